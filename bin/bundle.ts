@@ -1,5 +1,5 @@
-// Turns src/ into one CommonJS file per entry, beside the assets it will read: .build/bundle/{main.cjs,assets/...}. Among the
-// assets are the licence texts and the bill of materials, which only who bundles can know.
+// Turns src/ into one CommonJS file per entry, beside the assets it will read: .build/bundle/{main.cjs,assets/...}.
+// Among the assets are the licence texts and the bill of materials, which only who bundles can know.
 
 import { build } from "esbuild";
 import type { Metafile } from "esbuild";
@@ -28,7 +28,9 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   }
 
   const components = componentsOf(root, metafiles, paths);
-  const told: [string, string][] = components.flatMap((component) => (component.text === null ? [] : [[LICENSES + textFile(component), component.text]]));
+  const told: [string, string][] = components.flatMap((component) =>
+    component.text === null ? [] : [[LICENSES + textFile(component), component.text]],
+  );
   told.push([BILL_OF_MATERIALS, billOfMaterials(buildInfo(), components, commitTime(root))]);
   for (const [key, text] of told) write(join(directory, "assets", key), Buffer.from(text));
   return [...keys, ...told.map(([key]) => key)].sort();
@@ -58,13 +60,15 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     preserveSymlinks: true,
     define: {
       ASSAY_BUILD: JSON.stringify(buildInfo()),
-      // No file of that name: libraries that look for theirs beside themselves find nothing, and may only do so when asked to.
+      // No file of that name: libraries that look for theirs beside themselves find nothing, and may only do so when
+      // asked to.
       "import.meta.url": '"file:///assay/bundle.cjs"',
     },
     alias: {
       // fontkit would need it for fonts in WOFF 2, and we ship none: a megabyte of dictionary.
       "brotli/decompress.js": "./bin/no-brotli.cjs",
-      // It would look for credentials in home directories, other programs and at the addresses of clouds; we hand ours over.
+      // It would look for credentials in home directories, other programs and at the addresses of clouds; we hand ours
+      // over.
       "@aws-sdk/credential-provider-node": "./bin/no-credential-providers.cjs",
     },
     // The executable itself does not read NODE_OPTIONS, but a worker thread or a child process of it might.

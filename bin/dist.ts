@@ -1,4 +1,5 @@
-// Packs dist/assay and what belongs to it into dist/assay-VERSION-linux-x64.tar.gz. Two runs on one commit give the same bytes.
+// Packs dist/assay and what belongs to it into dist/assay-VERSION-linux-x64.tar.gz. Two runs on one commit give the
+// same bytes.
 
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -1,9 +1,9 @@
 // Packs a bundle and its assets into one executable, with the packing function of pkg in its plain form: Node's own
 // single-executable format, whose assets are read by src/assets.ts.
 //
-// pkg's other form, a virtual file system, is not used: it would honour NODE_OPTIONS, embed a random path (so that no two
-// builds are alike) and unpack the native addon below $HOME. The plain form has no command-line flag for assets and for
-// the Node to embed, so its function is called; package.json pins pkg exactly because of that.
+// pkg's other form, a virtual file system, is not used: it would honour NODE_OPTIONS, embed a random path (so that no
+// two builds are alike) and unpack the native addon below $HOME. The plain form has no command-line flag for assets and
+// for the Node to embed, so its function is called; package.json pins pkg exactly because of that.
 
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -58,10 +58,10 @@ export async function pack(work: string, keys: readonly string[], output: string
       useCodeCache: false,
       // Whoever sets the environment must not choose what code runs: NODE_OPTIONS is not read.
       execArgvExtension: "none",
-      // SIGUSR1 would open Node's debugger on a local port, to every user of the machine, until main.ts takes the signal: here it
-      // gets an address that no machine has. (--disable-sigusr1 would block the signal for good.) The other two keep the heap near
-      // what it holds: left alone, V8 lets it grow to several times that under load, on a machine with memory to spare, for
-      // a few percent of speed (measured: 340 MB instead of 170).
+      // SIGUSR1 would open Node's debugger on a local port, to every user of the machine, until main.ts takes the
+      // signal: here it gets an address that no machine has. (--disable-sigusr1 would block the signal for good.) The
+      // other two keep the heap near what it holds: left alone, V8 lets it grow to several times that under load, on a
+      // machine with memory to spare, for a few percent of speed (measured: 340 MB instead of 170).
       execArgv: ["--inspect-port=192.0.2.1:65535", "--max-semi-space-size=4", "--heap-growing-percent=30"],
       assets: Object.fromEntries(keys.map((key) => [key, join(bundle, "assets", key)])),
     },

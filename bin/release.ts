@@ -1,5 +1,5 @@
-// What a release consists of: the executable, and what it tells of itself. Everything but the documents of the checkout is asked
-// of the executable, so that nothing in the archive can differ from what is inside.
+// What a release consists of: the executable, and what it tells of itself. Everything but the documents of the checkout
+// is asked of the executable, so that nothing in the archive can differ from what is inside.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -11,12 +11,21 @@ import type { Packed } from "./tarball.ts";
 const INSTALLED = "/usr/local/bin/assay";
 
 /** What the executable at `path` prints to standard output. @throws Error when it fails. */
-export const asking = (path: string) => (args: readonly string[]): string =>
-  execFileSync(path, args, { encoding: "utf8", maxBuffer: 256 * 1_048_576, env: {}, stdio: ["ignore", "pipe", "inherit"] });
+export const asking =
+  (path: string) =>
+  (args: readonly string[]): string =>
+    execFileSync(path, args, {
+      encoding: "utf8",
+      maxBuffer: 256 * 1_048_576,
+      env: {},
+      stdio: ["ignore", "pipe", "inherit"],
+    });
 
 /** The files of a release of the checkout at `root`; `ask` runs the executable whose bytes `executable` are. */
 export function releaseFiles(root: string, executable: Buffer, ask: (args: readonly string[]) => string): Packed[] {
-  const { units } = JSON.parse(ask(["systemd", "--socket", "--executable", INSTALLED, "--json"])) as { units: Record<string, string> };
+  const { units } = JSON.parse(ask(["systemd", "--socket", "--executable", INSTALLED, "--json"])) as {
+    units: Record<string, string>;
+  };
   const { licenses } = JSON.parse(ask(["licenses", "--json"])) as { licenses: { file: string; text: string }[] };
   const text = (path: string, content: string): Packed => ({ path, content: Buffer.from(content), executable: false });
   const document = (name: string): string => readFileSync(join(root, name), "utf8");
@@ -41,7 +50,8 @@ export function releaseFiles(root: string, executable: Buffer, ask: (args: reado
 }
 
 /** The README without its chapter on the source, and with the guide where the archive has it. */
-const releasedReadme = (text: string): string => text.replace(/\n## Working on it\n[^]*$/, "").replaceAll("](src/guide/", "](guide/");
+const releasedReadme = (text: string): string =>
+  text.replace(/\n## Working on it\n[^]*$/, "").replaceAll("](src/guide/", "](guide/");
 
 /** As `sha256sum --check` reads them. */
 function checksums(files: readonly Packed[]): string {

@@ -6,7 +6,10 @@ import type { BuildInfo } from "../src/assets.ts";
 import { idOf } from "./components.ts";
 import type { Component } from "./components.ts";
 
-/** The document for `components`. `time` is that of the commit, null where there is none: the same build gives the same text. */
+/**
+ * The document for `components`. `time` is that of the commit, null where there is none: the same build gives the same
+ * text.
+ */
 export function billOfMaterials(build: BuildInfo, components: readonly Component[], time: Date | null): string {
   const licenses = new Contrib.License.Factories.LicenseFactory(refuseNoExpression);
   const models = new Map<string, Models.Component>();
@@ -30,9 +33,13 @@ export function billOfMaterials(build: BuildInfo, components: readonly Component
     bomRef: `assay@${build.version}`,
     version: build.version,
     licenses: new Models.LicenseRepository([licenses.makeFromString("Apache-2.0")]),
-    ...(build.commit !== null && { properties: new Models.PropertyRepository([new Models.Property("assay:commit", build.commit)]) }),
+    ...(build.commit !== null && {
+      properties: new Models.PropertyRepository([new Models.Property("assay:commit", build.commit)]),
+    }),
   });
-  const bom = new Models.Bom({ metadata: new Models.Metadata({ component: program, ...(time !== null && { timestamp: time }) }) });
+  const bom = new Models.Bom({
+    metadata: new Models.Metadata({ component: program, ...(time !== null && { timestamp: time }) }),
+  });
   for (const component of components) {
     const model = models.get(idOf(component)) as Models.Component;
     for (const used of component.uses) model.dependencies.add((models.get(used) as Models.Component).bomRef);
@@ -46,7 +53,10 @@ export function billOfMaterials(build: BuildInfo, components: readonly Component
     }
   }
   bom.serialNumber = serialNumber(build, components);
-  const text = new Serialize.JsonSerializer(new Serialize.JSON.Normalize.Factory(Spec.Spec1dot6)).serialize(bom, { sortLists: true, space: 2 });
+  const text = new Serialize.JsonSerializer(new Serialize.JSON.Normalize.Factory(Spec.Spec1dot6)).serialize(bom, {
+    sortLists: true,
+    space: 2,
+  });
   return `${text}\n`;
 }
 
@@ -58,6 +68,8 @@ function refuseNoExpression(license: string): void {
 
 /** A UUID (version 8) that follows from what is described. */
 function serialNumber(build: BuildInfo, components: readonly Component[]): string {
-  const hex = createHash("sha256").update(JSON.stringify([build, components.map(idOf)])).digest("hex");
+  const hex = createHash("sha256")
+    .update(JSON.stringify([build, components.map(idOf)]))
+    .digest("hex");
   return `urn:uuid:${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

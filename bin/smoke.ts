@@ -1,5 +1,5 @@
-// Smoke test of the packaging: dist/assay works when it is all there is, and a clone of this commit builds the same bytes.
-// Prints one line per check and ends with "N passed, N failed".
+// Smoke test of the packaging: dist/assay works when it is all there is, and a clone of this commit builds the same
+// bytes. Prints one line per check and ends with "N passed, N failed".
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";

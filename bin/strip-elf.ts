@@ -22,7 +22,8 @@ interface Section {
  * so that cutting its tail off would cut something loaded.
  */
 export function stripElf(image: Buffer): Buffer {
-  const isElf64 = image.length > HEADER_SIZE && image.readUInt32BE(0) === 0x7f454c46 && image[4] === 2 && image[5] === 1;
+  const isElf64 =
+    image.length > HEADER_SIZE && image.readUInt32BE(0) === 0x7f454c46 && image[4] === 2 && image[5] === 1;
   if (!isElf64) throw new Error("not a 64-bit little-endian ELF file");
 
   const sections = readSections(image);

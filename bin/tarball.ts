@@ -10,7 +10,9 @@ export interface Packed {
   readonly executable: boolean;
 }
 
-/** The archive with `files` below `root`/, in the order of their paths, all of them owned by root and made at `time`. */
+/**
+ * The archive with `files` below `root`/, in the order of their paths, all of them owned by root and made at `time`.
+ */
 export async function tarball(root: string, files: readonly Packed[], time: Date): Promise<Buffer> {
   const archive = pack();
   const directories = new Set<string>();
@@ -20,7 +22,8 @@ export async function tarball(root: string, files: readonly Packed[], time: Date
       const path = `${root}/${file.path}`;
       for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) {
         const directory = path.slice(0, at);
-        if (!directories.has(directory)) archive.entry({ ...common, name: `${directory}/`, type: "directory", mode: 0o755 });
+        if (!directories.has(directory))
+          archive.entry({ ...common, name: `${directory}/`, type: "directory", mode: 0o755 });
         directories.add(directory);
       }
       await new Promise<void>((resolve, reject) => {

@@ -1,8 +1,8 @@
 // Everything that ships with Assay and is not code: the schema, its migrations, the web pages and the native addon.
 //
 // The program runs in three worlds: a checkout (Node runs the .ts files), a bundle (Node runs .build/bundle/main.cjs,
-// for profiling what will be packed) and the packed executable. This module is the only one that knows which, and so the
-// only one that may touch an embedded file. The table SOURCES is read in the checkout and by the build; whatever it
+// for profiling what will be packed) and the packed executable. This module is the only one that knows which, and so
+// the only one that may touch an embedded file. The table SOURCES is read in the checkout and by the build; whatever it
 // lists is found under the same key in all three worlds.
 
 import { execFileSync } from "node:child_process";
@@ -12,7 +12,10 @@ import * as sea from "node:sea";
 import { fileURLToPath } from "node:url";
 import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 
-/** What a build says about itself. `commit` is null where git could not tell, and ends in "-modified" for an unclean tree. */
+/**
+ * What a build says about itself. `commit` is null where git could not tell, and ends in "-modified" for an unclean
+ * tree.
+ */
 export interface BuildInfo {
   readonly version: string;
   readonly commit: string | null;
@@ -21,7 +24,10 @@ export interface BuildInfo {
 /** The native addon of better-sqlite3; see store/db/native-addon.ts, its only reader. */
 export const ADDON_ASSET = "better_sqlite3.node";
 
-/** Licence texts of what is inside, one file for each (a prefix of keys), and the bill of materials: the build makes them, so a checkout has none. */
+/**
+ * Licence texts of what is inside, one file for each (a prefix of keys), and the bill of materials: the build makes
+ * them, so a checkout has none.
+ */
 export const LICENSES = "licenses/";
 export const BILL_OF_MATERIALS = "sbom.cdx.json";
 
@@ -45,13 +51,23 @@ const SOURCES: readonly Source[] = [
     from: "node_modules/swagger-ui-dist",
     accept: /^(swagger-ui\.css|swagger-ui-bundle\.js|LICENSE|NOTICE)$/,
   },
-  { key: "fonts/dejavu/", from: "node_modules/dejavu-fonts-ttf", accept: /^(ttf\/DejaVuSans(-Bold|Mono)?\.ttf|LICENSE)$/ },
-  ...["sc-chinese-simplified", "jp-japanese", "kr-korean"].map((subset): Source => ({
-    key: `fonts/noto-${subset.slice(0, 2)}/`,
-    from: `node_modules/@fontsource/noto-sans-${subset.slice(0, 2)}`,
-    accept: new RegExp(`^(files/noto-sans-${subset}-400-normal\\.woff|LICENSE)$`),
-  })),
-  { key: ADDON_ASSET, from: `node_modules/better-sqlite3/prebuilds/${process.platform}-${process.arch}.node`, accept: null },
+  {
+    key: "fonts/dejavu/",
+    from: "node_modules/dejavu-fonts-ttf",
+    accept: /^(ttf\/DejaVuSans(-Bold|Mono)?\.ttf|LICENSE)$/,
+  },
+  ...["sc-chinese-simplified", "jp-japanese", "kr-korean"].map(
+    (subset): Source => ({
+      key: `fonts/noto-${subset.slice(0, 2)}/`,
+      from: `node_modules/@fontsource/noto-sans-${subset.slice(0, 2)}`,
+      accept: new RegExp(`^(files/noto-sans-${subset}-400-normal\\.woff|LICENSE)$`),
+    }),
+  ),
+  {
+    key: ADDON_ASSET,
+    from: `node_modules/better-sqlite3/prebuilds/${process.platform}-${process.arch}.node`,
+    accept: null,
+  },
 ];
 
 // Defined by the build; not there at all in a checkout.
@@ -120,7 +136,8 @@ export function buildInfo(): BuildInfo {
 export const packedExecutable = (): string | null => (built !== null && sea.isSea() ? process.execPath : null);
 
 function currentCommit(root: string): string | null {
-  const git = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  const git = (...args: string[]) =>
+    execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   try {
     // A file that nobody committed is built in like any other, so it counts as a modification too.
     return git("rev-parse", "HEAD") + (git("status", "--porcelain") === "" ? "" : "-modified");
@@ -134,8 +151,9 @@ function checkoutRoot(): string {
 }
 
 /**
- * Key -> absolute path, at least of the assets whose keys begin with `prefix`. Read anew each time: it is asked a few dozen times in a
- * process, and tests add files. Packages of fonts have a thousand files, so only the places that may hold such a key are looked at.
+ * Key -> absolute path, at least of the assets whose keys begin with `prefix`. Read anew each time: it is asked a few
+ * dozen times in a process, and tests add files. Packages of fonts have a thousand files, so only the places that may
+ * hold such a key are looked at.
  */
 function files(prefix: string): Map<string, string> {
   const found = new Map<string, string>();

@@ -1,7 +1,8 @@
 /**
- * The errors that Assay tells people about. An AppError carries two audiences: `message` and `fields` are for the caller and
- * are sent as they are; `internal` is for the log only and can never reach a response. Everything that is not an AppError
- * is a bug and becomes a bare 500. Codes, not HTTP statuses: the one table from code to status is in http/reply.ts.
+ * The errors that Assay tells people about. An AppError carries two audiences: `message` and `fields` are for the
+ * caller and are sent as they are; `internal` is for the log only and can never reach a response. Everything that is
+ * not an AppError is a bug and becomes a bare 500. Codes, not HTTP statuses: the one table from code to status is in
+ * http/reply.ts.
  */
 
 export type ErrorCode =
@@ -55,7 +56,8 @@ export const invalid = (fields: FieldErrors, internal?: unknown): AppError =>
   new AppError("invalid", VALIDATION_MESSAGE, { fields, internal });
 
 /** 400 that is not about one field: a message alone. */
-export const badRequest = (message: string, internal?: unknown): AppError => new AppError("invalid", message, { internal });
+export const badRequest = (message: string, internal?: unknown): AppError =>
+  new AppError("invalid", message, { internal });
 
 export const unauthenticated = (internal?: unknown): AppError =>
   new AppError("unauthenticated", "Authentication credentials are missing or invalid", {
@@ -65,7 +67,9 @@ export const unauthenticated = (internal?: unknown): AppError =>
 
 /** 401 for a page whose session ended: without HTTP basic, for which a browser would ask with a window of its own. */
 export const sessionOver = (): AppError =>
-  new AppError("unauthenticated", "Authentication credentials are missing or invalid", { headers: { "WWW-Authenticate": 'Bearer realm="assay"' } });
+  new AppError("unauthenticated", "Authentication credentials are missing or invalid", {
+    headers: { "WWW-Authenticate": 'Bearer realm="assay"' },
+  });
 
 export const forbidden = (internal?: unknown, message: string = ACCESS_MESSAGE): AppError =>
   new AppError("forbidden", message, { internal });
@@ -75,7 +79,9 @@ export const notFound = (message: string): AppError => new AppError("not_found",
 export const routeNotFound = (): AppError => new AppError("not_found", "The requested URL was not found on the server");
 
 export const methodNotAllowed = (allow: readonly string[]): AppError =>
-  new AppError("method_not_allowed", "The method is not allowed for the requested URL", { headers: { Allow: allow.join(", ") } });
+  new AppError("method_not_allowed", "The method is not allowed for the requested URL", {
+    headers: { Allow: allow.join(", ") },
+  });
 
 export const conflict = (message = "The resource is being changed by another request. Please try again"): AppError =>
   new AppError("conflict", message);
@@ -90,13 +96,24 @@ export const fileTooLarge = (limitBytes: number): AppError =>
 export const tooLarge = (what: string, limitBytes: number): AppError =>
   new AppError("too_large", `${what} exceeds the ${limitText(limitBytes)} limit`);
 
-/** 413 for JSON of more values of a kind than an operation takes, whatever its size in bytes. `what` begins the sentence. */
-export const tooManyValues = (what: string, limit: number, kind: "values" | "objects and lists" | "texts, numbers and words" | "keys" | "different keys"): AppError =>
+/**
+ * 413 for JSON of more values of a kind than an operation takes, whatever its size in bytes. `what` begins the
+ * sentence.
+ */
+export const tooManyValues = (
+  what: string,
+  limit: number,
+  kind: "values" | "objects and lists" | "texts, numbers and words" | "keys" | "different keys",
+): AppError =>
   new AppError("too_large", `${what} has more than ${limit} ${kind}, which is the most that this operation takes`);
 
-/** 413 for what cannot be read with the time and memory that the server has for one request. `what` begins the sentence. */
+/**
+ * 413 for what cannot be read with the time and memory that the server has for one request. `what` begins the sentence.
+ */
 export const tooCostly = (what: string, internal?: unknown): AppError =>
-  new AppError("too_large", `${what} takes more time or memory to read than the server has for one request`, { internal });
+  new AppError("too_large", `${what} takes more time or memory to read than the server has for one request`, {
+    internal,
+  });
 
 /** 408: the client did not send its request in time; the connection is closed afterwards. */
 export const requestTimeout = (message: string): AppError =>
@@ -108,11 +125,15 @@ export const unavailable = (message: string, retryAfter: number, internal?: unkn
 
 /** 429 with Retry-After in seconds. `what` says whose requests, or which attempts, there were too many of. */
 export const tooMany = (what: string, retryAfter: number): AppError =>
-  new AppError("too_many", `${what}. Please try again in ${retryAfter} ${retryAfter === 1 ? "second" : "seconds"}`, { headers: { "Retry-After": String(retryAfter) } });
+  new AppError("too_many", `${what}. Please try again in ${retryAfter} ${retryAfter === 1 ? "second" : "seconds"}`, {
+    headers: { "Retry-After": String(retryAfter) },
+  });
 
 /** 507: the server takes no writes. `reason` is for the caller and the operator alike; reads go on. */
 export const readOnly = (reason: string): AppError =>
-  new AppError("no_space", `The server takes no changes at the moment: ${reason}. Nothing was stored`, { headers: { "Retry-After": "60" } });
+  new AppError("no_space", `The server takes no changes at the moment: ${reason}. Nothing was stored`, {
+    headers: { "Retry-After": "60" },
+  });
 
 /** 403 of a change by a session that brings no token (semantics, Authentication; messages 3). */
 export const csrfMissing = (): AppError => new AppError("forbidden", "CSRF token missing");

@@ -15,8 +15,8 @@ export type Logger = PinoLogger;
 export type LogDestination = { write(line: string): void };
 
 /**
- * Creates the logger. Writes to stdout, synchronously, unless a destination is given. Lines hold `level` as a word, `time`
- * as ISO 8601 in UTC, the given fields and `msg`; not the host or process, which the collector of the log knows.
+ * Creates the logger. Writes to stdout, synchronously, unless a destination is given. Lines hold `level` as a word,
+ * `time` as ISO 8601 in UTC, the given fields and `msg`; not the host or process, which the collector of the log knows.
  */
 export function createLogger(options: { level: LogLevel; destination?: LogDestination }): Logger {
   const logger = pino(
@@ -41,14 +41,18 @@ export function createLogger(options: { level: LogLevel; destination?: LogDestin
   return logger;
 }
 
-/** Bytes (as characters) after which waiting lines are written: a system call for each line costs more than making it. */
+/**
+ * Bytes (as characters) after which waiting lines are written: a system call for each line costs more than making it.
+ */
 const BUFFERED_CHARACTERS = 16_384;
-/** Milliseconds that a line waits at most: an eye does not notice, and a process that is killed loses no more than this. */
+/**
+ * Milliseconds that a line waits at most: an eye does not notice, and a process that is killed loses no more than this.
+ */
 const BUFFERED_MS = 50;
 
 /**
- * A destination that hands lines on in larger pieces. What waits is written by `flushSync`, which pino calls by itself after
- * a fatal line and which the owner calls before the process ends.
+ * A destination that hands lines on in larger pieces. What waits is written by `flushSync`, which pino calls by itself
+ * after a fatal line and which the owner calls before the process ends.
  */
 export function bufferedDestination(write: (text: string) => void): LogDestination & { flushSync(): void } {
   let waiting = "";
@@ -85,8 +89,10 @@ function timeField(): string {
 
 /**
  * What is known of a request once it was answered. `route` is the pattern that matched, null where none did; `path` may
- * still carry its query; both are null, and the method too, of bytes that are no request. `duration_ms` is in milliseconds, `bytes_in` and
- * `bytes_out` are bytes of the bodies. `actor` and `org` are names, null where unknown; `client` is the address that it came from. `aborted`: the connection ended before the answer did. `error_id` is the id that a client was given with a 500.
+ * still carry its query; both are null, and the method too, of bytes that are no request. `duration_ms` is in
+ * milliseconds, `bytes_in` and `bytes_out` are bytes of the bodies. `actor` and `org` are names, null where unknown;
+ * `client` is the address that it came from. `aborted`: the connection ended before the answer did. `error_id` is the
+ * id that a client was given with a 500.
  */
 export type RequestEntry = {
   method: string | null;
@@ -108,10 +114,10 @@ export type RequestEntry = {
 
 /**
  * Writes the one line of a request: error for a status of 500 and above, warn for a slow request, else info. Slow means
- * longer than one second plus one second for each MB carried, so that a large upload over a slow link is no warning. The
- * query is left out, because keys end up there by mistake; so is the path of an inbound webhook, whose id is its only
- * credential (operations, Authentication and roles). What only asks whether all is well, every few seconds, and is told so, is debug. Pass
- * the logger that is not bound to a request: the entry brings its own request_id.
+ * longer than one second plus one second for each MB carried, so that a large upload over a slow link is no warning.
+ * The query is left out, because keys end up there by mistake; so is the path of an inbound webhook, whose id is its
+ * only credential (operations, Authentication and roles). What only asks whether all is well, every few seconds, and is
+ * told so, is debug. Pass the logger that is not bound to a request: the entry brings its own request_id.
  */
 export function logRequest(logger: Logger, entry: RequestEntry): void {
   const bare = entry.path?.replace(/[?#].*$/s, "") ?? null;
@@ -133,14 +139,17 @@ const HIDDEN = "[hidden]";
 const SECRET_NAME =
   /^(?:keys?|passphrase|rawheaders|sid|session|codeverifier|authorizationcode|.*(?:authorization|cookie|(?:api|private|secret|access|metrics|signing|encryption)key|secret|token|password|signature|credential|assertion|sessionid)s?)$/;
 
-// An authorization value in running text, a cookie, what signs a call to S3, a JSON web token; then a credential in a query, then one in the
-// user part of a URL.
+// An authorization value in running text, a cookie, what signs a call to S3, a JSON web token; then a credential in a
+// query, then one in the user part of a URL.
 const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer|basic)(?:\s|%20|\+)+[^\s"',;]+/gi, `$1 ${HIDDEN}`],
   [/\b(cookie:\s?)[^\r\n"']+/gi, `$1${HIDDEN}`],
   [/\b(aws4-hmac-sha256\s)[^\r\n"']+/gi, `$1${HIDDEN}`],
   [/\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){1,3}/g, HIDDEN],
-  [/([?&;](?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|key|token|secret|password|signature|credential|assertion|verifier|code)=)[^&#\s"']+/gi, `$1${HIDDEN}`],
+  [
+    /([?&;](?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|key|token|secret|password|signature|credential|assertion|verifier|code)=)[^&#\s"']+/gi,
+    `$1${HIDDEN}`,
+  ],
   [/(\b[a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']{1,1000}@/gi, `$1${HIDDEN}@`],
 ];
 
@@ -153,8 +162,8 @@ const MOST_ITEMS = 100;
 const MOST_CHARACTERS = 16_384;
 
 /**
- * A copy of a value that may be logged: credentials hidden, errors as `{type, message, code?, stack, cause?}`, binary data
- * as its length, long texts, large lists and deep objects cut, cycles included. Never throws.
+ * A copy of a value that may be logged: credentials hidden, errors as `{type, message, code?, stack, cause?}`, binary
+ * data as its length, long texts, large lists and deep objects cut, cycles included. Never throws.
  */
 export function redact(value: unknown, level = 0): unknown {
   if (typeof value === "string") return redactText(value);
@@ -191,7 +200,9 @@ function redactError(error: Error, level: number): Record<string, unknown> {
   return shown;
 }
 
-/** Names that were judged before: a server logs the same fields all the time. Bounded, because an object may bring any. */
+/**
+ * Names that were judged before: a server logs the same fields all the time. Bounded, because an object may bring any.
+ */
 const judged = new Map<string, boolean>();
 const JUDGED_NAMES = 500;
 
@@ -207,6 +218,8 @@ function isSecret(name: string): boolean {
 function redactText(text: string): string {
   const left = text.length - MOST_CHARACTERS;
   const start = left > 0 ? text.slice(0, MOST_CHARACTERS) : text;
-  const hidden = !SUSPICIOUS.test(start) ? start : CREDENTIALS.reduce((result, [pattern, replacement]) => result.replace(pattern, replacement), start);
+  const hidden = !SUSPICIOUS.test(start)
+    ? start
+    : CREDENTIALS.reduce((result, [pattern, replacement]) => result.replace(pattern, replacement), start);
   return left > 0 ? `${hidden}... (${left} characters more)` : hidden;
 }

@@ -1,6 +1,6 @@
 /**
- * The program: the commands of cli/ over the real process. Everything a process has (streams, environment, signals, exit) is
- * touched here and nowhere else.
+ * The program: the commands of cli/ over the real process. Everything a process has (streams, environment, signals,
+ * exit) is touched here and nowhere else.
  */
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
@@ -15,8 +15,8 @@ process.umask(0o077);
 // Takes the signal from Node, which would open its debugger. Commands that want it listen too.
 process.on("SIGUSR1", () => undefined);
 
-// A reader that goes away (`assay openapi | head`) is no failure, and no reason for a server to end. What else goes wrong with
-// the streams could not be told anywhere.
+// A reader that goes away (`assay openapi | head`) is no failure, and no reason for a server to end. What else goes
+// wrong with the streams could not be told anywhere.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 
 /** Exit codes of a process that a signal ended, as shells count them. */
@@ -39,9 +39,14 @@ const io: Io = {
   stderrIsTty: process.stderr.isTTY === true,
   askHidden: (question) =>
     new Promise((resolve) => {
-      // Editing a line is the library's business; that it shows nothing is ours. It is asked first: until then the terminal itself shows
-      // what is typed.
-      const lines = createInterface({ input: process.stdin, output: new Writable({ write: (_chunk, _encoding, done) => done() }), terminal: true, historySize: 0 });
+      // Editing a line is the library's business; that it shows nothing is ours. It is asked first: until then the
+      // terminal itself shows what is typed.
+      const lines = createInterface({
+        input: process.stdin,
+        output: new Writable({ write: (_chunk, _encoding, done) => done() }),
+        terminal: true,
+        historySize: 0,
+      });
       process.stderr.write(question);
       let answer: string | null = null;
       lines.once("line", (line) => {
@@ -81,7 +86,8 @@ const io: Io = {
 };
 
 /** Resolves when everything written so far has left the process, or never can. */
-const flushed = (stream: NodeJS.WriteStream): Promise<void> => new Promise((resolve) => void stream.write("", () => resolve()));
+const flushed = (stream: NodeJS.WriteStream): Promise<void> =>
+  new Promise((resolve) => void stream.write("", () => resolve()));
 
 void runCli(COMMANDS, process.argv.slice(2), io).then(async (exitCode) => {
   await flushed(process.stdout);

@@ -2,7 +2,15 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { ADDON_ASSET, buildInfo, checkoutPath, listAssets, readAsset, readTextAsset, workerEntry } from "../src/assets.ts";
+import {
+  ADDON_ASSET,
+  buildInfo,
+  checkoutPath,
+  listAssets,
+  readAsset,
+  readTextAsset,
+  workerEntry,
+} from "../src/assets.ts";
 
 const assets = suite("assets");
 
@@ -22,9 +30,21 @@ assets("the native addon is an asset with a place on disk in a checkout", () => 
   assert.equal(readAsset(ADDON_ASSET), readFileSync(String(path)));
 });
 
-for (const key of ["", "nothing.txt", "swagger-ui", "swagger-ui/", "swagger-ui/index.html", "swagger-ui/../../package.json", "/etc/passwd", "__proto__"]) {
+for (const key of [
+  "",
+  "nothing.txt",
+  "swagger-ui",
+  "swagger-ui/",
+  "swagger-ui/index.html",
+  "swagger-ui/../../package.json",
+  "/etc/passwd",
+  "__proto__",
+]) {
   assets(`"${key}" is no asset`, () => {
-    assert.throws(() => readAsset(key), (error: Error) => error.message === `no asset "${key}" ships with this build of Assay`);
+    assert.throws(
+      () => readAsset(key),
+      (error: Error) => error.message === `no asset "${key}" ships with this build of Assay`,
+    );
     assert.is(checkoutPath(key), null);
   });
 }

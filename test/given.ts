@@ -1,7 +1,8 @@
 /**
- * Tests speak to the real app over real HTTP, on a real SQLite database and a real vault: `const server = await startServer()`.
- * `server.given` makes the things a test starts from; `server.call` speaks HTTP and gives back status, body and headers.
- * A server has a clock of its own that moves one second with every look at it, so that times are different and predictable.
+ * Tests speak to the real app over real HTTP, on a real SQLite database and a real vault: `const server = await
+ * startServer()`. `server.given` makes the things a test starts from; `server.call` speaks HTTP and gives back status,
+ * body and headers. A server has a clock of its own that moves one second with every look at it, so that times are
+ * different and predictable.
  */
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +11,13 @@ import type { AppDependencies } from "../src/server/app.ts";
 import { createApp, createWritePath, newPublicId, newSecret, prepareDirectory } from "../src/server/app.ts";
 import { listen, closeListener } from "../src/server/listener.ts";
 import type { ConnectionOptions, ListenAddress, ServerLimits } from "../src/server/listener.ts";
-import { openCustomTypes, openDocuments, openLargeJson, startEvidenceWorker, startPackageWorker } from "../src/server/worker-threads.ts";
+import {
+  openCustomTypes,
+  openDocuments,
+  openLargeJson,
+  startEvidenceWorker,
+  startPackageWorker,
+} from "../src/server/worker-threads.ts";
 import { urlsFor } from "../src/contract/urls.ts";
 import type { Role } from "../src/domain/access.ts";
 import { targetProblem } from "../src/domain/network/webhook-url.ts";
@@ -43,8 +50,18 @@ function emptyDatabase(): Db {
 }
 
 export type Answer<T = any> = { status: number; body: T; text: string; headers: Headers };
-export type Part = { json?: unknown; file?: { name: string; filename: string; content: string | Buffer; type?: string }; field?: string };
-export type CallOptions = { key?: string | null; body?: unknown; form?: Part; headers?: Record<string, string>; raw?: string | FormData | Uint8Array<ArrayBuffer> };
+export type Part = {
+  json?: unknown;
+  file?: { name: string; filename: string; content: string | Buffer; type?: string };
+  field?: string;
+};
+export type CallOptions = {
+  key?: string | null;
+  body?: unknown;
+  form?: Part;
+  headers?: Record<string, string>;
+  raw?: string | FormData | Uint8Array<ArrayBuffer>;
+};
 
 export type TestServer = Awaited<ReturnType<typeof startServer>>;
 
@@ -52,29 +69,50 @@ export type TestServer = Awaited<ReturnType<typeof startServer>>;
 export type ServerImage = { database: Buffer; directory: string; at: number };
 
 /** How a server meets its network; a free port of 127.0.0.1, at the root, without proxies, unless said otherwise. */
-export type Network = { place?: ListenAddress; limits?: ServerLimits; manners?: ConnectionOptions; basePath?: string; followsProxies?: boolean };
+export type Network = {
+  place?: ListenAddress;
+  limits?: ServerLimits;
+  manners?: ConnectionOptions;
+  basePath?: string;
+  followsProxies?: boolean;
+};
 
 /**
- * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their own do needs it.
- * Without it the database lives in memory, and there are no audit packages. `from`: what the server starts with, else nothing. `watch`
- * may put something between the stores and the database. `rates` and `metrics`: none unless given. `elsewhere` opens the vault where it is on
- * storage elsewhere.
+ * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their
+ * own do needs it. Without it the database lives in memory, and there are no audit packages. `from`: what the server
+ * starts with, else nothing. `watch` may put something between the stores and the database. `rates` and `metrics`: none
+ * unless given. `elsewhere` opens the vault where it is on storage elsewhere.
  */
 export type ServerOptions = {
   network?: Network;
-  limits?: Partial<typeof LIMITS>; bodyBudget?: number; directory?: string; patience?: number; from?: ServerImage; logins?: Partial<LoginParts>; baseUrl?: string;
-  watch?: (db: Db) => Db; rates?: Partial<AppDependencies["rates"]>; metrics?: AppDependencies["metrics"]; elsewhere?: (staging: string) => S3Vault
+  limits?: Partial<typeof LIMITS>;
+  bodyBudget?: number;
+  directory?: string;
+  patience?: number;
+  from?: ServerImage;
+  logins?: Partial<LoginParts>;
+  baseUrl?: string;
+  watch?: (db: Db) => Db;
+  rates?: Partial<AppDependencies["rates"]>;
+  metrics?: AppDependencies["metrics"];
+  elsewhere?: (staging: string) => S3Vault;
 };
 
 export async function startServer(options: ServerOptions = {}) {
   const { network = {} } = options;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "assay-test-"));
   if (options.from) cpSync(options.from.directory, directory, { recursive: true });
-  if (options.from && options.directory !== undefined) writeFileSync(join(directory, "assay.db"), options.from.database);
+  if (options.from && options.directory !== undefined)
+    writeFileSync(join(directory, "assay.db"), options.from.database);
   const { evidence: evidenceRoot, staging } = prepareDirectory(directory);
   const clock = { at: options.from?.at ?? EPOCH };
   const sources = { now: () => (clock.at += 1), newId: newPublicId };
-  const opened = options.directory !== undefined ? openDatabase(directory, EPOCH) : options.from ? openMemory(options.from.database) : emptyDatabase();
+  const opened =
+    options.directory !== undefined
+      ? openDatabase(directory, EPOCH)
+      : options.from
+        ? openMemory(options.from.database)
+        : emptyDatabase();
   const db = options.watch?.(opened) ?? opened;
   const store = openStore(db, sources);
   const remote = options.elsewhere?.(staging) ?? null;
@@ -84,26 +122,53 @@ export async function startServer(options: ServerOptions = {}) {
   const largeJson = openLargeJson(createPlaces(1));
   const documents = openDocuments();
   const packages = createPackageMaker({
-    data: { directory, evidence: evidenceRoot, staging }, remote, start: startPackageWorker,
+    data: { directory, evidence: evidenceRoot, staging },
+    remote,
+    start: startPackageWorker,
     ...(options.patience === undefined ? {} : { patience: options.patience }),
   });
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
-  // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test expects.
+  // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test
+  // expects.
   const right: ClockReport = { state: "right", problem: null };
   const disk = { free: Infinity, fails: false, problem: null as string | null, clock: right };
   const room = createDiskGuard({
-    reserve: 1_000_000, logger, reopened: () => runner.wake(),
+    reserve: 1_000_000,
+    logger,
+    reopened: () => runner.wake(),
     free: async () => disk.free,
     probeWrite: async () => {
       if (disk.fails) throw Object.assign(new Error("input/output error"), { code: "EIO" });
     },
   });
-  const { writer, recorder, runner } = createWritePath({ guard: room, db, store, logger, now: () => clock.at, timer: () => () => undefined, pool: null, sender: null, urls: () => urlsFor("http://assay.test") });
+  const { writer, recorder, runner } = createWritePath({
+    guard: room,
+    db,
+    store,
+    logger,
+    now: () => clock.at,
+    timer: () => () => undefined,
+    pool: null,
+    sender: null,
+    urls: () => urlsFor("http://assay.test"),
+  });
   const passwords = createPasswords(CHEAP);
   const app = createApp({
-    db, store, writer, recorder, runner, room, sources, logger,
-    readiness: createReadiness({ db, storageProblem: async () => disk.problem, readOnlyReason: room.readOnlyReason, clock: () => disk.clock }),
+    db,
+    store,
+    writer,
+    recorder,
+    runner,
+    room,
+    sources,
+    logger,
+    readiness: createReadiness({
+      db,
+      storageProblem: async () => disk.problem,
+      readOnlyReason: room.readOnlyReason,
+      clock: () => disk.clock,
+    }),
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,
@@ -112,7 +177,12 @@ export async function startServer(options: ServerOptions = {}) {
     limits: { ...LIMITS, ...options.limits },
     ...(options.bodyBudget === undefined ? {} : { bodyBudget: options.bodyBudget }),
     logins: {
-      passwords, provider: null, mapping: [], setup: null, idle: 28_800, lifetime: 604_800,
+      passwords,
+      provider: null,
+      mapping: [],
+      setup: null,
+      idle: 28_800,
+      lifetime: 604_800,
       tries: createLimiter({ burst: 10, perSeconds: 900, now: () => clock.at }),
       ...options.logins,
     },
@@ -124,7 +194,12 @@ export async function startServer(options: ServerOptions = {}) {
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,
   });
-  const { server, url } = await listen(app, network.place ?? { host: "127.0.0.1", port: 0 }, network.limits ?? { headerTimeout: 5, requestTimeout: 30 }, network.manners);
+  const { server, url } = await listen(
+    app,
+    network.place ?? { host: "127.0.0.1", port: 0 },
+    network.limits ?? { headerTimeout: 5, requestTimeout: 30 },
+    network.manners,
+  );
 
   const userKey = (name: string): string => {
     const key = newSecret();
@@ -137,9 +212,17 @@ export async function startServer(options: ServerOptions = {}) {
   /** Things a test starts from. Everything not said gets a fresh name. */
   const given = {
     /** An organization with an admin; gives its name and the admin's key. */
-    org(fields: { name?: string; public?: boolean; kind?: "shared" | "personal"; controls?: boolean } = {}): { org: string; key: string } {
+    org(fields: { name?: string; public?: boolean; kind?: "shared" | "personal"; controls?: boolean } = {}): {
+      org: string;
+      key: string;
+    } {
       const name = fields.name ?? fresh("org");
-      const id = store.organizations.create({ name, kind: fields.kind ?? "shared", isPublic: fields.public ?? false, controlsEnabled: fields.controls ?? true });
+      const id = store.organizations.create({
+        name,
+        kind: fields.kind ?? "shared",
+        isPublic: fields.public ?? false,
+        controlsEnabled: fields.controls ?? true,
+      });
       const admin = `${name}-admin`;
       const key = userKey(admin);
       store.organizations.setRole(id, store.users.find(admin) as { id: number; name: string }, "admin", "test");
@@ -150,24 +233,56 @@ export async function startServer(options: ServerOptions = {}) {
       const name = fresh("user");
       const key = userKey(name);
       const organization = store.organizations.find(org);
-      if (role && organization) store.organizations.setRole(organization.id, store.users.find(name) as { id: number; name: string }, role, "test");
+      if (role && organization)
+        store.organizations.setRole(
+          organization.id,
+          store.users.find(name) as { id: number; name: string },
+          role,
+          "test",
+        );
       return key;
     },
     /** The key of a new service account of the organization. */
     serviceAccount(org: string, privilege: Role): string {
       const organizationId = (store.organizations.find(org) as { id: number }).id;
-      const serviceAccountId = store.serviceAccounts.create({ organizationId, name: fresh("bot"), description: null, privilege, creatingUserId: "" });
+      const serviceAccountId = store.serviceAccounts.create({
+        organizationId,
+        name: fresh("bot"),
+        description: null,
+        privilege,
+        creatingUserId: "",
+      });
       const key = newSecret();
       store.apiKeys.create({ serviceAccountId }, { digest: keyDigest(key), description: "test", expiresAt: 0 });
       return key;
     },
-    /** A door for the webhooks of another product, with the service account that acts for it (`KIND-webhook`, a member). */
-    webhook(org: string, kind: WebhookKind, fields: { id?: string; settings?: object } = {}): { kind: WebhookKind; id: string; secret: string; account: number } {
+    /**
+     * A door for the webhooks of another product, with the service account that acts for it (`KIND-webhook`, a member).
+     */
+    webhook(
+      org: string,
+      kind: WebhookKind,
+      fields: { id?: string; settings?: object } = {},
+    ): { kind: WebhookKind; id: string; secret: string; account: number } {
       const organizationId = (store.organizations.find(org) as { id: number }).id;
-      const account = store.serviceAccounts.create({ organizationId, name: `${kind}-webhook`, description: null, privilege: "member", creatingUserId: "", forWebhook: true });
+      const account = store.serviceAccounts.create({
+        organizationId,
+        name: `${kind}-webhook`,
+        description: null,
+        privilege: "member",
+        creatingUserId: "",
+        forWebhook: true,
+      });
       const hook = { kind, id: fields.id ?? newSecret(), secret: newSecret(), account };
       const settings = fields.settings ?? (kind === "sonar" ? { from: "key", prefix: "", suffix: "" } : {});
-      store.inboundWebhooks.create({ publicId: hook.id, organizationId, kind, secret: hook.secret, serviceAccountId: account, settings });
+      store.inboundWebhooks.create({
+        publicId: hook.id,
+        organizationId,
+        kind,
+        secret: hook.secret,
+        serviceAccountId: account,
+        settings,
+      });
       return hook;
     },
     /** A flow with a template (YAML text). */
@@ -177,44 +292,80 @@ export async function startServer(options: ServerOptions = {}) {
         key: at.key,
         form: {
           json: { name, description: "" },
-          ...(fields.template === undefined ? {} : { file: { name: "template_file", filename: "template.yml", content: fields.template } }),
+          ...(fields.template === undefined
+            ? {}
+            : { file: { name: "template_file", filename: "template.yml", content: fields.template } }),
         },
       });
       if (answer.status !== 201) throw new Error(`given.flow: ${answer.status} ${answer.text}`);
       return name;
     },
     /** A trail of a flow; `template` (YAML text) makes it independent of the flow. */
-    async trail(at: { org: string; key: string }, { flow, template, ...fields }: { flow: string; name?: string; template?: string; [field: string]: unknown }): Promise<string> {
+    async trail(
+      at: { org: string; key: string },
+      { flow, template, ...fields }: { flow: string; name?: string; template?: string; [field: string]: unknown },
+    ): Promise<string> {
       const name = fields.name ?? fresh("trail");
-      const file = template === undefined ? {} : { file: { name: "template_file", filename: "template.yml", content: template } };
-      await reported("trail", call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { ...fields, name }, ...file } }));
+      const file =
+        template === undefined ? {} : { file: { name: "template_file", filename: "template.yml", content: template } };
+      await reported(
+        "trail",
+        call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { ...fields, name }, ...file } }),
+      );
       return name;
     },
     /**
-     * An artifact; gives its fingerprint. `trail` null: reported to the flow alone. `name` is the template's name for it, `commit` its
-     * commit; everything else is sent as it is.
+     * An artifact; gives its fingerprint. `trail` null: reported to the flow alone. `name` is the template's name for
+     * it, `commit` its commit; everything else is sent as it is.
      */
     async artifact(
       at: { org: string; key: string },
-      { flow, trail, name, commit, ...fields }: { flow: string; trail: string | null; name?: string; commit?: string; fingerprint?: string; [field: string]: unknown },
+      {
+        flow,
+        trail,
+        name,
+        commit,
+        ...fields
+      }: {
+        flow: string;
+        trail: string | null;
+        name?: string;
+        commit?: string;
+        fingerprint?: string;
+        [field: string]: unknown;
+      },
     ): Promise<string> {
       const fingerprint = fields.fingerprint ?? freshFingerprint();
       const body = {
-        filename: name ?? "artifact", git_commit: commit ?? freshCommit(), build_url: "https://ci.test/1", commit_url: "https://git.test/1",
-        trail_name: trail, template_reference_name: name, ...fields, fingerprint,
+        filename: name ?? "artifact",
+        git_commit: commit ?? freshCommit(),
+        build_url: "https://ci.test/1",
+        commit_url: "https://git.test/1",
+        trail_name: trail,
+        template_reference_name: name,
+        ...fields,
+        fingerprint,
       };
       await reported("artifact", call("POST", `/artifacts/${at.org}/${flow}`, { key: at.key, body }));
       return fingerprint;
     },
     /**
-     * An attestation; gives its id. A compliant `generic` one unless `kind` and its payload say otherwise; `name`, `target`,
-     * `fingerprint` and `commit` stand for the longer fields, everything else is sent as it is. `file` is its evidence.
+     * An attestation; gives its id. A compliant `generic` one unless `kind` and its payload say otherwise; `name`,
+     * `target`, `fingerprint` and `commit` stand for the longer fields, everything else is sent as it is. `file` is its
+     * evidence.
      */
     async attestation(
       at: { org: string; key: string },
       report: {
-        flow: string; trail: string; kind?: string; name?: string; target?: string; fingerprint?: string; commit?: string;
-        file?: Part["file"] | undefined; [field: string]: unknown;
+        flow: string;
+        trail: string;
+        kind?: string;
+        name?: string;
+        target?: string;
+        fingerprint?: string;
+        commit?: string;
+        file?: Part["file"] | undefined;
+        [field: string]: unknown;
       },
     ): Promise<string> {
       const { flow, trail, kind = "generic", name, target, fingerprint, commit, file, ...fields } = report;
@@ -233,24 +384,55 @@ export async function startServer(options: ServerOptions = {}) {
       return newest.data[0].attestation_id;
     },
     /** A control; everything not said but the name is left out. Gives its identifier. */
-    async control(at: { org: string; key: string }, fields: { identifier?: string; name?: string; description?: string; links?: Record<string, string> } = {}): Promise<string> {
+    async control(
+      at: { org: string; key: string },
+      fields: { identifier?: string; name?: string; description?: string; links?: Record<string, string> } = {},
+    ): Promise<string> {
       const identifier = fields.identifier ?? fresh("control");
-      await reported("control", call("POST", `/controls/${at.org}`, { key: at.key, body: { name: identifier, ...fields, identifier } }));
+      await reported(
+        "control",
+        call("POST", `/controls/${at.org}`, { key: at.key, body: { name: identifier, ...fields, identifier } }),
+      );
       return identifier;
     },
     /** A policy with one version more: `yaml` stands below the `_schema` line. null: without a version. */
-    async policy(at: { org: string; key: string }, { name = fresh("policy"), yaml }: { name?: string; yaml: string | null }): Promise<string> {
-      const file = yaml === null ? {} : { file: { name: "policy_file", filename: "policy.yml", content: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}` } };
-      await reported("policy", call("PUT", `/policies/${at.org}`, { key: at.key, form: { field: "payload", json: { name, type: "env" }, ...file } }));
+    async policy(
+      at: { org: string; key: string },
+      { name = fresh("policy"), yaml }: { name?: string; yaml: string | null },
+    ): Promise<string> {
+      const file =
+        yaml === null
+          ? {}
+          : {
+              file: {
+                name: "policy_file",
+                filename: "policy.yml",
+                content: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`,
+              },
+            };
+      await reported(
+        "policy",
+        call("PUT", `/policies/${at.org}`, {
+          key: at.key,
+          form: { field: "payload", json: { name, type: "env" }, ...file },
+        }),
+      );
       return name;
     },
     /** An environment of the type K8S; a logical one with these `members`. Everything else is sent as it is. */
     async environment(
       at: { org: string; key: string },
-      { name = fresh("environment"), members, ...fields }: { name?: string; type?: string; policies?: string[]; members?: string[]; [field: string]: unknown } = {},
+      {
+        name = fresh("environment"),
+        members,
+        ...fields
+      }: { name?: string; type?: string; policies?: string[]; members?: string[]; [field: string]: unknown } = {},
     ): Promise<string> {
       const kind = members === undefined ? { type: "K8S" } : { type: "logical", included_environments: members };
-      await reported("environment", call("PUT", `/environments/${at.org}`, { key: at.key, body: { name, description: "", ...kind, ...fields } }));
+      await reported(
+        "environment",
+        call("PUT", `/environments/${at.org}`, { key: at.key, body: { name, description: "", ...kind, ...fields } }),
+      );
       return name;
     },
   };
@@ -260,7 +442,10 @@ export async function startServer(options: ServerOptions = {}) {
     if (status !== 200 && status !== 201) throw new Error(`given.${what}: ${status} ${text}`);
   }
 
-  /** One request. `path` is below the API root unless it begins with a host-root path such as `/ready` (pass `root: true` by `//ready`). */
+  /**
+   * One request. `path` is below the API root unless it begins with a host-root path such as `/ready` (pass `root:
+   * true` by `//ready`).
+   */
   async function call<T = any>(method: string, path: string, options: CallOptions = {}): Promise<Answer<T>> {
     const target = path.startsWith("//") ? url + path.slice(1) : `${url}/api/v2${path}`;
     const headers: Record<string, string> = { ...options.headers };
@@ -270,14 +455,33 @@ export async function startServer(options: ServerOptions = {}) {
       headers["Content-Type"] ??= "application/json; charset=utf-8";
       body = JSON.stringify(options.body);
     } else if (options.form) body = formData(options.form);
-    const response = await fetch(target, { method, headers, redirect: "manual", ...(body === undefined ? {} : { body }) });
+    const response = await fetch(target, {
+      method,
+      headers,
+      redirect: "manual",
+      ...(body === undefined ? {} : { body }),
+    });
     const text = await response.text();
     const isJson = response.headers.get("Content-Type")?.startsWith("application/json") ?? false;
     return { status: response.status, body: (isJson ? JSON.parse(text) : null) as T, text, headers: response.headers };
   }
 
   return {
-    url, server, db, store, writer, runner, passwords, room, disk, vault, directory, clock, lines, given, call,
+    url,
+    server,
+    db,
+    store,
+    writer,
+    runner,
+    passwords,
+    room,
+    disk,
+    vault,
+    directory,
+    clock,
+    lines,
+    given,
+    call,
     /** What a further server can start from; this one must live as long as others start. */
     image: (): ServerImage => ({ database: db.serialize(), directory, at: clock.at }),
     /** Resolves when no job is left that is due. Nothing runs by the clock alone: who moves it calls this. */
@@ -304,13 +508,20 @@ export const CHEAP = { cost: 16, block_size: 8, parallelism: 1 };
 
 const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10, linger: 5 };
 
-/** A form as clients send it: the JSON as a plain field, the file with a filename. The field is `data_json` unless said otherwise. */
+/**
+ * A form as clients send it: the JSON as a plain field, the file with a filename. The field is `data_json` unless said
+ * otherwise.
+ */
 export function formData(part: Part): FormData {
   const form = new FormData();
-  if (part.json !== undefined) form.append(part.field ?? "data_json", typeof part.json === "string" ? part.json : JSON.stringify(part.json));
+  if (part.json !== undefined)
+    form.append(part.field ?? "data_json", typeof part.json === "string" ? part.json : JSON.stringify(part.json));
   if (part.file) {
     const content = typeof part.file.content === "string" ? part.file.content : new Uint8Array(part.file.content);
-    form.append(part.file.name, new File([content], part.file.filename, { type: part.file.type ?? "application/octet-stream" }));
+    form.append(
+      part.file.name,
+      new File([content], part.file.filename, { type: part.file.type ?? "application/octet-stream" }),
+    );
   }
   return form;
 }

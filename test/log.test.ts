@@ -24,7 +24,10 @@ lines("the time is that of the line, also when the second changes", () => {
   } finally {
     Date.now = clock;
   }
-  assert.equal(entries().map(({ time }) => Date.parse(String(time))), times);
+  assert.equal(
+    entries().map(({ time }) => Date.parse(String(time))),
+    times,
+  );
   assert.is(entries()[0]?.["time"], "2023-11-14T22:13:20.007Z");
 });
 
@@ -58,7 +61,14 @@ lines("a fatal line does not wait in the buffer", () => {
   logger.error("first");
   assert.is(pieces.length, 0);
   logger.fatal("last");
-  assert.equal(pieces.join("").trim().split("\n").map((line) => (JSON.parse(line) as { msg: string }).msg), ["first", "last"]);
+  assert.equal(
+    pieces
+      .join("")
+      .trim()
+      .split("\n")
+      .map((line) => (JSON.parse(line) as { msg: string }).msg),
+    ["first", "last"],
+  );
 });
 
 lines("one JSON line with level, time, fields and message", () => {
@@ -74,7 +84,10 @@ lines("levels below the chosen one are silent", () => {
   const { logger, entries } = capture("error");
   logger.warn("no");
   logger.error("yes");
-  assert.equal(entries().map(({ msg }) => msg), ["yes"]);
+  assert.equal(
+    entries().map(({ msg }) => msg),
+    ["yes"],
+  );
 });
 
 lines("a child brings its fields", () => {
@@ -110,7 +123,10 @@ secrets("a bearer token appears on no line, whichever way it is logged", () => {
   const bearer = `Bearer ${TOKEN}`;
   const basic = `Basic ${Buffer.from(`${TOKEN}:`).toString("base64")}`;
   const encoded = Buffer.from(`${TOKEN}:`).toString("base64");
-  const error = Object.assign(new Error(`refused ${bearer}`, { cause: new Error(bearer) }), { code: bearer, headers: { bearer } });
+  const error = Object.assign(new Error(`refused ${bearer}`, { cause: new Error(bearer) }), {
+    code: bearer,
+    headers: { bearer },
+  });
   const cyclic: Record<string, unknown> = { authorization: bearer };
   cyclic["self"] = cyclic;
   logger.info(`got ${bearer}`);
@@ -125,7 +141,10 @@ secrets("a bearer token appears on no line, whichever way it is logged", () => {
   logger.error({ err: error });
   logger.error({ nested: { error } }, error.message);
   logger.info({ msg: bearer });
-  logger.child({ authorization: bearer, note: bearer }).child({ cookie: TOKEN, again: { token: TOKEN } }).info("x");
+  logger
+    .child({ authorization: bearer, note: bearer })
+    .child({ cookie: TOKEN, again: { token: TOKEN } })
+    .info("x");
   logger.child({ note: bearer }, { level: "info" }).info("x");
   logger.info({ bytes: Buffer.from(TOKEN) }, "x");
   logger.info(`GET /?api_key=${TOKEN}&x=1 http://${TOKEN}:@host/`);
@@ -138,10 +157,42 @@ secrets("a bearer token appears on no line, whichever way it is logged", () => {
 
 secrets("fields with names of secrets are hidden in every spelling", () => {
   const names = [
-    "authorization", "Proxy-Authorization", "cookie", "Set-Cookie", "cookies", "key", "keys", "api_key", "apiKey", "X-API-Key", "secret",
-    "client_secret", "token", "csrf-token", "access_token", "password", "passphrase", "private_key", "x-ld-signature", "rawHeaders",
-    "session", "session_id", "sessionId", "sid", "authorization_code", "code_verifier", "id_token", "client_assertion", "s3SecretKey", "s3AccessKey", "secretAccessKey",
-    "access_key", "sessionToken", "credentials", "metricsKey", "oidcClientSecret",
+    "authorization",
+    "Proxy-Authorization",
+    "cookie",
+    "Set-Cookie",
+    "cookies",
+    "key",
+    "keys",
+    "api_key",
+    "apiKey",
+    "X-API-Key",
+    "secret",
+    "client_secret",
+    "token",
+    "csrf-token",
+    "access_token",
+    "password",
+    "passphrase",
+    "private_key",
+    "x-ld-signature",
+    "rawHeaders",
+    "session",
+    "session_id",
+    "sessionId",
+    "sid",
+    "authorization_code",
+    "code_verifier",
+    "id_token",
+    "client_assertion",
+    "s3SecretKey",
+    "s3AccessKey",
+    "secretAccessKey",
+    "access_key",
+    "sessionToken",
+    "credentials",
+    "metricsKey",
+    "oidcClientSecret",
   ];
   for (const name of names) assert.equal(redact({ [name]: "value" }), { [name]: "[hidden]" }, name);
   assert.equal(redact({ key: null, token: undefined }), { key: null, token: undefined });
@@ -149,8 +200,16 @@ secrets("fields with names of secrets are hidden in every spelling", () => {
 
 secrets("ordinary fields and texts stay", () => {
   const fields = {
-    key_id: 7, tag_key: "team", org: "acme", count: 3, ok: true, none: null, text: "a key was refused; tokens: 3",
-    url: "https://acme.example/x?page=2&tag=a", when: new Date(0), big: 12n,
+    key_id: 7,
+    tag_key: "team",
+    org: "acme",
+    count: 3,
+    ok: true,
+    none: null,
+    text: "a key was refused; tokens: 3",
+    url: "https://acme.example/x?page=2&tag=a",
+    when: new Date(0),
+    big: 12n,
   };
   assert.equal(redact(fields), { ...fields, when: "1970-01-01T00:00:00.000Z", big: "12" });
 });
@@ -166,10 +225,19 @@ secrets("texts are cleaned of credentials", () => {
     ["/login/callback?code=4/0AX-y_z&state=s1", "/login/callback?code=[hidden]&state=s1"],
     ["cookie: assay_session=abc; b=c", "cookie: [hidden]"],
     ["Set-Cookie: __Host-assay=abc; Path=/; Secure\r\nVary: *", "Set-Cookie: [hidden]\r\nVary: *"],
-    ["authorization: AWS4-HMAC-SHA256 Credential=AKIA/20261121/eu/s3/aws4_request, SignedHeaders=host, Signature=00ff", "authorization: AWS4-HMAC-SHA256 [hidden]"],
-    ["GET /b/k?X-Amz-Credential=AKIA%2F1&X-Amz-Date=20261121&X-Amz-Security-Token=t&X-Amz-Signature=00ff", "GET /b/k?X-Amz-Credential=[hidden]&X-Amz-Date=20261121&X-Amz-Security-Token=[hidden]&X-Amz-Signature=[hidden]"],
+    [
+      "authorization: AWS4-HMAC-SHA256 Credential=AKIA/20261121/eu/s3/aws4_request, SignedHeaders=host, Signature=00ff",
+      "authorization: AWS4-HMAC-SHA256 [hidden]",
+    ],
+    [
+      "GET /b/k?X-Amz-Credential=AKIA%2F1&X-Amz-Date=20261121&X-Amz-Security-Token=t&X-Amz-Signature=00ff",
+      "GET /b/k?X-Amz-Credential=[hidden]&X-Amz-Date=20261121&X-Amz-Security-Token=[hidden]&X-Amz-Signature=[hidden]",
+    ],
     ["id token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl is late", "id token [hidden] is late"],
-    ["grant_type=authorization_code&code_verifier=abc&client_assertion=def", "grant_type=authorization_code&code_verifier=[hidden]&client_assertion=[hidden]"],
+    [
+      "grant_type=authorization_code&code_verifier=abc&client_assertion=def",
+      "grant_type=authorization_code&code_verifier=[hidden]&client_assertion=[hidden]",
+    ],
     ["error code 7, session ended, cookie missing", "error code 7, session ended, cookie missing"],
   ];
   for (const [text, expected] of table) assert.is(redact(text), expected);
@@ -179,13 +247,34 @@ secrets("large and strange values are cut and never throw", () => {
   const deep = Array.from({ length: 100 }).reduce<unknown>((inner) => ({ inner }), 1);
   assert.match(JSON.stringify(redact(deep)), "[deeper]");
   assert.equal((redact(Array.from({ length: 103 }, () => 1)) as unknown[]).slice(99), [1, "[3 more]"]);
-  assert.is(Object.keys(redact(Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`f${i}`, i]))) as object).length, 101);
+  assert.is(
+    Object.keys(redact(Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`f${i}`, i]))) as object).length,
+    101,
+  );
   assert.is(redact("x".repeat(16_385)), `${"x".repeat(16_384)}... (1 characters more)`);
-  const nasty = Object.defineProperty({}, "boom", { enumerable: true, get: () => { throw new Error("no"); } });
+  const nasty = Object.defineProperty({}, "boom", {
+    enumerable: true,
+    get: () => {
+      throw new Error("no");
+    },
+  });
   assert.is(redact(nasty), "[unreadable]");
   assert.is(redact(new Date(Number.NaN)), null);
   assert.equal(redact(JSON.parse('{"__proto__": {"token": "x"}}')), JSON.parse('{"__proto__": {"token": "[hidden]"}}'));
-  for (const text of ["bearer ", "basic\t", "?key=", "a://", "ab+", "&token=&", "eyJ", "eyJaaaaaaaa.", "cookie:", "a-a-a-a-", "?a-a-a-a-a-a-"]) redact(text.repeat(20_000));
+  for (const text of [
+    "bearer ",
+    "basic\t",
+    "?key=",
+    "a://",
+    "ab+",
+    "&token=&",
+    "eyJ",
+    "eyJaaaaaaaa.",
+    "cookie:",
+    "a-a-a-a-",
+    "?a-a-a-a-a-a-",
+  ])
+    redact(text.repeat(20_000));
 });
 
 secrets.run();
@@ -193,8 +282,17 @@ secrets.run();
 const requests = suite("log: requests");
 
 const ENTRY: RequestEntry = {
-  method: "GET", route: "/flows/{org}", path: "/api/v2/flows/acme", status: 200, duration_ms: 3.14159, actor: "ops", org: "acme", client: "192.0.2.7",
-  request_id: "r1", bytes_in: 0, bytes_out: 120,
+  method: "GET",
+  route: "/flows/{org}",
+  path: "/api/v2/flows/acme",
+  status: 200,
+  duration_ms: 3.14159,
+  actor: "ops",
+  org: "acme",
+  client: "192.0.2.7",
+  request_id: "r1",
+  bytes_in: 0,
+  bytes_out: 120,
 };
 
 const logged = (entry: Partial<RequestEntry>): Record<string, unknown> => {
@@ -209,27 +307,47 @@ requests("who only asks whether all is well is told of at debug, unless it is no
   for (const route of ["get_ready", "get_healthz", "get_metrics"]) {
     const { logger, entries } = capture("trace");
     for (const status of [200, 401, 503]) logRequest(logger, { ...ENTRY, route, status });
-    assert.equal(entries().map(({ level }) => level), ["debug", "info", "error"], route);
+    assert.equal(
+      entries().map(({ level }) => level),
+      ["debug", "info", "error"],
+      route,
+    );
   }
 });
 
 requests("bytes that are no request have a line without method and path", () => {
   const line = logged({ method: null, route: null, path: null, status: 400, error_code: "HPE_INVALID_METHOD" });
-  assert.equal([line["method"], line["path"], line["client"], line["error_code"]], [null, null, "192.0.2.7", "HPE_INVALID_METHOD"]);
+  assert.equal(
+    [line["method"], line["path"], line["client"], line["error_code"]],
+    [null, null, "192.0.2.7", "HPE_INVALID_METHOD"],
+  );
 });
 
 requests("one whole line", () => {
   assert.equal(logged({}), { level: "info", ...ENTRY, duration_ms: 3.1, msg: "request" });
   assert.equal(logged({ status: 500, error_code: "internal", error_id: "e1" }), {
-    level: "error", ...ENTRY, duration_ms: 3.1, status: 500, error_code: "internal", error_id: "e1", msg: "request failed",
+    level: "error",
+    ...ENTRY,
+    duration_ms: 3.1,
+    status: 500,
+    error_code: "internal",
+    error_id: "e1",
+    msg: "request failed",
   });
 });
 
 requests("the level: error from 500, warn when slow for its size, else info", () => {
   const table: [Partial<RequestEntry>, string][] = [
-    [{ status: 200 }, "info"], [{ status: 401 }, "info"], [{ status: 499 }, "info"], [{ status: 500 }, "error"], [{ status: 503 }, "error"],
-    [{ duration_ms: 1000 }, "info"], [{ duration_ms: 1001 }, "warn"], [{ duration_ms: 5000, status: 500 }, "error"],
-    [{ duration_ms: 90_000, bytes_in: 104_857_600 }, "info"], [{ duration_ms: 102_000, bytes_in: 104_857_600 }, "warn"],
+    [{ status: 200 }, "info"],
+    [{ status: 401 }, "info"],
+    [{ status: 499 }, "info"],
+    [{ status: 500 }, "error"],
+    [{ status: 503 }, "error"],
+    [{ duration_ms: 1000 }, "info"],
+    [{ duration_ms: 1001 }, "warn"],
+    [{ duration_ms: 5000, status: 500 }, "error"],
+    [{ duration_ms: 90_000, bytes_in: 104_857_600 }, "info"],
+    [{ duration_ms: 102_000, bytes_in: 104_857_600 }, "warn"],
     [{ duration_ms: 5000, bytes_out: 5_242_880 }, "info"],
   ];
   for (const [entry, level] of table) assert.is(logged(entry)["level"], level, JSON.stringify(entry));

@@ -3,8 +3,8 @@
 // chooses files. The last line is "N passed, N failed"; the exit code is 1 when anything failed or nothing was found.
 //
 // Inside a child the suites are uvu's, but files are imported and run one after the other by this file and not by uvu's
-// command, which loses every suite of a group when one file throws at import, and which takes a suite whose `before` hook
-// threw for a passed one.
+// command, which loses every suite of a group when one file throws at import, and which takes a suite whose `before`
+// hook threw for a passed one.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { globSync } from "node:fs";
@@ -23,7 +23,8 @@ type QueuedSuite = () => Promise<[string | true, number, number, number]>;
 
 const AT_ONCE = 2;
 
-// The tests of the packaged executable take three minutes, all others less than one. A group that hangs is killed, and told.
+// The tests of the packaged executable take three minutes, all others less than one. A group that hangs is killed, and
+// told.
 const GROUP_DEADLINE_SECONDS = 600;
 
 /** Files that take at least as long are printed with their time, so that a slow suite says where it is slow. */
@@ -70,12 +71,16 @@ async function runSuite(pattern: string): Promise<void> {
   process.exitCode = sum.failed > 0 ? 1 : 0;
 }
 
-/** [directory directly under test/, its files]; files that lie in none of them are the group "", and the longest group is two. */
+/**
+ * [directory directly under test/, its files]; files that lie in none of them are the group "", and the longest group
+ * is two.
+ */
 function groupByDirectory(files: readonly string[]): [string, string[]][] {
   const groups = new Map<string, string[]>();
   for (const file of files) {
     const directory = file.includes("/") ? file.slice(0, file.indexOf("/")) : "";
-    const placed = directory === LONGEST.at(-1) ? (groups.get(directory)?.length ?? 0) + (groups.get(SECOND_HALF)?.length ?? 0) : 0;
+    const placed =
+      directory === LONGEST.at(-1) ? (groups.get(directory)?.length ?? 0) + (groups.get(SECOND_HALF)?.length ?? 0) : 0;
     const name = placed % 2 === 1 ? SECOND_HALF : directory;
     groups.set(name, [...(groups.get(name) ?? []), file]);
   }
@@ -105,7 +110,9 @@ async function startGroup(name: string, files: readonly string[]): Promise<Count
     text += `\n  FAIL  the group ended before its tests did (${ending})\n`;
   }
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  console.log(`${text.trimEnd()}\n-- ${name === "" ? "test" : name}: ${counts.passed} passed, ${counts.failed} failed (${seconds} s)\n`);
+  console.log(
+    `${text.trimEnd()}\n-- ${name === "" ? "test" : name}: ${counts.passed} passed, ${counts.failed} failed (${seconds} s)\n`,
+  );
   return counts;
 }
 
@@ -142,7 +149,8 @@ async function runGroup(files: readonly string[]): Promise<void> {
       try {
         const [failures, passed, skipped, all] = await run();
         if (failures !== true) console.log(`\n${failures}`);
-        else if (passed < all) console.log(`\n  FAIL  a hook of this suite threw: ${all - passed} tests of ${all} did not run\n`);
+        else if (passed < all)
+          console.log(`\n  FAIL  a hook of this suite threw: ${all - passed} tests of ${all} did not run\n`);
         counts.passed += passed;
         counts.failed += all - passed;
         counts.skipped += skipped;

@@ -1,4 +1,7 @@
-/** Environments in which things run, for tests of what is told of them: made in the tables, and recorded by the store itself. */
+/**
+ * Environments in which things run, for tests of what is told of them: made in the tables, and recorded by the store
+ * itself.
+ */
 import type { Db } from "../src/store/db/database.ts";
 import type { EnvironmentType } from "../src/store/environments/environments.ts";
 import type { Store } from "../src/store/index.ts";
@@ -10,34 +13,58 @@ export function runtime({ db, store }: { db: Db; store: Store }) {
   let ids = 0;
   return {
     /** An environment without snapshots, or a logical one with these members; gives its key. */
-    environment(organizationId: number, name: string, type: EnvironmentType = "K8S", members: readonly number[] = []): number {
+    environment(
+      organizationId: number,
+      name: string,
+      type: EnvironmentType = "K8S",
+      members: readonly number[] = [],
+    ): number {
       const id = Number(
         db
-          .prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 0, 0)")
+          .prepare(
+            "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 0, 0)",
+          )
           .run(`environment-${(ids += 1)}-${name}`, organizationId, name, type).lastInsertRowid,
       );
-      members.forEach((member, position) => db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(id, position, member));
+      members.forEach((member, position) =>
+        db
+          .prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)")
+          .run(id, position, member),
+      );
       return id;
     },
     /** Attaches a policy that is satisfied by artifacts with provenance; before the first report. */
     requireProvenance(organizationId: number, environment: number): void {
       const policy = Number(
         db
-          .prepare("INSERT INTO policies (public_id, organization_id, name, created_by, created_at, last_modified_at) VALUES (?, ?, ?, '', 0, 0)")
+          .prepare(
+            "INSERT INTO policies (public_id, organization_id, name, created_by, created_at, last_modified_at) VALUES (?, ?, ?, '', 0, 0)",
+          )
           .run(`policy-${(ids += 1)}`, organizationId, `policy-${ids}`).lastInsertRowid,
       );
-      db.prepare("INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (?, 1, 0, '', ?)").run(
-        policy, "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n",
+      db.prepare(
+        "INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (?, 1, 0, '', ?)",
+      ).run(
+        policy,
+        "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n",
       );
-      db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, 0)").run(environment, policy);
+      db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, 0)").run(
+        environment,
+        policy,
+      );
       db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?").run(environment);
     },
     /** A report of what runs; gives the index of the snapshot that it made, null when it made none. */
     report(environment: number, ran: readonly Ran[], reporter = "reporter"): number | null {
       const artifacts = ran.map(({ name, fingerprint, instances = 1, created = 1_600_000_000 }) => ({
-        name, fingerprint, instances: { created: Array.from({ length: instances }, (_, place) => created + place) },
+        name,
+        fingerprint,
+        instances: { created: Array.from({ length: instances }, (_, place) => created + place) },
       }));
-      return store.recording.record(store.environments.get(environment), "report", artifacts, { publicId: `id-of-${reporter}`, displayName: reporter });
+      return store.recording.record(store.environments.get(environment), "report", artifacts, {
+        publicId: `id-of-${reporter}`,
+        displayName: reporter,
+      });
     },
   };
 }

@@ -64,9 +64,20 @@ export type LargeReportRecorder = {
   accepts(weight: number): boolean;
   /** Whether `text` can be used. */
   readonly reads: boolean;
-  /** Records a report. @returns the index of the snapshot, null when none was made; not planned, and nothing recorded, when the environment was archived meanwhile. */
-  report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<Recorded>;
-  /** Reads the text of a report, which is given away, and records it. `touch` runs inside a write and says whether the digest was all it takes. */
+  /**
+   * Records a report. @returns the index of the snapshot, null when none was made; not planned, and nothing recorded,
+   * when the environment was archived meanwhile.
+   */
+  report(task: {
+    environmentId: number;
+    artifacts: readonly ReportedArtifact[];
+    actor: Actor;
+    entry: AuditEntry;
+  }): Promise<Recorded>;
+  /**
+   * Reads the text of a report, which is given away, and records it. `touch` runs inside a write and says whether the
+   * digest was all it takes.
+   */
   recordRaw(task: {
     environmentId: number;
     report: PhysicalType;
@@ -89,10 +100,24 @@ export type AssayOperation = AnyOperation<OperationContext>;
 /** Declares an operation. */
 export const operation = operationFor<OperationContext>();
 
-/** What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under several. */
+/**
+ * What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under
+ * several.
+ */
 export type OperationContextParts = Pick<
   OperationContext,
-  "store" | "largeJson" | "evidence" | "packages" | "customTypes" | "documents" | "now" | "newSecret" | "targetProblem" | "recorder" | "jobs" | "version"
+  | "store"
+  | "largeJson"
+  | "evidence"
+  | "packages"
+  | "customTypes"
+  | "documents"
+  | "now"
+  | "newSecret"
+  | "targetProblem"
+  | "recorder"
+  | "jobs"
+  | "version"
 > & {
   urls(baseUrl: string): Urls;
   openApi(baseUrl: string): unknown;

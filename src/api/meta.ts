@@ -1,4 +1,7 @@
-/** Operations about the API itself. The document is derived from all operations, so it is handed in when the server is put together. */
+/**
+ * Operations about the API itself. The document is derived from all operations, so it is handed in when the server is
+ * put together.
+ */
 import { Type } from "typebox";
 import { Closed, Nullable, named } from "../http/schema.ts";
 import { NO_BODY } from "../http/operation.ts";

@@ -8,7 +8,8 @@ const MOST_PROBLEMS = 20;
 
 /**
  * What a list of names stands for, in the order given; several names of one thing are that thing once.
- * @param keyOf the key of what has a name. @throws AppError invalid on `field` with the texts of all AppErrors of `keyOf`.
+ * @param keyOf the key of what has a name. @throws AppError invalid on `field` with the texts of all AppErrors of
+ * `keyOf`.
  */
 export function keysNamed(field: string, names: readonly string[], keyOf: (name: string) => number): number[] {
   const keys = new Set<number>();

@@ -1,7 +1,7 @@
 /**
- * Pages of lists (operations, Paging). A list has one `pages({...})`: its limits are in the query schema, so that figures
- * outside are refused before a handler runs, and the same value turns the query into a window and the result into an
- * envelope. A page beyond the end is an empty list with the page number echoed.
+ * Pages of lists (operations, Paging). A list has one `pages({...})`: its limits are in the query schema, so that
+ * figures outside are refused before a handler runs, and the same value turns the query into a window and the result
+ * into an envelope. A page beyond the end is an empty list with the page number echoed.
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
@@ -22,7 +22,17 @@ type Asked = { page?: number | undefined; per_page?: number | undefined };
  * @param least 0 where a page of nothing asks for the counts alone (semantics 13, row 93)
  * @param onRequest whether the list is bare unless `page` or `per_page` is given
  */
-export function pages({ perPage, most, least = 1, onRequest = false }: { perPage: number; most: number | null; least?: 0 | 1; onRequest?: boolean }) {
+export function pages({
+  perPage,
+  most,
+  least = 1,
+  onRequest = false,
+}: {
+  perPage: number;
+  most: number | null;
+  least?: 0 | 1;
+  onRequest?: boolean;
+}) {
   const window = (query: Asked): Window => {
     const page = query.page ?? 1;
     const size = query.per_page ?? perPage;
@@ -32,20 +42,30 @@ export function pages({ perPage, most, least = 1, onRequest = false }: { perPage
   return {
     /** Properties for the query schema. */
     query: {
-      page: Type.Optional(Type.Integer({ minimum: 1, maximum: LARGEST, ...(onRequest ? {} : { default: 1 }), description: "Number of the page, from 1" })),
+      page: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: LARGEST,
+          ...(onRequest ? {} : { default: 1 }),
+          description: "Number of the page, from 1",
+        }),
+      ),
       per_page: Type.Optional(
         Type.Integer({
           minimum: least,
           maximum: most ?? LARGEST,
           ...(onRequest
-            ? { description: `Items on a page, ${perPage} unless given; without page and per_page the answer is the bare list of everything` }
+            ? {
+                description: `Items on a page, ${perPage} unless given; without page and per_page the answer is the bare list of everything`,
+              }
             : { default: perPage, description: "Items on a page" }),
         }),
       ),
     },
     window,
     /** As window; null when neither parameter was given. */
-    windowIfAsked: (query: Asked): Window | null => (query.page === undefined && query.per_page === undefined ? null : window(query)),
+    windowIfAsked: (query: Asked): Window | null =>
+      query.page === undefined && query.per_page === undefined ? null : window(query),
   };
 }
 
@@ -72,22 +92,41 @@ export const counts = (total: number, page: number, perPage: number) => ({
 });
 
 /** Properties of a style B envelope, to be spread beside the items in its shape. */
-export const Counts = { page: Type.Integer(), per_page: Type.Integer(), total_pages: Type.Integer(), total_count: Type.Integer() };
+export const Counts = {
+  page: Type.Integer(),
+  per_page: Type.Integer(),
+  total_pages: Type.Integer(),
+  total_count: Type.Integer(),
+};
 
 /** The headers of style D, for the OpenAPI document. */
 export const PAGING_HEADERS = {
-  "X-Total-Count": Type.Integer(), "X-Per-Page": Type.Integer(), "X-Current-Page": Type.Integer(), "X-Total-Pages": Type.Integer(), Link: Type.String(),
+  "X-Total-Count": Type.Integer(),
+  "X-Per-Page": Type.Integer(),
+  "X-Current-Page": Type.Integer(),
+  "X-Total-Pages": Type.Integer(),
+  Link: Type.String(),
 };
 
 /**
- * Style D: the headers of a bare list. `Link` (RFC 8288) comes only with more than one page: the first and the last, and what
- * lies beside; before a page beyond the end lies the last one.
+ * Style D: the headers of a bare list. `Link` (RFC 8288) comes only with more than one page: the first and the last,
+ * and what lies beside; before a page beyond the end lies the last one.
  * @param address absolute address of the list without a query
  * @param query what was asked for; all of it but the page stays in the links
  */
-export function pagingHeaders(total: number, { page, perPage }: Window, address: string, query: Readonly<Record<string, unknown>>): Record<string, string> {
+export function pagingHeaders(
+  total: number,
+  { page, perPage }: Window,
+  address: string,
+  query: Readonly<Record<string, unknown>>,
+): Record<string, string> {
   const last = pageCount(total, perPage);
-  const headers = { "X-Total-Count": `${total}`, "X-Per-Page": `${perPage}`, "X-Current-Page": `${page}`, "X-Total-Pages": `${last}` };
+  const headers = {
+    "X-Total-Count": `${total}`,
+    "X-Per-Page": `${perPage}`,
+    "X-Current-Page": `${page}`,
+    "X-Total-Pages": `${last}`,
+  };
   if (last < 2) return headers;
   const link = (rel: string, number: number): string => `<${address}?${withPage(query, number)}>; rel="${rel}"`;
   const links = [link("first", 1)];
@@ -100,7 +139,8 @@ export function pagingHeaders(total: number, { page, perPage }: Window, address:
 function withPage(query: Readonly<Record<string, unknown>>, page: number): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query))
-    if (name !== "page" && value !== undefined) for (const one of Array.isArray(value) ? value : [value]) parameters.append(name, String(one));
+    if (name !== "page" && value !== undefined)
+      for (const one of Array.isArray(value) ? value : [value]) parameters.append(name, String(one));
   parameters.append("page", String(page));
   return parameters.toString();
 }
@@ -114,10 +154,15 @@ export class AnswerFullError extends Error {
 }
 
 /**
- * Presents the rows of a list; a row that cannot be presented becomes a placeholder, so that it never fails the list (semantics 9).
+ * Presents the rows of a list; a row that cannot be presented becomes a placeholder, so that it never fails the list
+ * (semantics 9).
  * @param placeholder gets the text that says why the record is not shown
  */
-export function presentEach<Row, Item>(rows: Iterable<Row>, present: (row: Row) => Item, placeholder: (row: Row, mark: string) => Item): Item[] {
+export function presentEach<Row, Item>(
+  rows: Iterable<Row>,
+  present: (row: Row) => Item,
+  placeholder: (row: Row, mark: string) => Item,
+): Item[] {
   return Array.from(rows, (row) => {
     try {
       return present(row);

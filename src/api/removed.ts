@@ -1,4 +1,7 @@
-/** Operations that older clients may still call. They answer 410 after authentication, whatever else was sent (operations, Removed). */
+/**
+ * Operations that older clients may still call. They answer 410 after authentication, whatever else was sent
+ * (operations, Removed).
+ */
 import { Type } from "typebox";
 import { gone } from "../errors.ts";
 import { Closed, Message } from "../http/schema.ts";
@@ -39,12 +42,38 @@ const removed = (id: string, method: Method, path: string, tag: string, summary:
   });
 };
 
-export const listApprovals = removed("list_approvals", "GET", "/approvals/{org}/{flow_name}", "Approval", "List approvals");
-export const postApproval = removed("post_approval", "POST", "/approvals/{org}/{flow_name}", "Approval", "Request or report an approval");
-export const getCommitOfRunningArtifact = removed(
-  "get_commit_of_running_artifact", "GET", "/approvals/{org}/{flow_name}/artifact-commit/{env_name}", "Approval", "Read the commit of a running artifact",
+export const listApprovals = removed(
+  "list_approvals",
+  "GET",
+  "/approvals/{org}/{flow_name}",
+  "Approval",
+  "List approvals",
 );
-export const getApproval = removed("get_approval", "GET", "/approvals/{org}/{flow_name}/{approval_number}", "Approval", "Read an approval");
+export const postApproval = removed(
+  "post_approval",
+  "POST",
+  "/approvals/{org}/{flow_name}",
+  "Approval",
+  "Request or report an approval",
+);
+export const getCommitOfRunningArtifact = removed(
+  "get_commit_of_running_artifact",
+  "GET",
+  "/approvals/{org}/{flow_name}/artifact-commit/{env_name}",
+  "Approval",
+  "Read the commit of a running artifact",
+);
+export const getApproval = removed(
+  "get_approval",
+  "GET",
+  "/approvals/{org}/{flow_name}/{approval_number}",
+  "Approval",
+  "Read an approval",
+);
 export const listArtifactApprovals = removed(
-  "list_artifact_approvals", "GET", "/artifacts/{org}/{flow_name}/{fingerprint}/approvals", "Artifacts", "List the approvals of an artifact",
+  "list_artifact_approvals",
+  "GET",
+  "/artifacts/{org}/{flow_name}/{fingerprint}/approvals",
+  "Artifacts",
+  "List the approvals of an artifact",
 );

@@ -27,10 +27,15 @@ export function tagFilters(values: readonly string[] | undefined): TagFilter[] {
 
 /** The words of the path for each kind of resource (wire-contract 16). */
 const KINDS = {
-  flow: "flow", flows: "flow",
-  env: "environment", environment: "environment", environments: "environment",
-  control: "control", controls: "control",
-  repo: "repo", repos: "repo",
+  flow: "flow",
+  flows: "flow",
+  env: "environment",
+  environment: "environment",
+  environments: "environment",
+  control: "control",
+  controls: "control",
+  repo: "repo",
+  repos: "repo",
 } as const;
 type Word = keyof typeof KINDS;
 type Kind = (typeof KINDS)[Word];
@@ -70,7 +75,12 @@ const TagPatchInput = named(
         }),
       ),
     ),
-    remove_tags: Maybe(Type.Array(Type.String({ maxLength: TEXT_LENGTH }), { maxItems: LIST_LENGTH, description: "Keys to remove; a key that is not there does no harm" })),
+    remove_tags: Maybe(
+      Type.Array(Type.String({ maxLength: TEXT_LENGTH }), {
+        maxItems: LIST_LENGTH,
+        description: "Keys to remove; a key that is not there does no harm",
+      }),
+    ),
   }),
 );
 
@@ -80,14 +90,15 @@ export const patchTags = operation({
   path: "/tags/{org}/{resource_type}/{resource_id}",
   tag: "Tags",
   summary: "Set and remove tags",
-  description:
-    `Tags of a flow, environment, control or repo, at most ${MAX_TAGS} of each; the change is seen by the next read. Removals come first: a key that is both removed and set is set.`,
+  description: `Tags of a flow, environment, control or repo, at most ${MAX_TAGS} of each; the change is seen by the next read. Removals come first: a key that is both removed and set is set.`,
   permission: "tag:write",
   audit: "tags.changed",
   params: Closed({
     org: Type.String({ description: "Name of the organization" }),
     resource_type: OneOf(Object.keys(KINDS) as Word[], { description: "Kind of the resource" }),
-    resource_id: Type.String({ description: "Name of the flow or environment, identifier of the control, internal id of the repo" }),
+    resource_id: Type.String({
+      description: "Name of the flow or environment, identifier of the control, internal id of the repo",
+    }),
   }),
   query: NoQuery,
   body: json(TagPatchInput),
@@ -102,7 +113,9 @@ export const patchTags = operation({
   handle(context, { params, body }) {
     const set = body.set_tags ?? {};
     // Not by the schema: it would name the object, not the key.
-    const problems = Object.keys(set).flatMap((key) => Object.entries(validate(TagKey, key, "plain", `set_tags.${key}`) ?? {}));
+    const problems = Object.keys(set).flatMap((key) =>
+      Object.entries(validate(TagKey, key, "plain", `set_tags.${key}`) ?? {}),
+    );
     const fields = Object.fromEntries(problems);
     if (Object.keys(fields).length > 0) throw invalid(fields);
     const remove = body.remove_tags ?? [];

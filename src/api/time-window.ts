@@ -27,7 +27,10 @@ export const EpochWindow = {
 };
 
 /** The window of such a query. @param now epoch seconds. */
-export function epochWindow(query: { start_ts?: number; end_ts?: number; "start-ts"?: number; "end-ts"?: number }, now: number): TimeWindow {
+export function epochWindow(
+  query: { start_ts?: number; end_ts?: number; "start-ts"?: number; "end-ts"?: number },
+  now: number,
+): TimeWindow {
   const to = query.end_ts ?? query["end-ts"] ?? now;
   return { from: query.start_ts ?? query["start-ts"] ?? to - WINDOW_DAYS * DAY, to };
 }
@@ -52,7 +55,10 @@ export function textWindow(query: { from?: string; to?: string }, now: number): 
   const [from, to] = [query.from ? parseIsoTime(query.from) : undefined, query.to ? parseIsoTime(query.to, true) : now];
   if (from === null || to === null) {
     const problem = (text = "") => `Input should be a valid ISO 8601 date or time [input: ${text}]`;
-    throw invalid({ ...(from === null ? { from: problem(query.from) } : {}), ...(to === null ? { to: problem(query.to) } : {}) });
+    throw invalid({
+      ...(from === null ? { from: problem(query.from) } : {}),
+      ...(to === null ? { to: problem(query.to) } : {}),
+    });
   }
   return { from: from ?? to - TEXT_DAYS * DAY, to };
 }

@@ -1,12 +1,15 @@
 /**
- * The bytes of a tar archive (POSIX.1-2001, pax), made block by block on demand. Nothing in it comes from the machine: owner,
- * group and mode are fixed, times are given, and entries come in the order in which they are handed in.
+ * The bytes of a tar archive (POSIX.1-2001, pax), made block by block on demand. Nothing in it comes from the machine:
+ * owner, group and mode are fixed, times are given, and entries come in the order in which they are handed in.
  *
- * It is made by hand because a thread that serves many archives wants each to be a plain generator: one step per block that
- * somebody waits for, nothing buffered, over as soon as nobody wants more.
+ * It is made by hand because a thread that serves many archives wants each to be a plain generator: one step per block
+ * that somebody waits for, nothing buffered, over as soon as nobody wants more.
  */
 
-/** `mtime`: epoch seconds; fractions are dropped. `content` must give exactly `size` bytes; a block is used before the next is asked for. */
+/**
+ * `mtime`: epoch seconds; fractions are dropped. `content` must give exactly `size` bytes; a block is used before the
+ * next is asked for.
+ */
 export type TarEntry = { name: string; size: number; mtime: number; content: Iterable<Uint8Array> };
 
 export const BLOCK = 512;
@@ -39,7 +42,17 @@ export const END = 2 * BLOCK;
 export const paddingOf = (size: number): Uint8Array => new Uint8Array((BLOCK - (size % BLOCK)) % BLOCK);
 
 /** The blocks before the content of a member. `mode`: who may read it once it is unpacked, everybody unless given. */
-export function* headOf({ name, size, mtime, mode = 0o644 }: { name: string; size: number; mtime: number; mode?: number }): Generator<Uint8Array, void, undefined> {
+export function* headOf({
+  name,
+  size,
+  mtime,
+  mode = 0o644,
+}: {
+  name: string;
+  size: number;
+  mtime: number;
+  mode?: number;
+}): Generator<Uint8Array, void, undefined> {
   const seconds = Math.min(Math.max(0, Math.floor(mtime)), LARGEST_OCTAL);
   const records = paxRecords(name, size);
   if (records.length > 0) {
@@ -73,7 +86,19 @@ function padded(bytes: Buffer): Buffer {
   return block;
 }
 
-function header({ name, size, seconds, mode, type }: { name: string; size: number; seconds: number; mode: number; type: string }): Buffer {
+function header({
+  name,
+  size,
+  seconds,
+  mode,
+  type,
+}: {
+  name: string;
+  size: number;
+  seconds: number;
+  mode: number;
+  type: string;
+}): Buffer {
   const block = Buffer.alloc(BLOCK);
   // Readers that know pax take the name from the record before; for the others there is what fits.
   block.write(fits(name) ? name : name.replace(/[^\x20-\x7e]/g, "_").slice(-NAME_BYTES), 0, "latin1");

@@ -1,7 +1,8 @@
 /**
- * Attached files on their way into a package. Whether a file is there, and of the right size, is known before the package begins:
- * one that is not is left out, and the package says so. Damage of its content shows only when it is read: then the package is cut,
- * before the last block of the file, and the file is remembered, so that the next package leaves it out and says so.
+ * Attached files on their way into a package. Whether a file is there, and of the right size, is known before the
+ * package begins: one that is not is left out, and the package says so. Damage of its content shows only when it is
+ * read: then the package is cut, before the last block of the file, and the file is remembered, so that the next
+ * package leaves it out and says so.
  */
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, statSync } from "node:fs";
@@ -69,7 +70,9 @@ export function evidenceFiles(root: string, damaged: Map<string, string>): Evide
         if (size === 0) check(hash.digest("hex"), stats);
       } catch (error) {
         // The disk cannot read it: no better than other bytes.
-        throw (error as NodeJS.ErrnoException).code === "EIO" ? damage(digest, fstatSync(fd), "it cannot be read") : error;
+        throw (error as NodeJS.ErrnoException).code === "EIO"
+          ? damage(digest, fstatSync(fd), "it cannot be read")
+          : error;
       } finally {
         closeSync(fd);
       }

@@ -1,6 +1,6 @@
 /**
- * Names of members of a package. Each is a relative path of harmless parts, whatever somebody called an upload: it stays below
- * the directory where it is unpacked, on every system, and no two things share a name.
+ * Names of members of a package. Each is a relative path of harmless parts, whatever somebody called an upload: it
+ * stays below the directory where it is unpacked, on every system, and no two things share a name.
  */
 
 /** Bytes of an uploaded name that are kept: with the directory before it well below what file systems allow. */
@@ -41,12 +41,15 @@ function cutTo(name: string): string {
 }
 
 /**
- * Where the content with this digest lies. Content decides, so that a file that was attached many times is there once, and
- * names that become the same, also on a disk that does not tell upper from lower case, can only be names of the same bytes.
+ * Where the content with this digest lies. Content decides, so that a file that was attached many times is there once,
+ * and names that become the same, also on a disk that does not tell upper from lower case, can only be names of the
+ * same bytes.
  */
-export const evidenceFileName = (digest: string, filename: string | null): string => `evidence/${digest}/${safeFileName(filename ?? "file")}`;
+export const evidenceFileName = (digest: string, filename: string | null): string =>
+  `evidence/${digest}/${safeFileName(filename ?? "file")}`;
 
 /** Names of policies, types and templates have a grammar of their own; `~` and dots are all that is odd in it. */
 export const policyMember = (name: string, version: number): string => `policies/${safeFileName(name)}/v${version}.yml`;
-export const typeMember = (name: string, version: number): string => `custom-types/${safeFileName(name)}/v${version}.schema.json`;
+export const typeMember = (name: string, version: number): string =>
+  `custom-types/${safeFileName(name)}/v${version}.schema.json`;
 export const templateMember = (publicId: string): string => `templates/${publicId}.yml`;

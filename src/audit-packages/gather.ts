@@ -1,6 +1,7 @@
 /**
- * Reads everything that belongs to a trail, or to an artifact in a flow, within one read transaction, and writes it to the
- * members of a package as it comes; what the report needs of it is kept. Members may be null: then only the report is wanted.
+ * Reads everything that belongs to a trail, or to an artifact in a flow, within one read transaction, and writes it to
+ * the members of a package as it comes; what the report needs of it is kept. Members may be null: then only the report
+ * is wanted.
  */
 import { presentDeployment } from "../api/environments/deployments.ts";
 import { trailParts, trailPlaceholder } from "../contract/present-trail.ts";
@@ -17,14 +18,37 @@ import type { EvidenceFiles, EvidenceState } from "./evidence.ts";
 import { evidenceFileName, policyMember, templateMember, typeMember } from "./file-names.ts";
 import { jsonWithList } from "./members.ts";
 import type { Members } from "./members.ts";
-import { readable, readableTexts, tellArtifact, tellAttestation, tellControl, tellPolicy, tellRun, tellType } from "./records.ts";
+import {
+  readable,
+  readableTexts,
+  tellArtifact,
+  tellAttestation,
+  tellControl,
+  tellPolicy,
+  tellRun,
+  tellType,
+} from "./records.ts";
 import { fewLines, reportAttestation, sampler, shortText } from "./report.ts";
-import type { About, LostEvidence, AuditReport, ReportedAllowance, ReportArtifact, ReportedAttestation, ReportedRun, ReportedTrail } from "./report.ts";
+import type {
+  About,
+  LostEvidence,
+  AuditReport,
+  ReportedAllowance,
+  ReportArtifact,
+  ReportedAttestation,
+  ReportedRun,
+  ReportedTrail,
+} from "./report.ts";
 
 /** What the report lists of each kind, at most. */
 const LISTED = { trails: 50, artifacts: 200, attestations: 500, runs: 200, allowances: 100, lost: 200 };
 
-export function gather(showing: PresenterContext, subject: PackageSubject, files: EvidenceFiles, members: Members | null): AuditReport {
+export function gather(
+  showing: PresenterContext,
+  subject: PackageSubject,
+  files: EvidenceFiles,
+  members: Members | null,
+): AuditReport {
   const { store, organization } = showing;
   const source = store.auditPackages;
   const trails = sampler<ReportedTrail>(LISTED.trails, "last");
@@ -34,7 +58,17 @@ export function gather(showing: PresenterContext, subject: PackageSubject, files
   const allowances = sampler<ReportedAllowance>(LISTED.allowances, "last");
   const lost = sampler<LostEvidence>(LISTED.lost);
   const report: AuditReport = {
-    about: aboutOf(showing, subject), asOf: 0, trails, artifacts, attestations, runs, allowances, events: 0, deployments: 0, evidence: { files: 0, bytes: 0 }, lost,
+    about: aboutOf(showing, subject),
+    asOf: 0,
+    trails,
+    artifacts,
+    attestations,
+    runs,
+    allowances,
+    events: 0,
+    deployments: 0,
+    evidence: { files: 0, bytes: 0 },
+    lost,
   };
   const templates = new Set<string>();
   const versions = new Set<number>();
@@ -68,12 +102,28 @@ export function gather(showing: PresenterContext, subject: PackageSubject, files
     templates.add(store.templates.publicIdOf(row.template_id));
     seen(row.last_modified_at);
     trails.add({
-      name: row.name, description: shortText(row.description), createdBy: row.created_by, createdAt: row.created_at, changedAt: row.last_modified_at,
-      origin: row.origin_url, commit: readable<GitCommitInfoValue>(row.git_commit_info_json) as ReportedTrail["commit"],
-      state: row.state, reasons: fewLines(reasons), status: readable<TrailStatus>(row.compliance_json),
+      name: row.name,
+      description: shortText(row.description),
+      createdBy: row.created_by,
+      createdAt: row.created_at,
+      changedAt: row.last_modified_at,
+      origin: row.origin_url,
+      commit: readable<GitCommitInfoValue>(row.git_commit_info_json) as ReportedTrail["commit"],
+      state: row.state,
+      reasons: fewLines(reasons),
+      status: readable<TrailStatus>(row.compliance_json),
     });
     const { template, ...shown } = outline;
-    return { ...shown, audit: { trail_id: row.public_id, reasons, template_inherited: row.template_inherited === 1, template_file: templateMember(store.templates.publicIdOf(row.template_id)) }, template };
+    return {
+      ...shown,
+      audit: {
+        trail_id: row.public_id,
+        reasons,
+        template_inherited: row.template_inherited === 1,
+        template_file: templateMember(store.templates.publicIdOf(row.template_id)),
+      },
+      template,
+    };
   }
 
   function* events(row: TrailRow): Generator<TrailEventValue> {
@@ -88,8 +138,17 @@ export function gather(showing: PresenterContext, subject: PackageSubject, files
   function artifact(row: PlacedArtifactRow): object {
     seen(row.last_modified_at);
     artifacts.add({
-      name: row.reference_name ?? row.filename, fingerprint: row.fingerprint, filename: row.filename, trail: row.trail_name, commit: row.git_commit, build: row.build_url, createdBy: row.created_by,
-      createdAt: row.created_at, state: row.state, reasons: fewLines(readableTexts(row.reasons_json) ?? []), statuses: readable<AttestationStatus[]>(row.attestations_json),
+      name: row.reference_name ?? row.filename,
+      fingerprint: row.fingerprint,
+      filename: row.filename,
+      trail: row.trail_name,
+      commit: row.git_commit,
+      build: row.build_url,
+      createdBy: row.created_by,
+      createdAt: row.created_at,
+      state: row.state,
+      reasons: fewLines(readableTexts(row.reasons_json) ?? []),
+      statuses: readable<AttestationStatus[]>(row.attestations_json),
     });
     return tellArtifact(showing, row);
   }
@@ -104,10 +163,14 @@ export function gather(showing: PresenterContext, subject: PackageSubject, files
   }
 
   function policies(): void {
-    list("policies.json", [...versions].sort((a, b) => a - b).flatMap((id) => source.policyVersion(id) ?? []), (row) => {
-      for (const control of controlsOf(row.id)) controls.add(control);
-      return tellPolicy(row);
-    });
+    list(
+      "policies.json",
+      [...versions].sort((a, b) => a - b).flatMap((id) => source.policyVersion(id) ?? []),
+      (row) => {
+        for (const control of controlsOf(row.id)) controls.add(control);
+        return tellPolicy(row);
+      },
+    );
     for (const id of [...versions].sort((a, b) => a - b)) {
       const row = source.policyVersion(id);
       if (row) members?.text(policyMember(row.name, row.version), [row.policy_yaml]);
@@ -134,7 +197,8 @@ export function gather(showing: PresenterContext, subject: PackageSubject, files
       return source.typeVersion(organization.id, name, version) ?? [];
     });
     list("custom-types.json", used, tellType);
-    for (const { name, version, schema_json } of used) if (schema_json !== null) members?.text(typeMember(name, version), [schema_json]);
+    for (const { name, version, schema_json } of used)
+      if (schema_json !== null) members?.text(typeMember(name, version), [schema_json]);
   }
 
   function evidence(): void {
@@ -151,8 +215,14 @@ export function gather(showing: PresenterContext, subject: PackageSubject, files
 
   const flow = store.flows.get(subject.kind === "trail" ? store.trails.get(subject.trailId).flow_id : subject.flowId);
   members?.json("flow.json", {
-    name: flow.name, id: flow.public_id, description: flow.description, visibility: flow.visibility, tags: store.flows.tags(flow.id),
-    archived: flow.archived_at !== null, created_at: flow.created_at, template_file: templateMember(store.templates.publicIdOf(flow.template_id)),
+    name: flow.name,
+    id: flow.public_id,
+    description: flow.description,
+    visibility: flow.visibility,
+    tags: store.flows.tags(flow.id),
+    archived: flow.archived_at !== null,
+    created_at: flow.created_at,
+    template_file: templateMember(store.templates.publicIdOf(flow.template_id)),
   });
   templates.add(store.templates.publicIdOf(flow.template_id));
 
@@ -176,30 +246,60 @@ export function gather(showing: PresenterContext, subject: PackageSubject, files
     seen(row.created_at);
     if (row.control !== null) controls.add(row.control);
     const version = told.audit.custom_type_version;
-    if (version !== null && row.type.startsWith("custom:")) types.add(JSON.stringify([version, row.type.slice("custom:".length)]));
-    attestations.add(reportAttestation(row, row.scope === "trail" ? "the trail" : belongsTo(told.audit.belongs_to, row.target_artifacts_json), state));
+    if (version !== null && row.type.startsWith("custom:"))
+      types.add(JSON.stringify([version, row.type.slice("custom:".length)]));
+    attestations.add(
+      reportAttestation(
+        row,
+        row.scope === "trail" ? "the trail" : belongsTo(told.audit.belongs_to, row.target_artifacts_json),
+        state,
+      ),
+    );
     return told;
   });
   const fingerprints = source.fingerprints(subject);
-  list("environments.json", each(fingerprints, (fingerprint) => source.runs(organization.id, fingerprint)), (row) => {
-    const run = tellRun(showing, row, { used: (version) => versions.add(version), flowName });
-    seen(row.ended ?? row.started);
-    runs.add(run);
-    return run;
-  });
-  list("deployments.json", each(fingerprints, (fingerprint) => store.deployments.ofFingerprint(organization.id, fingerprint)), (row) => {
-    report.deployments += 1;
-    seen(row.deployed_at);
-    return presentDeployment(showing, row);
-  });
-  list("allowlist.json", each(fingerprints, (fingerprint) => source.allowed(organization.id, fingerprint)), (row) => {
-    seen(row.timestamp);
-    const { environment_name: environment, artifact_name, description, user_name, timestamp } = row;
-    allowances.add({ environment, artifact: artifact_name, fingerprint: row.fingerprint, reason: shortText(description) ?? "", by: user_name, at: timestamp });
-    return row;
-  });
+  list(
+    "environments.json",
+    each(fingerprints, (fingerprint) => source.runs(organization.id, fingerprint)),
+    (row) => {
+      const run = tellRun(showing, row, { used: (version) => versions.add(version), flowName });
+      seen(row.ended ?? row.started);
+      runs.add(run);
+      return run;
+    },
+  );
+  list(
+    "deployments.json",
+    each(fingerprints, (fingerprint) => store.deployments.ofFingerprint(organization.id, fingerprint)),
+    (row) => {
+      report.deployments += 1;
+      seen(row.deployed_at);
+      return presentDeployment(showing, row);
+    },
+  );
+  list(
+    "allowlist.json",
+    each(fingerprints, (fingerprint) => source.allowed(organization.id, fingerprint)),
+    (row) => {
+      seen(row.timestamp);
+      const { environment_name: environment, artifact_name, description, user_name, timestamp } = row;
+      allowances.add({
+        environment,
+        artifact: artifact_name,
+        fingerprint: row.fingerprint,
+        reason: shortText(description) ?? "",
+        by: user_name,
+        at: timestamp,
+      });
+      return row;
+    },
+  );
   policies();
-  list("controls.json", [...controls].sort().flatMap((identifier) => source.control(organization.id, identifier) ?? []), tellControl);
+  list(
+    "controls.json",
+    [...controls].sort().flatMap((identifier) => source.control(organization.id, identifier) ?? []),
+    tellControl,
+  );
   customTypes();
   for (const publicId of [...templates].sort()) template(publicId);
   evidence();
@@ -207,7 +307,11 @@ export function gather(showing: PresenterContext, subject: PackageSubject, files
 }
 
 /** Every attached file once for each name that it has in the package, by digest. */
-function* evidenceIn({ store }: PresenterContext, subject: PackageSubject, files: EvidenceFiles): Generator<LostEvidence & { mtime: number }> {
+function* evidenceIn(
+  { store }: PresenterContext,
+  subject: PackageSubject,
+  files: EvidenceFiles,
+): Generator<LostEvidence & { mtime: number }> {
   let digest = "";
   let given = new Set<string>();
   for (const file of store.auditPackages.evidence(subject)) {
@@ -216,12 +320,22 @@ function* evidenceIn({ store }: PresenterContext, subject: PackageSubject, files
     if (file.digest !== digest) [digest, given] = [file.digest, new Set()];
     if (given.has(name)) continue;
     given.add(name);
-    yield { name, digest: file.digest, size: file.size, state: files.state(file.digest, file.size), mtime: file.reported_at };
+    yield {
+      name,
+      digest: file.digest,
+      size: file.size,
+      state: files.state(file.digest, file.size),
+      mtime: file.reported_at,
+    };
   }
 }
 
 /** Every file that cannot be put into the package. */
-export function* lostEvidence(showing: PresenterContext, subject: PackageSubject, files: EvidenceFiles): Generator<LostEvidence> {
+export function* lostEvidence(
+  showing: PresenterContext,
+  subject: PackageSubject,
+  files: EvidenceFiles,
+): Generator<LostEvidence> {
   for (const { mtime: _, ...file } of evidenceIn(showing, subject, files)) if (file.state !== "included") yield file;
 }
 
@@ -229,13 +343,27 @@ function aboutOf({ store, organization, urls }: PresenterContext, subject: Packa
   if (subject.kind === "trail") {
     const row = store.trails.get(subject.trailId);
     const flow = store.flows.get(row.flow_id).name;
-    return { kind: "trail", organization: organization.name, flow, trail: row.name, trail_id: row.public_id, url: urls.trailPage(organization.name, flow, row.name) };
+    return {
+      kind: "trail",
+      organization: organization.name,
+      flow,
+      trail: row.name,
+      trail_id: row.public_id,
+      url: urls.trailPage(organization.name, flow, row.name),
+    };
   }
   const { flowId, fingerprint } = subject;
   const row = store.artifacts.latest(flowId, fingerprint, null);
   if (!row) throw new Error(`artifact ${fingerprint} is gone`);
   const url = urls.artifactPage(organization.name, row.flow_name, fingerprint, row.public_id);
-  return { kind: "artifact", organization: organization.name, flow: row.flow_name, fingerprint, filename: row.filename, url };
+  return {
+    kind: "artifact",
+    organization: organization.name,
+    flow: row.flow_name,
+    fingerprint,
+    filename: row.filename,
+    url,
+  };
 }
 
 /** What a record that is not the trail's own belongs to, in words. */
@@ -243,7 +371,10 @@ function belongsTo(fingerprints: readonly string[], targetsJson: string | null):
   const targets = readableTexts(targetsJson ?? "[]") ?? [];
   const name = targets.length > 0 ? `artifact ${targets.join(", ")}` : "artifact";
   if (fingerprints.length === 0) return `${name} (not reported yet)`;
-  return `${name} ${fingerprints.slice(0, 3).map((one) => one.slice(0, 12)).join(", ")}${fingerprints.length > 3 ? ` and ${fingerprints.length - 3} more` : ""}`;
+  return `${name} ${fingerprints
+    .slice(0, 3)
+    .map((one) => one.slice(0, 12))
+    .join(", ")}${fingerprints.length > 3 ? ` and ${fingerprints.length - 3} more` : ""}`;
 }
 
 function* each<Key, Row>(keys: Iterable<Key>, rowsOf: (key: Key) => Iterable<Row>): Generator<Row> {
@@ -252,5 +383,6 @@ function* each<Key, Row>(keys: Iterable<Key>, rowsOf: (key: Key) => Iterable<Row
 
 /** An event that cannot be read is told as one, with its type and time. */
 function* withoutDamage(rows: Iterable<TrailEventRow>): Generator<TrailEventRow> {
-  for (const row of rows) yield readable<object>(row.event_json) === null ? { ...row, event_json: '{"unreadable":true}' } : row;
+  for (const row of rows)
+    yield readable<object>(row.event_json) === null ? { ...row, event_json: '{"unreadable":true}' } : row;
 }

@@ -1,12 +1,16 @@
 /**
- * The members of a package while it is put together: their content in one spool, their list in another, so that memory does not
- * grow with either. The order in which they are added is the order in the archive, behind those that are put at its front.
+ * The members of a package while it is put together: their content in one spool, their list in another, so that memory
+ * does not grow with either. The order in which they are added is the order in the archive, behind those that are put
+ * at its front.
  */
 import { createHash } from "node:crypto";
 import { openSpool } from "./spool.ts";
 import type { Spool } from "./spool.ts";
 
-/** `sha256` in hex. `mtime`: epoch seconds, null for the time of the package. `at`: where in the spool, null for evidence, whose digest is its address. */
+/**
+ * `sha256` in hex. `mtime`: epoch seconds, null for the time of the package. `at`: where in the spool, null for
+ * evidence, whose digest is its address.
+ */
 export type PackageMember = { name: string; size: number; sha256: string; mtime: number | null; at: number | null };
 
 export type Members = {
@@ -42,7 +46,10 @@ export function createMembers(path: (name: string) => string): Members {
     else list.write(Buffer.from(`${JSON.stringify(member)}\n`));
   }
 
-  /** UTF-8 in memory that is used again: a new buffer for each of a hundred thousand records would pile up until V8 looks. */
+  /**
+   * UTF-8 in memory that is used again: a new buffer for each of a hundred thousand records would pile up until V8
+   * looks.
+   */
   function encoded(text: string): Uint8Array {
     if (text.length * 3 > scratch.length) return Buffer.from(text);
     return scratch.subarray(0, scratch.write(text));
@@ -116,7 +123,9 @@ function* withEnd(pieces: Iterable<string>): Generator<string> {
   yield "\n";
 }
 
-/** Two spaces before each line: a line break within a text is escaped in JSON, so that each one here separates lines. */
+/**
+ * Two spaces before each line: a line break within a text is escaped in JSON, so that each one here separates lines.
+ */
 const indented = (json: string): string => `  ${json.replaceAll("\n", "\n  ")}`;
 
 function* linesOf(blocks: Iterable<Uint8Array>): Generator<string> {

@@ -1,4 +1,5 @@
-// The main thread's side of audit packages: streams (feeds.ts) of what the package worker makes, a bounded number at a time.
+// The main thread's side of audit packages: streams (feeds.ts) of what the package worker makes, a bounded number at a
+// time.
 import { buffer } from "node:stream/consumers";
 import type { Readable } from "node:stream";
 import { MessageChannel } from "node:worker_threads";
@@ -13,8 +14,8 @@ export type PackageMaker = {
   /**
    * Resolves with the bytes of a package when it is put together. Rejects with PackagesBusyError, PackageWorkerError,
    * EvidenceUnavailableError when the evidence is elsewhere and cannot be looked at, what
-   * `signal` was aborted with, or an error with the `code` of the operating system. The stream fails with DamagedEvidenceError
-   * before the last bytes of a damaged file, and with StalledError when nobody reads.
+   * `signal` was aborted with, or an error with the `code` of the operating system. The stream fails with
+   * DamagedEvidenceError before the last bytes of a damaged file, and with StalledError when nobody reads.
    */
   open(request: Omit<PackageRequest, "what">, signal?: AbortSignal): Promise<Readable>;
   /** The readable report alone, a PDF. Rejects as `open` does. */
@@ -33,7 +34,10 @@ export class PackageWorkerError extends Error {
   override readonly name = "PackageWorkerError";
 }
 
-/** Packages under way at once: each takes two files without a name, half a megabyte for a client that does not read, and an open one. */
+/**
+ * Packages under way at once: each takes two files without a name, half a megabyte for a client that does not read, and
+ * an open one.
+ */
 const ACTIVE = 64;
 /** Requests that may wait for their turn. */
 const WAITING = 256;
@@ -46,7 +50,12 @@ const REMEMBERED = 10_000;
 /** After so many milliseconds without a package the thread, its fonts and its connection go. */
 const IDLE = 60_000;
 
-export function createPackageMaker({ data, remote = null, start, patience = PATIENCE }: {
+export function createPackageMaker({
+  data,
+  remote = null,
+  start,
+  patience = PATIENCE,
+}: {
   data: Omit<PackageWorkerData, "damaged" | "remote">;
   /** The evidence where it is not below its root in the data directory. */
   remote?: RemoteEvidence | null;
@@ -120,7 +129,8 @@ function createPlaces(size: number, queue: number) {
         taken += 1;
         return leaver();
       }
-      if (waiting.length >= queue) throw new PackagesBusyError(`${size} packages are under way and ${queue} wait already`);
+      if (waiting.length >= queue)
+        throw new PackagesBusyError(`${size} packages are under way and ${queue} wait already`);
       return new Promise((resolve, reject) => {
         const enter = (): void => {
           signal?.removeEventListener("abort", give);

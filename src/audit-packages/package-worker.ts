@@ -1,6 +1,6 @@
-// The thread that makes audit packages. It reads the database on a connection of its own, writes what it read to files without
-// names, and then makes a chunk for each credit (feeds.ts): memory stays the same whatever a package holds and however slow
-// its client is, packages take turns, and compressing takes one core at most.
+// The thread that makes audit packages. It reads the database on a connection of its own, writes what it read to files
+// without names, and then makes a chunk for each credit (feeds.ts): memory stays the same whatever a package holds and
+// however slow its client is, packages take turns, and compressing takes one core at most.
 //
 // A package is put together in one go, which holds up the others: a second for ten thousand attestations.
 import { randomUUID } from "node:crypto";
@@ -21,19 +21,35 @@ import type { FeedNews, FeedOrder } from "../workers/byte-streams.ts";
 import { countHandedOver } from "../workers/memory-reclaim.ts";
 
 /**
- * What the thread is started with: the data directory, the evidence root, where files may be made, the evidence that is known to be damaged,
- * and through what evidence is asked for that is on storage elsewhere; null: it is below the root.
+ * What the thread is started with: the data directory, the evidence root, where files may be made, the evidence that is
+ * known to be damaged, and through what evidence is asked for that is on storage elsewhere; null: it is below the root.
  */
-export type PackageWorkerData = { directory: string; evidence: string; staging: string; damaged: ReadonlyMap<string, string>; remote: MessagePort | null };
+export type PackageWorkerData = {
+  directory: string;
+  evidence: string;
+  staging: string;
+  damaged: ReadonlyMap<string, string>;
+  remote: MessagePort | null;
+};
 
 /** What is asked for; `baseUrl` is the public address of the server. */
-export type PackageRequest = { what: "package" | "report"; organizationId: number; subject: PackageSubject; baseUrl: string };
+export type PackageRequest = {
+  what: "package" | "report";
+  organizationId: number;
+  subject: PackageSubject;
+  baseUrl: string;
+};
 
 /**
- * `damaged`: evidence that turned out to be; `unreachable`: the storage of the evidence gave no answer; `code` is the errno name where the
- * operating system refused.
+ * `damaged`: evidence that turned out to be; `unreachable`: the storage of the evidence gave no answer; `code` is the
+ * errno name where the operating system refused.
  */
-export type PackageFailure = { text: string; damaged: { digest: string; signature: string } | null; unreachable: boolean; code: string | null };
+export type PackageFailure = {
+  text: string;
+  damaged: { digest: string; signature: string } | null;
+  unreachable: boolean;
+  code: string | null;
+};
 
 /** Bytes per chunk. */
 const CHUNK = 128 * 1024;
@@ -53,13 +69,18 @@ const store = openStore(db, { now: unused, newId: unused });
 // Whatever happens in here, nothing is written.
 db.pragma("query_only = ON");
 const files = evidenceFiles(evidence, new Map(damaged));
-const elsewhere = remote && remoteEvidence(remote, new Map(damaged), () => {
-  for (const [id, sending] of sendings) attempt(id, () => pump(id, sending));
-});
+const elsewhere =
+  remote &&
+  remoteEvidence(remote, new Map(damaged), () => {
+    for (const [id, sending] of sendings) attempt(id, () => pump(id, sending));
+  });
 
 /** An empty chunk: the next bytes are not here yet. */
 type Chunks = Generator<Uint8Array<ArrayBuffer>, void, undefined>;
-/** `ready` is made already and waits for what follows it, so that the last chunk is known to be the last; `owed`: chunks that may be sent. */
+/**
+ * `ready` is made already and waits for what follows it, so that the last chunk is known to be the last; `owed`: chunks
+ * that may be sent.
+ */
 type Sending = { bytes: Chunks; ready: Uint8Array<ArrayBuffer>; owed: number };
 const sendings = new Map<number, Sending>();
 /** Requests whose evidence is being looked at. */
@@ -99,7 +120,8 @@ function fail(id: number, error: unknown): void {
 
 function open(id: number, request: PackageRequest, credits: number, from: EvidenceFiles): void {
   const bytes = chunked(made(request, from));
-  // At once: from its first step on, a generator can be told to let go of what it holds. No package begins with evidence.
+  // At once: from its first step on, a generator can be told to let go of what it holds. No package begins with
+  // evidence.
   const ready = nextOf(bytes);
   if (ready === null) throw new Error("the package is empty");
   const sending: Sending = { bytes, ready, owed: credits };
@@ -131,7 +153,9 @@ function made({ what, organizationId, subject, baseUrl }: PackageRequest, from: 
   try {
     const showing = { store, urls: urlsFor(baseUrl), organization: store.organizations.get(organizationId) };
     const making: Making = { showing, subject, files: from, render: renderReport };
-    return what === "report" ? reportBytes(making) : packageBytes(making, (name) => join(staging, `package-${randomUUID()}-${name}`));
+    return what === "report"
+      ? reportBytes(making)
+      : packageBytes(making, (name) => join(staging, `package-${randomUUID()}-${name}`));
   } finally {
     if (db.inTransaction) db.exec("COMMIT");
   }
@@ -188,5 +212,10 @@ function nextOf(chunks: Chunks): Uint8Array<ArrayBuffer> | null {
 function failure(error: unknown): PackageFailure {
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   const damaged = error instanceof DamagedMemberError ? { digest: error.digest, signature: error.signature } : null;
-  return { text, damaged, unreachable: error instanceof UnreachableEvidenceError, code: (error as NodeJS.ErrnoException).code ?? null };
+  return {
+    text,
+    damaged,
+    unreachable: error instanceof UnreachableEvidenceError,
+    code: (error as NodeJS.ErrnoException).code ?? null,
+  };
 }

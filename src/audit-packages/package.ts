@@ -1,9 +1,9 @@
 /**
  * An audit package: everything recorded about a trail or an artifact, as a gzipped tar, or its readable report alone.
  *
- * Putting it together is one read transaction, which ends before the first byte leaves: a client that takes hours keeps nobody
- * from the database. Evidence is write-once and is read while it is sent. The bytes follow from the records, the evidence and the
- * base URL alone.
+ * Putting it together is one read transaction, which ends before the first byte leaves: a client that takes hours keeps
+ * nobody from the database. Evidence is write-once and is read while it is sent. The bytes follow from the records, the
+ * evidence and the base URL alone.
  */
 import type { PresenterContext } from "../api/context.ts";
 import { auditPackageName } from "../domain/names.ts";
@@ -29,7 +29,10 @@ export type Making = {
   render: (report: AuditReport) => Uint8Array;
 };
 
-/** Made on demand; whoever gives it up before its end calls `return`. An empty piece: the next bytes are not here yet, ask again later. */
+/**
+ * Made on demand; whoever gives it up before its end calls `return`. An empty piece: the next bytes are not here yet,
+ * ask again later.
+ */
 export type Bytes = Generator<Uint8Array, void, undefined>;
 
 /** The readable report. Reads the database. */
@@ -51,7 +54,12 @@ export function packageBytes({ showing, subject, files, render }: Making, path: 
       members.text("README.txt", [readme(report, pdf)]);
       members.bytes(pdf, render(report));
     });
-    members.putInFront(() => members.text("manifest.json", manifest(report, members, () => lostEvidence(showing, subject, files))));
+    members.putInFront(() =>
+      members.text(
+        "manifest.json",
+        manifest(report, members, () => lostEvidence(showing, subject, files)),
+      ),
+    );
     members.putInFront(() => members.text("SHA256SUMS", sums(members)));
     return sent(members, report, files);
   } catch (error) {
@@ -69,8 +77,8 @@ function* sent(members: Members, { about, asOf }: AuditReport, files: EvidenceFi
 }
 
 /**
- * The members as entries of the archive, all below one directory: unpacking never spills into the directory where somebody
- * happens to be. manifest.json and SHA256SUMS name members relative to it.
+ * The members as entries of the archive, all below one directory: unpacking never spills into the directory where
+ * somebody happens to be. manifest.json and SHA256SUMS name members relative to it.
  */
 function* entries(
   members: Members,
@@ -84,18 +92,30 @@ function* entries(
   }
 }
 
-function* manifest({ about, asOf, lost }: AuditReport, members: Members, all: () => Iterable<LostEvidence>): Generator<string> {
+function* manifest(
+  { about, asOf, lost }: AuditReport,
+  members: Members,
+  all: () => Iterable<LostEvidence>,
+): Generator<string> {
   const head = { format: "assay-audit-package", format_version: FORMAT_VERSION, about, as_of: asOf };
   yield JSON.stringify(head, null, 2).slice(0, -"\n}".length);
   yield ',\n  "not_included": ';
-  yield* jsonList(mapped(lost.total > lost.items.length ? all() : lost.items, ({ name, digest, size, state }) => ({ name, size, sha256: digest, reason: state })));
+  yield* jsonList(
+    mapped(lost.total > lost.items.length ? all() : lost.items, ({ name, digest, size, state }) => ({
+      name,
+      size,
+      sha256: digest,
+      reason: state,
+    })),
+  );
   yield ',\n  "members": ';
   yield* jsonList(mapped(members.all(), ({ name, size, sha256 }) => ({ name, size, sha256 })));
   yield "\n}\n";
 }
 
 /** As sha256sum writes it. No name holds a line break or a backslash, which it would escape. */
-const sums = (members: Members): Iterable<string> => mapped(members.all(), ({ name, sha256 }: PackageMember) => `${sha256}  ${name}\n`);
+const sums = (members: Members): Iterable<string> =>
+  mapped(members.all(), ({ name, sha256 }: PackageMember) => `${sha256}  ${name}\n`);
 
 function* mapped<From, To>(items: Iterable<From>, as: (item: From) => To): Generator<To, void, undefined> {
   for (const item of items) yield as(item);

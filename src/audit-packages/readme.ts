@@ -1,7 +1,8 @@
 /** The page of a package for whoever opens it without knowing Assay. */
 import type { AuditReport } from "./report.ts";
 
-export const utc = (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+export const utc = (seconds: number): string =>
+  `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
 /** Bytes for people. */
 export function sizeText(bytes: number): string {
@@ -14,12 +15,20 @@ export function sizeText(bytes: number): string {
 export const countText = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 /** @param pdf name of the readable report */
-export function readme({ about, asOf, events, evidence, lost, artifacts, attestations }: AuditReport, pdf: string): string {
+export function readme(
+  { about, asOf, events, evidence, lost, artifacts, attestations }: AuditReport,
+  pdf: string,
+): string {
   const trail = about.kind === "trail";
-  const subject = trail ? `trail '${about.trail}' of flow '${about.flow}'` : `artifact '${about.filename}' in flow '${about.flow}'`;
+  const subject = trail
+    ? `trail '${about.trail}' of flow '${about.flow}'`
+    : `artifact '${about.filename}' in flow '${about.flow}'`;
   const members: [string, string][] = [
     [pdf, "the report for people: verdict, reasons, checklist, attestations, where it runs"],
-    ["manifest.json", "what this package is about, and name, size and SHA-256 of all members but itself and SHA256SUMS"],
+    [
+      "manifest.json",
+      "what this package is about, and name, size and SHA-256 of all members but itself and SHA256SUMS",
+    ],
     ["SHA256SUMS", "the same digests in the form that sha256sum reads, manifest.json included"],
     ["flow.json", "the flow"],
     trail
@@ -27,7 +36,10 @@ export function readme({ about, asOf, events, evidence, lost, artifacts, attesta
       : ["trails.json", "the trails to which the artifact was reported: verdict with reasons, and template"],
     ["artifacts.json", trail ? "every artifact reported to the trail" : "every record of the artifact in the flow"],
     ["attestations.json", "every attestation ever reported, superseded ones and overrides included, oldest first"],
-    ["environments.json", "where the artifacts ran and run: from which snapshot to which, verdict, reasons, and what was judged"],
+    [
+      "environments.json",
+      "where the artifacts ran and run: from which snapshot to which, verdict, reasons, and what was judged",
+    ],
     ["deployments.json", "when they started running"],
     ["allowlist.json", "who allowed them to run whatever the policies say, and why"],
     ["policies.json", "the policy versions of those verdicts; their texts, as uploaded, are below policies/"],
@@ -44,7 +56,9 @@ export function readme({ about, asOf, events, evidence, lost, artifacts, attesta
     about.url,
     "",
     `It tells what was recorded until ${utc(asOf)}: ${[
-      ...(trail ? [countText(events, "event")] : []), countText(artifacts.total, "artifact record"), countText(attestations.total, "attestation"),
+      ...(trail ? [countText(events, "event")] : []),
+      countText(artifacts.total, "artifact record"),
+      countText(attestations.total, "attestation"),
       `${countText(evidence.files, "evidence file")} of ${sizeText(evidence.bytes)}`,
     ].join(", ")}.`,
     "All of it was read at one moment. A package of the same records has the same bytes.",
@@ -84,6 +98,8 @@ function lostLines({ lost }: Pick<AuditReport, "lost">): string[] {
     "  it has is not what was uploaded. The digest in the name is that of the file as it was uploaded.",
     "",
     ...listed,
-    ...(lost.total > lost.items.length ? [`  and ${lost.total - lost.items.length} more; manifest.json lists all of them`] : []),
+    ...(lost.total > lost.items.length
+      ? [`  and ${lost.total - lost.items.length} more; manifest.json lists all of them`]
+      : []),
   ];
 }

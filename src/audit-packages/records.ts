@@ -9,7 +9,14 @@ import type { Facts, StoredVerdict } from "../domain/compliance/environment.ts";
 import { reasonsOn, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
-import type { AttestationExtras, PackagedControlRow, PackagedControlVersionRow, RunRow, UsedPolicyRow, UsedTypeRow } from "../store/flows/audit-packages.ts";
+import type {
+  AttestationExtras,
+  PackagedControlRow,
+  PackagedControlVersionRow,
+  RunRow,
+  UsedPolicyRow,
+  UsedTypeRow,
+} from "../store/flows/audit-packages.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
 import { OPEN } from "../store/environments/snapshots.ts";
 import type { EvidenceState } from "./evidence.ts";
@@ -56,23 +63,34 @@ export function tellAttestation(showing: PresenterContext, row: PlacedAttestatio
       control: row.control,
       control_version: row.control_version,
       custom_type_version: extras.type_version,
-      evidence: row.evidence_digest === null ? deletedEvidence(row, extras) : {
-        member: evidence === "included" ? evidenceFileName(row.evidence_digest, row.evidence_filename) : null,
-        state: evidence,
-        uploaded_as: row.evidence_filename,
-        content_type: row.evidence_content_type,
-        size: row.evidence_size,
-        sha256: row.evidence_digest,
-      },
+      evidence:
+        row.evidence_digest === null
+          ? deletedEvidence(row, extras)
+          : {
+              member: evidence === "included" ? evidenceFileName(row.evidence_digest, row.evidence_filename) : null,
+              state: evidence,
+              uploaded_as: row.evidence_filename,
+              content_type: row.evidence_content_type,
+              size: row.evidence_size,
+              sha256: row.evidence_digest,
+            },
     },
   };
 }
 
 /** Of a file that was deleted under a rule of retention; null where there never was one. */
 const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_size, deleted_at }: AttestationExtras) =>
-  deleted_digest === null ? null : {
-    member: null, state: "deleted", deleted_at, uploaded_as: row.evidence_filename, content_type: row.evidence_content_type, size: deleted_size, sha256: deleted_digest,
-  };
+  deleted_digest === null
+    ? null
+    : {
+        member: null,
+        state: "deleted",
+        deleted_at,
+        uploaded_as: row.evidence_filename,
+        content_type: row.evidence_content_type,
+        size: deleted_size,
+        sha256: deleted_digest,
+      };
 
 export function tellArtifact(showing: PresenterContext, row: PlacedArtifactRow) {
   const [shown] = presentArtifacts(showing, [row], wholeAllowance());
@@ -90,7 +108,8 @@ export function tellArtifact(showing: PresenterContext, row: PlacedArtifactRow) 
 }
 
 /** true, false and null in words. */
-export const recordVerdictWord = (compliant: boolean | null): string => (compliant === null ? "UNKNOWN" : compliant ? "COMPLIANT" : "NON-COMPLIANT");
+export const recordVerdictWord = (compliant: boolean | null): string =>
+  compliant === null ? "UNKNOWN" : compliant ? "COMPLIANT" : "NON-COMPLIANT";
 
 export type Run = ReturnType<typeof tellRun>;
 
@@ -121,18 +140,58 @@ export function tellRun(
     is_compliant: fromSqlBoolean(row.compliant),
     reasons: renamed ?? readableTexts(row.reasons_json),
     allowlist_entry: row.allowlist_public_id,
-    policies: verdicts && attempt(() => verdicts.map((verdict) => {
-      used(verdict.version_id);
-      return { policy: verdict.policy, version: verdict.version, text: policyMember(verdict.policy, verdict.version), status: verdict.status, rules: rulesOf(store, verdict, facts) };
-    })),
-    judged_on: facts && attempt(() => facts.flows.map(({
-      flow, evaluated_as, tags, trail, reference_name, filename, git_commit, commit_url, state, reasons, candidates,
-    }) => ({
-      flow, flow_when_evaluated: evaluated_as ?? flow, flow_tags: tags, trail, template_reference_name: reference_name, filename, git_commit, commit_url, state_in_trail: state, reasons,
-      attestations: candidates.map(({ attestationId, name, type, isCompliant, control, level }) => ({
-        attestation_id: attestationId, attestation_name: name, attestation_type: type, is_compliant: isCompliant, control, level,
-      })),
-    }))),
+    policies:
+      verdicts &&
+      attempt(() =>
+        verdicts.map((verdict) => {
+          used(verdict.version_id);
+          return {
+            policy: verdict.policy,
+            version: verdict.version,
+            text: policyMember(verdict.policy, verdict.version),
+            status: verdict.status,
+            rules: rulesOf(store, verdict, facts),
+          };
+        }),
+      ),
+    judged_on:
+      facts &&
+      attempt(() =>
+        facts.flows.map(
+          ({
+            flow,
+            evaluated_as,
+            tags,
+            trail,
+            reference_name,
+            filename,
+            git_commit,
+            commit_url,
+            state,
+            reasons,
+            candidates,
+          }) => ({
+            flow,
+            flow_when_evaluated: evaluated_as ?? flow,
+            flow_tags: tags,
+            trail,
+            template_reference_name: reference_name,
+            filename,
+            git_commit,
+            commit_url,
+            state_in_trail: state,
+            reasons,
+            attestations: candidates.map(({ attestationId, name, type, isCompliant, control, level }) => ({
+              attestation_id: attestationId,
+              attestation_name: name,
+              attestation_type: type,
+              is_compliant: isCompliant,
+              control,
+              level,
+            })),
+          }),
+        ),
+      ),
     instances: readable(row.instances_json),
   };
 }
@@ -140,15 +199,22 @@ export function tellRun(
 /** Each rule in words, and what became of it in each flow; null where the texts cannot be read any more. */
 const rulesOf = (store: PresenterContext["store"], verdict: StoredVerdict, facts: Facts | null) =>
   attempt(() =>
-    expandStoredVerdict(verdict, store.policies.parsed(verdict.version_id), facts ?? { flows: [] }).rules.map(({ rule, satisfied, resolutions }) => ({
-      rule: ruleInWords(rule),
-      satisfied,
-      outcomes: resolutions.map((resolution) => outcomeInWords(rule, resolution)),
-    })),
+    expandStoredVerdict(verdict, store.policies.parsed(verdict.version_id), facts ?? { flows: [] }).rules.map(
+      ({ rule, satisfied, resolutions }) => ({
+        rule: ruleInWords(rule),
+        satisfied,
+        outcomes: resolutions.map((resolution) => outcomeInWords(rule, resolution)),
+      }),
+    ),
   );
 
 export const tellPolicy = ({ name, version, comment, timestamp, created_by }: UsedPolicyRow) => ({
-  policy: name, version, comment, timestamp, created_by, text: policyMember(name, version),
+  policy: name,
+  version,
+  comment,
+  timestamp,
+  created_by,
+  text: policyMember(name, version),
 });
 
 export const tellType = (row: UsedTypeRow) => ({
@@ -164,7 +230,11 @@ export const tellType = (row: UsedTypeRow) => ({
   summary: readable(row.summary_json),
 });
 
-export const tellControl = ({ identifier, archived, versions }: PackagedControlRow & { versions: readonly PackagedControlVersionRow[] }) => ({
+export const tellControl = ({
+  identifier,
+  archived,
+  versions,
+}: PackagedControlRow & { versions: readonly PackagedControlVersionRow[] }) => ({
   identifier,
   archived: archived === 1,
   versions: versions.map(({ links_json, ...version }) => ({ ...version, links: readable(links_json) })),

@@ -1,5 +1,5 @@
-// The main thread's side of packages whose evidence is on storage elsewhere: it looks at files and passes their blocks on to the thread that
-// makes packages (packages/remote-evidence.ts), as many as that has room for.
+// The main thread's side of packages whose evidence is on storage elsewhere: it looks at files and passes their blocks
+// on to the thread that makes packages (packages/remote-evidence.ts), as many as that has room for.
 import type { Readable } from "node:stream";
 import type { MessagePort } from "node:worker_threads";
 import type { Look, RemoteFailure, RemoteNews, RemoteOrder } from "./remote-evidence.ts";

@@ -1,8 +1,9 @@
 /**
- * Attached files on their way into a package where they are on storage elsewhere: the thread that makes packages is synchronous, and asks
- * the main thread for them. Before a package begins all its files are looked at, so what is missing is left out and told, and a
- * storage that cannot be reached is told before the first byte. Then the content comes in blocks, a few ahead: a file whose
- * next block is not here yet gives an empty piece, and the thread turns to other packages until it comes.
+ * Attached files on their way into a package where they are on storage elsewhere: the thread that makes packages is
+ * synchronous, and asks the main thread for them. Before a package begins all its files are looked at, so what is
+ * missing is left out and told, and a storage that cannot be reached is told before the first byte. Then the content
+ * comes in blocks, a few ahead: a file whose next block is not here yet gives an empty piece, and the thread turns to
+ * other packages until it comes.
  */
 import type { MessagePort } from "node:worker_threads";
 import { DamagedMemberError } from "./evidence.ts";
@@ -14,7 +15,9 @@ export type Look = { size: number; signature: string } | null;
 /** What went wrong with the storage; `kind` says what of. */
 export type RemoteFailure = { kind: "unavailable" | "damaged" | "other"; text: string };
 
-/** What the thread asks. A stream is granted `credits` blocks at once and one more with each `more`; `close` ends it. */
+/**
+ * What the thread asks. A stream is granted `credits` blocks at once and one more with each `more`; `close` ends it.
+ */
 export type RemoteOrder =
   | { type: "look"; id: number; digests: string[] }
   | { type: "open"; id: number; digest: string; size: number; credits: number }
@@ -39,7 +42,13 @@ const NOTHING_YET = new Uint8Array(0);
 /** Blocks of a file that may be on their way or wait here. */
 const CREDITS = 6;
 
-type Waiting = { blocks: Uint8Array[]; ended: boolean; failure: RemoteFailure | null; looked: ((looks: Look[]) => void) | null; refused: ((error: Error) => void) | null };
+type Waiting = {
+  blocks: Uint8Array[];
+  ended: boolean;
+  failure: RemoteFailure | null;
+  looked: ((looks: Look[]) => void) | null;
+  refused: ((error: Error) => void) | null;
+};
 
 /**
  * @param damaged signatures of files that were found to be damaged, by digest; what is found from now on is added
@@ -128,4 +137,5 @@ export function remoteEvidence(port: MessagePort, damaged: Map<string, string>, 
 /** Files that are asked for at once. */
 const LOOKS = 1000;
 
-const errorOf = ({ kind, text }: RemoteFailure): Error => (kind === "unavailable" ? new UnreachableEvidenceError(text) : new Error(text));
+const errorOf = ({ kind, text }: RemoteFailure): Error =>
+  kind === "unavailable" ? new UnreachableEvidenceError(text) : new Error(text);

@@ -1,6 +1,6 @@
 /**
- * What the readable report and the page for the auditor tell. It is bounded whatever the package holds: of lists that are too
- * long it has a part and their length, and the report says so.
+ * What the readable report and the page for the auditor tell. It is bounded whatever the package holds: of lists that
+ * are too long it has a part and their length, and the report says so.
  */
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
@@ -61,7 +61,14 @@ export type ReportedAttestation = {
 };
 
 export type ReportedRun = Run;
-export type ReportedAllowance = { environment: string; artifact: string; fingerprint: string; reason: string; by: string; at: number };
+export type ReportedAllowance = {
+  environment: string;
+  artifact: string;
+  fingerprint: string;
+  reason: string;
+  by: string;
+  at: number;
+};
 export type LostEvidence = { name: string; digest: string; size: number; state: EvidenceState };
 
 export type AuditReport = {
@@ -111,7 +118,11 @@ export function fewLines(lines: readonly string[]): string[] {
 export const shortText = (text: string | null): string | null => (text === null ? null : truncate(text, TEXT));
 
 /** A record as the report tells it. @param belongsTo of what it is, in words */
-export function reportAttestation(row: PlacedAttestationRow, belongsTo: string, evidence: EvidenceState | null): ReportedAttestation {
+export function reportAttestation(
+  row: PlacedAttestationRow,
+  belongsTo: string,
+  evidence: EvidenceState | null,
+): ReportedAttestation {
   const facts = readable<Record<string, unknown>>(row.payload_json) ?? {};
   return {
     id: row.public_id,
@@ -124,8 +135,19 @@ export function reportAttestation(row: PlacedAttestationRow, belongsTo: string, 
     description: shortText(row.description),
     reasons: fewLines(readableTexts(row.reasons_json) ?? []),
     facts: row.type === "override" ? [] : fewLines(factLines(facts, row)),
-    evidence: row.evidence_digest === null || evidence === null ? null : { name: truncate(row.evidence_filename ?? "file", 200), digest: row.evidence_digest, size: row.evidence_size ?? 0, state: evidence },
-    override: row.overridden_type === null ? null : { reason: shortText(String(facts["reason"] ?? "")) ?? "", type: row.overridden_type },
+    evidence:
+      row.evidence_digest === null || evidence === null
+        ? null
+        : {
+            name: truncate(row.evidence_filename ?? "file", 200),
+            digest: row.evidence_digest,
+            size: row.evidence_size ?? 0,
+            state: evidence,
+          },
+    override:
+      row.overridden_type === null
+        ? null
+        : { reason: shortText(String(facts["reason"] ?? "")) ?? "", type: row.overridden_type },
   };
 }
 
@@ -134,14 +156,33 @@ type Facts = Record<string, any>;
 /** The facts of a kind in a few lines; the record in attestations.json has all of them. */
 function factLines(facts: Facts, row: PlacedAttestationRow): string[] {
   try {
-    const { junit_results: suites, processed_snyk_results: snyk, jira_results: jira, pull_requests: requests, sonar_results: sonar } = facts;
-    if (Array.isArray(suites)) return suites.map((suite: Facts) => `${suite["name"] ?? "suite"}: ${suite["total"]} tests, ${suite["failures"]} failures, ${suite["errors"]} errors, ${suite["skipped"]} skipped`);
+    const {
+      junit_results: suites,
+      processed_snyk_results: snyk,
+      jira_results: jira,
+      pull_requests: requests,
+      sonar_results: sonar,
+    } = facts;
+    if (Array.isArray(suites))
+      return suites.map(
+        (suite: Facts) =>
+          `${suite["name"] ?? "suite"}: ${suite["total"]} tests, ${suite["failures"]} failures, ${suite["errors"]} errors, ${suite["skipped"]} skipped`,
+      );
     if (Array.isArray(snyk?.results))
-      return snyk.results.map((result: Facts, place: number) => `Result ${place + 1}: ${result["high_count"]} high, ${result["medium_count"]} medium, ${result["low_count"]} low findings`);
-    if (Array.isArray(jira)) return jira.map((issue: Facts) => `${issue["issue_id"]}: ${issue["issue_exists"] ? "exists" : "does not exist"}`);
-    if (Array.isArray(requests)) return requests.map((request: Facts) => `${request["url"]} (${request["state"] ?? "state not told"}), approved by ${approvers(request)}`);
+      return snyk.results.map(
+        (result: Facts, place: number) =>
+          `Result ${place + 1}: ${result["high_count"]} high, ${result["medium_count"]} medium, ${result["low_count"]} low findings`,
+      );
+    if (Array.isArray(jira))
+      return jira.map((issue: Facts) => `${issue["issue_id"]}: ${issue["issue_exists"] ? "exists" : "does not exist"}`);
+    if (Array.isArray(requests))
+      return requests.map(
+        (request: Facts) =>
+          `${request["url"]} (${request["state"] ?? "state not told"}), approved by ${approvers(request)}`,
+      );
     if (sonar) return [`Quality gate: ${sonar["qualityGate"]?.status ?? "none"}`];
-    if (row.control !== null) return [`Control ${row.control}${row.control_version === null ? "" : `, version ${row.control_version}`}`];
+    if (row.control !== null)
+      return [`Control ${row.control}${row.control_version === null ? "" : `, version ${row.control_version}`}`];
     const data = facts["attestation_data"];
     return data === undefined ? [] : [`Data: ${JSON.stringify(data)}`];
   } catch {
@@ -150,6 +191,8 @@ function factLines(facts: Facts, row: PlacedAttestationRow): string[] {
 }
 
 function approvers(request: Facts): string {
-  const names = ((request["approvers"] ?? []) as (string | Facts)[]).map((one) => (typeof one === "string" ? one : String(one["username"] ?? "")));
+  const names = ((request["approvers"] ?? []) as (string | Facts)[]).map((one) =>
+    typeof one === "string" ? one : String(one["username"] ?? ""),
+  );
   return names.length === 0 ? "nobody" : names.join(", ");
 }

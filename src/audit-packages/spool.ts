@@ -1,7 +1,8 @@
 /**
- * A file that only this process sees: it loses its name as soon as it has one, so that nothing stays behind, however the
- * process ends. What a package holds beside evidence is written here, within one read transaction, and leaves for the client
- * at the client's pace; and the list of all that is in the package, which may be longer than memory should be.
+ * A file that only this process sees: it loses its name as soon as it has one, so that nothing stays behind, however
+ * the process ends. What a package holds beside evidence is written here, within one read transaction, and leaves for
+ * the client at the client's pace; and the list of all that is in the package, which may be longer than memory should
+ * be.
  */
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 

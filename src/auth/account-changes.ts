@@ -1,6 +1,6 @@
 /**
- * Changes of organizations, people and their logins that do not come through the API: from the command line, and from the pages of
- * logins. Each gets its audit entry here, in the transaction of the change.
+ * Changes of organizations, people and their logins that do not come through the API: from the command line, and from
+ * the pages of logins. Each gets its audit entry here, in the transaction of the change.
  */
 import type { Role } from "../domain/access.ts";
 import type { AuditEntry } from "../store/db/audit-log.ts";
@@ -10,7 +10,10 @@ import type { PasswordHash } from "../store/accounts/passwords.ts";
 import type { NewSession } from "../store/accounts/sessions.ts";
 
 /** Who does it. `shown` and `source` are for the history of memberships, `operation` names the command or the page. */
-export type Author = Pick<AuditEntry, "actor" | "operation" | "requestId"> & { shown: string; source: MembershipEventRow["source"] };
+export type Author = Pick<AuditEntry, "actor" | "operation" | "requestId"> & {
+  shown: string;
+  source: MembershipEventRow["source"];
+};
 
 /** Somebody, by what changes need to know. */
 export type Somebody = { id: number; name: string };
@@ -19,15 +22,28 @@ export type Changes = ReturnType<typeof changesBy>;
 
 /** All methods belong inside a transaction. */
 export function changesBy(store: Store, { actor, operation, requestId, shown, source }: Author) {
-  const note = (organizationId: number | null, event: string, target: string, detail: Readonly<Record<string, unknown>>): void =>
-    store.audit.append({ organizationId, operation, event, target, requestId, detail, actor });
+  const note = (
+    organizationId: number | null,
+    event: string,
+    target: string,
+    detail: Readonly<Record<string, unknown>>,
+  ): void => store.audit.append({ organizationId, operation, event, target, requestId, detail, actor });
 
   return {
     note,
     /** The name must be free. @returns its key. */
-    createOrganization(fields: { name: string; kind: "personal" | "shared"; isPublic: boolean; controlsEnabled: boolean }): number {
+    createOrganization(fields: {
+      name: string;
+      kind: "personal" | "shared";
+      isPublic: boolean;
+      controlsEnabled: boolean;
+    }): number {
       const id = store.organizations.create(fields);
-      note(id, "organization.created", fields.name, { kind: fields.kind, public: fields.isPublic, controls: fields.controlsEnabled });
+      note(id, "organization.created", fields.name, {
+        kind: fields.kind,
+        public: fields.isPublic,
+        controls: fields.controlsEnabled,
+      });
       return id;
     },
     /** Name and address must be free. @returns its key. */
@@ -87,16 +103,25 @@ export function changesBy(store: Store, { actor, operation, requestId, shown, so
     /** Refuses what OpenID providers say of the user, or takes it again. @returns whether that changed anything. */
     admitIdentities(user: Somebody, isAdmitted: boolean): boolean {
       const changed = isAdmitted ? store.identities.unblock(user.id) : store.identities.block(user.id);
-      if (changed > 0) note(null, isAdmitted ? "identity.admitted" : "identity.blocked", user.name, { identities: changed });
+      if (changed > 0)
+        note(null, isAdmitted ? "identity.admitted" : "identity.blocked", user.name, { identities: changed });
       return changed > 0;
     },
   };
 }
 
 /** Makes a user with the personal organization that bears their name (semantics 1.2); both must be free. */
-export function createPerson(changes: Changes, fields: { name: string; displayName: string; email: string | null }): Somebody {
+export function createPerson(
+  changes: Changes,
+  fields: { name: string; displayName: string; email: string | null },
+): Somebody {
   const user = { id: changes.createUser(fields), name: fields.name };
-  const own = changes.createOrganization({ name: fields.name, kind: "personal", isPublic: false, controlsEnabled: true });
+  const own = changes.createOrganization({
+    name: fields.name,
+    kind: "personal",
+    isPublic: false,
+    controlsEnabled: true,
+  });
   changes.setRole(own, user, "admin", null);
   return user;
 }

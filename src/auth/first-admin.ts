@@ -1,7 +1,7 @@
 /**
- * The one-time token with which the first administrator is claimed. It exists as long as there is no user: in a file that only the
- * owner of the data directory can read, and on the terminal of the very first start. Whoever makes a user in another way makes it
- * void, and the file goes.
+ * The one-time token with which the first administrator is claimed. It exists as long as there is no user: in a file
+ * that only the owner of the data directory can read, and on the terminal of the very first start. Whoever makes a user
+ * in another way makes it void, and the file goes.
  */
 import { randomBytes, timingSafeEqual, createHash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";

@@ -1,6 +1,7 @@
 /**
- * OpenID Connect: the code flow with PKCE, state and nonce, against one provider of the operator. It is asked for the first time when
- * somebody wants to sign in with it, so that a server starts without a network and goes on without its provider.
+ * OpenID Connect: the code flow with PKCE, state and nonce, against one provider of the operator. It is asked for the
+ * first time when somebody wants to sign in with it, so that a server starts without a network and goes on without its
+ * provider.
  */
 import type { ClientAuth, Configuration, ServerMetadata } from "openid-client";
 import { truncate } from "../domain/text/excerpt.ts";
@@ -13,7 +14,12 @@ import type { Fetch } from "../notifications/fetch.ts";
 export type ClientAuthentication = "basic" | "post" | "auto";
 
 export type ProviderSettings = {
-  issuer: string; clientId: string; clientSecret: string; clientAuth: ClientAuthentication; scopes: string; groupsClaim: string;
+  issuer: string;
+  clientId: string;
+  clientSecret: string;
+  clientAuth: ClientAuthentication;
+  scopes: string;
+  groupsClaim: string;
 };
 
 /** What a login must bring back: kept in a cookie of the browser that began it, and in no other place. */
@@ -66,20 +72,27 @@ export function createProvider(settings: ProviderSettings, { fetch, now, info }:
       client_secret_post: client.ClientSecretPost(clientSecret),
     };
     // The library wants it before it has read what the provider offers; it is called with that for every request.
-    const authenticate: ClientAuth = (server, ...request) => methods[methodFor(settings.clientAuth, server)](server, ...request);
+    const authenticate: ClientAuth = (server, ...request) =>
+      methods[methodFor(settings.clientAuth, server)](server, ...request);
     try {
       const metadata = { client_secret: clientSecret, [client.clockTolerance]: CLOCK_TOLERANCE };
       const configuration = await client.discovery(new URL(issuer), clientId, metadata, authenticate, {
         [client.customFetch]: fetch,
         timeout: PATIENCE,
         // The options take http for a provider on this machine alone.
-        execute: [client.enableNonRepudiationChecks, ...(new URL(issuer).protocol === "http:" ? [client.allowInsecureRequests] : [])],
+        execute: [
+          client.enableNonRepudiationChecks,
+          ...(new URL(issuer).protocol === "http:" ? [client.allowInsecureRequests] : []),
+        ],
       });
       const server = configuration.serverMetadata();
       const method = methodFor(settings.clientAuth, server);
       if (told !== method) {
         const offered = server.token_endpoint_auth_methods_supported ?? null;
-        info({ issuer, client_auth: method, offered, oidc_client_auth: settings.clientAuth }, "the login provider was found");
+        info(
+          { issuer, client_auth: method, offered, oidc_client_auth: settings.clientAuth },
+          "the login provider was found",
+        );
       }
       told = method;
       known = { configuration, at: now() };
@@ -93,7 +106,11 @@ export function createProvider(settings: ProviderSettings, { fetch, now, info }:
     async begin(redirectUri) {
       const configuration = await configured();
       const client = await import("openid-client");
-      const checks: Checks = { state: client.randomState(), nonce: client.randomNonce(), verifier: client.randomPKCECodeVerifier() };
+      const checks: Checks = {
+        state: client.randomState(),
+        nonce: client.randomNonce(),
+        verifier: client.randomPKCECodeVerifier(),
+      };
       const url = client.buildAuthorizationUrl(configuration, {
         redirect_uri: redirectUri,
         scope: settings.scopes,
@@ -108,15 +125,27 @@ export function createProvider(settings: ProviderSettings, { fetch, now, info }:
       const configuration = await configured();
       const client = await import("openid-client");
       try {
-        const tokens = await client.authorizationCodeGrant(configuration, returned, { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true });
+        const tokens = await client.authorizationCodeGrant(configuration, returned, {
+          expectedState: state,
+          expectedNonce: nonce,
+          pkceCodeVerifier: verifier,
+          idTokenExpected: true,
+        });
         const claims = tokens.claims();
         if (!claims) throw new Error("the provider sent no ID token");
         const person = personOf(claims.iss, claims.sub, claims, settings.groupsClaim);
-        if (claims[settings.groupsClaim] !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined) return person;
+        if (
+          claims[settings.groupsClaim] !== undefined ||
+          configuration.serverMetadata().userinfo_endpoint === undefined
+        )
+          return person;
         const more = await client.fetchUserInfo(configuration, tokens.access_token, claims.sub);
         return personOf(claims.iss, claims.sub, { ...more, ...claims }, settings.groupsClaim);
       } catch (error) {
-        throw new LoginRefusedError(await describeRefusal(error, methodFor(settings.clientAuth, configuration.serverMetadata())), error);
+        throw new LoginRefusedError(
+          await describeRefusal(error, methodFor(settings.clientAuth, configuration.serverMetadata())),
+          error,
+        );
       }
     },
   };
@@ -135,7 +164,9 @@ function methodFor(wanted: ClientAuthentication, server: Readonly<ServerMetadata
   const method = (["client_secret_basic", "client_secret_post"] as const).find((one) => offered.includes(one));
   if (method) return method;
   const shown = truncate(offered.join(", "), MAX_LOGGED_CHARS) || "none";
-  throw new Error(`it takes no client secret: client_secret_basic and client_secret_post are not among its methods (${shown}); set oidc-client-auth if one works`);
+  throw new Error(
+    `it takes no client secret: client_secret_basic and client_secret_post are not among its methods (${shown}); set oidc-client-auth if one works`,
+  );
 }
 
 /** Characters of what a provider says that the log gets. */
@@ -166,13 +197,20 @@ async function describeRefusal(error: unknown, method: ClientSecretMethod): Prom
     const challenges = error.cause.map(({ parameters }) => parameters as OAuthError);
     const said = challenges.find((one) => one.error !== undefined) ?? (await bodyOf(error.response));
     codes = typeof said.error === "string" ? [said.error] : [];
-    text = inWords([`${text} (${error.cause.map(({ scheme }) => scheme).join(", ")})`, said.error, said.error_description]);
+    text = inWords([
+      `${text} (${error.cause.map(({ scheme }) => scheme).join(", ")})`,
+      said.error,
+      said.error_description,
+    ]);
   }
   const isClientRefused = codes.some((code) => code === "invalid_client" || code === "unauthorized_client");
   return isClientRefused ? `${text}; this server authenticated with ${method}, see oidc-client-auth` : text;
 }
 
-/** The JSON object that a response holds; empty where it holds none. The size of a response is bounded where it is fetched. */
+/**
+ * The JSON object that a response holds; empty where it holds none. The size of a response is bounded where it is
+ * fetched.
+ */
 async function bodyOf(response: Response): Promise<OAuthError> {
   try {
     const body = (await response.json()) as unknown;
@@ -183,4 +221,6 @@ async function bodyOf(response: Response): Promise<OAuthError> {
 }
 
 const inWords = (parts: readonly unknown[]): string =>
-  parts.flatMap((part) => (typeof part === "string" && part !== "" ? [truncate(part, MAX_LOGGED_CHARS)] : [])).join(": ");
+  parts
+    .flatMap((part) => (typeof part === "string" && part !== "" ? [truncate(part, MAX_LOGGED_CHARS)] : []))
+    .join(": ");

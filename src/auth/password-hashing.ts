@@ -1,7 +1,7 @@
 /**
- * Hashing passwords with scrypt. One hash takes 128 MB and a quarter of a second by design, so only one is made at a time, off the
- * main thread, and only so many wait for their turn: a crowd of logins can neither take the memory of the server nor more than
- * one of its threads.
+ * Hashing passwords with scrypt. One hash takes 128 MB and a quarter of a second by design, so only one is made at a
+ * time, off the main thread, and only so many wait for their turn: a crowd of logins can neither take the memory of the
+ * server nor more than one of its threads.
  */
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
 import { passwordForm } from "../domain/login/password.ts";
@@ -31,7 +31,12 @@ export function createPasswords(parameters: Parameters = SCRYPT) {
       () =>
         new Promise<Buffer>((resolve, reject) => {
           // OpenSSL counts a little more than the 128 * N * r of the algorithm.
-          const options = { N: cost, r: block_size, p: parallelism, maxmem: 128 * block_size * (cost + parallelism + 2) };
+          const options = {
+            N: cost,
+            r: block_size,
+            p: parallelism,
+            maxmem: 128 * block_size * (cost + parallelism + 2),
+          };
           scrypt(text, salt, 32, options, (error, key) => (error ? reject(error) : resolve(key)));
         }),
     );
@@ -50,8 +55,8 @@ export function createPasswords(parameters: Parameters = SCRYPT) {
       return { ...parameters, salt, hash: await derive(passwordForm(password) ?? "", salt, parameters) };
     },
     /**
-     * Whether it is the password of that hash. Takes the same work where there is no hash, and for a text that is no password, so
-     * that the time does not tell who is known. @throws AppError 503.
+     * Whether it is the password of that hash. Takes the same work where there is no hash, and for a text that is no
+     * password, so that the time does not tell who is known. @throws AppError 503.
      */
     async verify(password: string, stored: PasswordHash | null): Promise<boolean> {
       const form = passwordForm(password);
@@ -60,7 +65,9 @@ export function createPasswords(parameters: Parameters = SCRYPT) {
     },
     /** Whether a hash was made as they are made today. */
     isCurrent: (stored: Parameters): boolean =>
-      stored.cost === parameters.cost && stored.block_size === parameters.block_size && stored.parallelism === parameters.parallelism,
+      stored.cost === parameters.cost &&
+      stored.block_size === parameters.block_size &&
+      stored.parallelism === parameters.parallelism,
   };
 }
 

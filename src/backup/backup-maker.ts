@@ -5,16 +5,25 @@ import type { MadeBackup } from "./schedule.ts";
 import type { BackupNews, BackupWorkerData } from "./backup-worker.ts";
 
 export type BackupMaker = {
-  /** Makes one backup. Rejects with IncompleteEvidenceError, BackupError, or an error that has name and `code` of the one in the thread. */
+  /**
+   * Makes one backup. Rejects with IncompleteEvidenceError, BackupError, or an error that has name and `code` of the
+   * one in the thread.
+   */
   make(order: BackupWorkerData): Promise<MadeBackup>;
-  /** Stops what is under way. Waits for it for a few seconds: a thread that syncs gigabytes looks up only afterwards. */
+  /**
+   * Stops what is under way. Waits for it for a few seconds: a thread that syncs gigabytes looks up only afterwards.
+   */
   close(): Promise<void>;
 };
 
 /** Milliseconds. */
 const PATIENCE = 20_000;
 
-export function createBackupMaker({ start }: { start(options: { workerData: BackupWorkerData }): Worker }): BackupMaker {
+export function createBackupMaker({
+  start,
+}: {
+  start(options: { workerData: BackupWorkerData }): Worker;
+}): BackupMaker {
   const running = new Set<{ worker: Worker; ended: Promise<void> }>();
   return {
     async make(order) {

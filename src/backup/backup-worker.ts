@@ -1,5 +1,5 @@
-// The thread that makes one backup and ends: copying, hashing and checking gigabytes would hold up the main thread. Any message
-// tells it to stop, which leaves nothing behind.
+// The thread that makes one backup and ends: copying, hashing and checking gigabytes would hold up the main thread. Any
+// message tells it to stop, which leaves nothing behind.
 import { randomUUID } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { checkFile } from "./check.ts";
@@ -8,7 +8,10 @@ import type { MadeBackup } from "./schedule.ts";
 import { openPlace } from "../evidence/location.ts";
 import type { EvidenceHome } from "../evidence/location.ts";
 
-/** What the thread is started with: the data directory, where its evidence is, what is to be written where, and the time in epoch seconds. */
+/**
+ * What the thread is started with: the data directory, where its evidence is, what is to be written where, and the time
+ * in epoch seconds.
+ */
 export type BackupWorkerData = {
   directory: string;
   home: EvidenceHome;
@@ -21,7 +24,9 @@ export type BackupWorkerData = {
 };
 
 /** `problems`: of IncompleteEvidenceError. `code` is the errno name where the operating system refused. */
-export type BackupNews = { made: MadeBackup } | { failed: { name: string; message: string; problems: readonly string[]; code: string | null } };
+export type BackupNews =
+  | { made: MadeBackup }
+  | { failed: { name: string; message: string; problems: readonly string[]; code: string | null } };
 
 const port = parentPort;
 if (port === null) throw new Error("this file runs as a worker thread only");
@@ -30,7 +35,10 @@ const stop = new AbortController();
 port.once("message", () => stop.abort(new Error("the server stops")));
 
 void makeBackup({
-  directory, allowMissing, reserve, program,
+  directory,
+  allowMissing,
+  reserve,
+  program,
   target: { file, partial, overwrite: false },
   // The place of the server, with which the database agrees as long as it runs.
   evidence: async () => (await openPlace(home, randomUUID)).vault,
@@ -39,17 +47,27 @@ void makeBackup({
   watch: { begin: () => undefined, reach: () => undefined },
   // Whoever relies on it without ever looking at it needs one that was read back.
   check: (path) => checkFile(path, stop.signal),
-}).then(
-  ({ manifest: { database, files }, bytes, sha256 }): BackupNews => ({
-    made: { bytes, sha256, rows: Object.values(database.rows).reduce((sum, count) => sum + count, 0), files: files.count, missing: files.missing.length },
-  }),
-  (error: Error & { code?: unknown }): BackupNews => ({
-    failed: {
-      name: error.name, message: error.message, code: typeof error.code === "string" ? error.code : null,
-      problems: error instanceof IncompleteEvidenceError ? error.problems : [],
-    },
-  }),
-).then((news) => {
-  port.postMessage(news);
-  port.close();
-});
+})
+  .then(
+    ({ manifest: { database, files }, bytes, sha256 }): BackupNews => ({
+      made: {
+        bytes,
+        sha256,
+        rows: Object.values(database.rows).reduce((sum, count) => sum + count, 0),
+        files: files.count,
+        missing: files.missing.length,
+      },
+    }),
+    (error: Error & { code?: unknown }): BackupNews => ({
+      failed: {
+        name: error.name,
+        message: error.message,
+        code: typeof error.code === "string" ? error.code : null,
+        problems: error instanceof IncompleteEvidenceError ? error.problems : [],
+      },
+    }),
+  )
+  .then((news) => {
+    port.postMessage(news);
+    port.close();
+  });

@@ -11,7 +11,11 @@ export async function checkArchive(source: AsyncIterable<Uint8Array>, signal: Ab
   const through = async (content: AsyncIterable<Buffer>): Promise<void> => {
     for await (const _ of content) signal.throwIfAborted();
   };
-  return readBackup(unpacked(source), { head: () => undefined, database: through, evidence: (_, content) => through(content) });
+  return readBackup(unpacked(source), {
+    head: () => undefined,
+    database: through,
+    evidence: (_, content) => through(content),
+  });
 }
 
 /** The same for a file. */

@@ -8,10 +8,15 @@ import type { Vault } from "../evidence/local-store.ts";
 export type Astray = Reference & { problem: string };
 
 /**
- * Compares all references of a copy of the database with the list of the vault, in one pass over both. Calls `found` for each that is
- * astray, and `looked` with the number of those looked at; resolves to how many there are.
+ * Compares all references of a copy of the database with the list of the vault, in one pass over both. Calls `found`
+ * for each that is astray, and `looked` with the number of those looked at; resolves to how many there are.
  */
-export async function astray(copy: Db, vault: Pick<Vault, "list">, found: (one: Astray) => void, looked: (count: number) => void = () => undefined): Promise<number> {
+export async function astray(
+  copy: Db,
+  vault: Pick<Vault, "list">,
+  found: (one: Astray) => void,
+  looked: (count: number) => void = () => undefined,
+): Promise<number> {
   const files = vault.list()[Symbol.asyncIterator]();
   try {
     let file = await files.next();
@@ -20,7 +25,8 @@ export async function astray(copy: Db, vault: Pick<Vault, "list">, found: (one: 
       while (!file.done && file.value.digest < digest) file = await files.next();
       const there = file.done || file.value.digest !== digest ? null : file.value.size;
       if (there === null) found({ digest, size, problem: `evidence ${digest} is missing` });
-      else if (there !== size) found({ digest, size, problem: `evidence ${digest} has ${there} bytes instead of ${size}` });
+      else if (there !== size)
+        found({ digest, size, problem: `evidence ${digest} has ${there} bytes instead of ${size}` });
       looked((count += 1));
     }
     return count;

@@ -7,8 +7,9 @@
  *     SHA256SUMS          a line for each member above, as `sha256sum --check` reads it
  *     manifest.json       counts, sizes and hashes, the hash of SHA256SUMS, and at last its own checksum
  *
- * Every byte is covered: contents by their hashes, and names, sizes and times, and the zeros between, by being exactly those that the
- * writer would have written. Whoever reads it to its end knows that it is whole; nothing before the end proves anything.
+ * Every byte is covered: contents by their hashes, and names, sizes and times, and the zeros between, by being exactly
+ * those that the writer would have written. Whoever reads it to its end knows that it is whole; nothing before the end
+ * proves anything.
  */
 import { createHash } from "node:crypto";
 import { placeOf } from "../evidence/layout.ts";
@@ -16,7 +17,12 @@ import { placeOf } from "../evidence/layout.ts";
 /** Archives of a later format are refused; those of this one and earlier are read. */
 export const FORMAT_VERSION = 1;
 
-export const MEMBER = { head: "assay-backup.json", database: "assay.db", sums: "SHA256SUMS", manifest: "manifest.json" } as const;
+export const MEMBER = {
+  head: "assay-backup.json",
+  database: "assay.db",
+  sums: "SHA256SUMS",
+  manifest: "manifest.json",
+} as const;
 
 /** The largest head or manifest that is read, in bytes. */
 export const LARGEST_TEXT = 64 * 1_048_576;
@@ -31,7 +37,10 @@ export type Head = {
   evidence: boolean;
 };
 
-/** What it ends with. `missing`: digests of evidence that the database names and the archive lacks, because it was made so. */
+/**
+ * What it ends with. `missing`: digests of evidence that the database names and the archive lacks, because it was made
+ * so.
+ */
 export type Manifest = Head & {
   database: { bytes: number; sha256: string; rows: Record<string, number> };
   files: { count: number; bytes: number; missing: readonly string[] };
@@ -69,7 +78,8 @@ export const sumsLine = (digest: string, member: string): string => `${digest}  
 export const timeOf = ({ created_at }: Head): number => Date.parse(created_at) / 1000;
 
 /** A time in epoch seconds as archives tell it. */
-export const stampOf = (seconds: number): string => new Date(Math.floor(seconds) * 1000).toISOString().replace(".000Z", "Z");
+export const stampOf = (seconds: number): string =>
+  new Date(Math.floor(seconds) * 1000).toISOString().replace(".000Z", "Z");
 
 const textOf = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
 
@@ -80,19 +90,28 @@ export const manifestText = (manifest: Manifest): string => textOf({ ...manifest
 /** @throws DamagedBackupError, NewerBackupError */
 export function parseHead(bytes: Buffer): Head {
   const head = parse(MEMBER.head, bytes) as Partial<Head>;
-  if (head.format !== "assay-backup" || !Number.isInteger(head.format_version)) throw new DamagedBackupError("it is no backup of Assay: its first member does not say so");
+  if (head.format !== "assay-backup" || !Number.isInteger(head.format_version))
+    throw new DamagedBackupError("it is no backup of Assay: its first member does not say so");
   if ((head.format_version as number) > FORMAT_VERSION) {
-    throw new NewerBackupError(`the backup has format ${head.format_version}, and this program knows formats up to ${FORMAT_VERSION}: restore it with the Assay that made it, or a later one`);
+    throw new NewerBackupError(
+      `the backup has format ${head.format_version}, and this program knows formats up to ${FORMAT_VERSION}: restore it with the Assay that made it, or a later one`,
+    );
   }
-  const whole = typeof head.created_at === "string" && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(head.created_at) && Number.isInteger(head.schema_version) && typeof head.evidence === "boolean";
-  if (!whole || headText(head as Head) !== bytes.toString()) throw new DamagedBackupError(`${MEMBER.head} is not as it was written`);
+  const whole =
+    typeof head.created_at === "string" &&
+    /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(head.created_at) &&
+    Number.isInteger(head.schema_version) &&
+    typeof head.evidence === "boolean";
+  if (!whole || headText(head as Head) !== bytes.toString())
+    throw new DamagedBackupError(`${MEMBER.head} is not as it was written`);
   return head as Head;
 }
 
 /** @throws DamagedBackupError */
 export function parseManifest(bytes: Buffer): Manifest {
   const { checksum: _, ...manifest } = parse(MEMBER.manifest, bytes) as Manifest & { checksum: string };
-  if (manifestText(manifest) !== bytes.toString()) throw new DamagedBackupError(`${MEMBER.manifest} is not as it was written: its checksum is another`);
+  if (manifestText(manifest) !== bytes.toString())
+    throw new DamagedBackupError(`${MEMBER.manifest} is not as it was written: its checksum is another`);
   return manifest;
 }
 

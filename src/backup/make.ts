@@ -1,12 +1,13 @@
 /**
  * Making a backup, beside a server that writes or without one.
  *
- * The database is copied first, then comes all evidence that the copy names. It is there: a row never names a file that is not, and
- * for as long as the backup lasts it holds the lock without which nobody removes evidence. So the archive is the state of one moment,
- * the beginning of the copy, and everything that was acknowledged before is in it.
+ * The database is copied first, then comes all evidence that the copy names. It is there: a row never names a file that
+ * is not, and for as long as the backup lasts it holds the lock without which nobody removes evidence. So the archive
+ * is the state of one moment, the beginning of the copy, and everything that was acknowledged before is in it.
  *
- * Under its name there is never anything but a whole archive: it is written as NAME.partial, synced, and renamed. The copy of the
- * database loses its name as soon as it is complete. What a process that was killed left is removed by the next backup to that name.
+ * Under its name there is never anything but a whole archive: it is written as NAME.partial, synced, and renamed. The
+ * copy of the database loses its name as soon as it is complete. What a process that was killed left is removed by the
+ * next backup to that name.
  */
 import { createHash } from "node:crypto";
 import { mkdir, open, rename, rm, stat } from "node:fs/promises";
@@ -43,13 +44,13 @@ export type BackupOrder = {
   /** The data directory. */
   directory: string;
   /**
-   * An absolute path, compressed if it ends in .gz or .tgz, and what it is called as long as it is not complete, FILE.partial unless given;
-   * or who takes the bytes.
+   * An absolute path, compressed if it ends in .gz or .tgz, and what it is called as long as it is not complete,
+   * FILE.partial unless given; or who takes the bytes.
    */
   target: FileTarget | { write(bytes: Uint8Array): Promise<void> };
   /**
-   * Opens the evidence that goes into it, at the place that the database records (`recordedPlaceIn`); it is closed at the end. Null: the
-   * database alone.
+   * Opens the evidence that goes into it, at the place that the database records (`recordedPlaceIn`); it is closed at
+   * the end. Null: the database alone.
    */
   evidence: ((recorded: string | null) => Promise<BackupVault>) | null;
   /** Whether evidence that is missing or damaged is left out; otherwise it is the end of the backup. */
@@ -73,7 +74,9 @@ export class BackupError extends Error {
   override readonly name = "BackupError";
 }
 
-/** Evidence that the database names and nobody can read as it was; one line for each, some of them if there are many. */
+/**
+ * Evidence that the database names and nobody can read as it was; one line for each, some of them if there are many.
+ */
 export class IncompleteEvidenceError extends Error {
   override readonly name = "IncompleteEvidenceError";
   readonly problems: readonly string[];
@@ -95,7 +98,8 @@ const BLOCK = 256 * 1024;
 const SYNC_EVERY = 64 * MB;
 
 /**
- * @throws BackupError, IncompleteEvidenceError, DamagedDatabaseError, DataDirectoryInUseError, what openAsIs and `evidence` throw, what the
+ * @throws BackupError, IncompleteEvidenceError, DamagedDatabaseError, DataDirectoryInUseError, what openAsIs and
+ * `evidence` throw, what the
  *   signal was aborted with, what the operating system refuses. Nothing is left of the backup then.
  */
 export async function makeBackup(order: BackupOrder): Promise<Backup> {
@@ -118,7 +122,9 @@ export async function makeBackup(order: BackupOrder): Promise<Backup> {
         await vault?.close();
       }
     } catch (error) {
-      throw error instanceof EvidenceUnavailableError ? new BackupError(`the storage of the evidence gives no answer: ${error.why}`) : error;
+      throw error instanceof EvidenceUnavailableError
+        ? new BackupError(`the storage of the evidence gives no answer: ${error.why}`)
+        : error;
     } finally {
       copy.lines.close();
       await copy.file.close();
@@ -133,7 +139,10 @@ async function waitFor({ directory, signal }: BackupOrder): Promise<Lock> {
   for (let waited = 0; ; waited += LOOK) {
     const lock = lockEvidence(directory);
     if (lock) return lock;
-    if (waited >= PATIENCE) throw new DataDirectoryInUseError(`another backup of ${directory} is being made, or evidence is being removed; try again when that is done`);
+    if (waited >= PATIENCE)
+      throw new DataDirectoryInUseError(
+        `another backup of ${directory} is being made, or evidence is being removed; try again when that is done`,
+      );
     await pause(LOOK, undefined, { signal });
   }
 }
@@ -145,14 +154,19 @@ async function refuseTarget({ file, overwrite }: FileTarget): Promise<void> {
   if (!parent?.isDirectory()) throw new BackupError(`there is no directory ${dirname(file)}; make it first`);
   const found = await stat(file).catch(() => null);
   if (found && !found.isFile()) throw new BackupError(`${file} is no file; give the name of one`);
-  if (found && !overwrite) throw new BackupError(`${file} is there already; give another name, or --overwrite to replace it`);
+  if (found && !overwrite)
+    throw new BackupError(`${file} is there already; give another name, or --overwrite to replace it`);
 }
 
 /**
  * Room for the copy and, beside it, the archive, whose size is known unless it is compressed.
  * @throws BackupError
  */
-async function requireRoom({ directory, target, evidence, reserve }: BackupOrder, db: Db, parent: string): Promise<void> {
+async function requireRoom(
+  { directory, target, evidence, reserve }: BackupOrder,
+  db: Db,
+  parent: string,
+): Promise<void> {
   const size = sizeOf(db);
   const plain = "file" in target && !isCompressed(target.file);
   const needed = size + (plain ? size + (evidence === null ? 0 : countReferences(db).bytes) : 0);
@@ -160,7 +174,9 @@ async function requireRoom({ directory, target, evidence, reserve }: BackupOrder
   const free = (await freeBytes(parent)) - (place.dev === data.dev ? reserve : 0);
   if (needed > free) {
     const kept = place.dev === data.dev ? `, the ${megabytes(reserve)} that stay free for the server not counted` : "";
-    throw new BackupError(`the backup needs up to ${megabytes(needed)} in ${parent}, where ${megabytes(Math.max(0, free))} are free${kept}; give a place with more room`);
+    throw new BackupError(
+      `the backup needs up to ${megabytes(needed)} in ${parent}, where ${megabytes(Math.max(0, free))} are free${kept}; give a place with more room`,
+    );
   }
 }
 
@@ -199,7 +215,11 @@ async function removeCopy(name: string): Promise<void> {
   for (const suffix of ["", "-journal", "-wal", "-shm"]) await rm(name + suffix, { force: true });
 }
 
-async function writeArchive(order: BackupOrder, { at, file: copy, bytes, contents, lines }: Copy, vault: BackupVault | null): Promise<Backup> {
+async function writeArchive(
+  order: BackupOrder,
+  { at, file: copy, bytes, contents, lines }: Copy,
+  vault: BackupVault | null,
+): Promise<Backup> {
   const { target, program, watch, signal } = order;
   const missing = vault ? await missingOf(order, lines, vault) : new Set<string>();
   let manifest: Manifest | null = null;
@@ -221,21 +241,28 @@ async function writeArchive(order: BackupOrder, { at, file: copy, bytes, content
     const written = "file" in target ? await writeFile(order, target, blocks) : await hashed(blocks, target.write);
     return { manifest: manifest as unknown as Manifest, ...written };
   } catch (error) {
-    throw error instanceof DamagedEvidenceError || error instanceof MissingEvidenceError ? new IncompleteEvidenceError([error.message]) : error;
+    throw error instanceof DamagedEvidenceError || error instanceof MissingEvidenceError
+      ? new IncompleteEvidenceError([error.message])
+      : error;
   }
 }
 
 /**
- * Evidence that the database names and the vault does not have as it was. Where it may be left out each file is read for that, because
- * an archive that has begun with one cannot go back.
+ * Evidence that the database names and the vault does not have as it was. Where it may be left out each file is read
+ * for that, because an archive that has begun with one cannot go back.
  * @throws IncompleteEvidenceError unless it may be left out.
  */
-async function missingOf({ allowMissing, watch, signal }: BackupOrder, lines: Db, vault: BackupVault): Promise<Set<string>> {
+async function missingOf(
+  { allowMissing, watch, signal }: BackupOrder,
+  lines: Db,
+  vault: BackupVault,
+): Promise<Set<string>> {
   const missing = new Set<string>();
   const problems: string[] = [];
   watch.begin("looking for evidence", countReferences(lines).files, "files");
   await astray(
-    lines, vault,
+    lines,
+    vault,
     ({ digest, problem }) => {
       missing.add(digest);
       if (problems.length < TOLD) problems.push(problem);
@@ -289,7 +316,11 @@ async function hashed(pieces: AsyncIterable<Uint8Array>, take: (piece: Uint8Arra
   return { bytes, sha256: hash.digest("hex") };
 }
 
-async function writeFile({ check }: BackupOrder, target: FileTarget, archive: AsyncIterable<Uint8Array>): Promise<Written> {
+async function writeFile(
+  { check }: BackupOrder,
+  target: FileTarget,
+  archive: AsyncIterable<Uint8Array>,
+): Promise<Written> {
   const { file: name } = target;
   const partial = partialOf(target);
   // What is there was left by a process that was killed: nobody else makes a backup of this directory.
@@ -304,13 +335,19 @@ async function writeFile({ check }: BackupOrder, target: FileTarget, archive: As
       await file.datasync();
     };
     let written: Written = { bytes: 0, sha256: "" };
-    if (isCompressed(name)) await pipeline(archive, createGzip(), async (source: AsyncIterable<Uint8Array>) => void (written = await hashed(source, take)));
+    if (isCompressed(name))
+      await pipeline(
+        archive,
+        createGzip(),
+        async (source: AsyncIterable<Uint8Array>) => void (written = await hashed(source, take)),
+      );
     else written = await hashed(archive, take);
     await file.sync();
     await check?.(partial);
     await refuseTarget(target);
     const [mine, named] = await Promise.all([file.stat(), stat(partial)]);
-    if (mine.ino !== named.ino) throw new BackupError(`somebody else writes to ${partial}; give every data directory backups of its own`);
+    if (mine.ino !== named.ino)
+      throw new BackupError(`somebody else writes to ${partial}; give every data directory backups of its own`);
     await rename(partial, name);
     await syncPath(dirname(name));
     return written;

@@ -3,7 +3,17 @@ import { createHash } from "node:crypto";
 import { createGunzip } from "node:zlib";
 import { pipeline } from "node:stream/promises";
 import { Readable } from "node:stream";
-import { DamagedBackupError, LARGEST_TEXT, MEMBER, evidenceOf, parseHead, parseManifest, sha256, sumsLine, timeOf } from "./format.ts";
+import {
+  DamagedBackupError,
+  LARGEST_TEXT,
+  MEMBER,
+  evidenceOf,
+  parseHead,
+  parseManifest,
+  sha256,
+  sumsLine,
+  timeOf,
+} from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
 import { members } from "./untar.ts";
 import type { TarMember } from "./untar.ts";
@@ -17,8 +27,8 @@ export type Receiver = {
 };
 
 /**
- * Resolves with the manifest when everything is there and as it was written: all members in their order, nothing beside them, contents,
- * sums and counts.
+ * Resolves with the manifest when everything is there and as it was written: all members in their order, nothing beside
+ * them, contents, sums and counts.
  * @throws DamagedBackupError, NewerBackupError, what the receiver and the source throw.
  */
 export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Receiver): Promise<Manifest> {
@@ -37,11 +47,13 @@ export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Re
 
   for await (const member of members(source)) {
     const digest = head === null ? null : evidenceOf(member.name);
-    if (head !== null && member.mtime !== timeOf(head)) throw new DamagedBackupError(`${member.name} has another time than the backup`);
+    if (head !== null && member.mtime !== timeOf(head))
+      throw new DamagedBackupError(`${member.name} has another time than the backup`);
     if (head === null) {
       const bytes = await textOf(member, MEMBER.head);
       head = parseHead(bytes);
-      if (member.mtime !== timeOf(head)) throw new DamagedBackupError(`${member.name} has another time than the backup`);
+      if (member.mtime !== timeOf(head))
+        throw new DamagedBackupError(`${member.name} has another time than the backup`);
       note(sha256(bytes), member);
       receiver.head(head);
     } else if (database === null) {
@@ -51,11 +63,13 @@ export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Re
       database = { bytes: member.size, sha256: hashed.digest() };
       note(database.sha256, member);
     } else if (digest !== null && sumsDigest === null) {
-      if (!head.evidence || digest <= before) throw new DamagedBackupError(`${member.name} stands where it does not belong`);
+      if (!head.evidence || digest <= before)
+        throw new DamagedBackupError(`${member.name} stands where it does not belong`);
       before = digest;
       const hashed = hashing(member);
       await receiver.evidence(digest, hashed.content, member.size);
-      if (hashed.digest() !== digest) throw new DamagedBackupError(`the content of ${member.name} is not what its name says`);
+      if (hashed.digest() !== digest)
+        throw new DamagedBackupError(`the content of ${member.name} is not what its name says`);
       files.count += 1;
       files.bytes += member.size;
       note(digest, member);
@@ -64,7 +78,8 @@ export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Re
       const hashed = hashing(member);
       for await (const _ of hashed.content);
       sumsDigest = sums.digest("hex");
-      if (member.size !== sumsBytes || hashed.digest() !== sumsDigest) throw new DamagedBackupError(`${MEMBER.sums} does not agree with the members before it`);
+      if (member.size !== sumsBytes || hashed.digest() !== sumsDigest)
+        throw new DamagedBackupError(`${MEMBER.sums} does not agree with the members before it`);
     } else if (manifest === null) {
       manifest = parseManifest(await textOf(member, MEMBER.manifest));
     } else throw new DamagedBackupError(`${member.name} stands after its end`);
@@ -72,8 +87,12 @@ export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Re
   if (manifest === null || head === null) throw new DamagedBackupError(`it ends without ${MEMBER.manifest}`);
   const { database: told, files: counted, sums_sha256, ...rest } = manifest;
   const agrees =
-    JSON.stringify(rest) === JSON.stringify(head) && told.bytes === database?.bytes && told.sha256 === database.sha256 &&
-    counted.count === files.count && counted.bytes === files.bytes && sums_sha256 === sumsDigest;
+    JSON.stringify(rest) === JSON.stringify(head) &&
+    told.bytes === database?.bytes &&
+    told.sha256 === database.sha256 &&
+    counted.count === files.count &&
+    counted.bytes === files.bytes &&
+    sums_sha256 === sumsDigest;
   if (!agrees) throw new DamagedBackupError(`${MEMBER.manifest} does not agree with the members before it`);
   return manifest;
 }
@@ -135,7 +154,9 @@ export async function* unpacked(stored: AsyncIterable<Uint8Array>): AsyncGenerat
   try {
     yield* gunzip;
   } catch (error) {
-    throw /^Z_/.test(String((error as { code?: unknown }).code)) ? new DamagedBackupError(`it cannot be unpacked: ${(error as Error).message}`) : error;
+    throw /^Z_/.test(String((error as { code?: unknown }).code))
+      ? new DamagedBackupError(`it cannot be unpacked: ${(error as Error).message}`)
+      : error;
   }
   await fed;
   if (gunzip.bytesWritten !== bytes) throw new DamagedBackupError("there is more after its end");

@@ -1,10 +1,10 @@
 /**
  * Making a data directory of a backup.
  *
- * All of it is unpacked and checked in a place that nobody takes for a data directory, because UNFINISHED_RESTORE is in it; the last
- * step gives it its name. That place is beside the directory that is wanted, or in it where it is a mount point or its parent may not be
- * written to; then the database is moved last. A restore that is killed leaves such a place, and the next one begins by removing it;
- * one that fails leaves nothing.
+ * All of it is unpacked and checked in a place that nobody takes for a data directory, because UNFINISHED_RESTORE is in
+ * it; the last step gives it its name. That place is beside the directory that is wanted, or in it where it is a mount
+ * point or its parent may not be written to; then the database is moved last. A restore that is killed leaves such a
+ * place, and the next one begins by removing it; one that fails leaves nothing.
  */
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, rmdir, stat, writeFile } from "node:fs/promises";
@@ -49,7 +49,8 @@ const AT_ONCE = 64;
 const BYTES_AT_ONCE = 64 * MB;
 
 /**
- * @throws RestoreError, DamagedBackupError, DamagedDatabaseError, NewerBackupError, NewerDatabaseError, DataDirectoryInUseError, what
+ * @throws RestoreError, DamagedBackupError, DamagedDatabaseError, NewerBackupError, NewerDatabaseError,
+ * DataDirectoryInUseError, what
  *   the signal was aborted with, what the operating system refuses. Nothing is left of it then.
  */
 export async function restoreBackup(order: RestoreOrder): Promise<Manifest> {
@@ -77,7 +78,8 @@ async function preparePlace(directory: string): Promise<Place> {
   if (found && !found.isDirectory()) throw new RestoreError(`${directory} is no directory`);
   const inside = found !== null;
   const parent = inside ? directory : dirname(directory);
-  if (!inside && !(await stat(parent).catch(() => null))?.isDirectory()) throw new RestoreError(`there is no directory ${parent}; make it first`);
+  if (!inside && !(await stat(parent).catch(() => null))?.isDirectory())
+    throw new RestoreError(`there is no directory ${parent}; make it first`);
   const work = inside ? join(directory, UNFINISHED_RESTORE) : `${directory}.${UNFINISHED_RESTORE}`;
   const mark = join(work, UNFINISHED_RESTORE);
   // Only with the mark it is what a restore left. An empty one was left before the first step, or after the last.
@@ -85,12 +87,19 @@ async function preparePlace(directory: string): Promise<Place> {
   const unfinished = left?.includes(UNFINISHED_RESTORE) ?? false;
   if (left && left.length > 0 && !unfinished) throw new RestoreError(`${work} is in the way, and no restore made it`);
   if (inside) {
-    const names = (await readdir(directory)).filter((name) => name !== "lost+found" && name !== UNFINISHED_RESTORE && !(unfinished && PARTS.some((part) => part === name)));
-    if (names.length > 0) throw new RestoreError(`${directory} is not empty: it holds ${names.slice(0, 3).join(", ")}; restore into an empty directory, or one that does not exist`);
+    const names = (await readdir(directory)).filter(
+      (name) =>
+        name !== "lost+found" && name !== UNFINISHED_RESTORE && !(unfinished && PARTS.some((part) => part === name)),
+    );
+    if (names.length > 0)
+      throw new RestoreError(
+        `${directory} is not empty: it holds ${names.slice(0, 3).join(", ")}; restore into an empty directory, or one that does not exist`,
+      );
   }
   const remove = async (): Promise<void> => {
     // What is not empty was refused above: whatever is there comes from a restore.
-    if (inside) for (const part of [...PARTS].reverse()) await rm(join(directory, part), { recursive: true, force: true });
+    if (inside)
+      for (const part of [...PARTS].reverse()) await rm(join(directory, part), { recursive: true, force: true });
     await rm(work, { recursive: true, force: true });
   };
   if (unfinished) lockDirectory(work).release();
@@ -116,7 +125,8 @@ async function preparePlace(directory: string): Promise<Place> {
         await syncPath(directory);
         lock.release();
         // The mark last: as long as it is there, the directory is refused, and the next restore begins anew.
-        for (const name of await readdir(work)) if (name !== UNFINISHED_RESTORE) await rm(join(work, name), { recursive: true });
+        for (const name of await readdir(work))
+          if (name !== UNFINISHED_RESTORE) await rm(join(work, name), { recursive: true });
         await rm(mark);
         await rmdir(work);
       } else {
@@ -147,7 +157,10 @@ async function syncParent(directory: string): Promise<void> {
 /** @throws RestoreError where the backup does not fit; what is compressed is known to fit when it did. */
 async function requireRoom({ size }: RestoreOrder, work: string): Promise<void> {
   const free = await freeBytes(work);
-  if (size !== null && size > free) throw new RestoreError(`the backup needs ${Math.ceil(size / MB)} MB, and ${Math.floor(free / MB)} MB are free in ${dirname(work)}`);
+  if (size !== null && size > free)
+    throw new RestoreError(
+      `the backup needs ${Math.ceil(size / MB)} MB, and ${Math.floor(free / MB)} MB are free in ${dirname(work)}`,
+    );
 }
 
 async function unpack(order: RestoreOrder, work: string): Promise<Manifest> {
@@ -183,22 +196,31 @@ async function unpack(order: RestoreOrder, work: string): Promise<Manifest> {
 /** Whether it may be restored, told before the first gigabyte. @throws RestoreError, NewerDatabaseError */
 function refuseHead({ schema_version, evidence }: Head, { withoutEvidence }: RestoreOrder): void {
   if (schema_version > schemaVersion()) throw new NewerDatabaseError("of the backup", schema_version, schemaVersion());
-  if (!evidence && !withoutEvidence) throw new RestoreError("the backup was made without evidence; where the evidence is kept elsewhere, restore it with --without-evidence");
+  if (!evidence && !withoutEvidence)
+    throw new RestoreError(
+      "the backup was made without evidence; where the evidence is kept elsewhere, restore it with --without-evidence",
+    );
   if (evidence && withoutEvidence) throw new RestoreError("the backup has its evidence; leave --without-evidence away");
 }
 
 async function writeDatabase(path: string, content: AsyncIterable<Buffer>): Promise<void> {
   const file = await open(path, "wx", 0o600);
   try {
-    for await (const block of content) for (let done = 0; done < block.length; ) done += (await file.write(block, done)).bytesWritten;
+    for await (const block of content)
+      for (let done = 0; done < block.length; ) done += (await file.write(block, done)).bytesWritten;
     await file.sync();
   } finally {
     await file.close();
   }
 }
 
-/** Puts evidence into the vault, some files at a time: making each durable alone would take as long as the disk turns. */
-function publishing(vault: Vault): { add(content: AsyncIterable<Buffer>, size: number): Promise<void>; flush(): Promise<void> } {
+/**
+ * Puts evidence into the vault, some files at a time: making each durable alone would take as long as the disk turns.
+ */
+function publishing(vault: Vault): {
+  add(content: AsyncIterable<Buffer>, size: number): Promise<void>;
+  flush(): Promise<void>;
+} {
   let staged: Staged[] = [];
   let bytes = 0;
   const flush = async (): Promise<void> => {
@@ -228,12 +250,21 @@ async function settleInDirectory(file: string): Promise<void> {
 }
 
 /** The last word: what the database is, and that it names no file that is not there. */
-async function checkWhole({ allowMissing, signal }: RestoreOrder, manifest: Manifest, file: string, vault: Vault): Promise<void> {
+async function checkWhole(
+  { allowMissing, signal }: RestoreOrder,
+  manifest: Manifest,
+  file: string,
+  vault: Vault,
+): Promise<void> {
   const { schemaVersion: version, rows } = checkCopy(file, true);
-  if (version !== manifest.schema_version) throw new DamagedBackupError(`its database has schema version ${version} instead of ${manifest.schema_version}`);
+  if (version !== manifest.schema_version)
+    throw new DamagedBackupError(`its database has schema version ${version} instead of ${manifest.schema_version}`);
   const tables = new Set([...Object.keys(rows), ...Object.keys(manifest.database.rows)]);
   const other = [...tables].filter((table) => rows[table] !== manifest.database.rows[table]);
-  if (other.length > 0) throw new DamagedBackupError(`the table ${other[0]} has ${rows[other[0] ?? ""] ?? "no"} rows instead of ${manifest.database.rows[other[0] ?? ""] ?? "none"}`);
+  if (other.length > 0)
+    throw new DamagedBackupError(
+      `the table ${other[0]} has ${rows[other[0] ?? ""] ?? "no"} rows instead of ${manifest.database.rows[other[0] ?? ""] ?? "none"}`,
+    );
   if (!manifest.evidence) return;
   // The files of the archive are in the directory now, wherever they came from.
   await settleInDirectory(file);
@@ -247,11 +278,14 @@ async function checkWhole({ allowMissing, signal }: RestoreOrder, manifest: Mani
       if (!known.has(digest)) throw new DamagedBackupError(problem);
       absent += 1;
     });
-    if (absent !== known.size || named - absent !== manifest.files.count) throw new DamagedBackupError("it holds other evidence than its database names");
+    if (absent !== known.size || named - absent !== manifest.files.count)
+      throw new DamagedBackupError("it holds other evidence than its database names");
   } finally {
     db.close();
   }
   if (known.size > 0 && !allowMissing) {
-    throw new RestoreError(`the backup lacks ${known.size} evidence files that were missing or damaged when it was made, such as ${manifest.files.missing[0]}; restore it without them with --allow-missing`);
+    throw new RestoreError(
+      `the backup lacks ${known.size} evidence files that were missing or damaged when it was made, such as ${manifest.files.missing[0]}; restore it without them with --allow-missing`,
+    );
   }
 }

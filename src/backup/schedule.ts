@@ -1,6 +1,6 @@
 /**
- * Backups that a server makes by itself: when one is due, how it is called, which are kept. The directory is the only memory, so a
- * restart shifts nothing and skips nothing, and whoever wants to know of the last good backup lists it.
+ * Backups that a server makes by itself: when one is due, how it is called, which are kept. The directory is the only
+ * memory, so a restart shifts nothing and skips nothing, and whoever wants to know of the last good backup lists it.
  */
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
@@ -9,11 +9,14 @@ import type { Config } from "../config/options.ts";
 import type { Logger } from "../log.ts";
 import { BackupError, IncompleteEvidenceError } from "./make.ts";
 
-/** A complete backup: its name in the directory, its size in bytes, and the time that its name tells, in epoch seconds. */
+/**
+ * A complete backup: its name in the directory, its size in bytes, and the time that its name tells, in epoch seconds.
+ */
 export type BackupFile = { file: string; time: number; bytes: number };
 
 /** `complete` false: backups that lack evidence which was missing or damaged. They never stand for good ones. */
-const nameOf = (time: number, complete: boolean): string => `assay-backup-${stampOf(time)}${complete ? "" : ".incomplete"}.tar`;
+const nameOf = (time: number, complete: boolean): string =>
+  `assay-backup-${stampOf(time)}${complete ? "" : ".incomplete"}.tar`;
 const NAME = /^assay-backup-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.tar$/;
 const INCOMPLETE = /^assay-backup-\d{8}T\d{6}Z\.incomplete\.tar$/;
 
@@ -26,8 +29,10 @@ function timeOf(name: string): number | null {
 }
 
 /** Where backups of a server go, as an absolute path. */
-export const backupDirectory = ({ backupDirectory: given }: Pick<Config, "backupDirectory">, dataDirectory: string): string =>
-  given === null ? join(dataDirectory, "backups") : resolve(given);
+export const backupDirectory = (
+  { backupDirectory: given }: Pick<Config, "backupDirectory">,
+  dataDirectory: string,
+): string => (given === null ? join(dataDirectory, "backups") : resolve(given));
 
 const namesIn = (directory: string): string[] => {
   try {
@@ -38,10 +43,19 @@ const namesIn = (directory: string): string[] => {
   }
 };
 
-/** The times of complete backups in a directory, newest first; none where there is no directory. @throws the system's error */
-const timesIn = (directory: string): number[] => namesIn(directory).flatMap((name) => timeOf(name) ?? []).sort((a, b) => b - a);
+/**
+ * The times of complete backups in a directory, newest first; none where there is no directory. @throws the system's
+ * error
+ */
+const timesIn = (directory: string): number[] =>
+  namesIn(directory)
+    .flatMap((name) => timeOf(name) ?? [])
+    .sort((a, b) => b - a);
 
-/** The newest backup that the server of that directory made, which was read back before it got its name; null: none. @throws the system's error */
+/**
+ * The newest backup that the server of that directory made, which was read back before it got its name; null: none.
+ * @throws the system's error
+ */
 export function lastBackup(directory: string): BackupFile | null {
   const [time] = timesIn(directory);
   if (time === undefined) return null;
@@ -49,7 +63,10 @@ export function lastBackup(directory: string): BackupFile | null {
   return { file, time, bytes: statSync(join(directory, file)).size };
 }
 
-/** When it was made, in epoch seconds; null also for a directory that cannot be read: whoever watches must not break with it. */
+/**
+ * When it was made, in epoch seconds; null also for a directory that cannot be read: whoever watches must not break
+ * with it.
+ */
 export function lastBackupAt(directory: string): number | null {
   try {
     return timesIn(directory)[0] ?? null;
@@ -75,7 +92,10 @@ export type ScheduledBackups = {
 
 type Parts = {
   directory: string;
-  /** Whether the directory is that of the data, which may be made; one that the operator names may be a disk that is not there. */
+  /**
+   * Whether the directory is that of the data, which may be made; one that the operator names may be a disk that is not
+   * there.
+   */
   own: boolean;
   /** Seconds between two backups; null: none by the clock. */
   every: number | null;
@@ -106,7 +126,12 @@ export function createScheduledBackups({ directory, own, every, keep, now, run, 
     let named = Math.floor(at);
     while (existsSync(join(directory, nameOf(named, true)))) named += 1;
     if (own) await mkdir(directory, { recursive: true, mode: 0o700 });
-    const order = (complete: boolean) => ({ file: join(directory, nameOf(named, complete)), partial: join(directory, "assay-backup.partial"), allowMissing: !complete, at });
+    const order = (complete: boolean) => ({
+      file: join(directory, nameOf(named, complete)),
+      partial: join(directory, "assay-backup.partial"),
+      allowMissing: !complete,
+      at,
+    });
     try {
       const made = await run(order(true));
       logger.info({ file: order(true).file, ...made, reason }, "made a backup");
@@ -119,7 +144,8 @@ export function createScheduledBackups({ directory, own, every, keep, now, run, 
         { file: order(false).file, ...made, reason, problems: error.problems },
         "the backup lacks evidence that is missing or damaged: put that back from an earlier backup, and see assay help backup",
       );
-      for (const name of namesIn(directory)) if (INCOMPLETE.test(name) && name !== nameOf(named, false)) await rm(join(directory, name), { force: true });
+      for (const name of namesIn(directory))
+        if (INCOMPLETE.test(name) && name !== nameOf(named, false)) await rm(join(directory, name), { force: true });
       // Not sooner than a good one: it costs twice as much, and only the operator can mend it.
       pausedUntil = now() + (every ?? 0);
     }
@@ -127,7 +153,9 @@ export function createScheduledBackups({ directory, own, every, keep, now, run, 
 
   /** Keeps the newest, and in any case the one that was just made. */
   async function removeOld(made: number): Promise<void> {
-    const old = timesIn(directory).slice(keep).filter((time) => time !== made);
+    const old = timesIn(directory)
+      .slice(keep)
+      .filter((time) => time !== made);
     for (const time of old) await rm(join(directory, nameOf(time, true)), { force: true });
     if (old.length > 0) logger.info({ files: old.map((time) => nameOf(time, true)), keep }, "removed old backups");
     // Good again: what was saved in need is not needed.
@@ -143,7 +171,10 @@ export function createScheduledBackups({ directory, own, every, keep, now, run, 
       if (closed) return void logger.info({ reason }, "the backup is given up, because the server stops");
       pausedUntil = now() + Math.min(every ?? RETRY, RETRY);
       const told = error instanceof BackupError ? { error: error.message } : { err: error };
-      logger.error({ ...told, reason, directory }, every === null ? "no backup could be made" : "no backup could be made; it is tried again");
+      logger.error(
+        { ...told, reason, directory },
+        every === null ? "no backup could be made" : "no backup could be made; it is tried again",
+      );
     } finally {
       running = false;
     }

@@ -1,7 +1,7 @@
 /**
- * Reads tar archives as Assay writes them (packages/tar.ts), and no others: each header is made again from what it says, and must be
- * the same byte for byte. So a changed bit anywhere outside of the contents shows, and nothing that tar could say beside a name and a
- * size (links, devices, owners) is ever looked at.
+ * Reads tar archives as Assay writes them (packages/tar.ts), and no others: each header is made again from what it
+ * says, and must be the same byte for byte. So a changed bit anywhere outside of the contents shows, and nothing that
+ * tar could say beside a name and a size (links, devices, owners) is ever looked at.
  */
 import { BLOCK, END, headOf, paddingOf } from "../archive/tar.ts";
 import { DamagedBackupError } from "./format.ts";
@@ -20,7 +20,8 @@ export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerato
     const read: Buffer[] = [await bytes.take(BLOCK)];
     let [head] = read as [Buffer];
     if (isZero(head)) {
-      if (!isZero(await bytes.take(END - BLOCK)) || !(await bytes.atEnd())) throw new DamagedBackupError(`there is more after its end, from byte ${bytes.position()} on`);
+      if (!isZero(await bytes.take(END - BLOCK)) || !(await bytes.atEnd()))
+        throw new DamagedBackupError(`there is more after its end, from byte ${bytes.position()} on`);
       return;
     }
     let size: number | null = null;
@@ -42,7 +43,8 @@ export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerato
         left -= block.length;
         yield block;
       }
-      if (!isZero(await bytes.take(paddingOf(member.size).length))) throw new DamagedBackupError(`what follows ${name} is not as it was written, before byte ${bytes.position()}`);
+      if (!isZero(await bytes.take(paddingOf(member.size).length)))
+        throw new DamagedBackupError(`what follows ${name} is not as it was written, before byte ${bytes.position()}`);
       whole = true;
     };
     yield { name, size: member.size, mtime: member.mtime, content: content() };
@@ -50,7 +52,8 @@ export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerato
   }
 }
 
-const strange = (at: number): Error => new DamagedBackupError(`what stands at byte ${at} is not what Assay writes there`);
+const strange = (at: number): Error =>
+  new DamagedBackupError(`what stands at byte ${at} is not what Assay writes there`);
 
 const isZero = (bytes: Buffer): boolean => bytes.every((byte) => byte === 0);
 

@@ -5,7 +5,17 @@ import { END, headOf, paddingOf } from "../archive/tar.ts";
 import type { CopyContents, Reference } from "../store/db/database-copy.ts";
 import { DamagedEvidenceError } from "../evidence/errors.ts";
 import type { Vault } from "../evidence/local-store.ts";
-import { FORMAT_VERSION, MEMBER, evidenceMember, headText, manifestText, sha256, stampOf, sumsLine, timeOf } from "./format.ts";
+import {
+  FORMAT_VERSION,
+  MEMBER,
+  evidenceMember,
+  headText,
+  manifestText,
+  sha256,
+  stampOf,
+  sumsLine,
+  timeOf,
+} from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
 
 /** `at`: epoch seconds. */
@@ -13,7 +23,10 @@ export type ArchiveParts = {
   at: number;
   program: Head["program"];
   database: { copy: FileHandle; bytes: number; contents: CopyContents };
-  /** Where it comes from; `references` gives the same evidence in the same order each time, `missing` is left out. Null: none goes in. */
+  /**
+   * Where it comes from; `references` gives the same evidence in the same order each time, `missing` is left out. Null:
+   * none goes in.
+   */
   evidence: { references(): Iterable<Reference>; missing: ReadonlySet<string>; vault: Pick<Vault, "read"> } | null;
 };
 
@@ -24,10 +37,20 @@ const BLOCK = 256 * 1024;
  * Gives the archive piece by piece and returns its manifest. A piece is good until the next one is asked for.
  * @throws MissingEvidenceError, DamagedEvidenceError, what the operating system refuses.
  */
-export async function* archiveBytes({ at, program, database, evidence }: ArchiveParts): AsyncGenerator<Uint8Array, Manifest, undefined> {
+export async function* archiveBytes({
+  at,
+  program,
+  database,
+  evidence,
+}: ArchiveParts): AsyncGenerator<Uint8Array, Manifest, undefined> {
   const { schemaVersion, rows } = database.contents;
   const head: Head = {
-    format: "assay-backup", format_version: FORMAT_VERSION, created_at: stampOf(at), program, schema_version: schemaVersion, evidence: evidence !== null,
+    format: "assay-backup",
+    format_version: FORMAT_VERSION,
+    created_at: stampOf(at),
+    program,
+    schema_version: schemaVersion,
+    evidence: evidence !== null,
   };
   const mtime = timeOf(head);
   const begin = (name: string, size: number): Iterable<Uint8Array> => headOf({ name, size, mtime, mode: 0o600 });
@@ -51,19 +74,20 @@ export async function* archiveBytes({ at, program, database, evidence }: Archive
   };
   const files = { count: 0, bytes: 0, missing: [...(evidence?.missing ?? [])].sort() };
   let sumsBytes = Buffer.byteLength(opening.join(""));
-  if (evidence) for (const { digest, size } of given()) {
-    yield* begin(evidenceMember(digest), size);
-    let read = 0;
-    for await (const block of evidence.vault.read(digest)) {
-      read += block.length;
-      if (read <= size) yield block;
+  if (evidence)
+    for (const { digest, size } of given()) {
+      yield* begin(evidenceMember(digest), size);
+      let read = 0;
+      for await (const block of evidence.vault.read(digest)) {
+        read += block.length;
+        if (read <= size) yield block;
+      }
+      if (read !== size) throw new DamagedEvidenceError(digest, `it has ${read} bytes, and the database says ${size}`);
+      yield paddingOf(size);
+      files.count += 1;
+      files.bytes += size;
+      sumsBytes += sumsLine(digest, evidenceMember(digest)).length;
     }
-    if (read !== size) throw new DamagedEvidenceError(digest, `it has ${read} bytes, and the database says ${size}`);
-    yield paddingOf(size);
-    files.count += 1;
-    files.bytes += size;
-    sumsBytes += sumsLine(digest, evidenceMember(digest)).length;
-  }
 
   yield* begin(MEMBER.sums, sumsBytes);
   const sums = createHash("sha256");
@@ -73,7 +97,12 @@ export async function* archiveBytes({ at, program, database, evidence }: Archive
   }
   yield paddingOf(sumsBytes);
 
-  const manifest: Manifest = { ...head, database: { bytes: database.bytes, sha256: digest, rows }, files, sums_sha256: sums.digest("hex") };
+  const manifest: Manifest = {
+    ...head,
+    database: { bytes: database.bytes, sha256: digest, rows },
+    files,
+    sums_sha256: sums.digest("hex"),
+  };
   yield* text(MEMBER.manifest, manifestText(manifest));
   yield new Uint8Array(END);
   return manifest;

@@ -1,6 +1,6 @@
 /**
- * The words after a command's name: options and positionals, strictly. Built on the tokens of node:util parseArgs, whose
- * own strict mode stops at the first mistake; here all mistakes are found, each with what to do.
+ * The words after a command's name: options and positionals, strictly. Built on the tokens of node:util parseArgs,
+ * whose own strict mode stops at the first mistake; here all mistakes are found, each with what to do.
  *
  * An option is known from one of two lists: the command's own options, or the table of configuration options when the
  * command takes a configuration. The texts of the latter are passed on unparsed, for config.ts to judge.
@@ -13,16 +13,19 @@ import { nearestNames } from "../domain/text/near-names.ts";
 /** An option of one command. A "text" option takes a value, named `placeholder` in the help; a "switch" takes none. */
 export type CommandOption =
   | {
-      readonly kind: "text"; readonly placeholder: string; readonly repeatable?: boolean; readonly description: string;
+      readonly kind: "text";
+      readonly placeholder: string;
+      readonly repeatable?: boolean;
+      readonly description: string;
       /** Whether it is an option of the configuration, which config.ts judges. */
       readonly isSetting?: boolean;
     }
   | { readonly kind: "switch"; readonly description: string };
 
 /**
- * What was said on the command line. `switches` holds the switches that were given; `texts` has each text option that was
- * given with its values in order, one value unless the option is repeatable; `flags` the texts of configuration options
- * by flag name.
+ * What was said on the command line. `switches` holds the switches that were given; `texts` has each text option that
+ * was given with its values in order, one value unless the option is repeatable; `flags` the texts of configuration
+ * options by flag name.
  */
 export type Args = {
   switches: ReadonlySet<string>;
@@ -32,8 +35,8 @@ export type Args = {
 };
 
 /**
- * How many positional words a command wants. `names` are what its usage line calls them, in order; `words` the only ones
- * that make sense, for completion by a shell.
+ * How many positional words a command wants. `names` are what its usage line calls them, in order; `words` the only
+ * ones that make sense, for completion by a shell.
  */
 export type Positionals = {
   readonly least: number;
@@ -49,8 +52,8 @@ const SHORT_NAMES: ReadonlyMap<string, string> = new Map([["h", "help"]]);
 
 /**
  * Parses `argv`, the words after the command's name. `options` are the command's own options by name without dashes;
- * `takesConfig` says whether the options of config.ts are allowed too; `positionals` how many positional words may come,
- * and what they are called.
+ * `takesConfig` says whether the options of config.ts are allowed too; `positionals` how many positional words may
+ * come, and what they are called.
  * -h is --help where "help" is among the options. After -- everything is positional. Never throws.
  */
 export function parseArguments(

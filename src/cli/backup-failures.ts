@@ -9,8 +9,13 @@ import { commandFailure, EXIT } from "./framework.ts";
 export function backupFailure(error: unknown, archive: string): unknown {
   const shown = archive === "-" ? "the backup" : archive;
   if (error instanceof BackupError || error instanceof RestoreError) return commandFailure(error.message);
-  if (error instanceof DamagedBackupError) return commandFailure(`${shown} is damaged, or no backup: ${error.message}`, EXIT.damaged);
-  if (error instanceof DamagedDatabaseError) return commandFailure(error.problems.map((problem) => `the database is damaged: ${problem}`), EXIT.damaged);
+  if (error instanceof DamagedBackupError)
+    return commandFailure(`${shown} is damaged, or no backup: ${error.message}`, EXIT.damaged);
+  if (error instanceof DamagedDatabaseError)
+    return commandFailure(
+      error.problems.map((problem) => `the database is damaged: ${problem}`),
+      EXIT.damaged,
+    );
   if (error instanceof NewerBackupError) return commandFailure(error.message, EXIT.newerDatabase);
   return error;
 }

@@ -35,8 +35,8 @@ export async function configure(
 }
 
 /**
- * What is wrong with the options of the configuration on a command line, in variables and in the file, for a command line
- * that is refused anyway: all mistakes are told in one run. Empty where nothing is.
+ * What is wrong with the options of the configuration on a command line, in variables and in the file, for a command
+ * line that is refused anyway: all mistakes are told in one run. Empty where nothing is.
  */
 export async function configurationProblems(command: Command, args: Args, io: Io): Promise<readonly string[]> {
   try {
@@ -56,17 +56,31 @@ export async function configurationProblems(command: Command, args: Args, io: Io
 
 /** These rows of the table as options of a command. */
 const optionsOf = (rows: readonly Option[]): Readonly<Record<string, CommandOption>> =>
-  Object.fromEntries(rows.map(({ flag, placeholder, description, variable }) => {
-    return [flag, { kind: "text", isSetting: true, placeholder, description: `${description} (${variable})` }];
-  }));
+  Object.fromEntries(
+    rows.map(({ flag, placeholder, description, variable }) => {
+      return [flag, { kind: "text", isSetting: true, placeholder, description: `${description} (${variable})` }];
+    }),
+  );
 
 const DATA_ROWS: readonly Option[] = [OPTIONS.data, OPTIONS.configFile];
 const EVIDENCE_ROWS: readonly Option[] = [
-  ...DATA_ROWS, OPTIONS.evidenceStore, OPTIONS.s3Endpoint, OPTIONS.s3Region, OPTIONS.s3AccessKey, OPTIONS.s3SecretKey, OPTIONS.caFile,
+  ...DATA_ROWS,
+  OPTIONS.evidenceStore,
+  OPTIONS.s3Endpoint,
+  OPTIONS.s3Region,
+  OPTIONS.s3AccessKey,
+  OPTIONS.s3SecretKey,
+  OPTIONS.caFile,
 ];
 
 /** What the public URL of a server follows from. */
-const PUBLIC_URL_ROWS: readonly Option[] = [...DATA_ROWS, OPTIONS.baseUrl, OPTIONS.basePath, OPTIONS.listen, OPTIONS.tlsCert];
+const PUBLIC_URL_ROWS: readonly Option[] = [
+  ...DATA_ROWS,
+  OPTIONS.baseUrl,
+  OPTIONS.basePath,
+  OPTIONS.listen,
+  OPTIONS.tlsCert,
+];
 
 /** The options of a command that works on a data directory without serving it. */
 export const DATA_OPTIONS = optionsOf(DATA_ROWS);
@@ -78,8 +92,8 @@ export const PUBLIC_URL_OPTIONS = optionsOf(PUBLIC_URL_ROWS);
 export const EVIDENCE_OPTIONS = optionsOf(EVIDENCE_ROWS);
 
 /**
- * The data directory that a command with DATA_OPTIONS was given, as an absolute path. Only the two options are read from
- * the environment: what is wrong with the others is no reason to refuse the revocation of a key.
+ * The data directory that a command with DATA_OPTIONS was given, as an absolute path. Only the two options are read
+ * from the environment: what is wrong with the others is no reason to refuse the revocation of a key.
  * @throws a command failure with exit code 2.
  */
 export async function dataDirectory(args: Args, io: Io): Promise<string> {
@@ -91,9 +105,16 @@ export async function dataDirectory(args: Args, io: Io): Promise<string> {
  * server without a trailing slash. `isDerived`: nobody set base-url, so that it follows from the listen address.
  * @throws a command failure with exit code 2.
  */
-export async function directoryAndUrl(args: Args, io: Io): Promise<{ directory: string; baseUrl: string; isDerived: boolean }> {
+export async function directoryAndUrl(
+  args: Args,
+  io: Io,
+): Promise<{ directory: string; baseUrl: string; isDerived: boolean }> {
   const { config, sources } = await configureSome(PUBLIC_URL_ROWS, args, io);
-  return { directory: resolve(io.cwd, config.data ?? ""), baseUrl: config.baseUrl, isDerived: sources.baseUrl === "default" };
+  return {
+    directory: resolve(io.cwd, config.data ?? ""),
+    baseUrl: config.baseUrl,
+    isDerived: sources.baseUrl === "default",
+  };
 }
 
 /**
@@ -102,27 +123,54 @@ export async function directoryAndUrl(args: Args, io: Io): Promise<{ directory: 
  */
 export async function evidenceDirectory(args: Args, io: Io): Promise<{ directory: string; access: EvidenceAccess }> {
   const { config } = await configureSome(EVIDENCE_ROWS, args, io);
-  return { directory: resolve(io.cwd, config.data ?? ""), access: evidenceAccess(config, await readAuthorities(config, io), io) };
+  return {
+    directory: resolve(io.cwd, config.data ?? ""),
+    access: evidenceAccess(config, await readAuthorities(config, io), io),
+  };
 }
 
 /** The configuration of a command that takes some options alone. */
-async function configureSome(rows: readonly Option[], args: Args, io: Io): Promise<{ config: Config; sources: ConfigSources }> {
-  const flags = Object.fromEntries(rows.flatMap(({ flag }) => (args.texts.get(flag) ?? []).map((text) => [flag, text])));
+async function configureSome(
+  rows: readonly Option[],
+  args: Args,
+  io: Io,
+): Promise<{ config: Config; sources: ConfigSources }> {
+  const flags = Object.fromEntries(
+    rows.flatMap(({ flag }) => (args.texts.get(flag) ?? []).map((text) => [flag, text])),
+  );
   const env = Object.fromEntries(rows.map(({ variable }) => [variable, io.env[variable]]));
   return configure(flags, { ...io, env }, { required: ["data"] });
 }
 
-/** What it takes to reach the evidence; keys that are no options come from the variables that every client of such storage knows. */
-export function evidenceAccess(config: Config, authorities: readonly string[] | null, { env }: Pick<Io, "env">): EvidenceAccess {
+/**
+ * What it takes to reach the evidence; keys that are no options come from the variables that every client of such
+ * storage knows.
+ */
+export function evidenceAccess(
+  config: Config,
+  authorities: readonly string[] | null,
+  { env }: Pick<Io, "env">,
+): EvidenceAccess {
   const { evidenceStore: configured, s3Endpoint: endpoint, s3Region: region } = config;
   const given = config.s3AccessKey !== null;
-  const [accessKey, secretKey] = given ? [config.s3AccessKey, config.s3SecretKey] : [env["AWS_ACCESS_KEY_ID"] || null, env["AWS_SECRET_ACCESS_KEY"] || null];
-  return { configured, endpoint, region, accessKey, secretKey, sessionToken: given ? null : env["AWS_SESSION_TOKEN"] || null, authorities };
+  const [accessKey, secretKey] = given
+    ? [config.s3AccessKey, config.s3SecretKey]
+    : [env["AWS_ACCESS_KEY_ID"] || null, env["AWS_SECRET_ACCESS_KEY"] || null];
+  return {
+    configured,
+    endpoint,
+    region,
+    accessKey,
+    secretKey,
+    sessionToken: given ? null : env["AWS_SESSION_TOKEN"] || null,
+    authorities,
+  };
 }
 
 /**
  * The certificates of the PEM file that `ca-file` names; null without one.
- * @throws a command failure when one of them cannot be read, or there is none: a server that trusts less than its operator
+ * @throws a command failure when one of them cannot be read, or there is none: a server that trusts less than its
+ * operator
  *   believes would tell so at the first message only.
  */
 export async function readAuthorities({ caFile: name }: Config, io: Io): Promise<readonly string[] | null> {

@@ -1,6 +1,6 @@
 /**
- * What a command is, what it may touch, and how it ends. The frame (frame.ts) runs commands; the files that commands share
- * import this one, so that the frame can import them.
+ * What a command is, what it may touch, and how it ends. The frame (frame.ts) runs commands; the files that commands
+ * share import this one, so that the frame can import them.
  */
 import type { OptionName } from "../config/options.ts";
 import type { Args, CommandOption, Positionals } from "./args.ts";
@@ -22,7 +22,8 @@ export type Io = {
   stdinIsTty: boolean;
   stderrIsTty: boolean;
   /**
-   * Asks on the terminal, without showing what is typed; only where stdin is one. Null when the answer was given up (Ctrl-C, Ctrl-D).
+   * Asks on the terminal, without showing what is typed; only where stdin is one. Null when the answer was given up
+   * (Ctrl-C, Ctrl-D).
    */
   askHidden(question: string): Promise<string | null>;
   /** Writes bytes to stdout and resolves when more may come. Rejects when nobody reads any more. */
@@ -39,15 +40,15 @@ export type Io = {
 };
 
 /**
- * One command. `name` has one or two words; `summary` is one line for the list of commands; `details` more lines for its
- * own help; `usage` what follows `assay NAME` in the usage line; `options` its own options (--help and --json belong to every command);
- * `takesConfig` says whether it takes the options of config.ts too, and `configuration` how those are resolved;
- * `positionals` how many positional words it wants, none unless given.
+ * One command. `name` has one or two words; `summary` is one line for the list of commands; `details` more lines for
+ * its own help; `usage` what follows `assay NAME` in the usage line; `options` its own options (--help and --json
+ * belong to every command); `takesConfig` says whether it takes the options of config.ts too, and `configuration` how
+ * those are resolved; `positionals` how many positional words it wants, none unless given.
  *
- * `check` lists what is wrong with the values on the command line, one problem each. It looks at nothing else, and leaves
- * missing positional words alone. The frame calls it also where it found mistakes itself, so that all are told in one run;
- * `run` is called only where there are none, and may rely on that. `run` resolves to an exit code, or fails with
- * `commandFailure` or any other error.
+ * `check` lists what is wrong with the values on the command line, one problem each. It looks at nothing else, and
+ * leaves missing positional words alone. The frame calls it also where it found mistakes itself, so that all are told
+ * in one run; `run` is called only where there are none, and may rely on that. `run` resolves to an exit code, or fails
+ * with `commandFailure` or any other error.
  */
 export type Command = {
   readonly name: string;
@@ -104,7 +105,8 @@ type Failure = { problems: readonly string[]; exitCode: ExitCode };
 const failures = new WeakMap<Error, Failure>();
 
 /** What a command failure says; null for any other error. */
-export const failureOf = (error: unknown): Failure | null => (error instanceof Error ? (failures.get(error) ?? null) : null);
+export const failureOf = (error: unknown): Failure | null =>
+  error instanceof Error ? (failures.get(error) ?? null) : null;
 
 /**
  * An error for `throw` that ends the command: its message, or each of several, is shown as it is, and `exitCode` is the

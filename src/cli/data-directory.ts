@@ -1,7 +1,7 @@
 /**
- * The data directory as commands see it that do not serve it. They work beside a running server: SQLite lets one writer in
- * at a time, and each command writes in one short transaction. Only where the schema must be made or brought up to date
- * the directory is taken exclusively, because no other process may look at the tables meanwhile.
+ * The data directory as commands see it that do not serve it. They work beside a running server: SQLite lets one writer
+ * in at a time, and each command writes in one short transaction. Only where the schema must be made or brought up to
+ * date the directory is taken exclusively, because no other process may look at the tables meanwhile.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,14 @@ import type { EvidenceAccess, OpenedEvidence } from "../evidence/location.ts";
 import { noteDirectory } from "./fresh-directory.ts";
 import type { DirectoryBefore } from "./fresh-directory.ts";
 import { loadAddon } from "../store/db/native-addon.ts";
-import { openDatabase, openReadOnly, readHeader, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/db/database.ts";
+import {
+  openDatabase,
+  openReadOnly,
+  readHeader,
+  refuseUnfinished,
+  refuseUnknown,
+  schemaVersion,
+} from "../store/db/database.ts";
 import type { Db } from "../store/db/database.ts";
 import { IN_DIRECTORY } from "../store/flows/evidence-location.ts";
 import { openStore } from "../store/index.ts";
@@ -23,8 +30,8 @@ import { commandFailure } from "./framework.ts";
 export type Data = { readonly db: Db; readonly store: Store };
 
 /**
- * Runs `work` on the opened data and closes it again. `create` says whether a missing directory is made, which is taken back
- * where `work` fails.
+ * Runs `work` on the opened data and closes it again. `create` says whether a missing directory is made, which is taken
+ * back where `work` fails.
  * @throws a command failure for a directory that is missing or holds no data, NewerDatabaseError, ForeignDatabaseError,
  *   DataDirectoryInUseError when the schema must be brought up to date while a server runs.
  */
@@ -59,7 +66,10 @@ function undoCreation({ db, store }: Data, directory: string, before: DirectoryB
   }
 }
 
-/** As `withData`, for work that takes its time. Whoever opened the data closes its `db`. `locked`: the caller has locked the directory. */
+/**
+ * As `withData`, for work that takes its time. Whoever opened the data closes its `db`. `locked`: the caller has locked
+ * the directory.
+ */
 export function openData(directory: string, { create = false, locked = false } = {}): Data {
   const file = join(directory, "assay.db");
   if (create) prepareDirectory(directory);
@@ -82,9 +92,11 @@ export function openData(directory: string, { create = false, locked = false } =
 }
 
 /**
- * Runs `work` on a connection that only reads, beside a server or on a directory that nobody serves, which may then lie where nobody can
- * write: nothing is made, brought up to date or changed, except that SQLite takes over the log that a crash left.
- * @throws a command failure for a directory that is missing, holds no data or data of an older schema, or that a server took over in the
+ * Runs `work` on a connection that only reads, beside a server or on a directory that nobody serves, which may then lie
+ * where nobody can write: nothing is made, brought up to date or changed, except that SQLite takes over the log that a
+ * crash left.
+ * @throws a command failure for a directory that is missing, holds no data or data of an older schema, or that a server
+ * took over in the
  *   middle of it; NewerDatabaseError, ForeignDatabaseError.
  */
 export async function withDataReadOnly<T>(directory: string, work: (db: Db) => Promise<T>): Promise<T> {
@@ -94,7 +106,9 @@ export async function withDataReadOnly<T>(directory: string, work: (db: Db) => P
   refuseUnknown(file, schemaVersion());
   const stored = readHeader(file)?.schemaVersion ?? 0;
   if (stored < schemaVersion())
-    throw commandFailure(`the database ${file} has schema version ${stored}, and this program works with ${schemaVersion()}: assay serve brings it up to date when it starts, after a copy was made`);
+    throw commandFailure(
+      `the database ${file} has schema version ${stored}, and this program works with ${schemaVersion()}: assay serve brings it up to date when it starts, after a copy was made`,
+    );
   const immutable = isAtRest(directory);
   const before = immutable ? stampOf(file) : null;
   const db = openReadOnly(directory, { immutable });
@@ -111,7 +125,10 @@ export async function withDataReadOnly<T>(directory: string, work: (db: Db) => P
   return result;
 }
 
-/** Whether the main file is all there is of the database, and nobody has it open to write: then it may be read as if it could not change. */
+/**
+ * Whether the main file is all there is of the database, and nobody has it open to write: then it may be read as if it
+ * could not change.
+ */
 export const isAtRest = (directory: string): boolean =>
   (statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0) === 0 && !isServed(directory);
 
@@ -121,19 +138,30 @@ function stampOf(file: string): string {
   return `${ino} ${size} ${mtimeMs}`;
 }
 
-const movedOn = (file: string): Error => commandFailure(`${file} was changed while it was read, because a server started or a command wrote: nothing can be said, run this again`);
+const movedOn = (file: string): Error =>
+  commandFailure(
+    `${file} was changed while it was read, because a server started or a command wrote: nothing can be said, run this again`,
+  );
 
 /**
- * The evidence of a data directory to be read or swept, where its database says that it is kept (`recorded`); `access` is what
- * `evidenceDirectory` gave (configuration.ts). Whoever opened it closes it.
- * @throws EvidencePlaceError when another storage is configured than the one that the evidence is on, or its keys are not given.
+ * The evidence of a data directory to be read or swept, where its database says that it is kept (`recorded`); `access`
+ * is what `evidenceDirectory` gave (configuration.ts). Whoever opened it closes it.
+ * @throws EvidencePlaceError when another storage is configured than the one that the evidence is on, or its keys are
+ * not given.
  */
-export async function openEvidence(directory: string, access: EvidenceAccess, recorded: string | null): Promise<OpenedEvidence> {
+export async function openEvidence(
+  directory: string,
+  access: EvidenceAccess,
+  recorded: string | null,
+): Promise<OpenedEvidence> {
   const place = placeFor(recorded, access);
   return openPlace({ place, parts: partsToRead(directory, place), access }, newPublicId);
 }
 
-/** The recorded place; a command need not be told what the database knows. @throws EvidencePlaceError where another one is configured */
+/**
+ * The recorded place; a command need not be told what the database knows. @throws EvidencePlaceError where another one
+ * is configured
+ */
 export const placeFor = (recorded: string | null, { configured }: EvidenceAccess): string =>
   configured === null ? (recorded ?? IN_DIRECTORY) : agreedPlace(recorded, configured);
 

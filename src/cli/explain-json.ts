@@ -1,47 +1,77 @@
 /**
- * An explanation as one JSON object, for programs. Times are epoch seconds. Nothing is shortened: every artifact has all that
- * its text has when it is asked for by its fingerprint.
+ * An explanation as one JSON object, for programs. Times are epoch seconds. Nothing is shortened: every artifact has
+ * all that its text has when it is asked for by its fingerprint.
  *
  * - `organization`, `expression`, `fingerprint` (null: the whole snapshot): what was asked
  * - `same`: whether everything was read and every verdict found again; `problems`: what was not, one line each
  * - `snapshot`: see SnapshotJson
  *
  * SnapshotJson:
- * - `environment` {`id`, `name`, `type`}, `index`, `timestamp`, `cause`, `caused_by` {`user_id`, `user_name`, `environment`,
+ * - `environment` {`id`, `name`, `type`}, `index`, `timestamp`, `cause`, `caused_by` {`user_id`, `user_name`,
+ *   `environment`,
  *   `index`; the last two are null but for logical environments}
  * - `compliant` (null: unknown), `compliant_count`, `non_compliant_count`, `unknown_count`
  * - `policies`, in force then: {`policy_id`, `policy`, `version`, `version_id`, `comment`, `created_by`, `created_at`}
- * - `artifacts`: {`name`, `fingerprint` ("" unresolved), `exited`, `compliant`, `annotation` and `first_index` (how and with
- *   which snapshot it came to be as it is), `started_index`, `instances_before`, `instances`, `evaluation_id`, `allowlist` {`id`,
- *   `artifact_name`, `description`, `user_id`, `user_name`, `timestamp`} or null, `flows`, `policies`, `reasons`, `same`, `problems`}
- * - `artifacts[].flows`: {`flow_id`, `flow` (its present name), `evaluated_as` (its name at the evaluation), `tags`, `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`,
- *   `commit_url`, `committed_at`, `state`, `reasons`, `deployment_id`, `attestations`: every record that was considered}
- * - an attestation: {`id`, `name`, `type` (of an override: that of the overridden), `level`, `is_compliant`, `control`, and as it was
- *   reported, null when that record is gone: `record` {`type`, `overridden_type`, `control_version`, `description`, `reasons`, `reported_by`,
+ * - `artifacts`: {`name`, `fingerprint` ("" unresolved), `exited`, `compliant`, `annotation` and `first_index` (how and
+ *   with
+ *   which snapshot it came to be as it is), `started_index`, `instances_before`, `instances`, `evaluation_id`,
+ *   `allowlist` {`id`,
+ *   `artifact_name`, `description`, `user_id`, `user_name`, `timestamp`} or null, `flows`, `policies`, `reasons`,
+ *   `same`, `problems`}
+ * - `artifacts[].flows`: {`flow_id`, `flow` (its present name), `evaluated_as` (its name at the evaluation), `tags`,
+ *   `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`,
+ *   `commit_url`, `committed_at`, `state`, `reasons`, `deployment_id`, `attestations`: every record that was
+ *   considered}
+ * - an attestation: {`id`, `name`, `type` (of an override: that of the overridden), `level`, `is_compliant`, `control`,
+ *   and as it was
+ *   reported, null when that record is gone: `record` {`type`, `overridden_type`, `control_version`, `description`,
+ *   `reasons`, `reported_by`,
  *   `created_at`, `evidence_digest` (SHA-256), `evidence_filename`}}
- * - `artifacts[].policies`: {`policy`, `version`, `version_id`, `status`, `rules`: {`rule` {`type`, `definition`}, `in_words`,
- *   `satisfied` (null: does not apply), `resolutions`: {`type`, `context`, `in_words`, `attestation_ids`: those that decided}}}
+ * - `artifacts[].policies`: {`policy`, `version`, `version_id`, `status`, `rules`: {`rule` {`type`, `definition`},
+ *   `in_words`,
+ *   `satisfied` (null: does not apply), `resolutions`: {`type`, `context`, `in_words`, `attestation_ids`: those that
+ *   decided}}}
  * - `members`: of a logical environment, SnapshotJson of each
  */
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import { problemsOf } from "../store/environments/explanations.ts";
-import type { ExplainedArtifact, ExplainedAttestation, ExplainedVersion, Explanation } from "../store/environments/explanations.ts";
+import type {
+  ExplainedArtifact,
+  ExplainedAttestation,
+  ExplainedVersion,
+  Explanation,
+} from "../store/environments/explanations.ts";
 import type { Question } from "./commands/explain.ts";
 
 /** See the head of this file. */
 export function explanationJson(explanation: Explanation, { organization, expression, fingerprint }: Question): object {
   const problems = problemsOf(explanation);
-  return { organization, expression, fingerprint, same: problems.length === 0, problems, snapshot: snapshotJson(explanation, fingerprint) };
+  return {
+    organization,
+    expression,
+    fingerprint,
+    same: problems.length === 0,
+    problems,
+    snapshot: snapshotJson(explanation, fingerprint),
+  };
 }
 
-function snapshotJson({ environment, snapshot, policies, artifacts, members, causedBy }: Explanation, fingerprint: string | null): object {
+function snapshotJson(
+  { environment, snapshot, policies, artifacts, members, causedBy }: Explanation,
+  fingerprint: string | null,
+): object {
   return {
     environment: { id: environment.public_id, name: environment.name, type: environment.type },
     index: snapshot.idx,
     timestamp: snapshot.timestamp,
     cause: snapshot.cause,
-    caused_by: { user_id: snapshot.user_id, user_name: snapshot.user_name, environment: causedBy?.environment ?? null, index: causedBy?.index ?? null },
+    caused_by: {
+      user_id: snapshot.user_id,
+      user_name: snapshot.user_name,
+      environment: causedBy?.environment ?? null,
+      index: causedBy?.index ?? null,
+    },
     compliant: snapshot.compliant === null ? null : snapshot.compliant === 1,
     compliant_count: snapshot.compliant_count,
     non_compliant_count: snapshot.non_compliant_count,
@@ -52,11 +82,35 @@ function snapshotJson({ environment, snapshot, policies, artifacts, members, cau
   };
 }
 
-const versionJson = ({ policyId, policy, version, versionId, comment, createdBy, createdAt }: ExplainedVersion): object => ({
-  policy_id: policyId, policy, version, version_id: versionId, comment, created_by: createdBy, created_at: createdAt,
+const versionJson = ({
+  policyId,
+  policy,
+  version,
+  versionId,
+  comment,
+  createdBy,
+  createdAt,
+}: ExplainedVersion): object => ({
+  policy_id: policyId,
+  policy,
+  version,
+  version_id: versionId,
+  comment,
+  created_by: createdBy,
+  created_at: createdAt,
 });
 
-function artifactJson({ row, exited, compliant, allowlist, facts, verdicts, attestations, reasons, problems }: ExplainedArtifact): object {
+function artifactJson({
+  row,
+  exited,
+  compliant,
+  allowlist,
+  facts,
+  verdicts,
+  attestations,
+  reasons,
+  problems,
+}: ExplainedArtifact): object {
   return {
     name: row.name,
     fingerprint: row.fingerprint,
@@ -69,7 +123,11 @@ function artifactJson({ row, exited, compliant, allowlist, facts, verdicts, atte
     instances: row.now,
     evaluation_id: row.evaluation_id,
     allowlist: allowlist && {
-      id: allowlist.publicId, artifact_name: allowlist.artifactName, description: allowlist.description, user_id: allowlist.userId, user_name: allowlist.userName,
+      id: allowlist.publicId,
+      artifact_name: allowlist.artifactName,
+      description: allowlist.description,
+      user_id: allowlist.userId,
+      user_name: allowlist.userName,
       timestamp: allowlist.timestamp,
     },
     flows: facts.flows.map((flow) => flowJson(flow, attestations)),
@@ -83,7 +141,10 @@ function artifactJson({ row, exited, compliant, allowlist, facts, verdicts, atte
         in_words: ruleInWords(rule),
         satisfied,
         resolutions: resolutions.map((resolution) => ({
-          type: resolution.type, context: resolution.context, in_words: outcomeInWords(rule, resolution), attestation_ids: resolution.attestationIds,
+          type: resolution.type,
+          context: resolution.context,
+          in_words: outcomeInWords(rule, resolution),
+          attestation_ids: resolution.attestationIds,
         })),
       })),
     })),
@@ -93,18 +154,34 @@ function artifactJson({ row, exited, compliant, allowlist, facts, verdicts, atte
   };
 }
 
-const flowJson = ({ candidates, ...flow }: FlowRecord, attestations: ReadonlyMap<string, ExplainedAttestation>): object => ({
+const flowJson = (
+  { candidates, ...flow }: FlowRecord,
+  attestations: ReadonlyMap<string, ExplainedAttestation>,
+): object => ({
   ...flow,
   evaluated_as: flow.evaluated_as ?? flow.flow,
   attestations: candidates.map(({ attestationId, name, type, level, isCompliant, control }) => ({
-    id: attestationId, name, type, level, is_compliant: isCompliant, control, record: recordJson(attestations.get(attestationId)),
+    id: attestationId,
+    name,
+    type,
+    level,
+    is_compliant: isCompliant,
+    control,
+    record: recordJson(attestations.get(attestationId)),
   })),
 });
 
 const recordJson = (record: ExplainedAttestation | undefined): object | null =>
   record
     ? {
-        type: record.type, overridden_type: record.overriddenType, control_version: record.controlVersion, description: record.description, reasons: record.reasons,
-        reported_by: record.reportedBy, created_at: record.createdAt, evidence_digest: record.evidenceDigest, evidence_filename: record.evidenceFilename,
+        type: record.type,
+        overridden_type: record.overriddenType,
+        control_version: record.controlVersion,
+        description: record.description,
+        reasons: record.reasons,
+        reported_by: record.reportedBy,
+        created_at: record.createdAt,
+        evidence_digest: record.evidenceDigest,
+        evidence_filename: record.evidenceFilename,
       }
     : null;

@@ -37,10 +37,10 @@ const COMMON_OPTIONS: Readonly<Record<string, CommandOption>> = {
 };
 
 /**
- * Runs the command that `argv` (the words after the program's name) asks for, and resolves to the exit code. Also serves
- * `assay`, `assay help [COMMAND|TOPIC|WORD]`, --help anywhere, and --version where a command named "version" exists. Wrong usage is
- * explained on stderr with exit code 2. An error of a command is reported and gives the exit code of `commandFailure`,
- * that of a newer database or a data directory in use, or 1. Never rejects.
+ * Runs the command that `argv` (the words after the program's name) asks for, and resolves to the exit code. Also
+ * serves `assay`, `assay help [COMMAND|TOPIC|WORD]`, --help anywhere, and --version where a command named "version"
+ * exists. Wrong usage is explained on stderr with exit code 2. An error of a command is reported and gives the exit
+ * code of `commandFailure`, that of a newer database or a data directory in use, or 1. Never rejects.
  */
 export async function runCli(commands: readonly Command[], argv: readonly string[], io: Io): Promise<number> {
   const [first] = argv;
@@ -109,13 +109,17 @@ function help(commands: readonly Command[], argv: readonly string[], io: Io): nu
   const group = first === undefined ? [] : groupOf(commands, first);
   const topic = first !== undefined && words.length === 1 ? topicText(first.toLowerCase()) : null;
   if (first === undefined) io.stdout(overview(commands));
-  else if (command && words.length === command.name.split(" ").length) io.stdout(commandHelp(command) + (topic === null ? "" : `\n${topic}`));
-  else if (group.length > 0 && words.length === 1) io.stdout(groupHelp(group, first) + (topic === null ? "" : `\n${topic}`));
+  else if (command && words.length === command.name.split(" ").length)
+    io.stdout(commandHelp(command) + (topic === null ? "" : `\n${topic}`));
+  else if (group.length > 0 && words.length === 1)
+    io.stdout(groupHelp(group, first) + (topic === null ? "" : `\n${topic}`));
   else if (topic !== null) io.stdout(topic);
   else {
     const found = isMistyped(commands, words) ? null : searchHelp(commands, topics(), words);
     if (found === null) {
-      const text = command ? `there is no command ${JSON.stringify(words.join(" ").slice(0, 100))}` : unknownCommand(commands, words);
+      const text = command
+        ? `there is no command ${JSON.stringify(words.join(" ").slice(0, 100))}`
+        : unknownCommand(commands, words);
       reportProblems(io, [text], argv.includes("--json"));
       return EXIT.usage;
     }
@@ -131,7 +135,11 @@ function isMistyped(commands: readonly Command[], [first = "", second]: readonly
 }
 
 function searchText(words: readonly string[], found: HelpMatch): string {
-  const parts = [["Topics", found.topics], ["Commands", found.commands], ["Options", found.options]] as const;
+  const parts = [
+    ["Topics", found.topics],
+    ["Commands", found.commands],
+    ["Options", found.options],
+  ] as const;
   const shown = parts.flatMap(([head, rows]) => (rows.length === 0 ? [] : [`${head}:\n${columns(rows)}`]));
   const more = "assay help TOPIC and assay help COMMAND tell all of one, assay config explain OPTION does for options.";
   return `No topic or command is called ${JSON.stringify(words.join(" ").slice(0, 100))}. Matches:\n\n${shown.join("\n")}\n${more}\n`;
@@ -159,10 +167,17 @@ function describe(error: unknown): { problems: readonly string[]; exitCode: Exit
   const failure = failureOf(error);
   if (failure) return failure;
   if (error instanceof NewerDatabaseError) return { problems: [error.message], exitCode: EXIT.newerDatabase };
-  if (error instanceof EvidenceUnavailableError) return { problems: [`the storage of the evidence gives no answer: ${error.why}`], exitCode: EXIT.failed };
+  if (error instanceof EvidenceUnavailableError)
+    return { problems: [`the storage of the evidence gives no answer: ${error.why}`], exitCode: EXIT.failed };
   if (error instanceof DataDirectoryInUseError) return { problems: [error.message], exitCode: EXIT.dataInUse };
-  const known = error instanceof ForeignDatabaseError || error instanceof UnfinishedRestoreError || ("code" in error && typeof error.code === "string");
-  return { problems: [known ? error.message : `unexpected failure: ${error.stack ?? error.message}`], exitCode: EXIT.failed };
+  const known =
+    error instanceof ForeignDatabaseError ||
+    error instanceof UnfinishedRestoreError ||
+    ("code" in error && typeof error.code === "string");
+  return {
+    problems: [known ? error.message : `unexpected failure: ${error.stack ?? error.message}`],
+    exitCode: EXIT.failed,
+  };
 }
 
 function overview(commands: readonly Command[]): string {
@@ -179,13 +194,16 @@ const GUIDE = "guide/";
 export const topicNames = (): string[] => listAssets(GUIDE).map((key) => key.slice(GUIDE.length, -".md".length));
 
 /** All pages of the guide. */
-const topics = (): Topic[] => topicNames().map((name) => ({ name, title: topicTitle(name), text: topicText(name) ?? "" }));
+const topics = (): Topic[] =>
+  topicNames().map((name) => ({ name, title: topicTitle(name), text: topicText(name) ?? "" }));
 
 /** The text of a topic in Markdown; null where there is no such topic. */
-export const topicText = (name: string): string | null => (topicNames().includes(name) ? readTextAsset(`${GUIDE}${name}.md`) : null);
+export const topicText = (name: string): string | null =>
+  topicNames().includes(name) ? readTextAsset(`${GUIDE}${name}.md`) : null;
 
 /** What a topic is about: its heading without the name of the topic that it begins with. */
-export const topicTitle = (name: string): string => (/^# (.+)$/m.exec(topicText(name) ?? "")?.[1] ?? "").replace(/^[^:]*: /, "");
+export const topicTitle = (name: string): string =>
+  (/^# (.+)$/m.exec(topicText(name) ?? "")?.[1] ?? "").replace(/^[^:]*: /, "");
 
 function groupHelp(group: readonly Command[], word: string): string {
   return `Usage: assay ${word} COMMAND [OPTIONS]\n\nCommands:\n${list(group)}`;
@@ -196,7 +214,10 @@ function list(commands: readonly Command[]): string {
 }
 
 /** The options of a command beside the configuration: its own ones and those that every command has. */
-export const commandOptions = (command: Command): Readonly<Record<string, CommandOption>> => ({ ...command.options, ...COMMON_OPTIONS });
+export const commandOptions = (command: Command): Readonly<Record<string, CommandOption>> => ({
+  ...command.options,
+  ...COMMON_OPTIONS,
+});
 
 function commandHelp(command: Command): string {
   const own = Object.entries(commandOptions(command)).map(([name, option]): [string, string] => [

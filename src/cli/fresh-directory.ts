@@ -7,9 +7,9 @@ export type DirectoryBefore = {
   /** Whether there was no directory, or an empty one: all that is in it now was made since. */
   readonly isFresh: boolean;
   /**
-   * Puts a fresh directory back: removes it where there was none, and the parents made for it as far as they are empty, or
-   * else its content. Does nothing to any other. Call it only while nobody else can use the directory, and only where
-   * nothing in it was acknowledged to anybody.
+   * Puts a fresh directory back: removes it where there was none, and the parents made for it as far as they are empty,
+   * or else its content. Does nothing to any other. Call it only while nobody else can use the directory, and only
+   * where nothing in it was acknowledged to anybody.
    * @throws the system's error when something cannot be removed.
    */
   undo(): void;

@@ -1,6 +1,6 @@
 /**
- * What the operator changes from the command line. Every change is made here and nowhere else in cli/ (but for retention, whose
- * store makes it), because here each one gets its audit entry, in the transaction of the change.
+ * What the operator changes from the command line. Every change is made here and nowhere else in cli/ (but for
+ * retention, whose store makes it), because here each one gets its audit entry, in the transaction of the change.
  */
 import { newPublicId } from "../server/app.ts";
 import type { Role } from "../domain/access.ts";
@@ -12,7 +12,9 @@ import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 
 /** The holder of a key; `name` is how people know it: ops, or acme/ci-bot. */
-export type Owner = { userId: number; name: string } | { serviceAccountId: number; organizationId: number; name: string };
+export type Owner =
+  | { userId: number; name: string }
+  | { serviceAccountId: number; organizationId: number; name: string };
 
 export type Operator = ReturnType<typeof operatorOf>;
 
@@ -25,7 +27,10 @@ const OPERATOR = "operator";
 /** `operation` names the command in the audit log. All methods belong inside a transaction. */
 export function operatorOf(store: Store, operation: string) {
   const changes = changesBy(store, {
-    operation, requestId: newPublicId(), shown: store.operatorName(), source: "script",
+    operation,
+    requestId: newPublicId(),
+    shown: store.operatorName(),
+    source: "script",
     actor: { kind: "operator", publicId: "", name: OPERATOR, keyPublicId: "" },
   });
   const { note } = changes;
@@ -41,7 +46,10 @@ export function operatorOf(store: Store, operation: string) {
       note(null, "user.updated", user.name, { display_name: fields.displayName, email: fields.email });
     },
     /** The name must be free in the organization. @returns its key. */
-    createServiceAccount(organizationId: number, account: { name: string; privilege: Role; description?: string | null }): number {
+    createServiceAccount(
+      organizationId: number,
+      account: { name: string; privilege: Role; description?: string | null },
+    ): number {
       const { name, privilege, description = null } = account;
       const id = store.serviceAccounts.create({ organizationId, name, description, privilege, creatingUserId: "" });
       note(organizationId, "service_account.created", name, { privilege });
@@ -54,15 +62,29 @@ export function operatorOf(store: Store, operation: string) {
       store.serviceAccounts.remove(account.id);
       return keys.length;
     },
-    setPrivilege(account: { id: number; organization_id: number; name: string; privilege: Role }, privilege: Role): void {
+    setPrivilege(
+      account: { id: number; organization_id: number; name: string; privilege: Role },
+      privilege: Role,
+    ): void {
       store.serviceAccounts.setPrivilege(account.id, privilege, store.operatorName(), "script");
-      note(account.organization_id, "service_account.updated", account.name, { privilege, previous_privilege: account.privilege });
+      note(account.organization_id, "service_account.updated", account.name, {
+        privilege,
+        previous_privilege: account.privilege,
+      });
     },
     /** Opens a door for the webhooks of another product, and the account that acts for it. @returns the door. */
-    createWebhook(organizationId: number, fields: { kind: WebhookKind; settings: object; publicId: string; secret: string; accountName: string }): InboundWebhookRow {
+    createWebhook(
+      organizationId: number,
+      fields: { kind: WebhookKind; settings: object; publicId: string; secret: string; accountName: string },
+    ): InboundWebhookRow {
       const { kind, settings, publicId, secret, accountName } = fields;
       const serviceAccountId = store.serviceAccounts.create({
-        organizationId, name: accountName, description: `Acts for the ${kind} webhook`, privilege: "member", creatingUserId: "", forWebhook: true,
+        organizationId,
+        name: accountName,
+        description: `Acts for the ${kind} webhook`,
+        privilege: "member",
+        creatingUserId: "",
+        forWebhook: true,
       });
       note(organizationId, "service_account.created", accountName, { privilege: "member", for_webhook: true });
       store.inboundWebhooks.create({ publicId, organizationId, kind, secret, serviceAccountId, settings });
@@ -105,7 +127,10 @@ export function operatorOf(store: Store, operation: string) {
     /** Revokes a live key. */
     revokeKey(owner: Owner, key: { public_id: string; description: string }): void {
       store.apiKeys.revoke(key.public_id);
-      note(organizationOf(owner), "api_key.revoked", key.public_id, { owner: owner.name, description: key.description });
+      note(organizationOf(owner), "api_key.revoked", key.public_id, {
+        owner: owner.name,
+        description: key.description,
+      });
     },
     /** Has the database name another place for the evidence, which is complete there. */
     moveEvidence(from: string, to: string): void {

@@ -1,6 +1,6 @@
 /**
- * A bar on stderr for work that takes a while. Only a terminal gets one: logs and scripts see nothing of it, and stdout stays free
- * for results.
+ * A bar on stderr for work that takes a while. Only a terminal gets one: logs and scripts see nothing of it, and stdout
+ * stays free for results.
  */
 import { Writable } from "node:stream";
 import { SingleBar } from "cli-progress";
@@ -30,7 +30,8 @@ export function showProgress(io: Io, quiet = false): Progress {
       bar = new SingleBar({
         stream: terminalOf(io),
         format: `${what} [{bar}] {value} of {total}, {eta_formatted} left`,
-        formatValue: (amount, _, type) => (unit === "files" || (type !== "value" && type !== "total") ? String(amount) : megabytes(amount)),
+        formatValue: (amount, _, type) =>
+          unit === "files" || (type !== "value" && type !== "total") ? String(amount) : megabytes(amount),
         // The whole line has room in 80 columns.
         barsize: 20,
         barCompleteChar: "#",

@@ -10,7 +10,11 @@ import { readPair } from "./tls.ts";
 import type { ReadPair } from "./tls.ts";
 
 /** From now on SIGHUP ends nothing. What is asked for before the server listens is done then. */
-export function reloadOnHangup(io: Io, started: Promise<Instance>, parts: { config: Config; logger: Logger; notifier: Notifier }): void {
+export function reloadOnHangup(
+  io: Io,
+  started: Promise<Instance>,
+  parts: { config: Config; logger: Logger; notifier: Notifier },
+): void {
   let asked = false;
   let running = false;
   const turns = async (instance: Instance): Promise<void> => {
@@ -29,7 +33,11 @@ export function reloadOnHangup(io: Io, started: Promise<Instance>, parts: { conf
 }
 
 /** Never rejects: a server does not end because of a file that somebody is still writing. */
-async function reload(io: Io, instance: Instance, { config, logger, notifier }: { config: Config; logger: Logger; notifier: Notifier }): Promise<void> {
+async function reload(
+  io: Io,
+  instance: Instance,
+  { config, logger, notifier }: { config: Config; logger: Logger; notifier: Notifier },
+): Promise<void> {
   notifier.reloading();
   try {
     const read = await readPair(io, config);
@@ -39,7 +47,10 @@ async function reload(io: Io, instance: Instance, { config, logger, notifier }: 
       tellCertificate(logger, read, "the certificate was read again: new connections get it");
     }
   } catch (error) {
-    logger.error({ problem: error instanceof Error ? error.message : String(error) }, "the certificate was read again and cannot be used: the one in use stays");
+    logger.error(
+      { problem: error instanceof Error ? error.message : String(error) },
+      "the certificate was read again and cannot be used: the one in use stays",
+    );
   }
   notifier.ready(statusOf(instance));
 }
@@ -52,5 +63,13 @@ export function tellCertificate(logger: Logger, { facts, warnings }: ReadPair, m
   for (const warning of warnings) logger.warn(warning);
   if (facts === null) return;
   const { subject, names, validTo } = facts;
-  logger.info({ subject, names, valid_until: new Date(validTo * 1000).toISOString(), days_left: daysLeft(facts, systemSources.now()) }, message);
+  logger.info(
+    {
+      subject,
+      names,
+      valid_until: new Date(validTo * 1000).toISOString(),
+      days_left: daysLeft(facts, systemSources.now()),
+    },
+    message,
+  );
 }

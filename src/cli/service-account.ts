@@ -1,4 +1,6 @@
-/** `assay service-account`: accounts for machines, each in one organization. Works with and without a running server. */
+/**
+ * `assay service-account`: accounts for machines, each in one organization. Works with and without a running server.
+ */
 import { ROLES } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import type { Store } from "../store/index.ts";
@@ -23,11 +25,17 @@ export const serviceAccountCreate: Command = {
   name: "service-account create",
   summary: "Create a service account",
   usage: "NAME --org NAME [--privilege ROLE] [--description TEXT] --data DIRECTORY",
-  details: ["The account has no key yet: assay key create --org NAME --service-account NAME makes one. Its name never changes."],
+  details: [
+    "The account has no key yet: assay key create --org NAME --service-account NAME makes one. Its name never changes.",
+  ],
   options: {
     org: ORG,
     privilege: { kind: "text", placeholder: "ROLE", description: `${listed(ROLES)} (default ${DEFAULT_PRIVILEGE})` },
-    description: { kind: "text", placeholder: "TEXT", description: `What the account is for, up to ${MAX_DESCRIPTION_CHARS} characters` },
+    description: {
+      kind: "text",
+      placeholder: "TEXT",
+      description: `What the account is for, up to ${MAX_DESCRIPTION_CHARS} characters`,
+    },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
@@ -45,17 +53,25 @@ export const serviceAccountCreate: Command = {
     const description = args.texts.get("description")?.[0] || null;
     const privilege = findPrivilege(args) ?? DEFAULT_PRIVILEGE;
     const directory = await dataDirectory(args, io);
-    const made = withData(directory, (data) => change(data, () => {
-      const { store } = data;
-      const organization = requireOrganization(store, orgOf(args));
-      if (organization.kind === "personal") {
-        throw commandFailure(`${organization.name} is a personal organization: service accounts are for shared ones`);
-      }
-      if (store.serviceAccounts.find(organization.id, name)) throw commandFailure(`${organization.name} has a service account ${name} already`);
-      const id = operatorOf(store, "service-account create").createServiceAccount(organization.id, { name, privilege, description });
-      return present(store, store.serviceAccounts.get(id));
-    }));
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ organization: orgOf(args), service_account: made })}\n`);
+    const made = withData(directory, (data) =>
+      change(data, () => {
+        const { store } = data;
+        const organization = requireOrganization(store, orgOf(args));
+        if (organization.kind === "personal") {
+          throw commandFailure(`${organization.name} is a personal organization: service accounts are for shared ones`);
+        }
+        if (store.serviceAccounts.find(organization.id, name))
+          throw commandFailure(`${organization.name} has a service account ${name} already`);
+        const id = operatorOf(store, "service-account create").createServiceAccount(organization.id, {
+          name,
+          privilege,
+          description,
+        });
+        return present(store, store.serviceAccounts.get(id));
+      }),
+    );
+    if (args.switches.has("json"))
+      io.stdout(`${JSON.stringify({ organization: orgOf(args), service_account: made })}\n`);
     else {
       io.stdout(`created ${orgOf(args)}/${name}: ${privilege}\n`);
       io.stderr(`it has no key yet: assay key create --org ${orgOf(args)} --service-account ${name}\n`);
@@ -77,12 +93,23 @@ export const serviceAccountList: Command = {
       const organization = requireOrganization(store, orgOf(args));
       return store.serviceAccounts.list(organization.id).map((row) => present(store, row));
     });
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ organization: orgOf(args), service_accounts: accounts })}\n`);
+    if (args.switches.has("json"))
+      io.stdout(`${JSON.stringify({ organization: orgOf(args), service_accounts: accounts })}\n`);
     else {
       const rows = accounts.map(({ name, privilege, active_api_keys, created_at, description }) => [
-        name, privilege, String(active_api_keys), shownTime(created_at), description ?? "-",
+        name,
+        privilege,
+        String(active_api_keys),
+        shownTime(created_at),
+        description ?? "-",
       ]);
-      io.stdout(tableText(["NAME", "PRIVILEGE", "KEYS", "CREATED", "DESCRIPTION"], rows, `${orgOf(args)} has no service accounts`));
+      io.stdout(
+        tableText(
+          ["NAME", "PRIVILEGE", "KEYS", "CREATED", "DESCRIPTION"],
+          rows,
+          `${orgOf(args)} has no service accounts`,
+        ),
+      );
     }
     return EXIT.done;
   },
@@ -102,18 +129,21 @@ export const serviceAccountDelete: Command = {
   check: (args) => orgProblems(args),
   async run(args, io) {
     const directory = await dataDirectory(args, io);
-    const { account, keys } = withData(directory, (data) => change(data, () => {
-      const { store } = data;
-      const organization = requireOrganization(store, orgOf(args));
-      const found = requireServiceAccount(store, organization, args.positionals[0] ?? "");
-      const hooks = store.serviceAccounts.enabledHooks(found.id);
-      if (hooks.length > 0) {
-        const name = `${organization.name}/${found.name}`;
-        throw commandFailure(`${name} acts for the webhooks ${listed(hooks)}: assay webhook disable ends one`);
-      }
-      return { account: found, keys: operatorOf(store, "service-account delete").deleteServiceAccount(found) };
-    }));
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ organization: orgOf(args), deleted: account.name, revoked_api_keys: keys })}\n`);
+    const { account, keys } = withData(directory, (data) =>
+      change(data, () => {
+        const { store } = data;
+        const organization = requireOrganization(store, orgOf(args));
+        const found = requireServiceAccount(store, organization, args.positionals[0] ?? "");
+        const hooks = store.serviceAccounts.enabledHooks(found.id);
+        if (hooks.length > 0) {
+          const name = `${organization.name}/${found.name}`;
+          throw commandFailure(`${name} acts for the webhooks ${listed(hooks)}: assay webhook disable ends one`);
+        }
+        return { account: found, keys: operatorOf(store, "service-account delete").deleteServiceAccount(found) };
+      }),
+    );
+    if (args.switches.has("json"))
+      io.stdout(`${JSON.stringify({ organization: orgOf(args), deleted: account.name, revoked_api_keys: keys })}\n`);
     else io.stdout(`deleted ${orgOf(args)}/${account.name}: ${keys} API ${keys === 1 ? "key" : "keys"} revoked\n`);
     return EXIT.done;
   },
@@ -131,5 +161,10 @@ function findPrivilege({ texts }: Args): Role | null {
 
 /** An account for --json, with how many of its keys work. */
 const present = (store: Store, { id, name, description, privilege, created_at, for_webhook }: ServiceAccountRow) => ({
-  name, description, privilege, created_at, for_webhook: for_webhook === 1, active_api_keys: store.apiKeys.listActive(id).length,
+  name,
+  description,
+  privilege,
+  created_at,
+  for_webhook: for_webhook === 1,
+  active_api_keys: store.apiKeys.listActive(id).length,
 });

@@ -5,8 +5,9 @@ import { oneLine } from "./command.ts";
 const GAP = "  ";
 
 /**
- * The rows below `headers`, each cell on one line and each column as wide as its widest cell; `empty` as a line of its own
- * where there is no row. Texts of other people are shown with their control characters escaped. Ends in a line feed.
+ * The rows below `headers`, each cell on one line and each column as wide as its widest cell; `empty` as a line of its
+ * own where there is no row. Texts of other people are shown with their control characters escaped. Ends in a line
+ * feed.
  */
 export function tableText(headers: readonly string[], rows: readonly (readonly string[])[], empty: string): string {
   if (rows.length === 0) return `${empty}\n`;

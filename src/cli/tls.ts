@@ -21,7 +21,10 @@ export async function readPair(io: Io, { tlsCert, tlsKey }: Config): Promise<Rea
   const pair = { certificate: await readText(io, tlsCert), key: await readText(io, tlsKey) };
   const { problems, warnings, facts } = checkPair(pair, { certificate: tlsCert, key: tlsKey }, systemSources.now());
   if (problems.length > 0) throw commandFailure(problems);
-  const open = statSync(resolve(io.cwd, tlsKey)).mode & FOR_OTHERS ? [`everybody on this machine can read the private key in ${tlsKey}: chmod 0600 ${tlsKey}`] : [];
+  const open =
+    statSync(resolve(io.cwd, tlsKey)).mode & FOR_OTHERS
+      ? [`everybody on this machine can read the private key in ${tlsKey}: chmod 0600 ${tlsKey}`]
+      : [];
   return { pair, facts, warnings: [...open, ...warnings] };
 }
 

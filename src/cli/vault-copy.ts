@@ -1,6 +1,7 @@
 /**
- * Copies evidence from one vault to another. What is there already, whole, is passed over, so a copy that was interrupted goes on where it
- * stopped, and a file counts as copied only when the target has it, by its checksum or by reading it back.
+ * Copies evidence from one vault to another. What is there already, whole, is passed over, so a copy that was
+ * interrupted goes on where it stopped, and a file counts as copied only when the target has it, by its checksum or by
+ * reading it back.
  */
 import { systemSources } from "../server/app.ts";
 import { SWEEP_AGE } from "../server/scheduler.ts";
@@ -30,7 +31,13 @@ const PAGE = 500;
  * @param signal ends the copy between two files
  * @throws EvidenceUnavailableError, the reason of `signal`, the system's error
  */
-export async function copyEvidence({ store, source, target, reached, signal }: {
+export async function copyEvidence({
+  store,
+  source,
+  target,
+  reached,
+  signal,
+}: {
   store: Store;
   source: Vault;
   target: Vault;
@@ -64,7 +71,10 @@ export async function copyEvidence({ store, source, target, reached, signal }: {
   return done;
 }
 
-/** How many of the files that attestations name the target has, by a look at each: the question before the target takes over. */
+/**
+ * How many of the files that attestations name the target has, by a look at each: the question before the target takes
+ * over.
+ */
 export async function countThere(store: Store, target: Vault, signal: AbortSignal): Promise<number> {
   let there = 0;
   await each(named(store), async ({ digest, size }) => {
@@ -74,7 +84,11 @@ export async function countThere(store: Store, target: Vault, signal: AbortSigna
   return there;
 }
 
-async function copyOne(source: Vault, target: Vault, { digest, size }: NamedFile): Promise<"there" | "copied" | "missing" | "damaged"> {
+async function copyOne(
+  source: Vault,
+  target: Vault,
+  { digest, size }: NamedFile,
+): Promise<"there" | "copied" | "missing" | "damaged"> {
   if (await target.holds(digest, size)) return "there";
   try {
     const staged = await target.stage(source.read(digest), { limit: size });
@@ -85,15 +99,27 @@ async function copyOne(source: Vault, target: Vault, { digest, size }: NamedFile
     await target.publish([staged]);
   } catch (error) {
     if (error instanceof MissingEvidenceError) return "missing";
-    if (error instanceof DamagedEvidenceError || (error instanceof Error && error.name === "TooLargeError")) return "damaged";
+    if (error instanceof DamagedEvidenceError || (error instanceof Error && error.name === "TooLargeError"))
+      return "damaged";
     throw error;
   }
-  if (!(await target.holds(digest, size))) throw Object.assign(new Error(`evidence ${digest} lies at the target with other content of the same size; remove it there and run this again`), { code: "OTHER_CONTENT" });
+  if (!(await target.holds(digest, size)))
+    throw Object.assign(
+      new Error(
+        `evidence ${digest} lies at the target with other content of the same size; remove it there and run this again`,
+      ),
+      { code: "OTHER_CONTENT" },
+    );
   return "copied";
 }
 
 function* named({ evidencePlace }: Store): Generator<NamedFile> {
-  for (let page = evidencePlace.files("", PAGE); page.length > 0; page = evidencePlace.files(page.at(-1)?.digest ?? "", PAGE)) yield* page;
+  for (
+    let page = evidencePlace.files("", PAGE);
+    page.length > 0;
+    page = evidencePlace.files(page.at(-1)?.digest ?? "", PAGE)
+  )
+    yield* page;
 }
 
 /** Runs `work` on all items, several at once. Rejects with the first error, when what was begun has ended. */

@@ -1,4 +1,6 @@
-/** What operators write as the value of an option, and what is made of it: each function gives null for what it refuses. */
+/**
+ * What operators write as the value of an option, and what is made of it: each function gives null for what it refuses.
+ */
 import { isIPv4, isIPv6 } from "node:net";
 import { isRole } from "../domain/access.ts";
 import { normalRange } from "../domain/network/ip-ranges.ts";
@@ -55,7 +57,12 @@ export function parseProxies(text: string): readonly string[] | null {
 
 export function parseLogLevel(text: string): LogLevel | null {
   switch (text) {
-    case "trace": case "debug": case "info": case "warn": case "error": case "fatal":
+    case "trace":
+    case "debug":
+    case "info":
+    case "warn":
+    case "error":
+    case "fatal":
       return text;
     default:
       return null;
@@ -65,12 +72,17 @@ export function parseLogLevel(text: string): LogLevel | null {
 /** Not what stands at the root of a host anyway: the probes, and the first segment of the API. */
 export function parseBasePath(text: string): string | null {
   const path = text.replace(/\/$/, "");
-  return /^(?:\/[A-Za-z0-9._~-]+)+$/.test(path) && !/\/\.{1,2}(?:\/|$)/.test(path) && !/^\/(?:api|readyz?|healthz)(?:\/|$)/.test(path) ? path : null;
+  return /^(?:\/[A-Za-z0-9._~-]+)+$/.test(path) &&
+    !/\/\.{1,2}(?:\/|$)/.test(path) &&
+    !/^\/(?:api|readyz?|healthz)(?:\/|$)/.test(path)
+    ? path
+    : null;
 }
 
 export const parseToken = (text: string): string | null => (/^[\x21-\x7e]{16,1024}$/.test(text) ? text : null);
 
-export const parseLine = (text: string): string | null => (text.trim() !== "" && !/[\u0000-\u001f\u007f]/.test(text) ? text : null);
+export const parseLine = (text: string): string | null =>
+  text.trim() !== "" && !/[\u0000-\u001f\u007f]/.test(text) ? text : null;
 
 export function parseCount(text: string, least: number, most: number): number | null {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : -1;

@@ -1,9 +1,10 @@
 /**
- * How the value of an option (options.ts) is found: a flag beats an ASSAY_* variable, which beats the YAML file, which beats the default.
+ * How the value of an option (options.ts) is found: a flag beats an ASSAY_* variable, which beats the YAML file, which
+ * beats the default.
  *
- * Everything here is pure: the caller hands over the flags, the environment and the text of the file. Every source is checked, also where a
- * stronger one wins, so that a mistake is found on the day it is made and not on the day the flag that covered it is dropped. All mistakes
- * are reported together.
+ * Everything here is pure: the caller hands over the flags, the environment and the text of the file. Every source is
+ * checked, also where a stronger one wins, so that a mistake is found on the day it is made and not on the day the flag
+ * that covered it is dropped. All mistakes are reported together.
  */
 import { isIPv6 } from "node:net";
 import { isAlias, isMap, isScalar } from "yaml";
@@ -17,10 +18,13 @@ import type { Config, Listen, ListenPath, Option, OptionName } from "./options.t
 /** For each option where its value came from: "flag --x", "variable ASSAY_X", "file NAME line N" or "default". */
 export type ConfigSources = { readonly [K in OptionName]: string };
 
-export type ResolvedConfig = { config: Config; sources: ConfigSources; problems: null } | { config: null; problems: string[] };
+export type ResolvedConfig =
+  | { config: Config; sources: ConfigSources; problems: null }
+  | { config: null; problems: string[] };
 
 /**
- * Says which configuration file to read before `resolveConfig` can run: the flag --config, else ASSAY_CONFIG, else null.
+ * Says which configuration file to read before `resolveConfig` can run: the flag --config, else ASSAY_CONFIG, else
+ * null.
  */
 export function configFileName(input: {
   flags: Readonly<Record<string, string>>;
@@ -32,8 +36,8 @@ export function configFileName(input: {
 /**
  * Resolves all options. `flags` maps flag names without dashes to their text, `env` is the environment, `fileText` the
  * text of the configuration file or null, `fileName` its name for messages. `required` lists options that must have a
- * value; `defaults` replaces defaults of the table, written as an operator would write them. An empty variable counts as
- * not set, because container definitions pass unset values on that way. Never throws.
+ * value; `defaults` replaces defaults of the table, written as an operator would write them. An empty variable counts
+ * as not set, because container definitions pass unset values on that way. Never throws.
  */
 export function resolveConfig(input: {
   flags: Readonly<Record<string, string>>;
@@ -61,12 +65,16 @@ export function resolveConfig(input: {
     const row = ROWS.find((candidate) => candidate.flag === flag);
     if (row) take(row, text, `flag --${flag}`);
     else {
-      const near = nearestNames(flag, ROWS.map((option) => option.flag)).map((name) => `--${name}`);
+      const near = nearestNames(
+        flag,
+        ROWS.map((option) => option.flag),
+      ).map((name) => `--${name}`);
       problems.push(unknownName(`flag --${truncate(flag, 100)}`, near));
     }
   }
   for (const [variable, text] of Object.entries(input.env)) {
-    if (!variable.startsWith(PREFIX) || OTHER_VARIABLES.includes(variable) || INJECTED_VARIABLE.test(variable)) continue;
+    if (!variable.startsWith(PREFIX) || OTHER_VARIABLES.includes(variable) || INJECTED_VARIABLE.test(variable))
+      continue;
     const row = ROWS.find((candidate) => candidate.variable === variable);
     if (!row) problems.push(unknownVariable(variable));
     else if (text !== undefined && text !== "") take(row, text, `variable ${variable}`);
@@ -87,12 +95,17 @@ export function resolveConfig(input: {
 
   const listen = found.get("listen");
   if (listen && !found.has("baseUrl")) {
-    found.set("baseUrl", { value: defaultBaseUrl(listen.value as Listen | ListenPath, found.has("tlsCert")), source: "default" });
+    found.set("baseUrl", {
+      value: defaultBaseUrl(listen.value as Listen | ListenPath, found.has("tlsCert")),
+      source: "default",
+    });
   }
   const [base, path] = [found.get("baseUrl"), found.get("basePath")];
   if (base && path) found.set("baseUrl", { ...base, value: withBasePath(base.value as string, path.value as string) });
   const values = Object.fromEntries(ROWS.map((row) => [row.name, found.get(row.name)?.value ?? null])) as Config;
-  const sources = Object.fromEntries(ROWS.map((row) => [row.name, found.get(row.name)?.source ?? "default"])) as ConfigSources;
+  const sources = Object.fromEntries(
+    ROWS.map((row) => [row.name, found.get(row.name)?.source ?? "default"]),
+  ) as ConfigSources;
 
   // The HTTP server of Node refuses to start with such a pair.
   const comparable = !refused.has("headerTimeout") && !refused.has("requestTimeout");
@@ -113,25 +126,42 @@ export function resolveConfig(input: {
 
 /** Options that only work together: where one of a group is set, all of them are demanded. */
 const TOGETHER: readonly (readonly OptionName[])[] = [
-  ["smtpUrl", "smtpFrom"], ["tlsCert", "tlsKey"], ["oidcIssuer", "oidcClientId", "oidcClientSecret"], ["s3AccessKey", "s3SecretKey"],
+  ["smtpUrl", "smtpFrom"],
+  ["tlsCert", "tlsKey"],
+  ["oidcIssuer", "oidcClientId", "oidcClientSecret"],
+  ["s3AccessKey", "s3SecretKey"],
 ];
 
 /** Options that say nothing without another one. */
 const NEEDED: readonly (readonly [OptionName, OptionName])[] = [
-  ["oidcRoles", "oidcIssuer"], ["s3Endpoint", "evidenceStore"], ["s3AccessKey", "evidenceStore"],
+  ["oidcRoles", "oidcIssuer"],
+  ["s3Endpoint", "evidenceStore"],
+  ["s3AccessKey", "evidenceStore"],
 ];
 
-/** What is missing in a configuration, for who uses all of it: a command that reads two options is not held up by the others. */
+/**
+ * What is missing in a configuration, for who uses all of it: a command that reads two options is not held up by the
+ * others.
+ */
 export function missingOptions(config: Config): string[] {
-  const named = (name: OptionName): string => `--${OPTIONS[name].flag} ${OPTIONS[name].placeholder} or ${OPTIONS[name].variable}`;
+  const named = (name: OptionName): string =>
+    `--${OPTIONS[name].flag} ${OPTIONS[name].placeholder} or ${OPTIONS[name].variable}`;
   const groups = TOGETHER.filter((group) => group.some((name) => config[name] !== null)).flatMap((group) =>
-    group.filter((name) => config[name] === null).map((name) => {
-      const others = group.map((one) => OPTIONS[one].flag);
-      return `${others.slice(0, -1).join(", ")} and ${others.at(-1)} belong together: give ${named(name)} too`;
-    }),
+    group
+      .filter((name) => config[name] === null)
+      .map((name) => {
+        const others = group.map((one) => OPTIONS[one].flag);
+        return `${others.slice(0, -1).join(", ")} and ${others.at(-1)} belong together: give ${named(name)} too`;
+      }),
   );
   const lonely = NEEDED.filter(([name, needed]) => config[name] !== null && config[needed] === null);
-  return [...groups, ...lonely.map(([name, needed]) => `${OPTIONS[name].flag} says nothing without ${OPTIONS[needed].flag}: give ${named(needed)} too`)];
+  return [
+    ...groups,
+    ...lonely.map(
+      ([name, needed]) =>
+        `${OPTIONS[name].flag} says nothing without ${OPTIONS[needed].flag}: give ${named(needed)} too`,
+    ),
+  ];
 }
 
 function readFile(
@@ -154,7 +184,10 @@ function readFile(
     const name = isScalar(key) ? String(key.value) : "";
     const row = ROWS.find((candidate) => candidate.key === name);
     if (!row) {
-      const near = nearestNames(name, ROWS.flatMap((option) => option.key ?? []));
+      const near = nearestNames(
+        name,
+        ROWS.flatMap((option) => option.key ?? []),
+      );
       problems.push(unknownName(`key ${quote(name)} (${place})`, near));
     } else if (isScalar(value) && value.value !== null) {
       // A number or a boolean is taken as it is written: a directory may be called 0123 or true.
@@ -166,8 +199,8 @@ function readFile(
 }
 
 /**
- * The base URL of an installation that names none: the scheme and the listen address, with localhost in place of an address that stands for
- * all interfaces, and of a Unix socket. With port 0 call it again once the port is known.
+ * The base URL of an installation that names none: the scheme and the listen address, with localhost in place of an
+ * address that stands for all interfaces, and of a Unix socket. With port 0 call it again once the port is known.
  */
 export function defaultBaseUrl(listen: Listen | ListenPath, tls: boolean): string {
   const scheme = tls ? "https" : "http";
@@ -202,15 +235,21 @@ function textOf(value: NonNullable<Config[OptionName]>, unit: Option["unit"]): s
   if (typeof value === "number" && unit !== null) return unit === "bytes" ? formatSize(value) : formatDuration(value);
   if (typeof value !== "object") return String(value);
   if ("host" in value || "path" in value) return listenText(value);
-  return value.map((entry) => (typeof entry === "string" ? entry : `${entry.group}=${entry.organization}:${entry.role}`)).join(",");
+  return value
+    .map((entry) => (typeof entry === "string" ? entry : `${entry.group}=${entry.organization}:${entry.role}`))
+    .join(",");
 }
 
 /** A place to listen on as an operator writes it. */
 export function listenText(listen: Listen | ListenPath): string {
-  return "path" in listen ? `unix:${listen.path}` : `${isIPv6(listen.host) ? `[${listen.host}]` : listen.host}:${listen.port}`;
+  return "path" in listen
+    ? `unix:${listen.path}`
+    : `${isIPv6(listen.host) ? `[${listen.host}]` : listen.host}:${listen.port}`;
 }
 
-/** The options as lines for --help, each ending in a line feed: the flag, then what it is, its default and its variable. */
+/**
+ * The options as lines for --help, each ending in a line feed: the flag, then what it is, its default and its variable.
+ */
 export function optionsHelp(): string {
   const heads = ROWS.map((row) => `  --${row.flag} ${row.placeholder}`);
   const width = Math.max(...heads.map((head) => head.length)) + 2;

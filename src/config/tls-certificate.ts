@@ -16,7 +16,9 @@ export type CertificateFacts = {
 
 /** All certificates of a text, in the order in which they stand there; null in place of one that cannot be read. */
 export const certificatesOf = (pem: string): (X509Certificate | null)[] =>
-  (pem.match(/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]*-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g) ?? []).map(readCertificate);
+  (
+    pem.match(/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]*-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g) ?? []
+  ).map(readCertificate);
 
 function readCertificate(pem: string): X509Certificate | null {
   try {
@@ -30,13 +32,18 @@ export function factsOf(certificate: X509Certificate): CertificateFacts {
   return {
     subject: line(certificate.subject),
     issuer: line(certificate.issuer),
-    names: (certificate.subjectAltName ?? "").split(", ").flatMap((entry) => /^(?:DNS|IP Address):(.+)$/.exec(entry)?.[1] ?? []),
+    names: (certificate.subjectAltName ?? "")
+      .split(", ")
+      .flatMap((entry) => /^(?:DNS|IP Address):(.+)$/.exec(entry)?.[1] ?? []),
     validFrom: Date.parse(certificate.validFrom) / 1000,
     validTo: Date.parse(certificate.validTo) / 1000,
   };
 }
 
-/** When the first certificate of a text ends, which is that of the server: epoch seconds; null where there is none that can be read. */
+/**
+ * When the first certificate of a text ends, which is that of the server: epoch seconds; null where there is none that
+ * can be read.
+ */
 export function endOf(pem: string): number | null {
   const [leaf] = certificatesOf(pem);
   return leaf ? factsOf(leaf).validTo : null;
@@ -64,13 +71,19 @@ const WARN_DAYS = 30;
  * @param names of the two files, for the messages
  * @param now epoch seconds
  */
-export function checkPair(pair: { certificate: string; key: string }, names: { certificate: string; key: string }, now: number): PairCheck {
+export function checkPair(
+  pair: { certificate: string; key: string },
+  names: { certificate: string; key: string },
+  now: number,
+): PairCheck {
   const chain = certificatesOf(pair.certificate);
   const [leaf] = chain;
   const { key, problem } = readKey(pair.key, names.key);
   const unreadable = [
     ...(chain.length === 0 ? [`${names.certificate} holds no certificate in PEM form`] : []),
-    ...chain.flatMap((certificate, index) => (certificate ? [] : [`${names.certificate}: certificate ${index + 1} cannot be read`])),
+    ...chain.flatMap((certificate, index) =>
+      certificate ? [] : [`${names.certificate}: certificate ${index + 1} cannot be read`],
+    ),
     ...(problem === null ? [] : [problem]),
   ];
   const isComplete = leaf && key && unreadable.length === 0;
@@ -83,7 +96,9 @@ function readKey(pem: string, name: string): { key: KeyObject | null; problem: s
   const fail = (problem: string) => ({ key: null, problem: `${name} ${problem}` });
   if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) return fail("holds no private key in PEM form");
   if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type:.*ENCRYPTED/m.test(pem)) {
-    return fail("holds an encrypted key, and nobody could give the password at a start: write it without one with openssl pkey -in FILE -out NEW, readable for the server alone");
+    return fail(
+      "holds an encrypted key, and nobody could give the password at a start: write it without one with openssl pkey -in FILE -out NEW, readable for the server alone",
+    );
   }
   try {
     return { key: createPrivateKey(pem), problem: null };
@@ -92,22 +107,34 @@ function readKey(pem: string, name: string): { key: KeyObject | null; problem: s
   }
 }
 
-function mismatch(chain: readonly X509Certificate[], key: KeyObject, pair: { certificate: string; key: string }, names: { certificate: string; key: string }): string[] {
+function mismatch(
+  chain: readonly X509Certificate[],
+  key: KeyObject,
+  pair: { certificate: string; key: string },
+  names: { certificate: string; key: string },
+): string[] {
   const place = chain.findIndex((certificate) => certificate.checkPrivateKey(key));
   if (place < 0) return [`the key in ${names.key} does not belong to the certificate in ${names.certificate}`];
-  if (place > 0) return [`the certificate of the key in ${names.key} comes as number ${place + 1} in ${names.certificate}: it must be the first, followed by those that lead to its authority`];
+  if (place > 0)
+    return [
+      `the certificate of the key in ${names.key} comes as number ${place + 1} in ${names.certificate}: it must be the first, followed by those that lead to its authority`,
+    ];
   try {
     createSecureContext({ cert: pair.certificate, key: pair.key, minVersion: "TLSv1.2" });
     return [];
   } catch (error) {
-    return [`${names.certificate} and ${names.key} cannot be used: ${error instanceof Error ? error.message : String(error)}`];
+    return [
+      `${names.certificate} and ${names.key} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+    ];
   }
 }
 
 function warningsOf(facts: CertificateFacts, name: string, now: number): string[] {
   const day = (time: number): string => new Date(time * 1000).toISOString().slice(0, 10);
-  if (now >= facts.validTo) return [`the certificate in ${name} ended on ${day(facts.validTo)}: clients will refuse it`];
-  if (now < facts.validFrom) return [`the certificate in ${name} is not valid before ${day(facts.validFrom)}: clients will refuse it`];
+  if (now >= facts.validTo)
+    return [`the certificate in ${name} ended on ${day(facts.validTo)}: clients will refuse it`];
+  if (now < facts.validFrom)
+    return [`the certificate in ${name} is not valid before ${day(facts.validFrom)}: clients will refuse it`];
   const days = daysLeft(facts, now);
   return days < WARN_DAYS ? [`the certificate in ${name} ends on ${day(facts.validTo)}, in ${days} days`] : [];
 }

@@ -146,7 +146,8 @@ export function freeForm(stored: string | JsonText | null): unknown {
 }
 
 /** As freeForm, for a text of which the query made sure that a long one is JSON. */
-export const soundJson = (text: string): unknown => freeForm(text.length > MAX_INLINE_JSON_BYTES ? new JsonText(text) : text);
+export const soundJson = (text: string): unknown =>
+  freeForm(text.length > MAX_INLINE_JSON_BYTES ? new JsonText(text) : text);
 
 const [QUOTE, BACKSLASH, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [...'"\\,[]{}'].map((sign) =>
   sign.charCodeAt(0),

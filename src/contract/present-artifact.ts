@@ -1,6 +1,6 @@
 /**
- * An artifact record as answers show it. Existing clients fail on null where they expect a text or a list (wire-contract 5),
- * so those fields are never null here; times are epoch seconds as decimal text (wire-contract 1.7).
+ * An artifact record as answers show it. Existing clients fail on null where they expect a text or a list
+ * (wire-contract 5), so those fields are never null here; times are epoch seconds as decimal text (wire-contract 1.7).
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
@@ -64,7 +64,13 @@ const shared = {
   last_modified_at: TimeText,
   user_data: Type.Unknown(),
   external_urls: Nullable(
-    Type.Record(Type.String(), Type.Object({ href: Type.String(), fingerprint: Type.Optional(Nullable(Type.String())) }, { additionalProperties: false })),
+    Type.Record(
+      Type.String(),
+      Type.Object(
+        { href: Type.String(), fingerprint: Type.Optional(Nullable(Type.String())) },
+        { additionalProperties: false },
+      ),
+    ),
   ),
   annotations: Nullable(Type.Record(Type.String(), Type.String())),
   state: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
@@ -77,7 +83,10 @@ export const ArtifactListItemResponse = named(
   Closed({ ...shared, releases: Type.Array(Type.Integer(), { description: "Always empty" }) }),
 );
 
-export const HistoryEntry = Type.Object({ event: Type.String(), timestamp: Type.Number() }, { additionalProperties: false });
+export const HistoryEntry = Type.Object(
+  { event: Type.String(), timestamp: Type.Number() },
+  { additionalProperties: false },
+);
 export type HistoryEntry = Static<typeof HistoryEntry>;
 
 const Place = Type.Object({ environment_name: Type.String(), snapshot_index: Type.Integer() });
@@ -86,14 +95,22 @@ export const ArtifactResponse = named(
   "ArtifactResponse",
   Closed({
     ...shared,
-    template: Nullable(Type.Array(Type.String(), { description: "Names of the attestations that were expected of it at its last report" })),
+    template: Nullable(
+      Type.Array(Type.String(), {
+        description: "Names of the attestations that were expected of it at its last report",
+      }),
+    ),
     state_info: Nullable(Type.String({ description: "Why the artifact is not compliant" })),
     approvals: Type.Array(Type.Integer(), { description: "Always empty" }),
     running: Type.Array(Place),
     exited: Type.Array(Place),
     history: Type.Array(HistoryEntry),
-    commit_lead_times: Type.Record(Type.String(), Type.Number(), { description: "Seconds from commit to start, by environment" }),
-    build_lead_times: Type.Record(Type.String(), Type.Number(), { description: "Seconds from build to start, by environment" }),
+    commit_lead_times: Type.Record(Type.String(), Type.Number(), {
+      description: "Seconds from commit to start, by environment",
+    }),
+    build_lead_times: Type.Record(Type.String(), Type.Number(), {
+      description: "Seconds from build to start, by environment",
+    }),
   }),
 );
 
@@ -152,8 +169,12 @@ const FACTS = [
 ] as const;
 
 function presentEvidence(context: PresenterContext, record: PlacedAttestationRow, allowance: Allowance): Evidence {
-  const shown = presentAttestation(context, record, allowance) as ReturnType<typeof presentAttestation> & Record<string, unknown>;
-  const facts = FACTS.filter(([, source]) => shown[source] !== undefined).map(([name, source]) => [name, shown[source]]);
+  const shown = presentAttestation(context, record, allowance) as ReturnType<typeof presentAttestation> &
+    Record<string, unknown>;
+  const facts = FACTS.filter(([, source]) => shown[source] !== undefined).map(([name, source]) => [
+    name,
+    shown[source],
+  ]);
   return {
     evidence_type: record.overridden_type ?? record.type,
     is_compliant: shown.is_compliant,
@@ -171,7 +192,11 @@ function presentEvidence(context: PresenterContext, record: PlacedAttestationRow
 }
 
 /** One record in full, each field whole unless the allowance is another. @throws SyntaxError for a damaged record. */
-export function presentArtifact(context: PresenterContext, row: PlacedArtifactRow, allowance: Allowance = singleAllowance()): Static<typeof ArtifactResponse> {
+export function presentArtifact(
+  context: PresenterContext,
+  row: PlacedArtifactRow,
+  allowance: Allowance = singleAllowance(),
+): Static<typeof ArtifactResponse> {
   const reasons = fromJson<string[]>(row.reasons_json) ?? [];
   const presence = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
   const shared = presentShared(context, row, allowance);
@@ -187,7 +212,10 @@ export function presentArtifact(context: PresenterContext, row: PlacedArtifactRo
   };
 }
 
-/** What happened to a record: its report, its evidence, and where it started and stopped. @throws SyntaxError for a damaged record. */
+/**
+ * What happened to a record: its report, its evidence, and where it started and stopped. @throws SyntaxError for a
+ * damaged record.
+ */
 export function historyOf(
   { store }: PresenterContext,
   row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,
@@ -197,7 +225,10 @@ export function historyOf(
   return [
     // First whatever the times say: an artifact may run before it is reported.
     { event: `${row.reference_name ?? row.filename} reported`, timestamp: row.created_at },
-    ...mergedByTime(received.map(({ name, created_at }) => ({ event: `${name} evidence received`, timestamp: created_at })), movesOf(presence)),
+    ...mergedByTime(
+      received.map(({ name, created_at }) => ({ event: `${name} evidence received`, timestamp: created_at })),
+      movesOf(presence),
+    ),
   ];
 }
 
@@ -209,30 +240,48 @@ export const movesOf = ({ moves }: Pick<ArtifactLocations, "moves">): HistoryEnt
   }));
 
 /**
- * Seconds until the first start in each environment (semantics 6.10). From the commit they may be negative; from the build they
- * count to the first start after it was reported, as deployments do. What is not known is left out.
+ * Seconds until the first start in each environment (semantics 6.10). From the commit they may be negative; from the
+ * build they count to the first start after it was reported, as deployments do. What is not known is left out.
  */
-function leadTimes(row: PlacedArtifactRow, commit: GitCommitInfoValue | null, { firstStarts, moves }: ArtifactLocations) {
+function leadTimes(
+  row: PlacedArtifactRow,
+  commit: GitCommitInfoValue | null,
+  { firstStarts, moves }: ArtifactLocations,
+) {
   const deployed = new Map<string, number>();
   for (const { environment_name, timestamp, started } of moves)
-    if (started && timestamp >= row.created_at && !deployed.has(environment_name)) deployed.set(environment_name, timestamp - row.created_at);
+    if (started && timestamp >= row.created_at && !deployed.has(environment_name))
+      deployed.set(environment_name, timestamp - row.created_at);
   // 0: the report did not tell the time of the commit.
   const committed = commit?.timestamp || null;
   return {
     commit_lead_times: Object.fromEntries(
-      firstStarts.flatMap(({ environment_name, created }) => (committed === null || created === null ? [] : [[environment_name, created - committed]])),
+      firstStarts.flatMap(({ environment_name, created }) =>
+        committed === null || created === null ? [] : [[environment_name, created - committed]],
+      ),
     ) as Record<string, number>,
     build_lead_times: Object.fromEntries(deployed),
   };
 }
 
 /** Records in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
-export function presentArtifacts(context: PresenterContext, rows: readonly PlacedArtifactRow[], allowance = listAllowance()): Static<typeof ArtifactResponse>[] {
-  return presentEach(rows, (row) => presentArtifact(context, row, allowance), (row, mark) => presentArtifact(context, unreadable(row, mark)));
+export function presentArtifacts(
+  context: PresenterContext,
+  rows: readonly PlacedArtifactRow[],
+  allowance = listAllowance(),
+): Static<typeof ArtifactResponse>[] {
+  return presentEach(
+    rows,
+    (row) => presentArtifact(context, row, allowance),
+    (row, mark) => presentArtifact(context, unreadable(row, mark)),
+  );
 }
 
 /** Records as the lists show them; as presentArtifacts. */
-export function presentArtifactItems(context: PresenterContext, rows: readonly PlacedArtifactRow[]): Static<typeof ArtifactListItemResponse>[] {
+export function presentArtifactItems(
+  context: PresenterContext,
+  rows: readonly PlacedArtifactRow[],
+): Static<typeof ArtifactListItemResponse>[] {
   const allowance = listAllowance();
   return presentEach(
     rows,

@@ -54,7 +54,9 @@ export const AttestationItem = named(
 
 export const AttestationResponse = named("AttestationResponse", Type.Array(AttestationItem));
 
-/** A record in full. `placeCommit` says what stands for a missing commit: null, or `{branch: ""}` in the list of a flow. */
+/**
+ * A record in full. `placeCommit` says what stands for a missing commit: null, or `{branch: ""}` in the list of a flow.
+ */
 export function presentAttestation(
   context: PresenterContext,
   listed: PlacedAttestationRow,
@@ -82,7 +84,10 @@ export function presentAttestation(
     annotations: fromJson<Record<string, string>>(row.annotations_json) ?? {},
     user_data: freeForm(row.user_data_json),
     // A name in the terms of the API; where the bytes lie is the vault's own business.
-    evidence_archive_path: row.evidence_digest === null ? null : `${org.public_id}/attestations/${row.public_id}/${row.evidence_filename ?? "file"}`,
+    evidence_archive_path:
+      row.evidence_digest === null
+        ? null
+        : `${org.public_id}/attestations/${row.public_id}/${row.evidence_filename ?? "file"}`,
     evidence_archive_fingerprint: row.evidence_digest,
     created_at: row.created_at,
     html_url: urls.attestationPage(org.name, row.flow_name, row.trail_name, row.public_id),
@@ -93,20 +98,27 @@ export function presentAttestation(
     has_audit_package: true,
     _links: {
       self: { href: urls.attestationApi(org.name, row.public_id) },
-      ...(row.evidence_digest === null ? {} : { evidence: { href: urls.evidenceApi(org.name, row.flow_name, row.trail_name, row.public_id) } }),
+      ...(row.evidence_digest === null
+        ? {}
+        : { evidence: { href: urls.evidenceApi(org.name, row.flow_name, row.trail_name, row.public_id) } }),
     },
   };
 }
 
 type PullRequest = { approvers?: readonly (string | object)[] | null; commits?: readonly object[]; author?: string };
 
-/** Pull requests of the older item shape are shown in the newer one, because readers look for `approvers[].username` (wire-contract 6.2). */
+/**
+ * Pull requests of the older item shape are shown in the newer one, because readers look for `approvers[].username`
+ * (wire-contract 6.2).
+ */
 function presentFacts(type: string, facts: Record<string, unknown>): Record<string, unknown> {
   if (type !== "pull_request" || !Array.isArray(facts["pull_requests"])) return facts;
   const pullRequests = (facts["pull_requests"] as PullRequest[]).map((found) => ({
     ...found,
     author: found.author ?? "",
-    approvers: (found.approvers ?? []).map((approver) => (typeof approver === "string" ? { username: approver } : approver)),
+    approvers: (found.approvers ?? []).map((approver) =>
+      typeof approver === "string" ? { username: approver } : approver,
+    ),
     commits: (found.commits ?? []).map((commit) => ({ author_username: null, ...commit })),
   }));
   return { ...facts, pull_requests: pullRequests };
@@ -115,7 +127,8 @@ function presentFacts(type: string, facts: Record<string, unknown>): Record<stri
 type Manner = { placeCommit?: "null" | "branch"; allowance?: Allowance };
 
 /**
- * Records one by one: a record that cannot be shown is replaced by a marked placeholder and never fails the list (semantics 9).
+ * Records one by one: a record that cannot be shown is replaced by a marked placeholder and never fails the list
+ * (semantics 9).
  * @param manner `allowance`: what the answer may still show, when these are not all of its records
  */
 export function presentAttestations(

@@ -14,12 +14,25 @@ import type { Instances } from "../domain/snapshot/normalize.ts";
 import { compareUrl } from "../domain/network/urls.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
-import type { EvaluatedArtifactRow, KeptEvaluation, ReplacedRow, ShownRecordRow, SnapshotRow } from "../store/environments/snapshots.ts";
+import type {
+  EvaluatedArtifactRow,
+  KeptEvaluation,
+  ReplacedRow,
+  ShownRecordRow,
+  SnapshotRow,
+} from "../store/environments/snapshots.ts";
 import type { PolicyEvaluation } from "../api/policies/asserts.ts";
 import type { OperationContext } from "../api/context.ts";
 import { UNREADABLE, presentEach } from "../api/paging.ts";
 import { fromJson, presentCommit } from "./shapes.ts";
-import type { AppliedPolicy, PolicyDump, SnapshotArtifact, SnapshotArtifactFlow, SnapshotDeploymentDiff, SnapshotResponse } from "./snapshot-shapes.ts";
+import type {
+  AppliedPolicy,
+  PolicyDump,
+  SnapshotArtifact,
+  SnapshotArtifactFlow,
+  SnapshotDeploymentDiff,
+  SnapshotResponse,
+} from "./snapshot-shapes.ts";
 
 type Snapshot = Static<typeof SnapshotResponse>;
 type Artifact = Static<typeof SnapshotArtifact>;
@@ -57,12 +70,17 @@ type Shared = {
  * A snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact whose record is damaged becomes a
  * placeholder and never fails the rest (semantics 9).
  */
-export function presentSnapshot(context: OperationContext, environment: EnvironmentRow, snapshot: SnapshotRow): string[] {
+export function presentSnapshot(
+  context: OperationContext,
+  environment: EnvironmentRow,
+  snapshot: SnapshotRow,
+): string[] {
   const { store, organization, urls } = context;
   const parts = partsOf(context, environment, snapshot);
   const rows = parts.flatMap((part) => rowsOf(context, part));
   const shared = sharedBy(context, rows);
-  const next = snapshot.idx < environment.snapshot_count ? store.snapshots.find(environment.id, snapshot.idx + 1) : null;
+  const next =
+    snapshot.idx < environment.snapshot_count ? store.snapshots.find(environment.id, snapshot.idx + 1) : null;
   const head: Omit<Snapshot, "artifacts"> = {
     index: snapshot.idx,
     is_latest: snapshot.idx === environment.snapshot_count,
@@ -70,18 +88,37 @@ export function presentSnapshot(context: OperationContext, environment: Environm
     next_snapshot_timestamp: next?.timestamp ?? null,
     type: environment.type,
     compliant: snapshot.compliant === 1,
-    artifact_compliance_count: { true: snapshot.compliant_count, false: snapshot.non_compliant_count, null: snapshot.unknown_count },
+    artifact_compliance_count: {
+      true: snapshot.compliant_count,
+      false: snapshot.non_compliant_count,
+      null: snapshot.unknown_count,
+    },
     html_url: urls.snapshotPage(organization.name, environment.name, snapshot.idx),
     user_id: snapshot.user_id,
     user_name: snapshot.user_name,
     applied_policies: presentPolicies(context, shared, parts, rows),
   };
-  const artifacts = presentEach(rows, (row) => presentArtifact(context, shared, row), (row) => [JSON.stringify(placeholder(row))]);
-  return withMember(head, "artifacts", ["[", ...artifacts.flatMap((pieces, place) => (place === 0 ? pieces : [",", ...pieces])), "]"]);
+  const artifacts = presentEach(
+    rows,
+    (row) => presentArtifact(context, shared, row),
+    (row) => [JSON.stringify(placeholder(row))],
+  );
+  return withMember(head, "artifacts", [
+    "[",
+    ...artifacts.flatMap((pieces, place) => (place === 0 ? pieces : [",", ...pieces])),
+    "]",
+  ]);
 }
 
-/** The JSON text of `value`, which is no empty object, with one member more; `texts` is the JSON text of that member. Both in pieces. */
-const withMember = (value: object, name: string, texts: readonly string[]): string[] => [`${JSON.stringify(value).slice(0, -1)},"${name}":`, ...texts, "}"];
+/**
+ * The JSON text of `value`, which is no empty object, with one member more; `texts` is the JSON text of that member.
+ * Both in pieces.
+ */
+const withMember = (value: object, name: string, texts: readonly string[]): string[] => [
+  `${JSON.stringify(value).slice(0, -1)},"${name}":`,
+  ...texts,
+  "}",
+];
 
 function partsOf({ store }: OperationContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
   if (environment.type !== "logical") return [{ environment, snapshot, telling: true, memberName: null }];
@@ -95,7 +132,11 @@ function partsOf({ store }: OperationContext, environment: EnvironmentRow, snaps
 
 function rowsOf(context: OperationContext, part: Part): Row[] {
   const rows = context.store.snapshots.evaluated(part.environment.id, part.snapshot.idx);
-  return (part.telling ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({ part, row, kept: keptOf(context, row) }));
+  return (part.telling ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({
+    part,
+    row,
+    kept: keptOf(context, row),
+  }));
 }
 
 function keptOf({ store }: OperationContext, row: EvaluatedArtifactRow): Kept | null {
@@ -183,12 +224,16 @@ function outline({ part, row }: Pick<Row, "part" | "row">) {
     fingerprint: row.fingerprint,
     ...(part.memberName === null ? {} : { environment_name: part.memberName }),
     compliant: fromSqlBoolean(row.compliant),
-    annotation: own ? { type: row.annotation, was: row.was, now: row.now } : { type: "unchanged" as const, was: row.now, now: row.now },
+    annotation: own
+      ? { type: row.annotation, was: row.was, now: row.now }
+      : { type: "unchanged" as const, was: row.now, now: row.now },
     deployments: [],
   };
 }
 
-/** The row without what is stored as JSON. Clients fail on running artifacts without a single start (wire-contract 11). */
+/**
+ * The row without what is stored as JSON. Clients fail on running artifacts without a single start (wire-contract 11).
+ */
 const placeholder = ({ part, row }: Row): Artifact => ({
   ...outline({ part, row }),
   reasons_for_incompliance: [UNREADABLE],
@@ -233,7 +278,10 @@ function presentFlow(
   };
 }
 
-/** Seconds from the commit to the earliest start; null when either is not known: reporters send 0 for a start they cannot tell. */
+/**
+ * Seconds from the commit to the earliest start; null when either is not known: reporters send 0 for a start they
+ * cannot tell.
+ */
 function leadTime([earliest]: readonly number[], committedAt: number | null): number | null {
   return committedAt === null || earliest === undefined || earliest === 0 ? null : earliest - committedAt;
 }
@@ -252,7 +300,9 @@ function presentDiff(previous: ReplacedRow, flow: FlowRecord, record: ShownRecor
   };
 }
 
-/** Where the commit of an artifact is compared with that of the one it replaced. @param repoUrl of the artifact's record */
+/**
+ * Where the commit of an artifact is compared with that of the one it replaced. @param repoUrl of the artifact's record
+ */
 export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl: string | null): string | null =>
   compareUrl(
     { sha: previous.git_commit, commitUrl: previous.commit_url, repoUrl: previous.repo_url },
@@ -286,12 +336,19 @@ function presentDecision(shared: Shared, verdict: StoredVerdict, facts: Facts): 
     policy_name: verdict.policy,
     policy_version: verdict.version,
     status: verdict.status,
-    rule_evaluations: (document ? presentRuleVerdicts(expandStoredVerdict(verdict, document, facts).rules) : []) as Static<typeof PolicyEvaluation>["rule_evaluations"],
+    rule_evaluations: (document
+      ? presentRuleVerdicts(expandStoredVerdict(verdict, document, facts).rules)
+      : []) as Static<typeof PolicyEvaluation>["rule_evaluations"],
   };
 }
 
 /** The policies in the order of their attachment; members of a logical environment that share one are shown it once. */
-function presentPolicies({ store }: OperationContext, shared: Shared, parts: readonly Part[], rows: readonly Row[]): Static<typeof AppliedPolicy>[] {
+function presentPolicies(
+  { store }: OperationContext,
+  shared: Shared,
+  parts: readonly Part[],
+  rows: readonly Row[],
+): Static<typeof AppliedPolicy>[] {
   const versionIds = new Set(parts.flatMap(({ snapshot }) => fromJson<number[]>(snapshot.policy_versions_json) ?? []));
   if (versionIds.size === 0) return [];
   const failing = new Map([...versionIds].map((id) => [id, [] as { name: string; fingerprint: string }[]]));

@@ -56,25 +56,41 @@ const TrailComplianceStatus = named(
     status: OneOf(STATES),
     is_compliant: Type.Boolean(),
     attestations_statuses: Type.Array(AttestationComplianceStatus),
-    artifacts_statuses: Type.Record(Type.String(), ArtifactComplianceStatus, { description: "By name in the template, the latest artifact of each name" }),
+    artifacts_statuses: Type.Record(Type.String(), ArtifactComplianceStatus, {
+      description: "By name in the template, the latest artifact of each name",
+    }),
     ...evaluation,
   }),
 );
 
 const TemplateAttestation = named("TemplateAttestation", Closed({ name: Type.String(), type: Type.String() }));
-const TemplateArtifact = named("TemplateArtifact", Closed({ name: Type.String(), attestations: Type.Array(TemplateAttestation) }));
+const TemplateArtifact = named(
+  "TemplateArtifact",
+  Closed({ name: Type.String(), attestations: Type.Array(TemplateAttestation) }),
+);
 const TemplateTrailDefinition = named(
   "TemplateTrailDefinition",
   Closed({ attestations: Type.Array(TemplateAttestation), artifacts: Type.Array(TemplateArtifact) }),
 );
 const TemplateShape = named(
   "Template",
-  Closed({ version: Type.Literal(1), trail: TemplateTrailDefinition, content: Type.String({ description: "YAML text as uploaded" }) }),
+  Closed({
+    version: Type.Literal(1),
+    trail: TemplateTrailDefinition,
+    content: Type.String({ description: "YAML text as uploaded" }),
+  }),
 );
 
 const EVENT_TYPES = [
-  "trail_reported", "trail_updated", "trail_attestation_reported", "trail_attestation_for_artifact_reported", "artifact_creation_reported",
-  "artifact_attestation_reported", "artifact_started_running", "artifact_stopped_running", "artifact_approval_reported",
+  "trail_reported",
+  "trail_updated",
+  "trail_attestation_reported",
+  "trail_attestation_for_artifact_reported",
+  "artifact_creation_reported",
+  "artifact_attestation_reported",
+  "artifact_started_running",
+  "artifact_stopped_running",
+  "artifact_approval_reported",
 ] as const;
 
 /** Open, because what an event has beside the common fields depends on its type. */
@@ -89,7 +105,9 @@ const TrailEvent = named(
     git_commit_info: Type.Optional(Nullable(GitCommitInfo)),
     repo_info: Type.Optional(
       Nullable(
-        Type.Record(Type.String(), Type.Unknown(), { description: "`name`, `url`, `id`, `description` and `provider`" }),
+        Type.Record(Type.String(), Type.Unknown(), {
+          description: "`name`, `url`, `id`, `description` and `provider`",
+        }),
       ),
     ),
     setting_user_id: Type.Optional(Type.String()),
@@ -98,7 +116,9 @@ const TrailEvent = named(
     attestation_type: Type.Optional(Type.String()),
     attestation_id: Type.Optional(Type.String()),
     is_compliant: Type.Optional(Type.Boolean()),
-    is_reattestation: Type.Optional(Nullable(Type.Boolean({ description: "true on a repeat, null on the first report of a name" }))),
+    is_reattestation: Type.Optional(
+      Nullable(Type.Boolean({ description: "true on a repeat, null on the first report of a name" })),
+    ),
     template_reference_name: Type.Optional(Nullable(Type.String())),
     target_artifact: Type.Optional(Type.String()),
     artifact_id: Type.Optional(Type.String()),
@@ -112,7 +132,10 @@ const TrailEvent = named(
   }),
 );
 
-const ExternalUrl = named("ExternalUrl", Closed({ href: Type.String(), fingerprint: Type.Optional(Nullable(Type.String())) }));
+const ExternalUrl = named(
+  "ExternalUrl",
+  Closed({ href: Type.String(), fingerprint: Type.Optional(Nullable(Type.String())) }),
+);
 const FlowInfo = named("FlowInfo", Closed({ name: Type.String(), tags: Tags }));
 
 export const TrailResponse = named(
@@ -145,10 +168,15 @@ type ShownFlow = { flow: FlowRow; tags: Record<string, string> };
 /** A trail with its whole history. @param row as lists have it (store.trails.listed) */
 export function presentTrail(context: PresenterContext, row: TrailRow): TrailValue {
   const parts = trailParts(context, [row]);
-  return { ...parts.outline(row, singleAllowance()), events: [...parts.events(row, context.store.trails.events(row.id))] };
+  return {
+    ...parts.outline(row, singleAllowance()),
+    events: [...parts.events(row, context.store.trails.events(row.id))],
+  };
 }
 
-/** The trails in two parts: all but the history, and the history event by event, because it may be longer than memory. */
+/**
+ * The trails in two parts: all but the history, and the history event by event, because it may be longer than memory.
+ */
 export function trailParts({ store, organization, urls }: PresenterContext, rows: readonly TrailRow[]) {
   const moves = store.presence.ofTrails(rows.map(({ id }) => id));
   const flows = new Map<number, ShownFlow>();
@@ -171,11 +199,18 @@ export function trailParts({ store, organization, urls }: PresenterContext, rows
     }
   }
 
-  const placeOf = (row: TrailRow) => ({ org_id: organization.public_id, flow_id: flowOf(row.flow_id).flow.public_id, trail_id: row.public_id });
+  const placeOf = (row: TrailRow) => ({
+    org_id: organization.public_id,
+    flow_id: flowOf(row.flow_id).flow.public_id,
+    trail_id: row.public_id,
+  });
   const movesOf = (row: TrailRow) => moves.get(row.id) ?? [];
 
   return {
-    /** @param listed a whole row, or one of a list. @throws AnswerFullError when the answer holds enough without the trail. */
+    /**
+     * @param listed a whole row, or one of a list. @throws AnswerFullError when the answer holds enough without the
+     * trail.
+     */
     outline(listed: TrailRow, allowance: Allowance): Omit<TrailValue, "events"> {
       const row = withLargeJson({ store }, "trails", listed, allowance);
       const { flow, tags } = flowOf(row.flow_id);
@@ -201,11 +236,14 @@ export function trailParts({ store, organization, urls }: PresenterContext, rows
     /** Oldest first. @param rows the history of the trail as it is stored */
     events(row: TrailRow, rows: Iterable<TrailEventRow>): Generator<TrailEventValue> {
       const place = placeOf(row);
-      return mergeByTime(reported(rows, place), movesOf(row).map((move) => ({ ...presentMove(move), ...place })));
+      return mergeByTime(
+        reported(rows, place),
+        movesOf(row).map((move) => ({ ...presentMove(move), ...place })),
+      );
     },
     /**
-     * The same events as a JSON text each, put together from what is stored as text: most of a page of trails is history, which
-     * would be read only to be written again. @throws Error for a damaged record.
+     * The same events as a JSON text each, put together from what is stored as text: most of a page of trails is
+     * history, which would be read only to be written again. @throws Error for a damaged record.
      */
     eventTexts(row: TrailRow, rows: Iterable<TrailEventText>): string[] {
       const place = placeOf(row);
@@ -215,7 +253,10 @@ export function trailParts({ store, organization, urls }: PresenterContext, rows
         const rest = presentEventText(event_json).slice(1);
         return { timestamp, text: event_json === "{}" ? head : `${head.slice(0, -1)},${rest}` };
       });
-      const moved = movesOf(row).map((move) => ({ timestamp: move.timestamp, text: JSON.stringify({ ...presentMove(move), ...place }) }));
+      const moved = movesOf(row).map((move) => ({
+        timestamp: move.timestamp,
+        text: JSON.stringify({ ...presentMove(move), ...place }),
+      }));
       return mergedByTime(told, moved).map(({ text }) => text);
     },
   };
@@ -244,8 +285,8 @@ function presentMove(move: TrailMoveRow) {
 const AT_ONCE = 100;
 
 /**
- * The rows of a list as the JSON text of one, in pieces. A damaged trail becomes a placeholder that says so in its description, and so
- * does one that the answer has no room for.
+ * The rows of a list as the JSON text of one, in pieces. A damaged trail becomes a placeholder that says so in its
+ * description, and so does one that the answer has no room for.
  */
 export function presentTrails(context: PresenterContext, rows: Iterable<TrailRow>): string[] {
   const pieces: string[] = [];
@@ -268,7 +309,12 @@ export function presentTrails(context: PresenterContext, rows: Iterable<TrailRow
 }
 
 /** The JSON text of one trail in pieces. */
-function listedTrail({ store }: PresenterContext, parts: ReturnType<typeof trailParts>, row: TrailRow, allowance: Allowance): string[] {
+function listedTrail(
+  { store }: PresenterContext,
+  parts: ReturnType<typeof trailParts>,
+  row: TrailRow,
+  allowance: Allowance,
+): string[] {
   const facts = parts.outline(row, allowance);
   takeText(allowance, facts.template.content);
   take(allowance, store.trails.eventBytes(row.id));
@@ -289,7 +335,11 @@ function* inGroups<T>(items: Iterable<T>, size: number): Generator<T[]> {
 }
 
 /** What stands for a trail that is damaged. */
-export function trailPlaceholder({ store, organization, urls }: PresenterContext, row: TrailRow, mark = UNREADABLE): TrailValue {
+export function trailPlaceholder(
+  { store, organization, urls }: PresenterContext,
+  row: TrailRow,
+  mark = UNREADABLE,
+): TrailValue {
   const flow = store.flows.get(row.flow_id).name;
   return {
     name: row.name,

@@ -1,11 +1,17 @@
 /**
- * The shapes of reports and how they become artifacts: one entry for each type of environment (semantics 6.1, wire-contract
- * 28). Apart from the operations, because the recording thread reads large reports with it.
+ * The shapes of reports and how they become artifacts: one entry for each type of environment (semantics 6.1,
+ * wire-contract 28). Apart from the operations, because the recording thread reads large reports with it.
  */
 import { Type } from "typebox";
 import type { Static, TSchema } from "typebox";
 import { FINGERPRINT } from "../domain/names.ts";
-import { normalizeAzureApps, normalizeCloudRun, normalizeEcs, normalizeK8s, normalizePlain } from "../domain/snapshot/normalize.ts";
+import {
+  normalizeAzureApps,
+  normalizeCloudRun,
+  normalizeEcs,
+  normalizeK8s,
+  normalizePlain,
+} from "../domain/snapshot/normalize.ts";
 import type { Item, ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { invalid, tooLarge } from "../errors.ts";
 import { parseJson } from "../http/body/read-json.ts";
@@ -16,7 +22,9 @@ import { LIST_LENGTH, MAX_DETAIL_BYTES, PATH_LENGTH } from "./shapes.ts";
 
 const Name = (description: string) => Type.String({ maxLength: PATH_LENGTH, description });
 
-/** Ten times the largest cluster that reports here are measured with; the body has a bound of its own (`--json-limit`). */
+/**
+ * Ten times the largest cluster that reports here are measured with; the body has a bound of its own (`--json-limit`).
+ */
 const MAX_ITEMS = 1_000_000;
 /** Artifacts of one item: the containers of a pod are a handful. */
 const MAX_DIGESTS = 100_000;
@@ -31,20 +39,27 @@ const ITEM = {
     propertyNames: { maxLength: PATH_LENGTH },
   }),
   // Clocks are odd: a start in the future or before 1970 is no reason to lose the report.
-  creationTimestamp: Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, description: "Start, epoch seconds" }),
+  creationTimestamp: Type.Integer({
+    minimum: Number.MIN_SAFE_INTEGER,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: "Start, epoch seconds",
+  }),
 };
 const PlainItem = Closed(ITEM);
 
 export const K8SOwner = named(
   "K8SOwner",
-  WithinBytes(MAX_DETAIL_BYTES, Type.Object({
-    apiVersion: Name("Version of the owner's kind, such as `apps/v1`"),
-    kind: Name("Kind of the owner, such as `ReplicaSet`"),
-    name: Name("Name of the owner"),
-    uid: Name("Id that the cluster gave the owner"),
-    controller: Maybe(Type.Boolean()),
-    blockOwnerDeletion: Maybe(Type.Boolean()),
-  })),
+  WithinBytes(
+    MAX_DETAIL_BYTES,
+    Type.Object({
+      apiVersion: Name("Version of the owner's kind, such as `apps/v1`"),
+      kind: Name("Kind of the owner, such as `ReplicaSet`"),
+      name: Name("Name of the owner"),
+      uid: Name("Id that the cluster gave the owner"),
+      controller: Maybe(Type.Boolean()),
+      blockOwnerDeletion: Maybe(Type.Boolean()),
+    }),
+  ),
 );
 
 type ReportShape<I extends TSchema> = {
@@ -65,7 +80,13 @@ function report<I extends TSchema>({ type, component, item, normalize }: ReportS
   return {
     schema: named(
       `${component}Report`,
-      Closed({ type: Type.Optional(Type.Literal(type)), artifacts: Type.Array(named(`${component}Artifact`, item), { maxItems: MAX_ITEMS, description: "Empty: nothing runs" }) }),
+      Closed({
+        type: Type.Optional(Type.Literal(type)),
+        artifacts: Type.Array(named(`${component}Artifact`, item), {
+          maxItems: MAX_ITEMS,
+          description: "Empty: nothing runs",
+        }),
+      }),
     ),
     artifactsOf(body) {
       const items = (body as { artifacts: Static<I>[] }).artifacts;
@@ -77,16 +98,26 @@ function report<I extends TSchema>({ type, component, item, normalize }: ReportS
 
 /** The most bytes that items with many digests may say beside them, counted once for each digest. */
 const MOST_REPEATED = 64 << 20;
-/** Items with fewer digests, which are nearly all, are not measured: they cannot make more of a report than a few times its size. */
+/**
+ * Items with fewer digests, which are nearly all, are not measured: they cannot make more of a report than a few times
+ * its size.
+ */
 const FEW_DIGESTS = 8;
 
-/** What an item says is kept with each of its artifacts, so that a body within its limit could become gigabytes. @throws AppError 413. */
+/**
+ * What an item says is kept with each of its artifacts, so that a body within its limit could become gigabytes. @throws
+ * AppError 413.
+ */
 function refuseRepetition(items: readonly Item[]): void {
   let repeated = 0;
   items.forEach(({ digests, ...rest }, place) => {
     const count = Object.keys(digests).length;
     if (count > FEW_DIGESTS) repeated += count * JSON.stringify(rest).length;
-    if (repeated > MOST_REPEATED) throw tooLarge(`The report, counting what an item says once for each of its digests (items 0 to ${place}),`, MOST_REPEATED);
+    if (repeated > MOST_REPEATED)
+      throw tooLarge(
+        `The report, counting what an item says once for each of its digests (items 0 to ${place}),`,
+        MOST_REPEATED,
+      );
   });
 }
 
@@ -98,7 +129,12 @@ export const REPORTS: Readonly<Record<PhysicalType, Report>> = {
       ...ITEM,
       podName: Name("Name of the pod"),
       namespace: Name("Namespace of the pod"),
-      owners: Maybe(Type.Array(K8SOwner, { maxItems: LIST_LENGTH, description: "What the pod belongs to, with everything said of it" })),
+      owners: Maybe(
+        Type.Array(K8SOwner, {
+          maxItems: LIST_LENGTH,
+          description: "What the pod belongs to, with everything said of it",
+        }),
+      ),
     }),
     normalize: normalizeK8s,
   }),

@@ -1,4 +1,7 @@
-/** Shapes that several resources share, and what turns them into stored values. Component names are those that clients know. */
+/**
+ * Shapes that several resources share, and what turns them into stored values. Component names are those that clients
+ * know.
+ */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { ANNOTATION_KEY, FINGERPRINT, MAX_NAME_CHARACTERS, URL_LABEL } from "../domain/names.ts";
@@ -11,7 +14,8 @@ import type { RepoFacts } from "../store/flows/repos.ts";
 
 /**
  * Bounds where the contract names none. They are far above what any client sends and keep one field from filling the
- * database: names are read by people, texts may hold a commit message with its body, addresses stay below what proxies take.
+ * database: names are read by people, texts may hold a commit message with its body, addresses stay below what proxies
+ * take.
  */
 export const NAME_LENGTH = MAX_NAME_CHARACTERS;
 export const TEXT_LENGTH = 65_536;
@@ -22,7 +26,10 @@ export const LIST_LENGTH = 10_000;
 const LABEL_LENGTH = 4_096;
 
 const MB = 1_048_576;
-/** `user_data` and `attestation_data` as JSON: pretty-printed reports of hundreds of KB occur, so this leaves room for ten of them. */
+/**
+ * `user_data` and `attestation_data` as JSON: pretty-printed reports of hundreds of KB occur, so this leaves room for
+ * ten of them.
+ */
 export const MAX_FREE_FORM_BYTES = 4 * MB;
 /** The results of one tool (pull requests, scans, tests): ten thousand findings with their texts. */
 export const MAX_RESULTS_BYTES = 8 * MB;
@@ -58,23 +65,27 @@ export const RemoteUrl = Type.String({
   description: "An http, https or ssh URL, or as git writes remotes (user@host:path); never a script",
 });
 /** A name that matches a grammar of domain/names.ts. */
-export const Name = (pattern: string, options: Record<string, unknown> = {}) => Matching(pattern, { maxLength: NAME_LENGTH, ...options });
+export const Name = (pattern: string, options: Record<string, unknown> = {}) =>
+  Matching(pattern, { maxLength: NAME_LENGTH, ...options });
 export const Fingerprint = Matching(FINGERPRINT, { description: "SHA-256 fingerprint, 64 lower-case hex characters" });
 
 export const GitCommit = named(
   "GitCommit",
-  WithinBytes(MAX_COMMIT_BYTES, Type.Object({
-    sha1: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Full commit id" }),
-    message: Maybe(Text),
-    author: Maybe(Label),
-    author_username: Maybe(Label),
-    branch: Maybe(Label),
-    timestamp: Maybe(Type.Number({ description: "Author time, epoch seconds" })),
-    url: Maybe(RemoteUrl),
-    parents: Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH })),
-    verified: Maybe(Type.Boolean()),
-    signature_state: Maybe(Label),
-  })),
+  WithinBytes(
+    MAX_COMMIT_BYTES,
+    Type.Object({
+      sha1: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Full commit id" }),
+      message: Maybe(Text),
+      author: Maybe(Label),
+      author_username: Maybe(Label),
+      branch: Maybe(Label),
+      timestamp: Maybe(Type.Number({ description: "Author time, epoch seconds" })),
+      url: Maybe(RemoteUrl),
+      parents: Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH })),
+      verified: Maybe(Type.Boolean()),
+      signature_state: Maybe(Label),
+    }),
+  ),
 );
 export type GitCommitInput = Static<typeof GitCommit>;
 
@@ -96,28 +107,43 @@ export const GitCommitInfo = named(
 export type GitCommitInfoValue = Static<typeof GitCommitInfo>;
 
 export const REPO_PROVIDERS = [
-  "github", "gitlab", "bitbucket", "bitbucket_cloud", "bitbucket_dc", "azure-devops", "azure_devops_services", "azure_devops_server",
-  "circleci", "git", "subversion",
+  "github",
+  "gitlab",
+  "bitbucket",
+  "bitbucket_cloud",
+  "bitbucket_dc",
+  "azure-devops",
+  "azure_devops_services",
+  "azure_devops_server",
+  "circleci",
+  "git",
+  "subversion",
 ] as const;
 export const RepoProvider = named("RepoProvider", OneOf(REPO_PROVIDERS));
 
 export const RepoInfoPostInput = named(
   "RepoInfoPostInput",
-  WithinBytes(MAX_DETAIL_BYTES, Type.Object({
-    name: Type.String({ maxLength: PATH_LENGTH }),
-    id: Maybe(Type.String({ maxLength: PATH_LENGTH, description: "The forge's own id" })),
-    url: Url,
-    description: Maybe(Text),
-    provider: Maybe(RepoProvider),
-    namespace_path: Maybe(Type.Array(Type.String({ maxLength: PATH_LENGTH }), { maxItems: 100 })),
-    additional_info: Maybe(Type.Record(Type.String(), Type.Unknown())),
-  })),
+  WithinBytes(
+    MAX_DETAIL_BYTES,
+    Type.Object({
+      name: Type.String({ maxLength: PATH_LENGTH }),
+      id: Maybe(Type.String({ maxLength: PATH_LENGTH, description: "The forge's own id" })),
+      url: Url,
+      description: Maybe(Text),
+      provider: Maybe(RepoProvider),
+      namespace_path: Maybe(Type.Array(Type.String({ maxLength: PATH_LENGTH }), { maxItems: 100 })),
+      additional_info: Maybe(Type.Record(Type.String(), Type.Unknown())),
+    }),
+  ),
 );
 export type RepoInfoInput = Static<typeof RepoInfoPostInput>;
 
 export const RepoInfoResponse = named(
   "RepoInfoResponse",
-  Type.Object({ name: Type.String(), url: Type.String(), id: Type.String(), description: Type.String() }, { additionalProperties: false }),
+  Type.Object(
+    { name: Type.String(), url: Type.String(), id: Type.String(), description: Type.String() },
+    { additionalProperties: false },
+  ),
 );
 
 const ExternalAttachmentUrl = named(
@@ -143,7 +169,10 @@ export const Annotations = Type.Unsafe<Record<string, string>>({
 });
 
 export const UserData = Type.Unsafe<Record<string, unknown> | unknown[]>({
-  anyOf: [{ type: "object", additionalProperties: true }, { type: "array", items: {} }],
+  anyOf: [
+    { type: "object", additionalProperties: true },
+    { type: "array", items: {} },
+  ],
   "x-max-bytes": MAX_FREE_FORM_BYTES,
   description: "Anything of the reporter's own, as an object or a list; at most 4 MB of JSON",
 });
@@ -231,25 +260,35 @@ export function presentEventRepoInfo(
 }
 
 /** The four texts, of what was just reported. */
-const presentGivenRepo = ({ name, url, id, description }: RepoInfoInput): Static<typeof RepoInfoResponse> =>
-  ({ name, url, id: id ?? "", description: description ?? "" });
+const presentGivenRepo = ({ name, url, id, description }: RepoInfoInput): Static<typeof RepoInfoResponse> => ({
+  name,
+  url,
+  id: id ?? "",
+  description: description ?? "",
+});
 
 export const Href = Closed({ href: Type.String() });
 /** Links to an object: in the API, and its page for people. */
 export const Place = Closed({ self: Href, html: Href });
-export const place = (self: string, html: string): Static<typeof Place> => ({ self: { href: self }, html: { href: html } });
+export const place = (self: string, html: string): Static<typeof Place> => ({
+  self: { href: self },
+  html: { href: html },
+});
 
 /**
- * Bounds a value that came as text within JSON, which a shape cannot measure: its JSON may be longer than the text that was sent.
+ * Bounds a value that came as text within JSON, which a shape cannot measure: its JSON may be longer than the text that
+ * was sent.
  * @throws AppError 413 that names the field.
  */
 export function requireWithinBytes(field: string, value: unknown, maxBytes: number): void {
-  const isWithin = value instanceof JsonText ? Buffer.byteLength(value.text) <= maxBytes : isWithinBytes(value, maxBytes);
+  const isWithin =
+    value instanceof JsonText ? Buffer.byteLength(value.text) <= maxBytes : isWithinBytes(value, maxBytes);
   if (!isWithin) throw tooLarge(`Field '${field}'`, maxBytes);
 }
 
 /** JSON text of a value, or a JsonText, for a `..._json` column; null for null and undefined. */
-export const toJson = (value: unknown): string | null => (value === null || value === undefined ? null : stringifyJson(value));
+export const toJson = (value: unknown): string | null =>
+  value === null || value === undefined ? null : stringifyJson(value);
 
 /** The value of a `..._json` column; null for null. */
 export const fromJson = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));

@@ -9,10 +9,22 @@ import { GitCommitInfo } from "./shapes.ts";
 const SnapshotAnnotation = named(
   "SnapshotAnnotation",
   Closed({
-    type: OneOf([
-      "started-compliant", "started-non-compliant", "started-unknown", "exited", "became-compliant", "became-non-compliant",
-      "updated-provenance", "unchanged", "started", "changed", "scaled",
-    ], { description: "How the artifact came to be so in this snapshot; the last three in old data only" }),
+    type: OneOf(
+      [
+        "started-compliant",
+        "started-non-compliant",
+        "started-unknown",
+        "exited",
+        "became-compliant",
+        "became-non-compliant",
+        "updated-provenance",
+        "unchanged",
+        "started",
+        "changed",
+        "scaled",
+      ],
+      { description: "How the artifact came to be so in this snapshot; the last three in old data only" },
+    ),
     was: Type.Integer({ description: "Instances before" }),
     now: Type.Integer({ description: "Instances in this snapshot; 0: it no longer runs" }),
   }),
@@ -70,7 +82,9 @@ export const SnapshotArtifact = named(
   Closed({
     name: Type.String(),
     fingerprint: Type.String({ description: "Empty where the reporter could not resolve the image" }),
-    environment_name: Type.Optional(Type.String({ description: "The member that it runs in; of logical environments only" })),
+    environment_name: Type.Optional(
+      Type.String({ description: "The member that it runs in; of logical environments only" }),
+    ),
     compliant: Nullable(Type.Boolean({ description: "null without policies" })),
     reasons_for_incompliance: Type.Array(Type.String()),
     creationTimestamp: Type.Array(Type.Integer(), { description: "Start of each instance, epoch seconds" }),
@@ -86,7 +100,9 @@ export const SnapshotArtifact = named(
     flow_html_url: Nullable(Type.String()),
     deployment_diff: Nullable(SnapshotDeploymentDiff),
     commit_lead_time: Nullable(Type.Number()),
-    flows: Type.Array(SnapshotArtifactFlow, { description: "Every flow that the artifact was reported to, the first one first; none: no provenance" }),
+    flows: Type.Array(SnapshotArtifactFlow, {
+      description: "Every flow that the artifact was reported to, the first one first; none: no provenance",
+    }),
   }),
 );
 
@@ -135,7 +151,10 @@ export const SnapshotResponse = named(
     next_snapshot_timestamp: Nullable(Type.Number({ description: "null for the latest" })),
     type: OneOf(ENVIRONMENT_TYPES),
     compliant: Type.Boolean({ description: "false also where no policy is attached" }),
-    artifact_compliance_count: Closed({ true: Type.Integer(), false: Type.Integer(), null: Type.Integer() }, { description: "Without what exited" }),
+    artifact_compliance_count: Closed(
+      { true: Type.Integer(), false: Type.Integer(), null: Type.Integer() },
+      { description: "Without what exited" },
+    ),
     html_url: Type.String(),
     user_id: Type.String({ description: "Who reported the snapshot, or changed what it is about" }),
     user_name: Type.String(),

@@ -24,7 +24,8 @@ export function urlsFor(baseUrl: string) {
     trailApi: (org: string, flow: string, trail: string) => api("trails", org, flow, trail),
     trailPage: (org: string, flow: string, trail: string) => page(org, "flows", flow, "trails", trail),
     /** wire-contract 4: the trail page with the attestation's drawer open. */
-    attestationPage: (org: string, flow: string, trail: string, id: string) => `${page(org, "flows", flow, "trails", trail)}?attestation_id=${id}`,
+    attestationPage: (org: string, flow: string, trail: string, id: string) =>
+      `${page(org, "flows", flow, "trails", trail)}?attestation_id=${id}`,
     /** wire-contract 5. */
     artifactPage: (org: string, flow: string, fingerprint: string, id: string) =>
       `${page(org, "flows", flow, "artifacts", fingerprint)}?artifact_id=${id}`,
@@ -38,7 +39,8 @@ export function urlsFor(baseUrl: string) {
     environmentApi: (org: string, environment: string) => api("environments", org, environment),
     environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),
     /** wire-contract 4. */
-    snapshotPage: (org: string, environment: string, index: number) => page(org, "environments", environment, String(index)),
+    snapshotPage: (org: string, environment: string, index: number) =>
+      page(org, "environments", environment, String(index)),
     snapshotApi: (org: string, environment: string, index: number) => api("snapshots", org, environment, String(index)),
     /** By its id: then the name in the path says nothing, and may be any. */
     repoApi: (org: string, id: string) => `${api("repos", org, id)}?id=${id}`,

@@ -1,6 +1,6 @@
 /**
- * Roles, permissions and who may do what: one table (semantics 1.4). Every operation names one of these permissions; the
- * permission matrix test and the OpenAPI document are derived from the same table.
+ * Roles, permissions and who may do what: one table (semantics 1.4). Every operation names one of these permissions;
+ * the permission matrix test and the OpenAPI document are derived from the same table.
  */
 
 export const ROLES = ["admin", "member", "snapshotter", "reader"] as const;
@@ -47,7 +47,8 @@ export const PERMISSIONS = {
   "action:write": { roles: writers, outsiders: false },
   "notification_config:read": { roles: everyone, outsiders: false },
   "notification_config:write": { roles: ["admin"], outsiders: false },
-  // Members and snapshotters manage only the accounts that they created: the operations look at whose it is (semantics 1.4).
+  // Members and snapshotters manage only the accounts that they created: the operations look at whose it is (semantics
+  // 1.4).
   "service_account:read": { roles: ["admin", "member", "snapshotter"], outsiders: false },
   "service_account:write": { roles: ["admin", "member", "snapshotter"], outsiders: false },
   "membership_audit:read": { roles: ["admin"], outsiders: false },
@@ -55,8 +56,8 @@ export const PERMISSIONS = {
 
 /**
  * A permission inside the organization of the path, or one of the three that need no organization: `public` (no key),
- * `authenticated` (any valid key; the operation itself decides what the caller sees) and `signed` (no key; the path names a
- * door, whose secret signs the body and whose service account then is the caller).
+ * `authenticated` (any valid key; the operation itself decides what the caller sees) and `signed` (no key; the path
+ * names a door, whose secret signs the body and whose service account then is the caller).
  */
 export type OrgPermission = keyof typeof PERMISSIONS;
 export type Permission = OrgPermission | "public" | "authenticated" | "signed";
@@ -64,8 +65,8 @@ export type Permission = OrgPermission | "public" | "authenticated" | "signed";
 export const isOrgPermission = (permission: Permission): permission is OrgPermission => permission in PERMISSIONS;
 
 /**
- * What an organization can switch off as a whole (semantics 1.2). Operations of a feature that is off answer everybody as if the
- * permission were missing, before anything below the organization is looked at.
+ * What an organization can switch off as a whole (semantics 1.2). Operations of a feature that is off answer everybody
+ * as if the permission were missing, before anything below the organization is looked at.
  */
 export const FEATURES = ["controls"] as const;
 export type Feature = (typeof FEATURES)[number];
@@ -83,10 +84,13 @@ export function allows(permission: OrgPermission, role: Role | null, isPublic: b
 export const mayGrant = (holder: Role, wanted: Role): boolean => ROLES.indexOf(wanted) >= ROLES.indexOf(holder);
 
 /**
- * Whether an organization still has an admin after some memberships changed: name -> new role, null for one that ends. One that
- * had no admin has none to lose.
+ * Whether an organization still has an admin after some memberships changed: name -> new role, null for one that ends.
+ * One that had no admin has none to lose.
  */
-export function keepsAdmin(members: readonly { name: string; role: Role }[], changes: ReadonlyMap<string, Role | null>): boolean {
+export function keepsAdmin(
+  members: readonly { name: string; role: Role }[],
+  changes: ReadonlyMap<string, Role | null>,
+): boolean {
   const after = new Map<string, Role | null>([...members.map(({ name, role }) => [name, role] as const), ...changes]);
   return !members.some(({ role }) => role === "admin") || [...after.values()].includes("admin");
 }

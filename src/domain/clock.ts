@@ -1,7 +1,7 @@
 /**
- * Whether the clock of the machine can be believed, and which time a snapshot gets. A clock that is wrong once must not bend
- * the history of an environment: snapshots are ordered by their numbers, and each has the time of the clock, not the largest
- * time that any clock ever showed.
+ * Whether the clock of the machine can be believed, and which time a snapshot gets. A clock that is wrong once must not
+ * bend the history of an environment: snapshots are ordered by their numbers, and each has the time of the clock, not
+ * the largest time that any clock ever showed.
  *
  * All times are epoch seconds.
  */
@@ -14,7 +14,9 @@ export const MAX_CLOCK_ERROR_S = DAY;
 export type ClockRecord = {
   /** The last known good time. */
   goodAt: number;
-  /** The latest jump ahead under which something was recorded: the last known good time before it; null: there was none. */
+  /**
+   * The latest jump ahead under which something was recorded: the last known good time before it; null: there was none.
+   */
   jumpFrom: number | null;
   /** The time that the clock showed when the first change after that jump was recorded. */
   jumpTo: number | null;
@@ -31,18 +33,22 @@ export function judgeClock(now: number, expected: number): ClockState {
 }
 
 /**
- * Whether a jump that was taken for right proves to be wrong after all: the clock shows a time between the last good time
- * before the jump and the time that it jumped to.
+ * Whether a jump that was taken for right proves to be wrong after all: the clock shows a time between the last good
+ * time before the jump and the time that it jumped to.
  */
 export const disprovesJump = (now: number, { goodAt, jumpFrom, jumpTo }: ClockRecord): boolean =>
-  jumpFrom !== null && jumpTo !== null && goodAt >= jumpTo &&
-  now >= jumpFrom - MAX_CLOCK_ERROR_S && now < jumpTo - MAX_CLOCK_ERROR_S;
+  jumpFrom !== null &&
+  jumpTo !== null &&
+  goodAt >= jumpTo &&
+  now >= jumpFrom - MAX_CLOCK_ERROR_S &&
+  now < jumpTo - MAX_CLOCK_ERROR_S;
 
 /**
  * The time of a snapshot that is made now.
  * @param latest the time of the snapshot before it; null: there is none
  * @param readRecord reads what is known of the clock; called only where the clock is more than a day behind `latest`
- * @returns `now`, but not less than `latest`, unless `latest` is a time that a wrong clock showed. A clock that was set back
+ * @returns `now`, but not less than `latest`, unless `latest` is a time that a wrong clock showed. A clock that was set
+ * back
  *   behind a good time still cannot make history run backwards.
  */
 export function timeOfSnapshot(now: number, latest: number | null, readRecord: () => ClockRecord | null): number {

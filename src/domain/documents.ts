@@ -1,6 +1,6 @@
 /**
- * Uploaded template and policy files: bytes in, what is stored of them or the text of the refusal out. Pure, so that small
- * files are read in the main thread and large ones in another one (workers/documents.ts).
+ * Uploaded template and policy files: bytes in, what is stored of them or the text of the refusal out. Pure, so that
+ * small files are read in the main thread and large ones in another one (workers/documents.ts).
  */
 import type { ControlReference } from "./policy/ast.ts";
 import { renderDiagnostics } from "./policy/diagnostics.ts";
@@ -38,7 +38,10 @@ export function readTemplateFile(bytes: Buffer): TemplateFile | DocumentRefusal 
 /** Reads a policy file; the refusal is one line that has every problem with its place (messages 13). */
 export function readPolicyFile(bytes: Buffer): PolicyFile | DocumentRefusal {
   const { text: yaml, broken } = decodeUtf8(bytes);
-  if (broken) return { refusal: `line ${broken.line}, column ${broken.column}: the file is not UTF-8 text. Save it in that encoding` };
+  if (broken)
+    return {
+      refusal: `line ${broken.line}, column ${broken.column}: the file is not UTF-8 text. Save it in that encoding`,
+    };
   const { policy, problems } = parsePolicy(yaml);
   if (!policy) return { refusal: renderDiagnostics(problems) };
   return { yaml, parsedJson: serializePolicy(policy), controls: controlsReferenced(policy) };

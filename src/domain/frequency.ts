@@ -10,8 +10,8 @@ export const dayOf = (seconds: number): number => Math.floor(seconds / DAY);
 const dateOf = (day: number): string => new Date(day * DAY * 1000).toISOString().slice(0, 10);
 
 /**
- * Totals, median and count of each of the `days` days up to and with `lastDay`. Days without an event count as 0, in the
- * median too: it says how a usual day looks, and on most usual days nothing happens. `days` must be above 0.
+ * Totals, median and count of each of the `days` days up to and with `lastDay`. Days without an event count as 0, in
+ * the median too: it says how a usual day looks, and on most usual days nothing happens. `days` must be above 0.
  */
 export function frequencyOf(counts: ReadonlyMap<number, number>, lastDay: number, days: number): Frequency {
   const daily = Array.from({ length: days }, (_none, place) => {

@@ -1,6 +1,7 @@
 // The grammar of every name the API takes. Each is kept as the source text of a regular expression, because that exact
-// spelling is printed in refusals (messages 2) and published in the API document: two spellings of one set of characters
-// are not interchangeable here. No pattern uses the m flag, so `$` is the end of the text and a trailing line feed never passes.
+// spelling is printed in refusals (messages 2) and published in the API document: two spellings of one set of
+// characters are not interchangeable here. No pattern uses the m flag, so `$` is the end of the text and a trailing
+// line feed never passes.
 
 /** Flows; also user and organization names, for which the specification is silent (messages 11). */
 export const FLOW_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`;
@@ -50,9 +51,10 @@ const MAX_PACKAGE_NAME_CHARS = 200;
 const SHORT_FINGERPRINT_CHARS = 12;
 
 /**
- * The name of an audit package: the directory that its archive unpacks to, and the file name of the download without its
- * ending. It follows from the records alone, so that the same records give the same bytes.
- * @param about the current name of the flow, and the name of the trail or the whole fingerprint of the artifact; none of
+ * The name of an audit package: the directory that its archive unpacks to, and the file name of the download without
+ * its ending. It follows from the records alone, so that the same records give the same bytes.
+ * @param about the current name of the flow, and the name of the trail or the whole fingerprint of the artifact; none
+ * of
  *   them holds a character that file systems or tar treat specially
  */
 export function auditPackageName(about: { flow: string } & ({ trail: string } | { fingerprint: string })): string {

@@ -38,18 +38,19 @@ export function archivedName(name: string, epochSeconds: number): string {
  * Date, then optionally time and zone. The zone's `+` may be a space, which an unescaped `+` in a query becomes
  * (wire-contract 1.1). Groups: year, month, day, hour, minute, second, fraction, zone.
  */
-const ISO_TIME = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+ -]\d\d(?::?\d\d)?)?)?$/i;
+const ISO_TIME =
+  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+ -]\d\d(?::?\d\d)?)?)?$/i;
 /** The texts that parseIsoTime reads, days that no calendar has among them, and the empty one; for the API document. */
-export const ISO_TIME_PATTERN =
-  String.raw`^(?:\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+ \-]\d\d(?::?\d\d)?)?)?)?$`;
+export const ISO_TIME_PATTERN = String.raw`^(?:\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:[Zz]|[+ \-]\d\d(?::?\d\d)?)?)?)?$`;
 const ISO_DATE_LENGTH = "2023-11-14".length;
 
 /**
- * Epoch seconds of an ISO 8601 text, null when it is none. Without a zone it is UTC. A date alone is the first moment of
- * that day; with `wholeDay` the last one, so that an inclusive upper bound includes the day.
+ * Epoch seconds of an ISO 8601 text, null when it is none. Without a zone it is UTC. A date alone is the first moment
+ * of that day; with `wholeDay` the last one, so that an inclusive upper bound includes the day.
  */
 export function parseIsoTime(text: string, wholeDay = false): number | null {
-  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = "0", zone = "Z"] = ISO_TIME.exec(text) ?? [];
+  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = "0", zone = "Z"] =
+    ISO_TIME.exec(text) ?? [];
   if (year === undefined) return null;
   const plain = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   const milliseconds = Date.parse(`${plain}.000Z`);
@@ -70,7 +71,9 @@ function zoneOffset(zone: string): number | null {
 }
 
 /** Two histories as one, by time; each keeps its own order, and of the same moment the first one's come first. */
-export const mergedByTime = <T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] => [...mergeByTime(one, other)];
+export const mergedByTime = <T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] => [
+  ...mergeByTime(one, other),
+];
 
 /** As mergedByTime, one entry after the other: the first history may be longer than memory. */
 export function* mergeByTime<T extends { timestamp: number }>(one: Iterable<T>, other: readonly T[]): Generator<T> {

@@ -14,7 +14,9 @@ export class TooLargeError extends Error {
   }
 }
 
-/** No file has this content address: the row that names it outlived its file (a restore without the evidence directory). */
+/**
+ * No file has this content address: the row that names it outlived its file (a restore without the evidence directory).
+ */
 export class MissingEvidenceError extends Error {
   override readonly name = "MissingEvidenceError";
   readonly digest: string;
@@ -40,8 +42,9 @@ export class DamagedEvidenceError extends Error {
 const COME_AGAIN = 10;
 
 /**
- * The storage of the evidence gave no answer that tells anything: it is down, overloaded, or refuses our key. This is never the same as a
- * file that is missing: nothing may be concluded about the file, so the caller is asked to come again.
+ * The storage of the evidence gave no answer that tells anything: it is down, overloaded, or refuses our key. This is
+ * never the same as a file that is missing: nothing may be concluded about the file, so the caller is asked to come
+ * again.
  */
 export class EvidenceUnavailableError extends AppError {
   /** `why` is for the log and the operator, not for callers: it may name hosts. */

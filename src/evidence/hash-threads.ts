@@ -1,6 +1,6 @@
 /**
- * Hashing of evidence in a thread of its own: the main thread's side. Blocks move to the thread and back, so that nothing is copied. The
- * thread is started with the first large upload, and ended when there was none for a while.
+ * Hashing of evidence in a thread of its own: the main thread's side. Blocks move to the thread and back, so that
+ * nothing is copied. The thread is started with the first large upload, and ended when there was none for a while.
  */
 import type { Worker } from "node:worker_threads";
 import { HashingError } from "./hashing.ts";
@@ -80,13 +80,15 @@ export function createHashing(start: () => Worker): HashingThread {
         async update(block, length) {
           const { buffer, byteOffset, byteLength } = block as Buffer<ArrayBuffer>;
           const answer = await ask({ id, block: new Uint8Array(buffer, byteOffset, byteLength), length }, [buffer]);
-          if (!("block" in answer)) throw new HashingError("the thread that hashes evidence gave a digest in place of a block");
+          if (!("block" in answer))
+            throw new HashingError("the thread that hashes evidence gave a digest in place of a block");
           return Buffer.from(answer.block.buffer, answer.block.byteOffset, answer.block.byteLength);
         },
         async digest() {
           try {
             const answer = await ask({ id, end: true }, []);
-            if (!("digest" in answer)) throw new HashingError("the thread that hashes evidence gave a block in place of a digest");
+            if (!("digest" in answer))
+              throw new HashingError("the thread that hashes evidence gave a block in place of a digest");
             return answer.digest;
           } finally {
             forget(id);

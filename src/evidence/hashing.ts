@@ -1,12 +1,12 @@
-// How content is hashed while it is received. A server does it in a thread (workers/hashing.ts): two hundred uploads at once would otherwise
-// take the main thread for themselves. Commands and tests hash where they are.
+// How content is hashed while it is received. A server does it in a thread (workers/hashing.ts): two hundred uploads at
+// once would otherwise take the main thread for themselves. Commands and tests hash where they are.
 import { createHash } from "node:crypto";
 
 /** The SHA-256 of content that comes in blocks. One call at a time. */
 export type ContentHash = {
   /**
-   * Hashes the first `length` bytes of a block that owns its memory. The block may be moved away: what the call resolves with takes its
-   * place, with the same content. @throws HashingError
+   * Hashes the first `length` bytes of a block that owns its memory. The block may be moved away: what the call
+   * resolves with takes its place, with the same content. @throws HashingError
    */
   update(block: Buffer, length: number): Promise<Buffer>;
   /** The digest in hex; nothing may be added after it. @throws HashingError */

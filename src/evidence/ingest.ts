@@ -1,5 +1,5 @@
-// The half of a vault that is the same wherever it keeps its files: content is received into staging, and leaves it once, by being published
-// or discarded. Publishing, and whatever else may not cross it, takes turns by digest.
+// The half of a vault that is the same wherever it keeps its files: content is received into staging, and leaves it
+// once, by being published or discarded. Publishing, and whatever else may not cross it, takes turns by digest.
 import type { Readable } from "node:stream";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
 import type { Entry, Staged, Staging } from "./staging.ts";
@@ -10,10 +10,13 @@ export type Receiving = {
   discard(staged: readonly Staged[]): Promise<void>;
   sweepStaging(): Promise<number>;
   /**
-   * Runs `one` on each of `candidates` in the turn of that digest, until the vault closes; it gives the bytes of what it removed, null for
-   * what stays. Returns what was removed.
+   * Runs `one` on each of `candidates` in the turn of that digest, until the vault closes; it gives the bytes of what
+   * it removed, null for what stays. Returns what was removed.
    */
-  sweep(candidates: AsyncIterable<string>, one: (digest: string) => Promise<number | null>): Promise<{ removed: number; bytes: number }>;
+  sweep(
+    candidates: AsyncIterable<string>,
+    one: (digest: string) => Promise<number | null>,
+  ): Promise<{ removed: number; bytes: number }>;
   isClosed(): boolean;
   /** @throws Error once it is closed */
   assertOpen(): void;
@@ -21,7 +24,9 @@ export type Receiving = {
   close(): Promise<void>;
 };
 
-/** `place` gives an entry its lasting place and consumes it, also when it fails; it has the turn of the entry's digest. */
+/**
+ * `place` gives an entry its lasting place and consumes it, also when it fails; it has the turn of the entry's digest.
+ */
 export function createReceiving(waiting: Staging, place: (entry: Entry) => Promise<void>): Receiving {
   const turns = new Map<string, Promise<void>>();
   let closed = false;
@@ -34,9 +39,14 @@ export function createReceiving(waiting: Staging, place: (entry: Entry) => Promi
   function inTurn<T>(digest: string, task: () => Promise<T>): Promise<T> {
     const before = turns.get(digest);
     const result = before === undefined ? task() : before.then(task);
-    const settled = result.then(() => {}, () => {}).then(() => {
-      if (turns.get(digest) === settled) turns.delete(digest);
-    });
+    const settled = result
+      .then(
+        () => {},
+        () => {},
+      )
+      .then(() => {
+        if (turns.get(digest) === settled) turns.delete(digest);
+      });
     turns.set(digest, settled);
     return result;
   }

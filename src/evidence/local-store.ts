@@ -1,10 +1,10 @@
-// The evidence store, and its form on disk (s3.ts has the other one): a directory in which every file carries the SHA-256
-// of its content as its name. Nothing outside this folder (and the evidence worker, which reads) knows paths.
+// The evidence store, and its form on disk (s3.ts has the other one): a directory in which every file carries the
+// SHA-256 of its content as its name. Nothing outside this folder (and the evidence worker, which reads) knows paths.
 //
-// A file gets its name in this order: content on disk -> rename -> directory on disk -> `publish` resolves -> the caller
-// commits the row. So whenever the process or the machine stops, a name stands for complete content, a row never points
-// at nothing, and the worst that stays is a file nobody points at, which `sweep` removes after a day, or a leftover in
-// the staging directory, which `sweepStaging` removes at the next start.
+// A file gets its name in this order: content on disk -> rename -> directory on disk -> `publish` resolves -> the
+// caller commits the row. So whenever the process or the machine stops, a name stands for complete content, a row never
+// points at nothing, and the worst that stays is a file nobody points at, which `sweep` removes after a day, or a
+// leftover in the staging directory, which `sweepStaging` removes at the next start.
 //
 // Publishing and sweeping the same content must not cross: a sweep could judge an old unreferenced file while a publish
 // decides to keep it. Two rules prevent that. Both work under a lock per digest, and a publish that keeps an existing
@@ -43,8 +43,8 @@ export type Vault = {
   stage(source: AsyncIterable<Buffer> | Readable, opts: { limit: number }): Promise<Staged>;
   /**
    * Gives content its lasting name; when this resolves, a power failure cannot take it back. Content that is there
-   * already is kept and the staged copy dropped; a file of the wrong size under the name is replaced. Settles when all of
-   * `staged` are settled. Rejects with the first error (ErrnoException, or Error for a token that was published or
+   * already is kept and the staged copy dropped; a file of the wrong size under the name is replaced. Settles when all
+   * of `staged` are settled. Rejects with the first error (ErrnoException, or Error for a token that was published or
    * discarded before); the staged files that failed are gone then, the others are published, which is harmless.
    */
   publish(staged: readonly Staged[]): Promise<void>;
@@ -53,20 +53,21 @@ export type Vault = {
   /** The size in bytes of the file with this content, null when there is none. RangeError for a malformed digest. */
   describe(digest: string): Promise<{ size: number } | null>;
   /**
-   * Whether the content of this size is there, whole: by the checksum that the storage kept of what it received, or, without one, by
-   * reading it. Fails as `read` does, except for what is missing or damaged.
+   * Whether the content of this size is there, whole: by the checksum that the storage kept of what it received, or,
+   * without one, by reading it. Fails as `read` does, except for what is missing or damaged.
    */
   holds(digest: string, size: number): Promise<boolean>;
   /** Reads the whole file and compares its hash. An unreadable file (EIO) counts as damaged. RangeError as above. */
   verify(digest: string): Promise<"ok" | "missing" | "damaged">;
   /**
-   * All files, shard by shard, in the order of their digests. What is published or swept meanwhile may be among them or not. `size` in
-   * bytes, `modifiedAt` in epoch seconds: when it was last published.
+   * All files, shard by shard, in the order of their digests. What is published or swept meanwhile may be among them or
+   * not. `size` in bytes, `modifiedAt` in epoch seconds: when it was last published.
    */
   list(): AsyncIterable<StoredFile>;
   /**
-   * The content of a file in blocks, checked: a damaged file fails before its last block, so nobody takes it for whole. Fails with
-   * MissingEvidenceError, DamagedEvidenceError (also for EIO), RangeError as above or an ErrnoException. Stopping early closes the file.
+   * The content of a file in blocks, checked: a damaged file fails before its last block, so nobody takes it for whole.
+   * Fails with MissingEvidenceError, DamagedEvidenceError (also for EIO), RangeError as above or an ErrnoException.
+   * Stopping early closes the file.
    */
   read(digest: string): AsyncIterable<Buffer>;
   /** Removes the leftovers of a dead process from the staging directory, returns how many. For the start. */
@@ -94,16 +95,25 @@ const CONFIRMED_MAX = 10_000;
 /** Bytes read at a time: about 0.15 ms of hashing between two turns of the event loop. */
 const BLOCK = 256 * 1024;
 
-/** Bytes of the first block, and of those after a short one: most files are small, and clearing away large blocks would cost more than reading. */
+/**
+ * Bytes of the first block, and of those after a short one: most files are small, and clearing away large blocks would
+ * cost more than reading.
+ */
 const SMALL_BLOCK = 16 * 1024;
 
 /**
  * Opens the vault and creates its two directories (mode 0700) where they are missing. `directory` is the evidence root,
  * `staging` must be on the same file system (Error otherwise: a rename would not be one). `ids` gives names that are
- * unique over restarts and fit for file names. `disk` is for tests. `hashing` of what is received: here, unless given. Throws ErrnoException
- * when it cannot.
+ * unique over restarts and fit for file names. `disk` is for tests. `hashing` of what is received: here, unless given.
+ * Throws ErrnoException when it cannot.
  */
-export function openVault({ directory, staging, ids, disk = realDisk, hashing }: {
+export function openVault({
+  directory,
+  staging,
+  ids,
+  disk = realDisk,
+  hashing,
+}: {
   directory: string;
   staging: string;
   ids: () => string;
@@ -237,7 +247,10 @@ export function openVault({ directory, staging, ids, disk = realDisk, hashing }:
     },
 
     async holds(digest, size) {
-      return (await statOrNull(evidencePath(directory, digest)))?.size === size && (await uploadOutcome(readChecked(digest))) === "ok";
+      return (
+        (await statOrNull(evidencePath(directory, digest)))?.size === size &&
+        (await uploadOutcome(readChecked(digest))) === "ok"
+      );
     },
 
     verify: (digest) => uploadOutcome(readChecked(digest)),
@@ -264,7 +277,8 @@ export function openVault({ directory, staging, ids, disk = realDisk, hashing }:
 }
 
 /**
- * Creates a directory (0700) with its parents. When this returns, the entry of each directory that was made is on the disk.
+ * Creates a directory (0700) with its parents. When this returns, the entry of each directory that was made is on the
+ * disk.
  * @throws the system's error.
  */
 export function createDurably(path: string): void {

@@ -1,6 +1,7 @@
 /**
- * Where the evidence of a data directory is kept, and how it is opened there: in the directory itself, or on S3-compatible storage. The
- * database records the place, because its rows name files that are in that one and in no other.
+ * Where the evidence of a data directory is kept, and how it is opened there: in the directory itself, or on
+ * S3-compatible storage. The database records the place, because its rows name files that are in that one and in no
+ * other.
  */
 import { join } from "node:path";
 import { getCACertificates } from "node:tls";
@@ -30,19 +31,26 @@ export class EvidencePlaceError extends Error {
   readonly code = "EVIDENCE_PLACE";
 }
 
-/** `remote` is the same vault where it is on storage elsewhere, with what only that one can do; null for the directory. */
+/**
+ * `remote` is the same vault where it is on storage elsewhere, with what only that one can do; null for the directory.
+ */
 export type OpenedEvidence = { vault: Vault; remote: S3Vault | null };
 
 /** Where the evidence is, and what it takes to open it there; can be handed to a thread. */
 export type EvidenceHome = { place: string; parts: { evidence: string; staging: string }; access: EvidenceAccess };
 
 /**
- * Opens the evidence at `place` (`directory` or an s3:// URL) of a data directory with these `parts`. Nothing is asked of the storage yet.
+ * Opens the evidence at `place` (`directory` or an s3:// URL) of a data directory with these `parts`. Nothing is asked
+ * of the storage yet.
  * @param ids gives names that are unique over restarts
  * @param hashing of what is received; here where it is not given
  * @throws EvidencePlaceError without keys
  */
-export async function openPlace({ place, parts: { evidence, staging }, access }: EvidenceHome, ids: () => string, hashing?: Hashing): Promise<OpenedEvidence> {
+export async function openPlace(
+  { place, parts: { evidence, staging }, access }: EvidenceHome,
+  ids: () => string,
+  hashing?: Hashing,
+): Promise<OpenedEvidence> {
   if (place === IN_DIRECTORY) return { vault: openVault({ directory: evidence, staging, ids, hashing }), remote: null };
   const { accessKey, secretKey, authorities } = access;
   if (accessKey === null || secretKey === null) {
@@ -55,15 +63,26 @@ export async function openPlace({ place, parts: { evidence, staging }, access }:
   const { bucket, prefix } = s3Place(place);
   const trusted = authorities && [...getCACertificates("default"), ...authorities];
   const remote = openS3Vault({
-    settings: { bucket, endpoint: access.endpoint, region: access.region, accessKey, secretKey, sessionToken: access.sessionToken, authorities: trusted },
-    prefix, staging, ids, hashing,
+    settings: {
+      bucket,
+      endpoint: access.endpoint,
+      region: access.region,
+      accessKey,
+      secretKey,
+      sessionToken: access.sessionToken,
+      authorities: trusted,
+    },
+    prefix,
+    staging,
+    ids,
+    hashing,
   });
   return { vault: remote, remote };
 }
 
 /**
- * The parts with which evidence at `place` is opened to be read or swept: nothing will be staged, so nothing is made in the data directory,
- * which may lie where nobody can write.
+ * The parts with which evidence at `place` is opened to be read or swept: nothing will be staged, so nothing is made in
+ * the data directory, which may lie where nobody can write.
  */
 export function partsToRead(directory: string, place: string): EvidenceHome["parts"] {
   const evidence = join(directory, "evidence");
@@ -86,7 +105,8 @@ export function agreedPlace(recorded: string | null, configured: string | null):
 }
 
 /**
- * The place for a server to use, which the database knows from now on. As long as no attestation names a file any place will do.
+ * The place for a server to use, which the database knows from now on. As long as no attestation names a file any place
+ * will do.
  * @throws EvidencePlaceError where the database records another one
  */
 export function settlePlace({ evidencePlace }: Store, configured: string | null): string {

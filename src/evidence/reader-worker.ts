@@ -16,7 +16,10 @@ import type { FeedNews, FeedOrder } from "../workers/byte-streams.ts";
 /** What the thread is started with: the evidence root. */
 export type EvidenceWorkerData = { root: string };
 
-/** Offsets in bytes, `end` inclusive, null for the end of the file; `size` is what the file must have, null when it is not known. */
+/**
+ * Offsets in bytes, `end` inclusive, null for the end of the file; `size` is what the file must have, null when it is
+ * not known.
+ */
 export type EvidenceRead = { digest: string; start: number; end: number | null; size: number | null };
 
 /** `text` says what is wrong; `code` is the errno name where the operating system refused. */

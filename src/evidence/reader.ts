@@ -1,5 +1,5 @@
-// The main thread's side of evidence downloads: streams (feeds.ts) of chunks that the evidence worker reads. A client that
-// does not read holds about 640 KB.
+// The main thread's side of evidence downloads: streams (feeds.ts) of chunks that the evidence worker reads. A client
+// that does not read holds about 640 KB.
 import type { Readable } from "node:stream";
 import type { Worker } from "node:worker_threads";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
@@ -24,7 +24,9 @@ export type EvidenceThread = {
    * when the content is not what the digest says. A destroyed stream closes the file.
    */
   open(request: EvidenceRequest): Promise<Readable>;
-  /** Fails the open streams, those that have all their chunks excepted, and stops the worker; later `open` calls reject. */
+  /**
+   * Fails the open streams, those that have all their chunks excepted, and stops the worker; later `open` calls reject.
+   */
   close(): Promise<void>;
 };
 
@@ -40,7 +42,10 @@ const CREDITS = 4;
  * `root` is the evidence root. `start` starts src/evidence/reader-worker.ts, from its file or from the bundle, with
  * the options it is given; the worker is started when it is first needed.
  */
-export function createEvidenceReader({ root, start }: {
+export function createEvidenceReader({
+  root,
+  start,
+}: {
   root: string;
   start: (options: { workerData: EvidenceWorkerData }) => Worker;
 }): EvidenceThread {

@@ -1,17 +1,24 @@
-// A bucket of an S3-compatible store, with the few requests that the vault needs. Only this file knows the client library, and it is
-// loaded only where such a store is configured.
+// A bucket of an S3-compatible store, with the few requests that the vault needs. Only this file knows the client
+// library, and it is loaded only where such a store is configured.
 //
-// What an answer means is decided here. "There is no such object" is said by the store in its own words (NoSuchKey), or by a
-// complete answer to a listing; every other 404 may come from something between us and it, or mean the bucket. All that is
-// no clear answer becomes EvidenceUnavailableError, so nobody takes a store that cannot be reached for an empty one.
+// What an answer means is decided here. "There is no such object" is said by the store in its own words (NoSuchKey), or
+// by a complete answer to a listing; every other 404 may come from something between us and it, or mean the bucket. All
+// that is no clear answer becomes EvidenceUnavailableError, so nobody takes a store that cannot be reached for an empty
+// one.
 //
-// Requests are repeated by the library: three attempts with a growing random pause, and none any more while most fail. All of them may be
-// repeated: an object's name is the hash of its content.
+// Requests are repeated by the library: three attempts with a growing random pause, and none any more while most fail.
+// All of them may be repeated: an object's name is the hash of its content.
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { Readable } from "node:stream";
 import {
-  DeleteObjectCommand, GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client, S3ServiceException,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
 import { EvidenceUnavailableError } from "./errors.ts";
@@ -41,20 +48,31 @@ const TIMEOUTS = { connect: 5_000, idle: 30_000 };
 const ATTEMPTS = 3;
 
 /**
- * Connections at once. Downloads have theirs to themselves: each is held for as long as its client takes, and uploads, which somebody
- * waits for, must not queue behind them.
+ * Connections at once. Downloads have theirs to themselves: each is held for as long as its client takes, and uploads,
+ * which somebody waits for, must not queue behind them.
  */
 const CONNECTIONS = { requests: 64, downloads: 256 };
 /** Requests at once, so that none has to wait for a connection, which would count as a store that does not answer. */
 const AT_ONCE = 48;
 
-/** Bytes of a part of a large upload, and what may be sent in one request; two parts of an upload are under way at once. */
+/**
+ * Bytes of a part of a large upload, and what may be sent in one request; two parts of an upload are under way at once.
+ */
 export const PART = 8 * 1_048_576;
 const PARTS_AT_ONCE = 2;
 /** The most parts that an upload may have; a larger file has larger parts. */
 const MOST_PARTS = 10_000;
 
-export function openBucket({ bucket: Bucket, endpoint, region, accessKey, secretKey, sessionToken, authorities, timeouts = TIMEOUTS }: BucketSettings) {
+export function openBucket({
+  bucket: Bucket,
+  endpoint,
+  region,
+  accessKey,
+  secretKey,
+  sessionToken,
+  authorities,
+  timeouts = TIMEOUTS,
+}: BucketSettings) {
   const requests = client(CONNECTIONS.requests);
   const downloads = client(CONNECTIONS.downloads);
   const places = createPlaces(AT_ONCE);
@@ -65,7 +83,11 @@ export function openBucket({ bucket: Bucket, endpoint, region, accessKey, secret
       region,
       ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
       // Said outright, so that nothing asks files in somebody's home or the address of a cloud's metadata for them.
-      credentials: { accessKeyId: accessKey, secretAccessKey: secretKey, ...(sessionToken === null ? {} : { sessionToken }) },
+      credentials: {
+        accessKeyId: accessKey,
+        secretAccessKey: secretKey,
+        ...(sessionToken === null ? {} : { sessionToken }),
+      },
       // Older stores do not know checksums behind the body; every upload states its own in front.
       requestChecksumCalculation: "WHEN_REQUIRED",
       responseChecksumValidation: "WHEN_REQUIRED",
@@ -99,18 +121,33 @@ export function openBucket({ bucket: Bucket, endpoint, region, accessKey, secret
   const at = (Key: string) => ({ Bucket, Key });
 
   async function listed(what: { Prefix: string; MaxKeys: number; StartAfter?: string }) {
-    const { Name, KeyCount, Contents = [], IsTruncated } = await asked(`listing ${what.Prefix}`, () => requests.send(new ListObjectsV2Command({ Bucket, ...what })));
+    const {
+      Name,
+      KeyCount,
+      Contents = [],
+      IsTruncated,
+    } = await asked(`listing ${what.Prefix}`, () => requests.send(new ListObjectsV2Command({ Bucket, ...what })));
     // What has no objects because it is no listing must not read as an empty store.
-    if (Name === undefined && KeyCount === undefined) throw new EvidenceUnavailableError(`listing ${what.Prefix}: ${NO_STORE}`);
-    const found = Contents.map(({ Key = "", Size = 0, LastModified }) => ({ key: Key, size: Size, modifiedAt: secondsOf(LastModified) }));
+    if (Name === undefined && KeyCount === undefined)
+      throw new EvidenceUnavailableError(`listing ${what.Prefix}: ${NO_STORE}`);
+    const found = Contents.map(({ Key = "", Size = 0, LastModified }) => ({
+      key: Key,
+      size: Size,
+      modifiedAt: secondsOf(LastModified),
+    }));
     return { found, more: IsTruncated === true };
   }
 
   return {
-    /** Looks at an object; null when the store says 404, which something between us and it may have said (see `missing`). */
+    /**
+     * Looks at an object; null when the store says 404, which something between us and it may have said (see
+     * `missing`).
+     */
     async head(key: string): Promise<StoredObject | null> {
       try {
-        const found = await places.within(() => requests.send(new HeadObjectCommand({ ...at(key), ChecksumMode: "ENABLED" })));
+        const found = await places.within(() =>
+          requests.send(new HeadObjectCommand({ ...at(key), ChecksumMode: "ENABLED" })),
+        );
         const { ContentLength: size, ETag: etag } = found;
         if (size === undefined || etag === undefined) throw new Error(NO_STORE);
         return { size, checksum: hexOf(found.ChecksumSHA256), modifiedAt: secondsOf(found.LastModified), etag };
@@ -127,14 +164,26 @@ export function openBucket({ bucket: Bucket, endpoint, region, accessKey, secret
     },
 
     /**
-     * The content of an object, from byte `start` to `end` (inclusive) when given. `total` is the size of the whole object. Null when the
-     * store says that there is none, "too short" when the range begins behind its end.
+     * The content of an object, from byte `start` to `end` (inclusive) when given. `total` is the size of the whole
+     * object. Null when the store says that there is none, "too short" when the range begins behind its end.
      */
-    async get(key: string, range: { start: number; end: number } | null): Promise<{ body: Readable; total: number } | "too short" | null> {
+    async get(
+      key: string,
+      range: { start: number; end: number } | null,
+    ): Promise<{ body: Readable; total: number } | "too short" | null> {
       try {
-        const found = await downloads.send(new GetObjectCommand({ ...at(key), ...(range ? { Range: `bytes=${range.start}-${range.end}` } : {}) }));
-        const total = range ? Number(/\/(\d+)$/.exec(found.ContentRange ?? "")?.[1] ?? Number.NaN) : found.ContentLength;
-        if (!(found.Body instanceof Readable) || found.ETag === undefined || total === undefined || !Number.isSafeInteger(total)) {
+        const found = await downloads.send(
+          new GetObjectCommand({ ...at(key), ...(range ? { Range: `bytes=${range.start}-${range.end}` } : {}) }),
+        );
+        const total = range
+          ? Number(/\/(\d+)$/.exec(found.ContentRange ?? "")?.[1] ?? Number.NaN)
+          : found.ContentLength;
+        if (
+          !(found.Body instanceof Readable) ||
+          found.ETag === undefined ||
+          total === undefined ||
+          !Number.isSafeInteger(total)
+        ) {
           if (found.Body instanceof Readable) found.Body.destroy();
           throw new Error(NO_STORE);
         }
@@ -151,7 +200,10 @@ export function openBucket({ bucket: Bucket, endpoint, region, accessKey, secret
     /** Stores content that is in memory. `digest` is its SHA-256 in hex, by which the store checks what arrived. */
     async put(key: string, content: Buffer, digest: string): Promise<void> {
       const command = new PutObjectCommand({
-        ...at(key), Body: content, ContentLength: content.length, ChecksumSHA256: Buffer.from(digest, "hex").toString("base64"),
+        ...at(key),
+        Body: content,
+        ContentLength: content.length,
+        ChecksumSHA256: Buffer.from(digest, "hex").toString("base64"),
       });
       // The signature covers this hash, and stores of every age compare the body with it.
       command.middlewareStack.add(
@@ -164,22 +216,37 @@ export function openBucket({ bucket: Bucket, endpoint, region, accessKey, secret
       await asked(`PUT ${key}`, () => requests.send(command));
     },
 
-    /** Stores what `content` gives in parts, each with its own checksum. When it fails, or the store does, what is there of it is removed. */
+    /**
+     * Stores what `content` gives in parts, each with its own checksum. When it fails, or the store does, what is there
+     * of it is removed.
+     */
     async putParts(key: string, content: AsyncIterable<Buffer>, size: number): Promise<void> {
       const upload = new Upload({
         client: requests,
         partSize: Math.max(PART, Math.ceil(size / MOST_PARTS)),
         queueSize: PARTS_AT_ONCE,
-        params: { ...at(key), Body: Readable.from(content, { objectMode: false }), ContentLength: size, ChecksumAlgorithm: "SHA256" },
+        params: {
+          ...at(key),
+          Body: Readable.from(content, { objectMode: false }),
+          ContentLength: size,
+          ChecksumAlgorithm: "SHA256",
+        },
       });
       await asked(`upload of ${key}`, () => upload.done());
     },
 
     /** All objects below a prefix in the order of their keys, in pages. */
-    async *list(prefix: string, pageSize: number): AsyncGenerator<{ key: string; size: number; modifiedAt: number }[], void, undefined> {
+    async *list(
+      prefix: string,
+      pageSize: number,
+    ): AsyncGenerator<{ key: string; size: number; modifiedAt: number }[], void, undefined> {
       for (let after = "", more = true; more; ) {
         // By the last key and not by a token of the store: a listing that takes hours outlives tokens.
-        const page = await listed({ Prefix: prefix, MaxKeys: pageSize, ...(after === "" ? {} : { StartAfter: after }) });
+        const page = await listed({
+          Prefix: prefix,
+          MaxKeys: pageSize,
+          ...(after === "" ? {} : { StartAfter: after }),
+        });
         yield page.found;
         after = page.found.at(-1)?.key ?? "";
         more = page.more && after !== "";
@@ -207,11 +274,14 @@ const silent = { debug() {}, info() {}, warn() {}, error() {}, trace() {} };
 const secondsOf = (date: Date | undefined): number => (date?.getTime() ?? 0) / 1000;
 
 /** A checksum of a whole object as hex; null for none, and for one made of those of its parts ("...-7"). */
-const hexOf = (base64: string | undefined): string | null => (base64 === undefined || base64.includes("-") ? null : Buffer.from(base64, "base64").toString("hex"));
+const hexOf = (base64: string | undefined): string | null =>
+  base64 === undefined || base64.includes("-") ? null : Buffer.from(base64, "base64").toString("hex");
 
 function unavailable(what: string, error: unknown): EvidenceUnavailableError {
   if (error instanceof EvidenceUnavailableError) return error;
   const { name, message, code } = error as Error & { code?: string };
   const status = error instanceof S3ServiceException ? ` (status ${error.$metadata.httpStatusCode ?? "unknown"})` : "";
-  return new EvidenceUnavailableError(`${what}: ${[code ?? name, message].filter((text) => text !== undefined && text !== "").join(": ")}${status}`);
+  return new EvidenceUnavailableError(
+    `${what}: ${[code ?? name, message].filter((text) => text !== undefined && text !== "").join(": ")}${status}`,
+  );
 }

@@ -1,18 +1,21 @@
-// The evidence store on S3-compatible storage: every object carries the SHA-256 of its content as its name, PREFIX/ab/cdef.... It keeps
-// what the directory (vault.ts) keeps, each promise by the means of such a store:
+// The evidence store on S3-compatible storage: every object carries the SHA-256 of its content as its name,
+// PREFIX/ab/cdef.... It keeps what the directory (vault.ts) keeps, each promise by the means of such a store:
 //
-// Complete content under its name before `publish` resolves. Uploads are received and hashed in the local staging directory, then sent
-// with their SHA-256, which the store compares with what arrived, and looked at once more: size, and checksum where the store tells it.
-// A store shows an object whole or not at all, so a kill at any moment leaves an object, or none, and never a row without one.
+// Complete content under its name before `publish` resolves. Uploads are received and hashed in the local staging
+// directory, then sent with their SHA-256, which the store compares with what arrived, and looked at once more: size,
+// and checksum where the store tells it. A store shows an object whole or not at all, so a kill at any moment leaves an
+// object, or none, and never a row without one.
 //
-// Publishing and sweeping do not cross. The age of an object is its LastModified, which only an upload renews, and uploading what is there
-// again would pile up versions in a bucket that keeps them. So a publish that finds its content there remembers the name
-// in this process, for longer than any way to a commit, and a sweep passes over what is remembered; both work under the turn of the
-// digest. A process that died forgets, and with it died the writes that were under way. One process owns a store, as it does the directory.
+// Publishing and sweeping do not cross. The age of an object is its LastModified, which only an upload renews, and
+// uploading what is there again would pile up versions in a bucket that keeps them. So a publish that finds its content
+// there remembers the name in this process, for longer than any way to a commit, and a sweep passes over what is
+// remembered; both work under the turn of the digest. A process that died forgets, and with it died the writes that
+// were under way. One process owns a store, as it does the directory.
 //
 // Missing is what the store says, and nothing else: everything that is no answer is EvidenceUnavailableError, a 503.
 //
-// A read that breaks off half way goes on where it stopped; its hash spans all of it, and the last block is given away only when it is right.
+// A read that breaks off half way goes on where it stopped; its hash spans all of it, and the last block is given away
+// only when it is right.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
@@ -36,12 +39,16 @@ export type ReadRequest = { digest: string; start?: number; end?: number; size?:
 
 export type S3Vault = Vault & {
   /**
-   * Opens an object and resolves when it is known to be there. Rejects with MissingEvidenceError, DamagedEvidenceError (wrong size),
-   * EvidenceUnavailableError or RangeError (malformed digest, range outside the object). The stream fails with the same errors; one
-   * of a whole object before its last bytes when the content is not what the digest says. A destroyed stream gives its connection back.
+   * Opens an object and resolves when it is known to be there. Rejects with MissingEvidenceError, DamagedEvidenceError
+   * (wrong size), EvidenceUnavailableError or RangeError (malformed digest, range outside the object). The stream fails
+   * with the same errors; one of a whole object before its last bytes when the content is not what the digest says. A
+   * destroyed stream gives its connection back.
    */
   open(request: ReadRequest): Promise<Readable>;
-  /** Looks at the object as it lies there: its size, and what tells it from a later one under its name. Null: the store says that there is none. */
+  /**
+   * Looks at the object as it lies there: its size, and what tells it from a later one under its name. Null: the store
+   * says that there is none.
+   */
   look(digest: string): Promise<{ size: number; signature: string } | null>;
   /** Asks the store for anything, to learn whether it answers. @throws EvidenceUnavailableError with its reason */
   probe(): Promise<void>;
@@ -56,13 +63,17 @@ export function s3Place(url: string): S3Place {
   return { bucket, prefix };
 }
 
-/** Uploads from files that are sent at once: one of a single part holds it in memory, a larger one a few of its parts. */
+/**
+ * Uploads from files that are sent at once: one of a single part holds it in memory, a larger one a few of its parts.
+ */
 const UPLOADS = { single: 8, parts: 2 };
 
 /** Bytes that are read of a received file at once. */
 const BLOCK = 1_048_576;
 
-/** For this long (milliseconds) a name that was found to be there is kept from the sweep; see `Vault.sweep` on times. */
+/**
+ * For this long (milliseconds) a name that was found to be there is kept from the sweep; see `Vault.sweep` on times.
+ */
 const KEPT_FOR = 2 * 3_600_000;
 
 /** A read may stop this often without having brought a byte. */
@@ -72,10 +83,17 @@ const STOPS = 3;
 const PAGE = 1000;
 
 /**
- * Opens the vault; asks the store for nothing yet. `staging` is a local directory, made where it is missing; `ids` gives names that are
- * unique over restarts and fit for file names. `pageSize` is for tests.
+ * Opens the vault; asks the store for nothing yet. `staging` is a local directory, made where it is missing; `ids`
+ * gives names that are unique over restarts and fit for file names. `pageSize` is for tests.
  */
-export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, hashing = hashHere }: {
+export function openS3Vault({
+  settings,
+  prefix,
+  staging,
+  ids,
+  pageSize = PAGE,
+  hashing = hashHere,
+}: {
   settings: BucketSettings;
   prefix: string;
   staging: string;
@@ -115,7 +133,8 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, h
         return;
       }
       await upload(entry, key);
-      if (!isWhole(await bucket.head(key), entry)) throw new EvidenceUnavailableError(`PUT ${key}: it was accepted, but what lies there is not it`);
+      if (!isWhole(await bucket.head(key), entry))
+        throw new EvidenceUnavailableError(`PUT ${key}: it was accepted, but what lies there is not it`);
     } finally {
       await waiting.drop(entry);
     }
@@ -139,7 +158,8 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, h
   async function open({ digest, start = 0, end, size: expected }: ReadRequest): Promise<Readable> {
     receiving.assertOpen();
     const key = keyOf(digest);
-    if (!isOffset(start) || (end !== undefined && (!isOffset(end) || end < start))) throw new RangeError(`bytes ${start} to ${end ?? "the end"} are not a range`);
+    if (!isOffset(start) || (end !== undefined && (!isOffset(end) || end < start)))
+      throw new RangeError(`bytes ${start} to ${end ?? "the end"} are not a range`);
     // A range of an object of unknown size: first its size.
     const size = expected ?? (start === 0 && end === undefined ? null : ((await lookAt(key)) ?? missing(digest)).size);
     const isAll = start === 0 && (end === undefined || end + 1 === size);
@@ -150,7 +170,10 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, h
       throw new DamagedEvidenceError(digest, `it has ${first.total} bytes instead of ${size}`);
     }
     const source: Source = { key, digest, body: first.body, position: start, end: last };
-    const stream = Readable.from(isAll ? whole(digest, blocks(source)) : blocks(source), { objectMode: false, highWaterMark: 1 });
+    const stream = Readable.from(isAll ? whole(digest, blocks(source)) : blocks(source), {
+      objectMode: false,
+      highWaterMark: 1,
+    });
     // Also when nobody ever began to read.
     stream.once("close", () => void source.body.destroy());
     return stream;
@@ -158,14 +181,16 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, h
 
   function rangeEnd(start: number, end: number | undefined, size: number): number {
     const last = end ?? size - 1;
-    if (start > last || last >= size) throw new RangeError(`bytes ${start} to ${last} are not within a file of ${size} bytes`);
+    if (start > last || last >= size)
+      throw new RangeError(`bytes ${start} to ${last} are not within a file of ${size} bytes`);
     return last;
   }
 
   /** @throws MissingEvidenceError, DamagedEvidenceError where the object ends before the range */
   async function fetch(key: string, digest: string, range: { start: number; end: number } | null) {
     const found = (await bucket.get(key, range)) ?? missing(digest);
-    if (found === "too short") throw new DamagedEvidenceError(digest, `it has less than ${(range?.start ?? 0) + 1} bytes`);
+    if (found === "too short")
+      throw new DamagedEvidenceError(digest, `it has less than ${(range?.start ?? 0) + 1} bytes`);
     return found;
   }
 
@@ -175,12 +200,15 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, h
       try {
         for await (const block of source.body as AsyncIterable<Buffer>) {
           source.position += block.length;
-          if (source.position > source.end) throw new EvidenceUnavailableError(`GET ${source.key}: it brings more than ${source.end} bytes`);
+          if (source.position > source.end)
+            throw new EvidenceUnavailableError(`GET ${source.key}: it brings more than ${source.end} bytes`);
           stops = 0;
           yield block;
         }
         if (source.position === source.end) return;
-        throw new EvidenceUnavailableError(`GET ${source.key}: it ended after ${source.position} of ${source.end} bytes`);
+        throw new EvidenceUnavailableError(
+          `GET ${source.key}: it ended after ${source.position} of ${source.end} bytes`,
+        );
       } catch (error) {
         stops += 1;
         if (receiving.isClosed() || stops > STOPS || source.position >= source.end) throw unreadable(source, error);
@@ -194,7 +222,9 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, h
     yield* (await open({ digest })) as AsyncIterable<Buffer>;
   }
 
-  /** The size in bytes of the object if it was old and unreferenced and is now gone, null if it stays. Needs the turn. */
+  /**
+   * The size in bytes of the object if it was old and unreferenced and is now gone, null if it stays. Needs the turn.
+   */
   async function sweepOne(digest: string, rules: SweepRules): Promise<number | null> {
     const key = keyOf(digest);
     if (kept.has(digest)) return null;
@@ -204,7 +234,9 @@ export function openS3Vault({ settings, prefix, staging, ids, pageSize = PAGE, h
     return found.size;
   }
 
-  /** What one listing shows to be old and unreferenced: nearly everything is neither, and costs no request of its own. */
+  /**
+   * What one listing shows to be old and unreferenced: nearly everything is neither, and costs no request of its own.
+   */
   async function* old({ isReferenced, olderThan }: SweepRules): AsyncGenerator<string> {
     for await (const page of bucket.list(root, pageSize)) {
       for (const { key, modifiedAt } of page) {
@@ -285,7 +317,10 @@ function unreadable({ key }: Source, error: unknown): Error {
   return new EvidenceUnavailableError(`GET ${key}: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-/** The blocks of a received file, hashed as `hashing` does it: the last one is held back until the hash of all is known. @throws DamagedEvidenceError */
+/**
+ * The blocks of a received file, hashed as `hashing` does it: the last one is held back until the hash of all is known.
+ * @throws DamagedEvidenceError
+ */
 async function* wholeFile(digest: string, path: string, hashing: Hashing): AsyncGenerator<Buffer, void, undefined> {
   const hash = hashing.begin();
   try {
@@ -304,7 +339,10 @@ async function* wholeFile(digest: string, path: string, hashing: Hashing): Async
   }
 }
 
-/** The same blocks, of whole content: the last one is held back until the hash of all is known. @throws DamagedEvidenceError */
+/**
+ * The same blocks, of whole content: the last one is held back until the hash of all is known. @throws
+ * DamagedEvidenceError
+ */
 async function* whole(digest: string, content: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
   const hash = createHash("sha256");
   let held: Buffer | null = null;

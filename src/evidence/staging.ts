@@ -56,7 +56,12 @@ const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
 const MODE = 0o400;
 
 /** Manages `directory`, which must exist. `ids` gives names that are unique over processes (they become file names). */
-export function createStaging({ directory, ids, disk, hashing = hashHere }: {
+export function createStaging({
+  directory,
+  ids,
+  disk,
+  hashing = hashHere,
+}: {
   directory: string;
   ids: () => string;
   disk: Disk;
@@ -70,7 +75,8 @@ export function createStaging({ directory, ids, disk, hashing = hashHere }: {
     const upload = createUpload();
     try {
       let size = 0;
-      // Left alone, leaving the loop would destroy a stream with an error of its own, which would be taken for the reason.
+      // Left alone, leaving the loop would destroy a stream with an error of its own, which would be taken for the
+      // reason.
       const chunks = source instanceof Readable ? source.iterator({ destroyOnReturn: false }) : source;
       for await (const chunk of chunks as AsyncIterable<Buffer>) {
         size += chunk.length;
@@ -224,11 +230,16 @@ export function createStaging({ directory, ids, disk, hashing = hashHere }: {
   };
 }
 
-/** The files in a staging directory, whoever they belong to; none where there is no such directory. `modifiedAt` in epoch seconds. */
+/**
+ * The files in a staging directory, whoever they belong to; none where there is no such directory. `modifiedAt` in
+ * epoch seconds.
+ */
 export function listStaged(directory: string): { name: string; size: number; modifiedAt: number }[] {
   if (!existsSync(directory)) return [];
-  return readdirSync(directory).sort().flatMap((name) => {
-    const found = statSync(join(directory, name), { throwIfNoEntry: false });
-    return found ? [{ name, size: found.size, modifiedAt: found.mtimeMs / 1000 }] : [];
-  });
+  return readdirSync(directory)
+    .sort()
+    .flatMap((name) => {
+      const found = statSync(join(directory, name), { throwIfNoEntry: false });
+      return found ? [{ name, size: found.size, modifiedAt: found.mtimeMs / 1000 }] : [];
+    });
 }

@@ -1,6 +1,7 @@
 /**
- * Who calls. A key arrives in one of two ways (http-api-v2, Authentication): `Bearer KEY`, or `Basic base64(KEY:anything)` with the
- * key as user name; or somebody signed in with a browser. Whether what arrives is valid is the store's business.
+ * Who calls. A key arrives in one of two ways (http-api-v2, Authentication): `Bearer KEY`, or `Basic
+ * base64(KEY:anything)` with the key as user name; or somebody signed in with a browser. Whether what arrives is valid
+ * is the store's business.
  */
 import { hash, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
@@ -8,16 +9,21 @@ import { csrfMissing, sessionOver, unauthenticated } from "../errors.ts";
 import type { Principal, ServerContext } from "./router.ts";
 
 /**
- * The holder of the key in the Authorization header; only a request without such a header may come by session. A change by session must
- * bring the token of the session: pages of others can make a browser send its cookies, but cannot read that.
+ * The holder of the key in the Authorization header; only a request without such a header may come by session. A change
+ * by session must bring the token of the session: pages of others can make a browser send its cookies, but cannot read
+ * that.
  * @throws AppError 401, 403.
  */
-export function authenticate(house: Pick<ServerContext<unknown>, "authenticate" | "session">, ctx: Koa.Context): Principal {
+export function authenticate(
+  house: Pick<ServerContext<unknown>, "authenticate" | "session">,
+  ctx: Koa.Context,
+): Principal {
   const { authorization } = ctx.req.headers;
   if (authorization === undefined) {
     const session = house.session(ctx);
     const token = ctx.get(CSRF_HEADER);
-    // Only a page that somebody signed in to sends the token. A browser that is told of HTTP basic would ask for a password.
+    // Only a page that somebody signed in to sends the token. A browser that is told of HTTP basic would ask for a
+    // password.
     if (!session) throw token === "" ? unauthenticated() : sessionOver();
     if (ctx.method !== "GET" && ctx.method !== "HEAD" && !isSameText(token, session.csrfToken)) throw csrfMissing();
     return session.caller;
@@ -48,4 +54,5 @@ function userName(base64: string): string | null {
 }
 
 /** Whether two texts are the same; how long that takes says nothing about where they differ. */
-export const isSameText = (one: string, other: string): boolean => timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));
+export const isSameText = (one: string, other: string): boolean =>
+  timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));

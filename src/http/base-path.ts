@@ -1,6 +1,7 @@
 /**
- * A server below a path of its own (`base-path`). The path is taken away here, before anything else looks at a request, and nobody behind
- * knows of it: routes, keys of kept answers and audit entries are the same wherever the server stands.
+ * A server below a path of its own (`base-path`). The path is taken away here, before anything else looks at a request,
+ * and nobody behind knows of it: routes, keys of kept answers and audit entries are the same wherever the server
+ * stands.
  */
 import type Koa from "koa";
 import { routeNotFound } from "../errors.ts";
@@ -13,7 +14,10 @@ export function withoutBasePath(basePath: string): Koa.Middleware {
   };
 }
 
-/** Refuses what lies outside of the base path. Comes after the probes, which answer there too: who asks them knows the host alone. */
+/**
+ * Refuses what lies outside of the base path. Comes after the probes, which answer there too: who asks them knows the
+ * host alone.
+ */
 export function onlyBasePath(basePath: string): Koa.Middleware {
   return function refuse(ctx, next) {
     if (!isBelow(basePath, ctx.originalUrl)) throw routeNotFound();
@@ -21,4 +25,5 @@ export function onlyBasePath(basePath: string): Koa.Middleware {
   };
 }
 
-const isBelow = (basePath: string, url: string): boolean => url.startsWith(basePath) && /^(?:[/?]|$)/.test(url.slice(basePath.length, basePath.length + 1));
+const isBelow = (basePath: string, url: string): boolean =>
+  url.startsWith(basePath) && /^(?:[/?]|$)/.test(url.slice(basePath.length, basePath.length + 1));

@@ -1,9 +1,10 @@
 /**
  * Who is at the other end of a connection, and as whom a trusted proxy speaks.
  *
- * Headers that tell of a client (X-Forwarded-For, -Proto and -Host, or Forwarded of RFC 7239) count only when the connection itself
- * comes from a trusted proxy. The client is the rightmost address of the list that is not trusted: each proxy adds the address that it
- * saw at the right end, so whatever stands left of the first stranger was written by that stranger.
+ * Headers that tell of a client (X-Forwarded-For, -Proto and -Host, or Forwarded of RFC 7239) count only when the
+ * connection itself comes from a trusted proxy. The client is the rightmost address of the list that is not trusted:
+ * each proxy adds the address that it saw at the right end, so whatever stands left of the first stranger was written
+ * by that stranger.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -13,13 +14,22 @@ import { holderOf, normalAddress } from "../domain/network/ip-ranges.ts";
 export type Trust = { holds(address: string): boolean; unix: boolean };
 
 export type Peer = {
-  /** The client's IP address in its normal form; `unix` for one at a Unix socket of which nothing else is known, `unknown` for one that is gone already. */
+  /**
+   * The client's IP address in its normal form; `unix` for one at a Unix socket of which nothing else is known,
+   * `unknown` for one that is gone already.
+   */
   address: string;
   /** Whether the client speaks https: to this server, or to the proxies before it. */
   secure: boolean;
-  /** Host, with its port where it is not that of the scheme, that the client asked for; null when it named none that can be one. */
+  /**
+   * Host, with its port where it is not that of the scheme, that the client asked for; null when it named none that can
+   * be one.
+   */
   host: string | null;
-  /** Scheme and host as a trusted proxy told them, such as `https://assay.example.com`; null where none did, and then the server's own address counts. */
+  /**
+   * Scheme and host as a trusted proxy told them, such as `https://assay.example.com`; null where none did, and then
+   * the server's own address counts.
+   */
   origin: string | null;
 };
 
@@ -54,7 +64,10 @@ export const connectedFrom = (socket: Socket): string => addressOf(socket.remote
 
 const peers = new WeakMap<IncomingMessage, Peer>();
 
-/** Keeps the peer of a request. Called by the listener alone, when the request arrives: a closed connection has lost its address. */
+/**
+ * Keeps the peer of a request. Called by the listener alone, when the request arrives: a closed connection has lost its
+ * address.
+ */
 export const meet = (request: IncomingMessage, peer: Peer): void => void peers.set(request, peer);
 
 /** The peer of a request; one that came past the listener is taken by its connection alone. */
@@ -70,14 +83,21 @@ export const isSecure = (request: IncomingMessage): boolean => peerAt(request).s
 type Claim = { address: string | null; proto: string | null; host: string | null };
 
 /**
- * What the headers of a trusted proxy say. A proxy writes one kind of headers and mostly passes on the other kind as the client sent it,
- * and nobody can tell from here which of them it writes. So where both are there they must say the same, or neither counts.
+ * What the headers of a trusted proxy say. A proxy writes one kind of headers and mostly passes on the other kind as
+ * the client sent it, and nobody can tell from here which of them it writes. So where both are there they must say the
+ * same, or neither counts.
  */
 function claimOf({ headers }: IncomingMessage, trust: Trust): Claim | null {
-  const lists = claimOfLists(textOf(headers["x-forwarded-for"]), textOf(headers["x-forwarded-proto"]), textOf(headers["x-forwarded-host"]), trust);
+  const lists = claimOfLists(
+    textOf(headers["x-forwarded-for"]),
+    textOf(headers["x-forwarded-proto"]),
+    textOf(headers["x-forwarded-host"]),
+    trust,
+  );
   if (headers.forwarded === undefined) return lists;
   const claim = claimOfForwarded(headers.forwarded, trust);
-  const agree = lists === null || (lists.address === claim?.address && lists.proto === claim.proto && lists.host === claim.host);
+  const agree =
+    lists === null || (lists.address === claim?.address && lists.proto === claim.proto && lists.host === claim.host);
   return agree ? claim : null;
 }
 
@@ -90,7 +110,10 @@ function claimOfLists(addresses: string, protos: string, hosts: string, trust: T
 function claimOfForwarded(text: string, trust: Trust): Claim | null {
   const elements = forwardedElements(text);
   if (elements === null) return null;
-  const { address, hop } = clientOf(elements.map((element) => element.get("for") ?? ""), trust);
+  const { address, hop } = clientOf(
+    elements.map((element) => element.get("for") ?? ""),
+    trust,
+  );
   const element = elements.at(-hop);
   return { address, proto: protoOf(element?.get("proto")), host: hostText(element?.get("host")) };
 }
@@ -98,11 +121,17 @@ function claimOfForwarded(text: string, trust: Trust): Claim | null {
 /** Proxies that a request goes through at most; longer lists are somebody's invention. */
 const MOST_HOPS = 32;
 
-const split = (text: string): string[] => (text === "" ? [] : text.split(",").slice(-MOST_HOPS).map((entry) => entry.trim()));
+const split = (text: string): string[] =>
+  text === ""
+    ? []
+    : text
+        .split(",")
+        .slice(-MOST_HOPS)
+        .map((entry) => entry.trim());
 
 /**
- * The client of a list of addresses, and how far from the right end it stands, from 1. A text that is no address ends the search: what
- * is known then is the trusted proxy that wrote it.
+ * The client of a list of addresses, and how far from the right end it stands, from 1. A text that is no address ends
+ * the search: what is known then is the trusted proxy that wrote it.
  */
 function clientOf(list: readonly string[], trust: Trust): { address: string | null; hop: number } {
   let known: string | null = null;
@@ -115,20 +144,29 @@ function clientOf(list: readonly string[], trust: Trust): { address: string | nu
   return { address: known, hop: Math.max(list.length, 1) };
 }
 
-/** What a list says of one hop: proxies write one value for all of them, or add theirs at the right end as they add addresses. */
-const at = (list: readonly string[], hop: number): string | undefined => (list.length >= hop ? list.at(-hop) : list.at(-1));
+/**
+ * What a list says of one hop: proxies write one value for all of them, or add theirs at the right end as they add
+ * addresses.
+ */
+const at = (list: readonly string[], hop: number): string | undefined =>
+  list.length >= hop ? list.at(-hop) : list.at(-1);
 
-/** An address as connections and headers write it, which may bring a port, brackets and a zone; null for everything else. */
+/**
+ * An address as connections and headers write it, which may bring a port, brackets and a zone; null for everything
+ * else.
+ */
 function addressOf(text: string): string | null {
   const [, bracketed, bare] = /^(?:\[([^\]]*)\](?::\d{1,5})?|((?:\d{1,3}\.){3}\d{1,3}):\d{1,5})$/.exec(text) ?? [];
   return normalAddress((bracketed ?? bare ?? text).replace(/%.*$/s, ""));
 }
 
-const protoOf = (text: string | undefined): string | null => (/^https?$/i.test(text ?? "") ? (text ?? "").toLowerCase() : null);
+const protoOf = (text: string | undefined): string | null =>
+  /^https?$/i.test(text ?? "") ? (text ?? "").toLowerCase() : null;
 
 const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252})|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/i;
 
-const hostText = (text: string | undefined): string | null => (HOST.test(text ?? "") ? (text ?? "").toLowerCase() : null);
+const hostText = (text: string | undefined): string | null =>
+  HOST.test(text ?? "") ? (text ?? "").toLowerCase() : null;
 
 /** A host as it stands in URLs: in small letters, without the port of the scheme; null for a text that is none. */
 function hostOf(text: string, secure: boolean): string | null {
@@ -136,12 +174,16 @@ function hostOf(text: string, secure: boolean): string | null {
   return URL.canParse(url) ? new URL(url).host : null;
 }
 
-const textOf = (header: string | string[] | undefined): string => (Array.isArray(header) ? header.join(",") : (header ?? ""));
+const textOf = (header: string | string[] | undefined): string =>
+  Array.isArray(header) ? header.join(",") : (header ?? "");
 
 /** One parameter of a Forwarded header: a token or a quoted text, and what follows it. */
-const PARAMETER = /[ \t]*([!#$%&'*+.^_`|~0-9a-z-]+)=(?:([!#$%&'*+.^_`|~0-9a-z:[\]-]+)|"((?:[^"\\]|\\.)*)")[ \t]*([;,]|$)/giy;
+const PARAMETER =
+  /[ \t]*([!#$%&'*+.^_`|~0-9a-z-]+)=(?:([!#$%&'*+.^_`|~0-9a-z:[\]-]+)|"((?:[^"\\]|\\.)*)")[ \t]*([;,]|$)/giy;
 
-/** The elements of a Forwarded header (RFC 7239, 4), left to right; null when it is none, or names a parameter twice. */
+/**
+ * The elements of a Forwarded header (RFC 7239, 4), left to right; null when it is none, or names a parameter twice.
+ */
 function forwardedElements(text: string): Map<string, string>[] | null {
   const elements = [new Map<string, string>()];
   PARAMETER.lastIndex = 0;

@@ -1,6 +1,6 @@
 /**
- * Probes at the host root, without a login: `/healthz` says that the process lives, `/ready` and `/readyz` whether it can do
- * its work, as a word and as JSON.
+ * Probes at the host root, without a login: `/healthz` says that the process lives, `/ready` and `/readyz` whether it
+ * can do its work, as a word and as JSON.
  */
 import type Koa from "koa";
 import { nameRequest } from "./request-boundary.ts";
@@ -19,13 +19,15 @@ export type ReadinessReport = {
 };
 
 const ROUTES: ReadonlyMap<string, string> = new Map([
-  ["/healthz", "get_healthz"], ["/ready", "get_ready"], ["/readyz", "get_readyz"],
+  ["/healthz", "get_healthz"],
+  ["/ready", "get_ready"],
+  ["/readyz", "get_readyz"],
 ]);
 
 /**
  * @param readiness is asked for each `/ready` and `/readyz`, and must not reject
- * `/ready` answers the bare text `OK` (wire-contract 2: clients use it as a print format), or 503 with the reason. A server that
- * takes no changes is ready: a load balancer that took it away would end its reads as well.
+ * `/ready` answers the bare text `OK` (wire-contract 2: clients use it as a print format), or 503 with the reason. A
+ * server that takes no changes is ready: a load balancer that took it away would end its reads as well.
  */
 export function probes(readiness: () => Promise<ReadinessReport>): Koa.Middleware {
   return async function probe(ctx, next) {

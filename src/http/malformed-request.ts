@@ -9,7 +9,10 @@ import { SECURITY_HEADERS, TRANSPORT_SECURITY } from "./security-headers.ts";
 
 const BROKEN: Record<string, readonly [line: string, message: string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request did not arrive in time"],
-  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The address and the headers of the request are too long"],
+  HPE_HEADER_OVERFLOW: [
+    "431 Request Header Fields Too Large",
+    "The address and the headers of the request are too long",
+  ],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Content Too Large", "The chunk extensions of the request are too long"],
 };
 
@@ -17,12 +20,17 @@ const BROKEN: Record<string, readonly [line: string, message: string]> = {
 export type MalformedRequest = { status: number; code: string; client: string; bytes: number };
 
 /**
- * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the connection.
- * Each request gets one answer: where one is on its way already, the connection ends with it, and no second one follows.
- * `refusing` is told of an answer to what never became a request, and gives its id; what breaks off in its body is a request, with a line of
- * its own in the log.
+ * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the
+ * connection. Each request gets one answer: where one is on its way already, the connection ends with it, and no second
+ * one follows. `refusing` is told of an answer to what never became a request, and gives its id; what breaks off in its
+ * body is a request, with a line of its own in the log.
  */
-export function refuseBroken(error: Error & { code?: string }, socket: Duplex, answer: ServerResponse | null, refusing: (refusal: MalformedRequest) => string): void {
+export function refuseBroken(
+  error: Error & { code?: string },
+  socket: Duplex,
+  answer: ServerResponse | null,
+  refusing: (refusal: MalformedRequest) => string,
+): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
   const begun = answer && !answer.writableFinished ? answer : null;
   if (begun) {
@@ -32,11 +40,23 @@ export function refuseBroken(error: Error & { code?: string }, socket: Duplex, a
   }
   const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
   const body = JSON.stringify({ message });
-  const [client, isSecure] = socket instanceof Socket ? [connectedFrom(socket), socket instanceof TLSSocket] : ["unknown", false];
-  const id = begun ? String(begun.getHeader("X-Request-ID")) : refusing({ status: Number.parseInt(line, 10), code: error.code ?? "unknown", client, bytes: Buffer.byteLength(body) });
+  const [client, isSecure] =
+    socket instanceof Socket ? [connectedFrom(socket), socket instanceof TLSSocket] : ["unknown", false];
+  const id = begun
+    ? String(begun.getHeader("X-Request-ID"))
+    : refusing({
+        status: Number.parseInt(line, 10),
+        code: error.code ?? "unknown",
+        client,
+        bytes: Buffer.byteLength(body),
+      });
   const headers = [
-    ["Connection", "close"], ["Content-Type", "application/json; charset=utf-8"], ["Content-Length", Buffer.byteLength(body)], ["X-Request-ID", id],
-    ...SECURITY_HEADERS, ...(isSecure ? [TRANSPORT_SECURITY] : []),
+    ["Connection", "close"],
+    ["Content-Type", "application/json; charset=utf-8"],
+    ["Content-Length", Buffer.byteLength(body)],
+    ["X-Request-ID", id],
+    ...SECURITY_HEADERS,
+    ...(isSecure ? [TRANSPORT_SECURITY] : []),
   ];
   const head = headers.map((header) => header.join(": "));
   socket.end(`HTTP/1.1 ${line}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
@@ -56,8 +76,8 @@ export function requireOneHost({ rawHeaders, httpVersion }: IncomingMessage): vo
 }
 
 /**
- * The target of a request as a path with its query. What stands before the path of an absolute one (RFC 9112, 3.2.2) plays
- * no part here, and it need not be an address at all: parsing `http://[` throws.
+ * The target of a request as a path with its query. What stands before the path of an absolute one (RFC 9112, 3.2.2)
+ * plays no part here, and it need not be an address at all: parsing `http://[` throws.
  */
 export function pathOf(target: string): string {
   const path = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");

@@ -9,7 +9,8 @@ import type { Rates } from "./rate-limits.ts";
 export type MetricsText = { collect(): Promise<string>; readonly contentType: string };
 
 /**
- * @param key the token that opens the page, also as user name of basic authentication; null on a listener that has no other page, where
+ * @param key the token that opens the page, also as user name of basic authentication; null on a listener that has no
+ * other page, where
  *   who can connect may read. Requests without the right one count for the rate of their address.
  */
 export function metricsPage(metrics: MetricsText, key: { token: string; rates: Rates } | null): Koa.Middleware {

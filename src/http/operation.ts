@@ -1,8 +1,8 @@
 /**
  * An operation, declared once. The literal that api/ writes is the only place that says method, path, permission, audit
- * event, shapes and behaviour; routing, validation, authorization, the audit entry, the OpenAPI document and the permission
- * matrix are derived from it. The kit knows nothing of flows or trails: what a handler works with (`Context`) and what it
- * authorizes against come in through mount.ts.
+ * event, shapes and behaviour; routing, validation, authorization, the audit entry, the OpenAPI document and the
+ * permission matrix are derived from it. The kit knows nothing of flows or trails: what a handler works with
+ * (`Context`) and what it authorizes against come in through mount.ts.
  */
 import type { Readable } from "node:stream";
 import type { Static, TObject, TSchema } from "typebox";
@@ -17,11 +17,18 @@ export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 export type OperationStatus = "current" | "unlisted" | "removed";
 
 /**
- * A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). One of more than
- * `unreadAbove` bytes is handed to `prepare` unread (Input.unread), because reading it would hold up everybody else.
- * `bounds` say how much of it is taken at all; its bytes were scanned for that also where it is handed over unread.
+ * A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). One of
+ * more than `unreadAbove` bytes is handed to `prepare` unread (Input.unread), because reading it would hold up
+ * everybody else. `bounds` say how much of it is taken at all; its bytes were scanned for that also where it is handed
+ * over unread.
  */
-export type JsonBody<T extends TSchema = TSchema> = { kind: "json"; schema: T; optional: boolean; bounds: JsonBounds; rawAbove?: number };
+export type JsonBody<T extends TSchema = TSchema> = {
+  kind: "json";
+  schema: T;
+  optional: boolean;
+  bounds: JsonBounds;
+  rawAbove?: number;
+};
 
 /** A multipart body: one JSON field part and at most one file part (wire-contract 1.3). */
 export type FormBody<T extends TSchema = TSchema> = {
@@ -33,7 +40,10 @@ export type FormBody<T extends TSchema = TSchema> = {
   schema: T;
   /** How much JSON is taken. */
   bounds: JsonBounds;
-  /** The file part. `memory` files are handed over as bytes (templates, policies), `evidence` ones are staged in the vault. */
+  /**
+   * The file part. `memory` files are handed over as bytes (templates, policies), `evidence` ones are staged in the
+   * vault.
+   */
   file: { part: string; description: string; kind: "memory" | "evidence" } | null;
 };
 
@@ -55,7 +65,8 @@ export type UploadedFile = {
   digest: string;
 };
 
-type BodyValue<B extends Body> = B extends JsonBody<infer T> ? Static<T> : B extends FormBody<infer T> ? Static<T> : null;
+type BodyValue<B extends Body> =
+  B extends JsonBody<infer T> ? Static<T> : B extends FormBody<infer T> ? Static<T> : null;
 
 export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   params: Static<P>;
@@ -70,15 +81,15 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
 };
 
 /**
- * What a handler answers: a JSON body, a JSON body that is text already, a file, or a file that is made while it is sent.
- * `texts`: the pieces of that text in their order, so that the text of megabytes is put together only once, as bytes.
- * `unaudited`: a write that changed nothing worth an entry in the audit log, or whose change was stored together with its entry already.
+ * What a handler answers: a JSON body, a JSON body that is text already, a file, or a file that is made while it is
+ * sent. `texts`: the pieces of that text in their order, so that the text of megabytes is put together only once, as
+ * bytes. `unaudited`: a write that changed nothing worth an entry in the audit log, or whose change was stored together
+ * with its entry already.
  */
-export type JsonReply = { status: 200 | 201; body: unknown; headers?: Record<string, string>; unaudited?: true } | { status: 200; texts: readonly string[] };
-export type Reply =
-  | JsonReply
-  | { status: 200; download: Download }
-  | { status: 200; stream: Stream };
+export type JsonReply =
+  | { status: 200 | 201; body: unknown; headers?: Record<string, string>; unaudited?: true }
+  | { status: 200; texts: readonly string[] };
+export type Reply = JsonReply | { status: 200; download: Download } | { status: 200; stream: Stream };
 
 /** A file answer. `open` is called after the answer was decided; `start` and `end` are inclusive byte offsets. */
 export type Download = {
@@ -91,11 +102,17 @@ export type Download = {
 };
 
 /**
- * A file answer whose size nobody knows beforehand: no ranges, no validator. `open` is called after the answer was decided and
- * not for HEAD; what it rejects with is the answer then. `gone` aborts when the client leaves before that. A stream that fails
- * cuts the connection, so that the client never takes a part for the whole. `encoding`: a content coding of the stream.
+ * A file answer whose size nobody knows beforehand: no ranges, no validator. `open` is called after the answer was
+ * decided and not for HEAD; what it rejects with is the answer then. `gone` aborts when the client leaves before that.
+ * A stream that fails cuts the connection, so that the client never takes a part for the whole. `encoding`: a content
+ * coding of the stream.
  */
-export type Stream = { contentType: string; filename: string; encoding?: "gzip"; open(gone: AbortSignal): Readable | Promise<Readable> };
+export type Stream = {
+  contentType: string;
+  filename: string;
+  encoding?: "gzip";
+  open(gone: AbortSignal): Readable | Promise<Readable>;
+};
 
 export type Example = {
   params?: Record<string, string>;
@@ -117,7 +134,10 @@ export type ResponseShape = {
   isStream?: true;
 };
 
-/** How calls are signed that bring no key: the kind of door, the header that holds the signature, and what the door's account must be allowed. */
+/**
+ * How calls are signed that bring no key: the kind of door, the header that holds the signature, and what the door's
+ * account must be allowed.
+ */
 export type Signature = { door: string; header: string; acts: OrgPermission };
 
 export type Operation<
@@ -135,8 +155,8 @@ export type Operation<
   /** Below the API root, in the OpenAPI spelling: `/flows/{org}/{flow_name}`; `{name*}` takes the rest of the path. */
   path: string;
   /**
-   * Whether a path that matches is meant, where the pattern takes more than this operation does: else the next pattern that
-   * matches gets it. Of the parameters, decoded, alone; undefined: every path is meant.
+   * Whether a path that matches is meant, where the pattern takes more than this operation does: else the next pattern
+   * that matches gets it. Of the parameters, decoded, alone; undefined: every path is meant.
    */
   matchesParams?(params: Readonly<Record<string, string>>): boolean;
   tag: string;
@@ -149,7 +169,9 @@ export type Operation<
    */
   deprecation?: Deprecation & { successor?: string };
   permission: Permission;
-  /** The feature that it belongs to: refused to everybody while the organization has it switched off. Published as beta. */
+  /**
+   * The feature that it belongs to: refused to everybody while the organization has it switched off. Published as beta.
+   */
   feature?: Feature;
   /** Of a `signed` operation, and of no other. */
   signature?: Signature;
@@ -161,7 +183,10 @@ export type Operation<
   /** Answers beside those that follow from permission and body. */
   responses: Record<number, ResponseShape>;
   example: Example;
-  /** A GET whose answer follows from path, query and database alone: not from the clock, and not from who asks. It may be sent again as long as nothing is written. */
+  /**
+   * A GET whose answer follows from path, query and database alone: not from the clock, and not from who asks. It may
+   * be sent again as long as nothing is written.
+   */
   cacheable?: true;
   /** Waits for what cannot happen inside a transaction, before the writer takes the handler. */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
@@ -183,7 +208,17 @@ export const operationFor =
 
 export const NO_BODY: NoBody = { kind: "none" };
 /** A JSON body that must be there. `bounds`: those of configuration unless said otherwise. */
-export const json = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({ kind: "json", schema, optional: false, bounds });
+export const json = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({
+  kind: "json",
+  schema,
+  optional: false,
+  bounds,
+});
 /** A JSON body that may be missing or null. */
-export const optionalJson = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({ kind: "json", schema, optional: true, bounds });
+export const optionalJson = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({
+  kind: "json",
+  schema,
+  optional: true,
+  bounds,
+});
 export { CONFIGURATION, LARGE_JSON_BYTES, RECORD, REPORT } from "./body/read-json.ts";

@@ -18,14 +18,16 @@ export function checked(schema: TSchema, values: Record<string, unknown>, where:
 }
 
 /**
- * The declared query parameters. Repeatable ones come as a list, whether the key was repeated or the values were joined by
- * commas (wire-contract 1.1); of a single one that is repeated, the last value counts. Others are ignored. A list holds each
- * value once: it always names a set, and an address has room for a hundred thousand repetitions, each of them work.
+ * The declared query parameters. Repeatable ones come as a list, whether the key was repeated or the values were joined
+ * by commas (wire-contract 1.1); of a single one that is repeated, the last value counts. Others are ignored. A list
+ * holds each value once: it always names a set, and an address has room for a hundred thousand repetitions, each of
+ * them work.
  */
 export function queryOf(schema: TObject, querystring: string): Record<string, unknown> {
   if (querystring === "" || Object.keys(schema.properties).length === 0) return {};
   // The parser ignores what comes after its last key: a list would be filtered by some of what was asked for.
-  if (querystring.split("&", MAX_QUERY_KEYS + 1).length > MAX_QUERY_KEYS) throw badRequest(`The query has more than ${MAX_QUERY_KEYS} parameters`);
+  if (querystring.split("&", MAX_QUERY_KEYS + 1).length > MAX_QUERY_KEYS)
+    throw badRequest(`The query has more than ${MAX_QUERY_KEYS} parameters`);
   const raw = parseQuery(querystring, "&", "=", { maxKeys: MAX_QUERY_KEYS });
   const values: Record<string, unknown> = {};
   for (const [name, shape] of Object.entries(schema.properties)) {

@@ -7,9 +7,9 @@ const SINGLE = /^bytes=[ \t]*(\d*)-(\d*)[ \t]*$/i;
 
 /**
  * The bytes a request asks for of a file of `size` bytes: `start` and `end` inclusive, within the file.
- * `"unsatisfiable"` (416) when the range begins behind the end or is a suffix of no bytes. Null, to be answered with the
- * whole file (200): no header, another unit, several ranges, a malformed one, and a suffix of an empty file, which is
- * satisfiable but has no form in Content-Range.
+ * `"unsatisfiable"` (416) when the range begins behind the end or is a suffix of no bytes. Null, to be answered with
+ * the whole file (200): no header, another unit, several ranges, a malformed one, and a suffix of an empty file, which
+ * is satisfiable but has no form in Content-Range.
  */
 export function parseRange(
   header: string | undefined,

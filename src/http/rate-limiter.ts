@@ -1,16 +1,19 @@
 /**
- * How often somebody may do something. Each key (an address, an account) has a store of `burst` tries that fills up evenly: one try comes
- * back every `perSeconds / burst` seconds. So a client that keeps to the rate is never refused, and one that was refused waits for the next
- * try and not for the end of a window. (The generic cell rate algorithm: all that is kept of a key is one number.)
+ * How often somebody may do something. Each key (an address, an account) has a store of `burst` tries that fills up
+ * evenly: one try comes back every `perSeconds / burst` seconds. So a client that keeps to the rate is never refused,
+ * and one that was refused waits for the next try and not for the end of a window. (The generic cell rate algorithm:
+ * all that is kept of a key is one number.)
  *
- * Memory is bounded: a key whose store is full again is forgotten, and of more than `most` keys the one that was longest without a try.
- * Who commands more addresses than that is not stopped by counting addresses. Keys are kept as they are given: bound what comes from outside.
+ * Memory is bounded: a key whose store is full again is forgotten, and of more than `most` keys the one that was
+ * longest without a try. Who commands more addresses than that is not stopped by counting addresses. Keys are kept as
+ * they are given: bound what comes from outside.
  */
 
 export type Limiter = {
   /**
-   * Takes a try. @returns 0 when there was one, else the whole seconds after which there is one again; nothing is taken then. To limit
-   * failures, take before the attempt and `forgive` after a success: attempts that run at the same time then count too.
+   * Takes a try. @returns 0 when there was one, else the whole seconds after which there is one again; nothing is taken
+   * then. To limit failures, take before the attempt and `forgive` after a success: attempts that run at the same time
+   * then count too.
    */
   take(key: string): number;
   /** What `take` would return, without taking anything. */
@@ -28,15 +31,29 @@ const MOST_KEYS = 100_000;
  * @param burst tries at once, and in each `perSeconds`.
  * @param now seconds, with fraction, of a clock that never goes back.
  */
-export function createLimiter({ burst, perSeconds, now, most = MOST_KEYS }: { burst: number; perSeconds: number; now(): number; most?: number }): Limiter {
+export function createLimiter({
+  burst,
+  perSeconds,
+  now,
+  most = MOST_KEYS,
+}: {
+  burst: number;
+  perSeconds: number;
+  now(): number;
+  most?: number;
+}): Limiter {
   const interval = perSeconds / burst;
-  /** Key -> when its store is full again. In the order of the latest try, so what stands first is full again first or nearly so. */
+  /**
+   * Key -> when its store is full again. In the order of the latest try, so what stands first is full again first or
+   * nearly so.
+   */
   const fullAt = new Map<string, number>();
 
   /** When the store would be full again after one try more. */
   const after = (key: string, at: number): number => Math.max(fullAt.get(key) ?? at, at) + interval;
   // A thousandth of a try: sums of fractions must not refuse the last one.
-  const waitFor = (full: number, at: number): number => Math.max(0, Math.ceil(full - at - perSeconds - interval / 1000));
+  const waitFor = (full: number, at: number): number =>
+    Math.max(0, Math.ceil(full - at - perSeconds - interval / 1000));
 
   function makeRoom(at: number): void {
     for (const [key, full] of fullAt) {

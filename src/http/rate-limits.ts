@@ -1,4 +1,6 @@
-/** How many requests a minute one address, and one key, may send. Both are switched off unless the operator sets them. */
+/**
+ * How many requests a minute one address, and one key, may send. Both are switched off unless the operator sets them.
+ */
 import { isIP } from "node:net";
 import type Koa from "koa";
 import { networkOf } from "../domain/network/client-network.ts";
@@ -6,7 +8,10 @@ import { tooMany } from "../errors.ts";
 import { createLimiter } from "./rate-limiter.ts";
 
 export type Rates = {
-  /** @param address one that is none, as behind a Unix socket, is not counted: nobody is to be told apart there. @throws AppError 429. */
+  /**
+   * @param address one that is none, as behind a Unix socket, is not counted: nobody is to be told apart there. @throws
+   * AppError 429.
+   */
   ofAddress(address: string): void;
   /** @param id the public id of the key. @throws AppError 429. */
   ofKey(id: string): void;
@@ -16,7 +21,15 @@ export type Rates = {
  * @param address and `key` requests a minute; null: any number.
  * @param now seconds of a clock that never goes back.
  */
-export function createRates({ address, key, now }: { address: number | null; key: number | null; now(): number }): Rates {
+export function createRates({
+  address,
+  key,
+  now,
+}: {
+  address: number | null;
+  key: number | null;
+  now(): number;
+}): Rates {
   const limiterOf = (burst: number | null) => (burst === null ? null : createLimiter({ burst, perSeconds: 60, now }));
   const [addresses, keys] = [limiterOf(address), limiterOf(key)];
   return {
@@ -31,7 +44,10 @@ export function createRates({ address, key, now }: { address: number | null; key
   };
 }
 
-/** Counts the request for its address, before anything of it is looked at. What comes before this middleware is not counted. */
+/**
+ * Counts the request for its address, before anything of it is looked at. What comes before this middleware is not
+ * counted.
+ */
 export const countAddress = (rates: Rates): Koa.Middleware => {
   return function counted(ctx, next) {
     rates.ofAddress(ctx.state["client"] as string);

@@ -1,7 +1,8 @@
 /**
- * The JSON of a read, as it is sent: with a validator, so that who has it already gets 304 and no body, and compressed for who accepts
- * that. Only what reads answer with 200 goes through here: answers of writes are small, and some of them show a secret, which compression
- * together with text of the caller would leak by its length. Files have their own validators and are sent as they are (reply.ts).
+ * The JSON of a read, as it is sent: with a validator, so that who has it already gets 304 and no body, and compressed
+ * for who accepts that. Only what reads answer with 200 goes through here: answers of writes are small, and some of
+ * them show a secret, which compression together with text of the caller would leak by its length. Files have their own
+ * validators and are sent as they are (reply.ts).
  */
 import { hash } from "node:crypto";
 import { promisify } from "node:util";
@@ -20,23 +21,30 @@ export type Representation = {
 /** Characters from which on a body is compressed: less fits into one packet anyway. */
 const COMPRESSED_FROM = 1024;
 /**
- * Up to so many characters it is done at once, in 15 to 50 microseconds, which is less than handing it to another thread costs; what is
- * larger is done beside the event loop.
+ * Up to so many characters it is done at once, in 15 to 50 microseconds, which is less than handing it to another
+ * thread costs; what is larger is done beside the event loop.
  */
 const AT_ONCE = 16_384;
 /** The fastest one: on our JSON the others save two percent more in up to twice the time. */
 const GZIP = { level: 1 };
 
 /**
- * A weak tag, because both codings of a body carry it. Of the bytes and not of a version, so that it also changes with what is only shown,
- * such as a new address of the server.
+ * A weak tag, because both codings of a body carry it. Of the bytes and not of a version, so that it also changes with
+ * what is only shown, such as a new address of the server.
  */
-export const represent = (text: string | Buffer): Representation => ({ text, etag: `W/"${hash("sha256", text, "base64url").slice(0, 22)}"`, gzipped: null });
+export const represent = (text: string | Buffer): Representation => ({
+  text,
+  etag: `W/"${hash("sha256", text, "base64url").slice(0, 22)}"`,
+  gzipped: null,
+});
 
 /** About how many characters it holds, what was made of it included. */
-export const charactersOf = ({ text, gzipped }: Representation): number => text.length + (Buffer.isBuffer(gzipped) ? gzipped.length : 0);
+export const charactersOf = ({ text, gzipped }: Representation): number =>
+  text.length + (Buffer.isBuffer(gzipped) ? gzipped.length : 0);
 
-/** Answers a read with 200, or with 304 when the caller has it already. Of HEAD the head is that of the body as it is. */
+/**
+ * Answers a read with 200, or with 304 when the caller has it already. Of HEAD the head is that of the body as it is.
+ */
 export async function sendRepresentation(ctx: Koa.Context, representation: Representation): Promise<void> {
   const { text, etag } = representation;
   const known = etagMatches(ctx.req.headers["if-none-match"], etag);
@@ -73,7 +81,10 @@ type EncodingPreference = { gzip: boolean; anyhow: boolean };
 const encodingPreferences = new Map<string, EncodingPreference>();
 const MOST_WISHES = 100;
 
-/** Whether the caller wants gzip for so many characters. Who refuses a body as it is (`identity;q=0`) gets it for few as well. */
+/**
+ * Whether the caller wants gzip for so many characters. Who refuses a body as it is (`identity;q=0`) gets it for few as
+ * well.
+ */
 function wantsGzip(ctx: Koa.Context, characters: number): boolean {
   const header = ctx.req.headers["accept-encoding"];
   if (header === undefined) return false;

@@ -1,6 +1,6 @@
 /**
- * The beginning and the end of every request: its id, the headers of every answer, the one boundary for errors, and one line in the log
- * however it ends. What comes in between neither sees errors nor writes the log.
+ * The beginning and the end of every request: its id, the headers of every answer, the one boundary for errors, and one
+ * line in the log however it ends. What comes in between neither sees errors nor writes the log.
  */
 import { Readable } from "node:stream";
 import type Koa from "koa";
@@ -11,11 +11,20 @@ import { clientAddress, isSecure } from "./client-address.ts";
 import { sendError } from "./response.ts";
 import { secure } from "./security-headers.ts";
 
-/** What becomes known of a request on its way, for its line in the log. `path`: what stands there in place of a path that holds a secret. */
-export type RequestState = { operationId: string | null; facts: RequestContext | null; organization: string | null; path: string | null };
+/**
+ * What becomes known of a request on its way, for its line in the log. `path`: what stands there in place of a path
+ * that holds a secret.
+ */
+export type RequestState = {
+  operationId: string | null;
+  facts: RequestContext | null;
+  organization: string | null;
+  path: string | null;
+};
 
 /** Says what the request is about, for log and metrics, where no operation does: a page, a probe. */
-export const nameRequest = (ctx: Koa.Context, name: string): void => void ((ctx.state["assay"] as RequestState).operationId = name);
+export const nameRequest = (ctx: Koa.Context, name: string): void =>
+  void ((ctx.state["assay"] as RequestState).operationId = name);
 
 /**
  * After an answer that did not wait for the rest of the body, the rest is read away for this many seconds before the
@@ -25,7 +34,10 @@ const LINGER = 5;
 
 type Reception = Pick<ServerContext<unknown>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError">;
 
-/** The outermost middleware. `ctx.state` then has `requestId`, and `client`, the address that the request is counted for. */
+/**
+ * The outermost middleware. `ctx.state` then has `requestId`, and `client`, the address that the request is counted
+ * for.
+ */
 export function arrive(house: Reception): Koa.Middleware {
   return async function arrival(ctx, next) {
     const started = performance.now();
@@ -42,7 +54,8 @@ export function arrive(house: Reception): Koa.Middleware {
       requireOneHost(ctx.req);
       await next();
     } catch (error) {
-      failure = error instanceof ClientGoneError ? error : house.mapError(error, ctx.method !== "GET" && ctx.method !== "HEAD");
+      failure =
+        error instanceof ClientGoneError ? error : house.mapError(error, ctx.method !== "GET" && ctx.method !== "HEAD");
       if (failure instanceof ClientGoneError) ctx.respond = false;
       else sendError(ctx, failure, requestId);
     }
@@ -62,8 +75,14 @@ export function arrive(house: Reception): Koa.Middleware {
           client,
           request_id: requestId,
           bytes_in: Number(ctx.req.headers["content-length"] ?? 0),
-          // Of a stream what really left, its head included: it may have been cut, and its size need not have been known.
-          bytes_out: before !== null ? socket.bytesWritten - before : ctx.method === "HEAD" ? 0 : Number(ctx.res.getHeader("Content-Length") ?? 0),
+          // Of a stream what really left, its head included: it may have been cut, and its size need not have been
+          // known.
+          bytes_out:
+            before !== null
+              ? socket.bytesWritten - before
+              : ctx.method === "HEAD"
+                ? 0
+                : Number(ctx.res.getHeader("Content-Length") ?? 0),
           ...(aborted && failure === null ? { aborted } : {}),
         },
         failure,
@@ -86,11 +105,14 @@ export function arrive(house: Reception): Koa.Middleware {
 
 /** Whether the client is still sending a body for which nobody waits, and the answer is at hand. */
 const isStillSending = ({ req, body }: Koa.Context): boolean =>
-  hasBody(req) && !req.complete && !req.destroyed && (body == null || typeof body === "string" || Buffer.isBuffer(body));
+  hasBody(req) &&
+  !req.complete &&
+  !req.destroyed &&
+  (body == null || typeof body === "string" || Buffer.isBuffer(body));
 
 /**
- * Writes an answer that came before the whole body did, all of it but the end. Ending it would close the connection at once,
- * and closing with bytes unread resets it: the client would see a broken connection in place of its refusal.
+ * Writes an answer that came before the whole body did, all of it but the end. Ending it would close the connection at
+ * once, and closing with bytes unread resets it: the client would see a broken connection in place of its refusal.
  */
 function answerEarly(ctx: Koa.Context): void {
   const { res, body } = ctx;

@@ -1,6 +1,7 @@
 /**
- * Answers. The only table from error code to HTTP status, the only place that writes error bodies, and file downloads with
- * ranges or as streams. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to conditional requests only.
+ * Answers. The only table from error code to HTTP status, the only place that writes error bodies, and file downloads
+ * with ranges or as streams. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to
+ * conditional requests only.
  */
 import type { Readable } from "node:stream";
 import type Koa from "koa";
@@ -29,9 +30,13 @@ export const STATUS: Record<ErrorCode, number> = {
 const JSON_TYPE = "application/json; charset=utf-8";
 
 /** Writes a JSON body. */
-export const sendJson = (ctx: Koa.Context, status: number, body: unknown): void => sendText(ctx, status, JSON.stringify(body));
+export const sendJson = (ctx: Koa.Context, status: number, body: unknown): void =>
+  sendText(ctx, status, JSON.stringify(body));
 
-/** The bytes of a text. For megabytes this costs half of joining the pieces: nothing is copied twice, and no string of that size is made. */
+/**
+ * The bytes of a text. For megabytes this costs half of joining the pieces: nothing is copied twice, and no string of
+ * that size is made.
+ */
 export function utf8(pieces: readonly string[]): Buffer {
   let size = 0;
   for (const piece of pieces) size += Buffer.byteLength(piece);
@@ -63,7 +68,11 @@ export function sendError(ctx: Koa.Context, error: unknown, errorId: string): vo
   ctx.res.setHeader("Cache-Control", "no-store");
   if (error instanceof AppError) {
     for (const [name, value] of Object.entries(error.headers)) ctx.set(name, value);
-    sendJson(ctx, STATUS[error.code], error.fields ? { message: error.message, errors: error.fields } : { message: error.message });
+    sendJson(
+      ctx,
+      STATUS[error.code],
+      error.fields ? { message: error.message, errors: error.fields } : { message: error.message },
+    );
     return;
   }
   sendJson(ctx, 500, { message: `Internal server error. The operator finds it in the log as error ${errorId}` });
@@ -74,8 +83,13 @@ const OF_REPRESENTATIONS = ["ETag", "Accept-Ranges", "Content-Disposition", "Con
 /** Types that a browser shows by itself could run script in our origin, so every file is an attachment. */
 function disposition(filename: string): string {
   const ascii = filename.replace(/[^\x20-\x7e]|["\\%]/g, "_");
-  const encoded = encodeURIComponent(filename.toWellFormed()).replace(/['()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
-  return ascii === filename ? `attachment; filename="${ascii}"` : `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
+  const encoded = encodeURIComponent(filename.toWellFormed()).replace(
+    /['()*]/g,
+    (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return ascii === filename
+    ? `attachment; filename="${ascii}"`
+    : `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
 }
 
 /** Sends a file: whole, one byte range (RFC 9110, 14), or 304 when the caller already has it. */
@@ -92,7 +106,8 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
     return;
   }
   const condition = ctx.get("If-Range");
-  const range = condition === "" || condition === etag ? parseRange(ctx.get("Range") || undefined, download.size) : null;
+  const range =
+    condition === "" || condition === etag ? parseRange(ctx.get("Range") || undefined, download.size) : null;
   if (range === "unsatisfiable") {
     ctx.set("Content-Range", `bytes */${download.size}`);
     ctx.remove("Content-Disposition");

@@ -1,7 +1,7 @@
 /**
- * The API has overlapping patterns. The rule is: reading from the left, at the first segment where two patterns differ in
- * kind, a literal wins over a parameter and a parameter over a rest-of-path parameter. Registering operations in that
- * order makes the router's first match the right one.
+ * The API has overlapping patterns. The rule is: reading from the left, at the first segment where two patterns differ
+ * in kind, a literal wins over a parameter and a parameter over a rest-of-path parameter. Registering operations in
+ * that order makes the router's first match the right one.
  */
 
 const segments = (path: string): string[] => path.split("/").slice(1);
@@ -12,7 +12,10 @@ function kind(segment: string | undefined): number {
   return 0;
 }
 
-/** Sort order of two OpenAPI paths: negative when `a` has to be tried first. Ties are broken by text, for stable listings. */
+/**
+ * Sort order of two OpenAPI paths: negative when `a` has to be tried first. Ties are broken by text, for stable
+ * listings.
+ */
 export function compareRoutes(a: string, b: string): number {
   const left = segments(a);
   const right = segments(b);

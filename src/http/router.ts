@@ -1,6 +1,7 @@
 /**
- * The life of a request: arrive, route, authenticate, authorize, read, validate, prepare, handle, commit, reply. Everything
- * that an operation may forget is done here, for all of them alike. Bodies are read after authorization, never before.
+ * The life of a request: arrive, route, authenticate, authorize, read, validate, prepare, handle, commit, reply.
+ * Everything that an operation may forget is done here, for all of them alike. Bodies are read after authorization,
+ * never before.
  */
 import type { IncomingMessage } from "node:http";
 import Router from "@koa/router";
@@ -8,7 +9,16 @@ import type Koa from "koa";
 import type { TObject } from "typebox";
 import { allows, isOrgPermission } from "../domain/access.ts";
 import type { Feature, OrgPermission, Role } from "../domain/access.ts";
-import { AppError, badRequest, forbidden, gone, methodNotAllowed, notFound, routeNotFound, unauthenticated } from "../errors.ts";
+import {
+  AppError,
+  badRequest,
+  forbidden,
+  gone,
+  methodNotAllowed,
+  notFound,
+  routeNotFound,
+  unauthenticated,
+} from "../errors.ts";
 import type { RequestEntry } from "../log.ts";
 import type { RequestState } from "./request-boundary.ts";
 import { declaredLength, hasBody, receiveJson, skipBody } from "./body/body.ts";
@@ -63,7 +73,9 @@ export type RequestContext<M extends Membership = Membership> = {
   baseUrl: string;
 };
 
-/** A way in for calls that another product signs. `caller` and `membership` are those of the account that acts for it. */
+/**
+ * A way in for calls that another product signs. `caller` and `membership` are those of the account that acts for it.
+ */
 export type SignedEndpoint<M extends Membership> = {
   caller: Principal;
   membership: M;
@@ -77,13 +89,19 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   limits: BodyLimits;
   /** The caller that holds the key with this SHA-256 (hex); null when unknown, expired or revoked. */
   authenticate(keyDigest: string): Principal | null;
-  /** Who signed in with the browser that sends this request, and the token that its changes must bring; null when nobody did. */
+  /**
+   * Who signed in with the browser that sends this request, and the token that its changes must bring; null when nobody
+   * did.
+   */
   session(ctx: Koa.Context): { caller: Principal; csrfToken: string } | null;
   /** What a caller is in an organization; null when there is no such organization. */
   membership(caller: Principal, organization: string): M | null;
   /** The door that the path of a `signed` operation names; null when there is none. */
   findSignedEndpoint(kind: string, params: Readonly<Record<string, string>>): SignedEndpoint<M> | null;
-  /** Whether the key or the session that was authenticated still is one, neither revoked nor removed: read anew, also inside a write. */
+  /**
+   * Whether the key or the session that was authenticated still is one, neither revoked nor removed: read anew, also
+   * inside a write.
+   */
   isHeld(caller: Principal): boolean;
   /** As `membership`, read anew, also inside a write. */
   membershipNow(caller: Principal, organization: string): M | null;
@@ -97,12 +115,19 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   /** Waits, after the commit, for what a handler left to others and the answer should see done. */
   afterCommit(context: Context): Promise<void>;
   /** Answers of repeatable operations, kept while nothing is written (store/unchanged.ts). */
-  responseCache: { readonly state: number; get(key: string): unknown; keep(key: string, value: unknown, characters: number, state: number): void };
+  responseCache: {
+    readonly state: number;
+    get(key: string): unknown;
+    keep(key: string, value: unknown, characters: number, state: number): void;
+  };
   evidence: EvidenceStage;
   /** The large bodies that are held at once. */
   budget: BodyBudget;
   largeJson: LargeJsonReader;
-  /** @throws AppError for a change that cannot be taken at the moment; `bytes` are those of its body, where they are known. */
+  /**
+   * @throws AppError for a change that cannot be taken at the moment; `bytes` are those of its body, where they are
+   * known.
+   */
   ensureWritable(bytes: number): void;
   /** What is told of an error that a request ended with; `changes`: whether it would have changed something. */
   mapError(error: unknown, changes: boolean): unknown;
@@ -127,7 +152,9 @@ export function mountOperations<Context, M extends Membership>(house: ServerCont
     const router = routers.get(first) ?? new Router({ strict: true, sensitive: true });
     routers.set(first, router);
     const verb = operation.method.toLowerCase() as Lowercase<Method>;
-    router[verb](routerPath(operation.path), (ctx: Koa.Context & { params: Record<string, string> }) => serve(house, operation, ctx));
+    router[verb](routerPath(operation.path), (ctx: Koa.Context & { params: Record<string, string> }) =>
+      serve(house, operation, ctx),
+    );
     served.set(router.stack.at(-1), operation);
   }
 
@@ -173,10 +200,14 @@ async function serve<Context, M extends Membership>(
   if (signature) openSignedEndpoint(house, operation, signature, ctx, facts);
   const asked = queryOf(operation.query, ctx.querystring);
   announceDeprecation(ctx, operation, facts.baseUrl, { query: asked });
-  const repeated = operation.cacheable && !hasBody(ctx.req) ? `answer ${facts.membership?.organizationId} ${facts.baseUrl} ${ctx.url}` : null;
+  const repeated =
+    operation.cacheable && !hasBody(ctx.req)
+      ? `answer ${facts.membership?.organizationId} ${facts.baseUrl} ${ctx.url}`
+      : null;
   // Authorizing looked at the state of the database, in this turn.
   const { state } = house.responseCache;
-  const keep = (answer: Representation): void => void (repeated && house.responseCache.keep(repeated, answer, charactersOf(answer), state));
+  const keep = (answer: Representation): void =>
+    void (repeated && house.responseCache.keep(repeated, answer, charactersOf(answer), state));
   const answer = repeated && (house.responseCache.get(repeated) as Representation | undefined);
   if (answer) {
     const before = charactersOf(answer);
@@ -214,8 +245,24 @@ async function finish<Context, M extends Membership>(
 ): Promise<void> {
   const { signature } = operation;
   const { body, sent, unread, file, staged } = received;
-  const confirmed = (): void => (signature ? authenticateSignature(signature, ctx, facts, openSignedEndpoint(house, operation, signature, ctx, facts), unread) : reauthorize(house, operation, facts, organization));
-  const input: Input<TObject, TObject, never> = { params, query, body: body as never, file, sentFields: sent, rawBody: unread };
+  const confirmed = (): void =>
+    signature
+      ? authenticateSignature(
+          signature,
+          ctx,
+          facts,
+          openSignedEndpoint(house, operation, signature, ctx, facts),
+          unread,
+        )
+      : reauthorize(house, operation, facts, organization);
+  const input: Input<TObject, TObject, never> = {
+    params,
+    query,
+    body: body as never,
+    file,
+    sentFields: sent,
+    rawBody: unread,
+  };
   let published = false;
   try {
     // The body may have taken its time. Other writes are asked in their transaction alone.
@@ -265,18 +312,29 @@ function authorize<Context, M extends Membership>(
   const caller = (facts.caller = authenticate(house, ctx));
   house.rates.ofKey(caller.keyPublicId);
   if (!isOrgPermission(operation.permission)) return facts;
-  facts.membership = requirePermission(operation, operation.permission, organization === null ? null : house.membership(caller, organization));
+  facts.membership = requirePermission(
+    operation,
+    operation.permission,
+    organization === null ? null : house.membership(caller, organization),
+  );
   return facts;
 }
 
 /** The membership, when it allows the operation. @throws AppError 403. */
-function requirePermission<Context, M extends Membership>(operation: AnyOperation<Context>, permission: OrgPermission, membership: M | null): M {
+function requirePermission<Context, M extends Membership>(
+  operation: AnyOperation<Context>,
+  permission: OrgPermission,
+  membership: M | null,
+): M {
   if (!membership || !allows(permission, membership.role, membership.isPublic)) throw forbidden();
   if (operation.feature && !membership.features.includes(operation.feature)) throw forbidden();
   return membership;
 }
 
-/** The door that the path names. Its id is half of a secret, and so the log and the audit entry get the route in its place. */
+/**
+ * The door that the path names. Its id is half of a secret, and so the log and the audit entry get the route in its
+ * place.
+ */
 function openSignedEndpoint<Context, M extends Membership>(
   house: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
@@ -293,7 +351,13 @@ function openSignedEndpoint<Context, M extends Membership>(
 }
 
 /** Lets a signed body in: from here on the account of the door is the caller. @throws AppError 401, 403. */
-function authenticateSignature<M extends Membership>({ header, acts }: Signature, ctx: Koa.Context, facts: RequestContext<M>, door: SignedEndpoint<M>, body: Buffer | null): void {
+function authenticateSignature<M extends Membership>(
+  { header, acts }: Signature,
+  ctx: Koa.Context,
+  facts: RequestContext<M>,
+  door: SignedEndpoint<M>,
+  body: Buffer | null,
+): void {
   if (body === null || !door.verifySignature(ctx.get(header), body)) throw unauthenticated();
   facts.caller = door.caller;
   facts.membership = door.membership;
@@ -301,15 +365,24 @@ function authenticateSignature<M extends Membership>({ header, acts }: Signature
 }
 
 /**
- * Rights may end while a body arrives or evidence is stored: what they allowed at first is asked again where it is done, in the
- * same transaction. What a handler reads of the caller's role is of that moment too.
+ * Rights may end while a body arrives or evidence is stored: what they allowed at first is asked again where it is
+ * done, in the same transaction. What a handler reads of the caller's role is of that moment too.
  */
-function reauthorize<Context, M extends Membership>(house: ServerContext<Context, M>, operation: AnyOperation<Context>, facts: RequestContext<M>, organization: string | null): void {
+function reauthorize<Context, M extends Membership>(
+  house: ServerContext<Context, M>,
+  operation: AnyOperation<Context>,
+  facts: RequestContext<M>,
+  organization: string | null,
+): void {
   const { caller } = facts;
   if (caller === null) return;
   if (!house.isHeld(caller)) throw unauthenticated();
   if (!isOrgPermission(operation.permission)) return;
-  facts.membership = requirePermission(operation, operation.permission, organization === null ? null : house.membershipNow(caller, organization));
+  facts.membership = requirePermission(
+    operation,
+    operation.permission,
+    organization === null ? null : house.membershipNow(caller, organization),
+  );
 }
 
 type ReadBody = {
@@ -341,10 +414,15 @@ async function readBody<Context, M extends Membership>(
   const { limits } = house;
   if (operationBody.kind === "json") {
     const shape = bodyShape(operationBody.schema, bounds);
-    const received = await receiveJson(ctx, { limits: { ...limits, json: maxBytes(bounds, limits.json, limits) }, intake, shape });
+    const received = await receiveJson(ctx, {
+      limits: { ...limits, json: maxBytes(bounds, limits.json, limits) },
+      intake,
+      shape,
+    });
     try {
       const bytes = received?.bytes ?? null;
-      if (received && received.bytes.length > (operationBody.unreadAbove ?? Infinity)) return { ...none, unread: bytes, lease: received.lease };
+      if (received && received.bytes.length > (operationBody.unreadAbove ?? Infinity))
+        return { ...none, unread: bytes, lease: received.lease };
       const read = bytes && (await readHereOrInThread(house.largeJson, bytes, shape, bounds.asText));
       if (read === null || read.value === null) {
         if (!operationBody.optional) throw badRequest("A JSON body is required: the request has none");
@@ -372,38 +450,67 @@ async function readBody<Context, M extends Membership>(
 }
 
 /** Here, or in a thread, by its size. */
-const readHereOrInThread = async (largeJson: LargeJsonReader, bytes: Buffer, shape: JsonShape, asText: readonly string[]): Promise<ReadJson> =>
+const readHereOrInThread = async (
+  largeJson: LargeJsonReader,
+  bytes: Buffer,
+  shape: JsonShape,
+  asText: readonly string[],
+): Promise<ReadJson> =>
   bytes.length > LARGE_JSON_BYTES ? largeJson.read(bytes, shape, asText) : readJson(bytes, shape);
 
 /** @returns what a read was answered with, if that can be sent again. */
-async function send<Context, M extends Membership>(house: ServerContext<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: Reply): Promise<Representation | null> {
+async function send<Context, M extends Membership>(
+  house: ServerContext<Context, M>,
+  operation: AnyOperation<Context>,
+  ctx: Koa.Context,
+  reply: Reply,
+): Promise<Representation | null> {
   if ("download" in reply) await sendDownload(ctx, reply.download);
   else if ("stream" in reply) await sendStream(ctx, reply.stream);
   else return sendBody(house, operation, ctx, reply);
   return null;
 }
 
-/** The JSON text of an answer, as bytes where it comes in pieces. @throws AppError 400 for an answer that is longer than a string can be. */
+/**
+ * The JSON text of an answer, as bytes where it comes in pieces. @throws AppError 400 for an answer that is longer than
+ * a string can be.
+ */
 function textOf(reply: JsonReply): string | Buffer {
   if ("texts" in reply) return utf8(reply.texts);
   try {
     const pieces = jsonPieces(reply.body);
     return pieces.length === 1 ? (pieces[0] as string) : utf8(pieces);
   } catch (error) {
-    if (error instanceof RangeError) throw badRequest("The answer would be too long to be sent: ask for smaller pages, or for the records one by one", error);
+    if (error instanceof RangeError)
+      throw badRequest(
+        "The answer would be too long to be sent: ask for smaller pages, or for the records one by one",
+        error,
+      );
     throw error;
   }
 }
 
-async function sendBody<Context, M extends Membership>(house: ServerContext<Context, M>, operation: AnyOperation<Context>, ctx: Koa.Context, reply: JsonReply): Promise<Representation | null> {
+async function sendBody<Context, M extends Membership>(
+  house: ServerContext<Context, M>,
+  operation: AnyOperation<Context>,
+  ctx: Koa.Context,
+  reply: JsonReply,
+): Promise<Representation | null> {
   const text = textOf(reply);
   if (house.checkResponses) {
     const declared = operation.responses[reply.status]?.schema;
     // Checked in the form it has on the wire: undefined members are gone there.
-    const problems = declared ? validate(declared, JSON.parse(text.toString()), "response", "body") : { status: "undeclared" };
+    const problems = declared
+      ? validate(declared, JSON.parse(text.toString()), "response", "body")
+      : { status: "undeclared" };
     if (problems)
       throw new AppError("internal", "response does not match its declared shape", {
-        internal: { operation: operation.id, status: reply.status, problems, body: "texts" in reply ? text.toString() : reply.body },
+        internal: {
+          operation: operation.id,
+          status: reply.status,
+          problems,
+          body: "texts" in reply ? text.toString() : reply.body,
+        },
       });
   }
   if ("headers" in reply && reply.headers) setHeaders(ctx, reply.headers);

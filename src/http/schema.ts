@@ -7,10 +7,11 @@ import Type from "typebox";
 import type { Static, TSchema } from "typebox";
 
 /**
- * Bounds a value by the bytes of its JSON text, whatever it holds; a longer one is refused with 413. Published as `x-max-bytes`.
- * Everything below such a shape is bounded by it.
+ * Bounds a value by the bytes of its JSON text, whatever it holds; a longer one is refused with 413. Published as
+ * `x-max-bytes`. Everything below such a shape is bounded by it.
  */
-export const WithinBytes = <T extends TSchema>(maxBytes: number, schema: T): T => withKeywords(schema, { "x-max-bytes": maxBytes });
+export const WithinBytes = <T extends TSchema>(maxBytes: number, schema: T): T =>
+  withKeywords(schema, { "x-max-bytes": maxBytes });
 
 /** Gives a shape its component name in the OpenAPI document. Names are unique (tested). */
 export const named = <T extends TSchema>(name: string, schema: T): T => ({ ...schema, "x-component": name }) as T;
@@ -60,7 +61,8 @@ export const OneOf = <const T extends readonly string[]>(words: T, options: Reco
   Type.Unsafe<T[number]>({ type: "string", enum: [...words], ...options });
 
 /** A text that matches a grammar of domain/names.ts. */
-export const Matching = (pattern: string, options: Record<string, unknown> = {}) => Type.String({ pattern, ...options });
+export const Matching = (pattern: string, options: Record<string, unknown> = {}) =>
+  Type.String({ pattern, ...options });
 
 /** An object that takes exactly the listed properties. */
 export const Closed = <T extends Record<string, TSchema>>(properties: T, options: Record<string, unknown> = {}) =>

@@ -1,6 +1,6 @@
 /**
- * Headers that every answer carries, refusals included: what a browser may do with it, which is next to nothing. The API reference has a
- * policy of its own on top (ui/documentation.ts).
+ * Headers that every answer carries, refusals included: what a browser may do with it, which is next to nothing. The
+ * API reference has a policy of its own on top (ui/documentation.ts).
  */
 import type { ServerResponse } from "node:http";
 
@@ -15,8 +15,8 @@ export const SECURITY_HEADERS: readonly (readonly [name: string, value: string])
 ];
 
 /**
- * For a year browsers then speak TLS with this host, and nothing else. Only said over TLS, where it counts (RFC 6797, 7.2); without
- * includeSubDomains, because the neighbours of this host are somebody else's.
+ * For a year browsers then speak TLS with this host, and nothing else. Only said over TLS, where it counts (RFC 6797,
+ * 7.2); without includeSubDomains, because the neighbours of this host are somebody else's.
  */
 export const TRANSPORT_SECURITY = ["Strict-Transport-Security", "max-age=31536000"] as const;
 

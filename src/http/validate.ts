@@ -1,11 +1,11 @@
 /**
  * Validation of params, query and body. ajv finds all problems at once; this file turns them into the field texts of
- * messages.md section 2, one line per field. Schemas compile on first use, because compiling all of them costs the start
- * of the process more than all its requests; a test compiles every one.
+ * messages.md section 2, one line per field. Schemas compile on first use, because compiling all of them costs the
+ * start of the process more than all its requests; a test compiles every one.
  *
- * Invariant: a refusal costs no more than reading the value once, and its answer is a page. A list of a million wrong items
- * would otherwise be a million error objects, so all problems are collected only for values a person could have written;
- * of anything larger the first problem is told.
+ * Invariant: a refusal costs no more than reading the value once, and its answer is a page. A list of a million wrong
+ * items would otherwise be a million error objects, so all problems are collected only for values a person could have
+ * written; of anything larger the first problem is told.
  */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ErrorObject, Options, ValidateFunction } from "ajv/dist/2020.js";
@@ -20,7 +20,8 @@ import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "../json/scan.ts";
 export const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {
   "web-url": { validate: isLinkable, words: "an http or https URL" },
   "remote-url": {
-    validate: isRemote, words: "the URL of a repository or commit: http, https, ssh, or as user@host:path",
+    validate: isRemote,
+    words: "the URL of a repository or commit: http, https, ssh, or as user@host:path",
   },
 };
 
@@ -31,7 +32,9 @@ const MAX_BYTES = "x-max-bytes";
 /** Of bodies alone: what was stored under an older bound is still shown. */
 const bounded = (engine: Ajv2020): Ajv2020 =>
   engine.addKeyword({
-    keyword: MAX_BYTES, schemaType: "number", errors: false,
+    keyword: MAX_BYTES,
+    schemaType: "number",
+    errors: false,
     validate: (maxBytes: number, value: unknown) => isWithinBytes(value, maxBytes),
   });
 
@@ -45,7 +48,10 @@ const engines = (more: Options): Engines => ({
 type Flavour = "plain" | "coercing" | "response";
 const flavours: Record<Flavour, Engines> = {
   plain: { first: bounded(new Ajv2020(options)), all: bounded(new Ajv2020({ ...options, allErrors: true })) },
-  /** Params and query arrive as text: "15" becomes 15 where the shape says integer. An empty text never becomes a number. */
+  /**
+   * Params and query arrive as text: "15" becomes 15 where the shape says integer. An empty text never becomes a
+   * number.
+   */
   coercing: engines({ coerceTypes: true }),
   /** Responses: nothing is filled in, because a default would hide a field that the handler forgot. */
   response: engines({ useDefaults: false }),
@@ -69,7 +75,8 @@ const MOST_FIELDS = 100;
 
 /**
  * Checks `value`, filling in defaults (and turning text into numbers and booleans with `coercing`).
- * @returns null when it fits, else one text per field (at most 100 fields; one for a value of thousands of parts); `root`
+ * @returns null when it fits, else one text per field (at most 100 fields; one for a value of thousands of parts);
+ * `root`
  *   names the value itself (`body`, `data_json`, ...).
  * @throws AppError 413 when a part of it is longer than its `x-max-bytes`.
  */
@@ -151,7 +158,9 @@ const PATH_KEY_CHARACTERS = 256;
  */
 function resolveUnions(errors: readonly ErrorObject[]): ErrorObject[] {
   let left = [...errors];
-  const unions = errors.filter((error) => error.keyword === "anyOf").sort((a, b) => b.schemaPath.length - a.schemaPath.length);
+  const unions = errors
+    .filter((error) => error.keyword === "anyOf")
+    .sort((a, b) => b.schemaPath.length - a.schemaPath.length);
   for (const union of unions) {
     const prefix = `${union.schemaPath}/`;
     const within = `${union.instancePath}/`;
@@ -187,7 +196,10 @@ function describe(error: ErrorObject): [path: string[], text: string] {
     case "additionalProperties":
     case "unevaluatedProperties": {
       const name = String(error.params["additionalProperty"] ?? error.params["unevaluatedProperty"]);
-      return [[...path, name], `Extra inputs are not permitted [input: ${show((error.data as Record<string, unknown>)[name])}]`];
+      return [
+        [...path, name],
+        `Extra inputs are not permitted [input: ${show((error.data as Record<string, unknown>)[name])}]`,
+      ];
     }
     case "pattern":
       return [path, `String should match pattern '${String(error.params["pattern"])}' ${input}`];
@@ -231,12 +243,20 @@ const SHOWN_PARTS = 50;
 function show(value: unknown): string {
   const text = typeof value === "string" ? value : value === undefined ? "" : preview(value);
   // Control characters would break the line; everything else is echoed as sent.
-  return truncate(text, SHOWN_CHARACTERS).replace(/[\u0000-\u001f\u007f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return truncate(text, SHOWN_CHARACTERS).replace(
+    /[\u0000-\u001f\u007f\u2028\u2029]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 /** Large values are not serialised only to be cut. */
 function preview(value: unknown): string {
-  if (isSmall(value, SHOWN_PARTS)) return JSON.stringify(value, (_key, item: unknown) => (typeof item === "string" ? truncate(item, SHOWN_CHARACTERS) : item)) ?? "";
+  if (isSmall(value, SHOWN_PARTS))
+    return (
+      JSON.stringify(value, (_key, item: unknown) =>
+        typeof item === "string" ? truncate(item, SHOWN_CHARACTERS) : item,
+      ) ?? ""
+    );
   return Array.isArray(value) ? `list of ${count(value.length, "item")}` : "object";
 }
 
@@ -268,8 +288,8 @@ function branchTypes(schema: unknown): string[] {
 }
 
 /**
- * What no schema says but storage demands: text that is Unicode without NUL, numbers that JSON can write again, nesting that
- * a serialiser survives. Recursion ends at MAX_JSON_DEPTH; memory is proportional to the depth, not to the value.
+ * What no schema says but storage demands: text that is Unicode without NUL, numbers that JSON can write again, nesting
+ * that a serialiser survives. Recursion ends at MAX_JSON_DEPTH; memory is proportional to the depth, not to the value.
  * @returns the first problem as [dotted path, text], or null.
  */
 export function findUnstorable(value: unknown): [path: string, text: string] | null {

@@ -1,6 +1,6 @@
 /**
- * The end of rotated keys. From the moment at which its grace period is over a key is refused at use, whether this job ran
- * or not; the job closes its record and tells the audit log.
+ * The end of rotated keys. From the moment at which its grace period is over a key is refused at use, whether this job
+ * ran or not; the job closes its record and tells the audit log.
  */
 import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { LapsedKey, LapsePayload } from "../store/accounts/api-keys.ts";
@@ -16,7 +16,9 @@ const KEYS_PER_WRITE = 200;
 type Parts = {
   store: Pick<Store, "apiKeys" | "audit">;
   writer: Pick<GroupCommitWriter, "run">;
-  /** The time by which keys end: not that of a clock that ran ahead, because nobody opens a record again. Epoch seconds. */
+  /**
+   * The time by which keys end: not that of a clock that ran ahead, because nobody opens a record again. Epoch seconds.
+   */
   now(): number;
 };
 
@@ -31,8 +33,8 @@ export const keyLapses = ({ store, writer, now }: Parts) => ({
 });
 
 /**
- * Closes the records of all keys whose time is over, so that a clock that is set back revives none of them. Writes nothing
- * where there is none. @returns how many were closed.
+ * Closes the records of all keys whose time is over, so that a clock that is set back revives none of them. Writes
+ * nothing where there is none. @returns how many were closed.
  */
 export async function closeLapsedKeys({ store, writer, now }: Parts): Promise<number> {
   let total = 0;

@@ -1,6 +1,7 @@
 /**
- * The chore that gives free pages of the database back, in writes that hold up nobody: each moves so many pages as take a few
- * milliseconds. A file that will grow again soon keeps its pages: only when a fifth of it is free, then down to a tenth.
+ * The chore that gives free pages of the database back, in writes that hold up nobody: each moves so many pages as take
+ * a few milliseconds. A file that will grow again soon keeps its pages: only when a fifth of it is free, then down to a
+ * tenth.
  */
 import type { Db } from "../store/db/database.ts";
 import { spaceStore } from "../store/db/incremental-vacuum.ts";
@@ -16,8 +17,21 @@ const MOST_PAGES = 256;
 /** Steps in a row: some tens of megabytes, and the log is copied in between. */
 const STEPS = 50;
 
-/** @returns the chore; it resolves with the bytes that were given back. `least` and `clock` (milliseconds) are for tests. */
-export function createGiveBack({ db, writer, least = LEAST, clock = () => performance.now() }: { db: Db; writer: GroupCommitWriter; least?: number; clock?(): number }): () => Promise<number> {
+/**
+ * @returns the chore; it resolves with the bytes that were given back. `least` and `clock` (milliseconds) are for
+ * tests.
+ */
+export function createGiveBack({
+  db,
+  writer,
+  least = LEAST,
+  clock = () => performance.now(),
+}: {
+  db: Db;
+  writer: GroupCommitWriter;
+  least?: number;
+  clock?(): number;
+}): () => Promise<number> {
   const space = spaceStore(db);
   let going = false;
   let pages = 16;
@@ -42,7 +56,12 @@ export function createGiveBack({ db, writer, least = LEAST, clock = () => perfor
         space.giveBack(Math.min(pages, left));
         return clock() - started;
       });
-      pages = took > STEP_MS / 2 ? Math.max(1, Math.floor(pages / 2)) : took < STEP_MS / 4 ? Math.min(MOST_PAGES, pages * 2) : pages;
+      pages =
+        took > STEP_MS / 2
+          ? Math.max(1, Math.floor(pages / 2))
+          : took < STEP_MS / 4
+            ? Math.min(MOST_PAGES, pages * 2)
+            : pages;
     }
     return Math.max(0, before.total - space.pages().total) * before.bytes;
   };

@@ -1,10 +1,10 @@
 /**
- * Does the jobs that committed writes ask for (store/jobs.ts): each kind by its handler, one after another in the order in
- * which they are due, kinds beside each other, so that a slow kind holds up nobody else.
+ * Does the jobs that committed writes ask for (store/jobs.ts): each kind by its handler, one after another in the order
+ * in which they are due, kinds beside each other, so that a slow kind holds up nobody else.
  *
- * Invariants: a job is removed after its handler resolved and never before, so a job is done at least once and, when the
- * process ends in between, again: handlers must not mind. Two of one job never run at a time in one process. What fails
- * is tried again for ever, more and more rarely: a handler that gives up resolves. Handlers bound their own time.
+ * Invariants: a job is removed after its handler resolved and never before, so a job is done at least once and, when
+ * the process ends in between, again: handlers must not mind. Two of one job never run at a time in one process. What
+ * fails is tried again for ever, more and more rarely: a handler that gives up resolves. Handlers bound their own time.
  */
 import type { Timer } from "../domain/time.ts";
 import { AppError, unavailable } from "../errors.ts";
@@ -15,14 +15,14 @@ import type { JobRow } from "../store/db/jobs.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 
 /**
- * Does one job. `attempt` is 1 for the first. What it rejects with is logged and kept with the job, which is then tried again.
- * A handler that has something to write at its end, or wants the same job again, resolves with a `Settlement`.
+ * Does one job. `attempt` is 1 for the first. What it rejects with is logged and kept with the job, which is then tried
+ * again. A handler that has something to write at its end, or wants the same job again, resolves with a `Settlement`.
  */
 export type JobHandler = (payload: unknown, attempt: number) => Promise<void | Settlement>;
 
 /**
- * Runs in the write that ends the job, so that what it writes and the end of the job are one. @returns epoch seconds at which
- * the job is due again, null when it is done. The handler tells the log itself what it did.
+ * Runs in the write that ends the job, so that what it writes and the end of the job are one. @returns epoch seconds at
+ * which the job is due again, null when it is done. The handler tells the log itself what it did.
  */
 export type Settlement = () => number | null;
 
@@ -38,9 +38,9 @@ export type RunnerOptions = {
   /** By kind: how many of its jobs may run at a time, 1 unless said otherwise. More than one gives up their order. */
   parallel?: Readonly<Record<string, number>>;
   /**
-   * Seconds that a job with a settlement waits at most for others that end too, 0 unless said otherwise: their writes share one
-   * commit, during which the thread stands still, and so do the leases that they take next. Only for kinds of which several run at
-   * a time: nothing else ends together.
+   * Seconds that a job with a settlement waits at most for others that end too, 0 unless said otherwise: their writes
+   * share one commit, during which the thread stands still, and so do the leases that they take next. Only for kinds of
+   * which several run at a time: nothing else ends together.
    */
   gather?: number;
 };
@@ -49,9 +49,9 @@ export type Runner = {
   /** Looks for jobs that are due. To be called at the start and after commits that added some; never throws. */
   wake(): void;
   /**
-   * Resolves when that job is done, at once when it is gone already, and after `patience` seconds in any case: a job that
-   * fails is tried for ever. To be called after the commit that added it. @throws AppError unavailable when the runner is
-   * closed before.
+   * Resolves when that job is done, at once when it is gone already, and after `patience` seconds in any case: a job
+   * that fails is tried for ever. To be called after the commit that added it. @throws AppError unavailable when the
+   * runner is closed before.
    */
   settled(id: number, patience?: number): Promise<void>;
   /** Wakes, and resolves when no job runs and none is due. */
@@ -60,11 +60,16 @@ export type Runner = {
   close(): Promise<void>;
 };
 
-/** Seconds. The process that starts next ends all leases, so this matters only where two share a database by mistake. */
+/**
+ * Seconds. The process that starts next ends all leases, so this matters only where two share a database by mistake.
+ */
 const LEASE = 60;
 /** Seconds between two renewals: two of them may fail before the lease is over. */
 const RENEWAL = 20;
-/** Seconds between two looks at most: the clock may have been set, and the command line adds jobs without telling anybody. */
+/**
+ * Seconds between two looks at most: the clock may have been set, and the command line adds jobs without telling
+ * anybody.
+ */
 const LOOK = 60;
 /** Seconds of rest after the queue itself could not be read or written, such as when the disk is full. */
 const REST = 5;
@@ -79,7 +84,16 @@ export const backoff = (attempt: number): number => Math.min(2 ** (attempt - 1),
 type Worker = { kind: string; handler: JobHandler; busy: boolean };
 type Waiter = { resolve: () => void; reject: (error: unknown) => void };
 
-export function createRunner({ store: { jobs }, writer, now, logger, handlers, timer, parallel = {}, gather = 0 }: RunnerOptions): Runner {
+export function createRunner({
+  store: { jobs },
+  writer,
+  now,
+  logger,
+  handlers,
+  timer,
+  parallel = {},
+  gather = 0,
+}: RunnerOptions): Runner {
   const workers: Worker[] = Object.entries(handlers).flatMap(([kind, handler]) =>
     Array.from({ length: parallel[kind] ?? 1 }, () => ({ kind, handler, busy: false })),
   );
@@ -142,7 +156,8 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
 
   function take(kind: string): JobRow | null {
     if (closed) return null;
-    // A lease that ran out while its job still runs here, because the machine was asleep, is none that another worker may take.
+    // A lease that ran out while its job still runs here, because the machine was asleep, is none that another worker
+    // may take.
     renewRunning();
     return jobs.lease(kind, now(), LEASE, 1)[0] ?? null;
   }
@@ -161,11 +176,17 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
     running.delete(job);
     stop();
     const ended = now();
-    const fields = { job_id: job.id, kind: job.kind, attempts: job.attempts, duration_ms: Math.round((ended - started) * 10_000) / 10 };
+    const fields = {
+      job_id: job.id,
+      kind: job.kind,
+      attempts: job.attempts,
+      duration_ms: Math.round((ended - started) * 10_000) / 10,
+    };
     if (!failure) {
       if (settle && (parallel[job.kind] ?? 1) > 1) await others();
       const again = await writer.run(() => end(job, settle));
-      if (settle) logger.debug({ ...fields, outcome: again === null ? "done" : "again", next_attempt_at: again }, "job");
+      if (settle)
+        logger.debug({ ...fields, outcome: again === null ? "done" : "again", next_attempt_at: again }, "job");
       else logger.info({ ...fields, outcome: "done" }, "job");
       tell(job.id);
       return;
@@ -280,4 +301,5 @@ export function createRunner({ store: { jobs }, writer, now, logger, handlers, t
 const stopping = () => unavailable("The server is stopping. Please try again", 5);
 
 /** What is kept of an error: it may have been made by a server of somebody else, so it is as careful as a log line. */
-const textOf = (error: unknown): string => String(redact(error instanceof Error ? error.message : String(error))).slice(0, ERROR_CHARACTERS);
+const textOf = (error: unknown): string =>
+  String(redact(error instanceof Error ? error.message : String(error))).slice(0, ERROR_CHARACTERS);

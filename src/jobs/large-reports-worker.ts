@@ -1,12 +1,12 @@
 /**
- * The thread that records large reports and evaluates large environments again. It has a connection of its own. A task comes
- * in up to three orders: `read` takes the text of a report, `plan` reads the database and evaluates, which may take seconds
- * and locks nobody out, `apply` writes, while the main thread lends the right to write. What one order made is kept for the
- * next; a plan is thrown away if its environment changed meanwhile.
+ * The thread that records large reports and evaluates large environments again. It has a connection of its own. A task
+ * comes in up to three orders: `read` takes the text of a report, `plan` reads the database and evaluates, which may
+ * take seconds and locks nobody out, `apply` writes, while the main thread lends the right to write. What one order
+ * made is kept for the next; a plan is thrown away if its environment changed meanwhile.
  *
- * What runs already is marked by whoever changes a fact about it, and that moves the environment's revision. What only starts
- * with the plan is not: if anything at all was committed between the two orders, it is marked here, so that the next report
- * looks at it once more.
+ * What runs already is marked by whoever changes a fact about it, and that moves the environment's revision. What only
+ * starts with the plan is not: if anything at all was committed between the two orders, it is marked here, so that the
+ * next report looks at it once more.
  */
 import { workerData } from "node:worker_threads";
 import type { Cause } from "../domain/snapshot/diff.ts";
@@ -29,19 +29,33 @@ export type RecordingOrder =
   /** The text of a report of that type. `sequence` names the task. */
   | { type: "read"; sequence: number; report: PhysicalType; bytes: Uint8Array }
   /** `artifacts` null: what ran still runs; "read": what the order before read. */
-  | { type: "plan"; sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | "read" | null }
+  | {
+      type: "plan";
+      sequence: number;
+      environmentId: number;
+      cause: Cause;
+      artifacts: readonly ReportedArtifact[] | "read" | null;
+    }
   /**
-   * Copies what is in the write-ahead log into the database file, as far as nobody reads it; with `patience`, in milliseconds, it waits
-   * so long for readers and then empties the log. The right to write must be lent for that.
+   * Copies what is in the write-ahead log into the database file, as far as nobody reads it; with `patience`, in
+   * milliseconds, it waits so long for readers and then empties the log. The right to write must be lent for that.
    */
   | { type: "checkpoint"; patience: number }
-  /** `now`: epoch seconds; `newestJob`: ids of jobs up to that one are taken; `entry` goes into the audit log when a snapshot is made. */
+  /**
+   * `now`: epoch seconds; `newestJob`: ids of jobs up to that one are taken; `entry` goes into the audit log when a
+   * snapshot is made.
+   */
   | { type: "apply"; sequence: number; now: number; newestJob: number; actor: Actor; entry: AuditEntry | null };
 
-/** `planned`: whether there is anything to apply, which there is not in an archived environment. `index`: the snapshot that was made. */
+/**
+ * `planned`: whether there is anything to apply, which there is not in an archived environment. `index`: the snapshot
+ * that was made.
+ */
 export type RecordingResult = { planned: boolean; index: number | null };
 /** Of `read`: how many artifacts and their digest, or why the text is no report. */
-export type ReadResult = { count: number; digest: string } | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
+export type ReadResult =
+  | { count: number; digest: string }
+  | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
 
 const clock = { now: 0 };
 const { directory, checkpoints } = workerData as RecordingWorkerData;
@@ -54,7 +68,14 @@ const store = openStore(db, {
   },
 });
 
-type Task = { sequence: number; environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | null; plan: Plan; dataVersion: number };
+type Task = {
+  sequence: number;
+  environmentId: number;
+  cause: Cause;
+  artifacts: readonly ReportedArtifact[] | null;
+  plan: Plan;
+  dataVersion: number;
+};
 let kept: Task | null = null;
 let read: { sequence: number; artifacts: ReportedArtifact[] } | null = null;
 
@@ -66,10 +87,14 @@ const dataVersion = (): number => db.pragma("data_version", { simple: true }) as
 
 serveTasks<RecordingOrder, RecordingResult | ReadResult | null>((order) => {
   switch (order.type) {
-    case "read": return readText(order);
-    case "plan": return plan(order);
-    case "apply": return apply(order);
-    case "checkpoint": return checkpoint(order.patience);
+    case "read":
+      return readText(order);
+    case "plan":
+      return plan(order);
+    case "apply":
+      return apply(order);
+    case "checkpoint":
+      return checkpoint(order.patience);
   }
 });
 
@@ -91,7 +116,12 @@ async function readText({ sequence, report, bytes }: Extract<RecordingOrder, { t
   }
 }
 
-function plan({ sequence, environmentId, cause, artifacts: given }: Extract<RecordingOrder, { type: "plan" }>): RecordingResult {
+function plan({
+  sequence,
+  environmentId,
+  cause,
+  artifacts: given,
+}: Extract<RecordingOrder, { type: "plan" }>): RecordingResult {
   kept = null;
   if (given === "read" && read?.sequence !== sequence) throw gone("what was read for this task");
   const artifacts = given === "read" ? (read?.artifacts ?? null) : given;
@@ -105,10 +135,18 @@ function plan({ sequence, environmentId, cause, artifacts: given }: Extract<Reco
 
 function planOf(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Plan | null {
   const environment = store.environments.get(environmentId);
-  return environment.archived_at === null ? store.recording.plan(store.recording.readCurrent(environment, cause, artifacts)) : null;
+  return environment.archived_at === null
+    ? store.recording.plan(store.recording.readCurrent(environment, cause, artifacts))
+    : null;
 }
 
-function apply({ sequence, now, newestJob, actor, entry }: Extract<RecordingOrder, { type: "apply" }>): RecordingResult {
+function apply({
+  sequence,
+  now,
+  newestJob,
+  actor,
+  entry,
+}: Extract<RecordingOrder, { type: "apply" }>): RecordingResult {
   const task = kept;
   kept = null;
   if (task?.sequence !== sequence) throw gone("the plan of this task");
@@ -119,7 +157,8 @@ function apply({ sequence, now, newestJob, actor, entry }: Extract<RecordingOrde
     const current = holds ? task.plan : planOf(task.environmentId, task.cause, task.artifacts);
     if (!current) return { planned: false, index: null };
     const index = store.recording.apply(current, actor);
-    if (index !== null && holds && dataVersion() !== task.dataVersion) store.staleness.markStartedSince(task.environmentId, index);
+    if (index !== null && holds && dataVersion() !== task.dataVersion)
+      store.staleness.markStartedSince(task.environmentId, index);
     if (index !== null && entry) store.audit.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
     return { planned: true, index };
   });

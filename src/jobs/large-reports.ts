@@ -1,6 +1,6 @@
 /**
- * Records what would hold up the main thread. Up to HEAVY artifacts are evaluated and written there, between other writes;
- * more of them are a task of the recording thread, which gets the right to write for as long as it writes.
+ * Records what would hold up the main thread. Up to HEAVY artifacts are evaluated and written there, between other
+ * writes; more of them are a task of the recording thread, which gets the right to write for as long as it writes.
  */
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
@@ -18,7 +18,9 @@ import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../w
 import type { Pool } from "../workers/pool.ts";
 import type { ReadResult, RecordingOrder, RecordingResult } from "./large-reports-worker.ts";
 
-/** Artifacts. Evaluating one under three policies and writing it takes about 0.2 ms, and the loop may be held for 20 ms. */
+/**
+ * Artifacts. Evaluating one under three policies and writing it takes about 0.2 ms, and the loop may be held for 20 ms.
+ */
 const HEAVY = 64;
 
 /**
@@ -31,25 +33,34 @@ const MOST_WAITING = 300_000;
 const DEADLINE = 300_000;
 
 /**
- * What is told of trouble of the machine: the thread ended or took too long, or its database could not be written. A thread
- * that is gone may have gone between its commit and its answer. null: a mistake of ours.
+ * What is told of trouble of the machine: the thread ended or took too long, or its database could not be written. A
+ * thread that is gone may have gone between its commit and its answer. null: a mistake of ours.
  */
 function troubleOf(error: unknown): string | null {
-  if (error instanceof WorkerDiedError || error instanceof DeadlineError) return "It is not known whether the report was stored. Please send it again";
-  const unwritten = error instanceof PoolClosedError || (error instanceof TaskError && (isStorageFailure(error) || error.code === "THREAD_REPLACED"));
+  if (error instanceof WorkerDiedError || error instanceof DeadlineError)
+    return "It is not known whether the report was stored. Please send it again";
+  const unwritten =
+    error instanceof PoolClosedError ||
+    (error instanceof TaskError && (isStorageFailure(error) || error.code === "THREAD_REPLACED"));
   return unwritten ? "The report could not be stored. Nothing was changed. Please try again" : null;
 }
 
 /** Milliseconds that the text of one report may take to read: a hundred thousand pods take a twentieth of it. */
 const READING_MS = 30_000;
 
-/** 413 where the thread ended, or had to be ended, because of the text that it was reading. Nothing was recorded then. */
+/**
+ * 413 where the thread ended, or had to be ended, because of the text that it was reading. Nothing was recorded then.
+ */
 function readingError(error: unknown): unknown {
-  const isItsFault = (error instanceof DeadlineError && error.started) || (error instanceof WorkerDiedError && error.began);
+  const isItsFault =
+    (error instanceof DeadlineError && error.started) || (error instanceof WorkerDiedError && error.began);
   return isItsFault ? tooCostly("The report", error) : error;
 }
 
-/** After so many writes, each of ten or twenty pages, the write-ahead log has the size at which SQLite would copy it by itself. */
+/**
+ * After so many writes, each of ten or twenty pages, the write-ahead log has the size at which SQLite would copy it by
+ * itself.
+ */
 const CHECKPOINT_WRITES = 256;
 
 /** A report is about so many bytes for each of its artifacts, or more. */
@@ -59,17 +70,33 @@ export type RecordingPool = Pool<RecordingOrder, RecordingResult | ReadResult | 
 export type LargeReports = ReturnType<typeof createRecorder>;
 
 type RecorderParts = {
-  store: Store; writer: GroupCommitWriter; now(): number; pool: RecordingPool | null;
+  store: Store;
+  writer: GroupCommitWriter;
+  now(): number;
+  pool: RecordingPool | null;
   /** Lets one large text be parsed at a time, in whatever thread. */
   readingTurns?: Places;
-  checkpoints?: "own" | "external"; mostWaiting?: number; jobsAdded?(): void;
+  checkpoints?: "own" | "external";
+  mostWaiting?: number;
+  jobsAdded?(): void;
 };
 
 /**
- * @param parts `pool` null where there is no thread, as over a database in memory: then everything is done in the main thread.
- *   `checkpoints`: whether this server empties the write-ahead log. `jobsAdded` is called after the thread committed something that may have added jobs.
+ * @param parts `pool` null where there is no thread, as over a database in memory: then everything is done in the main
+ * thread.
+ *   `checkpoints`: whether this server empties the write-ahead log. `jobsAdded` is called after the thread committed
+ *   something that may have added jobs.
  */
-export function createRecorder({ store, writer, now, pool, readingTurns = createPlaces(1), checkpoints = "own", mostWaiting = MOST_WAITING, jobsAdded = () => undefined }: RecorderParts) {
+export function createRecorder({
+  store,
+  writer,
+  now,
+  pool,
+  readingTurns = createPlaces(1),
+  checkpoints = "own",
+  mostWaiting = MOST_WAITING,
+  jobsAdded = () => undefined,
+}: RecorderParts) {
   let sequence = 0;
   let artifactsWaiting = 0;
   let last: Promise<unknown> = Promise.resolve();
@@ -85,17 +112,30 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
   async function record(
     thread: RecordingPool,
     number: number,
-    task: { environmentId: number; cause: Cause; artifacts: readonly ReportedArtifact[] | "read" | null; actor: Actor; entry: AuditEntry | null },
+    task: {
+      environmentId: number;
+      cause: Cause;
+      artifacts: readonly ReportedArtifact[] | "read" | null;
+      actor: Actor;
+      entry: AuditEntry | null;
+    },
   ): Promise<RecordingResult> {
     const { environmentId, cause, artifacts, actor, entry } = task;
-    const planned = (await thread.run({ type: "plan", sequence: number, environmentId, cause, artifacts }, { deadline: DEADLINE })) as RecordingResult;
+    const planned = (await thread.run(
+      { type: "plan", sequence: number, environmentId, cause, artifacts },
+      { deadline: DEADLINE },
+    )) as RecordingResult;
     if (!planned.planned) return planned;
     const applying = async (): Promise<RecordingResult> => {
       try {
-        return (await thread.run({ type: "apply", sequence: number, now: now(), newestJob: store.jobs.newest(), actor, entry }, { deadline: DEADLINE })) as RecordingResult;
+        return (await thread.run(
+          { type: "apply", sequence: number, now: now(), newestJob: store.jobs.newest(), actor, entry },
+          { deadline: DEADLINE },
+        )) as RecordingResult;
       } catch (error) {
         // The thread is being stopped, perhaps in the middle of a transaction: the next order begins when it is gone.
-        if (error instanceof DeadlineError) await thread.run({ type: "checkpoint", patience: 0 }, { deadline: DEADLINE }).catch(() => undefined);
+        if (error instanceof DeadlineError)
+          await thread.run({ type: "checkpoint", patience: 0 }, { deadline: DEADLINE }).catch(() => undefined);
         throw error;
       }
     };
@@ -104,10 +144,14 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
     return recorded;
   }
 
-  /** A turn for a report, if not too many artifacts wait already. @throws AppError unavailable, also for trouble on the way. */
+  /**
+   * A turn for a report, if not too many artifacts wait already. @throws AppError unavailable, also for trouble on the
+   * way.
+   */
   async function turnFor(artifacts: number, work: () => Promise<RecordingResult>): Promise<RecordingResult> {
     // A report larger than the limit is recorded when none waits.
-    if (artifactsWaiting > 0 && artifactsWaiting + artifacts > mostWaiting) throw unavailable("The server has too many large reports to record. Please try again", 5);
+    if (artifactsWaiting > 0 && artifactsWaiting + artifacts > mostWaiting)
+      throw unavailable("The server has too many large reports to record. Please try again", 5);
     try {
       return await inTurn(artifacts, work);
     } catch (error) {
@@ -120,9 +164,9 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
   let copying = false;
 
   /**
-   * Most of the log is copied beside other writes. The rest, which came meanwhile, is copied while the right to write is lent,
-   * so that all of it is and the next write begins the log anew: otherwise it would grow for as long as there are writes. Who reads it
-   * without a pause is waited for then, for so many milliseconds (checkpoints.ts).
+   * Most of the log is copied beside other writes. The rest, which came meanwhile, is copied while the right to write
+   * is lent, so that all of it is and the next write begins the log anew: otherwise it would grow for as long as there
+   * are writes. Who reads it without a pause is waited for then, for so many milliseconds (checkpoints.ts).
    */
   async function checkpoint(thread: RecordingPool, patience: number): Promise<void> {
     await thread.run({ type: "checkpoint", patience: 0 }, { deadline: DEADLINE });
@@ -130,17 +174,23 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
     await writer.withExclusiveWrite(() => thread.run({ type: "checkpoint", patience }, { deadline: DEADLINE }), true);
   }
 
-  /** Copies the log, and empties it if readers let it within so many milliseconds; nothing where another program does that. Never rejects. */
+  /**
+   * Copies the log, and empties it if readers let it within so many milliseconds; nothing where another program does
+   * that. Never rejects.
+   */
   async function emptyLog(patience: number): Promise<void> {
     if (!pool || checkpoints === "external") return;
     [writes, copying] = [0, true];
-    await inTurn(0, () => checkpoint(pool, patience)).catch(() => undefined).finally(() => (copying = false));
+    await inTurn(0, () => checkpoint(pool, patience))
+      .catch(() => undefined)
+      .finally(() => (copying = false));
   }
 
   return {
     /**
-     * To be told of committed writes: now and then the thread copies the write-ahead log into the database file, which would
-     * hold up the main thread for as long as the disk takes. When it fails, SQLite itself copies at a later commit.
+     * To be told of committed writes: now and then the thread copies the write-ahead log into the database file, which
+     * would hold up the main thread for as long as the disk takes. When it fails, SQLite itself copies at a later
+     * commit.
      */
     committed(count: number): void {
       writes += count;
@@ -157,15 +207,23 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
     /** Whether texts of reports can be read by the thread. */
     reads: pool !== null,
 
-    /** Records a report. @returns not planned when the environment was archived on the way: then nothing was recorded. @throws AppError unavailable. */
-    async report(task: { environmentId: number; artifacts: readonly ReportedArtifact[]; actor: Actor; entry: AuditEntry }): Promise<RecordingResult> {
+    /**
+     * Records a report. @returns not planned when the environment was archived on the way: then nothing was recorded.
+     * @throws AppError unavailable.
+     */
+    async report(task: {
+      environmentId: number;
+      artifacts: readonly ReportedArtifact[];
+      actor: Actor;
+      entry: AuditEntry;
+    }): Promise<RecordingResult> {
       if (!pool) throw new Error("there is no thread that records");
       return turnFor(task.artifacts.length, () => record(pool, (sequence += 1), { ...task, cause: "report" }));
     },
 
     /**
-     * Reads the text of a report, which is given away, and records it. `touch` is told its digest, inside a write, and says
-     * whether that was all; `entry` is told the number of artifacts.
+     * Reads the text of a report, which is given away, and records it. `touch` is told its digest, inside a write, and
+     * says whether that was all; `entry` is told the number of artifacts.
      * @returns as `report`. @throws AppError unavailable, and what is wrong with the text.
      */
     async recordRaw(task: {
@@ -179,28 +237,49 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
       if (!pool) throw new Error("there is no thread that reads");
       const { environmentId, report, bytes, touch, actor, entry } = task;
       // A buffer of its own moves to the thread; a part of a shared one has to be copied.
-      const transfer = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer ? [bytes.buffer] : [];
+      const transfer =
+        bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer ? [bytes.buffer] : [];
       return turnFor(Math.ceil(bytes.length / LEAST_BYTES), async () => {
         const number = (sequence += 1);
         const order: RecordingOrder = { type: "read", sequence: number, report, bytes };
-        const read = (await readingTurns.within(() => pool.run(order, { deadline: DEADLINE, allowance: READING_MS, transfer })).catch((error: unknown) => {
-          throw readingError(error);
-        })) as ReadResult;
-        if ("refusal" in read) throw new AppError(read.refusal.code, read.refusal.message, read.refusal.fields ? { fields: read.refusal.fields } : {});
+        const read = (await readingTurns
+          .within(() => pool.run(order, { deadline: DEADLINE, allowance: READING_MS, transfer }))
+          .catch((error: unknown) => {
+            throw readingError(error);
+          })) as ReadResult;
+        if ("refusal" in read)
+          throw new AppError(
+            read.refusal.code,
+            read.refusal.message,
+            read.refusal.fields ? { fields: read.refusal.fields } : {},
+          );
         if (await writer.run(() => touch(read.digest))) return { planned: true, index: null };
-        return record(pool, number, { environmentId, cause: "report", artifacts: "read", actor, entry: entry(read.count) });
+        return record(pool, number, {
+          environmentId,
+          cause: "report",
+          artifacts: "read",
+          actor,
+          entry: entry(read.count),
+        });
       });
     },
 
     /**
-     * Looks at the latest snapshot of an environment again. Nothing happens when it is archived, has none, or when somebody
-     * else did it since it was asked for: doing it twice is as good as once.
+     * Looks at the latest snapshot of an environment again. Nothing happens when it is archived, has none, or when
+     * somebody else did it since it was asked for: doing it twice is as good as once.
      */
-    async reevaluate({ environment_id: environmentId, snapshot_count, cause, user_id, user_name }: ReevaluatePayload): Promise<void> {
+    async reevaluate({
+      environment_id: environmentId,
+      snapshot_count,
+      cause,
+      user_id,
+      user_name,
+    }: ReevaluatePayload): Promise<void> {
       const actor: Actor = { publicId: user_id, displayName: user_name };
       const isDone = (environment: EnvironmentRow): boolean =>
         environment.archived_at !== null ||
-        // What else changed since is for the next report to find: a second snapshot would tell of policies that did not change.
+        // What else changed since is for the next report to find: a second snapshot would tell of policies that did not
+        // change.
         (cause === "policies"
           ? environment.snapshot_count > snapshot_count && store.recording.isUnderPolicies(environment)
           : environment.checked_revision === environment.revision);
@@ -210,7 +289,8 @@ export function createRecorder({ store, writer, now, pool, readingTurns = create
       if (pool && isHeavy()) {
         await inTurn(0, async () => {
           // Asked when its turn has come: a report before it may have done the same.
-          if (!isDone(store.environments.get(environmentId))) await record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null });
+          if (!isDone(store.environments.get(environmentId)))
+            await record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null });
         });
         return;
       }

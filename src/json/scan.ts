@@ -1,9 +1,10 @@
 /**
- * Looks at the bytes of JSON before it is parsed: counts the values it would become and how deep they nest. Parsing needs up to seventy
- * bytes of heap for each value, however short its text is, so a limit on bytes alone lets three bytes (`{},`) become sixty-four.
+ * Looks at the bytes of JSON before it is parsed: counts the values it would become and how deep they nest. Parsing
+ * needs up to seventy bytes of heap for each value, however short its text is, so a limit on bytes alone lets three
+ * bytes (`{},`) become sixty-four.
  *
- * The scan never decides what is valid JSON: the parser does, and stops where the text goes wrong. Up to there the scan counts exactly,
- * and so never less than the parser makes. It takes one to three nanoseconds a byte and 128 KB.
+ * The scan never decides what is valid JSON: the parser does, and stops where the text goes wrong. Up to there the scan
+ * counts exactly, and so never less than the parser makes. It takes one to three nanoseconds a byte and 128 KB.
  */
 
 /** Nesting beyond this is refused: far beyond any real report, far below what a recursive serialiser survives. */
@@ -21,14 +22,20 @@ export type ScanProblem =
   | { kind: "keys" }
   /** More different keys in all objects together than allowed. */
   | { kind: "names" }
-  /** Nested deeper than MAX_JSON_DEPTH. `path` is the beginning of the place: indices in lists, and at which byte a key begins. */
+  /**
+   * Nested deeper than MAX_JSON_DEPTH. `path` is the beginning of the place: indices in lists, and at which byte a key
+   * begins.
+   */
   | { kind: "depth"; path: (number | { key: number })[] };
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const OPEN_OBJECT = 0x7b;
 
-/** What a byte outside of texts is. Everything unknown counts as part of a number or word, which the parser then refuses. */
+/**
+ * What a byte outside of texts is. Everything unknown counts as part of a number or word, which the parser then
+ * refuses.
+ */
 const SCALAR = 0;
 const BLANK = 1;
 const TEXT = 2;
@@ -64,8 +71,8 @@ export type ScanBounds = {
   /** Keys of one object: a table of a million is built anew ten times over while it grows. */
   keys: number;
   /**
-   * Different keys in all objects together, about: each new one costs two hundred bytes and more, because it makes objects that resemble no
-   * others. They are told apart by a hash of twenty bits, so that some are not counted.
+   * Different keys in all objects together, about: each new one costs two hundred bytes and more, because it makes
+   * objects that resemble no others. They are told apart by a hash of twenty bits, so that some are not counted.
    */
   names: number;
 };
@@ -101,7 +108,13 @@ export class JsonScan {
   add(bytes: Uint8Array): ScanProblem | null {
     // Local variables: reading and writing fields at every byte takes five times as long.
     const { expects, indices, keyStarts, offset } = this;
-    const { values: maxValues, containers: maxContainers, scalars: maxScalars, keys: maxKeys, names: maxNames } = this.bounds;
+    const {
+      values: maxValues,
+      containers: maxContainers,
+      scalars: maxScalars,
+      keys: maxKeys,
+      names: maxNames,
+    } = this.bounds;
     const { length } = bytes;
     let { values, containers, scalars, depth, inText, escaped, inScalar, hash } = this;
     for (let at = 0; at < length; at += 1) {
@@ -187,6 +200,9 @@ export class JsonScan {
 
   private place(): (number | { key: number })[] {
     return Array.from({ length: MAX_PATH_KEYS }, (_, above) =>
-      this.expects[above + 1] === ITEM ? (this.indices[above + 1] as number) : { key: this.keyStarts[above + 1] as number });
+      this.expects[above + 1] === ITEM
+        ? (this.indices[above + 1] as number)
+        : { key: this.keyStarts[above + 1] as number },
+    );
   }
 }

@@ -1,10 +1,11 @@
 /**
- * Makes the messages that actions ask for, from the happening that a committed write named (store/triggers.ts). They are put
- * into the outbox in the write that ends the job, so each is put there once, whenever the process ends.
+ * Makes the messages that actions ask for, from the happening that a committed write named (store/triggers.ts). They
+ * are put into the outbox in the write that ends the job, so each is put there once, whenever the process ends.
  *
- * A WEBHOOK gets one message for each event, as its receivers expect; a snapshot with which ten thousand artifacts start takes
- * many short turns. People get one message for each trigger and snapshot, with the first events and the number of the others.
- * What turns an environment over is told before the events that did it, so that it waits for none of them.
+ * A WEBHOOK gets one message for each event, as its receivers expect; a snapshot with which ten thousand artifacts
+ * start takes many short turns. People get one message for each trigger and snapshot, with the first events and the
+ * number of the others. What turns an environment over is told before the events that did it, so that it waits for none
+ * of them.
  */
 import { letterTo, messageTo, noticeLetter, snapshotLetter } from "../domain/notification/render.ts";
 import type { RenderedMessage, MessageSender } from "../domain/notification/render.ts";
@@ -25,7 +26,12 @@ const PER_TURN = 100;
 
 type Trigger = EnvironmentTrigger | FlowTrigger;
 /** Somebody to tell: a target of an action, with what the action listens to. */
-type Recipient = { sender: Omit<MessageSender, "org">; triggers: ReadonlySet<string>; targetId: number; target: Target };
+type Recipient = {
+  sender: Omit<MessageSender, "org">;
+  triggers: ReadonlySet<string>;
+  targetId: number;
+  target: Target;
+};
 type Composed = { recipient: Recipient; trigger: Trigger; message: RenderedMessage };
 /** The messages of a turn, and the payload of the next one, null after the last. */
 type Turn = { messages: Composed[]; next: NotifyPayload | null };
@@ -33,7 +39,10 @@ type Of<Type extends NotifyPayload["type"]> = Extract<NotifyPayload, { type: Typ
 
 /** @param parts `links` gives the addresses of this server, which are known once it listens. */
 export function createEventNotifier({ store, links }: { store: Store; links(): EventLinks }) {
-  /** The recipients of the actions that listened and are still there. A damaged record keeps nobody else from being told. */
+  /**
+   * The recipients of the actions that listened and are still there. A damaged record keeps nobody else from being
+   * told.
+   */
   function recipientsOf({ organization_id, actions }: NotifyPayload): Recipient[] {
     return actions.flatMap((number) => {
       const action = store.actions.get(organization_id, number);
@@ -76,12 +85,21 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
         for (const message of told(recipients, notice).messages) messages.push(message);
       }
       for (const trigger of ARTIFACT_TRIGGERS) {
-        const readers = wanting(recipients, trigger).flatMap((recipient) => (recipient.target.type === "WEBHOOK" ? [] : [{ recipient, target: recipient.target }]));
+        const readers = wanting(recipients, trigger).flatMap((recipient) =>
+          recipient.target.type === "WEBHOOK" ? [] : [{ recipient, target: recipient.target }],
+        );
         if (readers.length === 0) continue;
         const { events, total } = store.notices.eventsOf(source, trigger, MOST_LINES);
         if (total === 0) continue;
         for (const { recipient, target } of readers)
-          messages.push({ recipient, trigger, message: letterTo(target, snapshotLetter(trigger, events, total, moment, { ...recipient.sender, org: moment.org }, links())) });
+          messages.push({
+            recipient,
+            trigger,
+            message: letterTo(
+              target,
+              snapshotLetter(trigger, events, total, moment, { ...recipient.sender, org: moment.org }, links()),
+            ),
+          });
       }
     }
     const machines = wanting(recipients, ...ARTIFACT_TRIGGERS).filter(({ target }) => target.type === "WEBHOOK");
@@ -90,7 +108,8 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
     const events = store.notices.events(source, after ?? 0, limit);
     for (const event of events) {
       const notice = artifactNotice(event, at, moment);
-      for (const recipient of wanting(machines, triggerOf(event.annotation))) messages.push(composed(recipient, notice));
+      for (const recipient of wanting(machines, triggerOf(event.annotation)))
+        messages.push(composed(recipient, notice));
     }
     const last = events.length === limit ? events.at(-1) : undefined;
     return { messages, next: last ? { ...payload, after: last.id } : null };
@@ -101,13 +120,31 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
     if (recipients.length === 0) return { messages: [], next: null };
     const { at } = payload;
     switch (payload.type) {
-      case "snapshot": return snapshotTurn(payload, recipients);
+      case "snapshot":
+        return snapshotTurn(payload, recipients);
       case "allowed": {
-        const { moment, artifact, ...why } = store.notices.allowed(payload.environment_id, payload.index, payload.allowlist_id);
+        const { moment, artifact, ...why } = store.notices.allowed(
+          payload.environment_id,
+          payload.index,
+          payload.allowlist_id,
+        );
         return told(recipients, allowedNotice(at, moment, artifact, why));
       }
-      case "trail": return told(recipients, flowNotice("ON_STARTED_TRAIL", at, store.notices.trail(payload.flow_id, payload.trail_id), payload.by));
-      case "artifact": return told(recipients, flowNotice("ON_ATTESTED_PROVENANCE", at, store.notices.artifact(payload.flow_id, payload.artifact_id), payload.by));
+      case "trail":
+        return told(
+          recipients,
+          flowNotice("ON_STARTED_TRAIL", at, store.notices.trail(payload.flow_id, payload.trail_id), payload.by),
+        );
+      case "artifact":
+        return told(
+          recipients,
+          flowNotice(
+            "ON_ATTESTED_PROVENANCE",
+            at,
+            store.notices.artifact(payload.flow_id, payload.artifact_id),
+            payload.by,
+          ),
+        );
       case "attestation": {
         const { by, ...facts } = store.notices.attestation(payload.flow_id, payload.attestation_id);
         return told(recipients, flowNotice("ON_ATTESTATION", at, facts, by));
@@ -124,7 +161,13 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
           // Taken away since the message was made.
           if (!store.notificationTargets.find(recipient.targetId)) continue;
           const subject = `${recipient.sender.action}: ${eventTypeOf(trigger)}`;
-          store.deliveries.add({ organizationId: payload.organization_id, queue: queueOf(recipient.targetId), targetId: recipient.targetId, subject, message });
+          store.deliveries.add({
+            organizationId: payload.organization_id,
+            queue: queueOf(recipient.targetId),
+            targetId: recipient.targetId,
+            subject,
+            message,
+          });
         }
         // Before everything that happened later, whenever that was asked for.
         if (next) store.jobs.add("notify", next, 0);

@@ -17,16 +17,21 @@ export type Call = {
 const ADDRESS_MS = 2000;
 
 /**
- * Connects, with TLS also agrees on it. The signal ends the connection at any time, also later; whoever has it destroys it.
- * Rejects with the error of the system or of TLS.
+ * Connects, with TLS also agrees on it. The signal ends the connection at any time, also later; whoever has it destroys
+ * it. Rejects with the error of the system or of TLS.
  */
 export function dial({ host, port, addresses, tls }: Call, signal: AbortSignal): Promise<Socket> {
   const options = {
-    host, port,
+    host,
+    port,
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: ADDRESS_MS,
     // Not asked for a host that is an address: then the connection is made to that.
-    lookup: (_host: string, { all }: { all?: boolean | undefined }, callback: (error: Error | null, address: string | { address: string; family: number }[], family?: number) => void): void => {
+    lookup: (
+      _host: string,
+      { all }: { all?: boolean | undefined },
+      callback: (error: Error | null, address: string | { address: string; family: number }[], family?: number) => void,
+    ): void => {
       const found = addresses.map((address) => ({ address, family: isIP(address) }));
       const [first] = found;
       if (all || !first) callback(null, found);

@@ -1,6 +1,6 @@
 /**
- * Warns of API keys that are about to end, 14 and 3 days before, each once: a chore that looks every now and then. A warning
- * and the mark that it was given are one write, so that neither a crash nor a second look gives it twice.
+ * Warns of API keys that are about to end, 14 and 3 days before, each once: a chore that looks every now and then. A
+ * warning and the mark that it was given are one write, so that neither a crash nor a second look gives it twice.
  */
 import { letterTo, messageTo } from "../domain/notification/render.ts";
 import { expiryLetter, expiryPayload } from "../domain/notification/key-expiry.ts";
@@ -46,11 +46,21 @@ export async function warnOfEndingKeys({ store, writer, now, url }: Parts): Prom
   }
 
   function warnOrganization(key: EndingKeyRow, organizationId: number, org: string): void {
-    const about = { id: key.public_id, description: key.description, expires_at: key.expires_at, holder: key.holder, org };
+    const about = {
+      id: key.public_id,
+      description: key.description,
+      expires_at: key.expires_at,
+      holder: key.holder,
+      org,
+    };
     const at = now();
     const subject = `API key of ${key.holder} ends`;
     const add = (target: Target, targetId: number | null, queue: string): void => {
-      const message = messageTo(target, () => expiryPayload(about, at), () => expiryLetter(about, at, url()));
+      const message = messageTo(
+        target,
+        () => expiryPayload(about, at),
+        () => expiryLetter(about, at, url()),
+      );
       store.deliveries.add({ organizationId, queue, targetId, subject, message });
     };
     const configured = store.notificationTargets.list({ organizationId, notificationType: "api_key_expiry" });
@@ -65,8 +75,20 @@ export async function warnOfEndingKeys({ store, writer, now, url }: Parts): Prom
     const owner = store.keyWarnings.owner(userId);
     if (!owner) return;
     const at = now();
-    const about = { id: key.public_id, description: key.description, expires_at: key.expires_at, holder: key.holder, org: null };
+    const about = {
+      id: key.public_id,
+      description: key.description,
+      expires_at: key.expires_at,
+      holder: key.holder,
+      org: null,
+    };
     const message = letterTo({ type: "EMAIL", emails: [owner.email] }, expiryLetter(about, at, url()));
-    store.deliveries.add({ organizationId: owner.organizationId, queue: `key expiry user ${userId}`, targetId: null, subject: "API key ends", message });
+    store.deliveries.add({
+      organizationId: owner.organizationId,
+      queue: `key expiry user ${userId}`,
+      targetId: null,
+      subject: "API key ends",
+      message,
+    });
   }
 }

@@ -1,9 +1,9 @@
 /** How an attempt to send ended. */
 
 /**
- * `accepted` is all that counts as delivered. `failed` may go well later. `refused` was answered, and the same message will
- * hardly be answered in another way. `hopeless` can only go well after somebody changed something here. `stopped` was cut
- * short by the end of this process and says nothing.
+ * `accepted` is all that counts as delivered. `failed` may go well later. `refused` was answered, and the same message
+ * will hardly be answered in another way. `hopeless` can only go well after somebody changed something here. `stopped`
+ * was cut short by the end of this process and says nothing.
  */
 export type Result = "accepted" | "failed" | "refused" | "hopeless" | "stopped";
 
@@ -16,8 +16,8 @@ export type Outcome = {
   /** What went wrong, a sentence for the organization whose message it is; null when nothing did. */
   told: string | null;
   /**
-   * The rest of it, for the operator: addresses, system errors, the beginning of the answer. None of it is for the organization:
-   * what a receiver within the operator's network looks like is not to be found out through messages.
+   * The rest of it, for the operator: addresses, system errors, the beginning of the answer. None of it is for the
+   * organization: what a receiver within the operator's network looks like is not to be found out through messages.
    */
   detail: string | null;
   /** Seconds for which the receiver asked to be left alone; null when it did not. */
@@ -27,7 +27,14 @@ export type Outcome = {
 };
 
 export const outcome = (result: Result, told: string | null, more: Partial<Outcome> = {}): Outcome => ({
-  result, told, address: null, status: null, detail: null, retryAfter: null, left: null, ...more,
+  result,
+  told,
+  address: null,
+  status: null,
+  detail: null,
+  retryAfter: null,
+  left: null,
+  ...more,
 });
 
 /** What an attempt is aborted with. */
@@ -36,7 +43,9 @@ export const STOPPED = Symbol("stopped");
 
 /** The outcome of an attempt that was aborted. `whom` is who was called, for people. */
 export const aborted = (reason: unknown, whom: string, seconds: number, more: Partial<Outcome> = {}): Outcome =>
-  reason === STOPPED ? outcome("stopped", null) : outcome("failed", `The ${whom} did not answer within ${seconds} seconds`, more);
+  reason === STOPPED
+    ? outcome("stopped", null)
+    : outcome("failed", `The ${whom} did not answer within ${seconds} seconds`, more);
 
 /** All that an error of the system says: of several connections that were tried each one. */
 export function errorText(error: unknown): string {
@@ -58,8 +67,16 @@ export function unreached(error: unknown, whom: string, more: Partial<Outcome> =
   const syscall = String((error as { syscall?: unknown }).syscall ?? "");
   const detail = errorText(error);
   if (syscall.startsWith("query")) {
-    return outcome("failed", `The host name of the ${whom} ${NO_NAME.test(code) ? "was not found" : "could not be looked up"}`, { ...more, detail });
+    return outcome(
+      "failed",
+      `The host name of the ${whom} ${NO_NAME.test(code) ? "was not found" : "could not be looked up"}`,
+      { ...more, detail },
+    );
   }
-  if (isTlsError(code)) return outcome("failed", `No secure connection to the ${whom}: its certificate or its TLS is not accepted`, { ...more, detail });
+  if (isTlsError(code))
+    return outcome("failed", `No secure connection to the ${whom}: its certificate or its TLS is not accepted`, {
+      ...more,
+      detail,
+    });
   return outcome("failed", `The ${whom} could not be reached`, { ...more, detail });
 }

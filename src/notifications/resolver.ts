@@ -1,7 +1,7 @@
 /**
- * Names to addresses. Asked of the name servers directly (c-ares): the system's own look-up would hold one of the four threads
- * that files are read with for as long as a dead name server takes, and could not be given up. The hosts file counts
- * first, as everywhere; search domains do not: a name stands for the same in every place.
+ * Names to addresses. Asked of the name servers directly (c-ares): the system's own look-up would hold one of the four
+ * threads that files are read with for as long as a dead name server takes, and could not be given up. The hosts file
+ * counts first, as everywhere; search domains do not: a name stands for the same in every place.
  */
 import { Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
@@ -17,7 +17,10 @@ export type ResolverOptions = {
   servers?: readonly string[];
 };
 
-/** Milliseconds for one question to one server, and how often it is asked: within the time of an attempt, with some to spare. */
+/**
+ * Milliseconds for one question to one server, and how often it is asked: within the time of an attempt, with some to
+ * spare.
+ */
 const QUESTION = { timeout: 2000, tries: 2 };
 
 export function createResolver({ hostsFile = "/etc/hosts", servers }: ResolverOptions = {}): Resolve {
@@ -37,7 +40,9 @@ export function createResolver({ hostsFile = "/etc/hosts", servers }: ResolverOp
       signal.throwIfAborted();
       const addresses = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
       if (addresses.length > 0) return addresses;
-      const errors = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason as { code?: unknown }] : []));
+      const errors = answers.flatMap((answer) =>
+        answer.status === "rejected" ? [answer.reason as { code?: unknown }] : [],
+      );
       // "There is no such name" is the answer only when nobody failed to answer.
       throw errors.find(({ code }) => code !== "ENOTFOUND" && code !== "ENODATA") ?? errors[0] ?? notFound(host);
     } finally {
@@ -54,4 +59,5 @@ export function addressesIn(text: string, host: string): string[] {
   });
 }
 
-const notFound = (host: string): Error => Object.assign(new Error(`no address for ${host}`), { code: "ENOTFOUND", syscall: "query" });
+const notFound = (host: string): Error =>
+  Object.assign(new Error(`no address for ${host}`), { code: "ENOTFOUND", syscall: "query" });

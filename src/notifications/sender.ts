@@ -1,6 +1,6 @@
 /**
- * Sends one message to its target. Everything that leaves this server because of what happened in it leaves here, and only
- * when a message asks for it: nothing is connected, looked up or even loaded before.
+ * Sends one message to its target. Everything that leaves this server because of what happened in it leaves here, and
+ * only when a message asks for it: nothing is connected, looked up or even loaded before.
  */
 import type { Timer } from "../domain/time.ts";
 import { HTTP_SECONDS, post } from "./webhook-client.ts";
@@ -12,7 +12,13 @@ import type { Resolve } from "./resolver.ts";
 import { signatureOf } from "./signature.ts";
 
 /** A message as it is stored (store/deliveries.ts). `target_json` and `message_json` have the form of their type. */
-export type Sendable = { public_id: string; type: "WEBHOOK" | "SLACK" | "EMAIL"; target_json: string; message_json: string; secret: string | null };
+export type Sendable = {
+  public_id: string;
+  type: "WEBHOOK" | "SLACK" | "EMAIL";
+  target_json: string;
+  message_json: string;
+  secret: string | null;
+};
 
 export type SenderOptions = {
   resolve: Resolve;
@@ -43,13 +49,22 @@ export function createSender(options: SenderOptions): Sender {
 
   function attempt(message: Sendable, signal: AbortSignal): Promise<Outcome> {
     if (message.type === "EMAIL") {
-      if (!mail) return Promise.resolve(outcome("hopeless", "No mail server is configured", { detail: "set smtp-url and smtp-from, then assay deliveries retry" }));
+      if (!mail)
+        return Promise.resolve(
+          outcome("hopeless", "No mail server is configured", {
+            detail: "set smtp-url and smtp-from, then assay deliveries retry",
+          }),
+        );
       const { emails } = JSON.parse(message.target_json) as { emails: string[] };
       const content = JSON.parse(message.message_json) as { subject: string; text: string; html: string };
       return sendMail({ resolve, settings: mail, ca, now }, { id: message.public_id, emails, ...content }, signal);
     }
     const { webhook } = JSON.parse(message.target_json) as { webhook: string };
-    const headers = { "Content-Type": "application/json", "User-Agent": `Assay/${version}`, ...(message.type === "WEBHOOK" ? marks(message) : {}) };
+    const headers = {
+      "Content-Type": "application/json",
+      "User-Agent": `Assay/${version}`,
+      ...(message.type === "WEBHOOK" ? marks(message) : {}),
+    };
     return post({ resolve, allow, ca, now }, { url: webhook, headers, body: message.message_json }, signal);
   }
 

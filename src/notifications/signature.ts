@@ -2,9 +2,9 @@
 import { createHmac } from "node:crypto";
 
 /**
- * The value of X-Assay-Signature: `t=EPOCH_SECONDS,v1=HEX`, where HEX is the HMAC-SHA256, with the secret of the target as its
- * key, of the text EPOCH_SECONDS, a dot, and the body as it was sent. A receiver computes the same over the bytes that it
- * got, compares in constant time, and refuses what is older than a few minutes.
+ * The value of X-Assay-Signature: `t=EPOCH_SECONDS,v1=HEX`, where HEX is the HMAC-SHA256, with the secret of the target
+ * as its key, of the text EPOCH_SECONDS, a dot, and the body as it was sent. A receiver computes the same over the
+ * bytes that it got, compares in constant time, and refuses what is older than a few minutes.
  */
 export function signatureOf(secret: string, at: number, body: string): string {
   const seconds = Math.floor(at);

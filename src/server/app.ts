@@ -1,6 +1,6 @@
 /**
- * The composition root: how opened parts become an application that listens. The packaged program (serve.ts opens the parts
- * and closes them), the command line and the tests put the server together here and nowhere else.
+ * The composition root: how opened parts become an application that listens. The packaged program (serve.ts opens the
+ * parts and closes them), the command line and the tests put the server together here and nowhere else.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync } from "node:fs";
@@ -65,8 +65,9 @@ import type { DocumentReader } from "../workers/documents.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
 
 /**
- * 8-4-4-4-8 hex: a UUID without its last four digits (semantics 1.9). Of version 7: it begins with the time in milliseconds,
- * so that new rows meet on the last page of an index of ids instead of each on a page of its own. It names, and is no secret.
+ * 8-4-4-4-8 hex: a UUID without its last four digits (semantics 1.9). Of version 7: it begins with the time in
+ * milliseconds, so that new rows meet on the last page of an index of ids instead of each on a page of its own. It
+ * names, and is no secret.
  */
 export function newPublicId(): string {
   const time = Date.now().toString(16).padStart(12, "0");
@@ -102,22 +103,46 @@ export const systemTimer: Timer = (seconds, ring) => {
 };
 
 /**
- * Everything that writes: the writer, the recorder of large reports, and the runner of the jobs that writes ask for, which every
- * commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no thread can share; `sender` null
- * leaves messages to the outside where they are; `trustedNow` is the time by which keys end, `now` unless given; `urls` is
- * asked once the server listens; `batchEnded` is told of every batch of writes.
+ * Everything that writes: the writer, the recorder of large reports, and the runner of the jobs that writes ask for,
+ * which every commit that added one wakes. `pool` is the recording thread, null over a database in memory, which no
+ * thread can share; `sender` null leaves messages to the outside where they are; `trustedNow` is the time by which keys
+ * end, `now` unless given; `urls` is asked once the server listens; `batchEnded` is told of every batch of writes.
  */
 export function createWritePath(parts: {
-  db: Db; store: Store; now(): number; timer: Timer; logger: Logger; pool: RecordingPool | null; sender: Sender | null; urls(): Urls; guard?: WriteGuard;
-  batchEnded?: Metrics["batchEnded"]; checkpoints?: "own" | "external"; readingTurns?: Places; trustedNow?(): number;
+  db: Db;
+  store: Store;
+  now(): number;
+  timer: Timer;
+  logger: Logger;
+  pool: RecordingPool | null;
+  sender: Sender | null;
+  urls(): Urls;
+  guard?: WriteGuard;
+  batchEnded?: Metrics["batchEnded"];
+  checkpoints?: "own" | "external";
+  readingTurns?: Places;
+  trustedNow?(): number;
 }) {
   const { db, store, pool, sender, urls, guard, batchEnded, checkpoints = "own", readingTurns, ...rest } = parts;
-  const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes, milliseconds, committed) => {
-    batchEnded?.(writes, milliseconds, committed);
-    if (store.jobs.wereAdded()) runner.wake();
-    recorder.committed(writes);
-  }, undefined, guard);
-  const recorder = createRecorder({ store, writer, now: parts.now, pool, checkpoints, ...(readingTurns ? { readingTurns } : {}), jobsAdded: () => runner.wake() });
+  const writer: GroupCommitWriter = new GroupCommitWriter(
+    db,
+    (writes, milliseconds, committed) => {
+      batchEnded?.(writes, milliseconds, committed);
+      if (store.jobs.wereAdded()) runner.wake();
+      recorder.committed(writes);
+    },
+    undefined,
+    guard,
+  );
+  const recorder = createRecorder({
+    store,
+    writer,
+    now: parts.now,
+    pool,
+    checkpoints,
+    ...(readingTurns ? { readingTurns } : {}),
+    jobsAdded: () => runner.wake(),
+  });
   if (pool) leaveCheckpoints(db, checkpoints);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
   const lapses = keyLapses({ store, writer, now: parts.trustedNow ?? parts.now });
@@ -151,7 +176,10 @@ export type AppDependencies = {
   logins: Pick<LoginParts, "passwords" | "provider" | "mapping" | "setup" | "tries" | "idle" | "lifetime">;
   /** The public URL, without a trailing slash. */
   baseUrl: string;
-  /** Whether a trusted proxy that tells the scheme or host of a request decides in place of `baseUrl`, which nobody set then. */
+  /**
+   * Whether a trusted proxy that tells the scheme or host of a request decides in place of `baseUrl`, which nobody set
+   * then.
+   */
   followsProxies?: boolean;
   /** Path below which everything is served, without a trailing slash; null for the root. */
   basePath?: string | null;
@@ -174,13 +202,24 @@ export function createApp(parts: AppDependencies): App {
   const urls = urlsByBase();
   const unchanged = createReadCache(parts.db);
   let document: object | null = null;
-  const openApi = (baseUrl: string): unknown => ({ ...(document ??= apiDocument(baseUrl)), servers: [{ url: urls(baseUrl).apiRoot }] });
+  const openApi = (baseUrl: string): unknown => ({
+    ...(document ??= apiDocument(baseUrl)),
+    servers: [{ url: urls(baseUrl).apiRoot }],
+  });
   const rates = createRates(parts.rates);
   const { bySession, ...who } = createAuthenticator(store, unchanged);
   const write: LoginParts["write"] = (work) => writer.run(work);
   const warn: LoginParts["warn"] = (facts, text) => parts.logger.warn(facts, text);
   const logins = createLogins({ ...parts.logins, store, write, warn });
-  const browser = webPages({ store, logins, bySession, warn, limits: parts.limits, baseUrl: parts.baseUrl, now: sources.now });
+  const browser = webPages({
+    store,
+    logins,
+    bySession,
+    warn,
+    limits: parts.limits,
+    baseUrl: parts.baseUrl,
+    now: sources.now,
+  });
   const house: ServerContext<OperationContext, OrgMembership> = {
     operations,
     ...who,
@@ -188,8 +227,19 @@ export function createApp(parts: AppDependencies): App {
     findSignedEndpoint: (kind, { hook_uid = "" }) => inboundWebhookEndpoint(store, kind, hook_uid),
     responseCache: unchanged,
     context: contextFactory({
-      store, urls, openApi, evidence: parts.evidence, packages: parts.packages, customTypes: parts.customTypes, documents: parts.documents,
-      largeJson: parts.largeJson, recorder: parts.recorder, jobs: parts.runner, now: sources.now, newSecret, targetProblem: parts.targetProblem,
+      store,
+      urls,
+      openApi,
+      evidence: parts.evidence,
+      packages: parts.packages,
+      customTypes: parts.customTypes,
+      documents: parts.documents,
+      largeJson: parts.largeJson,
+      recorder: parts.recorder,
+      jobs: parts.runner,
+      now: sources.now,
+      newSecret,
+      targetProblem: parts.targetProblem,
       version: versionOnce(),
     }),
     read: readTransaction(parts.db),
@@ -199,7 +249,9 @@ export function createApp(parts: AppDependencies): App {
       for (const work of pending) await work();
     },
     evidence: parts.evidence,
-    budget: createBodyBudget({ bytes: parts.bodyBudget ?? Math.max(BODY_BUDGET_BYTES, parts.limits.json, parts.limits.form) }),
+    budget: createBodyBudget({
+      bytes: parts.bodyBudget ?? Math.max(BODY_BUDGET_BYTES, parts.limits.json, parts.limits.form),
+    }),
     largeJson: parts.largeJson,
     ensureWritable: (bytes) => parts.room.ensureWritable(bytes),
     ...requestHooks(parts),
@@ -242,8 +294,16 @@ function refuseUnknownPath(): never {
 
 type Reception = Pick<AppDependencies, "limits" | "logger" | "room"> & { metrics: { metrics: Metrics } | null };
 
-/** What is the same for every request, whatever it asks for: where it comes from, its id, its line in the log, its count. */
-function requestHooks({ limits, logger, room, metrics: measured }: Reception): Pick<ServerContext<OperationContext>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError"> {
+/**
+ * What is the same for every request, whatever it asks for: where it comes from, its id, its line in the log, its
+ * count.
+ */
+function requestHooks({
+  limits,
+  logger,
+  room,
+  metrics: measured,
+}: Reception): Pick<ServerContext<OperationContext>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError"> {
   const metrics = measured?.metrics;
   return {
     limits,
@@ -257,9 +317,21 @@ function requestHooks({ limits, logger, room, metrics: measured }: Reception): P
       metrics?.requestDone(entry);
       const known = error instanceof AppError;
       const bug = error !== null && (!known || error.code === "internal");
-      logRequest(logger, known ? { ...entry, error_code: error.code } : bug && entry.status >= 500 ? { ...entry, error_id: entry.request_id } : entry);
-      if (bug && entry.status >= 500) logger.error({ request_id: entry.request_id, err: error, internal: known ? error.internal : null }, "unexpected error");
-      else if (known && error.internal) logger.info({ request_id: entry.request_id, internal: error.internal }, "refusal");
+      logRequest(
+        logger,
+        known
+          ? { ...entry, error_code: error.code }
+          : bug && entry.status >= 500
+            ? { ...entry, error_id: entry.request_id }
+            : entry,
+      );
+      if (bug && entry.status >= 500)
+        logger.error(
+          { request_id: entry.request_id, err: error, internal: known ? error.internal : null },
+          "unexpected error",
+        );
+      else if (known && error.internal)
+        logger.info({ request_id: entry.request_id, internal: error.internal }, "refusal");
     },
   };
 }
@@ -269,20 +341,44 @@ function emptyApp({ logger, metrics }: Reception): App {
   const app = new Koa();
   app.on("error", (error: Error & { code?: string }, ctx?: Koa.Context) => {
     // A client that closes the connection while its answer is written, or does not read it, is its own business.
-    if (error.name !== "StalledError" && error.code !== "EPIPE" && error.code !== "ECONNRESET" && error.code !== "ERR_STREAM_PREMATURE_CLOSE") logger.error({ request_id: ctx?.state["requestId"], err: error }, "reply failed");
+    if (
+      error.name !== "StalledError" &&
+      error.code !== "EPIPE" &&
+      error.code !== "ECONNRESET" &&
+      error.code !== "ERR_STREAM_PREMATURE_CLOSE"
+    )
+      logger.error({ request_id: ctx?.state["requestId"], err: error }, "reply failed");
   });
-  const nothing: Pick<RequestEntry, "method" | "route" | "path" | "actor" | "org"> = { method: null, route: null, path: null, actor: null, org: null };
+  const nothing: Pick<RequestEntry, "method" | "route" | "path" | "actor" | "org"> = {
+    method: null,
+    route: null,
+    path: null,
+    actor: null,
+    org: null,
+  };
   return Object.assign(app, {
     refused({ status, code, client, bytes }: MalformedRequest): string {
       const id = newPublicId();
       metrics?.metrics.refused(status);
-      logRequest(logger, { ...nothing, status, client, duration_ms: 0, request_id: id, bytes_in: 0, bytes_out: bytes, error_code: code });
+      logRequest(logger, {
+        ...nothing,
+        status,
+        client,
+        duration_ms: 0,
+        request_id: id,
+        bytes_in: 0,
+        bytes_out: bytes,
+        error_code: code,
+      });
       return id;
     },
   });
 }
 
-/** How many public URLs are remembered: an operator has a handful, and clients must not fill the memory with names they invent. */
+/**
+ * How many public URLs are remembered: an operator has a handful, and clients must not fill the memory with names they
+ * invent.
+ */
 const REMEMBERED_BASES = 32;
 
 /** The addresses of each public URL, made once. */
@@ -331,8 +427,8 @@ function syncParent(directory: string): void {
 }
 
 /**
- * Creates the data directory and the ones below it, readable for the owner only. Their entries are on the disk when this
- * returns: a record in a database is not durable while the directory that holds the database is not.
+ * Creates the data directory and the ones below it, readable for the owner only. Their entries are on the disk when
+ * this returns: a record in a database is not durable while the directory that holds the database is not.
  * @throws UnfinishedRestoreError, the system's error.
  */
 export function prepareDirectory(directory: string): { evidence: string; staging: string } {

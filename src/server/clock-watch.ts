@@ -1,13 +1,15 @@
 /**
- * Watches the clock of the machine while a server runs. The time that is expected is the last known good time plus what a
- * clock that cannot be set (monotonic) counted since; a clock more than a day away from it is not believed:
+ * Watches the clock of the machine while a server runs. The time that is expected is the last known good time plus what
+ * a clock that cannot be set (monotonic) counted since; a clock more than a day away from it is not believed:
  *
- * - ahead: nothing is deleted and no key is closed by its time (`trusted`), and a change that is recorded meanwhile is an error
- *   line; the next snapshots have the times of the clock, and later ones do too once it is right again (domain/clock.ts);
+ * - ahead: nothing is deleted and no key is closed by its time (`trusted`), and a change that is recorded meanwhile is
+ *   an error
+ *   line; the next snapshots have the times of the clock, and later ones do too once it is right again
+ *   (domain/clock.ts);
  * - behind: records get times before those that are there, and keys end too late.
  *
- * Nobody can tell a wrong clock from a server that was stopped for two days. So a clock that then runs for a day without a jump
- * is taken for right; if it comes back all the same, that is noticed too (`disprovesJump`).
+ * Nobody can tell a wrong clock from a server that was stopped for two days. So a clock that then runs for a day
+ * without a jump is taken for right; if it comes back all the same, that is noticed too (`disprovesJump`).
  */
 import { judgeClock, MAX_CLOCK_ERROR_S } from "../domain/clock.ts";
 import type { ClockState } from "../domain/clock.ts";
@@ -66,7 +68,11 @@ export function createClockWatch({ store: { clock }, writer, logger, now, monoto
     const reference = clock.reference();
     if (reference !== null && judgeClock(good.wall, reference) !== "right") good = { wall: reference, at: good.at };
     if (newest === null || newest <= previous.wall + TOLERANCE_S) return;
-    const facts = { now: iso(previous.wall), newest_record: iso(newest), behind_by_s: Math.round(newest - previous.wall) };
+    const facts = {
+      now: iso(previous.wall),
+      newest_record: iso(newest),
+      behind_by_s: Math.round(newest - previous.wall),
+    };
     logger.error(facts, "the clock is behind the newest record: one of them is wrong, see assay help troubleshooting");
   }
 

@@ -1,19 +1,34 @@
 /**
- * A running server over one data directory: opened part by part, and closed in the opposite order. Whatever fails while it
- * opens, what was opened before is closed again, so neither a refused start nor a stop leaves a lock, a staged file or a
- * write that was promised.
+ * A running server over one data directory: opened part by part, and closed in the opposite order. Whatever fails while
+ * it opens, what was opened before is closed again, so neither a refused start nor a stop leaves a lock, a staged file
+ * or a write that was promised.
  */
 import type { RequestListener } from "node:http";
 import { getCACertificates } from "node:tls";
 import { urlsFor } from "../contract/urls.ts";
-import { createApp, createMetricsApp, createWritePath, newPublicId, prepareDirectory, systemSources, systemTimer } from "./app.ts";
+import {
+  createApp,
+  createMetricsApp,
+  createWritePath,
+  newPublicId,
+  prepareDirectory,
+  systemSources,
+  systemTimer,
+} from "./app.ts";
 import type { App } from "./app.ts";
 import { maxConnections } from "./connection-limit.ts";
 import { listen, replacePair, closeListener } from "./listener.ts";
 import type { Bindable, Listening, ConnectionOptions, Pair, ListenAddress } from "./listener.ts";
 import { trustIn } from "../http/client-address.ts";
 import {
-  createRecordingPool, openCustomTypes, openDocuments, openHashing, openLargeJson, startBackupWorker, startEvidenceWorker, startPackageWorker,
+  createRecordingPool,
+  openCustomTypes,
+  openDocuments,
+  openHashing,
+  openLargeJson,
+  startBackupWorker,
+  startEvidenceWorker,
+  startPackageWorker,
 } from "./worker-threads.ts";
 import { buildInfo } from "../assets.ts";
 import { backupDirectory, createScheduledBackups, lastBackupAt } from "../backup/schedule.ts";
@@ -68,7 +83,10 @@ export type ServeOptions = {
   authorities: readonly string[] | null;
   /** What it takes to reach the evidence where it is not in the data directory. */
   evidence: EvidenceAccess;
-  /** Whether the base URL follows from the address that was bound, because nobody set one; then trusted proxies may tell another one. */
+  /**
+   * Whether the base URL follows from the address that was bound, because nobody set one; then trusted proxies may tell
+   * another one.
+   */
   derivesBaseUrl: boolean;
   /** Sockets that were handed over, in place of the address of the configuration; null: none. */
   sockets: readonly { fd: number }[] | null;
@@ -77,7 +95,10 @@ export type ServeOptions = {
   logger: Logger;
   /** Whether answers are checked against their declared shapes. */
   checkResponses: boolean;
-  /** Puts the data directory back as it was before this start; called when the start fails, while nobody else can use it. */
+  /**
+   * Puts the data directory back as it was before this start; called when the start fails, while nobody else can use
+   * it.
+   */
   undoDirectory?: () => void;
   /** Runs on the opened store before anybody can connect; what it throws ends the start. */
   beforeListening?: (data: { db: Db; store: Store }) => void;
@@ -96,7 +117,9 @@ export type Instance = {
   backUp(): Promise<void>;
   /** New connections get this pair from now on. @throws what OpenSSL says of it; then everything stays as it is. */
   replacePair(pair: Pair): void;
-  /** Stops in order. Rejects with the first error of a part that could not be closed, after it closed all the others. */
+  /**
+   * Stops in order. Rejects with the first error of a part that could not be closed, after it closed all the others.
+   */
   stop(): Promise<void>;
 };
 
@@ -108,8 +131,10 @@ const DOCUMENT_LIMIT = 10 * 1_048_576;
 
 /**
  * Opens everything and listens.
- * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, EvidencePlaceError, the system's error when an address cannot be
- *   had (`syscall` is "listen" or "getaddrinfo"; `option` is "metricsListen" when it is that one), what `beforeListening` threw.
+ * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, EvidencePlaceError, the system's error
+ * when an address cannot be
+ *   had (`syscall` is "listen" or "getaddrinfo"; `option` is "metricsListen" when it is that one), what
+ *   `beforeListening` threw.
  */
 export async function startInstance(options: ServeOptions): Promise<Instance> {
   const { directory, config, logger } = options;
@@ -159,13 +184,18 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     disk = openStorageProbe(directory, milliseconds, Math.random);
     const store = openStore(db, systemSources);
     // Before anything is changed: a server on another place than that of the evidence is refused.
-    const home = { place: settlePlace(store, options.evidence.configured), parts: { evidence, staging }, access: options.evidence };
+    const home = {
+      place: settlePlace(store, options.evidence.configured),
+      parts: { evidence, staging },
+      access: options.evidence,
+    };
     const pool = createRecordingPool(directory, config.checkpoints);
     closers.push(() => pool.close());
     const ca = options.authorities && [...getCACertificates("default"), ...options.authorities];
     const sender = createSender({
       resolve: createResolver(),
-      now: systemSources.now, timer: systemTimer,
+      now: systemSources.now,
+      timer: systemTimer,
       allow: config.webhookAllow ?? [],
       mail: mailSettings(config),
       ca,
@@ -185,27 +215,58 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     // Known for sure once the server listens; until then nobody asks.
     let baseUrl = config.baseUrl;
     let certificateEnd = options.tls && endOf(options.tls.certificate);
-    const metrics = config.metricsKey === null && config.metricsListen === null ? null : createMetrics({
-      figures: store.figures, directory, now: systemSources.now, build: buildInfo(), jobKinds: () => jobKinds,
-      readOnly: () => room.readOnlyReason() !== null,
-      lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
-      certificateEndsAt: () => certificateEnd,
-      pools: () => ({ recording: pool.load(), ...customTypes.load(), ...documents.load(), large_json: largeJson.load() }),
-    });
+    const metrics =
+      config.metricsKey === null && config.metricsListen === null
+        ? null
+        : createMetrics({
+            figures: store.figures,
+            directory,
+            now: systemSources.now,
+            build: buildInfo(),
+            jobKinds: () => jobKinds,
+            readOnly: () => room.readOnlyReason() !== null,
+            lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
+            certificateEndsAt: () => certificateEnd,
+            pools: () => ({
+              recording: pool.load(),
+              ...customTypes.load(),
+              ...documents.load(),
+              large_json: largeJson.load(),
+            }),
+          });
     const readingTurns = createPlaces(1);
     const { writer, recorder, runner, jobKinds } = createWritePath({
-      db, store, now: systemSources.now, timer: systemTimer, logger, pool, sender, urls: () => urlsFor(baseUrl), guard: room, checkpoints: config.checkpoints, readingTurns,
+      db,
+      store,
+      now: systemSources.now,
+      timer: systemTimer,
+      logger,
+      pool,
+      sender,
+      urls: () => urlsFor(baseUrl),
+      guard: room,
+      checkpoints: config.checkpoints,
+      readingTurns,
       trustedNow: () => clock.trusted(),
       ...(metrics ? { batchEnded: metrics.batchEnded } : {}),
     });
-    const clock = createClockWatch({ store, writer, logger, now: systemSources.now, monotonic: () => milliseconds() / 1_000 });
-    // The lock says that whoever worked on a job is gone.
-    const interrupted = await writer.run(() => store.jobs.releaseAll(), true).catch((error: unknown) => {
-      // On a full disk the server still reads; the leases end by themselves.
-      if (!(error instanceof AppError) || room.readOnlyReason() === null) throw error;
-      return 0;
+    const clock = createClockWatch({
+      store,
+      writer,
+      logger,
+      now: systemSources.now,
+      monotonic: () => milliseconds() / 1_000,
     });
-    if (interrupted > 0) logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
+    // The lock says that whoever worked on a job is gone.
+    const interrupted = await writer
+      .run(() => store.jobs.releaseAll(), true)
+      .catch((error: unknown) => {
+        // On a full disk the server still reads; the leases end by themselves.
+        if (!(error instanceof AppError) || room.readOnlyReason() === null) throw error;
+        return 0;
+      });
+    if (interrupted > 0)
+      logger.info({ jobs: interrupted }, "jobs that an earlier process did not finish are done again");
     options.beforeListening?.({ db, store });
     const isNew = store.users.count() === 0;
     const setup = isNew ? openSetup(directory) : null;
@@ -249,41 +310,70 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       tls: options.tls,
       trust: trustIn(config.trustedProxies),
       maxConnections: Math.floor(maxConnections() / places.length),
-      onConnectionLimit: throttled(() => logger.warn("connections are refused: there are as many as the limit of open files allows")),
+      onConnectionLimit: throttled(() =>
+        logger.warn("connections are refused: there are as many as the limit of open files allows"),
+      ),
     };
     for (const place of places) listening.push(await listen(bindable, place, config, manners));
     if (options.derivesBaseUrl) baseUrl = withBasePath(derivedBaseUrl(listening, options), config.basePath);
-    const limits = { json: config.jsonLimit, form: config.formLimit, document: DOCUMENT_LIMIT, evidence: config.evidenceLimit, stall: config.stallTimeout };
-    serve(createApp({
-      db, store, writer, recorder, runner, room, logger, baseUrl,
-      readiness: createReadiness({ db, storageProblem: disk.check, readOnlyReason: room.readOnlyReason, clock: clock.report }),
-      followsProxies: options.derivesBaseUrl,
-      basePath: config.basePath,
-      sources: systemSources,
-      targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
-      evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
-      customTypes,
-      largeJson,
-      documents,
-      packages,
-      limits,
-      logins: {
-        setup,
-        passwords: createPasswords(),
-        provider: loginProvider(config, ca, logger),
-        mapping: config.oidcRoles ?? [],
-        tries: createLimiter({ burst: config.loginLimit, perSeconds: TRIES_SECONDS, now: () => performance.now() / 1000 }),
-        idle: config.sessionIdle,
-        lifetime: config.sessionLifetime,
-      },
-      checkResponses: options.checkResponses,
-      rates: { address: config.addressRate, key: config.keyRate, now: () => performance.now() / 1000 },
-      metrics: metrics && { metrics, key: config.metricsKey },
-    }));
+    const limits = {
+      json: config.jsonLimit,
+      form: config.formLimit,
+      document: DOCUMENT_LIMIT,
+      evidence: config.evidenceLimit,
+      stall: config.stallTimeout,
+    };
+    serve(
+      createApp({
+        db,
+        store,
+        writer,
+        recorder,
+        runner,
+        room,
+        logger,
+        baseUrl,
+        readiness: createReadiness({
+          db,
+          storageProblem: disk.check,
+          readOnlyReason: room.readOnlyReason,
+          clock: clock.report,
+        }),
+        followsProxies: options.derivesBaseUrl,
+        basePath: config.basePath,
+        sources: systemSources,
+        targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
+        evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
+        customTypes,
+        largeJson,
+        documents,
+        packages,
+        limits,
+        logins: {
+          setup,
+          passwords: createPasswords(),
+          provider: loginProvider(config, ca, logger),
+          mapping: config.oidcRoles ?? [],
+          tries: createLimiter({
+            burst: config.loginLimit,
+            perSeconds: TRIES_SECONDS,
+            now: () => performance.now() / 1000,
+          }),
+          idle: config.sessionIdle,
+          lifetime: config.sessionLifetime,
+        },
+        checkResponses: options.checkResponses,
+        rates: { address: config.addressRate, key: config.keyRate, now: () => performance.now() / 1000 },
+        metrics: metrics && { metrics, key: config.metricsKey },
+      }),
+    );
     let metricsUrl: string | null = null;
     if (metrics && config.metricsListen) {
-      const apart = await listen(createMetricsApp({ limits, logger, room, metrics: { metrics } }), config.metricsListen, config)
-        .catch((error: Error) => Promise.reject(Object.assign(error, { option: "metricsListen" })));
+      const apart = await listen(
+        createMetricsApp({ limits, logger, room, metrics: { metrics } }),
+        config.metricsListen,
+        config,
+      ).catch((error: Error) => Promise.reject(Object.assign(error, { option: "metricsListen" })));
       metricsUrl = `${apart.url}/metrics`;
       closers.push(() => closeListener(apart.server, STOP_PATIENCE));
     }
@@ -291,20 +381,44 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
 
     const maker = createBackupMaker({ start: startBackupWorker });
     const backups = createScheduledBackups({
-      directory: backupDirectory(config, directory), own: config.backupDirectory === null, every: config.backupEvery, keep: config.backupKeep,
-      now: systemSources.now, logger,
+      directory: backupDirectory(config, directory),
+      own: config.backupDirectory === null,
+      every: config.backupEvery,
+      keep: config.backupKeep,
+      now: systemSources.now,
+      logger,
       run: (order) => maker.make({ directory, home, reserve: config.diskReserve, program: buildInfo(), ...order }),
     });
     closers.push(() => {
       backups.close();
       return maker.close();
     });
-    closers.push(startScheduler({
-      directory, backups, room, clock, db, store, vault, writer, runner, logger, baseUrl: () => baseUrl,
-      watchLog: createLogWatch({ file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) }, checkpoint: config.checkpoints === "own" ? recorder.emptyLog : null, logger }),
-    }));
+    closers.push(
+      startScheduler({
+        directory,
+        backups,
+        room,
+        clock,
+        db,
+        store,
+        vault,
+        writer,
+        runner,
+        logger,
+        baseUrl: () => baseUrl,
+        watchLog: createLogWatch({
+          file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) },
+          checkpoint: config.checkpoints === "own" ? recorder.emptyLog : null,
+          logger,
+        }),
+      }),
+    );
     return {
-      urls: listening.map(({ url }) => url), baseUrl, metricsUrl, setup, stop: close,
+      urls: listening.map(({ url }) => url),
+      baseUrl,
+      metricsUrl,
+      setup,
+      stop: close,
       backUp: () => backups.make("signal"),
       replacePair(pair) {
         for (const { server } of listening) replacePair(server, pair);
@@ -318,13 +432,19 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
   }
 }
 
-/** Something to bind before the app is there: what comes early, at a socket that was bound first or was handed over, waits for it. */
+/**
+ * Something to bind before the app is there: what comes early, at a socket that was bound first or was handed over,
+ * waits for it.
+ */
 function deferredHandler(): { bindable: Bindable; serve(app: App): void } {
   const early: Parameters<RequestListener>[] = [];
   let handle: RequestListener = (...request) => void early.push(request);
   let refused: Bindable["refused"] = () => newPublicId();
   return {
-    bindable: { callback: () => (request, response) => handle(request, response), refused: (refusal) => refused(refusal) },
+    bindable: {
+      callback: () => (request, response) => handle(request, response),
+      refused: (refusal) => refused(refusal),
+    },
     serve(app) {
       handle = app.callback();
       refused = app.refused;
@@ -340,8 +460,19 @@ const TRIES_SECONDS = 15 * 60;
 function loginProvider(config: Config, ca: readonly string[] | null, logger: Logger): Provider | null {
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret } = config;
   if (issuer === null || clientId === null || clientSecret === null) return null;
-  const settings = { issuer, clientId, clientSecret, clientAuth: config.oidcClientAuth, scopes: config.oidcScopes, groupsClaim: config.oidcGroupsClaim };
-  return createProvider(settings, { fetch: createFetch(ca), now: systemSources.now, info: (facts, text) => logger.info(facts, text) });
+  const settings = {
+    issuer,
+    clientId,
+    clientSecret,
+    clientAuth: config.oidcClientAuth,
+    scopes: config.oidcScopes,
+    groupsClaim: config.oidcGroupsClaim,
+  };
+  return createProvider(settings, {
+    fetch: createFetch(ca),
+    now: systemSources.now,
+    info: (facts, text) => logger.info(facts, text),
+  });
 }
 
 /** Seconds between two lines of the log about the same thing that clients may cause at will. */
@@ -379,6 +510,9 @@ async function probeRemoteEvidence(remote: S3Vault, logger: Logger): Promise<voi
     await remote.probe();
   } catch (error) {
     const why = error instanceof EvidenceUnavailableError ? error.why : error;
-    logger.error({ why }, "the storage of the evidence does not answer; until it does, what needs evidence is answered with 503");
+    logger.error(
+      { why },
+      "the storage of the evidence does not answer; until it does, what needs evidence is answered with 503",
+    );
   }
 }

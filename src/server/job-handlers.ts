@@ -8,7 +8,10 @@ import { PARALLEL_MAIL, PARALLEL_QUEUES } from "../notifications/deliver.ts";
 import type { JobHandler, Settlement } from "../jobs/job-runner.ts";
 
 export type JobWork = {
-  /** Evaluates the latest snapshot of an environment again and makes a new one where a verdict flips (semantics 5.5, 6.4). */
+  /**
+   * Evaluates the latest snapshot of an environment again and makes a new one where a verdict flips (semantics 5.5,
+   * 6.4).
+   */
   reevaluate(payload: ReevaluatePayload): Promise<void>;
   /** Closes the record of a rotated key whose grace period is over (semantics 1.6). */
   lapseKey(payload: LapsePayload): Promise<void | Settlement>;
@@ -23,7 +26,12 @@ export const jobHandlers = ({ reevaluate, lapseKey, notify, deliver }: JobWork):
   reevaluate: (payload) => reevaluate(payload as ReevaluatePayload),
   lapse_key: (payload) => lapseKey(payload as LapsePayload),
   notify: (payload) => notify(payload as NotifyPayload),
-  ...(deliver ? { [DELIVER]: (payload) => deliver(payload as DeliverPayload), [DELIVER_MAIL]: (payload) => deliver(payload as DeliverPayload) } : {}),
+  ...(deliver
+    ? {
+        [DELIVER]: (payload) => deliver(payload as DeliverPayload),
+        [DELIVER_MAIL]: (payload) => deliver(payload as DeliverPayload),
+      }
+    : {}),
 });
 
 /** How many jobs of a kind run at a time, where it is more than one. */

@@ -1,6 +1,6 @@
 /**
- * Binding the server to its addresses, and leaving them: what happens on the level of connections, before there is a request and after
- * there is an answer.
+ * Binding the server to its addresses, and leaving them: what happens on the level of connections, before there is a
+ * request and after there is an answer.
  */
 import { createServer } from "node:http";
 import type { RequestListener, Server as HttpServer, ServerResponse } from "node:http";
@@ -21,7 +21,10 @@ export type ListenAddress = { host: string; port: number } | { path: string } | 
 
 export type Listening = {
   server: Server;
-  /** The bound address: `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, or `fd:N` of a Unix socket that was handed over. */
+  /**
+   * The bound address: `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, or `fd:N` of a Unix socket that was
+   * handed over.
+   */
   url: string;
   /** Where it is bound; null for a Unix socket. */
   bound: { host: string; port: number } | null;
@@ -55,12 +58,19 @@ type Traffic = { sockets: Set<Socket>; answers: Set<ServerResponse>; stopping: b
 const trafficOf = new WeakMap<Server, Traffic>();
 
 /**
- * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can hand in
- * something that passes requests on. `refused` is told of what never became a request, and gives the id that it is answered with.
- * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had; ENOTSOCK where a file that is no socket is in the way;
+ * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can
+ * hand in something that passes requests on. `refused` is told of what never became a request, and gives the id that it
+ * is answered with.
+ * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had; ENOTSOCK where a file that is no
+ * socket is in the way;
  *   what OpenSSL says of a pair that it cannot use.
  */
-export async function listen(app: Bindable, place: ListenAddress, limits: ServerLimits, manners: ConnectionOptions = {}): Promise<Listening> {
+export async function listen(
+  app: Bindable,
+  place: ListenAddress,
+  limits: ServerLimits,
+  manners: ConnectionOptions = {},
+): Promise<Listening> {
   const { tls = null, trust = trustIn(null), maxConnections: mostConnections, onConnectionLimit: crowded } = manners;
   const handler = app.callback();
   const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
@@ -85,14 +95,17 @@ export async function listen(app: Bindable, place: ListenAddress, limits: Server
     // Node looks for late requests every so often: a limit of 5 seconds should not mean 35.
     connectionsCheckingInterval: Math.min(limits.headerTimeout * 250, 30_000),
   };
-  const server = tls ? createTlsServer({ ...options, ...secure(tls), handshakeTimeout: options.headersTimeout }, handle) : createServer(options, handle);
+  const server = tls
+    ? createTlsServer({ ...options, ...secure(tls), handshakeTimeout: options.headersTimeout }, handle)
+    : createServer(options, handle);
   trafficOf.set(server, traffic);
   const met = (socket: Socket): void => {
     traffic.sockets.add(socket);
     socket.once("close", () => traffic.sockets.delete(socket));
   };
   server.on("connection", met);
-  // Of an encrypted connection both are known: the one that carries it, which a stop can cut during the handshake too, and what it carries.
+  // Of an encrypted connection both are known: the one that carries it, which a stop can cut during the handshake too,
+  // and what it carries.
   server.on("secureConnection", (socket: Socket) => (traffic.stopping ? socket.destroy() : met(socket)));
   // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
   server.on("checkContinue", handle);
@@ -118,22 +131,33 @@ export async function listen(app: Bindable, place: ListenAddress, limits: Server
   unix = bound === null;
   if (bound === null) return { server, url: `fd:${"fd" in place ? place.fd : ""}`, bound };
   const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
-  return { server, url: `${tls ? "https" : "http"}://${host}:${bound.port}`, bound: { host: bound.address, port: bound.port } };
+  return {
+    server,
+    url: `${tls ? "https" : "http"}://${host}:${bound.port}`,
+    bound: { host: bound.address, port: bound.port },
+  };
 }
 
-/** From now on new connections get this pair; those that are open go on with theirs. @throws what OpenSSL says of it; then the old one stays. */
+/**
+ * From now on new connections get this pair; those that are open go on with theirs. @throws what OpenSSL says of it;
+ * then the old one stays.
+ */
 export function replacePair(server: Server, pair: Pair): void {
   if (server instanceof HttpsServer) server.setSecureContext(secure(pair));
 }
 
-const secure = ({ certificate, key }: Pair): SecureContextOptions => ({ cert: certificate, key, minVersion: "TLSv1.2" });
+const secure = ({ certificate, key }: Pair): SecureContextOptions => ({
+  cert: certificate,
+  key,
+  minVersion: "TLSv1.2",
+});
 
 /** A list query names a thousand commits with 40 digits each in its address; node's own 16 KB would not take them. */
 const MAX_HEADER_BYTES = 262_144;
 
 /**
- * An idle connection stays open longer than proxies keep theirs (a minute, mostly): whoever closes first while the other one sends loses
- * a request, and a proxy can take another connection, but a server cannot call back.
+ * An idle connection stays open longer than proxies keep theirs (a minute, mostly): whoever closes first while the
+ * other one sends loses a request, and a proxy can take another connection, but a server cannot call back.
  */
 const KEEP_ALIVE_MS = 75_000;
 

@@ -1,6 +1,7 @@
 /**
- * Metrics for Prometheus. Counters and histograms are fed where things happen; what can be looked up (sizes, queues) is looked up when
- * somebody collects, and costs a millisecond then. Labels have few values, all of them ours: a caller cannot make new series.
+ * Metrics for Prometheus. Counters and histograms are fed where things happen; what can be looked up (sizes, queues) is
+ * looked up when somebody collects, and costs a millisecond then. Labels have few values, all of them ours: a caller
+ * cannot make new series.
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { RequestEntry } from "../log.ts";
@@ -54,7 +55,10 @@ const LOOP_PRECISION = 20;
 /** The operation of what belongs to none: unknown paths, refusals before the path counts, bytes that are no HTTP. */
 const NONE = "none";
 
-/** Gauges that are named as counters, which promtool refuses. Each is the sum of one that stays, such as nodejs_active_handles. */
+/**
+ * Gauges that are named as counters, which promtool refuses. Each is the sum of one that stays, such as
+ * nodejs_active_handles.
+ */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
 export function createMetrics(sources: MetricSources): Metrics {
@@ -62,16 +66,50 @@ export function createMetrics(sources: MetricSources): Metrics {
   const registers = [registry];
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOP_PRECISION });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
-  const gauge = (name: string, help: string, labelNames: string[] = []) => new Gauge({ name, help, labelNames, registers });
+  const gauge = (name: string, help: string, labelNames: string[] = []) =>
+    new Gauge({ name, help, labelNames, registers });
 
-  const requests = new Counter({ name: "assay_http_requests_total", help: "Requests that were answered, by operation and status; 499: the client was gone before", labelNames: ["operation", "status"], registers });
-  const durations = new Histogram({ name: "assay_http_request_duration_seconds", help: "From the head of a request to the last byte of its answer", labelNames: ["operation"], buckets: REQUEST_BUCKETS, registers });
-  const bytesIn = new Counter({ name: "assay_http_request_bytes_total", help: "Bytes of request bodies, as they were declared", registers });
-  const bytesOut = new Counter({ name: "assay_http_response_bytes_total", help: "Bytes of answers' bodies", registers });
+  const requests = new Counter({
+    name: "assay_http_requests_total",
+    help: "Requests that were answered, by operation and status; 499: the client was gone before",
+    labelNames: ["operation", "status"],
+    registers,
+  });
+  const durations = new Histogram({
+    name: "assay_http_request_duration_seconds",
+    help: "From the head of a request to the last byte of its answer",
+    labelNames: ["operation"],
+    buckets: REQUEST_BUCKETS,
+    registers,
+  });
+  const bytesIn = new Counter({
+    name: "assay_http_request_bytes_total",
+    help: "Bytes of request bodies, as they were declared",
+    registers,
+  });
+  const bytesOut = new Counter({
+    name: "assay_http_response_bytes_total",
+    help: "Bytes of answers' bodies",
+    registers,
+  });
   const inFlight = gauge("assay_http_requests_in_flight", "Requests that are not answered yet");
-  const batchSize = new Histogram({ name: "assay_commit_batch_size", help: "Writes that shared a commit", buckets: BATCH_BUCKETS, registers });
-  const commit = new Histogram({ name: "assay_commit_duration_seconds", help: "From the begin of a batch of writes to the end of its commit", buckets: COMMIT_BUCKETS, registers });
-  const lost = new Counter({ name: "assay_commit_failures_total", help: "Batches of writes that could not be stored; their callers were told so", registers });
+  const batchSize = new Histogram({
+    name: "assay_commit_batch_size",
+    help: "Writes that shared a commit",
+    buckets: BATCH_BUCKETS,
+    registers,
+  });
+  const commit = new Histogram({
+    name: "assay_commit_duration_seconds",
+    help: "From the begin of a batch of writes to the end of its commit",
+    buckets: COMMIT_BUCKETS,
+    registers,
+  });
+  const lost = new Counter({
+    name: "assay_commit_failures_total",
+    help: "Batches of writes that could not be stored; their callers were told so",
+    registers,
+  });
 
   const databaseBytes = gauge("assay_database_bytes", "Size of the database file");
   const databaseFree = gauge("assay_database_free_bytes", "Bytes of the database file that hold nothing");
@@ -80,19 +118,37 @@ export function createMetrics(sources: MetricSources): Metrics {
   const evidenceFiles = gauge("assay_evidence_files", "Contents that attestations name as evidence, each counted once");
   const evidenceBytes = gauge("assay_evidence_bytes", "Bytes of these contents");
   const jobs = gauge("assay_jobs", "Jobs that wait or run", ["kind"]);
-  const jobsOverdue = gauge("assay_jobs_overdue_seconds", "For how long the job that should be done first is due; 0: none is");
+  const jobsOverdue = gauge(
+    "assay_jobs_overdue_seconds",
+    "For how long the job that should be done first is due; 0: none is",
+  );
   const jobsFailing = gauge("assay_jobs_failing", "Jobs whose latest attempt failed; they are tried again");
   const deliveries = gauge("assay_deliveries", "Messages to the outside that wait, or were given up", ["state"]);
   const deliveryAge = gauge("assay_deliveries_oldest_seconds", "For how long the oldest message waits; 0: none does");
   const tasks = gauge("assay_worker_tasks", "Tasks of the worker threads", ["pool", "state"]);
-  gauge("assay_build_info", "The program; always 1", ["version", "commit", "node"])
-    .set({ version: sources.build.version, commit: sources.build.commit ?? "unknown", node: process.versions.node }, 1);
-  const optional = (name: string, help: string, read: (() => number | null) | undefined) => (read ? [{ gauge: gauge(name, help), read }] : []);
+  gauge("assay_build_info", "The program; always 1", ["version", "commit", "node"]).set(
+    { version: sources.build.version, commit: sources.build.commit ?? "unknown", node: process.versions.node },
+    1,
+  );
+  const optional = (name: string, help: string, read: (() => number | null) | undefined) =>
+    read ? [{ gauge: gauge(name, help), read }] : [];
   const { readOnly } = sources;
   const lookedUp = [
-    ...optional("assay_read_only", "Whether the server takes no writes: 1 or 0", readOnly && (() => Number(readOnly()))),
-    ...optional("assay_backup_last_success_timestamp_seconds", "When the latest backup succeeded; not there before one did", sources.lastBackupAt),
-    ...optional("assay_certificate_end_timestamp_seconds", "When the certificate of the server ends; not there without one", sources.certificateEndsAt),
+    ...optional(
+      "assay_read_only",
+      "Whether the server takes no writes: 1 or 0",
+      readOnly && (() => Number(readOnly())),
+    ),
+    ...optional(
+      "assay_backup_last_success_timestamp_seconds",
+      "When the latest backup succeeded; not there before one did",
+      sources.lastBackupAt,
+    ),
+    ...optional(
+      "assay_certificate_end_timestamp_seconds",
+      "When the certificate of the server ends; not there without one",
+      sources.certificateEndsAt,
+    ),
   ];
 
   let open = 0;
@@ -100,7 +156,8 @@ export function createMetrics(sources: MetricSources): Metrics {
   const series = new Map<string, { observe(seconds: number): void; statuses: Map<number, { inc(): void }> }>();
   function count(operation: string, status: number): { observe(seconds: number): void } {
     let found = series.get(operation);
-    if (!found) series.set(operation, (found = { observe: durations.labels({ operation }).observe, statuses: new Map() }));
+    if (!found)
+      series.set(operation, (found = { observe: durations.labels({ operation }).observe, statuses: new Map() }));
     let counter = found.statuses.get(status);
     if (!counter) found.statuses.set(status, (counter = requests.labels({ operation, status: String(status) })));
     counter.inc();

@@ -1,4 +1,6 @@
-/** Who calls, and what they are in an organization: what the kit (http/mount.ts) authenticates and authorizes against. */
+/**
+ * Who calls, and what they are in an organization: what the kit (http/mount.ts) authenticates and authorizes against.
+ */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { OperationContext, OrgMembership } from "../api/context.ts";
 import type { Feature } from "../domain/access.ts";
@@ -11,8 +13,14 @@ import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { ReadCache } from "../store/db/read-cache.ts";
 
-/** Who calls, and what they are where, read once for as long as nothing is written. Whether a key's time is over is asked every time. */
-export function createAuthenticator(store: Store, unchanged: ReadCache): Pick<ServerContext<OperationContext, OrgMembership>, "authenticate" | "membership" | "isHeld" | "membershipNow"> & {
+/**
+ * Who calls, and what they are where, read once for as long as nothing is written. Whether a key's time is over is
+ * asked every time.
+ */
+export function createAuthenticator(
+  store: Store,
+  unchanged: ReadCache,
+): Pick<ServerContext<OperationContext, OrgMembership>, "authenticate" | "membership" | "isHeld" | "membershipNow"> & {
   /** The session that has this cookie; null when there is none, or its time is over. */
   bySession(cookie: string): { holder: SessionHolder; caller: Principal } | null;
 } {
@@ -43,7 +51,8 @@ export function createAuthenticator(store: Store, unchanged: ReadCache): Pick<Se
       return known && store.sessions.use(known.holder) ? known : null;
     },
     // Right after authenticate or bySession, in the same turn.
-    membership: (caller, name) => kept(`member ${caller.kind} ${caller.id} ${name}`, () => membershipOf(store, caller, name)),
+    membership: (caller, name) =>
+      kept(`member ${caller.kind} ${caller.id} ${name}`, () => membershipOf(store, caller, name)),
     // What is read inside a write may be undone yet, so none of it is kept.
     isHeld({ keyPublicId }) {
       const session = actingSession(keyPublicId);
@@ -80,21 +89,44 @@ function membershipOf(store: Store, caller: Principal, name: string): OrgMembers
     const account = store.serviceAccounts.get(caller.id);
     role = account.organization_id === organization.id ? account.privilege : null;
   }
-  return { organizationId: organization.id, role, isPublic: organization.is_public === 1, features: featuresOf(organization), organization };
+  return {
+    organizationId: organization.id,
+    role,
+    isPublic: organization.is_public === 1,
+    features: featuresOf(organization),
+    organization,
+  };
 }
 
 const featuresOf = ({ controls_enabled }: OrganizationRow): Feature[] => (controls_enabled === 1 ? ["controls"] : []);
 
 /** The door of an inbound webhook. SonarQube and LaunchDarkly both sign with HMAC-SHA256 of the body, in hex. */
-export function inboundWebhookEndpoint(store: Store, kind: string, publicId: string): SignedEndpoint<OrgMembership> | null {
+export function inboundWebhookEndpoint(
+  store: Store,
+  kind: string,
+  publicId: string,
+): SignedEndpoint<OrgMembership> | null {
   const known = WEBHOOK_KINDS.find((one) => one === kind);
   const hook = known && store.inboundWebhooks.find(known, publicId);
   if (!hook || hook.service_account_id === null) return null;
   const organization = store.organizations.get(hook.organization_id);
   const account = store.serviceAccounts.get(hook.service_account_id);
   return {
-    caller: { kind: "service_account", id: account.id, publicId: account.public_id, name: account.name, displayName: account.name, keyPublicId: "" },
-    membership: { organizationId: organization.id, role: account.privilege, isPublic: organization.is_public === 1, features: featuresOf(organization), organization },
+    caller: {
+      kind: "service_account",
+      id: account.id,
+      publicId: account.public_id,
+      name: account.name,
+      displayName: account.name,
+      keyPublicId: "",
+    },
+    membership: {
+      organizationId: organization.id,
+      role: account.privilege,
+      isPublic: organization.is_public === 1,
+      features: featuresOf(organization),
+      organization,
+    },
     organization: organization.name,
     verifySignature(signature, body) {
       const due = createHmac("sha256", hook.secret).update(body).digest();

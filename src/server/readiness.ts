@@ -1,4 +1,6 @@
-/** Whether a server can do its work, for `/ready` and `/readyz`: it asks the database, the disk below it, and the clock. */
+/**
+ * Whether a server can do its work, for `/ready` and `/readyz`: it asks the database, the disk below it, and the clock.
+ */
 import { buildInfo } from "../assets.ts";
 import type { ClockReport } from "./clock-watch.ts";
 import type { ReadinessReport } from "../http/health.ts";

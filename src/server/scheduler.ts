@@ -1,6 +1,6 @@
 /**
- * What a serving process does by the clock, beside answering: each chore runs at the start and then every so often, never twice at a time. What a
- * committed write asks for is no chore but a job (jobs/runner.ts).
+ * What a serving process does by the clock, beside answering: each chore runs at the start and then every so often,
+ * never twice at a time. What a committed write asks for is no chore but a job (jobs/runner.ts).
  */
 import { systemSources } from "./app.ts";
 import { AppError } from "../errors.ts";
@@ -27,8 +27,9 @@ const SWEEP_EVERY_MS = 3_600_000;
 const WARN_EVERY_MS = 3_600_000;
 
 /**
- * Evidence that no attestation names stays this long, in seconds. It must be longer than any request takes from its upload
- * to its commit (see vault.ts), and leaves an operator who restores a database of yesterday with all of its files.
+ * Evidence that no attestation names stays this long, in seconds. It must be longer than any request takes from its
+ * upload to its commit (see vault.ts), and leaves an operator who restores a database of yesterday with all of its
+ * files.
  */
 export const SWEEP_AGE = 86_400;
 
@@ -47,16 +48,24 @@ const SWEEP_AT_ONCE = 200;
  */
 const LOOK_AROUND_MS = 1000;
 
-/** How often the free space is measured: a few microseconds, and what a full second of uploads takes is still within the reserve. */
+/**
+ * How often the free space is measured: a few microseconds, and what a full second of uploads takes is still within the
+ * reserve.
+ */
 const ROOM_EVERY_MS = 1_000;
 
-/** How often the length of the write-ahead log is looked at: what a disk takes in the meantime is a few hundred megabytes at the very most. */
+/**
+ * How often the length of the write-ahead log is looked at: what a disk takes in the meantime is a few hundred
+ * megabytes at the very most.
+ */
 const LOG_EVERY_MS = 5_000;
 
 /** How often the clock is compared with the time that is expected: one row is read. */
 const CLOCK_EVERY_MS = 10_000;
 
-/** How often keys are closed whose time is over. They are refused from then on; this is about a clock that is set back. */
+/**
+ * How often keys are closed whose time is over. They are refused from then on; this is about a clock that is set back.
+ */
 const CLOSE_KEYS_EVERY_MS = 60_000;
 
 /** How often free pages of the database are given back, some tens of megabytes each time. */
@@ -66,12 +75,35 @@ const GIVE_BACK_EVERY_MS = 10_000;
 const BACKUP_LOOK_MS = 10_000;
 
 type ChoreParts = {
-  directory: string; backups: ScheduledBackups; room: DiskGuard; clock: ClockWatch; db: Db; store: Store; vault: Vault; writer: GroupCommitWriter; runner: Runner; logger: Logger;
-  baseUrl(): string; watchLog(): Promise<void>;
+  directory: string;
+  backups: ScheduledBackups;
+  room: DiskGuard;
+  clock: ClockWatch;
+  db: Db;
+  store: Store;
+  vault: Vault;
+  writer: GroupCommitWriter;
+  runner: Runner;
+  logger: Logger;
+  baseUrl(): string;
+  watchLog(): Promise<void>;
 };
 
 /** Starts all chores; the function that is returned stops them. */
-export function startScheduler({ directory, backups, room, clock, db, store, vault, writer, runner, logger, baseUrl, watchLog }: ChoreParts): () => void {
+export function startScheduler({
+  directory,
+  backups,
+  room,
+  clock,
+  db,
+  store,
+  vault,
+  writer,
+  runner,
+  logger,
+  baseUrl,
+  watchLog,
+}: ChoreParts): () => void {
   const sweep = async (): Promise<void> => {
     // A backup that is being made needs what its copy of the database names; the next turn sweeps.
     const lock = lockEvidence(directory);
@@ -79,7 +111,8 @@ export function startScheduler({ directory, backups, room, clock, db, store, vau
     const removed = await vault
       .sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: clock.trusted() - SWEEP_AGE })
       .finally(lock.release);
-    if (removed.removed > 0) logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
+    if (removed.removed > 0)
+      logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
   };
   const sweepDeliveries = async (): Promise<void> => {
     const before = clock.trusted() - KEEP_DELIVERED;
@@ -122,14 +155,25 @@ export function startScheduler({ directory, backups, room, clock, db, store, vau
     runEvery(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
     runEvery(sweepSessions, SWEEP_EVERY_MS, logger, "sweeping the sessions of long ago"),
     runEvery(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
-    runEvery(() => flushLastUsed({ store, writer }), USES_EVERY_MS, logger, "writing the last uses of keys and sessions"),
+    runEvery(
+      () => flushLastUsed({ store, writer }),
+      USES_EVERY_MS,
+      logger,
+      "writing the last uses of keys and sessions",
+    ),
     runEvery(pollForeignWrites, LOOK_AROUND_MS, logger, "looking for jobs of others"),
   ];
   return () => chores.forEach((stop) => stop());
 }
 
 /** Writes the last uses of keys and sessions, if there are any. */
-export async function flushLastUsed({ store: { apiKeys, sessions }, writer }: { store: Store; writer: GroupCommitWriter }): Promise<void> {
+export async function flushLastUsed({
+  store: { apiKeys, sessions },
+  writer,
+}: {
+  store: Store;
+  writer: GroupCommitWriter;
+}): Promise<void> {
   if (!apiKeys.hasUnwrittenUses() && !sessions.hasUnwrittenUses()) return;
   await writer.run(() => {
     apiKeys.writeUses();
@@ -137,7 +181,9 @@ export async function flushLastUsed({ store: { apiKeys, sessions }, writer }: { 
   });
 }
 
-/** Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again. */
+/**
+ * Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again.
+ */
 export function runEvery(chore: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
   let running = false;
   let stopped = false;
@@ -147,7 +193,8 @@ export function runEvery(chore: () => Promise<void>, milliseconds: number, logge
     try {
       await chore();
     } catch (error) {
-      // A part that is closed under a chore is the end of the chore and no failure; that no changes are taken was told already.
+      // A part that is closed under a chore is the end of the chore and no failure; that no changes are taken was told
+      // already.
       const noRoom = error instanceof AppError && error.code === "no_space";
       if (!stopped && !noRoom) logger.error({ err: error }, `${what} failed`);
     } finally {

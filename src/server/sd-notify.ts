@@ -1,13 +1,17 @@
 /**
- * What systemd and a service tell each other: sockets that it bound for the service (sd_listen_fds), and how the service is doing
- * (sd_notify). Node has no datagram sockets of the Unix kind, so messages go through the program systemd-notify, without a shell; the unit
- * therefore says NotifyAccess=all. Watchdog pings are left out: a program started every few seconds would watch itself.
+ * What systemd and a service tell each other: sockets that it bound for the service (sd_listen_fds), and how the
+ * service is doing (sd_notify). Node has no datagram sockets of the Unix kind, so messages go through the program
+ * systemd-notify, without a shell; the unit therefore says NotifyAccess=all. Watchdog pings are left out: a program
+ * started every few seconds would watch itself.
  */
 import { execFile } from "node:child_process";
 import { accessSync, constants } from "node:fs";
 import type { Logger } from "../log.ts";
 
-/** Variables that are meant for this process alone; it takes them out of its environment, so that nothing it starts believes in them. */
+/**
+ * Variables that are meant for this process alone; it takes them out of its environment, so that nothing it starts
+ * believes in them.
+ */
 export const SYSTEMD_VARIABLES = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET"] as const;
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -43,9 +47,20 @@ const PATIENCE_MS = 5_000;
  * @param socket NOTIFY_SOCKET of the environment; without it nobody is told anything
  * @param programs where systemd-notify may be
  */
-export function createSdNotifier({ socket, pid, logger, programs = PROGRAMS }: { socket: string | undefined; pid: number; logger: Logger; programs?: readonly string[] }): Notifier {
+export function createSdNotifier({
+  socket,
+  pid,
+  logger,
+  programs = PROGRAMS,
+}: {
+  socket: string | undefined;
+  pid: number;
+  logger: Logger;
+  programs?: readonly string[];
+}): Notifier {
   const program = socket ? programs.find(isExecutable) : undefined;
-  if (socket && program === undefined) logger.warn({ looked_for: programs }, "systemd waits to be told of the start, but systemd-notify is not here");
+  if (socket && program === undefined)
+    logger.warn({ looked_for: programs }, "systemd waits to be told of the start, but systemd-notify is not here");
   let last = Promise.resolve();
   let over = false;
   // One after the other, and nothing after STOPPING=1: a reload may end while the server stops.

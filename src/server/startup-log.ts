@@ -1,4 +1,7 @@
-/** What the log says of a start: the upgrade of the database, and one line about what runs, where and with which options. */
+/**
+ * What the log says of a start: the upgrade of the database, and one line about what runs, where and with which
+ * options.
+ */
 import { buildInfo } from "../assets.ts";
 import { explainConfig } from "../config/resolve.ts";
 import type { ConfigSources } from "../config/resolve.ts";
@@ -38,8 +41,8 @@ export function upgradeLogger(logger: Logger, milliseconds: () => number): (step
 }
 
 /**
- * Logs the line about a server that listens: what runs, on which data, at which addresses, and the options that somebody
- * set, each with its value and where it came from. Secrets are masked.
+ * Logs the line about a server that listens: what runs, on which data, at which addresses, and the options that
+ * somebody set, each with its value and where it came from. Secrets are masked.
  */
 export function logStart(
   logger: Logger,
@@ -50,7 +53,12 @@ export function logStart(
   const set = explainConfig(config, sources).filter(({ source, value }) => source !== "default" && value !== null);
   logger.info(
     {
-      version, commit, schema: schemaVersion(), data: directory, listening: urls, base_url: baseUrl,
+      version,
+      commit,
+      schema: schemaVersion(),
+      data: directory,
+      listening: urls,
+      base_url: baseUrl,
       // A list, because the log hides the whole of a field that is named like a secret.
       options: set,
     },

@@ -1,9 +1,10 @@
 /**
- * Asks the disk of the data directory, for probes. A query of a database whose pages are in memory says nothing of the disk, so
- * this reads the file itself: where the file system allows it past the caches of the system too (O_DIRECT).
+ * Asks the disk of the data directory, for probes. A query of a database whose pages are in memory says nothing of the
+ * disk, so this reads the file itself: where the file system allows it past the caches of the system too (O_DIRECT).
  *
- * The descriptors of the database stay open until `close`: closing one ends the POSIX locks that SQLite holds on the file in
- * this process, and another process could then take the write-ahead log away. So `close` comes after the database was closed.
+ * The descriptors of the database stay open until `close`: closing one ends the POSIX locks that SQLite holds on the
+ * file in this process, and another process could then take the write-ahead log away. So `close` comes after the
+ * database was closed.
  */
 import { closeSync, constants, fstat, open, openSync, read, readSync } from "node:fs";
 import { join } from "node:path";
@@ -111,7 +112,10 @@ const silence = (milliseconds: number): Promise<string> =>
     setTimeout(resolve, Math.max(0, milliseconds), `the disk gave no answer for ${TIMEOUT_MS / 1_000} seconds`).unref();
   });
 
-/** Opens the file past the caches, where the file system can do that, else as usual. What was opened is put into `descriptors`. */
+/**
+ * Opens the file past the caches, where the file system can do that, else as usual. What was opened is put into
+ * `descriptors`.
+ */
 function openSource(file: string, descriptors: number[]): Source {
   const direct = openDirect(file, descriptors);
   if (direct !== null) return direct;
@@ -128,7 +132,8 @@ function openDirect(file: string, descriptors: number[]): Source | null {
     return null;
   }
   descriptors.push(descriptor);
-  // The address of a buffer is not known here, but wrong ones are refused (EINVAL): so the right place is found by trying.
+  // The address of a buffer is not known here, but wrong ones are refused (EINVAL): so the right place is found by
+  // trying.
   const memory = Buffer.allocUnsafeSlow(2 * PAGE_BYTES);
   for (let start = 0; start < PAGE_BYTES; start += ALIGNMENT_BYTES) {
     const buffer = memory.subarray(start, start + PAGE_BYTES);

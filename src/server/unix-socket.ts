@@ -7,7 +7,8 @@ const MODE = 0o660;
 
 /**
  * Makes room for a socket at `path`: the file of a server that is gone is removed.
- * @throws an error like those of the system, with `syscall` "listen": EADDRINUSE when a server answers there, ENOTSOCK when the file is
+ * @throws an error like those of the system, with `syscall` "listen": EADDRINUSE when a server answers there, ENOTSOCK
+ * when the file is
  *   something else.
  */
 export async function makeRoom(path: string): Promise<void> {
@@ -33,4 +34,5 @@ function answers(path: string): Promise<boolean> {
   });
 }
 
-const listenError = (code: string, path: string): Error => Object.assign(new Error(`listen ${code}: ${path}`), { code, syscall: "listen", path });
+const listenError = (code: string, path: string): Error =>
+  Object.assign(new Error(`listen ${code}: ${path}`), { code, syscall: "listen", path });

@@ -23,7 +23,10 @@ import type { RecordingWorkerData } from "../jobs/large-reports-worker.ts";
 export const startEvidenceWorker = (options: WorkerOptions): Worker => startWorker("evidence/reader-worker", options);
 
 /** Hashes evidence in a thread. */
-export const openHashing = (): HashingThread => createHashing(() => startWorker("evidence/hash-worker", { env: {}, resourceLimits: { maxYoungGenerationSizeMb: 2 } }));
+export const openHashing = (): HashingThread =>
+  createHashing(() =>
+    startWorker("evidence/hash-worker", { env: {}, resourceLimits: { maxYoungGenerationSizeMb: 2 } }),
+  );
 
 /** Starts the thread that makes audit packages; the database must be open already. */
 export const startPackageWorker = (options: WorkerOptions): Worker =>
@@ -31,12 +34,13 @@ export const startPackageWorker = (options: WorkerOptions): Worker =>
   startWorker("audit-packages/package-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
 
 /** Starts the thread that makes one backup; the database must be open already. */
-export const startBackupWorker = (options: WorkerOptions): Worker => startWorker("backup/backup-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
+export const startBackupWorker = (options: WorkerOptions): Worker =>
+  startWorker("backup/backup-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
 
 /**
- * The thread that records large reports on a connection of its own; its database must be open already. What a report may hold takes up to
- * 150 MB of heap, its text up to 64: the bound is above that, because V8 ends the whole process when a single allocation passes it. It makes
- * the collector work before garbage has doubled it.
+ * The thread that records large reports on a connection of its own; its database must be open already. What a report
+ * may hold takes up to 150 MB of heap, its text up to 64: the bound is above that, because V8 ends the whole process
+ * when a single allocation passes it. It makes the collector work before garbage has doubled it.
  */
 export const createRecordingPool = (directory: string, checkpoints: "own" | "external" = "own"): RecordingPool =>
   createPool({
@@ -47,18 +51,23 @@ export const createRecordingPool = (directory: string, checkpoints: "own" | "ext
     start: () =>
       startWorker("jobs/large-reports-worker", {
         workerData: { directory, checkpoints } satisfies RecordingWorkerData,
-        // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and more.
+        // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and
+        // more.
         resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: RECORDING_HEAP_MB },
       }),
   });
 
 const RECORDING_HEAP_MB = 256;
-/** An idle thread never gives back what a large report left in its heap; ending it does, and starting anew takes a tenth of a second. */
+/**
+ * An idle thread never gives back what a large report left in its heap; ending it does, and starting anew takes a tenth
+ * of a second.
+ */
 const RECORDING_IDLE_MS = 30_000;
 
 /**
- * The thread that reads large JSON. One: the largest body that is sound takes a tenth of a second, and two of them beside each other would
- * take both cores of a small machine. Its memory holds what the bounds of operations allow, twice.
+ * The thread that reads large JSON. One: the largest body that is sound takes a tenth of a second, and two of them
+ * beside each other would take both cores of a small machine. Its memory holds what the bounds of operations allow,
+ * twice.
  */
 export function openLargeJson(turns: Places): LargeJsonReader & { load(): PoolLoad; close(): Promise<void> } {
   const pool: JsonPool = createPool({
@@ -66,16 +75,24 @@ export function openLargeJson(turns: Places): LargeJsonReader & { load(): PoolLo
     size: 1,
     queueLimit: 256,
     keepIdle: 10_000,
-    start: () => startWorker("http/body/json-worker", { env: {}, resourceLimits: { maxOldGenerationSizeMb: 160, maxYoungGenerationSizeMb: 4 } }),
+    start: () =>
+      startWorker("http/body/json-worker", {
+        env: {},
+        resourceLimits: { maxOldGenerationSizeMb: 160, maxYoungGenerationSizeMb: 4 },
+      }),
   });
   return { ...createLargeJsonReader(pool, turns), load: pool.load, close: pool.close };
 }
 
 /**
- * What users wrote for their attestation types, compiled and run in threads that are started when they are first needed. Two of a
- * kind: one that somebody's endless rule holds for seconds leaves one for everybody else, and more would take the server's cores.
+ * What users wrote for their attestation types, compiled and run in threads that are started when they are first
+ * needed. Two of a kind: one that somebody's endless rule holds for seconds leaves one for everybody else, and more
+ * would take the server's cores.
  */
-export function openCustomTypes(): CustomTypes & { load(): { schemas: PoolLoad; expressions: PoolLoad }; close(): Promise<void> } {
+export function openCustomTypes(): CustomTypes & {
+  load(): { schemas: PoolLoad; expressions: PoolLoad };
+  close(): Promise<void>;
+} {
   const pool = <Task>(name: string, stackSizeMb: number) =>
     createPool<Task, CustomTypeResult>({
       name,
@@ -84,9 +101,16 @@ export function openCustomTypes(): CustomTypes & { load(): { schemas: PoolLoad; 
       laneLimit: 64,
       // One rule may leave a hundred megabytes behind; starting anew takes a tenth of a second.
       keepIdle: 30_000,
-      start: () => startWorker("workers/sandbox/sandbox-worker", { env: {}, resourceLimits: { maxOldGenerationSizeMb: 192, stackSizeMb } }),
+      start: () =>
+        startWorker("workers/sandbox/sandbox-worker", {
+          env: {},
+          resourceLimits: { maxOldGenerationSizeMb: 192, stackSizeMb },
+        }),
     });
-  const [schemas, expressions] = [pool<SchemaTask>("schemas of attestation types", SCHEMA_STACK_MB), pool<JqTask>("rules of attestation types", JQ_STACK_MB)];
+  const [schemas, expressions] = [
+    pool<SchemaTask>("schemas of attestation types", SCHEMA_STACK_MB),
+    pool<JqTask>("rules of attestation types", JQ_STACK_MB),
+  ];
   return {
     ...createCustomTypes({ schemas, expressions }),
     load: () => ({ schemas: schemas.load(), expressions: expressions.load() }),
@@ -107,16 +131,23 @@ export function openDocuments(): DocumentReader & { load(): { documents: PoolLoa
     queueLimit: 64,
     laneLimit: 16,
     keepIdle: 30_000,
-    // Half as much again as the most costly file that was found takes: V8 may end the whole process, and not only the thread,
-    // when a heap is full, so the bounds of the readers come first.
-    start: () => startWorker("workers/document-worker", { env: {}, resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 } }),
+    // Half as much again as the most costly file that was found takes: V8 may end the whole process, and not only the
+    // thread, when a heap is full, so the bounds of the readers come first.
+    start: () =>
+      startWorker("workers/document-worker", {
+        env: {},
+        resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
+      }),
   });
   return { ...createDocumentReader(pool), load: () => ({ documents: pool.load() }), close: () => pool.close() };
 }
 
 /** Schemas become code that nests as deeply as they have properties, and definitions that refer to definitions. */
 const SCHEMA_STACK_MB = 16;
-/** Deep recursion ends on this stack, with an error, before it fills the one of a megabyte that jq has inside its own memory. */
+/**
+ * Deep recursion ends on this stack, with an error, before it fills the one of a megabyte that jq has inside its own
+ * memory.
+ */
 const JQ_STACK_MB = 1;
 
 /** From its file in a checkout, and from the bundle in an executable. */

@@ -23,7 +23,14 @@ const time = (seconds: number): Html => {
   return html`<time datetime="${text}">${text.slice(0, 16).replace("T", " ")} UTC</time>`;
 };
 
-function accountPage(kit: Kit, ctx: Koa.Context, holder: SessionHolder, status: number, said: Html | null, ofPassword: Html | null = null): void {
+function accountPage(
+  kit: Kit,
+  ctx: Koa.Context,
+  holder: SessionHolder,
+  status: number,
+  said: Html | null,
+  ofPassword: Html | null = null,
+): void {
   const { store } = kit;
   const root = rootOf(ctx);
   const token = hidden("csrf", holder.csrf_token);
@@ -69,7 +76,9 @@ export const showAccount: Handler = (kit, ctx) => {
 
 /** A form of the account page; somebody whose session ended is sent to the login. `work` answers. */
 const formOf =
-  (work: (kit: Kit, ctx: Koa.Context, holder: SessionHolder, given: (name: string) => string) => Promise<void>): Handler =>
+  (
+    work: (kit: Kit, ctx: Koa.Context, holder: SessionHolder, given: (name: string) => string) => Promise<void>,
+  ): Handler =>
   async (kit, ctx) => {
     const given = await readFields(kit, ctx);
     const holder = kit.holderOf(ctx);

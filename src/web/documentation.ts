@@ -1,10 +1,10 @@
 /**
- * The interactive API reference at `<API root>/doc/`: Swagger UI on the server's own OpenAPI document. Open to everybody,
- * for it holds no data (semantics 8.12). Everything the page needs comes out of the program itself, and the policy it is
- * sent with forbids the browser to speak to anybody but this server, because people paste keys here.
+ * The interactive API reference at `<API root>/doc/`: Swagger UI on the server's own OpenAPI document. Open to
+ * everybody, for it holds no data (semantics 8.12). Everything the page needs comes out of the program itself, and the
+ * policy it is sent with forbids the browser to speak to anybody but this server, because people paste keys here.
  *
- * Every file but the page has a digest of its content in its name, so it may be cached for ever. All addresses are relative:
- * a proxy may put the server below a path of its own.
+ * Every file but the page has a digest of its content in its name, so it may be cached for ever. All addresses are
+ * relative: a proxy may put the server below a path of its own.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
@@ -35,7 +35,10 @@ const TYPES: Readonly<Record<string, string>> = {
   txt: "text/plain; charset=utf-8",
 };
 
-/** In place of, and beside, what every answer has. Swagger UI draws its icons from data: addresses and needs nothing else beyond this server. */
+/**
+ * In place of, and beside, what every answer has. Swagger UI draws its icons from data: addresses and needs nothing
+ * else beyond this server.
+ */
 const PAGE_HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
@@ -43,7 +46,9 @@ const PAGE_HEADERS: Readonly<Record<string, string>> = {
   "Cross-Origin-Opener-Policy": "same-origin",
 };
 
-/** Where people look for the page -> the way from there, relative (wire-contract 1.1: the alias has the same routes). */
+/**
+ * Where people look for the page -> the way from there, relative (wire-contract 1.1: the alias has the same routes).
+ */
 const REDIRECTS: ReadonlyMap<string, string> = new Map([
   ["/doc", "api/v2/doc/"],
   ["/doc/", "../api/v2/doc/"],
@@ -63,8 +68,9 @@ export type Served = {
 };
 
 /**
- * Serves the reference and leads people to it; everything else is the next middleware's. Nothing is read before the first
- * request for it. The middleware throws AppErrors: 404 for an unknown file below doc/, 405 for all methods but GET and HEAD.
+ * Serves the reference and leads people to it; everything else is the next middleware's. Nothing is read before the
+ * first request for it. The middleware throws AppErrors: 404 for an unknown file below doc/, 405 for all methods but
+ * GET and HEAD.
  */
 export function documentation(): Koa.Middleware {
   let files: ReadonlyMap<string, Served> | null = null;

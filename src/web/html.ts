@@ -1,6 +1,6 @@
 /**
- * Pages as text. What is put into a template is escaped unless it is a piece of HTML itself, so there is no way to forget it. The pages
- * have no script and no style of their own: their policy forbids the browser both.
+ * Pages as text. What is put into a template is escaped unless it is a piece of HTML itself, so there is no way to
+ * forget it. The pages have no script and no style of their own: their policy forbids the browser both.
  */
 import type Koa from "koa";
 import { buildInfo } from "../assets.ts";
@@ -39,8 +39,8 @@ export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "origin
 }
 
 /**
- * In place of, and beside, what every answer has (http/security.ts). Forms send their origin only where the policy lets the browser
- * tell it to this server (Fetch, "append a request Origin header").
+ * In place of, and beside, what every answer has (http/security.ts). Forms send their origin only where the policy lets
+ * the browser tell it to this server (Fetch, "append a request Origin header").
  */
 const HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
@@ -50,7 +50,12 @@ const HEADERS: Readonly<Record<string, string>> = {
 };
 
 /** Answers with a page. `links` stand at the right of its head. */
-export function sendPage(ctx: Koa.Context, files: PageFiles, status: number, { title, main, links = [] }: { title: string; main: Html; links?: readonly Html[] }): void {
+export function sendPage(
+  ctx: Koa.Context,
+  files: PageFiles,
+  status: number,
+  { title, main, links = [] }: { title: string; main: Html; links?: readonly Html[] },
+): void {
   const root = rootOf(ctx);
   const file = (name: string): string => `${root}${files.get(name) ?? ""}`;
   ctx.set(HEADERS);
@@ -92,7 +97,11 @@ export function sendOn(ctx: Koa.Context, path: string): void {
 
 /** A message above a form: of something that went wrong unless `isGood`. */
 export const message = (text: string | null, isGood = false): Html | null =>
-  text === null ? null : isGood ? html`<p class="done" role="status">${text}</p>` : html`<p class="problem" role="alert">${text}</p>`;
+  text === null
+    ? null
+    : isGood
+      ? html`<p class="done" role="status">${text}</p>`
+      : html`<p class="problem" role="alert">${text}</p>`;
 
 /** A labelled input. `attributes` are of our own making. */
 export const field = (label: string, name: string, attributes: string, hint: string | null = null): Html => html`
@@ -100,4 +109,5 @@ export const field = (label: string, name: string, attributes: string, hint: str
   <input id="${name}" name="${name}" ${new Html(attributes)}${hint === null ? null : html` aria-describedby="${name}-hint"`}>
   ${hint === null ? null : html`<p class="hint" id="${name}-hint">${hint}</p>`}`;
 
-export const hidden = (name: string, value: string): Html => html`<input type="hidden" name="${name}" value="${value}">`;
+export const hidden = (name: string, value: string): Html =>
+  html`<input type="hidden" name="${name}" value="${value}">`;

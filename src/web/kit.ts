@@ -42,11 +42,18 @@ export async function readFields({ limits }: Kit, ctx: Koa.Context): Promise<(na
 export const STRANGE_FORM = "This form was open for too long, or does not come from here. Please try again.";
 
 /** Whether a form of somebody who signed in was sent by them. */
-export const isOwnForm = ({ cookies }: Kit, ctx: Koa.Context, holder: SessionHolder, field: (name: string) => string): boolean =>
-  cookies.isOwnOrigin(ctx) && isSameText(field("csrf"), holder.csrf_token);
+export const isOwnForm = (
+  { cookies }: Kit,
+  ctx: Koa.Context,
+  holder: SessionHolder,
+  field: (name: string) => string,
+): boolean => cookies.isOwnOrigin(ctx) && isSameText(field("csrf"), holder.csrf_token);
 
-export const visitorOf = (ctx: Koa.Context): Visitor =>
-  ({ address: clientAddress(ctx.req), userAgent: ctx.get("User-Agent"), requestId: ctx.state["requestId"] as string });
+export const visitorOf = (ctx: Koa.Context): Visitor => ({
+  address: clientAddress(ctx.req),
+  userAgent: ctx.get("User-Agent"),
+  requestId: ctx.state["requestId"] as string,
+});
 
 /** Lets the browser have its session, which takes the place of one that it had before, and sends it on. */
 export async function letIn(kit: Kit, ctx: Koa.Context, { cookie }: Started, path: string): Promise<void> {

@@ -12,14 +12,26 @@ import { STRANGE_FORM, isOwnForm, letIn, readFields, sendMessage, visitorOf } fr
 /** Where people go who wanted to go nowhere else. */
 export const HOME = "/account";
 
-const nextOf = (ctx: Koa.Context): string | null => nextPath(typeof ctx.query["next"] === "string" ? ctx.query["next"] : null);
+const nextOf = (ctx: Koa.Context): string | null =>
+  nextPath(typeof ctx.query["next"] === "string" ? ctx.query["next"] : null);
 
 /** The page of logins. `said` stands above the form. */
-function loginPage(kit: Kit, ctx: Koa.Context, status: number, next: string | null, said: string | null, name = ""): void {
+function loginPage(
+  kit: Kit,
+  ctx: Koa.Context,
+  status: number,
+  next: string | null,
+  said: string | null,
+  name = "",
+): void {
   const root = rootOf(ctx);
   const query = next === null ? "" : `?next=${encodeURIComponent(next)}`;
-  const first = kit.logins.isOpen() ? html`<p class="done" role="status">Nobody has an account here yet. <a href="${root}setup">Set up the first administrator</a></p>` : null;
-  const oidc = kit.logins.hasProvider ? html`<p class="other"><a class="button" href="${root}login/oidc${query}">Sign in with OpenID Connect</a></p>` : null;
+  const first = kit.logins.isOpen()
+    ? html`<p class="done" role="status">Nobody has an account here yet. <a href="${root}setup">Set up the first administrator</a></p>`
+    : null;
+  const oidc = kit.logins.hasProvider
+    ? html`<p class="other"><a class="button" href="${root}login/oidc${query}">Sign in with OpenID Connect</a></p>`
+    : null;
   sendPage(ctx, kit.files, status, {
     title: "Sign in",
     main: html`${first}${message(said)}${oidc}
@@ -41,7 +53,8 @@ export const showLogin: Handler = (kit, ctx) => {
 export const login: Handler = async (kit, ctx) => {
   const given = await readFields(kit, ctx);
   const [next, name] = [nextPath(given("next")), given("name").trim()];
-  if (!kit.cookies.isOwnOrigin(ctx) || !kit.cookies.isFormToken(ctx, given("csrf"))) return loginPage(kit, ctx, 403, next, STRANGE_FORM, name);
+  if (!kit.cookies.isOwnOrigin(ctx) || !kit.cookies.isFormToken(ctx, given("csrf")))
+    return loginPage(kit, ctx, 403, next, STRANGE_FORM, name);
   try {
     const started = await kit.logins.signIn(name, given("password"), visitorOf(ctx));
     if (started) return await letIn(kit, ctx, started, next ?? HOME);
@@ -57,7 +70,15 @@ export const login: Handler = async (kit, ctx) => {
 export const logout: Handler = async (kit, ctx) => {
   const holder = kit.holderOf(ctx);
   const given = await readFields(kit, ctx);
-  if (holder && !isOwnForm(kit, ctx, holder, given)) return sendMessage(kit, ctx, 403, "Not signed out", STRANGE_FORM, html`<a href="${rootOf(ctx)}account">Back to your account</a>`);
+  if (holder && !isOwnForm(kit, ctx, holder, given))
+    return sendMessage(
+      kit,
+      ctx,
+      403,
+      "Not signed out",
+      STRANGE_FORM,
+      html`<a href="${rootOf(ctx)}account">Back to your account</a>`,
+    );
   if (holder) await kit.logins.end(holder, holder.public_id, "logout", visitorOf(ctx).requestId);
   kit.cookies.set(ctx, "session", null);
   sendOn(ctx, "/login");
@@ -94,8 +115,16 @@ export const finishOidc: Handler = async (kit, ctx) => {
     const person = await provider.finish(returned, begun);
     const started = await kit.logins.admit(person, visitorOf(ctx));
     if (started) return await letIn(kit, ctx, started, nextPath(begun.next) ?? HOME);
-    kit.warn({ issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: ctx.state["requestId"] }, "login refused: no group gives a role, or the user is disabled");
-    refused(kit, ctx, 403, "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.");
+    kit.warn(
+      { issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: ctx.state["requestId"] },
+      "login refused: no group gives a role, or the user is disabled",
+    );
+    refused(
+      kit,
+      ctx,
+      403,
+      "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.",
+    );
   } catch (error) {
     unanswered(kit, ctx, error);
   }
@@ -103,13 +132,21 @@ export const finishOidc: Handler = async (kit, ctx) => {
 
 function unanswered(kit: Kit, ctx: Koa.Context, error: unknown): void {
   if (error instanceof LoginRefusedError) {
-    kit.warn({ reason: error.message, request_id: ctx.state["requestId"] }, "login refused: the answer of the provider does not hold");
+    kit.warn(
+      { reason: error.message, request_id: ctx.state["requestId"] },
+      "login refused: the answer of the provider does not hold",
+    );
     return refused(kit, ctx, 403, "The login was refused, by the provider or because its answer does not hold.");
   }
   if (!(error instanceof AppError)) throw error;
   if (error.internal) kit.warn({ reason: error.internal, request_id: ctx.state["requestId"] }, error.message);
   ctx.set(error.headers);
-  refused(kit, ctx, STATUS[error.code], `${error.message}. You can try again, or sign in with a password if you have one.`);
+  refused(
+    kit,
+    ctx,
+    STATUS[error.code],
+    `${error.message}. You can try again, or sign in with a password if you have one.`,
+  );
 }
 
 const refused = (kit: Kit, ctx: Koa.Context, status: number, text: string): void =>
@@ -118,7 +155,9 @@ const refused = (kit: Kit, ctx: Koa.Context, status: number, text: string): void
 /** What the cookie of a login says; null where it says nothing of the kind. */
 function readBegun(cookie: string | null): (Checks & { next: string | null }) | null {
   try {
-    const { state, nonce, verifier, next } = JSON.parse(Buffer.from(cookie ?? "", "base64url").toString("utf8")) as Record<string, unknown>;
+    const { state, nonce, verifier, next } = JSON.parse(
+      Buffer.from(cookie ?? "", "base64url").toString("utf8"),
+    ) as Record<string, unknown>;
     if (typeof state !== "string" || typeof nonce !== "string" || typeof verifier !== "string") return null;
     return { state, nonce, verifier, next: typeof next === "string" ? next : null };
   } catch {

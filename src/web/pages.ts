@@ -1,6 +1,6 @@
 /**
- * The pages of logins at the root of the server. They work without script. Everybody may see the login; what somebody sees beyond it
- * follows from their session.
+ * The pages of logins at the root of the server. They work without script. Everybody may see the login; what somebody
+ * sees beyond it follows from their session.
  */
 import type Koa from "koa";
 import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
@@ -51,7 +51,10 @@ const FILES_ROOT = "/ui/";
 
 /** @param bySession who has this cookie @param now epoch seconds */
 export function webPages(
-  parts: Pick<Kit, "store" | "logins" | "limits" | "baseUrl" | "warn"> & { bySession(cookie: string): { holder: SessionHolder; caller: Principal } | null; now(): number },
+  parts: Pick<Kit, "store" | "logins" | "limits" | "baseUrl" | "warn"> & {
+    bySession(cookie: string): { holder: SessionHolder; caller: Principal } | null;
+    now(): number;
+  },
 ) {
   const cookies = cookiesOf(parts.baseUrl);
   const files = new Map<string, Served>();
@@ -104,7 +107,14 @@ export function webPages(
     } catch (error) {
       if (!(error instanceof AppError) || ctx.path === "/") throw error;
       ctx.set(error.headers);
-      sendMessage(kit, ctx, STATUS[error.code], "That did not work", `${error.message}.`, html`<a href="${rootOf(ctx)}login">To the login</a>`);
+      sendMessage(
+        kit,
+        ctx,
+        STATUS[error.code],
+        "That did not work",
+        `${error.message}.`,
+        html`<a href="${rootOf(ctx)}login">To the login</a>`,
+      );
     }
   };
 

@@ -12,7 +12,13 @@ const NAME_HINT = "Letters, digits and - _ . ~, beginning with a letter or a dig
 
 type Given = { organization: string; name: string };
 
-function setupPage(kit: Kit, ctx: Koa.Context, status: number, said: string | null, { organization, name }: Given = { organization: "", name: "" }): void {
+function setupPage(
+  kit: Kit,
+  ctx: Koa.Context,
+  status: number,
+  said: string | null,
+  { organization, name }: Given = { organization: "", name: "" },
+): void {
   const value = (text: string): string => `value="${html`${text}`.text}"`;
   sendPage(ctx, kit.files, status, {
     title: "Set up",
@@ -30,19 +36,27 @@ function setupPage(kit: Kit, ctx: Koa.Context, status: number, said: string | nu
   });
 }
 
-export const showSetup: Handler = (kit, ctx) => (kit.logins.isOpen() ? setupPage(kit, ctx, 200, null) : sendOn(ctx, "/login"));
+export const showSetup: Handler = (kit, ctx) =>
+  kit.logins.isOpen() ? setupPage(kit, ctx, 200, null) : sendOn(ctx, "/login");
 
 export const setUp: Handler = async (kit, ctx) => {
   const given = await readFields(kit, ctx);
-  const fields = { token: given("token"), organization: given("organization").trim(), name: given("name").trim(), password: given("password") };
+  const fields = {
+    token: given("token"),
+    organization: given("organization").trim(),
+    name: given("name").trim(),
+    password: given("password"),
+  };
   if (!kit.logins.isOpen()) return taken(kit, ctx);
-  if (!kit.cookies.isOwnOrigin(ctx) || !kit.cookies.isFormToken(ctx, given("csrf"))) return setupPage(kit, ctx, 403, STRANGE_FORM, fields);
+  if (!kit.cookies.isOwnOrigin(ctx) || !kit.cookies.isFormToken(ctx, given("csrf")))
+    return setupPage(kit, ctx, 403, STRANGE_FORM, fields);
   const problem = problemWith(fields, given("again"));
   if (problem !== null) return setupPage(kit, ctx, 400, `Nothing was set up: ${problem}.`, fields);
   try {
     const started = await kit.logins.claim(fields, visitorOf(ctx));
     if (started === "taken") return taken(kit, ctx);
-    if (started === "wrong token") return setupPage(kit, ctx, 403, "Nothing was set up: this is not the token.", fields);
+    if (started === "wrong token")
+      return setupPage(kit, ctx, 403, "Nothing was set up: this is not the token.", fields);
     await letIn(kit, ctx, started, "/account");
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
@@ -52,12 +66,21 @@ export const setUp: Handler = async (kit, ctx) => {
 };
 
 function problemWith({ organization, name, password }: Given & { password: string }, again: string): string | null {
-  if (!matches(ORGANIZATION_NAME, organization) || organization.length > 100) return "the organization needs a name of letters, digits and - _ . ~";
+  if (!matches(ORGANIZATION_NAME, organization) || organization.length > 100)
+    return "the organization needs a name of letters, digits and - _ . ~";
   if (!matches(USER_NAME, name) || name.length > 100) return "the login name consists of letters, digits and - _ . ~";
-  if (organization === name) return "your personal organization bears your login name, so the shared one needs another name";
+  if (organization === name)
+    return "your personal organization bears your login name, so the shared one needs another name";
   return password === again ? passwordProblem(password, name) : "the two passwords differ";
 }
 
 /** Somebody was first, here or on the command line. */
 const taken = (kit: Kit, ctx: Koa.Context): void =>
-  sendMessage(kit, ctx, 409, "Set up already", "This server has its first administrator already, or an organization of that name.", html`<a href="${rootOf(ctx)}login">To the login</a>`);
+  sendMessage(
+    kit,
+    ctx,
+    409,
+    "Set up already",
+    "This server has its first administrator already, or an organization of that name.",
+    html`<a href="${rootOf(ctx)}login">To the login</a>`,
+  );

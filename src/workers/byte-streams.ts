@@ -1,12 +1,15 @@
 // Streams whose bytes a thread makes: the main thread's side, a Readable per stream. A stream grants a credit for each
-// chunk it passed on, so that at most `credits` chunks are under way or waiting for it, and one is in its buffer; a client
-// that does not read costs no more than that, and the thread does nothing for it.
+// chunk it passed on, so that at most `credits` chunks are under way or waiting for it, and one is in its buffer; a
+// client that does not read costs no more than that, and the thread does nothing for it.
 import { Readable } from "node:stream";
 import type { Worker } from "node:worker_threads";
 import { countHandedOver } from "./memory-reclaim.ts";
 
 /** Orders. `open` allows `credits` chunks at once; `more` grants one more chunk; `cancel` ends a stream early. */
-export type FeedOrder<Request> = { type: "open"; id: number; credits: number; request: Request } | { type: "more"; id: number } | { type: "cancel"; id: number };
+export type FeedOrder<Request> =
+  | { type: "open"; id: number; credits: number; request: Request }
+  | { type: "more"; id: number }
+  | { type: "cancel"; id: number };
 
 /** Answers. After `last` or `failed` there are no more for this id, and the thread holds nothing for it. */
 export type FeedNews<Reason> =
@@ -24,7 +27,9 @@ export type FeedOptions = {
 export type Feeds<Request> = {
   /** Resolves when the thread opened what was asked for. Rejects with what `toError` makes of its refusal. */
   open(request: Request, options?: FeedOptions): Promise<Readable>;
-  /** Fails the open streams, those that have all their chunks excepted, and stops the thread; later `open` calls reject. */
+  /**
+   * Fails the open streams, those that have all their chunks excepted, and stops the thread; later `open` calls reject.
+   */
   close(): Promise<void>;
 };
 
@@ -53,11 +58,17 @@ type Feed<Request> = {
 };
 
 /**
- * `start` starts the thread when it is first needed, and again after it died; `credits`: chunks that may be on their way to one
- * stream, enough to hide the two thread changes that each one costs. `idle`: the thread is stopped after so many milliseconds
- * without a stream; null: it stays. `died` makes the error of streams whose thread is no more.
+ * `start` starts the thread when it is first needed, and again after it died; `credits`: chunks that may be on their
+ * way to one stream, enough to hide the two thread changes that each one costs. `idle`: the thread is stopped after so
+ * many milliseconds without a stream; null: it stays. `died` makes the error of streams whose thread is no more.
  */
-export function createFeeds<Request, Reason>({ start, credits, idle, toError, died }: {
+export function createFeeds<Request, Reason>({
+  start,
+  credits,
+  idle,
+  toError,
+  died,
+}: {
   start: () => Worker;
   credits: number;
   idle: number | null;
@@ -195,10 +206,12 @@ export function createFeeds<Request, Reason>({ start, credits, idle, toError, di
       const id = lastId;
       return new Promise<Readable>((resolve, reject) => {
         const leave = (): void => abandon(signal?.reason as Error);
-        const settled = <T>(then: (value: T) => void) => (value: T): void => {
-          signal?.removeEventListener("abort", leave);
-          then(value);
-        };
+        const settled =
+          <T>(then: (value: T) => void) =>
+          (value: T): void => {
+            signal?.removeEventListener("abort", leave);
+            then(value);
+          };
         /** Gives up what is asked for, whether it is opened or not. */
         const abandon = (error: Error): void => {
           if (feed.stream) return void feed.stream.destroy(error);
@@ -206,8 +219,21 @@ export function createFeeds<Request, Reason>({ start, credits, idle, toError, di
           fail(id, feed, error);
         };
         const feed: Feed<Request> = {
-          request, opened: settled(resolve), refused: settled(reject), stream: null, chunks: [], failure: null, wanting: false, done: false,
-          timer: patience === undefined ? null : setTimeout(() => abandon(new StalledError(`nothing was passed on for ${patience} ms`)), patience).unref(),
+          request,
+          opened: settled(resolve),
+          refused: settled(reject),
+          stream: null,
+          chunks: [],
+          failure: null,
+          wanting: false,
+          done: false,
+          timer:
+            patience === undefined
+              ? null
+              : setTimeout(
+                  () => abandon(new StalledError(`nothing was passed on for ${patience} ms`)),
+                  patience,
+                ).unref(),
         };
         signal?.addEventListener("abort", leave, { once: true });
         feeds.set(id, feed);

@@ -1,5 +1,5 @@
-// The thread that reads large template and policy files. It knows no database, no files and no network, and it is stopped
-// when it takes too long (documents.ts).
+// The thread that reads large template and policy files. It knows no database, no files and no network, and it is
+// stopped when it takes too long (documents.ts).
 import { readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
 import { serveTasks } from "./task-protocol.ts";

@@ -1,7 +1,7 @@
 /**
- * The main thread's side of uploaded template and policy files. Small ones are read at once; large ones in a thread with a
- * clock and a bounded heap, because reading them may take a second and hundred megabytes. Organizations are the lanes of
- * the pool: they take turns.
+ * The main thread's side of uploaded template and policy files. Small ones are read at once; large ones in a thread
+ * with a clock and a bounded heap, because reading them may take a second and hundred megabytes. Organizations are the
+ * lanes of the pool: they take turns.
  */
 import { MAX_INLINE_DOCUMENT_BYTES, readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
@@ -41,21 +41,33 @@ const tooCostly = (message: string): AppError => new AppError("too_large", messa
 export function createDocumentReader(pool: DocumentPool): DocumentReader {
   async function inThread(field: string, lane: string, task: DocumentTask): Promise<DocumentResult> {
     try {
-      return await pool.run(task, { lane, allowance: MAX_READING_MS, deadline: MAX_WAITING_MS, transfer: ownBuffer(task.bytes) });
+      return await pool.run(task, {
+        lane,
+        allowance: MAX_READING_MS,
+        deadline: MAX_WAITING_MS,
+        transfer: ownBuffer(task.bytes),
+      });
     } catch (error) {
       if (error instanceof DeadlineError && error.started) {
-        throw tooCostly(`${field}: the file could not be read within ${MAX_READING_MS / 1000} seconds. Send a shorter one`);
+        throw tooCostly(
+          `${field}: the file could not be read within ${MAX_READING_MS / 1000} seconds. Send a shorter one`,
+        );
       }
       if (error instanceof WorkerDiedError && error.began) {
         throw tooCostly(`${field}: the file takes more memory to read than one file may. Send a shorter one`);
       }
-      const isBusy = [DeadlineError, WorkerDiedError, QueueFullError, PoolClosedError].some((kind) => error instanceof kind);
+      const isBusy = [DeadlineError, WorkerDiedError, QueueFullError, PoolClosedError].some(
+        (kind) => error instanceof kind,
+      );
       throw isBusy ? unavailable("Large files keep the server busy. Please try again", 2, error) : error;
     }
   }
 
   async function read<File extends TemplateFile | PolicyFile>(
-    field: string, lane: string, task: DocumentTask & { bytes: Buffer }, readInline: (bytes: Buffer) => File | DocumentRefusal,
+    field: string,
+    lane: string,
+    task: DocumentTask & { bytes: Buffer },
+    readInline: (bytes: Buffer) => File | DocumentRefusal,
   ): Promise<Omit<File, "parsedJson"> & { parsedJson: string | null }> {
     const isSmall = task.bytes.length <= MAX_INLINE_DOCUMENT_BYTES;
     const result = isSmall ? readInline(task.bytes) : ((await inThread(field, lane, task)) as File | DocumentRefusal);

@@ -14,7 +14,9 @@ type Collect = (options: { type: "minor" } | { type: "major"; flavor: "last-reso
 let collect: Collect | null = null;
 let handedOver = 0;
 
-/** Counts `bytes` of buffers that will soon be garbage, over all streams of the process, and collects when it is time. */
+/**
+ * Counts `bytes` of buffers that will soon be garbage, over all streams of the process, and collects when it is time.
+ */
 export function countHandedOver(bytes: number): void {
   handedOver += bytes;
   if (handedOver < RECLAIM_EVERY) return;
@@ -24,8 +26,8 @@ export function countHandedOver(bytes: number): void {
 }
 
 /**
- * Collects all garbage of this thread at once and gives its memory back to the system. For threads whose one task may leave hundreds of
- * megabytes and which then wait for the next: V8 collects only while it allocates.
+ * Collects all garbage of this thread at once and gives its memory back to the system. For threads whose one task may
+ * leave hundreds of megabytes and which then wait for the next: V8 collects only while it allocates.
  */
 export function collectGarbage(): void {
   collect ??= exposeCollector();

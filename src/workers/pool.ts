@@ -11,8 +11,9 @@ export type TaskOptions = {
   /** Milliseconds from the call of `run`, waiting in the queue included; below 2^31, where timers end. */
   deadline: number;
   /**
-   * Milliseconds that the task may take from the moment its thread begins with it; `deadline` then bounds only the time until
-   * that moment. For tasks whose end is a verdict, which must not depend on how busy the machine is or how long a thread starts.
+   * Milliseconds that the task may take from the moment its thread begins with it; `deadline` then bounds only the time
+   * until that moment. For tasks whose end is a verdict, which must not depend on how busy the machine is or how long a
+   * thread starts.
    */
   allowance?: number;
   /** Whose task it is. One lane gets all threads but one at most, and lanes with waiting tasks take turns. */
@@ -49,8 +50,8 @@ export class QueueFullError extends Error {
 }
 
 /**
- * The deadline passed. `started` tells a task that takes too long from one whose turn did not come; one with an allowance
- * counts as started only when its thread said that it begins.
+ * The deadline passed. `started` tells a task that takes too long from one whose turn did not come; one with an
+ * allowance counts as started only when its thread said that it begins.
  */
 export class DeadlineError extends Error {
   override readonly name = "DeadlineError";
@@ -65,7 +66,9 @@ export class DeadlineError extends Error {
   }
 }
 
-/** The thread of the task ended by itself: out of memory, process.exit, an exception outside the task, a failed start. */
+/**
+ * The thread of the task ended by itself: out of memory, process.exit, an exception outside the task, a failed start.
+ */
 export class WorkerDiedError extends Error {
   override readonly name = "WorkerDiedError";
   /** Whether the thread had begun with the task: if not, its end is none of the task's doing. */
@@ -82,7 +85,10 @@ export class PoolClosedError extends Error {
   override readonly name = "PoolClosedError";
 }
 
-/** The task threw. `task` is the name of the error class in the thread, `code` its code; other data of it does not travel. */
+/**
+ * The task threw. `task` is the name of the error class in the thread, `code` its code; other data of it does not
+ * travel.
+ */
 export class TaskError extends Error {
   override readonly name = "TaskError";
   readonly task: string;
@@ -121,10 +127,18 @@ type Thread<Input, Output> = {
 
 /**
  * `name` goes into error texts; at most `size` threads, started by `start` when they are first needed, and `queueLimit`
- * tasks waiting for one, `laneLimit` of them of one lane. A thread that had nothing to do for `keepIdle` milliseconds is ended,
- * and with it all memory that its tasks left; null keeps it. The thread's entry file calls `serveTasks` of task.ts.
+ * tasks waiting for one, `laneLimit` of them of one lane. A thread that had nothing to do for `keepIdle` milliseconds
+ * is ended, and with it all memory that its tasks left; null keeps it. The thread's entry file calls `serveTasks` of
+ * task.ts.
  */
-export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = queueLimit, keepIdle = null, start }: {
+export function createPool<Input, Output>({
+  name,
+  size,
+  queueLimit,
+  laneLimit = queueLimit,
+  keepIdle = null,
+  start,
+}: {
   name: string;
   size: number;
   queueLimit: number;
@@ -161,10 +175,13 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
     if (queue.length === 0 && [...threads].every((thread) => thread.task === null)) drained();
   }
 
-  /** The task whose lane waits longest for its turn, of the lanes that may have a thread more; of one lane, the oldest. */
+  /**
+   * The task whose lane waits longest for its turn, of the lanes that may have a thread more; of one lane, the oldest.
+   */
   function next(): Task<Input, Output> | null {
     let first: Task<Input, Output> | null = null;
-    for (const task of queue) if (hasRoom(task.lane) && (first === null || turnOf(task.lane) < turnOf(first.lane))) first = task;
+    for (const task of queue)
+      if (hasRoom(task.lane) && (first === null || turnOf(task.lane) < turnOf(first.lane))) first = task;
     return first;
   }
 
@@ -185,7 +202,9 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
     } catch (cause) {
       const task = queue.shift();
       if (task !== undefined) {
-        settle(task, () => task.reject(new WorkerDiedError(`${name}: a thread could not be started`, false, { cause })));
+        settle(task, () =>
+          task.reject(new WorkerDiedError(`${name}: a thread could not be started`, false, { cause })),
+        );
       }
       return queue.length > 0 ? startThread() : null;
     }
@@ -203,7 +222,9 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
       const { task, cause } = thread;
       thread.task = null;
       if (task !== null) {
-        settle(task, () => task.reject(new WorkerDiedError(`${name}: the thread ended with code ${code}`, task.began, { cause })));
+        settle(task, () =>
+          task.reject(new WorkerDiedError(`${name}: the thread ended with code ${code}`, task.began, { cause })),
+        );
       }
       dispatch();
     });
@@ -298,7 +319,18 @@ export function createPool<Input, Output>({ name, size, queueLimit, laneLimit = 
           clearTimeout(task.timer);
           signal?.removeEventListener("abort", onAbort);
         };
-        const task: Task<Input, Output> = { input, transfer, resolve, reject, release, lane, allowance, timer, began: false, settled: false };
+        const task: Task<Input, Output> = {
+          input,
+          transfer,
+          resolve,
+          reject,
+          release,
+          lane,
+          allowance,
+          timer,
+          began: false,
+          settled: false,
+        };
         signal?.addEventListener("abort", onAbort, { once: true });
         queue.push(task);
         dispatch();

@@ -6,7 +6,9 @@ import type { Transferable } from "node:worker_threads";
 export type TaskOrder = { input: unknown };
 
 /** What it gets back: the output, or class name, message and `code` of what the task threw. */
-export type TaskReply = { ok: true; output: unknown } | { ok: false; name: string; message: string; code: string | null };
+export type TaskReply =
+  | { ok: true; output: unknown }
+  | { ok: false; name: string; message: string; code: string | null };
 
 /** What a thread says of its task: that it begins with it, then the reply. */
 export type TaskNews = { began: true } | TaskReply;
@@ -28,7 +30,9 @@ export function serveTasks<Input, Output>(
       const output = await handle(input as Input, transfer);
       port.postMessage({ ok: true, output } satisfies TaskReply, transfer);
     } catch (error) {
-      const { name, message, code } = (error instanceof Error ? error : new Error(String(error))) as Error & { code?: unknown };
+      const { name, message, code } = (error instanceof Error ? error : new Error(String(error))) as Error & {
+        code?: unknown;
+      };
       port.postMessage({ ok: false, name, message, code: typeof code === "string" ? code : null } satisfies TaskReply);
     }
   });

@@ -1,7 +1,8 @@
 /**
- * Requests of every operation, spoiled at random: no answer is a 5xx, every refusal has the contract's body and leaves every
- * table and both directories as they were, and nothing of ours shows in its text. The run is reproducible:
- * ASSAY_TEST_SEED=7 picks another one, and a failure prints the seed and the request. What was found once is a row of FOUND.
+ * Requests of every operation, spoiled at random: no answer is a 5xx, every refusal has the contract's body and leaves
+ * every table and both directories as they were, and nothing of ours shows in its text. The run is reproducible:
+ * ASSAY_TEST_SEED=7 picks another one, and a failure prints the seed and the request. What was found once is a row of
+ * FOUND.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -35,10 +36,20 @@ test.before(async () => {
   agent = new Agent({ keepAlive: true, maxSockets: 1 });
   ({ key } = server.given.org({ name: "acme" }));
   for (const { id, signature, example } of operations)
-    if (signature) secrets.set(id, server.given.webhook("acme", signature.door as WebhookKind, { id: example.params?.["hook_uid"] as string }).secret);
+    if (signature)
+      secrets.set(
+        id,
+        server.given.webhook("acme", signature.door as WebhookKind, { id: example.params?.["hook_uid"] as string })
+          .secret,
+      );
   const { organizations, users } = server.store;
   server.given.org({ name: "spare" });
-  organizations.setRole((organizations.find("spare") as { id: number }).id, users.find("acme-admin") as { id: number; name: string }, "admin", "test");
+  organizations.setRole(
+    (organizations.find("spare") as { id: number }).id,
+    users.find("acme-admin") as { id: number; name: string },
+    "admin",
+    "test",
+  );
 });
 test.after(async () => {
   agent.destroy();
@@ -60,29 +71,53 @@ const below = (n: number): number => Math.floor(chance() * n);
 const pick = <T>(items: readonly T[]): T => items[below(items.length)] as T;
 const sometimes = (probability: number): boolean => chance() < probability;
 const bytes = (size: number): Buffer => Buffer.from(Array.from({ length: size }, () => below(256)));
-const letters = (size: number): string => Array.from({ length: size }, () => pick("abcXYZ019-_.~/ %#?&=é€🙂'\"\\\n\t<>{}[]:,|".match(/./gsu) as string[])).join("");
+const letters = (size: number): string =>
+  Array.from({ length: size }, () => pick("abcXYZ019-_.~/ %#?&=é€🙂'\"\\\n\t<>{}[]:,|".match(/./gsu) as string[])).join(
+    "",
+  );
 
 // --- requests
 
-type Attempt = { what: string; operation: string; method: string; target: string; headers: Record<string, string>; body: Buffer | null };
+type Attempt = {
+  what: string;
+  operation: string;
+  method: string;
+  target: string;
+  headers: Record<string, string>;
+  body: Buffer | null;
+};
 type Answered = { status: number; text: string; type: string };
 
 function send(attempt: Attempt): Promise<Answered> {
   return new Promise((resolve, reject) => {
     const { port } = new URL(server.url);
-    const outgoing = request({ host: "127.0.0.1", port, agent, method: attempt.method, path: attempt.target, headers: attempt.headers }, (incoming) => {
-      const chunks: Buffer[] = [];
-      incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
-      incoming.on("end", () => resolve({ status: incoming.statusCode ?? 0, text: Buffer.concat(chunks).toString("utf8"), type: incoming.headers["content-type"] ?? "" }));
-      incoming.on("error", reject);
-    });
+    const outgoing = request(
+      { host: "127.0.0.1", port, agent, method: attempt.method, path: attempt.target, headers: attempt.headers },
+      (incoming) => {
+        const chunks: Buffer[] = [];
+        incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+        incoming.on("end", () =>
+          resolve({
+            status: incoming.statusCode ?? 0,
+            text: Buffer.concat(chunks).toString("utf8"),
+            type: incoming.headers["content-type"] ?? "",
+          }),
+        );
+        incoming.on("error", reject);
+      },
+    );
     outgoing.on("error", reject);
     outgoing.end(attempt.body ?? undefined);
   });
 }
 
 /** Names of our inner life that no answer may show. */
-const LEAKS = [/SQLITE|sqlite_|no such (?:table|column)|constraint failed/i, /node:|node_modules|\.[tj]s:\d+/, /\n\s+at /, /You have requested/];
+const LEAKS = [
+  /SQLITE|sqlite_|no such (?:table|column)|constraint failed/i,
+  /node:|node_modules|\.[tj]s:\d+/,
+  /\n\s+at /,
+  /You have requested/,
+];
 
 /** Judges an answer; throws what is wrong with it. */
 function judge(answer: Answered): void {
@@ -102,7 +137,8 @@ function judge(answer: Answered): void {
     assert.is(status, 400);
     assert.is(message, "Input payload validation failed");
     assert.ok(typeof errors === "object" && errors !== null && Object.keys(errors).length > 0, "errors are not empty");
-    for (const line of Object.values(errors as object)) assert.ok(typeof line === "string" && line !== "", "each error is a text");
+    for (const line of Object.values(errors as object))
+      assert.ok(typeof line === "string" && line !== "", "each error is a text");
   } else assert.is.not(message, "Input payload validation failed");
   for (const leak of LEAKS) assert.not.match(text, leak);
   for (const place of [server.directory, process.cwd()]) assert.not.ok(text.includes(place), "no path of ours");
@@ -148,24 +184,115 @@ async function check(attempt: Attempt): Promise<Answered> {
 
 const nested = (depth: number): unknown => JSON.parse(`${"[".repeat(depth)}${"]".repeat(depth)}`);
 const VALUES: readonly (() => unknown)[] = [
-  () => null, () => true, () => false, () => 0, () => -1, () => 1.5, () => -0, () => 1e308, () => 5e-324, () => 9_007_199_254_740_993, () => -9_223_372_036_854_775_808,
-  () => "", () => " ", () => "a", () => "\u0000", () => "a\u0000b", () => "\ud800", () => "\udfff\ud800", () => "\uffff\ufeff", () => "🙂", () => "\u202e", () => "a\nb\r\n\tc",
-  () => "../../etc/passwd", () => "'; DROP TABLE flows; --", () => "%00", () => "%s%n", () => "${x}", () => "NaN", () => "1e999", () => "-", () => ".", () => "..", () => "~", () => "a,b", () => "a.b",
-  () => "null", () => "<script>", () => "http://[", () => "javascript:alert(1)", () => "file:///x", () => `http://${"h".repeat(5000)}/`, () => "(a+)+$", () => letters(20), () => letters(300),
-  () => [], () => {}, () => [null], () => [[]], () => [{}], () => ({ "": "" }), () => ({ a: 1 }), () => JSON.parse('{"__proto__":{"x":1}}'), () => ({ constructor: "x", toString: 1 }),
-  () => nested(100), () => nested(200), () => ["a", "a"], () => Array.from({ length: 300 }, (_, i) => i), () => ({ length: 3 }), () => 1_700_000_000, () => 1_700_000_000_000,
+  () => null,
+  () => true,
+  () => false,
+  () => 0,
+  () => -1,
+  () => 1.5,
+  () => -0,
+  () => 1e308,
+  () => 5e-324,
+  () => 9_007_199_254_740_993,
+  () => -9_223_372_036_854_775_808,
+  () => "",
+  () => " ",
+  () => "a",
+  () => "\u0000",
+  () => "a\u0000b",
+  () => "\ud800",
+  () => "\udfff\ud800",
+  () => "\uffff\ufeff",
+  () => "🙂",
+  () => "\u202e",
+  () => "a\nb\r\n\tc",
+  () => "../../etc/passwd",
+  () => "'; DROP TABLE flows; --",
+  () => "%00",
+  () => "%s%n",
+  () => "${x}",
+  () => "NaN",
+  () => "1e999",
+  () => "-",
+  () => ".",
+  () => "..",
+  () => "~",
+  () => "a,b",
+  () => "a.b",
+  () => "null",
+  () => "<script>",
+  () => "http://[",
+  () => "javascript:alert(1)",
+  () => "file:///x",
+  () => `http://${"h".repeat(5000)}/`,
+  () => "(a+)+$",
+  () => letters(20),
+  () => letters(300),
+  () => [],
+  () => {},
+  () => [null],
+  () => [[]],
+  () => [{}],
+  () => ({ "": "" }),
+  () => ({ a: 1 }),
+  () => JSON.parse('{"__proto__":{"x":1}}'),
+  () => ({ constructor: "x", toString: 1 }),
+  () => nested(100),
+  () => nested(200),
+  () => ["a", "a"],
+  () => Array.from({ length: 300 }, (_, i) => i),
+  () => ({ length: 3 }),
+  () => 1_700_000_000,
+  () => 1_700_000_000_000,
 ];
 const HUGE: readonly (() => unknown)[] = [
-  () => "x".repeat(MB), () => Array.from({ length: 200_000 }, () => 1), () => Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`k${i}`, i])), () => nested(1000), () => "🙂".repeat(200_000),
-  () => Array.from({ length: 20_000 }, () => "name"), () => Array.from({ length: 20_000 }, () => ({ x: 1 })),
+  () => "x".repeat(MB),
+  () => Array.from({ length: 200_000 }, () => 1),
+  () => Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`k${i}`, i])),
+  () => nested(1000),
+  () => "🙂".repeat(200_000),
+  () => Array.from({ length: 20_000 }, () => "name"),
+  () => Array.from({ length: 20_000 }, () => ({ x: 1 })),
 ];
 const anything = (): unknown => (sometimes(0.015) ? pick(HUGE) : pick(VALUES))();
-const anyKey = (): string => pick(["extra", "", "__proto__", "constructor", "toString", "a.b", "\u0000", "\ud800", "k".repeat(sometimes(0.1) ? 100_000 : 300), "name ", "Name", letters(8)]);
+const anyKey = (): string =>
+  pick([
+    "extra",
+    "",
+    "__proto__",
+    "constructor",
+    "toString",
+    "a.b",
+    "\u0000",
+    "\ud800",
+    "k".repeat(sometimes(0.1) ? 100_000 : 300),
+    "name ",
+    "Name",
+    letters(8),
+  ]);
 
-type Shape = { type?: string | string[]; properties?: Record<string, Shape>; patternProperties?: Record<string, Shape>; items?: Shape; anyOf?: Shape[]; enum?: unknown[]; const?: unknown; pattern?: string; minimum?: number };
+type Shape = {
+  type?: string | string[];
+  properties?: Record<string, Shape>;
+  patternProperties?: Record<string, Shape>;
+  items?: Shape;
+  anyOf?: Shape[];
+  enum?: unknown[];
+  const?: unknown;
+  pattern?: string;
+  minimum?: number;
+};
 
 /** Texts of which one fits, for each grammar there is. */
-const FITTING = ["a", "unit-tests", "server", "a".repeat(40), "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd", "0f5c9a1d-2b3e-4f50-8172-8394a5b6"];
+const FITTING = [
+  "a",
+  "unit-tests",
+  "server",
+  "a".repeat(40),
+  "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112",
+  "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd",
+  "0f5c9a1d-2b3e-4f50-8172-8394a5b6",
+];
 
 /** A value of a shape: mostly one that fits, so that what is odd gets deep into the handlers. */
 function fitting(shape: Shape): unknown {
@@ -174,15 +301,31 @@ function fitting(shape: Shape): unknown {
   if (shape.anyOf) return fitting(pick(shape.anyOf));
   switch (Array.isArray(shape.type) ? pick(shape.type) : shape.type) {
     case "object": {
-      const value = Object.fromEntries(Object.entries(shape.properties ?? {}).flatMap(([name, inner]) => (sometimes(0.8) ? [[name, fitting(inner)]] : [])));
-      for (const inner of Object.values(shape.patternProperties ?? {})) for (let i = below(3); i > 0; i--) value[pick(["a", "label", "x_1"])] = fitting(inner);
+      const value = Object.fromEntries(
+        Object.entries(shape.properties ?? {}).flatMap(([name, inner]) =>
+          sometimes(0.8) ? [[name, fitting(inner)]] : [],
+        ),
+      );
+      for (const inner of Object.values(shape.patternProperties ?? {}))
+        for (let i = below(3); i > 0; i--) value[pick(["a", "label", "x_1"])] = fitting(inner);
       return value;
     }
     case "array":
       return Array.from({ length: below(4) }, () => fitting(shape.items ?? {}));
     case "string": {
       const words = FITTING.filter((word) => shape.pattern === undefined || new RegExp(shape.pattern).test(word));
-      return shape.pattern === undefined && sometimes(0.4) ? pick(["", "text", "https://example.com/x?y=z#1", "2026-01-31T12:00:00Z", "github", "MERGED", "git@example.com:a/b.git", letters(20).toWellFormed()]) : pick(words);
+      return shape.pattern === undefined && sometimes(0.4)
+        ? pick([
+            "",
+            "text",
+            "https://example.com/x?y=z#1",
+            "2026-01-31T12:00:00Z",
+            "github",
+            "MERGED",
+            "git@example.com:a/b.git",
+            letters(20).toWellFormed(),
+          ])
+        : pick(words);
     }
     case "integer":
       return (shape.minimum ?? 0) + below(5);
@@ -201,7 +344,8 @@ function fitting(shape: Shape): unknown {
 function enriched(operation: AssayOperation): unknown {
   const shape = (operation.body as { schema: Shape }).schema;
   const body = structuredClone(operation.example.body) as Record<string, unknown>;
-  for (const [name, inner] of Object.entries(shape.properties ?? {})) if (name in body ? sometimes(0.2) : sometimes(0.35)) body[name] = fitting(inner);
+  for (const [name, inner] of Object.entries(shape.properties ?? {}))
+    if (name in body ? sometimes(0.2) : sometimes(0.35)) body[name] = fitting(inner);
   return body;
 }
 
@@ -232,9 +376,18 @@ function spoil(value: unknown): [what: string, value: unknown] {
     what.push(`${["drop", "replace", "replace", "add", "wrap", "repeat"][kind]} ${String(spot.key).slice(0, 40)}`);
     if (kind === 0) Array.isArray(spot.holder) ? spot.holder.splice(Number(spot.key), 1) : delete spot.holder[spot.key];
     else if (kind < 3) put(spot.holder, spot.key, anything());
-    else if (kind === 3) Array.isArray(spot.holder) ? spot.holder.push(anything()) : put(spot.holder, anyKey(), anything());
-    else if (kind === 4) put(spot.holder, spot.key, pick<(x: unknown) => unknown>([(x) => [x], (x) => ({ x }), (x) => JSON.stringify(x) ?? "", (x) => [x, x]])(spot.holder[spot.key]));
-    else if (Array.isArray(spot.holder)) for (let i = below(50); i > 0; i--) spot.holder.push(structuredClone(spot.holder[Number(spot.key)]));
+    else if (kind === 3)
+      Array.isArray(spot.holder) ? spot.holder.push(anything()) : put(spot.holder, anyKey(), anything());
+    else if (kind === 4)
+      put(
+        spot.holder,
+        spot.key,
+        pick<(x: unknown) => unknown>([(x) => [x], (x) => ({ x }), (x) => JSON.stringify(x) ?? "", (x) => [x, x]])(
+          spot.holder[spot.key],
+        ),
+      );
+    else if (Array.isArray(spot.holder))
+      for (let i = below(50); i > 0; i--) spot.holder.push(structuredClone(spot.holder[Number(spot.key)]));
     else put(spot.holder, `${spot.key}${pick(["", "s", " ", "\u00a0"])}`, spot.holder[spot.key]);
   }
   return [what.join(", "), value];
@@ -249,16 +402,38 @@ function spoiledJson(operation: AssayOperation): [what: string, text: Buffer] {
     case 0:
       return [`${what}; cut`, Buffer.from(text.slice(0, at))];
     case 1:
-      return [`${what}; bytes inside`, Buffer.concat([Buffer.from(text.slice(0, at)), bytes(1 + below(8)), Buffer.from(text.slice(at))])];
+      return [
+        `${what}; bytes inside`,
+        Buffer.concat([Buffer.from(text.slice(0, at)), bytes(1 + below(8)), Buffer.from(text.slice(at))]),
+      ];
     case 2:
-      return [`${what}; endless number`, Buffer.from(text.replace(/:("[^"]*"|\d+|true|false|null)/, `:${pick(["1e999", "-1e999", "1".repeat(5000), "0.".padEnd(3000, "3"), "01", "+1", "NaN", "Infinity", "0x1"])}`))];
+      return [
+        `${what}; endless number`,
+        Buffer.from(
+          text.replace(
+            /:("[^"]*"|\d+|true|false|null)/,
+            `:${pick(["1e999", "-1e999", "1".repeat(5000), "0.".padEnd(3000, "3"), "01", "+1", "NaN", "Infinity", "0x1"])}`,
+          ),
+        ),
+      ];
     case 3:
-      return [`${what}; a key twice`, Buffer.from(text.replace(/^\{/, `{"name":${JSON.stringify(anything() ?? null).slice(0, 1000)},`))];
+      return [
+        `${what}; a key twice`,
+        Buffer.from(text.replace(/^\{/, `{"name":${JSON.stringify(anything() ?? null).slice(0, 1000)},`)),
+      ];
     case 4:
       return ["bytes", bytes(below(200))];
     case 5:
-      if (sometimes(0.15)) return ["deep brackets", Buffer.from(text.replace(/:("[^"]*"|\d+|true|false|null)/, () => `:${"[".repeat(400_000)}${"]".repeat(400_000)}`))];
-      return sometimes(0.3) ? ["open brackets", Buffer.from(pick(["[", '{"a":', '[{"a":', '"', "\\", " "]).repeat(MB / 8))] : [`${what}; byte order mark`, Buffer.from(`\ufeff${text}`)];
+      if (sometimes(0.15))
+        return [
+          "deep brackets",
+          Buffer.from(
+            text.replace(/:("[^"]*"|\d+|true|false|null)/, () => `:${"[".repeat(400_000)}${"]".repeat(400_000)}`),
+          ),
+        ];
+      return sometimes(0.3)
+        ? ["open brackets", Buffer.from(pick(["[", '{"a":', '[{"a":', '"', "\\", " "]).repeat(MB / 8))]
+        : [`${what}; byte order mark`, Buffer.from(`\ufeff${text}`)];
     default:
       return [what, Buffer.from(text)];
   }
@@ -267,15 +442,60 @@ function spoiledJson(operation: AssayOperation): [what: string, text: Buffer] {
 const POLICY = "_schema: https://assay.example.com/schemas/policy/environment/v1\n";
 const ALIAS_BOMB = `l0: &l0 [x, x, x, x, x, x, x, x, x]\n${Array.from({ length: 30 }, (_, i) => `l${i + 1}: &l${i + 1} [${`*l${i},`.repeat(9)}]`).join("\n")}\n`;
 const YAML: readonly (() => string)[] = [
-  () => ALIAS_BOMB, () => `${POLICY}${ALIAS_BOMB}artifacts: {attestations: *l30}\n`, () => `version: 1\n${ALIAS_BOMB}trail: {attestations: *l30}\n`,
-  () => "a: &a [*a]\n", () => "version: 1\ntrail: &t\n  attestations: *t\n", () => "<<: &x {<<: *x}\n", () => "%YAML 9.9\n---\na: 1\n", () => "--- 1\n--- 2\n", () => "!!js/function 'x'\n", () => "? ? ?\n", () => "\ufeffversion: 1\n",
-  () => `${POLICY}artifacts: {attestations: [{type: junit, if: "matches(flow.name, '(a+)+$')"}]}\n`, () => `${POLICY}artifacts: {attestations: [{type: junit, if: "matches(flow.name, '${"(".repeat(2000)}')"}]}\n`,
-  () => `${POLICY}artifacts: {attestations: [{type: junit, if: "${"(".repeat(5000)}"}]}\n`, () => `version: 1\ntrail:\n  attestations:\n${"  - {name: a, type: generic}\n".repeat(20_000)}`,
-  () => "null\n", () => "\n", () => "...\n", () => "a: b: c\n", () => "\t- a\n", () => "'\n", () => "|\n x\n", () => "version: 1e999\n", () => "version: .inf\ntrail: .nan\n", () => "version: 0x1\n", () => "true: 1\nnull: 2\n[1]: 3\n{a: 1}: 4\n",
+  () => ALIAS_BOMB,
+  () => `${POLICY}${ALIAS_BOMB}artifacts: {attestations: *l30}\n`,
+  () => `version: 1\n${ALIAS_BOMB}trail: {attestations: *l30}\n`,
+  () => "a: &a [*a]\n",
+  () => "version: 1\ntrail: &t\n  attestations: *t\n",
+  () => "<<: &x {<<: *x}\n",
+  () => "%YAML 9.9\n---\na: 1\n",
+  () => "--- 1\n--- 2\n",
+  () => "!!js/function 'x'\n",
+  () => "? ? ?\n",
+  () => "\ufeffversion: 1\n",
+  () => `${POLICY}artifacts: {attestations: [{type: junit, if: "matches(flow.name, '(a+)+$')"}]}\n`,
+  () => `${POLICY}artifacts: {attestations: [{type: junit, if: "matches(flow.name, '${"(".repeat(2000)}')"}]}\n`,
+  () => `${POLICY}artifacts: {attestations: [{type: junit, if: "${"(".repeat(5000)}"}]}\n`,
+  () => `version: 1\ntrail:\n  attestations:\n${"  - {name: a, type: generic}\n".repeat(20_000)}`,
+  () => "null\n",
+  () => "\n",
+  () => "...\n",
+  () => "a: b: c\n",
+  () => "\t- a\n",
+  () => "'\n",
+  () => "|\n x\n",
+  () => "version: 1e999\n",
+  () => "version: .inf\ntrail: .nan\n",
+  () => "version: 0x1\n",
+  () => "true: 1\nnull: 2\n[1]: 3\n{a: 1}: 4\n",
 ];
 const HUGE_YAML: readonly (() => string)[] = [
-  ...["[", "{", "{a: ", "- ", "a: ", "? ", "]", ",", "&a ", "*a ", "!a ", "---\n", '"', "|", "\t", "#\n", "\0", "a\n", "- a\n", "'a\n"].map((piece) => () => piece.repeat(MB / piece.length)),
-  () => Array.from({ length: 1400 }, (_, i) => `${" ".repeat(i)}a:`).join("\n"), () => Array.from({ length: 60_000 }, (_, i) => `k${i}: 1`).join("\n"), () => `version: 1\ntrail: ${"[".repeat(MB)}`, () => `${POLICY}x: ${"x".repeat(MB)}`,
+  ...[
+    "[",
+    "{",
+    "{a: ",
+    "- ",
+    "a: ",
+    "? ",
+    "]",
+    ",",
+    "&a ",
+    "*a ",
+    "!a ",
+    "---\n",
+    '"',
+    "|",
+    "\t",
+    "#\n",
+    "\0",
+    "a\n",
+    "- a\n",
+    "'a\n",
+  ].map((piece) => () => piece.repeat(MB / piece.length)),
+  () => Array.from({ length: 1400 }, (_, i) => `${" ".repeat(i)}a:`).join("\n"),
+  () => Array.from({ length: 60_000 }, (_, i) => `k${i}: 1`).join("\n"),
+  () => `version: 1\ntrail: ${"[".repeat(MB)}`,
+  () => `${POLICY}x: ${"x".repeat(MB)}`,
 ];
 
 /** A file of YAML with something wrong, or odd, in it. */
@@ -286,7 +506,35 @@ function spoiledYaml(example: string): [what: string, content: Buffer] {
   for (let times = 1 + below(4); times > 0; times--) {
     const at = below(lines.length);
     const line = lines[at] ?? "";
-    const scalar = (): string => String(pick(["", "~", "*x", "&x", "!!binary x", "[]", "{}", "'", "- -", "1", "0x7f", ".nan", "2026-01-01", "a b", "|", ">-", "@", "%", "\u0007", "x".repeat(3000), "${{ x }}", "artifact", "pull_request", letters(12)]));
+    const scalar = (): string =>
+      String(
+        pick([
+          "",
+          "~",
+          "*x",
+          "&x",
+          "!!binary x",
+          "[]",
+          "{}",
+          "'",
+          "- -",
+          "1",
+          "0x7f",
+          ".nan",
+          "2026-01-01",
+          "a b",
+          "|",
+          ">-",
+          "@",
+          "%",
+          "\u0007",
+          "x".repeat(3000),
+          "${{ x }}",
+          "artifact",
+          "pull_request",
+          letters(12),
+        ]),
+      );
     pick<() => unknown>([
       () => lines.splice(at, 1),
       () => lines.splice(at, 0, line),
@@ -301,30 +549,76 @@ function spoiledYaml(example: string): [what: string, content: Buffer] {
   }
   const text = lines.join(pick(["\n", "\n", "\n", "\r\n", "\r"]));
   if (sometimes(0.05)) return ["YAML in UTF-16", Buffer.from(text, "utf16le")];
-  if (sometimes(0.05)) return ["YAML with bytes", Buffer.concat([Buffer.from(text.slice(0, below(text.length))), bytes(3), Buffer.from(text)])];
+  if (sometimes(0.05))
+    return [
+      "YAML with bytes",
+      Buffer.concat([Buffer.from(text.slice(0, below(text.length))), bytes(3), Buffer.from(text)]),
+    ];
   return ["spoiled YAML", Buffer.from(text)];
 }
 
 /** A form whose parts, order, or bytes may be wrong. */
 function spoiledForm(operation: AssayOperation): [what: string, type: string, body: Buffer] {
   const form = operation.body as { part: string; file: { part: string; kind: "memory" | "evidence" } | null };
-  const [whatJson, json] = sometimes(0.6) ? spoiledJson(operation) : ["fine JSON", Buffer.from(JSON.stringify(operation.example.body))];
+  const [whatJson, json] = sometimes(0.6)
+    ? spoiledJson(operation)
+    : ["fine JSON", Buffer.from(JSON.stringify(operation.example.body))];
   const example = operation.example.file ?? "";
   const [whatFile, content] =
     form.file?.kind === "memory"
-      ? sometimes(0.7) ? spoiledYaml(example) : ["fine file", Buffer.from(example)]
-      : sometimes(0.02) ? ["large file", Buffer.alloc(MB + below(2), "e")] : ["a file", bytes(below(300))];
-  const name = (fine: string): string => (sometimes(0.05) ? pick(["other", "", "__proto__", `${fine}[]`, `${fine}[a]`, fine.toUpperCase(), "n".repeat(150), `${fine}\\"`]) : fine);
-  const filename = (): string => (sometimes(0.2) ? pick(["", "../../x", "a\\b", "x".repeat(3000), "\u0000", "é🙂", '\\"', "a;b", "."]) : "file.yml");
+      ? sometimes(0.7)
+        ? spoiledYaml(example)
+        : ["fine file", Buffer.from(example)]
+      : sometimes(0.02)
+        ? ["large file", Buffer.alloc(MB + below(2), "e")]
+        : ["a file", bytes(below(300))];
+  const name = (fine: string): string =>
+    sometimes(0.05)
+      ? pick(["other", "", "__proto__", `${fine}[]`, `${fine}[a]`, fine.toUpperCase(), "n".repeat(150), `${fine}\\"`])
+      : fine;
+  const filename = (): string =>
+    sometimes(0.2) ? pick(["", "../../x", "a\\b", "x".repeat(3000), "\u0000", "é🙂", '\\"', "a;b", "."]) : "file.yml";
   const parts: Buffer[] = [];
-  parts.push(sometimes(0.1) ? file(name(form.part), filename(), json) : field(name(form.part), json, pick(["", "", "\r\nContent-Type: application/json", "\r\nContent-Type: text/plain; charset=latin1", "\r\nContent-Type: ;;;"])));
-  if (form.file && sometimes(0.8)) parts.push(sometimes(0.05) ? field(name(form.file.part), content) : file(name(form.file.part), filename(), content));
+  parts.push(
+    sometimes(0.1)
+      ? file(name(form.part), filename(), json)
+      : field(
+          name(form.part),
+          json,
+          pick([
+            "",
+            "",
+            "\r\nContent-Type: application/json",
+            "\r\nContent-Type: text/plain; charset=latin1",
+            "\r\nContent-Type: ;;;",
+          ]),
+        ),
+  );
+  if (form.file && sometimes(0.8))
+    parts.push(
+      sometimes(0.05) ? field(name(form.file.part), content) : file(name(form.file.part), filename(), content),
+    );
   const what = [whatJson, whatFile];
   const wrong = below(12);
   if (wrong === 0) parts.reverse();
   else if (wrong === 1) parts.splice(below(parts.length), 1);
   else if (wrong === 2) parts.push(pick(parts));
-  else if (wrong === 3) parts.splice(below(parts.length), 0, part(pick(["X: y", "Content-Disposition: nonsense", "Content-Disposition: form-data", ": x", "\u0000", "Content-Disposition: form-data; name*=x''%zz"]), bytes(20)));
+  else if (wrong === 3)
+    parts.splice(
+      below(parts.length),
+      0,
+      part(
+        pick([
+          "X: y",
+          "Content-Disposition: nonsense",
+          "Content-Disposition: form-data",
+          ": x",
+          "\u0000",
+          "Content-Disposition: form-data; name*=x''%zz",
+        ]),
+        bytes(20),
+      ),
+    );
   if (wrong < 4) what.push(["reversed", "a part missing", "a part twice", "an odd part"][wrong] as string);
   let body: Buffer = Buffer.concat([...parts, CLOSING]);
   if (wrong === 4) {
@@ -340,7 +634,17 @@ function spoiledForm(operation: AssayOperation): [what: string, type: string, bo
     what.push("bytes only");
     body = bytes(below(500));
   }
-  const type = sometimes(0.04) ? pick(["multipart/form-data", "application/json", "multipart/form-data; boundary=", `multipart/form-data; boundary=${"b".repeat(300)}`, "multipart/mixed; boundary=x", "nonsense", "multipart/form-data; boundary=\"a"]) : `multipart/form-data; boundary=${BOUNDARY}`;
+  const type = sometimes(0.04)
+    ? pick([
+        "multipart/form-data",
+        "application/json",
+        "multipart/form-data; boundary=",
+        `multipart/form-data; boundary=${"b".repeat(300)}`,
+        "multipart/mixed; boundary=x",
+        "nonsense",
+        'multipart/form-data; boundary="a',
+      ])
+    : `multipart/form-data; boundary=${BOUNDARY}`;
   return [what.join("; "), type, body];
 }
 
@@ -348,24 +652,50 @@ function spoiledForm(operation: AssayOperation): [what: string, type: string, bo
 
 /** Calls that take their object away work on one of their own. */
 const SPARE: Record<string, Record<string, string>> = {
-  archive_flow: { flow_name: "spare" }, rename_flow: { flow_name: "spare" }, archive_env: { env_name: "spare" }, rename_environment: { env_name: "spare" },
-  update_experimental_features: { org: "spare" }, archive_custom_attestation_type: { custom_attestation_type_name: "spare" },
-  delete_service_account: { name: "spare" }, delete_service_account_api_key: { key_id: "spare-1" }, rotate_service_account_api_key: { key_id: "spare-2" },
-  delete_action: { action_number: "2" }, delete_environment_notification: { notification_number: "3" },
+  archive_flow: { flow_name: "spare" },
+  rename_flow: { flow_name: "spare" },
+  archive_env: { env_name: "spare" },
+  rename_environment: { env_name: "spare" },
+  update_experimental_features: { org: "spare" },
+  archive_custom_attestation_type: { custom_attestation_type_name: "spare" },
+  delete_service_account: { name: "spare" },
+  delete_service_account_api_key: { key_id: "spare-1" },
+  rotate_service_account_api_key: { key_id: "spare-2" },
+  delete_action: { action_number: "2" },
+  delete_environment_notification: { notification_number: "3" },
 };
-const paramsOf = (operation: AssayOperation): Record<string, string> => ({ ...operation.example.params, ...SPARE[operation.id] });
+const paramsOf = (operation: AssayOperation): Record<string, string> => ({
+  ...operation.example.params,
+  ...SPARE[operation.id],
+});
 
 const targetOf = (operation: AssayOperation, params: Record<string, string>, query: string): string =>
   `/api/v2${operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => params[name] ?? "x")}${query}`;
 
 const signatureOf = ({ id, signature }: AssayOperation, body: Buffer | null): Record<string, string> =>
-  signature && body ? { [signature.header]: createHmac("sha256", secrets.get(id) ?? "").update(body).digest("hex") } : {};
+  signature && body
+    ? {
+        [signature.header]: createHmac("sha256", secrets.get(id) ?? "")
+          .update(body)
+          .digest("hex"),
+      }
+    : {};
 
 function attempt(operation: AssayOperation, more: Partial<Attempt>): Attempt {
   const body = more.body ?? null;
   return {
-    what: "as it is", operation: operation.id, method: operation.method, target: targetOf(operation, paramsOf(operation), ""), ...more, body,
-    headers: { Authorization: `Bearer ${key}`, ...signatureOf(operation, body), ...(body ? { "Content-Length": String(body.length), "Content-Type": "application/json" } : {}), ...more.headers },
+    what: "as it is",
+    operation: operation.id,
+    method: operation.method,
+    target: targetOf(operation, paramsOf(operation), ""),
+    ...more,
+    body,
+    headers: {
+      Authorization: `Bearer ${key}`,
+      ...signatureOf(operation, body),
+      ...(body ? { "Content-Length": String(body.length), "Content-Type": "application/json" } : {}),
+      ...more.headers,
+    },
   };
 }
 
@@ -377,21 +707,55 @@ function whole(operation: AssayOperation): Attempt {
   const json = JSON.stringify(operation.example.body);
   if (body.kind === "none") return attempt(operation, { target });
   if (body.kind === "json") return attempt(operation, { target, body: Buffer.from(json) });
-  const parts = [field(body.part, json), ...(body.file && content !== undefined ? [file(body.file.part, "file", content)] : []), CLOSING];
-  return attempt(operation, { target, body: Buffer.concat(parts), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } });
+  const parts = [
+    field(body.part, json),
+    ...(body.file && content !== undefined ? [file(body.file.part, "file", content)] : []),
+    CLOSING,
+  ];
+  return attempt(operation, {
+    target,
+    body: Buffer.concat(parts),
+    headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` },
+  });
 }
 
 const named = (id: string): AssayOperation => operations.find((operation) => operation.id === id) as AssayOperation;
-const WORLD = ["create_flow_with_template", "create_trail", "create_artifact", "put_policy", "create_env", "post_control", "create_service_account", "post_custom_attestation_type", "create_or_update_env_action"];
+const WORLD = [
+  "create_flow_with_template",
+  "create_trail",
+  "create_artifact",
+  "put_policy",
+  "create_env",
+  "post_control",
+  "create_service_account",
+  "post_custom_attestation_type",
+  "create_or_update_env_action",
+];
 
 async function makeWorld(): Promise<void> {
-  for (const [id, name] of [["create_flow_with_template", "backend"], ["create_flow_with_template", "spare"], ["post_custom_attestation_type", "spare"]] as const) {
+  for (const [id, name] of [
+    ["create_flow_with_template", "backend"],
+    ["create_flow_with_template", "spare"],
+    ["post_custom_attestation_type", "spare"],
+  ] as const) {
     const json = field("data_json", JSON.stringify({ name }));
-    await check(attempt(named(id), { body: Buffer.concat([json, CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
+    await check(
+      attempt(named(id), {
+        body: Buffer.concat([json, CLOSING]),
+        headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` },
+      }),
+    );
   }
   const reports = operations.filter(({ path }) => path.includes("/report/"));
-  const reported = reports.map(({ path, example }) => [example.params?.["env_name"] as string, path.split("/").at(-1) as string] as const);
-  for (const [name, type] of [["spare", "K8S"], ["staging", "K8S"], ["all-production", "logical"], ...reported] as const)
+  const reported = reports.map(
+    ({ path, example }) => [example.params?.["env_name"] as string, path.split("/").at(-1) as string] as const,
+  );
+  for (const [name, type] of [
+    ["spare", "K8S"],
+    ["staging", "K8S"],
+    ["all-production", "logical"],
+    ...reported,
+  ] as const)
     await check(attempt(named("create_env"), { body: Buffer.from(JSON.stringify({ name, type, description: "" })) }));
   const k8s = whole(named("k8s_report"));
   await check({ ...k8s, target: k8s.target.replace("/production/", "/staging/") });
@@ -400,15 +764,20 @@ async function makeWorld(): Promise<void> {
   // The id of a key is the server's choice, and the examples name one.
   for (const id of [named("get_service_account_api_key").example.params?.["key_id"], "spare-1", "spare-2"]) {
     const made = await check(whole(named("create_service_account_api_key")));
-    server.db.prepare("UPDATE OR IGNORE api_keys SET public_id = ? WHERE public_id = ?").run(id, JSON.parse(made.text).id);
+    server.db
+      .prepare("UPDATE OR IGNORE api_keys SET public_id = ? WHERE public_id = ?")
+      .run(id, JSON.parse(made.text).id);
   }
   const action = named("create_or_update_env_action");
-  for (const name of ["spare", "spare/2"]) await check(attempt(action, { body: Buffer.from(JSON.stringify({ ...(action.example.body as object), name })) }));
+  for (const name of ["spare", "spare/2"])
+    await check(attempt(action, { body: Buffer.from(JSON.stringify({ ...(action.example.body as object), name })) }));
 }
 
 test("the examples of all operations work, in the order of a release", async () => {
   await makeWorld();
-  const writes = operations.filter(({ id, method, status }) => method !== "GET" && status !== "removed" && !WORLD.includes(id) && !(id in SPARE));
+  const writes = operations.filter(
+    ({ id, method, status }) => method !== "GET" && status !== "removed" && !WORLD.includes(id) && !(id in SPARE),
+  );
   for (const operation of writes) {
     const answer = await check(whole(operation));
     assert.ok(answer.status < 300, `${operation.id}: ${answer.status} ${answer.text}`);
@@ -417,7 +786,11 @@ test("the examples of all operations work, in the order of a release", async () 
     const answer = await check(whole(operation));
     // These examples name an object that no other example makes.
     const missing = [
-      "get_attestation_evidence", "get_artifact_attestation", "get_control_decision", "list_repo_deployments", "get_repo_deployment_statistics",
+      "get_attestation_evidence",
+      "get_artifact_attestation",
+      "get_control_decision",
+      "list_repo_deployments",
+      "get_repo_deployment_statistics",
     ].includes(operation.id);
     assert.is(answer.status, missing ? 404 : 200, `${operation.id}: ${answer.text}`);
   }
@@ -431,7 +804,22 @@ for (const operation of sampled.filter(({ body }) => body.kind === "json"))
   test(`spoiled JSON: ${operation.id}`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const [what, body] = spoiledJson(operation);
-      await check(attempt(operation, { what, body, headers: sometimes(0.1) ? { "Content-Type": pick(["text/plain", "application/x-www-form-urlencoded", "nonsense", "application/json; charset=utf-16"]) } : {} }));
+      await check(
+        attempt(operation, {
+          what,
+          body,
+          headers: sometimes(0.1)
+            ? {
+                "Content-Type": pick([
+                  "text/plain",
+                  "application/x-www-form-urlencoded",
+                  "nonsense",
+                  "application/json; charset=utf-16",
+                ]),
+              }
+            : {},
+        }),
+      );
     }
   });
 
@@ -449,13 +837,29 @@ test("spoiled templates and policies", async () => {
     const form = operation.body as { part: string; file: { part: string } };
     for (let round = 0; round < ROUNDS * 2; round++) {
       const [what, content] = spoiledYaml(operation.example.file as string);
-      const body = Buffer.concat([field(form.part, JSON.stringify(operation.example.body)), file(form.file.part, "f", content), CLOSING]);
-      await check(attempt(operation, { what, body, headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
+      const body = Buffer.concat([
+        field(form.part, JSON.stringify(operation.example.body)),
+        file(form.file.part, "f", content),
+        CLOSING,
+      ]);
+      await check(
+        attempt(operation, { what, body, headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }),
+      );
     }
     // The readers of both languages know their bounds (tested with them); here it matters that each is asked at all.
     for (const content of [...YAML, ...HUGE_YAML.filter((_, index) => index % 3 === turn)]) {
-      const body = Buffer.concat([field(form.part, JSON.stringify(operation.example.body)), file(form.file.part, "f", content()), CLOSING]);
-      await check(attempt(operation, { what: "a certain YAML", body, headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
+      const body = Buffer.concat([
+        field(form.part, JSON.stringify(operation.example.body)),
+        file(form.file.part, "f", content()),
+        CLOSING,
+      ]);
+      await check(
+        attempt(operation, {
+          what: "a certain YAML",
+          body,
+          headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` },
+        }),
+      );
     }
   }
 });
@@ -463,8 +867,35 @@ test("spoiled templates and policies", async () => {
 /** Something to stand in an address: no byte that a client's library would not let through. */
 function addressText(): string {
   const value = anything();
-  const text = (typeof value === "string" ? value : (JSON.stringify(value) ?? "")).slice(0, sometimes(0.05) ? 50_000 : 300);
-  return sometimes(0.7) ? encodeURIComponent(text.toWellFormed()) : pick(["%", "%zz", "%00", "%ed%a0%80", "%ff", "..", ".", "%2e%2e", "%2f", "", "+", "a;b", "a=b", "@{1}", "~3", "%23", "*", "%25%30%30", "\\", "|", "[]"]);
+  const text = (typeof value === "string" ? value : (JSON.stringify(value) ?? "")).slice(
+    0,
+    sometimes(0.05) ? 50_000 : 300,
+  );
+  return sometimes(0.7)
+    ? encodeURIComponent(text.toWellFormed())
+    : pick([
+        "%",
+        "%zz",
+        "%00",
+        "%ed%a0%80",
+        "%ff",
+        "..",
+        ".",
+        "%2e%2e",
+        "%2f",
+        "",
+        "+",
+        "a;b",
+        "a=b",
+        "@{1}",
+        "~3",
+        "%23",
+        "*",
+        "%25%30%30",
+        "\\",
+        "|",
+        "[]",
+      ]);
 }
 
 test("spoiled addresses, with the bodies of the examples", async () => {
@@ -478,7 +909,27 @@ test("spoiled addresses, with the bodies of the examples", async () => {
   }
 });
 
-const PATTERNS = ["(a+)+$", "(a|a)*b", "[", "(", "(?=x)", "\\1", "(?<n>a)\\k<n>", "a{1000}{1000}", "(".repeat(3000), "(?i)x", "\\p{L}+", "[^]", "*", "x{2,1}", "\\", "(?:a?){500}a{500}", "^.*$", "|".repeat(5000), ""];
+const PATTERNS = [
+  "(a+)+$",
+  "(a|a)*b",
+  "[",
+  "(",
+  "(?=x)",
+  "\\1",
+  "(?<n>a)\\k<n>",
+  "a{1000}{1000}",
+  "(".repeat(3000),
+  "(?i)x",
+  "\\p{L}+",
+  "[^]",
+  "*",
+  "x{2,1}",
+  "\\",
+  "(?:a?){500}a{500}",
+  "^.*$",
+  "|".repeat(5000),
+  "",
+];
 
 test("spoiled queries", async () => {
   for (const operation of sampled) {
@@ -487,10 +938,39 @@ test("spoiled queries", async () => {
     for (let round = 0; round < 15 + names.length * 10; round++) {
       const pairs = Array.from({ length: 1 + below(4) }, () => {
         const name = sometimes(0.9) ? pick(names) : encodeURIComponent(anyKey().toWellFormed().slice(0, 300));
-        const value = /regex/.test(name) && sometimes(0.7) ? encodeURIComponent(pick(PATTERNS)) : sometimes(0.3) ? pick(["0", "1", "-1", "1.5", "99999999999999999999", "1e999", "true", "yes", "asc", "name", "%20", "", "9007199254740991", "-9007199254740991", "1700000000", "a,,b,", "x:y:z", "team=x=y"]) : addressText();
+        const value =
+          /regex/.test(name) && sometimes(0.7)
+            ? encodeURIComponent(pick(PATTERNS))
+            : sometimes(0.3)
+              ? pick([
+                  "0",
+                  "1",
+                  "-1",
+                  "1.5",
+                  "99999999999999999999",
+                  "1e999",
+                  "true",
+                  "yes",
+                  "asc",
+                  "name",
+                  "%20",
+                  "",
+                  "9007199254740991",
+                  "-9007199254740991",
+                  "1700000000",
+                  "a,,b,",
+                  "x:y:z",
+                  "team=x=y",
+                ])
+              : addressText();
         return sometimes(0.05) ? name : `${name}=${value}`;
       });
-      await check(attempt(operation, { what: "an odd query", target: targetOf(operation, paramsOf(operation), `?${pairs.join("&")}`) }));
+      await check(
+        attempt(operation, {
+          what: "an odd query",
+          target: targetOf(operation, paramsOf(operation), `?${pairs.join("&")}`),
+        }),
+      );
     }
   }
 });
@@ -498,7 +978,13 @@ test("spoiled queries", async () => {
 test("bodies where none belongs", async () => {
   for (const operation of sampled.filter(({ body }) => body.kind === "none"))
     for (let round = 0; round < 5; round++) {
-      await check(attempt(operation, { what: "an odd body", body: pick([bytes(below(500)), Buffer.from("null"), Buffer.from("[".repeat(1000)), Buffer.alloc(MB, " ")]), headers: { "Content-Type": pick(["application/json", "multipart/form-data", "nonsense"]) } }));
+      await check(
+        attempt(operation, {
+          what: "an odd body",
+          body: pick([bytes(below(500)), Buffer.from("null"), Buffer.from("[".repeat(1000)), Buffer.alloc(MB, " ")]),
+          headers: { "Content-Type": pick(["application/json", "multipart/form-data", "nonsense"]) },
+        }),
+      );
       if (operation.id in SPARE) await makeWorld();
     }
 });
@@ -509,42 +995,103 @@ test("a regular expression of the caller runs in linear time", async () => {
   const report = (name: string) => field("data_json", JSON.stringify({ attestation_name: name, is_compliant: true }));
   const kind = named("post_generic_attestation");
   for (let i = 0; i < 20; i++)
-    await check(attempt(kind, { body: Buffer.concat([report(`${"a".repeat(250)}${i}`), CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }));
+    await check(
+      attempt(kind, {
+        body: Buffer.concat([report(`${"a".repeat(250)}${i}`), CLOSING]),
+        headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` },
+      }),
+    );
   for (const pattern of ["^(a+)+$", "(a|a)*b", "(a*)*c", "(.*)*x", "(?:a?){250}a{250}b"]) {
-    await check(attempt(operation, { what: pattern, target: targetOf(operation, paramsOf(operation), `?name_regex=${encodeURIComponent(pattern)}`) }));
+    await check(
+      attempt(operation, {
+        what: pattern,
+        target: targetOf(operation, paramsOf(operation), `?name_regex=${encodeURIComponent(pattern)}`),
+      }),
+    );
   }
 });
 
 // --- what was found once
 
 const invalid = (errors: string) => `{"message":"Input payload validation failed","errors":${errors}}`;
-const form = (...parts: Buffer[]): Partial<Attempt> => ({ body: Buffer.concat([...parts, CLOSING]), headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } });
+const form = (...parts: Buffer[]): Partial<Attempt> => ({
+  body: Buffer.concat([...parts, CLOSING]),
+  headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` },
+});
 
-const FOUND: readonly [what: string, operation: string, more: () => Partial<Attempt>, status: number, body: string][] = [
-  ...["__proto__", "constructor", "toString"].map(
-    (name): (typeof FOUND)[number] =>
-      [`the key ${name} gave errors without a field`, "rename_flow", () => ({ body: Buffer.from(`{"new_name":"other","${name}":1}`) }), 400, invalid(`{"${name}":"Extra inputs are not permitted [input: 1]"}`)],
-  ),
+const FOUND: readonly [what: string, operation: string, more: () => Partial<Attempt>, status: number, body: string][] =
   [
-    "evidence over the limit that had come whole gave 500", "post_generic_attestation",
-    () => form(field("data_json", '{"attestation_name":"a","is_compliant":true}'), file("attachment_file", "f", Buffer.alloc(LIMITS.evidence + 1))),
-    413, '{"message":"File size exceeds the 1MB limit"}',
-  ],
-  ["a page beyond all numbers reached the database", "get_flows", () => ({ target: "/api/v2/flows/acme?page=1e999" }), 400, invalid('{"page":"Input should be a valid integer [input: 1e999]"}')],
-  ["a blank was taken for the number 0", "get_flows", () => ({ target: "/api/v2/flows/acme?per_page=%20" }), 400, invalid('{"per_page":"Input should be a valid integer [input:  ]"}')],
-  ["a target that is no address gave 500", "get_flow", () => ({ target: "http://[/api/v2/flows/acme/none" }), 404, `{"message":"Flow named 'none' does not exist for organization 'acme'"}`],
-  ["parameters beyond the last that is read were forgotten", "get_flows", () => ({ target: `/api/v2/flows/acme?${"a&".repeat(5000)}page=0` }), 400, '{"message":"The query has more than 5000 parameters"}'],
-  [
-    "JSON that is not UTF-8 was stored with other characters", "post_generic_attestation",
-    () => form(field("data_json", Buffer.from('{"attestation_name":"a","is_compliant":true,"description":"\xe9"}', "latin1"))),
-    400, invalid('{"data_json":"Input should be valid JSON: the text is not UTF-8"}'),
-  ],
-  [
-    "a file without a filename was dropped, and the report stored without it", "post_generic_attestation",
-    () => form(field("data_json", '{"attestation_name":"a","is_compliant":true}'), file("attachment_file", "", "evidence")),
-    400, invalid('{"attachment_file":"The part should be a file: give it a filename"}'),
-  ],
-];
+    ...["__proto__", "constructor", "toString"].map((name): (typeof FOUND)[number] => [
+      `the key ${name} gave errors without a field`,
+      "rename_flow",
+      () => ({ body: Buffer.from(`{"new_name":"other","${name}":1}`) }),
+      400,
+      invalid(`{"${name}":"Extra inputs are not permitted [input: 1]"}`),
+    ]),
+    [
+      "evidence over the limit that had come whole gave 500",
+      "post_generic_attestation",
+      () =>
+        form(
+          field("data_json", '{"attestation_name":"a","is_compliant":true}'),
+          file("attachment_file", "f", Buffer.alloc(LIMITS.evidence + 1)),
+        ),
+      413,
+      '{"message":"File size exceeds the 1MB limit"}',
+    ],
+    [
+      "a page beyond all numbers reached the database",
+      "get_flows",
+      () => ({ target: "/api/v2/flows/acme?page=1e999" }),
+      400,
+      invalid('{"page":"Input should be a valid integer [input: 1e999]"}'),
+    ],
+    [
+      "a blank was taken for the number 0",
+      "get_flows",
+      () => ({ target: "/api/v2/flows/acme?per_page=%20" }),
+      400,
+      invalid('{"per_page":"Input should be a valid integer [input:  ]"}'),
+    ],
+    [
+      "a target that is no address gave 500",
+      "get_flow",
+      () => ({ target: "http://[/api/v2/flows/acme/none" }),
+      404,
+      `{"message":"Flow named 'none' does not exist for organization 'acme'"}`,
+    ],
+    [
+      "parameters beyond the last that is read were forgotten",
+      "get_flows",
+      () => ({ target: `/api/v2/flows/acme?${"a&".repeat(5000)}page=0` }),
+      400,
+      '{"message":"The query has more than 5000 parameters"}',
+    ],
+    [
+      "JSON that is not UTF-8 was stored with other characters",
+      "post_generic_attestation",
+      () =>
+        form(
+          field(
+            "data_json",
+            Buffer.from('{"attestation_name":"a","is_compliant":true,"description":"\xe9"}', "latin1"),
+          ),
+        ),
+      400,
+      invalid('{"data_json":"Input should be valid JSON: the text is not UTF-8"}'),
+    ],
+    [
+      "a file without a filename was dropped, and the report stored without it",
+      "post_generic_attestation",
+      () =>
+        form(
+          field("data_json", '{"attestation_name":"a","is_compliant":true}'),
+          file("attachment_file", "", "evidence"),
+        ),
+      400,
+      invalid('{"attachment_file":"The part should be a file: give it a filename"}'),
+    ],
+  ];
 
 for (const [what, id, more, status, body] of FOUND)
   test(`found once: ${what}`, async () => {

@@ -1,4 +1,7 @@
-/** A clock that is wrong once does not bend the history of environments: two years ahead for one report, then right again. */
+/**
+ * A clock that is wrong once does not bend the history of environments: two years ahead for one report, then right
+ * again.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,8 +31,8 @@ test.after(async () => {
 });
 
 /**
- * An environment in a group, with five snapshots: the second was made by a clock two years ahead. `times` are those of the
- * clock when each was reported. A policy that asks for provenance gives verdicts to evaluate again.
+ * An environment in a group, with five snapshots: the second was made by a clock two years ahead. `times` are those of
+ * the clock when each was reported. A policy that asks for provenance gives verdicts to evaluate again.
  */
 async function bent() {
   const at = server.given.org();
@@ -46,9 +49,13 @@ async function bent() {
   for (const [place, fingerprints] of sets.entries()) {
     server.clock.at = start + (offsets[place] as number);
     times.push(server.clock.at);
-    const artifacts = fingerprints.map((fingerprint) => ({ digests: { [`app-${fingerprint.slice(0, 4)}`]: fingerprint }, creationTimestamp: 1 }));
+    const artifacts = fingerprints.map((fingerprint) => ({
+      digests: { [`app-${fingerprint.slice(0, 4)}`]: fingerprint },
+      creationTimestamp: 1,
+    }));
     const { status, text } = await server.call("PUT", `/environments/${at.org}/${environment}/report/docker`, {
-      key: at.key, body: { artifacts, type: "docker" },
+      key: at.key,
+      body: { artifacts, type: "docker" },
     });
     assert.is(status, 201, text);
   }
@@ -67,11 +74,20 @@ test("snapshots have the times of the clock, before, while it was wrong, and aft
   const { at, environment, group, times, get } = await bent();
   for (const name of [environment, group]) {
     const { body } = await get(`/snapshots/${at.org}/${name}?reverse=true`);
-    assert.equal(body.map(({ index }: { index: number }) => index), [1, 2, 3, 4, 5]);
+    assert.equal(
+      body.map(({ index }: { index: number }) => index),
+      [1, 2, 3, 4, 5],
+    );
     body.forEach(({ from }: { from: number }, place: number) => {
-      assert.ok(Math.abs(from - (times[place] as number)) < HOUR, `${name}#${place + 1} has ${from}, the clock showed ${times[place]}`);
+      assert.ok(
+        Math.abs(from - (times[place] as number)) < HOUR,
+        `${name}#${place + 1} has ${from}, the clock showed ${times[place]}`,
+      );
     });
-    assert.equal(body.map(({ duration }: { duration: number }) => duration < 0), [false, false, false, false, false]);
+    assert.equal(
+      body.map(({ duration }: { duration: number }) => duration < 0),
+      [false, false, false, false, false],
+    );
     assert.is(body[1].duration, 0, "the snapshot of the wrong clock was followed by one of an earlier time");
   }
 });
@@ -79,10 +95,19 @@ test("snapshots have the times of the clock, before, while it was wrong, and aft
 test("expressions of time find the snapshot in force, in the environment and in its group", async () => {
   const { environment, group, start, read } = await bent();
   const cases: [string, number][] = [
-    ["@{now}", 5], ["@{0.hours.ago}", 5], ["@{1.day.ago}", 4], [moment(start + 3 * HOUR), 3], [moment(start + 5 * HOUR), 4],
-    [moment(start + HOUR), 1], [moment(start + 2 * DAY - HOUR), 4], [moment(start + YEARS + DAY), 5], ["-1", 5], ["~3", 2],
+    ["@{now}", 5],
+    ["@{0.hours.ago}", 5],
+    ["@{1.day.ago}", 4],
+    [moment(start + 3 * HOUR), 3],
+    [moment(start + 5 * HOUR), 4],
+    [moment(start + HOUR), 1],
+    [moment(start + 2 * DAY - HOUR), 4],
+    [moment(start + YEARS + DAY), 5],
+    ["-1", 5],
+    ["~3", 2],
   ];
-  for (const name of [environment, group]) for (const [expression, index] of cases) assert.is(await read(expression, name), index, `${name} ${expression}`);
+  for (const name of [environment, group])
+    for (const [expression, index] of cases) assert.is(await read(expression, name), index, `${name} ${expression}`);
   assert.match(String(await read(moment(start - HOUR))), /^404 .*resolves to '.*#0'/);
 });
 
@@ -92,63 +117,104 @@ test("the latest snapshot is the present one even while it alone has a time to c
   const start = server.clock.at;
   const report = (fingerprint: string) =>
     server.call("PUT", `/environments/${at.org}/${environment}/report/docker`, {
-      key: at.key, body: { artifacts: [{ digests: { app: fingerprint }, creationTimestamp: 1 }], type: "docker" },
+      key: at.key,
+      body: { artifacts: [{ digests: { app: fingerprint }, creationTimestamp: 1 }], type: "docker" },
     });
   await report(freshFingerprint());
   server.clock.at = start + YEARS;
   await report(freshFingerprint());
   server.clock.at = start + HOUR;
   const read = async (expression: string): Promise<number> =>
-    (await server.call("GET", `/snapshots/${at.org}/${environment}/${encodeURIComponent(expression)}`, { key: at.key })).body.index;
-  assert.equal([await read("@{now}"), await read(moment(start + 600)), await read(moment(start + 2 * YEARS))], [2, 1, 2]);
+    (await server.call("GET", `/snapshots/${at.org}/${environment}/${encodeURIComponent(expression)}`, { key: at.key }))
+      .body.index;
+  assert.equal(
+    [await read("@{now}"), await read(moment(start + 600)), await read(moment(start + 2 * YEARS))],
+    [2, 1, 2],
+  );
   const { body } = await server.call("GET", `/snapshots/${at.org}/${environment}`, { key: at.key });
   assert.equal(body.map(({ index, duration }: { index: number; duration: number }) => [index, duration])[0], [2, 0]);
 });
 
 test("intervals, events and the log for auditors keep the order of numbers and end with the present", async () => {
   const { at, environment, group, start, get } = await bent();
-  const indexes = async (path: string, name = "index"): Promise<number[]> => (await get(path)).body.map((row: Record<string, number>) => row[name]);
-  const list = (interval: string) => indexes(`/snapshots/${at.org}/${environment}?reverse=true&interval=${encodeURIComponent(interval)}`);
+  const indexes = async (path: string, name = "index"): Promise<number[]> =>
+    (await get(path)).body.map((row: Record<string, number>) => row[name]);
+  const list = (interval: string) =>
+    indexes(`/snapshots/${at.org}/${environment}?reverse=true&interval=${encodeURIComponent(interval)}`);
   assert.equal(await list("@{1.day.ago}..NOW"), [4, 5]);
   assert.equal(await list(`${moment(start + 3 * HOUR)}..@{now}`), [3, 4, 5]);
   assert.equal(await list(`1..${moment(start + 3 * HOUR)}`), [1, 2, 3]);
 
   const events = (query: string, of = environment) =>
-    indexes(`/environments/${at.org}/${of}/events?reverse=true&per_page=100&${query}`, "snapshot_index").then((all) => [...new Set(all)]);
+    indexes(`/environments/${at.org}/${of}/events?reverse=true&per_page=100&${query}`, "snapshot_index").then((all) => [
+      ...new Set(all),
+    ]);
   for (const name of [environment, group]) {
     assert.equal(await events("", name), [1, 2, 3, 4, 5], name);
     assert.equal(await events(`from=${start + 3 * HOUR}`, name), [4, 5], name);
     assert.equal(await events(`to=${start + 3 * HOUR}`, name), [1, 2, 3], name);
     assert.equal(await events(`from=${start + HOUR}&to=${start + 3 * HOUR}`, name), [2, 3], name);
     assert.equal(await events("start=1day", name), [5], name);
-    assert.equal(await events(`start=${Math.floor(start + YEARS + DAY)}`, name), [], "nothing was made since a time to come");
+    assert.equal(
+      await events(`start=${Math.floor(start + YEARS + DAY)}`, name),
+      [],
+      "nothing was made since a time to come",
+    );
   }
-  const csv = await get(`/environments/${at.org}/${environment}/auditlog?from_timestamp=${start + HOUR}&to_timestamp=${start + 3 * HOUR}`);
+  const csv = await get(
+    `/environments/${at.org}/${environment}/auditlog?from_timestamp=${start + HOUR}&to_timestamp=${start + 3 * HOUR}`,
+  );
   assert.is(csv.status, 200, csv.text);
   assert.is(csv.text.trimEnd().split("\n").length, 3, csv.text);
 });
 
 test("diffs compare the snapshots that the expressions mean", async () => {
   const { at, environment, get } = await bent();
-  const { body } = await get(`/env-diff/${at.org}?snappish1=${encodeURIComponent(`${environment}@{1.day.ago}`)}&snappish2=${encodeURIComponent(`${environment}@{now}`)}`);
+  const { body } = await get(
+    `/env-diff/${at.org}?snappish1=${encodeURIComponent(`${environment}@{1.day.ago}`)}&snappish2=${encodeURIComponent(`${environment}@{now}`)}`,
+  );
   assert.equal([body.snappish1.snapshot_id, body.snappish2.snapshot_id], [`${environment}#4`, `${environment}#5`]);
   assert.equal([body.snappish1.artifacts.length, body["not-changed"].artifacts.length], [1, 1]);
 });
 
 test("starts and exits of an artifact are told in the order in which they were recorded", async () => {
   const { at, environment } = await bent();
-  const id = (server.store.environments.find((server.store.organizations.find(at.org) as { id: number }).id, environment) as { id: number }).id;
-  const gone = server.db.prepare<[number], string>("SELECT fingerprint FROM snapshot_artifacts WHERE environment_id = ? AND annotation = 'exited' ORDER BY id").pluck().get(id);
-  const { moves } = server.store.presence.ofArtifact((server.store.organizations.find(at.org) as { id: number }).id, gone as string);
-  assert.equal(moves.map(({ snapshot_index, started }) => [snapshot_index, started]), [[2, true], [3, false]]);
+  const id = (
+    server.store.environments.find((server.store.organizations.find(at.org) as { id: number }).id, environment) as {
+      id: number;
+    }
+  ).id;
+  const gone = server.db
+    .prepare<[number], string>(
+      "SELECT fingerprint FROM snapshot_artifacts WHERE environment_id = ? AND annotation = 'exited' ORDER BY id",
+    )
+    .pluck()
+    .get(id);
+  const { moves } = server.store.presence.ofArtifact(
+    (server.store.organizations.find(at.org) as { id: number }).id,
+    gone as string,
+  );
+  assert.equal(
+    moves.map(({ snapshot_index, started }) => [snapshot_index, started]),
+    [
+      [2, true],
+      [3, false],
+    ],
+  );
 });
 
 test("the next report after a step back of less than a day still cannot make history run backwards", async () => {
   const { at, environment, get } = await bent();
   server.clock.at -= 3 * HOUR;
-  await server.call("PUT", `/environments/${at.org}/${environment}/report/docker`, { key: at.key, body: { artifacts: [], type: "docker" } });
+  await server.call("PUT", `/environments/${at.org}/${environment}/report/docker`, {
+    key: at.key,
+    body: { artifacts: [], type: "docker" },
+  });
   const { body } = await get(`/snapshots/${at.org}/${environment}?per_page=2`);
-  assert.equal(body.map(({ index }: { index: number }) => index), [6, 5]);
+  assert.equal(
+    body.map(({ index }: { index: number }) => index),
+    [6, 5],
+  );
   assert.is(body[0].from, body[1].from);
 });
 
@@ -156,23 +222,38 @@ test("verify finds the history whole, and every stored verdict the same when it 
   const { environment } = await bent();
   await server.writer.idle();
   const found: string[] = [];
-  const results = await verifyInstallation({ db: server.db, vault: server.vault, staged: [], quick: false, now: server.clock.at });
-  for (const { name: check, findings } of results) found.push(...findings.map(({ about, problem }) => `${check}: ${about} ${problem}`));
+  const results = await verifyInstallation({
+    db: server.db,
+    vault: server.vault,
+    staged: [],
+    quick: false,
+    now: server.clock.at,
+  });
+  for (const { name: check, findings } of results)
+    found.push(...findings.map(({ about, problem }) => `${check}: ${about} ${problem}`));
   assert.equal(found, []);
 
   const setbacks = server.db.prepare("SELECT count(*) FROM snapshot_setbacks").pluck();
   assert.ok(Number(setbacks.get()) > 0);
   const problems = async (): Promise<string[]> => {
     const all: string[] = [];
-    const sink: Sink = { found: (about, problem) => void all.push(`${about}: ${problem}`), looked: () => undefined, note: () => undefined };
+    const sink: Sink = {
+      found: (about, problem) => void all.push(`${about}: ${problem}`),
+      looked: () => undefined,
+      note: () => undefined,
+    };
     await checkEnvironments(server.db, sink);
     return all.filter((text) => text.includes(environment));
   };
   server.db.exec("SAVEPOINT damage");
   try {
-    server.db.prepare("DELETE FROM snapshot_setbacks WHERE environment_id = (SELECT id FROM environments WHERE name = ?)").run(environment);
+    server.db
+      .prepare("DELETE FROM snapshot_setbacks WHERE environment_id = (SELECT id FROM environments WHERE name = ?)")
+      .run(environment);
     assert.match((await problems()).join("\n"), /snapshot 3 is older than the one before it, which is not noted/);
-    server.db.prepare("INSERT INTO snapshot_setbacks SELECT id, 4, 1 FROM environments WHERE name = ?").run(environment);
+    server.db
+      .prepare("INSERT INTO snapshot_setbacks SELECT id, 4, 1 FROM environments WHERE name = ?")
+      .run(environment);
     assert.match((await problems()).join("\n"), /snapshot 4 of \S+ is noted as set back to 1, behind one of \S+/);
   } finally {
     server.db.exec("ROLLBACK TO damage; RELEASE damage");

@@ -14,18 +14,32 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string; flow: string };
 const SCRIPTS = [
-  "javascript:alert(1)", "JavaScript:alert(1)", " javascript:alert(1)", "java\tscript:alert(1)",
-  "\u0001javascript:alert(1)", "javascript://example.com/%0aalert(1)", "data:text/html,<script>alert(1)</script>",
+  "javascript:alert(1)",
+  "JavaScript:alert(1)",
+  " javascript:alert(1)",
+  "java\tscript:alert(1)",
+  "\u0001javascript:alert(1)",
+  "javascript://example.com/%0aalert(1)",
+  "data:text/html,<script>alert(1)</script>",
   "vbscript:msgbox(1)",
 ];
 /** No scripts, and no links either. */
 const OTHERS = ["ftp://example.com/x", "file:///etc/passwd", "mailto:a@example.com", "ssh://git@example.com/x"];
 const WEB = [
-  "https://example.com/x?y#z", "HTTP://example.com", "", "www.example.com", "ci.example.com:8080/17", "job 17",
+  "https://example.com/x?y#z",
+  "HTTP://example.com",
+  "",
+  "www.example.com",
+  "ci.example.com:8080/17",
+  "job 17",
 ];
 const REMOTES = [
-  ...WEB, "ssh://git@example.com/acme/app.git", "git@example.com:acme/app.git", "git://example.com/app",
-  "/srv/git/app.git", "work:acme/app",
+  ...WEB,
+  "ssh://git@example.com/acme/app.git",
+  "git@example.com:acme/app.git",
+  "git://example.com/app",
+  "/srv/git/app.git",
+  "work:acme/app",
 ];
 const web = (value: string): string => `Input should be an http or https URL [input: ${shown(value)}]`;
 const remote = (value: string): string =>
@@ -43,28 +57,39 @@ const artifact = (at: At, fields: object): Promise<Answer> =>
   server.call("POST", `/artifacts/${at.org}/${at.flow}`, {
     key: at.key,
     body: {
-      fingerprint: freshFingerprint(), filename: "a", git_commit: freshCommit(), build_url: "", commit_url: "",
-      trail_name: fresh("t"), ...fields,
+      fingerprint: freshFingerprint(),
+      filename: "a",
+      git_commit: freshCommit(),
+      build_url: "",
+      commit_url: "",
+      trail_name: fresh("t"),
+      ...fields,
     },
   });
-const attestation = (kind: string, payload: object) => (at: At, fields: object): Promise<Answer> =>
-  server.call("POST", `/attestations/${at.org}/${at.flow}/trail/${fresh("t")}/${kind}`, {
-    key: at.key, form: { json: { attestation_name: "a", ...payload, ...fields } },
-  });
+const attestation =
+  (kind: string, payload: object) =>
+  (at: At, fields: object): Promise<Answer> =>
+    server.call("POST", `/attestations/${at.org}/${at.flow}/trail/${fresh("t")}/${kind}`, {
+      key: at.key,
+      form: { json: { attestation_name: "a", ...payload, ...fields } },
+    });
 const generic = attestation("generic", { is_compliant: true });
 const control = (at: At, fields: object): Promise<Answer> =>
   server.call("POST", `/controls/${at.org}`, { key: at.key, body: { identifier: fresh("C"), name: "c", ...fields } });
 const flow = (at: At, fields: object): Promise<Answer> =>
   server.call("PUT", `/flows/${at.org}`, {
-    key: at.key, body: { name: fresh("f"), description: "", template: ["artifact"], ...fields },
+    key: at.key,
+    body: { name: fresh("f"), description: "", template: ["artifact"], ...fields },
   });
 
 const SHA = "1".repeat(40);
 const pullRequest = (url: string, commits: object[] = []) => ({
-  git_provider: "github", pull_requests: [{ url, state: "MERGED", author: "", commits }],
+  git_provider: "github",
+  pull_requests: [{ url, state: "MERGED", author: "", commits }],
 });
 const refused = (errors: Record<string, string>) => ({
-  status: 400, body: { message: "Input payload validation failed", errors },
+  status: 400,
+  body: { message: "Input payload validation failed", errors },
 });
 
 for (const [field, send, fields] of [
@@ -78,11 +103,13 @@ for (const [field, send, fields] of [
   ["links.wiki", control, (url: string) => ({ links: { wiki: url } })],
   ["pull_requests.0.url", attestation("pull_request", {}), (url: string) => pullRequest(url)],
   [
-    "jira_results.0.issue_url", attestation("jira", {}),
+    "jira_results.0.issue_url",
+    attestation("jira", {}),
     (url: string) => ({ jira_results: [{ issue_id: "A-1", issue_url: url, issue_exists: true }] }),
   ],
   [
-    "sonar_results.project.url", attestation("sonar", {}),
+    "sonar_results.project.url",
+    attestation("sonar", {}),
     (url: string) => ({ sonar_results: { analysedAt: "2026-01-31", revision: SHA, project: { key: "k", url } } }),
   ],
 ] as const)
@@ -100,7 +127,8 @@ for (const [field, send, fields] of [
   ["repo_url", flow, (url: string) => ({ repo_url: url })],
   ["git_commit_info.url", trail, (url: string) => ({ git_commit_info: { sha1: SHA, url } })],
   [
-    "pull_requests.0.commits.0.url", attestation("pull_request", {}),
+    "pull_requests.0.commits.0.url",
+    attestation("pull_request", {}),
     (url: string) => pullRequest("", [{ sha1: SHA, url }]),
   ],
 ] as const)

@@ -13,9 +13,15 @@ test("the template schema is open to everybody and tells good templates from bad
   const { status, body } = await server.call("GET", "/schemas/flow-template/v1");
   assert.is(status, 200);
   const check = new Ajv2020({ strict: false }).compile(body);
-  assert.ok(check({ version: 1, trail: { artifacts: [{ name: "server", attestations: [{ name: "unit", type: "custom:mine" }] }] } }));
+  assert.ok(
+    check({
+      version: 1,
+      trail: { artifacts: [{ name: "server", attestations: [{ name: "unit", type: "custom:mine" }] }] },
+    }),
+  );
   assert.ok(check({}));
-  for (const bad of [{ version: 2 }, { trails: {} }, { trail: { attestations: [{ name: "", type: "*" }] } }]) assert.not(check(bad));
+  for (const bad of [{ version: 2 }, { trails: {} }, { trail: { attestations: [{ name: "", type: "*" }] } }])
+    assert.not(check(bad));
 });
 
 test("the policy schema is open to everybody and tells good policies from bad ones", async () => {
@@ -23,7 +29,8 @@ test("the policy schema is open to everybody and tells good policies from bad on
   assert.is(status, 200);
   const check = new Ajv2020({ strict: false }).compile(body);
   assert.ok(check({ _schema: "https://example.com/schemas/policy/v1", artifacts: { provenance: { required: true } } }));
-  for (const bad of [{}, { _schema: "https://example.com/schemas/policy/v1", environments: [] }]) assert.not(check(bad));
+  for (const bad of [{}, { _schema: "https://example.com/schemas/policy/v1", environments: [] }])
+    assert.not(check(bad));
 });
 
 test("no other version exists", async () => {

@@ -11,7 +11,8 @@ test.after(() => server.stop());
 type At = { org: string; key: string };
 const patch = (at: At, kind: string, id: string, body: unknown): Promise<Answer> =>
   server.call("PATCH", `/tags/${at.org}/${kind}/${id}`, { key: at.key, body });
-const tagsOf = async (at: At, flow: string): Promise<unknown> => (await server.call("GET", `/flows/${at.org}/${flow}`, { key: at.key })).body.tags;
+const tagsOf = async (at: At, flow: string): Promise<unknown> =>
+  (await server.call("GET", `/flows/${at.org}/${flow}`, { key: at.key })).body.tags;
 
 function answers(answer: Answer, status: number, body: unknown): void {
   assert.equal(answer.body, body);
@@ -19,7 +20,10 @@ function answers(answer: Answer, status: number, body: unknown): void {
 }
 
 async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
-  const rows = () => ["flow_tags", "environment_tags", "control_tags", "repo_tags", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+  const rows = () =>
+    ["flow_tags", "environment_tags", "control_tags", "repo_tags", "audit_log"].map((table) =>
+      server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+    );
   const before = rows();
   answers(await call(), status, body);
   assert.equal(rows(), before);
@@ -29,9 +33,20 @@ test("tags are set, overwritten and removed, and the next read shows it", async 
   const at = server.given.org();
   const flow = await server.given.flow(at);
   assert.equal(await tagsOf(at, flow), {});
-  answers(await patch(at, "flow", flow, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }), 200, "OK");
+  answers(
+    await patch(at, "flow", flow, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }),
+    200,
+    "OK",
+  );
   assert.equal(await tagsOf(at, flow), { "managed-by": "terraform", team: "pay" });
-  answers(await patch(at, "flows", flow, { set_tags: { team: "shop", "a.b_c~d": "" }, remove_tags: ["managed-by", "never-there"] }), 200, "OK");
+  answers(
+    await patch(at, "flows", flow, {
+      set_tags: { team: "shop", "a.b_c~d": "" },
+      remove_tags: ["managed-by", "never-there"],
+    }),
+    200,
+    "OK",
+  );
   assert.equal(await tagsOf(at, flow), { "a.b_c~d": "", team: "shop" });
   answers(await patch(at, "flow", flow, { set_tags: null, remove_tags: ["team", "a.b_c~d"] }), 200, "OK");
   assert.equal(await tagsOf(at, flow), {});
@@ -40,7 +55,13 @@ test("tags are set, overwritten and removed, and the next read shows it", async 
 test("either list may be null or absent, and both: then nothing changes", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
-  for (const body of [{ set_tags: { k: "v" }, remove_tags: null }, {}, { set_tags: {} }, { remove_tags: [] }, { set_tags: null, remove_tags: null }])
+  for (const body of [
+    { set_tags: { k: "v" }, remove_tags: null },
+    {},
+    { set_tags: {} },
+    { remove_tags: [] },
+    { set_tags: null, remove_tags: null },
+  ])
     answers(await patch(at, "flow", flow, body), 200, "OK");
   assert.equal(await tagsOf(at, flow), { k: "v" });
 });
@@ -68,10 +89,21 @@ test("keys and values that do not fit are all named", async () => {
   const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$'`;
   const cases: [unknown, Record<string, string>][] = [
     [
-      { set_tags: { ok: "1", "-a": "1", "b c": "2", "": "3", "é": "4" } },
-      { "set_tags.-a": `${pattern} [input: -a]`, "set_tags.b c": `${pattern} [input: b c]`, "set_tags.": `${pattern} [input: ]`, "set_tags.é": `${pattern} [input: é]` },
+      { set_tags: { ok: "1", "-a": "1", "b c": "2", "": "3", é: "4" } },
+      {
+        "set_tags.-a": `${pattern} [input: -a]`,
+        "set_tags.b c": `${pattern} [input: b c]`,
+        "set_tags.": `${pattern} [input: ]`,
+        "set_tags.é": `${pattern} [input: é]`,
+      },
     ],
-    [{ set_tags: { a: 1, b: null } }, { "set_tags.a": "Input should be a valid string [input: 1]", "set_tags.b": "Input should be a valid string [input: null]" }],
+    [
+      { set_tags: { a: 1, b: null } },
+      {
+        "set_tags.a": "Input should be a valid string [input: 1]",
+        "set_tags.b": "Input should be a valid string [input: null]",
+      },
+    ],
     [{ set_tags: ["a"] }, { set_tags: 'Input should be a valid object [input: ["a"]]' }],
     [{ remove_tags: "a" }, { remove_tags: "Input should be a valid array [input: a]" }],
     [{ remove_tags: [1] }, { "remove_tags.0": "Input should be a valid string [input: 1]" }],
@@ -80,7 +112,12 @@ test("keys and values that do not fit are all named", async () => {
   for (const [body, errors] of cases) await refuses(() => patch(at, "flow", flow, body), 400, refused(errors));
   const own = '{"set_tags": {"__proto__": "x"}}';
   await refuses(
-    () => server.call("PATCH", `/tags/${at.org}/flow/${flow}`, { key: at.key, raw: own, headers: { "Content-Type": "application/json" } }),
+    () =>
+      server.call("PATCH", `/tags/${at.org}/flow/${flow}`, {
+        key: at.key,
+        raw: own,
+        headers: { "Content-Type": "application/json" },
+      }),
     400,
     refused({ "set_tags.__proto__": `${pattern} [input: __proto__]` }),
   );
@@ -95,7 +132,8 @@ test("a resource that is not there is named in the words of its kind", async () 
     [["repo", "repos"], `Repo 'x' not found in organization '${at.org}'`],
   ];
   for (const [kinds, message] of text)
-    for (const kind of kinds) await refuses(() => patch(at, kind, "x", { set_tags: { a: "b" }, remove_tags: [] }), 404, { message });
+    for (const kind of kinds)
+      await refuses(() => patch(at, kind, "x", { set_tags: { a: "b" }, remove_tags: [] }), 404, { message });
 });
 
 test("a kind that does not exist is refused with those that do", async () => {
@@ -104,8 +142,7 @@ test("a kind that does not exist is refused with those that do", async () => {
     await refuses(() => patch(at, kind, "x", {}), 400, {
       message: "Input payload validation failed",
       errors: {
-        resource_type:
-          `Input should be 'flow', 'flows', 'env', 'environment', 'environments', 'control', 'controls', 'repo' or 'repos' [input: ${kind}]`,
+        resource_type: `Input should be 'flow', 'flows', 'env', 'environment', 'environments', 'control', 'controls', 'repo' or 'repos' [input: ${kind}]`,
       },
     });
 });
@@ -126,12 +163,28 @@ test("a flow is tagged by its old name too, and not any more once it is archived
 test("an environment is tagged under all words of its kind and by its old name, and not any more once it is archived", async () => {
   const at = server.given.org();
   const name = await server.given.environment(at);
-  const read = async (): Promise<any> => (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body;
+  const read = async (): Promise<any> =>
+    (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body;
   const { last_modified_at } = await read();
-  answers(await patch(at, "env", name, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }), 200, "OK");
-  answers(await patch(at, "environment", name, { set_tags: { team: "shop" }, remove_tags: ["managed-by", "never-there"] }), 200, "OK");
-  await server.call("PUT", `/environments/${at.org}/${name}/rename`, { key: at.key, body: { new_name: `${name}-new` } });
-  answers(await patch(at, "environments", name, { set_tags: { "a.b": "https://x.test/" }, remove_tags: null }), 200, "OK");
+  answers(
+    await patch(at, "env", name, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }),
+    200,
+    "OK",
+  );
+  answers(
+    await patch(at, "environment", name, { set_tags: { team: "shop" }, remove_tags: ["managed-by", "never-there"] }),
+    200,
+    "OK",
+  );
+  await server.call("PUT", `/environments/${at.org}/${name}/rename`, {
+    key: at.key,
+    body: { new_name: `${name}-new` },
+  });
+  answers(
+    await patch(at, "environments", name, { set_tags: { "a.b": "https://x.test/" }, remove_tags: null }),
+    200,
+    "OK",
+  );
   const after = await read();
   assert.equal(after.tags, { "a.b": "https://x.test/", team: "shop" });
   assert.ok(after.last_modified_at > last_modified_at);
@@ -151,21 +204,41 @@ test("an environment is tagged under all words of its kind and by its old name, 
 test("a control is tagged under both words of its kind, archived too, and keeps its version", async () => {
   const at = server.given.org();
   const identifier = await server.given.control(at, { identifier: "SDLC.7~a" });
-  const read = async (): Promise<any> => (await server.call("GET", `/controls/${at.org}/${identifier}`, { key: at.key })).body;
-  answers(await patch(at, "control", identifier, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }), 200, "OK");
+  const read = async (): Promise<any> =>
+    (await server.call("GET", `/controls/${at.org}/${identifier}`, { key: at.key })).body;
+  answers(
+    await patch(at, "control", identifier, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: [] }),
+    200,
+    "OK",
+  );
   assert.equal((await read()).tags, { "managed-by": "terraform", team: "pay" });
   await server.call("POST", `/controls/${at.org}/${identifier}/archive`, { key: at.key });
   const { version } = await read();
-  answers(await patch({ ...at, key: server.given.user(at.org, "member") }, "controls", identifier, { set_tags: { team: "shop" }, remove_tags: ["managed-by", "never-there"] }), 200, "OK");
+  answers(
+    await patch({ ...at, key: server.given.user(at.org, "member") }, "controls", identifier, {
+      set_tags: { team: "shop" },
+      remove_tags: ["managed-by", "never-there"],
+    }),
+    200,
+    "OK",
+  );
   assert.equal([(await read()).tags, (await read()).version], [{ team: "shop" }, version]);
   answers(await patch(at, "control", identifier, { set_tags: null, remove_tags: ["team"] }), 200, "OK");
   assert.equal((await read()).tags, {});
   const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: b c]`;
-  await refuses(() => patch(at, "control", identifier, { set_tags: { ok: "1", "b c": "2" } }), 400, { message: "Input payload validation failed", errors: { "set_tags.b c": pattern } });
+  await refuses(() => patch(at, "control", identifier, { set_tags: { ok: "1", "b c": "2" } }), 400, {
+    message: "Input payload validation failed",
+    errors: { "set_tags.b c": pattern },
+  });
   const stranger = server.given.org();
-  await refuses(() => patch(stranger, "control", identifier, { set_tags: { a: "b" } }), 404, { message: `"Control '${identifier}' does not exist in organization '${stranger.org}'"` });
+  await refuses(() => patch(stranger, "control", identifier, { set_tags: { a: "b" } }), 404, {
+    message: `"Control '${identifier}' does not exist in organization '${stranger.org}'"`,
+  });
   const others = (["snapshotter", "reader"] as const).map((role) => server.given.user(at.org, role));
-  for (const key of others) await refuses(() => patch({ ...at, key }, "control", identifier, { set_tags: { a: "b" } }), 403, { message: "You don't have permission to access this resource" });
+  for (const key of others)
+    await refuses(() => patch({ ...at, key }, "control", identifier, { set_tags: { a: "b" } }), 403, {
+      message: "You don't have permission to access this resource",
+    });
 });
 
 test("a repository is tagged by its id under both words of its kind, and by no other name of it", async () => {
@@ -174,8 +247,19 @@ test("a repository is tagged by its id under both words of its kind, and by no o
   await server.given.trail(at, { flow, repo_info: { id: "17", name: "acme/shop", url: "https://git.test/shop" } });
   const read = async (): Promise<any> => (await server.call("GET", `/repos/${at.org}/acme/shop`, { key: at.key })).body;
   const { id, last_modified_at, latest_activity } = await read();
-  answers(await patch(at, "repo", id, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: null }), 200, "OK");
-  answers(await patch(at, "repos", id, { set_tags: { team: "shop", url: "https://x.test/" }, remove_tags: ["managed-by", "never-there"] }), 200, "OK");
+  answers(
+    await patch(at, "repo", id, { set_tags: { team: "pay", "managed-by": "terraform" }, remove_tags: null }),
+    200,
+    "OK",
+  );
+  answers(
+    await patch(at, "repos", id, {
+      set_tags: { team: "shop", url: "https://x.test/" },
+      remove_tags: ["managed-by", "never-there"],
+    }),
+    200,
+    "OK",
+  );
   const after = await read();
   assert.equal(after.tags, { team: "shop", url: "https://x.test/" });
   assert.ok(after.last_modified_at > last_modified_at);
@@ -184,13 +268,22 @@ test("a repository is tagged by its id under both words of its kind, and by no o
   assert.equal((await read()).tags, {});
 
   const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: b c]`;
-  await refuses(() => patch(at, "repo", id, { set_tags: { ok: "1", "b c": "2" } }), 400, { message: "Input payload validation failed", errors: { "set_tags.b c": pattern } });
+  await refuses(() => patch(at, "repo", id, { set_tags: { ok: "1", "b c": "2" } }), 400, {
+    message: "Input payload validation failed",
+    errors: { "set_tags.b c": pattern },
+  });
   for (const name of ["17", "acme%2Fshop"])
-    await refuses(() => patch(at, "repo", name, { set_tags: { a: "b" } }), 404, { message: `Repo '${decodeURIComponent(name)}' not found in organization '${at.org}'` });
+    await refuses(() => patch(at, "repo", name, { set_tags: { a: "b" } }), 404, {
+      message: `Repo '${decodeURIComponent(name)}' not found in organization '${at.org}'`,
+    });
   const other = server.given.org();
-  await refuses(() => patch(other, "repo", id, { set_tags: { a: "b" } }), 404, { message: `Repo '${id}' not found in organization '${other.org}'` });
+  await refuses(() => patch(other, "repo", id, { set_tags: { a: "b" } }), 404, {
+    message: `Repo '${id}' not found in organization '${other.org}'`,
+  });
   const reader = { org: at.org, key: server.given.user(at.org, "reader") };
-  await refuses(() => patch(reader, "repo", id, { set_tags: { a: "b" } }), 403, { message: "You don't have permission to access this resource" });
+  await refuses(() => patch(reader, "repo", id, { set_tags: { a: "b" } }), 403, {
+    message: "You don't have permission to access this resource",
+  });
 });
 
 test("a flow and an environment of one name have tags of their own", async () => {
@@ -200,7 +293,9 @@ test("a flow and an environment of one name have tags of their own", async () =>
   await patch(at, "flow", name, { set_tags: { kind: "flow" } });
   await patch(at, "env", name, { set_tags: { kind: "environment" } });
   assert.equal(await tagsOf(at, name), { kind: "flow" });
-  assert.equal((await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body.tags, { kind: "environment" });
+  assert.equal((await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body.tags, {
+    kind: "environment",
+  });
 });
 
 test.run();

@@ -15,7 +15,17 @@ const entry = (name: string, content: string | Buffer, mtime = 1_700_000_000.75)
 };
 const joined = (pieces: Iterable<Uint8Array>): Buffer => Buffer.concat([...pieces].map((piece) => Buffer.from(piece)));
 
-const NAMES = ["a.txt", "directory/b", "x".repeat(100), "x".repeat(101), `${"d".repeat(90)}/${"e".repeat(90)}`, "ünïcödé/日本.xml", "emoji 😀", `${"é".repeat(60)}.txt`, "spaces and 'quotes'"];
+const NAMES = [
+  "a.txt",
+  "directory/b",
+  "x".repeat(100),
+  "x".repeat(101),
+  `${"d".repeat(90)}/${"e".repeat(90)}`,
+  "ünïcödé/日本.xml",
+  "emoji 😀",
+  `${"é".repeat(60)}.txt`,
+  "spaces and 'quotes'",
+];
 
 test("names of any length and script arrive, with owner, mode and time as they are given", async () => {
   const bytes = joined(tar(NAMES.map((name) => entry(name, name))));
@@ -24,46 +34,79 @@ test("names of any length and script arrive, with owner, mode and time as they a
   assert.equal(members.names, NAMES);
   for (const name of NAMES) {
     assert.is(members.text(name), name);
-    const { mode, uid, gid, mtime } = members.headers.get(name) as { mode: number; uid: number; gid: number; mtime: Date };
+    const { mode, uid, gid, mtime } = members.headers.get(name) as {
+      mode: number;
+      uid: number;
+      gid: number;
+      mtime: Date;
+    };
     assert.equal([mode, uid, gid, mtime.getTime()], [0o644, 0, 0, 1_700_000_000_000]);
   }
-  assert.equal(execFileSync("tar", ["--quoting-style=literal", "-tf", "-"], { input: bytes, env: { ...process.env, LC_ALL: "C.UTF-8" } }).toString().split("\n").slice(0, -1), NAMES);
+  assert.equal(
+    execFileSync("tar", ["--quoting-style=literal", "-tf", "-"], {
+      input: bytes,
+      env: { ...process.env, LC_ALL: "C.UTF-8" },
+    })
+      .toString()
+      .split("\n")
+      .slice(0, -1),
+    NAMES,
+  );
 });
 
-for (const size of [0, 1, 511, 512, 513, 100_000]) test(`a member of ${size} bytes is followed by the next one`, async () => {
-  const content = Buffer.alloc(size, "x");
-  const members = await untar(joined(tar([entry("first", content), entry("second", "second")])));
-  assert.ok(members.bytes("first").equals(content));
-  assert.is(members.text("second"), "second");
-});
+for (const size of [0, 1, 511, 512, 513, 100_000])
+  test(`a member of ${size} bytes is followed by the next one`, async () => {
+    const content = Buffer.alloc(size, "x");
+    const members = await untar(joined(tar([entry("first", content), entry("second", "second")])));
+    assert.ok(members.bytes("first").equals(content));
+    assert.is(members.text("second"), "second");
+  });
 
 test("more than eight gigabytes are told in a record of their own", () => {
   const size = 10 * 2 ** 30;
   const archive = tar([{ name: "large", size, mtime: 0, content: [] }]);
-  const head = Buffer.concat([archive.next().value, archive.next().value, archive.next().value].map((piece) => Buffer.from(piece as Uint8Array)));
+  const head = Buffer.concat(
+    [archive.next().value, archive.next().value, archive.next().value].map((piece) => Buffer.from(piece as Uint8Array)),
+  );
   assert.match(head.toString("latin1", 512, 1024), `20 size=${size}\n`);
   assert.throws(() => archive.next(), /'large' has 0 bytes instead of/);
 });
 
 test("times before 1970 and beyond what a header can tell stay within it", async () => {
   const members = await untar(joined(tar([entry("early", "", -5), entry("late", "", 1e15)])));
-  assert.equal(["early", "late"].map((name) => (members.headers.get(name)?.mtime as Date).getTime() / 1000), [0, 0o77777777777]);
+  assert.equal(
+    ["early", "late"].map((name) => (members.headers.get(name)?.mtime as Date).getTime() / 1000),
+    [0, 0o77777777777],
+  );
 });
 
 test("content of another length than promised is an error, not an archive", () => {
-  assert.throws(() => joined(tar([{ ...entry("a", "four"), size: 5 }])), (error: Error) => error.message === "'a' has 4 bytes instead of 5");
+  assert.throws(
+    () => joined(tar([{ ...entry("a", "four"), size: 5 }])),
+    (error: Error) => error.message === "'a' has 4 bytes instead of 5",
+  );
 });
 
 /** Pieces of that size, in memory that is used again and again. */
 function* reused(content: Buffer, size: number): Generator<Uint8Array> {
   const memory = Buffer.alloc(size);
-  for (let start = 0; start < content.length; start += size) yield memory.subarray(0, content.copy(memory, 0, start, start + size));
+  for (let start = 0; start < content.length; start += size)
+    yield memory.subarray(0, content.copy(memory, 0, start, start + size));
 }
 const noise = Buffer.alloc(900_000);
-for (let index = 0, state = 1; index < noise.length; index += 1) noise[index] = (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) >>> 24;
-const text = Buffer.from(Array.from({ length: 40_000 }, (_, line) => `line ${line}: ${Math.imul(line, 7919)}\n`).join(""));
+for (let index = 0, state = 1; index < noise.length; index += 1)
+  noise[index] = (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) >>> 24;
+const text = Buffer.from(
+  Array.from({ length: 40_000 }, (_, line) => `line ${line}: ${Math.imul(line, 7919)}\n`).join(""),
+);
 
-for (const [what, content] of Object.entries({ nothing: Buffer.alloc(0), "one byte": Buffer.from("x"), text, noise, both: Buffer.concat([text.subarray(0, 300_001), noise, text]) }))
+for (const [what, content] of Object.entries({
+  nothing: Buffer.alloc(0),
+  "one byte": Buffer.from("x"),
+  text,
+  noise,
+  both: Buffer.concat([text.subarray(0, 300_001), noise, text]),
+}))
   test(`gzip: ${what} comes back, from zlib and from gzip`, () => {
     const packed = joined(gzip(reused(content, 77_777)));
     assert.ok(gunzipSync(packed).equals(content));

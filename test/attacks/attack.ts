@@ -1,7 +1,7 @@
 /**
- * What an attack is: a request that once held up the server or filled its memory, as data. The rows are in the files beside this one
- * (index.ts puts them together); measure.ts and the tests beside it send them. Bodies are made when they are sent, because together they take
- * hundreds of megabytes.
+ * What an attack is: a request that once held up the server or filled its memory, as data. The rows are in the files
+ * beside this one (index.ts puts them together); measure.ts and the tests beside it send them. Bodies are made when
+ * they are sent, because together they take hundreds of megabytes.
  */
 
 /** What there is before an attack: see APPLY_FILE and `prepareWorld` of world.ts. */
@@ -47,21 +47,36 @@ export const BOUNDARY = "attack-boundary";
 
 /** A request with a JSON body. */
 export const jsonRequest = (method: string, path: string, key: string, body: string | Buffer): AttackRequest => ({
-  method, path, key, headers: { "Content-Type": "application/json" }, body: Buffer.from(body),
+  method,
+  path,
+  key,
+  headers: { "Content-Type": "application/json" },
+  body: Buffer.from(body),
 });
 
 type FormFile = { part: string; content: Buffer | string };
 
 /** A request with a form: the JSON as a field, and at most one file. `field`: the name of the JSON part. */
 export function formRequest(
-  method: string, path: string, key: string,
+  method: string,
+  path: string,
+  key: string,
   { field = "data_json", json, file = null }: { field?: string; json: string; file?: FormFile | null },
 ): AttackRequest {
   const disposition = 'Content-Disposition: form-data; name="';
   const pieces = [`--${BOUNDARY}\r\n${disposition}${field}"\r\n\r\n${json}\r\n`];
-  const attached = file && [`--${BOUNDARY}\r\n${disposition}${file.part}"; filename="file"\r\n\r\n`, file.content, "\r\n"];
-  const body = Buffer.concat([...pieces, ...(attached ?? []), `--${BOUNDARY}--\r\n`].map((piece) => Buffer.from(piece as string)));
+  const attached = file && [
+    `--${BOUNDARY}\r\n${disposition}${file.part}"; filename="file"\r\n\r\n`,
+    file.content,
+    "\r\n",
+  ];
+  const body = Buffer.concat(
+    [...pieces, ...(attached ?? []), `--${BOUNDARY}--\r\n`].map((piece) => Buffer.from(piece as string)),
+  );
   return { method, path, key, headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` }, body };
 }
 
-export const refusal = (errors: Record<string, string>): unknown => ({ message: "Input payload validation failed", errors });
+export const refusal = (errors: Record<string, string>): unknown => ({
+  message: "Input payload validation failed",
+  errors,
+});

@@ -1,6 +1,6 @@
 /**
- * Some of the attack list, within seconds: each kind of body, refused and accepted. The whole list, and the run in 512 MB of memory, are
- * parts of `make crash`.
+ * Some of the attack list, within seconds: each kind of body, refused and accepted. The whole list, and the run in 512
+ * MB of memory, are parts of `make crash`.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

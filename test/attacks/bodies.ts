@@ -12,11 +12,14 @@ const CONTAINERS = (limit: number, what = "The request body"): object => ({
 });
 
 /** About so many bytes of `item`, as the inside of a list. */
-const repeated = (item: string, bytes: number): string => `${item},`.repeat(Math.floor(bytes / (item.length + 1)) - 1) + item;
-const keys = (count: number, value: string): string => Array.from({ length: count }, (_, n) => `"k${n.toString(36)}":${value}`).join(",");
+const repeated = (item: string, bytes: number): string =>
+  `${item},`.repeat(Math.floor(bytes / (item.length + 1)) - 1) + item;
+const keys = (count: number, value: string): string =>
+  Array.from({ length: count }, (_, n) => `"k${n.toString(36)}":${value}`).join(",");
 
 const reportPath = ({ org, environment }: World): string => `/environments/${org}/${environment}/report/K8S`;
-const attestationPath = ({ org, flow, trail }: World, kind: string): string => `/attestations/${org}/${flow}/trail/${trail}/${kind}`;
+const attestationPath = ({ org, flow, trail }: World, kind: string): string =>
+  `/attestations/${org}/${flow}/trail/${trail}/${kind}`;
 
 /** A pod as reporters send it, with one container and its owner. */
 const pod = (n: number): string =>
@@ -37,21 +40,34 @@ const RECORDED = [{ status: 201, body: "OK" }];
 export const BODY_ATTACKS: readonly Attack[] = [
   {
     name: "27 MB of {} in the list of a report",
-    request: (world) => jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[${repeated("{}", 27 * MB)}]}`),
+    request: (world) =>
+      jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[${repeated("{}", 27 * MB)}]}`),
     expect: [{ status: 413, body: CONTAINERS(600_000) }],
   },
   {
     name: "600,000 objects in a report, each with keys of its own",
     request: (world) => {
-      const items = Array.from({ length: 599_990 }, (_, n) => `{"k${n.toString(36)}":1,"l${n.toString(36)}":1}`).join(",");
+      const items = Array.from({ length: 599_990 }, (_, n) => `{"k${n.toString(36)}":1,"l${n.toString(36)}":1}`).join(
+        ",",
+      );
       return jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[${items}]}`);
     },
-    expect: [{ status: 413, body: { message: "The request body has more than 150000 different keys, which is the most that this operation takes" } }],
+    expect: [
+      {
+        status: 413,
+        body: {
+          message: "The request body has more than 150000 different keys, which is the most that this operation takes",
+        },
+      },
+    ],
   },
   {
     name: "600,000 objects with numbers as keys in a report",
     request: (world) => {
-      const items = Array.from({ length: 599_000 }, (_, n) => `{"${900 + (n % 99)}":"${n.toString(36)}","99999":1}`).join(",");
+      const items = Array.from(
+        { length: 599_000 },
+        (_, n) => `{"${900 + (n % 99)}":"${n.toString(36)}","99999":1}`,
+      ).join(",");
       return jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[${items}]}`);
     },
     expect: [{ status: 400, body: refusal({ "artifacts.0.digests": "Field required" }) }],
@@ -59,24 +75,56 @@ export const BODY_ATTACKS: readonly Attack[] = [
   {
     name: "1,600,000 different texts in a report",
     request: (world) =>
-      jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[${Array.from({ length: 1_599_000 }, (_, n) => `"${n.toString(36)}"`).join(",")},"\u00e9"]}`),
+      jsonRequest(
+        "PUT",
+        reportPath(world),
+        world.memberKey,
+        `{"artifacts":[${Array.from({ length: 1_599_000 }, (_, n) => `"${n.toString(36)}"`).join(",")},"\u00e9"]}`,
+      ),
     expect: [{ status: 400, body: refusal({ artifacts: "List should have at most 1000000 items" }) }],
   },
   {
     name: "2,900,000 different texts in a report",
     request: (world) =>
-      jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[${Array.from({ length: 2_900_000 }, (_, n) => `"${n.toString(36)}"`).join(",")}]}`),
-    expect: [{ status: 413, body: { message: "The request body has more than 1600000 texts, numbers and words, which is the most that this operation takes" } }],
+      jsonRequest(
+        "PUT",
+        reportPath(world),
+        world.memberKey,
+        `{"artifacts":[${Array.from({ length: 2_900_000 }, (_, n) => `"${n.toString(36)}"`).join(",")}]}`,
+      ),
+    expect: [
+      {
+        status: 413,
+        body: {
+          message:
+            "The request body has more than 1600000 texts, numbers and words, which is the most that this operation takes",
+        },
+      },
+    ],
   },
   {
     name: "1,490,000 keys in one object of a report",
-    request: (world) => jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[{"digests":{${keys(1_490_000, '""')}}}]}`),
-    expect: [{ status: 413, body: { message: "The request body has an object that has more than 10000 keys, which is the most that this operation takes" } }],
+    request: (world) =>
+      jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":[{"digests":{${keys(1_490_000, '""')}}}]}`),
+    expect: [
+      {
+        status: 413,
+        body: {
+          message:
+            "The request body has an object that has more than 10000 keys, which is the most that this operation takes",
+        },
+      },
+    ],
   },
   {
     name: "three reports of 27 MB of {} by a reader in the own personal organization",
     request: ({ readerOrg, readerKey }) =>
-      jsonRequest("PUT", `/environments/${readerOrg}/own/report/K8S`, readerKey, `{"artifacts":[${repeated("{}", 27 * MB)}]}`),
+      jsonRequest(
+        "PUT",
+        `/environments/${readerOrg}/own/report/K8S`,
+        readerKey,
+        `{"artifacts":[${repeated("{}", 27 * MB)}]}`,
+      ),
     expect: [{ status: 413, body: CONTAINERS(600_000) }],
     parallel: 3,
   },
@@ -113,7 +161,9 @@ export const BODY_ATTACKS: readonly Attack[] = [
   {
     name: "9.9 MB of {} in the JSON part of a form",
     request: (world) =>
-      formRequest("POST", attestationPath(world, "generic"), world.memberKey, { json: generic(`"user_data":[${repeated("{}", 9.9 * MB)}]`) }),
+      formRequest("POST", attestationPath(world, "generic"), world.memberKey, {
+        json: generic(`"user_data":[${repeated("{}", 9.9 * MB)}]`),
+      }),
     expect: [{ status: 413, body: VALUES(200_000, "Part 'data_json'") }],
   },
   {
@@ -129,13 +179,25 @@ export const BODY_ATTACKS: readonly Attack[] = [
   {
     name: "8 MB of nested [ in a report",
     request: (world) => jsonRequest("PUT", reportPath(world), world.memberKey, `{"artifacts":${"[".repeat(8 * MB)}`),
-    expect: [{ status: 400, body: refusal({ "artifacts.0.0.0.0.0.0.0.0.0.0.0…": "Input should not be nested deeper than 128 levels" }) }],
+    expect: [
+      {
+        status: 400,
+        body: refusal({ "artifacts.0.0.0.0.0.0.0.0.0.0.0…": "Input should not be nested deeper than 128 levels" }),
+      },
+    ],
   },
   {
     name: "8 MB of nested [ in user data",
     request: (world) =>
-      formRequest("POST", attestationPath(world, "generic"), world.memberKey, { json: generic(`"user_data":${"[".repeat(8 * MB)}`) }),
-    expect: [{ status: 400, body: refusal({ "user_data.0.0.0.0.0.0.0.0.0.0.0…": "Input should not be nested deeper than 128 levels" }) }],
+      formRequest("POST", attestationPath(world, "generic"), world.memberKey, {
+        json: generic(`"user_data":${"[".repeat(8 * MB)}`),
+      }),
+    expect: [
+      {
+        status: 400,
+        body: refusal({ "user_data.0.0.0.0.0.0.0.0.0.0.0…": "Input should not be nested deeper than 128 levels" }),
+      },
+    ],
   },
   {
     name: "31 MB of user data of an artifact",
@@ -146,28 +208,36 @@ export const BODY_ATTACKS: readonly Attack[] = [
   {
     name: "3.9 MB of user data in one text",
     request: (world) =>
-      formRequest("POST", attestationPath(world, "generic"), world.memberKey, { json: generic(`"user_data":["${"é".repeat(1.9 * MB)}"]`) }),
+      formRequest("POST", attestationPath(world, "generic"), world.memberKey, {
+        json: generic(`"user_data":["${"é".repeat(1.9 * MB)}"]`),
+      }),
     expect: RECORDED,
   },
   {
     name: "user data of 190,000 values, each object with a key of its own",
     request: (world) => {
       const items = Array.from({ length: 63_000 }, (_, n) => `{"k${n.toString(36)}":"${"v".repeat(12)}"}`).join(",");
-      return formRequest("POST", attestationPath(world, "generic"), world.memberKey, { json: generic(`"user_data":[${items}]`) });
+      return formRequest("POST", attestationPath(world, "generic"), world.memberKey, {
+        json: generic(`"user_data":[${items}]`),
+      });
     },
     expect: RECORDED,
   },
   {
     name: "data of a custom type with 95,000 keys",
     request: (world) =>
-      formRequest("POST", attestationPath(world, "custom"), world.memberKey, { json: custom(`"attestation_data":{${keys(95_000, '"some text"')}}`) }),
+      formRequest("POST", attestationPath(world, "custom"), world.memberKey, {
+        json: custom(`"attestation_data":{${keys(95_000, '"some text"')}}`),
+      }),
     expect: RECORDED,
   },
   {
     name: "data of a custom type as a text that holds 3.9 MB of {}",
     request: (world) => {
       const data = JSON.stringify(`[${repeated("{}", 3.9 * MB)}]`);
-      return formRequest("POST", attestationPath(world, "custom"), world.memberKey, { json: custom(`"attestation_data":${data}`) });
+      return formRequest("POST", attestationPath(world, "custom"), world.memberKey, {
+        json: custom(`"attestation_data":${data}`),
+      });
     },
     expect: [{ status: 413, body: CONTAINERS(200_000, "The JSON in 'attestation_data'") }],
   },
@@ -186,7 +256,9 @@ export const BODY_ATTACKS: readonly Attack[] = [
       const suite = (n: number): string =>
         `{"name":"suite ${n} ${"x".repeat(300)}","failures":0,"errors":0,"skipped":0,"total":5,"duration":0.5,"timestamp":1700000000}`;
       const results = Array.from({ length: 10_000 }, (_, n) => suite(n)).join(",");
-      return formRequest("POST", attestationPath(world, "junit"), world.memberKey, { json: `{"attestation_name":"unit","junit_results":[${results}]}` });
+      return formRequest("POST", attestationPath(world, "junit"), world.memberKey, {
+        json: `{"attestation_name":"unit","junit_results":[${results}]}`,
+      });
     },
     expect: RECORDED,
   },
@@ -195,7 +267,9 @@ export const BODY_ATTACKS: readonly Attack[] = [
     request: (world) => {
       const fields = Array.from({ length: 63_000 }, (_, n) => `{"k${n.toString(36)}":"${"v".repeat(12)}"}`).join(",");
       const issue = `{"issue_id":"A-1","issue_url":"https://jira.example.com/A-1","issue_exists":true,"issue_fields":{"x":[${fields}]}}`;
-      return formRequest("POST", attestationPath(world, "jira"), world.memberKey, { json: `{"attestation_name":"jira","jira_results":[${issue}]}` });
+      return formRequest("POST", attestationPath(world, "jira"), world.memberKey, {
+        json: `{"attestation_name":"jira","jira_results":[${issue}]}`,
+      });
     },
     expect: RECORDED,
   },
@@ -204,7 +278,9 @@ export const BODY_ATTACKS: readonly Attack[] = [
     request: (world) => {
       const items = Array.from({ length: 63_000 }, (_, n) => `{"k${n.toString(36)}":"${"v".repeat(12)}"}`).join(",");
       const repo = `{"name":"acme/web","id":"1","url":"https://git.example.com/acme/web","additional_info":{"x":[${items}]}}`;
-      return formRequest("POST", attestationPath(world, "generic"), world.memberKey, { json: generic(`"repo_info":${repo}`) });
+      return formRequest("POST", attestationPath(world, "generic"), world.memberKey, {
+        json: generic(`"repo_info":${repo}`),
+      });
     },
     expect: [...RECORDED, { status: 400 }, { status: 413 }],
   },
@@ -223,18 +299,23 @@ export const BODY_ATTACKS: readonly Attack[] = [
   {
     name: "100,000 pods in one report",
     request: (world) => jsonRequest("PUT", reportPath(world), world.memberKey, pods(100_000)),
-    expect: [{ status: 201, body: "OK" }, { status: 200, body: "OK" }],
+    expect: [
+      { status: 201, body: "OK" },
+      { status: 200, body: "OK" },
+    ],
   },
   {
     name: "30 MB for an operation without a body",
-    request: ({ org, flow, memberKey }) => jsonRequest("PUT", `/flows/${org}/${flow}-missing/archive`, memberKey, " ".repeat(30 * MB)),
+    request: ({ org, flow, memberKey }) =>
+      jsonRequest("PUT", `/flows/${org}/${flow}-missing/archive`, memberKey, " ".repeat(30 * MB)),
     expect: [{ status: 404 }, { status: 413 }],
   },
   {
     name: "90 MB of evidence",
     request: (world) =>
       formRequest("POST", attestationPath(world, "generic"), world.memberKey, {
-        json: generic('"description":"large"'), file: { part: "attachment_file", content: Buffer.alloc(90 * MB, "e") },
+        json: generic('"description":"large"'),
+        file: { part: "attachment_file", content: Buffer.alloc(90 * MB, "e") },
       }),
     expect: RECORDED,
     parallel: 4,

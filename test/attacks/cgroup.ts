@@ -1,6 +1,7 @@
 /**
- * A group of processes that gets so much memory and no more, as a container does: the kernel ends a process of it that takes more. Works
- * with version 2 (`memory.max`) and 1 (`memory.limit_in_bytes`) of control groups, where they can be written.
+ * A group of processes that gets so much memory and no more, as a container does: the kernel ends a process of it that
+ * takes more. Works with version 2 (`memory.max`) and 1 (`memory.limit_in_bytes`) of control groups, where they can be
+ * written.
  */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +17,9 @@ export type MemoryGroup = {
 
 const ROOT = "/sys/fs/cgroup";
 
-/** Makes a group of `bytes`; without swap, where that can be said. @returns why there is none, where it cannot be made. */
+/**
+ * Makes a group of `bytes`; without swap, where that can be said. @returns why there is none, where it cannot be made.
+ */
 export function createMemoryGroup(name: string, bytes: number): MemoryGroup | string {
   const isV2 = existsSync(join(ROOT, "cgroup.controllers"));
   const parent = isV2 ? ROOT : join(ROOT, "memory");

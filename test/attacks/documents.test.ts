@@ -1,6 +1,6 @@
 /**
- * Every attack by a document, sent to a server in a process of its own: it gets the refusal that names the bound and the place, and the main
- * thread is never busy for longer than 50 ms of processor time without a turn for others.
+ * Every attack by a document, sent to a server in a process of its own: it gets the refusal that names the bound and
+ * the place, and the main thread is never busy for longer than 50 ms of processor time without a turn for others.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -38,7 +38,10 @@ for (const attack of DOCUMENT_ATTACKS) {
       assert.is(problemOf(attack, await send(server.url, request)), null);
       busy.push((await server.report()).busiest);
     } while (Math.min(...busy) > MAX_BUSY_MS && busy.length < 3);
-    assert.ok(Math.min(...busy) <= MAX_BUSY_MS, `the main thread was busy for ${busy.map((ms) => ms.toFixed(0)).join(", ")} ms`);
+    assert.ok(
+      Math.min(...busy) <= MAX_BUSY_MS,
+      `the main thread was busy for ${busy.map((ms) => ms.toFixed(0)).join(", ")} ms`,
+    );
   });
 }
 

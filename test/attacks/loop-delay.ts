@@ -1,6 +1,6 @@
-// Part of `make crash`: sends the whole attack list to a server and measures how long its main thread was busy without a turn for others.
-// No attack may hold it for more than 50 ms of processor time. What else runs on the machine makes single measurements longer and never
-// shorter, so the shortest of a few counts.
+// Part of `make crash`: sends the whole attack list to a server and measures how long its main thread was busy without
+// a turn for others. No attack may hold it for more than 50 ms of processor time. What else runs on the machine makes
+// single measurements longer and never shorter, so the shortest of a few counts.
 //
 //   node test/attacks/loop-delay.ts [pattern]
 import { mkdtempSync, rmSync } from "node:fs";
@@ -15,7 +15,10 @@ import { prepareWorld, problemOf, send } from "./world.ts";
 export const MAX_BUSY_MS = 50;
 const MAX_TRIES = 5;
 
-/** Sends an attack until it held the main thread for less than allowed, at most MAX_TRIES times. @returns what is wrong, and the best figure. */
+/**
+ * Sends an attack until it held the main thread for less than allowed, at most MAX_TRIES times. @returns what is wrong,
+ * and the best figure.
+ */
 export async function holdsLoop(
   server: Awaited<ReturnType<typeof startProbed>>,
   world: World,
@@ -54,6 +57,8 @@ if (import.meta.main) {
   await server.stop();
   rmSync(directory, { recursive: true, force: true });
   for (const problem of problems) console.log(`PROBLEM ${problem}`);
-  console.log(`${attacks.length} attacks: ${problems.length} problems, the main thread was busy for at most ${longest.toFixed(0)} ms at a time`);
+  console.log(
+    `${attacks.length} attacks: ${problems.length} problems, the main thread was busy for at most ${longest.toFixed(0)} ms at a time`,
+  );
   process.exitCode = problems.length > 0 ? 1 : 0;
 }

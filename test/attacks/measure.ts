@@ -1,4 +1,5 @@
-// Sends every attack to a server of this checkout and prints what it cost: node test/attacks/measure.ts [pattern] [times]
+// Sends every attack to a server of this checkout and prints what it cost: node test/attacks/measure.ts [pattern]
+// [times]
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,7 +21,9 @@ for (const attack of ATTACKS.filter(({ name }) => new RegExp(pattern).test(name)
     const took = performance.now() - began;
     const { busiest, longest, peak } = await server.report();
     const problems = answers.map((answer) => problemOf(attack, answer)).filter((problem) => problem !== null);
-    figures.push(`${busiest.toFixed(0)}/${longest.toFixed(0)} ms, ${(peak / 1e6).toFixed(0)} MB, ${took.toFixed(0)} ms${problems.map((p) => `\n    ${p}`).join("")}`);
+    figures.push(
+      `${busiest.toFixed(0)}/${longest.toFixed(0)} ms, ${(peak / 1e6).toFixed(0)} MB, ${took.toFixed(0)} ms${problems.map((p) => `\n    ${p}`).join("")}`,
+    );
   }
   console.log(`${attack.name}: ${figures.join(" | ")}`);
 }

@@ -1,5 +1,6 @@
-// Part of `make crash`: sends the whole attack list to the packaged executable in a control group of 512 MB, one attack after the other and
-// then several at once. The process must stay alive, answer each attack as its row says, and serve afterwards.
+// Part of `make crash`: sends the whole attack list to the packaged executable in a control group of 512 MB, one attack
+// after the other and then several at once. The process must stay alive, answer each attack as its row says, and serve
+// afterwards.
 //
 //   node test/attacks/memory.ts [pattern]
 //
@@ -29,8 +30,23 @@ const applyFile = join(directory, "apply.yaml");
 writeFileSync(applyFile, APPLY_FILE);
 // The shell enters the group and becomes the server, so that all of its memory is counted.
 const shell = ["-c", `echo $$ > "$0" && exec "$@"`];
-const server = await start([...shell, group.entry, process.env["ASSAY_EXECUTABLE"] ?? join(import.meta.dirname, "..", "..", "dist", "assay"),
-  "serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--log-level", "error", "--bootstrap", applyFile], { executable: "/bin/sh", env: MALLOC_SETTINGS });
+const server = await start(
+  [
+    ...shell,
+    group.entry,
+    process.env["ASSAY_EXECUTABLE"] ?? join(import.meta.dirname, "..", "..", "dist", "assay"),
+    "serve",
+    "--data",
+    join(directory, "data"),
+    "--listen",
+    "127.0.0.1:0",
+    "--log-level",
+    "error",
+    "--bootstrap",
+    applyFile,
+  ],
+  { executable: "/bin/sh", env: MALLOC_SETTINGS },
+);
 const problems: string[] = [];
 let ended: string | null = null;
 void server.exited.then((exit) => (ended = JSON.stringify(exit)));
@@ -47,7 +63,9 @@ async function attack(one: (typeof ATTACKS)[number], crowded: boolean): Promise<
     const problem = problemOf(one, answer, { crowded });
     if (problem !== null) problems.push(problem);
   }
-  console.log(`${one.name}: at most ${mb(group.peak())} MB until now${ended === null ? "" : `; THE SERVER ENDED: ${ended}`}`);
+  console.log(
+    `${one.name}: at most ${mb(group.peak())} MB until now${ended === null ? "" : `; THE SERVER ENDED: ${ended}`}`,
+  );
 }
 
 for (const one of attacks) await attack(one, false);
@@ -58,7 +76,10 @@ const lane = async (): Promise<void> => {
 };
 await Promise.all(Array.from({ length: AT_ONCE }, lane));
 const ready = ended === null ? await fetch(`${server.url}/ready`).then((answer) => answer.text(), String) : null;
-if (ready !== "OK") problems.push(`afterwards the server ${ended === null ? `answers ${ready}` : `is gone: ${ended}`}\n${server.output()}`);
+if (ready !== "OK")
+  problems.push(
+    `afterwards the server ${ended === null ? `answers ${ready}` : `is gone: ${ended}`}\n${server.output()}`,
+  );
 const peak = mb(group.peak());
 await server.stop();
 group.remove();

@@ -1,6 +1,7 @@
 /**
- * Loaded into the attacked server before it (`--import`): measures how long its main thread was busy without a turn for others. It counts
- * processor time between two ticks of a timer, so that a busy machine, which takes the processor away, is not taken for a busy thread.
+ * Loaded into the attacked server before it (`--import`): measures how long its main thread was busy without a turn for
+ * others. It counts processor time between two ticks of a timer, so that a busy machine, which takes the processor
+ * away, is not taken for a busy thread.
  *
  * The parent sends "reset" and gets the figures since then for "report".
  */

@@ -14,7 +14,18 @@ const PROBE = pathToFileURL(join(import.meta.dirname, "probe.ts")).href;
 export async function startProbed(directory: string, options: readonly string[] = []) {
   const applyFile = join(directory, "apply.yaml");
   writeFileSync(applyFile, APPLY_FILE);
-  const args = ["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--log-level", "error", "--bootstrap", applyFile, ...options];
+  const args = [
+    "serve",
+    "--data",
+    join(directory, "data"),
+    "--listen",
+    "127.0.0.1:0",
+    "--log-level",
+    "error",
+    "--bootstrap",
+    applyFile,
+    ...options,
+  ];
   const child = fork(MAIN, args, { execArgv: ["--import", PROBE], stdio: ["ignore", "pipe", "pipe", "ipc"], env: {} });
   const kill = (): void => void child.kill("SIGKILL");
   process.once("exit", kill);

@@ -26,13 +26,20 @@ export type AttackAnswer = { status: number; text: string; retryAfter: string | 
 export function send(url: string, { method, path, key, headers, body }: AttackRequest): Promise<AttackAnswer | null> {
   return new Promise((resolve) => {
     const sent = request(`${url}/api/v2${path}`, {
-      method, agent: false, headers: { ...headers, Authorization: `Bearer ${key}`, "Content-Length": body.length },
+      method,
+      agent: false,
+      headers: { ...headers, Authorization: `Bearer ${key}`, "Content-Length": body.length },
     });
     sent.on("response", (response) => {
       const pieces: Buffer[] = [];
       response.on("data", (piece: Buffer) => pieces.push(piece));
       response.on("close", () =>
-        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(pieces).toString(), retryAfter: response.headers["retry-after"] ?? null }));
+        resolve({
+          status: response.statusCode ?? 0,
+          text: Buffer.concat(pieces).toString(),
+          retryAfter: response.headers["retry-after"] ?? null,
+        }),
+      );
     });
     // After an answer that came before the whole body the connection may break while the rest is sent.
     sent.on("error", () => resolve(null));
@@ -43,8 +50,15 @@ export function send(url: string, { method, path, key, headers, body }: AttackRe
 /** Makes what the attacks start from. */
 export async function prepareWorld(url: string): Promise<World> {
   const world: World = {
-    org: "acme", memberKey: MEMBER_KEY, readerOrg: "reader", readerKey: READER_KEY,
-    flow: "payments", trail: "release", customType: "anything", environment: "production", readerFlow: "own",
+    org: "acme",
+    memberKey: MEMBER_KEY,
+    readerOrg: "reader",
+    readerKey: READER_KEY,
+    flow: "payments",
+    trail: "release",
+    customType: "anything",
+    environment: "production",
+    readerFlow: "own",
   };
   const flow = (org: string, name: string, key: string): AttackRequest =>
     formRequest("PUT", `/flows/${org}/template_file`, key, { json: JSON.stringify({ name, description: "" }) });
@@ -55,22 +69,35 @@ export async function prepareWorld(url: string): Promise<World> {
     flow(world.readerOrg, world.readerFlow, READER_KEY),
     environment(world.org, world.environment, MEMBER_KEY),
     environment(world.readerOrg, "own", READER_KEY),
-    formRequest("POST", `/custom-attestation-types/${world.org}`, MEMBER_KEY, { json: JSON.stringify({ name: world.customType, description: "" }) }),
-    formRequest("PUT", `/trails/${world.org}/${world.flow}`, MEMBER_KEY, { json: JSON.stringify({ name: world.trail }) }),
+    formRequest("POST", `/custom-attestation-types/${world.org}`, MEMBER_KEY, {
+      json: JSON.stringify({ name: world.customType, description: "" }),
+    }),
+    formRequest("PUT", `/trails/${world.org}/${world.flow}`, MEMBER_KEY, {
+      json: JSON.stringify({ name: world.trail }),
+    }),
   ];
   for (const one of requests) {
     const answer = await send(url, one);
-    if (answer === null || answer.status > 201) throw new Error(`${one.method} ${one.path}: ${answer?.status} ${answer?.text}`);
+    if (answer === null || answer.status > 201)
+      throw new Error(`${one.method} ${one.path}: ${answer?.status} ${answer?.text}`);
   }
   return world;
 }
 
-/** What is wrong with an answer to an attack; null when it is one of those expected. `crowded`: 429 is right as well. */
-export function problemOf({ name, expect }: Attack, answer: AttackAnswer | null, { crowded = false } = {}): string | null {
+/**
+ * What is wrong with an answer to an attack; null when it is one of those expected. `crowded`: 429 is right as well.
+ */
+export function problemOf(
+  { name, expect }: Attack,
+  answer: AttackAnswer | null,
+  { crowded = false } = {},
+): string | null {
   if (answer === null) return `${name}: no answer`;
   if (crowded && answer.status === 429 && answer.retryAfter !== null) return null;
-  const fits = expect.some(({ status, body }) =>
-    status === answer.status && (body === undefined || JSON.stringify(body) === JSON.stringify(parsed(answer.text))));
+  const fits = expect.some(
+    ({ status, body }) =>
+      status === answer.status && (body === undefined || JSON.stringify(body) === JSON.stringify(parsed(answer.text))),
+  );
   return fits ? null : `${name}: ${answer.status} ${answer.text.slice(0, 300)}`;
 }
 

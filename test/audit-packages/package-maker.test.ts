@@ -39,14 +39,28 @@ async function trail(megabytes: number) {
   const name = await server.given.trail(at, { flow });
   for (let file = 0; file < megabytes; file += 1) {
     const content = Buffer.alloc(1 << 20);
-    for (let index = 0, state = file + 7; index < content.length; index += 1) content[index] = (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) >>> 24;
+    for (let index = 0, state = file + 7; index < content.length; index += 1)
+      content[index] = (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) >>> 24;
     content.write(fresh("content"));
-    await server.given.attestation(at, { flow, trail: name, file: { name: "attachment_file", filename: "noise.bin", content } });
+    await server.given.attestation(at, {
+      flow,
+      trail: name,
+      file: { name: "attachment_file", filename: "noise.bin", content },
+    });
   }
   const organization = server.store.organizations.find(at.org) as { id: number };
   const { id: flowId } = server.store.flows.find(organization.id, flow) as { id: number };
   const { id } = server.store.trails.find(flowId, name) as { id: number };
-  return { at, flow, name, request: { organizationId: organization.id, subject: { kind: "trail" as const, trailId: id }, baseUrl: "http://assay.test" } };
+  return {
+    at,
+    flow,
+    name,
+    request: {
+      organizationId: organization.id,
+      subject: { kind: "trail" as const, trailId: id },
+      baseUrl: "http://assay.test",
+    },
+  };
 }
 
 /** Files of packages that this process has open. They have no names, so nothing else can tell. */
@@ -104,7 +118,10 @@ test("a client that does not read is let go after a while, and its place with it
   try {
     const opening = impatient.open(request);
     // Either it was too slow to be put together in a millisecond, or nobody read.
-    const error = await opening.then((stream) => once(stream, "close").then(() => stream.errored), (refusal: Error) => refusal);
+    const error = await opening.then(
+      (stream) => once(stream, "close").then(() => stream.errored),
+      (refusal: Error) => refusal,
+    );
     assert.instance(error, StalledError);
   } finally {
     await impatient.close();
@@ -115,7 +132,12 @@ test("beyond what the server makes at once requests wait, and beyond what may wa
   const { request } = await trail(3);
   const streams = await Promise.all(Array.from({ length: 64 }, () => maker.open(request)));
   const leaving = new AbortController();
-  const waiting = Array.from({ length: 256 }, () => maker.open(request, leaving.signal).then((stream) => stream, (error: Error) => error));
+  const waiting = Array.from({ length: 256 }, () =>
+    maker.open(request, leaving.signal).then(
+      (stream) => stream,
+      (error: Error) => error,
+    ),
+  );
   assert.instance(await maker.open(request).catch((error) => error), PackagesBusyError);
   streams[0]?.destroy();
   const next = await (waiting[0] as Promise<unknown>);
@@ -128,20 +150,37 @@ test("beyond what the server makes at once requests wait, and beyond what may wa
 
 test("damage that one thread found is known to the next", async () => {
   const { request } = await trail(1);
-  const digest = server.db.prepare("SELECT evidence_digest FROM attestations WHERE trail_id = ?").pluck().get(request.subject.trailId) as string;
+  const digest = server.db
+    .prepare("SELECT evidence_digest FROM attestations WHERE trail_id = ?")
+    .pluck()
+    .get(request.subject.trailId) as string;
   const path = evidencePath(data.evidence, digest);
   const content = readFileSync(path);
   unlinkSync(path);
   writeFileSync(path, Buffer.concat([content.subarray(0, -1), Buffer.from("!")]));
   const workers: Worker[] = [];
-  const mortal = createPackageMaker({ data, start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker) });
+  const mortal = createPackageMaker({
+    data,
+    start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker),
+  });
   try {
-    assert.instance(await mortal.open(request).then(buffer).catch((error) => error), DamagedEvidenceError);
+    assert.instance(
+      await mortal
+        .open(request)
+        .then(buffer)
+        .catch((error) => error),
+      DamagedEvidenceError,
+    );
     const ended = once(workers[0] as Worker, "exit");
     await workers[0]?.terminate();
     await ended;
     const members = await unpack(await buffer(await mortal.open(request)));
-    assert.equal(members.json("manifest.json").not_included.map(({ sha256, reason }: { sha256: string; reason: string }) => [sha256, reason]), [[digest, "damaged"]]);
+    assert.equal(
+      members
+        .json("manifest.json")
+        .not_included.map(({ sha256, reason }: { sha256: string; reason: string }) => [sha256, reason]),
+      [[digest, "damaged"]],
+    );
     assert.is(workers.length, 2);
   } finally {
     await mortal.close();
@@ -151,7 +190,10 @@ test("damage that one thread found is known to the next", async () => {
 test("a thread that dies fails its packages, and the next one has a new thread", async () => {
   const { request } = await trail(3);
   const workers: Worker[] = [];
-  const mortal = createPackageMaker({ data, start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker) });
+  const mortal = createPackageMaker({
+    data,
+    start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker),
+  });
   try {
     const stream = await mortal.open(request);
     const failing = buffer(stream).catch((error) => error);

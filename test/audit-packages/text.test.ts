@@ -8,20 +8,29 @@ const test = suite("audit-packages/text");
 
 /** Every character takes one point. */
 const measure: Measure = ({ text }) => [...text].length;
-const lines = (text: string, width: number, most = 100): string[] => linesOf(text, { style: "plain", size: 9, width, most, measure }).map((line) => line.map((run) => run.text).join(""));
+const lines = (text: string, width: number, most = 100): string[] =>
+  linesOf(text, { style: "plain", size: 9, width, most, measure }).map((line) => line.map((run) => run.text).join(""));
 const runs = (text: string) => runsOf(text, "plain").map(({ text: part, face, script }) => [part, face.name, script]);
 
 test("each script has a font", () => {
   assert.equal(runs("Latin, Кириллица, Ελληνικά 😀"), [["Latin, Кириллица, Ελληνικά 😀", "plain", null]]);
   assert.equal(runs("版本"), [["版本", "chinese", null]]);
   assert.equal(runs("リリース版"), [["リリース版", "japanese", null]]);
-  assert.equal(runs("결제 v1"), [["결제", "korean", null], [" v1", "plain", null]]);
-  assert.equal(runs("a עברית, ב"), [["a ", "plain", null], ["עברית, ב", "plain", "hebrew"]]);
+  assert.equal(runs("결제 v1"), [
+    ["결제", "korean", null],
+    [" v1", "plain", null],
+  ]);
+  assert.equal(runs("a עברית, ב"), [
+    ["a ", "plain", null],
+    ["עברית, ב", "plain", "hebrew"],
+  ]);
   assert.equal(runs("العربية"), [["العربية", "plain", "arabic"]]);
 });
 
 test("what no font has, and what nobody would see, is told by its code point", () => {
-  assert.equal(runs(`𒀀a\u202eb\u0000c${String.fromCharCode(0xd800)}\u{10ffff}`), [["<U+12000>a<U+202E>b<U+0000>c\ufffd<U+10FFFF>", "plain", null]]);
+  assert.equal(runs(`𒀀a\u202eb\u0000c${String.fromCharCode(0xd800)}\u{10ffff}`), [
+    ["<U+12000>a<U+202E>b<U+0000>c\ufffd<U+10FFFF>", "plain", null],
+  ]);
   assert.equal(runs("a\tb\r\nc"), [["a b c", "plain", null]]);
 });
 
@@ -41,16 +50,43 @@ test("too many lines end in dots", () => {
 });
 
 test("whatever a text is, no line is wider than its column", () => {
-  const pieces = ["word", " ", "/", "-", "日", "ש", "العربية", "x".repeat(30), "\u0301", "👩‍👩‍👧", "\n", "<", "한글", "\u200b"];
+  const pieces = [
+    "word",
+    " ",
+    "/",
+    "-",
+    "日",
+    "ש",
+    "العربية",
+    "x".repeat(30),
+    "\u0301",
+    "👩‍👩‍👧",
+    "\n",
+    "<",
+    "한글",
+    "\u200b",
+  ];
   for (let seed = 1; seed < 300; seed += 1) {
-    const text = Array.from({ length: 25 }, (_, place) => pieces[Math.imul(seed * 31 + place * 17, 2_654_435_761) >>> 28] ?? "z").join("");
-    for (const line of linesOf(text, { style: "bold", size: 9, width: 12, most: 6, measure })) assert.ok(line.reduce((sum, run) => sum + run.width, 0) <= 12, text);
+    const text = Array.from(
+      { length: 25 },
+      (_, place) => pieces[Math.imul(seed * 31 + place * 17, 2_654_435_761) >>> 28] ?? "z",
+    ).join("");
+    for (const line of linesOf(text, { style: "bold", size: 9, width: 12, most: 6, measure }))
+      assert.ok(line.reduce((sum, run) => sum + run.width, 0) <= 12, text);
   }
 });
 
 test("words that are written from right to left stand in their order", () => {
   const [line] = linesOf("a עברית العربية b", { style: "plain", size: 9, width: 100, most: 1, measure });
-  assert.equal(line?.map(({ text, script }) => [text.trim(), script]), [["a", null], ["العربية", "arabic"], ["עברית", "hebrew"], ["b", null]]);
+  assert.equal(
+    line?.map(({ text, script }) => [text.trim(), script]),
+    [
+      ["a", null],
+      ["العربية", "arabic"],
+      ["עברית", "hebrew"],
+      ["b", null],
+    ],
+  );
 });
 
 test.run();

@@ -9,7 +9,13 @@ import * as assert from "uvu/assert";
 
 /** `directory`: the one directory that holds all members of an audit package. `names` are relative to it. */
 export type Package = Unpacked & { directory: string };
-export type Unpacked = { names: string[]; headers: Map<string, Header>; bytes(name: string): Buffer; text(name: string): string; json<T = any>(name: string): T };
+export type Unpacked = {
+  names: string[];
+  headers: Map<string, Header>;
+  bytes(name: string): Buffer;
+  text(name: string): string;
+  json<T = any>(name: string): T;
+};
 
 export const sha256 = (content: string | Uint8Array): string => createHash("sha256").update(content).digest("hex");
 
@@ -29,10 +35,18 @@ export async function untar(bytes: Buffer): Promise<Unpacked> {
     if (!found) throw new Error(`no member '${name}' among ${[...members.keys()].join(", ")}`);
     return found;
   };
-  return { names: [...members.keys()], headers, bytes: content, text: (name) => content(name).toString(), json: (name) => JSON.parse(content(name).toString()) };
+  return {
+    names: [...members.keys()],
+    headers,
+    bytes: content,
+    text: (name) => content(name).toString(),
+    json: (name) => JSON.parse(content(name).toString()),
+  };
 }
 
-/** Unpacks a package and checks that it has one top directory, and that manifest.json and SHA256SUMS describe all of it. */
+/**
+ * Unpacks a package and checks that it has one top directory, and that manifest.json and SHA256SUMS describe all of it.
+ */
 export async function unpack(bytes: Buffer): Promise<Package> {
   const archive = await untar(bytes[0] === 0x1f ? gunzipSync(bytes) : bytes);
   const directory = archive.names[0]?.split("/")[0] ?? "";
@@ -44,10 +58,26 @@ export async function unpack(bytes: Buffer): Promise<Package> {
     text: (name) => archive.text(`${directory}/${name}`),
     json: (name) => archive.json(`${directory}/${name}`),
   };
-  const listed = unpacked.text("SHA256SUMS").split("\n").slice(0, -1).map((line) => [line.slice(66), line.slice(0, 64)]);
-  assert.equal(listed.map(([name]) => name), unpacked.names.slice(1));
+  const listed = unpacked
+    .text("SHA256SUMS")
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => [line.slice(66), line.slice(0, 64)]);
+  assert.equal(
+    listed.map(([name]) => name),
+    unpacked.names.slice(1),
+  );
   for (const [name, digest] of listed) assert.is(sha256(unpacked.bytes(name as string)), digest, name);
-  const told = unpacked.json("manifest.json").members.map(({ name, size, sha256: digest }: { name: string; size: number; sha256: string }) => [name, size, digest]);
-  assert.equal(told, unpacked.names.slice(2).map((name) => [name, unpacked.bytes(name).length, sha256(unpacked.bytes(name))]));
+  const told = unpacked
+    .json("manifest.json")
+    .members.map(({ name, size, sha256: digest }: { name: string; size: number; sha256: string }) => [
+      name,
+      size,
+      digest,
+    ]);
+  assert.equal(
+    told,
+    unpacked.names.slice(2).map((name) => [name, unpacked.bytes(name).length, sha256(unpacked.bytes(name))]),
+  );
   return { ...unpacked, directory };
 }

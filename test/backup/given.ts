@@ -1,4 +1,7 @@
-/** A data directory with evidence that a server works on, backups of it, and archives that somebody put together by hand. */
+/**
+ * A data directory with evidence that a server works on, backups of it, and archives that somebody put together by
+ * hand.
+ */
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,8 +25,8 @@ export function newDirectory(): string {
   made.push(directory);
   return directory;
 }
-export const removeDirectories = (): void => made.splice(0).forEach((directory) => rmSync(directory, { recursive: true, force: true }));
-
+export const removeDirectories = (): void =>
+  made.splice(0).forEach((directory) => rmSync(directory, { recursive: true, force: true }));
 
 /** Evidence of a byte, of a block of tar and a bit, and of more than is read at once; the first is attached twice. */
 export const EVIDENCE = [Buffer.from("x"), Buffer.alloc(513, "ab"), Buffer.alloc(300_000, "evidence ")] as const;
@@ -37,9 +40,14 @@ export async function givenData() {
   const flow = await server.given.flow(at, { name: "backend" });
   const trail = await server.given.trail(at, { flow, name: "one" });
   const attest = (content: Buffer | null): Promise<string> =>
-    server.given.attestation(at, { flow, trail, ...(content ? { file: { name: "attachment_file", filename: "e.bin", content } } : {}) });
+    server.given.attestation(at, {
+      flow,
+      trail,
+      ...(content ? { file: { name: "attachment_file", filename: "e.bin", content } } : {}),
+    });
   for (const content of [...EVIDENCE, EVIDENCE[0], null]) await attest(content);
-  const pathOf = (content: Buffer): string => join(data, "evidence", sha256(content).slice(0, 2), sha256(content).slice(2));
+  const pathOf = (content: Buffer): string =>
+    join(data, "evidence", sha256(content).slice(0, 2), sha256(content).slice(2));
   return { root, data, server, at, flow, trail, attest, pathOf };
 }
 
@@ -49,8 +57,16 @@ type Given = Awaited<ReturnType<typeof givenData>>;
 export async function backUp({ data, server }: Given, order: Partial<BackupOrder> = {}) {
   const pieces: Buffer[] = [];
   const backup = await makeBackup({
-    directory: data, target: { write: async (bytes) => void pieces.push(Buffer.from(bytes)) }, evidence: async () => ({ ...server.vault, close: async () => undefined }), allowMissing: false,
-    reserve: 0, program: PROGRAM, now: () => AT, signal: new AbortController().signal, watch: QUIET, ...order,
+    directory: data,
+    target: { write: async (bytes) => void pieces.push(Buffer.from(bytes)) },
+    evidence: async () => ({ ...server.vault, close: async () => undefined }),
+    allowMissing: false,
+    reserve: 0,
+    program: PROGRAM,
+    now: () => AT,
+    signal: new AbortController().signal,
+    watch: QUIET,
+    ...order,
   });
   return { ...backup, archive: Buffer.concat(pieces) };
 }
@@ -60,14 +76,22 @@ export async function restore(archive: Uint8Array, order: Partial<RestoreOrder> 
   const root = newDirectory();
   const directory = order.directory ?? join(root, "target");
   const manifest = await restoreBackup({
-    directory, source: chunked(archive), size: archive.length, withoutEvidence: false, allowMissing: false, signal: new AbortController().signal, watch: QUIET, ...order,
+    directory,
+    source: chunked(archive),
+    size: archive.length,
+    withoutEvidence: false,
+    allowMissing: false,
+    signal: new AbortController().signal,
+    watch: QUIET,
+    ...order,
   });
   return { directory, manifest };
 }
 
 /** Pieces of odd lengths, as a pipe gives them. */
 async function* chunked(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  for (let at = 0, length = 1; at < bytes.length; at += length, length = (length * 7) % 70_001) yield bytes.subarray(at, at + length);
+  for (let at = 0, length = 1; at < bytes.length; at += length, length = (length * 7) % 70_001)
+    yield bytes.subarray(at, at + length);
 }
 
 /** Restoring fails; gives the error, and throws when anything is left of it. */
@@ -95,29 +119,51 @@ export async function partsOf(archive: Buffer): Promise<Part[]> {
 /** An archive of those members, as Assay writes one. */
 export const pack = (parts: readonly Part[], mtime = AT): Buffer =>
   Buffer.concat([
-    ...parts.flatMap(({ name, content }) => [...headOf({ name, size: content.length, mtime, mode: 0o600 }), content, paddingOf(content.length)]),
+    ...parts.flatMap(({ name, content }) => [
+      ...headOf({ name, size: content.length, mtime, mode: 0o600 }),
+      content,
+      paddingOf(content.length),
+    ]),
     new Uint8Array(END),
   ]);
 
-/** The same with sums and manifest made anew, `change` applied to the latter: what somebody makes who knows the format. */
+/**
+ * The same with sums and manifest made anew, `change` applied to the latter: what somebody makes who knows the format.
+ */
 export function repack(parts: readonly Part[], change: (manifest: any) => void = () => undefined): Buffer {
   const kept = parts.filter(({ name }) => name !== "SHA256SUMS" && name !== "manifest.json");
   const sums = Buffer.from(kept.map(({ name, content }) => `${sha256(content)}  ${name}\n`).join(""));
-  const { checksum: _, ...manifest } = JSON.parse(parts.find(({ name }) => name === "manifest.json")?.content.toString() ?? "{}");
+  const { checksum: _, ...manifest } = JSON.parse(
+    parts.find(({ name }) => name === "manifest.json")?.content.toString() ?? "{}",
+  );
   Object.assign(manifest, JSON.parse(kept[0]?.content.toString() ?? "{}"));
   const evidence = kept.filter(({ name }) => name.startsWith("evidence/"));
   const database = kept.find(({ name }) => name === "assay.db")?.content ?? Buffer.alloc(0);
   Object.assign(manifest.database, { bytes: database.length, sha256: sha256(database) });
-  Object.assign(manifest.files, { count: evidence.length, bytes: evidence.reduce((sum, { content }) => sum + content.length, 0) });
+  Object.assign(manifest.files, {
+    count: evidence.length,
+    bytes: evidence.reduce((sum, { content }) => sum + content.length, 0),
+  });
   manifest.sums_sha256 = sha256(sums);
   change(manifest);
   const text = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;
-  return pack([...kept, { name: "SHA256SUMS", content: sums }, { name: "manifest.json", content: Buffer.from(text({ ...manifest, checksum: sha256(text(manifest)) })) }]);
+  return pack([
+    ...kept,
+    { name: "SHA256SUMS", content: sums },
+    { name: "manifest.json", content: Buffer.from(text({ ...manifest, checksum: sha256(text(manifest)) })) },
+  ]);
 }
 
 /** What a data directory holds: the bytes of each evidence file by digest. */
 export function evidenceIn(directory: string): Map<string, Buffer> {
   const root = join(directory, "evidence");
   if (!existsSync(root)) return new Map();
-  return new Map(readdirSync(root).flatMap((shard) => readdirSync(join(root, shard)).map((name): [string, Buffer] => [shard + name, readFileSync(join(root, shard, name))])));
+  return new Map(
+    readdirSync(root).flatMap((shard) =>
+      readdirSync(join(root, shard)).map((name): [string, Buffer] => [
+        shard + name,
+        readFileSync(join(root, shard, name)),
+      ]),
+    ),
+  );
 }

@@ -1,4 +1,7 @@
-/** Backups by the clock: when, what is kept, and what becomes of failures. The clock is the test's, and so is who makes them. */
+/**
+ * Backups by the clock: when, what is kept, and what becomes of failures. The clock is the test's, and so is who makes
+ * them.
+ */
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -16,26 +19,41 @@ const HOUR = 3600;
 const MADE = { bytes: 3, sha256: "0".repeat(64), rows: 1, files: 0, missing: 0 };
 
 /** A schedule over a new directory. `fail` is what the next attempts end with. */
-function scheduled({ every = HOUR as number | null, keep = 3, directory = join(newDirectory(), "backups"), own = true } = {}) {
+function scheduled({
+  every = HOUR as number | null,
+  keep = 3,
+  directory = join(newDirectory(), "backups"),
+  own = true,
+} = {}) {
   const clock = { at: START };
   const fail: Error[] = [];
   const log: [string, string, any][] = [];
   const runs: { name: string; allowMissing: boolean }[] = [];
   const logger = (level: string) => (fields: object, text: string) => void log.push([level, text, fields]);
-  const create = () => createScheduledBackups({
-    directory, own, every, keep, now: () => clock.at, logger: { info: logger("info"), error: logger("error") } as never,
-    async run({ file, partial, allowMissing, at }) {
-      assert.equal([partial, at], [join(directory, "assay-backup.partial"), clock.at]);
-      runs.push({ name: file.slice(directory.length + 1), allowMissing });
-      const error = fail.shift();
-      if (error) throw error;
-      writeFileSync(file, "tar");
-      return MADE;
-    },
-  });
+  const create = () =>
+    createScheduledBackups({
+      directory,
+      own,
+      every,
+      keep,
+      now: () => clock.at,
+      logger: { info: logger("info"), error: logger("error") } as never,
+      async run({ file, partial, allowMissing, at }) {
+        assert.equal([partial, at], [join(directory, "assay-backup.partial"), clock.at]);
+        runs.push({ name: file.slice(directory.length + 1), allowMissing });
+        const error = fail.shift();
+        if (error) throw error;
+        writeFileSync(file, "tar");
+        return MADE;
+      },
+    });
   let backups = create();
   return {
-    directory, clock, fail, log, runs,
+    directory,
+    clock,
+    fail,
+    log,
+    runs,
     files: () => readdirSync(directory).sort(),
     restart: () => void (backups = create()),
     make: () => backups.make("signal"),
@@ -51,11 +69,25 @@ function scheduled({ every = HOUR as number | null, keep = 3, directory = join(n
 test("the first is made at once, the next ones so much later each, and the oldest go", async () => {
   const world = scheduled();
   for (const seconds of [0, 10, HOUR - 11, 1, HOUR, HOUR, HOUR]) await world.after(seconds);
-  assert.equal(world.files(), ["assay-backup-20260101T020000Z.tar", "assay-backup-20260101T030000Z.tar", "assay-backup-20260101T040000Z.tar"]);
+  assert.equal(world.files(), [
+    "assay-backup-20260101T020000Z.tar",
+    "assay-backup-20260101T030000Z.tar",
+    "assay-backup-20260101T040000Z.tar",
+  ]);
   assert.is(world.runs.length, 5);
-  assert.equal(world.log.filter(([, text]) => text === "removed old backups").map(([, , { files }]) => files), [["assay-backup-20260101T000000Z.tar"], ["assay-backup-20260101T010000Z.tar"]]);
+  assert.equal(
+    world.log.filter(([, text]) => text === "removed old backups").map(([, , { files }]) => files),
+    [["assay-backup-20260101T000000Z.tar"], ["assay-backup-20260101T010000Z.tar"]],
+  );
   const [level, text, fields] = world.log[0] ?? [];
-  assert.equal([level, text, fields], ["info", "made a backup", { file: join(world.directory, "assay-backup-20260101T000000Z.tar"), ...MADE, reason: "schedule" }]);
+  assert.equal(
+    [level, text, fields],
+    [
+      "info",
+      "made a backup",
+      { file: join(world.directory, "assay-backup-20260101T000000Z.tar"), ...MADE, reason: "schedule" },
+    ],
+  );
 });
 
 test("restarts neither shift nor skip nor repeat one", async () => {
@@ -81,7 +113,14 @@ test("restarts neither shift nor skip nor repeat one", async () => {
 test("only complete backups of our own names are counted and removed", async () => {
   const world = scheduled({ keep: 1 });
   mkdirSync(world.directory);
-  const others = ["assay-backup-20250101T000000Z.tar.gz", "assay-backup-20250101T000000Z.tar.partial", "my-assay-backup-20250101T000000Z.tar", "assay-backup-20251399T000000Z.tar", "assay-schema-3-before-4-20250101T000000Z.db", "notes"];
+  const others = [
+    "assay-backup-20250101T000000Z.tar.gz",
+    "assay-backup-20250101T000000Z.tar.partial",
+    "my-assay-backup-20250101T000000Z.tar",
+    "assay-backup-20251399T000000Z.tar",
+    "assay-schema-3-before-4-20250101T000000Z.db",
+    "notes",
+  ];
   for (const name of [...others, "assay-backup-20250101T000000Z.tar"]) writeFileSync(join(world.directory, name), "");
   await world.after(0);
   assert.equal(world.files(), [...others, "assay-backup-20260101T000000Z.tar"].sort());
@@ -125,7 +164,11 @@ test("a failure is an error in the log, costs no old backup, and is tried again 
   await world.after(0);
   world.fail.push(new BackupError("no room"), new Error("EIO"));
   await world.after(HOUR);
-  assert.equal(world.log.at(-1), ["error", "no backup could be made; it is tried again", { error: "no room", reason: "schedule", directory: world.directory }]);
+  assert.equal(world.log.at(-1), [
+    "error",
+    "no backup could be made; it is tried again",
+    { error: "no room", reason: "schedule", directory: world.directory },
+  ]);
   await world.after(899);
   assert.is(world.runs.length, 2);
   await world.after(1);
@@ -145,7 +188,10 @@ test("where evidence is damaged there is one backup without it, which stands for
     world.fail.push(incomplete);
     await world.after(seconds);
   }
-  assert.equal(world.runs.map(({ allowMissing }) => allowMissing), [false, false, true, false, true]);
+  assert.equal(
+    world.runs.map(({ allowMissing }) => allowMissing),
+    [false, false, true, false, true],
+  );
   assert.equal(world.files(), ["assay-backup-20260101T000000Z.tar", "assay-backup-20260101T020000Z.incomplete.tar"]);
   const [level, text, { problems }] = world.log.at(-1) ?? ["", "", {}];
   assert.equal([level, problems], ["error", ["evidence aa is missing"]]);
@@ -180,7 +226,10 @@ test("what the end of the server interrupts is no failure", async () => {
   world.fail.push(new Error("the server stops"));
   world.close();
   await world.make();
-  assert.equal(world.log.map(([level, text]) => [level, text]), [["info", "the backup is given up, because the server stops"]]);
+  assert.equal(
+    world.log.map(([level, text]) => [level, text]),
+    [["info", "the backup is given up, because the server stops"]],
+  );
 });
 
 test("the last good backup is told from the directory alone", async () => {
@@ -188,11 +237,18 @@ test("the last good backup is told from the directory alone", async () => {
   assert.is(lastBackup(world.directory), null);
   await world.after(0.5);
   await world.after(HOUR);
-  assert.equal(lastBackup(world.directory), { file: "assay-backup-20260101T010000Z.tar", time: START + HOUR, bytes: 3 });
+  assert.equal(lastBackup(world.directory), {
+    file: "assay-backup-20260101T010000Z.tar",
+    time: START + HOUR,
+    bytes: 3,
+  });
   assert.is(readFileSync(join(world.directory, "assay-backup-20260101T010000Z.tar"), "utf8"), "tar");
   rmSync(world.directory, { recursive: true });
   assert.is(lastBackup(world.directory), null);
-  assert.equal([backupDirectory({ backupDirectory: null }, "/data"), backupDirectory({ backupDirectory: "/mnt/b" }, "/data")], ["/data/backups", "/mnt/b"]);
+  assert.equal(
+    [backupDirectory({ backupDirectory: null }, "/data"), backupDirectory({ backupDirectory: "/mnt/b" }, "/data")],
+    ["/data/backups", "/mnt/b"],
+  );
 });
 
 test.run();

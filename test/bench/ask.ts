@@ -1,21 +1,44 @@
-// Requests one after the other, and how long the server itself took for each: the time of its log line, from the head of the request
-// to the end of the answer.
+// Requests one after the other, and how long the server itself took for each: the time of its log line, from the head
+// of the request to the end of the answer.
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { KEY } from "./world.ts";
 
-export type Answer = { id: string; ms: number; bytes: number; body: Buffer; headers: Record<string, string | string[] | undefined> };
+export type Answer = {
+  id: string;
+  ms: number;
+  bytes: number;
+  body: Buffer;
+  headers: Record<string, string | string[] | undefined>;
+};
 /** Milliseconds, and the bytes of the last answer. `server` is the median. */
-export type Times = { server: number; p99: number; client: number; least: number; most: number; count: number; bytes: number };
-export type Ask = (method: string, path: string, body?: Buffer | object | null, expect?: number | readonly number[]) => Promise<Answer>;
+export type Times = {
+  server: number;
+  p99: number;
+  client: number;
+  least: number;
+  most: number;
+  count: number;
+  bytes: number;
+};
+export type Ask = (
+  method: string,
+  path: string,
+  body?: Buffer | object | null,
+  expect?: number | readonly number[],
+) => Promise<Answer>;
 export type Timed = (answers: readonly Answer[]) => Promise<Times>;
 
-export const quantile = (sorted: readonly number[], q: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
+export const quantile = (sorted: readonly number[], q: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
 export const sort = (values: readonly number[]): number[] => [...values].sort((a, b) => a - b);
 export const median = (values: readonly number[]): number => quantile(sort(values), 0.5);
 
-/** Requests with an id, after which their lines in the log are found. @throws Error with the first answer that is not as expected. */
+/**
+ * Requests with an id, after which their lines in the log are found. @throws Error with the first answer that is not as
+ * expected.
+ */
 export function createAsk(url: string): Ask {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let count = 0;
@@ -23,7 +46,8 @@ export function createAsk(url: string): Ask {
     const bytes = body === null ? null : Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
     const id = `bench-${(count += 1)}`;
     const headers = {
-      Authorization: `Bearer ${KEY}`, "X-Request-ID": id,
+      Authorization: `Bearer ${KEY}`,
+      "X-Request-ID": id,
       ...(bytes === null ? {} : { "Content-Type": "application/json", "Content-Length": bytes.length }),
     };
     return new Promise((resolve, reject) => {
@@ -35,12 +59,17 @@ export function createAsk(url: string): Ask {
         response.on("end", () => {
           const took = performance.now() - began;
           const answer = Buffer.concat(chunks);
-          if (![expect].flat().includes(response.statusCode ?? 0)) reject(new Error(`${method} ${path} was answered ${response.statusCode}: ${answer.toString("utf8", 0, 2000)}`));
+          if (![expect].flat().includes(response.statusCode ?? 0))
+            reject(
+              new Error(`${method} ${path} was answered ${response.statusCode}: ${answer.toString("utf8", 0, 2000)}`),
+            );
           resolve({ id, ms: took, bytes: answer.length, body: answer, headers: response.headers });
         });
       });
       // A connection that was idle for seconds may be closed by the server just when it is used again.
-      sent.on("error", (error: NodeJS.ErrnoException) => (sent.reusedSocket && error.code === "ECONNRESET" ? resolve(ask(method, path, body, expect)) : reject(error)));
+      sent.on("error", (error: NodeJS.ErrnoException) =>
+        sent.reusedSocket && error.code === "ECONNRESET" ? resolve(ask(method, path, body, expect)) : reject(error),
+      );
       sent.end(bytes);
     });
   };
@@ -52,13 +81,20 @@ export function createTimed(log: string): Timed {
     const wanted = new Map(answers.map(({ id }) => [id, Number.NaN]));
     for (let attempt = 0; attempt < 50 && [...wanted.values()].some(Number.isNaN); attempt += 1) {
       await sleep(100);
-      for (const [, duration, id] of readFileSync(log, "utf8").matchAll(/"duration_ms":([\d.]+).*?"request_id":"(bench-\d+)"/g))
+      for (const [, duration, id] of readFileSync(log, "utf8").matchAll(
+        /"duration_ms":([\d.]+).*?"request_id":"(bench-\d+)"/g,
+      ))
         if (wanted.has(id as string)) wanted.set(id as string, Number(duration));
     }
     const server = sort([...wanted.values()]);
     return {
-      server: quantile(server, 0.5), p99: quantile(server, 0.99), least: server[0] ?? Number.NaN, most: server.at(-1) ?? Number.NaN, count: server.length,
-      client: median(answers.map((answer) => answer.ms)), bytes: answers.at(-1)?.bytes ?? 0,
+      server: quantile(server, 0.5),
+      p99: quantile(server, 0.99),
+      least: server[0] ?? Number.NaN,
+      most: server.at(-1) ?? Number.NaN,
+      count: server.length,
+      client: median(answers.map((answer) => answer.ms)),
+      bytes: answers.at(-1)?.bytes ?? 0,
     };
   };
 }

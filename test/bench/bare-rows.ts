@@ -14,7 +14,9 @@ function rows(table: string, ids: readonly number[]): object[] {
   let statement = statements.get(table);
   if (!statement) {
     const columns = db.prepare<[string], string>("SELECT name FROM pragma_table_info(?)").pluck().all(table);
-    statement = db.prepare(`SELECT ${columns.join(", ")} FROM ${table} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC`);
+    statement = db.prepare(
+      `SELECT ${columns.join(", ")} FROM ${table} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC`,
+    );
     statements.set(table, statement);
   }
   return statement.all(JSON.stringify(ids));

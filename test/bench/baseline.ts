@@ -1,8 +1,9 @@
-// What the machine gives with the same parts and nothing else: Koa and better-sqlite3, no routes, keys, validation, log or
-// audit. `node baseline.ts DIRECTORY BYTES` serves a table of a thousand rows whose answers are about BYTES long:
+// What the machine gives with the same parts and nothing else: Koa and better-sqlite3, no routes, keys, validation, log
+// or audit. `node baseline.ts DIRECTORY BYTES` serves a table of a thousand rows whose answers are about BYTES long:
 //
 //   GET /rows/N   one row by an indexed text, as JSON
-//   POST /rows    one row from a JSON body, inserted in the transaction that all requests of this turn of the event loop
+//   POST /rows    one row from a JSON body, inserted in the transaction that all requests of this turn of the event
+//   loop
 //                 share, with a COMMIT that has reached the disk (WAL, synchronous=FULL)
 //
 // Assay is measured against this program, run by the same Node on the same disk.
@@ -17,8 +18,12 @@ const bytes = Number(process.argv[3] ?? 1000);
 const db = new Database(join(directory, "baseline.db"));
 db.pragma("journal_mode = WAL");
 db.pragma("synchronous = FULL");
-db.exec("CREATE TABLE rows (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, created_at REAL NOT NULL, detail TEXT NOT NULL) STRICT");
-db.exec("CREATE TABLE reports (id INTEGER PRIMARY KEY, name TEXT NOT NULL, created_at REAL NOT NULL, detail TEXT NOT NULL) STRICT");
+db.exec(
+  "CREATE TABLE rows (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, created_at REAL NOT NULL, detail TEXT NOT NULL) STRICT",
+);
+db.exec(
+  "CREATE TABLE reports (id INTEGER PRIMARY KEY, name TEXT NOT NULL, created_at REAL NOT NULL, detail TEXT NOT NULL) STRICT",
+);
 const fill = db.prepare("INSERT INTO rows (name, state, created_at, detail) VALUES (?, 'COMPLIANT', ?, ?)");
 db.transaction(() => {
   // The other fields of an answer take about a hundred bytes.

@@ -1,12 +1,13 @@
-// A database as an organization has it after years: 200,000 artifacts and 1,000,000 attestations over flows, trails, repositories,
-// environments and deployments. `make bench-data`, or `node test/bench/data.ts [--artifacts N]`, builds it in .build/bench-data.
+// A database as an organization has it after years: 200,000 artifacts and 1,000,000 attestations over flows, trails,
+// repositories, environments and deployments. `make bench-data`, or `node test/bench/data.ts [--artifacts N]`, builds
+// it in .build/bench-data.
 //
-// Every row is written by the handlers of the API and the stores below them, one report after the other, only without HTTP and
-// with many reports in a transaction: what is here is what the same reports through the API leave. Time, ids and chance come
-// from counters, so that the same size gives the same rows.
+// Every row is written by the handlers of the API and the stores below them, one report after the other, only without
+// HTTP and with many reports in a transaction: what is here is what the same reports through the API leave. Time, ids
+// and chance come from counters, so that the same size gives the same rows.
 //
-// The spread is meant to hurt: a few flows have most of the trails, a few names most of the records, some kinds were given up
-// long ago, and hardly anything failed. Filters for what is rare must not walk through what is common.
+// The spread is meant to hurt: a few flows have most of the trails, a few names most of the records, some kinds were
+// given up long ago, and hardly anything failed. Filters for what is rare must not walk through what is common.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -57,7 +58,8 @@ trail:
         - { name: unit-tests, type: junit }
 `;
 
-const POLICY = "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n  attestations:\n    - { type: junit, name: unit-tests }\n";
+const POLICY =
+  "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n  attestations:\n    - { type: junit, name: unit-tests }\n";
 
 export const flowName = (n: number): string => `service-${n}`;
 export const repoName = (n: number): string => `acme/service-${n}`;
@@ -82,7 +84,10 @@ function chance(): () => number {
  * @param artifacts how many there will be; everything else follows from it.
  * @param progress told of every transaction.
  */
-export async function fill(db: Db, { artifacts, progress = () => undefined }: { artifacts: number; progress?: (share: number) => void }): Promise<void> {
+export async function fill(
+  db: Db,
+  { artifacts, progress = () => undefined }: { artifacts: number; progress?: (share: number) => void },
+): Promise<void> {
   let at = BEGAN;
   let ids = 0;
   const newId = (): string => {
@@ -100,12 +105,23 @@ export async function fill(db: Db, { artifacts, progress = () => undefined }: { 
   const call = caller(store, now);
   for (let n = 0; n < FLOWS; n += 1) {
     await call("create_flow_with_template", {}, { name: flowName(n), description: "A service" }, TEMPLATE);
-    await call("patch_tags", { resource_type: "flow", resource_id: flowName(n) }, { set_tags: { team: `team-${n % TEAMS}` }, remove_tags: [] });
+    await call(
+      "patch_tags",
+      { resource_type: "flow", resource_id: flowName(n) },
+      { set_tags: { team: `team-${n % TEAMS}` }, remove_tags: [] },
+    );
   }
   await call("put_policy", {}, { name: "tested", description: "", type: "env", comment: "" }, POLICY);
   for (let n = 0; n < ENVIRONMENTS; n += 1)
-    await call("create_env", {}, { name: environmentName(n), type: "K8S", description: "A cluster", policies: n % 2 === 0 ? ["tested"] : [] });
-  const clusters = Array.from({ length: ENVIRONMENTS }, () => [] as { name: string; fingerprint: string; created: number }[]);
+    await call(
+      "create_env",
+      {},
+      { name: environmentName(n), type: "K8S", description: "A cluster", policies: n % 2 === 0 ? ["tested"] : [] },
+    );
+  const clusters = Array.from(
+    { length: ENVIRONMENTS },
+    () => [] as { name: string; fingerprint: string; created: number }[],
+  );
 
   const trails = Math.ceil(artifacts / ARTIFACTS_OF_TRAIL);
   let sinceCommit = 0;
@@ -126,28 +142,80 @@ export async function fill(db: Db, { artifacts, progress = () => undefined }: { 
   async function report(trail: number, flow: number): Promise<void> {
     const place = { flow_name: flowName(flow), trail_name: `release-${trail}` };
     const repo = (flow + below(2)) % REPOS;
-    const commit = { sha1: commitOf(trail), message: `Change ${trail}`, author: "Ada Lovelace <ada@example.com>", branch: "main", timestamp: at - 600, url: `https://git.example.com/commit/${trail}`, parents: [] };
-    const repo_info = { name: repoName(repo), id: String(4_000 + repo), url: `https://git.example.com/${repoName(repo)}`, provider: repo % 3 === 0 ? "gitlab" : "github", namespace_path: ["acme"] };
-    await call("create_trail", { flow_name: place.flow_name }, { name: place.trail_name, git_commit_info: commit, repo_info });
+    const commit = {
+      sha1: commitOf(trail),
+      message: `Change ${trail}`,
+      author: "Ada Lovelace <ada@example.com>",
+      branch: "main",
+      timestamp: at - 600,
+      url: `https://git.example.com/commit/${trail}`,
+      parents: [],
+    };
+    const repo_info = {
+      name: repoName(repo),
+      id: String(4_000 + repo),
+      url: `https://git.example.com/${repoName(repo)}`,
+      provider: repo % 3 === 0 ? "gitlab" : "github",
+      namespace_path: ["acme"],
+    };
+    await call(
+      "create_trail",
+      { flow_name: place.flow_name },
+      { name: place.trail_name, git_commit_info: commit, repo_info },
+    );
     const attest = (kind: string, name: string, payload: object, fingerprint: string | null): Promise<void> =>
       call(`post_${kind}_attestation`, place, {
-        attestation_name: name, ...payload, ...(fingerprint === null ? {} : { artifact_fingerprint: fingerprint }), git_commit_info: commit, repo_info,
+        attestation_name: name,
+        ...payload,
+        ...(fingerprint === null ? {} : { artifact_fingerprint: fingerprint }),
+        git_commit_info: commit,
+        repo_info,
         origin_url: `https://ci.example.com/runs/${trail}`,
       });
-    // One record in fifty says no; jira was given up after a hundredth of all trails, sonar came into use with the last hundredth.
+    // One record in fifty says no; jira was given up after a hundredth of all trails, sonar came into use with the last
+    // hundredth.
     const fails = (): boolean => random() < 0.02;
     await attest("pull_request", "pull-request", { pull_requests: fails() ? [] : [PULL_REQUEST] }, null);
-    if (trail < trails / 100) await attest("jira", "ticket", { jira_results: [{ issue_id: `ACME-${trail}`, issue_url: "https://jira.example.com/1", issue_exists: true }] }, null);
-    else if (trail > trails - trails / 100) await attest("sonar", "quality", { sonar_results: { qualityGate: { status: "OK" } } }, null);
+    if (trail < trails / 100)
+      await attest(
+        "jira",
+        "ticket",
+        { jira_results: [{ issue_id: `ACME-${trail}`, issue_url: "https://jira.example.com/1", issue_exists: true }] },
+        null,
+      );
+    else if (trail > trails - trails / 100)
+      await attest("sonar", "quality", { sonar_results: { qualityGate: { status: "OK" } } }, null);
     else await attest("generic", `note-${skewed(200)}`, { is_compliant: true }, null);
     for (const [place_, name] of ["backend", "frontend"].entries()) {
       const fingerprint = fingerprintOf(trail, place_);
-      await call("create_artifact", { flow_name: flowName(flow) }, {
-        trail_name: place.trail_name, template_reference_name: name, fingerprint, filename: `registry.example.com/acme/${flowName(flow)}-${name}:${trail}`, git_commit: commit.sha1,
-        git_commit_info: commit, build_url: `https://ci.example.com/runs/${trail}`, commit_url: commit.url, repo_info,
-      });
+      await call(
+        "create_artifact",
+        { flow_name: flowName(flow) },
+        {
+          trail_name: place.trail_name,
+          template_reference_name: name,
+          fingerprint,
+          filename: `registry.example.com/acme/${flowName(flow)}-${name}:${trail}`,
+          git_commit: commit.sha1,
+          git_commit_info: commit,
+          build_url: `https://ci.example.com/runs/${trail}`,
+          commit_url: commit.url,
+          repo_info,
+        },
+      );
       await attest("junit", "unit-tests", { junit_results: [junit(fails())] }, fingerprint);
-      await attest("snyk", "scan", { snyk_results: { schema_version: 2, tool: { name: "scanner" }, results: [{ high_count: fails() ? 1 : 0, medium_count: 0, low_count: 0 }] } }, fingerprint);
+      await attest(
+        "snyk",
+        "scan",
+        {
+          snyk_results: {
+            schema_version: 2,
+            tool: { name: "scanner" },
+            results: [{ high_count: fails() ? 1 : 0, medium_count: 0, low_count: 0 }],
+          },
+        },
+        fingerprint,
+      );
       await attest("generic", `check-${skewed(30)}`, { is_compliant: !fails() }, fingerprint);
       await attest("generic", place_ === 0 ? "review" : "licences", { is_compliant: !fails() }, fingerprint);
     }
@@ -162,25 +230,53 @@ export async function fill(db: Db, { artifacts, progress = () => undefined }: { 
     running.push({ name: flowName(flow), fingerprint: fingerprintOf(trail, 0), created: at });
     const environment = store.environments.find(organization(store).id, environmentName(n)) as { id: number };
     store.recording.record(
-      store.environments.get(environment.id), "report",
+      store.environments.get(environment.id),
+      "report",
       // In the order of names, as reports are brought into.
-      running.map(({ name, fingerprint, created }) => ({ name, fingerprint, instances: { created: [created] } })).sort((a, b) => (a.name < b.name ? -1 : 1)),
+      running
+        .map(({ name, fingerprint, created }) => ({ name, fingerprint, instances: { created: [created] } }))
+        .sort((a, b) => (a.name < b.name ? -1 : 1)),
       { publicId: "operator", displayName: "operator" },
     );
   }
 }
 
-const junit = (failed: boolean) => ({ name: "suite", tests: 120, failures: failed ? 1 : 0, errors: 0, skipped: 2, duration: 3.5, timestamp: BEGAN });
+const junit = (failed: boolean) => ({
+  name: "suite",
+  tests: 120,
+  failures: failed ? 1 : 0,
+  errors: 0,
+  skipped: 2,
+  duration: 3.5,
+  timestamp: BEGAN,
+});
 const PULL_REQUEST = {
-  url: "https://git.example.com/pull/1", merge_commit: "c".repeat(40), state: "MERGED", author: "Ada", approvers: [{ username: "Grace", state: "APPROVED", timestamp: BEGAN }],
-  commits: [], title: "Round half to even", created_at: BEGAN, merged_at: BEGAN, head_ref: "rounding",
+  url: "https://git.example.com/pull/1",
+  merge_commit: "c".repeat(40),
+  state: "MERGED",
+  author: "Ada",
+  approvers: [{ username: "Grace", state: "APPROVED", timestamp: BEGAN }],
+  commits: [],
+  title: "Round half to even",
+  created_at: BEGAN,
+  merged_at: BEGAN,
+  head_ref: "rounding",
 };
 
-const organization = (store: Store) => store.organizations.find(ORG) as NonNullable<ReturnType<Store["organizations"]["find"]>>;
+const organization = (store: Store) =>
+  store.organizations.find(ORG) as NonNullable<ReturnType<Store["organizations"]["find"]>>;
 
-/** Makes the organization and its operator; gives what calls handlers in the operator's name, within the transaction that is open. */
+/**
+ * Makes the organization and its operator; gives what calls handlers in the operator's name, within the transaction
+ * that is open.
+ */
 function caller(store: Store, now: () => number) {
-  const organizationId = store.organizations.create({ name: ORG, kind: "shared", isPublic: false, controlsEnabled: true });
+  const organizationId = store.organizations.create({
+    name: ORG,
+    kind: "shared",
+    isPublic: false,
+    controlsEnabled: true,
+  });
   const userId = store.users.create({ name: "operator", displayName: "", email: null });
   store.organizations.setRole(organizationId, { id: userId }, "admin", "script");
   store.apiKeys.create({ userId }, { digest: keyDigest(KEY), description: "bench", expiresAt: 0 });
@@ -188,23 +284,66 @@ function caller(store: Store, now: () => number) {
     throw new Error("nothing that is reported here needs this");
   };
   const contexts = contextFactory({
-    store, now, urls: urlsFor, openApi: never, newSecret: never, evidence: { open: never } as unknown as OperationContext["evidence"], customTypes: {} as OperationContext["customTypes"],
-    documents: createDocumentReader({} as DocumentPool), largeJson: { read: never }, packages: {} as OperationContext["packages"], targetProblem: never, version: never,
-    recorder: { accepts: () => false, reads: false, report: never, recordRaw: never }, jobs: { settled: never },
+    store,
+    now,
+    urls: urlsFor,
+    openApi: never,
+    newSecret: never,
+    evidence: { open: never } as unknown as OperationContext["evidence"],
+    customTypes: {} as OperationContext["customTypes"],
+    documents: createDocumentReader({} as DocumentPool),
+    largeJson: { read: never },
+    packages: {} as OperationContext["packages"],
+    targetProblem: never,
+    version: never,
+    recorder: { accepts: () => false, reads: false, report: never, recordRaw: never },
+    jobs: { settled: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));
-  return async (id: string, params: Record<string, string>, body: Record<string, unknown>, file: string | null = null): Promise<void> => {
+  return async (
+    id: string,
+    params: Record<string, string>,
+    body: Record<string, unknown>,
+    file: string | null = null,
+  ): Promise<void> => {
     const operation = handlers.get(id);
     if (!operation) throw new Error(`there is no operation ${id}`);
     const context = contexts({
-      requestId: "bench-data", operationId: id, event: operation.audit, path: operation.path, baseUrl: "https://assay.example.com",
-      caller: { kind: "user", id: userId, publicId: "operator", name: "operator", displayName: "operator", keyPublicId: "key" },
-      membership: { organizationId, role: "admin", isPublic: false, features: ["controls"], organization: organization(store) },
+      requestId: "bench-data",
+      operationId: id,
+      event: operation.audit,
+      path: operation.path,
+      baseUrl: "https://assay.example.com",
+      caller: {
+        kind: "user",
+        id: userId,
+        publicId: "operator",
+        name: "operator",
+        displayName: "operator",
+        keyPublicId: "key",
+      },
+      membership: {
+        organizationId,
+        role: "admin",
+        isPublic: false,
+        features: ["controls"],
+        organization: organization(store),
+      },
     });
     const bytes = file === null ? null : Buffer.from(file);
     const input = {
-      params: { org: ORG, ...params }, query: {}, body, rawBody: null, sentFields: new Set(Object.keys(body)),
-      file: bytes && { filename: "file.yml", contentType: "text/plain", size: bytes.length, bytes, digest: sha256(file as string) },
+      params: { org: ORG, ...params },
+      query: {},
+      body,
+      rawBody: null,
+      sentFields: new Set(Object.keys(body)),
+      file: bytes && {
+        filename: "file.yml",
+        contentType: "text/plain",
+        size: bytes.length,
+        bytes,
+        digest: sha256(file as string),
+      },
     };
     operation.handle(context, input, await operation.prepare?.(context, input));
     store.audit.append(context.auditEntry());
@@ -246,7 +385,9 @@ export function bar(began = performance.now()): (share: number) => void {
   return (share) => {
     const full = Math.round(share * WIDTH);
     const left = share === 0 ? "" : `${Math.ceil(((performance.now() - began) / 1000) * (1 / share - 1))} s left`;
-    process.stderr.write(`\r[${"#".repeat(full)}${"-".repeat(WIDTH - full)}] ${(share * 100).toFixed(1)}% ${left.padEnd(12)}${share === 1 ? "\n" : ""}`);
+    process.stderr.write(
+      `\r[${"#".repeat(full)}${"-".repeat(WIDTH - full)}] ${(share * 100).toFixed(1)}% ${left.padEnd(12)}${share === 1 ? "\n" : ""}`,
+    );
   };
 }
 

@@ -1,6 +1,6 @@
-// Whether requests notice that a thousand messages wait for slow receivers: the same requests to the same server, in turns with
-// an empty outbox and with a full one, on a data directory of its own. Receivers answer after a second, so that as many
-// messages are under way as ever are.
+// Whether requests notice that a thousand messages wait for slow receivers: the same requests to the same server, in
+// turns with an empty outbox and with a full one, on a data directory of its own. Receivers answer after a second, so
+// that as many messages are under way as ever are.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -30,10 +30,16 @@ type Round = Outcome & { cpu: number };
 type Work = Pick<Load, "next" | "expect">;
 
 /**
- * Measures on a server of its own, which `applyFile` sets up. `works` are requests by name, none of them such that the server keeps
- * the answers until the next write: it is the work of requests that may not suffer.
+ * Measures on a server of its own, which `applyFile` sets up. `works` are requests by name, none of them such that the
+ * server keeps the answers until the next write: it is the work of requests that may not suffer.
  */
-export async function measureDeliveries(root: string, applyFile: string, works: readonly (readonly [string, Work])[], rounds: number, seconds: number): Promise<void> {
+export async function measureDeliveries(
+  root: string,
+  applyFile: string,
+  works: readonly (readonly [string, Work])[],
+  rounds: number,
+  seconds: number,
+): Promise<void> {
   const data = join(root, "deliveries");
   let taken = 0;
   const receiver = createServer((request, response) => {
@@ -43,7 +49,21 @@ export async function measureDeliveries(root: string, applyFile: string, works: 
   });
   await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
   const webhook = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
-  const server = await startServer([EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", applyFile, "--webhook-allow", "127.0.0.1"], { output: join(root, "deliveries.log") });
+  const server = await startServer(
+    [
+      EXECUTABLE,
+      "serve",
+      "--data",
+      data,
+      "--listen",
+      "127.0.0.1:0",
+      "--bootstrap",
+      applyFile,
+      "--webhook-allow",
+      "127.0.0.1",
+    ],
+    { output: join(root, "deliveries.log") },
+  );
   await populate(server.url);
   const db = openDatabase(data, systemSources.now());
   const store = openStore(db, systemSources);
@@ -55,7 +75,13 @@ export async function measureDeliveries(root: string, applyFile: string, works: 
     db.transaction(() => {
       for (let n = 0; n < MESSAGES; n += 1) {
         const body = { version: "1.0", event_type: "STARTED_ARTIFACT", description: "x".repeat(1000), n };
-        store.deliveries.add({ organizationId, queue: `bench ${n % QUEUES}`, targetId: null, subject: "bench", message: { type: "WEBHOOK", webhook, body } });
+        store.deliveries.add({
+          organizationId,
+          queue: `bench ${n % QUEUES}`,
+          targetId: null,
+          subject: "bench",
+          message: { type: "WEBHOOK", webhook, body },
+        });
       }
     }).immediate();
     while (taken === before) await sleep(10);
@@ -66,7 +92,9 @@ export async function measureDeliveries(root: string, applyFile: string, works: 
     while (db.prepare("SELECT count(*) FROM jobs").pluck().get() !== 0) await sleep(10);
   }
 
-  console.log(`\n${MESSAGES} messages in ${QUEUES} queues for receivers that answer after ${ANSWER_MS / 1000} s; ${rounds} rounds of ${seconds} s with them and without`);
+  console.log(
+    `\n${MESSAGES} messages in ${QUEUES} queues for receivers that answer after ${ANSWER_MS / 1000} s; ${rounds} rounds of ${seconds} s with them and without`,
+  );
   for (const [title, work] of works) {
     await measure(server, work, WARM_UP_SECONDS);
     const [quiet, sending]: [Round[], Round[]] = [[], []];
@@ -86,14 +114,24 @@ export async function measureDeliveries(root: string, applyFile: string, works: 
     }
     const [without, withThem] = [median(quiet), median(sending)];
     // Neighbours in time are compared: on a machine that others use too, rounds differ more than this.
-    const ratios = sending.map(({ perSecond }, round) => perSecond / (quiet[round]?.perSecond ?? Number.NaN)).sort((a, b) => a - b);
+    const ratios = sending
+      .map(({ perSecond }, round) => perSecond / (quiet[round]?.perSecond ?? Number.NaN))
+      .sort((a, b) => a - b);
     const ratio = ratios[Math.floor(ratios.length / 2)] ?? Number.NaN;
     const cost = withThem.cpu / withThem.perSecond - without.cpu / without.perSecond;
-    figure(`${title}, while messages are sent`, ratio.toFixed(2), [
-      `${Math.round(withThem.perSecond)} req/s (p50 ${ms(withThem.p50)}, p99 ${ms(withThem.p99)}, ${percent(withThem.cpu)} of a core) with ${Math.round(sent / (rounds * seconds))} messages sent a second,`,
-      `${Math.round(without.perSecond)} req/s (p50 ${ms(without.p50)}, p99 ${ms(without.p99)}, ${percent(without.cpu)} of a core) without; ${Math.round(cost * 1e6)} us of CPU more a request`,
-    ].join(" "), { text: `>= ${LEAST_RATIO}`, good: ratio >= LEAST_RATIO });
-    figure("... and its memory", `+${Math.round(growth)} MB`, "the most that a round added", { text: `<= ${MOST_GROWTH} MB`, good: growth <= MOST_GROWTH });
+    figure(
+      `${title}, while messages are sent`,
+      ratio.toFixed(2),
+      [
+        `${Math.round(withThem.perSecond)} req/s (p50 ${ms(withThem.p50)}, p99 ${ms(withThem.p99)}, ${percent(withThem.cpu)} of a core) with ${Math.round(sent / (rounds * seconds))} messages sent a second,`,
+        `${Math.round(without.perSecond)} req/s (p50 ${ms(without.p50)}, p99 ${ms(without.p99)}, ${percent(without.cpu)} of a core) without; ${Math.round(cost * 1e6)} us of CPU more a request`,
+      ].join(" "),
+      { text: `>= ${LEAST_RATIO}`, good: ratio >= LEAST_RATIO },
+    );
+    figure("... and its memory", `+${Math.round(growth)} MB`, "the most that a round added", {
+      text: `<= ${MOST_GROWTH} MB`,
+      good: growth <= MOST_GROWTH,
+    });
   }
   db.close();
   await server.stop();
@@ -107,4 +145,5 @@ async function measure(server: Server, work: Work, duration: number): Promise<Ro
   return { ...outcome, cpu: (cpuSeconds(server.pid).main - before) / outcome.seconds };
 }
 
-const median = (all: readonly Round[]): Round => [...all].sort((a, b) => a.perSecond - b.perSecond)[Math.floor(all.length / 2)] as Round;
+const median = (all: readonly Round[]): Round =>
+  [...all].sort((a, b) => a.perSecond - b.perSecond)[Math.floor(all.length / 2)] as Round;

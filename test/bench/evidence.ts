@@ -14,14 +14,23 @@ const BOUNDARY = "----------------evidence81c4";
 /** MB per second, and by how many MB the resident memory of the server was above its level before, at most. */
 export type Transfer = { speed: number; growth: number };
 
-/** Uploads a file of `megabytes` as evidence and downloads it again; `digest` is its SHA-256. @throws Error when what comes back is something else. */
-export async function transferEvidence(server: Server, megabytes: number): Promise<{ up: Transfer; down: Transfer; digest: string }> {
+/**
+ * Uploads a file of `megabytes` as evidence and downloads it again; `digest` is its SHA-256. @throws Error when what
+ * comes back is something else.
+ */
+export async function transferEvidence(
+  server: Server,
+  megabytes: number,
+): Promise<{ up: Transfer; down: Transfer; digest: string }> {
   const sent = createHash("sha256");
   const up = await measured(server, megabytes, () => upload(server.url, megabytes, (chunk) => sent.update(chunk)));
   const digest = sent.digest("hex");
-  const list = await fetch(`${server.url}/api/v2/attestations/${ORG}?name=gigabyte`, { headers: { Authorization: `Bearer ${KEY}` } });
+  const list = await fetch(`${server.url}/api/v2/attestations/${ORG}?name=gigabyte`, {
+    headers: { Authorization: `Bearer ${KEY}` },
+  });
   const { data } = (await list.json()) as { data: { attestation_id: string; evidence_archive_fingerprint: string }[] };
-  if (data[0]?.evidence_archive_fingerprint !== digest) throw new Error(`the server has ${JSON.stringify(data)} of a file with ${digest}`);
+  if (data[0]?.evidence_archive_fingerprint !== digest)
+    throw new Error(`the server has ${JSON.stringify(data)} of a file with ${digest}`);
   const id = data[0].attestation_id;
   const down = await measured(server, megabytes, () => download(server.url, id, digest));
   return { up, down, digest };
@@ -75,7 +84,9 @@ async function upload(url: string, megabytes: number, see: (chunk: Buffer) => vo
 async function download(url: string, id: string, digest: string): Promise<void> {
   const path = `/api/v2/attestations/${ORG}/${flowOf(0)}/trail/${trailName(0)}/attestation/${id}/evidence`;
   const answer = await new Promise<IncomingMessage>((resolve, reject) =>
-    request(url + path, { headers: { Authorization: `Bearer ${KEY}` } }, resolve).on("error", reject).end(),
+    request(url + path, { headers: { Authorization: `Bearer ${KEY}` } }, resolve)
+      .on("error", reject)
+      .end(),
   );
   const hash = createHash("sha256");
   for await (const chunk of answer) hash.update(chunk as Buffer);

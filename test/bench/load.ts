@@ -1,6 +1,7 @@
-// The driver: HTTP/1.1 over raw sockets with keep-alive, one request at a time on each. Node's own client costs about as
-// much per request as the servers under test, and on a machine of two cores would become what is measured; this one only
-// looks for the end of each answer. It reads answers with Content-Length, which is all that the measured operations give.
+// The driver: HTTP/1.1 over raw sockets with keep-alive, one request at a time on each. Node's own client costs about
+// as much per request as the servers under test, and on a machine of two cores would become what is measured; this one
+// only looks for the end of each answer. It reads answers with Content-Length, which is all that the measured
+// operations give.
 import { connect } from "node:net";
 import type { Socket } from "node:net";
 
@@ -9,7 +10,9 @@ export type Load = {
   /** For instance `http://127.0.0.1:41233`. */
   url: string;
   connections: number;
-  /** The request number n as bytes, null when there is nothing left to send. Called in the order in which they are sent. */
+  /**
+   * The request number n as bytes, null when there is nothing left to send. Called in the order in which they are sent.
+   */
   next(n: number): Buffer | null;
   /** The status of a right answer. */
   expect: number;
@@ -26,7 +29,9 @@ export type Outcome = {
   driver: number;
 };
 
-/** Sends until `next` gives null, or for `seconds`. @throws Error with the first answer of another status than expected. */
+/**
+ * Sends until `next` gives null, or for `seconds`. @throws Error with the first answer of another status than expected.
+ */
 export async function drive(load: Load, seconds = Number.POSITIVE_INFINITY): Promise<Outcome> {
   const times: number[] = [];
   let sent = 0;
@@ -40,8 +45,12 @@ export async function drive(load: Load, seconds = Number.POSITIVE_INFINITY): Pro
   times.sort((a, b) => a - b);
   const quantile = (q: number): number => times[Math.min(times.length - 1, Math.floor(times.length * q))] ?? Number.NaN;
   return {
-    requests: times.length, seconds: elapsed, perSecond: times.length / elapsed,
-    p50: quantile(0.5), p99: quantile(0.99), driver: (user + system) / 1e6 / elapsed,
+    requests: times.length,
+    seconds: elapsed,
+    perSecond: times.length / elapsed,
+    p50: quantile(0.5),
+    p99: quantile(0.99),
+    driver: (user + system) / 1e6 / elapsed,
   };
 }
 
@@ -95,7 +104,8 @@ function converse({ url, expect }: Load, next: () => Buffer | null, times: numbe
 }
 
 /** The bytes of a GET. */
-export const get = (path: string, key: string): Buffer => Buffer.from(`GET ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+export const get = (path: string, key: string): Buffer =>
+  Buffer.from(`GET ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\n\r\n`);
 
 const BOUNDARY = "----------------bench4d5f0c2a9b";
 
@@ -108,7 +118,9 @@ export function sendForm(
   file: { field: string; content: Buffer | string } | null = null,
 ): Buffer {
   const head = `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${json.field}"\r\n\r\n${JSON.stringify(json.value)}\r\n`;
-  const fileHead = file && `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${file.field}"; filename="evidence.bin"\r\nContent-Type: application/octet-stream\r\n\r\n`;
+  const fileHead =
+    file &&
+    `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${file.field}"; filename="evidence.bin"\r\nContent-Type: application/octet-stream\r\n\r\n`;
   const parts = [Buffer.from(head)];
   if (file && fileHead) parts.push(Buffer.from(fileHead), Buffer.from(file.content), Buffer.from("\r\n"));
   parts.push(Buffer.from(`--${BOUNDARY}--\r\n`));

@@ -1,14 +1,15 @@
-// Measures the packaged executable: `make bench`, or `node test/bench/main.ts [--seconds N] [--rounds N] [--only REGEXP]`.
+// Measures the packaged executable: `make bench`, or `node test/bench/main.ts [--seconds N] [--rounds N] [--only
+// REGEXP]`.
 //
-// Throughput stands beside that of a bare server (baseline.ts) on the same machine in the same minutes: rounds alternate,
-// baseline, assay, baseline, assay, and the median of the rounds counts. Both are driven by this process over 32
-// connections, and each line says how much of a core the driver and the server took. On two cores the driver shares the
-// machine with either server alike; a server that is not near a whole core was held back by the driver, by the disk or by
-// the threads that wait for it.
+// Throughput stands beside that of a bare server (baseline.ts) on the same machine in the same minutes: rounds
+// alternate, baseline, assay, baseline, assay, and the median of the rounds counts. Both are driven by this process
+// over 32 connections, and each line says how much of a core the driver and the server took. On two cores the driver
+// shares the machine with either server alike; a server that is not near a whole core was held back by the driver, by
+// the disk or by the threads that wait for it.
 //
-// The runtime part (`--only runtime`) has a server of its own and measures what is not throughput: runtime.ts. So has the part about
-// lists (`--only lists`): it needs the database that `make bench-data` builds, and is left out without it: lists.ts. And so has the one about
-// messages to the outside (`--only deliveries`): deliveries.ts.
+// The runtime part (`--only runtime`) has a server of its own and measures what is not throughput: runtime.ts. So has
+// the part about lists (`--only lists`): it needs the database that `make bench-data` builds, and is left out without
+// it: lists.ts. And so has the one about messages to the outside (`--only deliveries`): deliveries.ts.
 //
 // Everything happens below .build, on the disk of the checkout. The program judges no run: it prints and ends with 0,
 // unless something answered wrongly.
@@ -28,7 +29,19 @@ import { cpuSeconds, memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import { ms, percent, reached, row } from "./print.ts";
 import { measureRuntime } from "./runtime.ts";
-import { APPLY_FILE, ENVIRONMENT, KEY, REPORT_BYTES, TRAILS, artifactPath, assertPath, attestation, populate, read, report } from "./world.ts";
+import {
+  APPLY_FILE,
+  ENVIRONMENT,
+  KEY,
+  REPORT_BYTES,
+  TRAILS,
+  artifactPath,
+  assertPath,
+  attestation,
+  populate,
+  read,
+  report,
+} from "./world.ts";
 
 const CONNECTIONS = 32;
 /** Before each kind of request is measured, so that both servers run compiled code. */
@@ -42,14 +55,21 @@ const RUNTIME = "runtime";
 const LISTS = "lists";
 
 const { values: options } = parseArgs({
-  options: { seconds: { type: "string", default: "5" }, rounds: { type: "string", default: "3" }, only: { type: "string", default: "" } },
+  options: {
+    seconds: { type: "string", default: "5" },
+    rounds: { type: "string", default: "3" },
+    only: { type: "string", default: "" },
+  },
 });
 const seconds = Number(options.seconds);
 const rounds = Number(options.rounds);
 const only = new RegExp(options.only);
 
 type Work = Pick<Load, "next" | "expect">;
-/** A line of the table. `target` is the least ratio to the baseline; `runtime`: whether it is one of the runtime part too. */
+/**
+ * A line of the table. `target` is the least ratio to the baseline; `runtime`: whether it is one of the runtime part
+ * too.
+ */
 type Line = { title: string; runtime?: true; target: number; baseline: Work; assay: Work };
 
 const attachment = Buffer.alloc(ATTACHMENT_BYTES, "e");
@@ -63,12 +83,15 @@ function freshAttachment(): Buffer {
 let lastQuestion = 0;
 /**
  * An assert in scope environment under an address that is new, though it means one of a few: letters are written as
- * themselves or as %XX. Nothing is written while reads are measured, so the lines above show answers that the server keeps
- * for as long as that is so (src/store/db/read-cache.ts). Any write empties it, and then a request costs what this one does.
+ * themselves or as %XX. Nothing is written while reads are measured, so the lines above show answers that the server
+ * keeps for as long as that is so (src/store/db/read-cache.ts). Any write empties it, and then a request costs what
+ * this one does.
  */
 function freshQuestion(): Buffer {
   const spelling = Math.floor(++lastQuestion / TRAILS);
-  const environment = [...ENVIRONMENT].map((letter, place) => ((spelling >> place) & 1 ? `%${letter.charCodeAt(0).toString(16)}` : letter)).join("");
+  const environment = [...ENVIRONMENT]
+    .map((letter, place) => ((spelling >> place) & 1 ? `%${letter.charCodeAt(0).toString(16)}` : letter))
+    .join("");
   return read(assertPath(lastQuestion % TRAILS, { environment }));
 }
 
@@ -81,13 +104,50 @@ const NOT_KEPT = "... not asked before";
 const WRITE = "generic attestation";
 
 const LINES: readonly Line[] = [
-  { title: "artifact by fingerprint", target: 0.5, baseline: bareRead, assay: { expect: 200, next: (n) => read(artifactPath(n % TRAILS)) } },
-  { title: "assert, scope flow", target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, null)) } },
-  { title: "assert, scope policy", target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, { policy: "production" })) } },
-  { title: "assert, scope environment", runtime: true, target: 0.4, baseline: bareRead, assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, { environment: ENVIRONMENT })) } },
-  { title: NOT_KEPT, runtime: true, target: 0.4, baseline: bareRead, assay: { expect: 200, next: () => freshQuestion() } },
-  { title: WRITE, target: 0.3, baseline: bareWrite, assay: { expect: 201, next: (n) => attestation(n % TRAILS, nameOf(n), null) } },
-  { title: "... with 1 KB of evidence", target: 0.3, baseline: bareWrite, assay: { expect: 201, next: (n) => attestation(n % TRAILS, nameOf(n), freshAttachment()) } },
+  {
+    title: "artifact by fingerprint",
+    target: 0.5,
+    baseline: bareRead,
+    assay: { expect: 200, next: (n) => read(artifactPath(n % TRAILS)) },
+  },
+  {
+    title: "assert, scope flow",
+    target: 0.4,
+    baseline: bareRead,
+    assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, null)) },
+  },
+  {
+    title: "assert, scope policy",
+    target: 0.4,
+    baseline: bareRead,
+    assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, { policy: "production" })) },
+  },
+  {
+    title: "assert, scope environment",
+    runtime: true,
+    target: 0.4,
+    baseline: bareRead,
+    assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, { environment: ENVIRONMENT })) },
+  },
+  {
+    title: NOT_KEPT,
+    runtime: true,
+    target: 0.4,
+    baseline: bareRead,
+    assay: { expect: 200, next: () => freshQuestion() },
+  },
+  {
+    title: WRITE,
+    target: 0.3,
+    baseline: bareWrite,
+    assay: { expect: 201, next: (n) => attestation(n % TRAILS, nameOf(n), null) },
+  },
+  {
+    title: "... with 1 KB of evidence",
+    target: 0.3,
+    baseline: bareWrite,
+    assay: { expect: 201, next: (n) => attestation(n % TRAILS, nameOf(n), freshAttachment()) },
+  },
 ];
 
 type Round = Outcome & { server: { main: number; all: number } };
@@ -96,11 +156,15 @@ async function measure(server: Server, work: Work, duration: number): Promise<Ro
   const before = cpuSeconds(server.pid);
   const outcome = await drive({ url: server.url, connections: CONNECTIONS, ...work }, duration);
   const after = cpuSeconds(server.pid);
-  return { ...outcome, server: { main: (after.main - before.main) / outcome.seconds, all: (after.all - before.all) / outcome.seconds } };
+  return {
+    ...outcome,
+    server: { main: (after.main - before.main) / outcome.seconds, all: (after.all - before.all) / outcome.seconds },
+  };
 }
 
 /** The round with the median throughput. */
-const median = (all: readonly Round[]): Round => [...all].sort((a, b) => a.perSecond - b.perSecond)[Math.floor(all.length / 2)] as Round;
+const median = (all: readonly Round[]): Round =>
+  [...all].sort((a, b) => a.perSecond - b.perSecond)[Math.floor(all.length / 2)] as Round;
 
 /** CPU for each request is what a noisy neighbour disturbs least. */
 const resources = ({ server, driver, perSecond }: Round): string =>
@@ -117,7 +181,18 @@ async function compare(line: Line, baseline: Server, assay: Server): Promise<voi
   }
   const [base, mine] = [median(bare), median(own)];
   const ratio = mine.perSecond / base.perSecond;
-  row([line.title, Math.round(mine.perSecond), ms(mine.p50), ms(mine.p99), Math.round(base.perSecond), ms(base.p50), ms(base.p99), ratio.toFixed(2), `>= ${line.target}`, `  ${reached(ratio >= line.target)}`]);
+  row([
+    line.title,
+    Math.round(mine.perSecond),
+    ms(mine.p50),
+    ms(mine.p99),
+    Math.round(base.perSecond),
+    ms(base.p50),
+    ms(base.p99),
+    ratio.toFixed(2),
+    `>= ${line.target}`,
+    `  ${reached(ratio >= line.target)}`,
+  ]);
   console.log(`    assay: ${resources(mine)}; baseline: ${resources(base)}`);
 }
 
@@ -127,7 +202,10 @@ async function coldStart(root: string, data: string): Promise<number> {
   for (let n = 0; n < COLD_STARTS; n += 1) {
     const executable = join(root, `assay-${n}`);
     copyFileSync(EXECUTABLE, executable);
-    const server = await startServer([executable, "serve", "--data", data, "--listen", "127.0.0.1:0"], { output: join(root, "start.log"), ready: true });
+    const server = await startServer([executable, "serve", "--data", data, "--listen", "127.0.0.1:0"], {
+      output: join(root, "start.log"),
+      ready: true,
+    });
     times.push(server.firstReply ?? 0);
     await server.stop();
     rmSync(executable);
@@ -139,29 +217,73 @@ async function coldStart(root: string, data: string): Promise<number> {
 async function main(root: string): Promise<void> {
   const data = join(root, "data");
   writeFileSync(join(root, "apply.yml"), APPLY_FILE);
-  const assay = await startServer([EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", join(root, "apply.yml")], {
-    output: join(root, "assay.log"),
-    env: { ASSAY_EVIDENCE_LIMIT: `${EVIDENCE_MEGABYTES}MB` },
-  });
+  const assay = await startServer(
+    [EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", join(root, "apply.yml")],
+    {
+      output: join(root, "assay.log"),
+      env: { ASSAY_EVIDENCE_LIMIT: `${EVIDENCE_MEGABYTES}MB` },
+    },
+  );
   await populate(assay.url);
-  const answerBytes = (await (await fetch(assay.url + artifactPath(0), { headers: { Authorization: `Bearer ${KEY}` } })).text()).length;
+  const answerBytes = (
+    await (await fetch(assay.url + artifactPath(0), { headers: { Authorization: `Bearer ${KEY}` } })).text()
+  ).length;
   const baselineRoot = join(root, "baseline");
   mkdirSync(baselineRoot);
-  const baseline = await startServer([process.execPath, join(import.meta.dirname, "baseline.ts"), baselineRoot, String(answerBytes)], { output: join(root, "baseline.log") });
+  const baseline = await startServer(
+    [process.execPath, join(import.meta.dirname, "baseline.ts"), baselineRoot, String(answerBytes)],
+    { output: join(root, "baseline.log") },
+  );
 
-  console.log(`${cpus().length} cores, ${cpus()[0]?.model ?? "unknown"}; ${CONNECTIONS} connections, ${rounds} rounds of ${seconds} s; an artifact answer has ${answerBytes} bytes, a report ${REPORT_BYTES}, over ${TRAILS} trails\n`);
+  console.log(
+    `${cpus().length} cores, ${cpus()[0]?.model ?? "unknown"}; ${CONNECTIONS} connections, ${rounds} rounds of ${seconds} s; an artifact answer has ${answerBytes} bytes, a report ${REPORT_BYTES}, over ${TRAILS} trails\n`,
+  );
   row(["", "req/s", "p50", "p99", "bare req/s", "p50", "p99", "ratio", "target"]);
-  for (const line of LINES) if (only.test(line.title) || (line.runtime && only.test(RUNTIME))) await compare(line, baseline, assay);
+  for (const line of LINES)
+    if (only.test(line.title) || (line.runtime && only.test(RUNTIME))) await compare(line, baseline, assay);
 
   console.log("");
   const { now, peak } = memory(assay.pid);
-  row(["memory after the run", `${Math.round(now)} MB`, "", `(peak ${Math.round(peak)} MB)`, "", "", "", "", "<= 200 MB", `  ${reached(now <= 200)}`]);
+  row([
+    "memory after the run",
+    `${Math.round(now)} MB`,
+    "",
+    `(peak ${Math.round(peak)} MB)`,
+    "",
+    "",
+    "",
+    "",
+    "<= 200 MB",
+    `  ${reached(now <= 200)}`,
+  ]);
   if (only.test("evidence")) {
     const { up, down, digest } = await transferEvidence(assay, EVIDENCE_MEGABYTES);
     row(["evidence, 1 GB up", `${Math.round(up.speed)} MB/s`, "", `+${Math.round(up.growth)} MB`]);
-    row(["evidence, 1 GB down", `${Math.round(down.speed)} MB/s`, "", `+${Math.round(down.growth)} MB`, "", "", "", "", "< 50 MB", `  ${reached(down.growth < 50)}`]);
+    row([
+      "evidence, 1 GB down",
+      `${Math.round(down.speed)} MB/s`,
+      "",
+      `+${Math.round(down.growth)} MB`,
+      "",
+      "",
+      "",
+      "",
+      "< 50 MB",
+      `  ${reached(down.growth < 50)}`,
+    ]);
     const { own, bare } = await downloadPackage(assay, { data, digest, megabytes: EVIDENCE_MEGABYTES });
-    row(["audit package of 1 GB", `${Math.round(own.speed)} MB/s`, "", `+${Math.round(own.growth)} MB`, `${Math.round(bare)} MB/s`, "", "tar | gzip", "", "< 50 MB", `  ${reached(own.growth < 50)}`]);
+    row([
+      "audit package of 1 GB",
+      `${Math.round(own.speed)} MB/s`,
+      "",
+      `+${Math.round(own.growth)} MB`,
+      `${Math.round(bare)} MB/s`,
+      "",
+      "tar | gzip",
+      "",
+      "< 50 MB",
+      `  ${reached(own.growth < 50)}`,
+    ]);
   }
   await assay.stop();
   await baseline.stop();
@@ -171,12 +293,25 @@ async function main(root: string): Promise<void> {
     else console.log("\nlists: not measured, `make bench-data` builds what they need");
   }
   if (only.test("deliveries")) {
-    const works = LINES.filter(({ title }) => title === NOT_KEPT || title === WRITE).map(({ title, assay: work }) => [title === NOT_KEPT ? "assert" : title, work] as const);
+    const works = LINES.filter(({ title }) => title === NOT_KEPT || title === WRITE).map(
+      ({ title, assay: work }) => [title === NOT_KEPT ? "assert" : title, work] as const,
+    );
     await measureDeliveries(root, join(root, "apply.yml"), works, rounds, seconds);
   }
   if (only.test("start")) {
     const start = await coldStart(root, data);
-    row(["start to first reply", `${Math.round(start)} ms`, "", "", "", "", "", "", "<= 400 ms", `  ${reached(start <= 400)}`]);
+    row([
+      "start to first reply",
+      `${Math.round(start)} ms`,
+      "",
+      "",
+      "",
+      "",
+      "",
+      "",
+      "<= 400 ms",
+      `  ${reached(start <= 400)}`,
+    ]);
   }
 }
 

@@ -1,5 +1,5 @@
-// An audit package with a gigabyte of evidence: how fast it comes, and how much memory the server takes for it, beside what tar and
-// gzip do with the same file on the same machine in the same minute.
+// An audit package with a gigabyte of evidence: how fast it comes, and how much memory the server takes for it, beside
+// what tar and gzip do with the same file on the same machine in the same minute.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -9,22 +9,32 @@ import type { Server } from "./processes.ts";
 import { KEY, ORG, flowOf, trailName } from "./world.ts";
 
 /**
- * Downloads the package of the trail that has the file with that digest attached. A small package before it starts the thread
- * that makes them, so that the growth is that of the transfer.
+ * Downloads the package of the trail that has the file with that digest attached. A small package before it starts the
+ * thread that makes them, so that the growth is that of the transfer.
  */
-export async function downloadPackage(server: Server, { data, digest, megabytes }: { data: string; digest: string; megabytes: number }): Promise<{ own: Transfer; bare: number }> {
+export async function downloadPackage(
+  server: Server,
+  { data, digest, megabytes }: { data: string; digest: string; megabytes: number },
+): Promise<{ own: Transfer; bare: number }> {
   await download(server, 1, 0);
   const own = await measured(server, megabytes, () => download(server, 0, megabytes * 1_000_000));
   const began = performance.now();
-  const bare = spawn("sh", ["-c", 'tar -cf - -C "$0" "$1" | gzip >/dev/null', join(data, "evidence", digest.slice(0, 2)), digest.slice(2)], { stdio: "ignore" });
+  const bare = spawn(
+    "sh",
+    ["-c", 'tar -cf - -C "$0" "$1" | gzip >/dev/null', join(data, "evidence", digest.slice(0, 2)), digest.slice(2)],
+    { stdio: "ignore" },
+  );
   const [code] = (await once(bare, "close")) as [number | null];
   if (code !== 0) throw new Error(`tar and gzip ended with ${code}`);
   return { own, bare: megabytes / ((performance.now() - began) / 1000) };
 }
 
 async function download({ url }: Server, trail: number, atLeast: number): Promise<void> {
-  const response = await fetch(`${url}/api/v2/trails/${ORG}/${flowOf(trail)}/${trailName(trail)}/audit_package`, { headers: { Authorization: `Bearer ${KEY}` } });
+  const response = await fetch(`${url}/api/v2/trails/${ORG}/${flowOf(trail)}/${trailName(trail)}/audit_package`, {
+    headers: { Authorization: `Bearer ${KEY}` },
+  });
   let bytes = 0;
   for await (const chunk of response.body ?? []) bytes += chunk.length;
-  if (response.status !== 200 || bytes < atLeast) throw new Error(`the package was answered ${response.status} with ${bytes} bytes`);
+  if (response.status !== 200 || bytes < atLeast)
+    throw new Error(`the package was answered ${response.status} with ${bytes} bytes`);
 }

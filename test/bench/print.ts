@@ -7,8 +7,18 @@ export const kilobytes = (bytes: number): string => `${(bytes / 1000).toFixed(1)
 export const row = (cells: readonly (string | number)[]): void =>
   console.log(cells.map((cell, index) => (index === 0 ? String(cell).padEnd(27) : String(cell).padStart(10))).join(""));
 
-/** A line of the runtime part: what was measured, and where there is a target, whether it was reached. `detail` goes below it. */
-export function figure(title: string, value: string, detail: string, target: { text: string; good: boolean } | null = null): void {
-  console.log(title.padEnd(52) + value.padStart(12) + (target ? `${target.text.padStart(14)}  ${reached(target.good)}` : ""));
+/**
+ * A line of the runtime part: what was measured, and where there is a target, whether it was reached. `detail` goes
+ * below it.
+ */
+export function figure(
+  title: string,
+  value: string,
+  detail: string,
+  target: { text: string; good: boolean } | null = null,
+): void {
+  console.log(
+    title.padEnd(52) + value.padStart(12) + (target ? `${target.text.padStart(14)}  ${reached(target.good)}` : ""),
+  );
   if (detail !== "") console.log(`    ${detail}`);
 }

@@ -1,7 +1,7 @@
-// How long the event loop of a server is held: a thread of the driver asks for /ready again and again, a millisecond after
-// each answer. Nothing else is on its connection, so an answer that took long waited for the loop (or for a core, which is
-// why the figures of a server with nothing else to do belong beside it). A thread, because the driver's own work must not
-// count.
+// How long the event loop of a server is held: a thread of the driver asks for /ready again and again, a millisecond
+// after each answer. Nothing else is on its connection, so an answer that took long waited for the loop (or for a core,
+// which is why the figures of a server with nothing else to do belong beside it). A thread, because the driver's own
+// work must not count.
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,5 +1,5 @@
-// The processes that are measured: started with their output in a file, as under a service manager, because a driver that
-// had to read their log lines from a pipe would pay for them; and looked at through /proc.
+// The processes that are measured: started with their output in a file, as under a service manager, because a driver
+// that had to read their log lines from a pipe would pay for them; and looked at through /proc.
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
@@ -45,7 +45,8 @@ export async function startServer(
   if (options.ready) await (await fetch(`${url}/ready`)).text();
   const firstReply = options.ready ? performance.now() - began : null;
   return {
-    url, firstReply,
+    url,
+    firstReply,
     pid: child.pid as number,
     async stop() {
       child.kill("SIGTERM");
@@ -70,7 +71,9 @@ export function cpuSeconds(pid: number): { main: number; all: number } {
   return { main: ticks(`/proc/${pid}/task/${pid}/stat`), all: ticks(`/proc/${pid}/stat`) };
 }
 
-/** User and system time of a stat file of proc(5): the 14th and 15th field, in hundredths of a second on every Linux. */
+/**
+ * User and system time of a stat file of proc(5): the 14th and 15th field, in hundredths of a second on every Linux.
+ */
 function ticks(path: string): number {
   const text = readFileSync(path, "latin1");
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");

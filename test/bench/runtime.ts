@@ -1,6 +1,6 @@
-// What runs where: how long the server takes for reports and for reading what they left, how long it keeps others waiting
-// meanwhile, and what it stores. One request at a time, on a server and a data directory of its own; `server` is the time of
-// its log line, from the head of the request to the end of the answer, beside what this client saw.
+// What runs where: how long the server takes for reports and for reading what they left, how long it keeps others
+// waiting meanwhile, and what it stores. One request at a time, on a server and a data directory of its own; `server`
+// is the time of its log line, from the head of the request to the end of the answer, beside what this client saw.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,7 +13,15 @@ import type { Holds, Probe } from "./probe.ts";
 import { cpuSeconds, memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import { figure, kilobytes, ms } from "./print.ts";
-import { POLICIES, RELEASED_TWICE, SERVICES, clusterReport, largeReport, policyVersion, populateRuntime } from "./runtime-world.ts";
+import {
+  POLICIES,
+  RELEASED_TWICE,
+  SERVICES,
+  clusterReport,
+  largeReport,
+  policyVersion,
+  populateRuntime,
+} from "./runtime-world.ts";
 import { drive } from "./load.ts";
 import { APPLY_FILE, ORG } from "./world.ts";
 
@@ -73,7 +81,9 @@ async function settled({ db }: Bench): Promise<void> {
 async function reports(bench: Bench): Promise<void> {
   const { ask, timed } = bench;
   await repeat(CLUSTERS, (n) => createEnvironment(bench, `cluster-${n}`, POLICIES));
-  console.log(`\nReports of ${SERVICES} artifacts with provenance under ${POLICIES.length} policies, ${kilobytes(plain.length)} each; server time`);
+  console.log(
+    `\nReports of ${SERVICES} artifacts with provenance under ${POLICIES.length} policies, ${kilobytes(plain.length)} each; server time`,
+  );
 
   const first = await timed(await repeat(CLUSTERS, (n) => ask("PUT", reportPath(`cluster-${n}`), plain, 201)));
   time("first report", first, 400);
@@ -92,9 +102,18 @@ async function reports(bench: Bench): Promise<void> {
   const after = storage(bench);
 
   const bytes = (after.bytes - before.bytes) / CHANGED;
-  figure("growth of the database per changed snapshot", kilobytes(bytes), "bytes by table and index: " + [...after.tables]
-    .map(([name, size]) => [name, (size - (before.tables.get(name) ?? 0)) / CHANGED] as const)
-    .filter(([, size]) => Math.abs(size) >= 20).sort((a, b) => b[1] - a[1]).slice(0, 12).map(([name, size]) => `${name} ${Math.round(size)}`).join(", "));
+  figure(
+    "growth of the database per changed snapshot",
+    kilobytes(bytes),
+    "bytes by table and index: " +
+      [...after.tables]
+        .map(([name, size]) => [name, (size - (before.tables.get(name) ?? 0)) / CHANGED] as const)
+        .filter(([, size]) => Math.abs(size) >= 20)
+        .sort((a, b) => b[1] - a[1])
+        .slice(0, 12)
+        .map(([name, size]) => `${name} ${Math.round(size)}`)
+        .join(", "),
+  );
 }
 
 /** Probes for as long as each of these takes: receiving the body, reading and checking it are in the figures too. */
@@ -103,30 +122,54 @@ async function waits(bench: Bench): Promise<void> {
   await repeat(CLUSTERS, (n) => createEnvironment(bench, `probed-${n}`, POLICIES));
   console.log("\nHow long the event loop was held: the longest wait for /ready in a run, the median of the runs");
   hold("nothing", await repeat(CLUSTERS, () => probe.during(() => sleep(500))), null);
-  hold("unchanged report", await repeat(CLUSTERS, () => probe.during(() => ask("PUT", reportPath("cluster-1"), plain))), null);
+  hold(
+    "unchanged report",
+    await repeat(CLUSTERS, () => probe.during(() => ask("PUT", reportPath("cluster-1"), plain))),
+    null,
+  );
   hold("reading the latest snapshot", await repeat(CLUSTERS, () => probe.during(() => ask("GET", latestPath))), null);
-  hold("first report", await repeat(CLUSTERS, (n) => probe.during(() => ask("PUT", reportPath(`probed-${n}`), plain, 201))), 20);
+  hold(
+    "first report",
+    await repeat(CLUSTERS, (n) => probe.during(() => ask("PUT", reportPath(`probed-${n}`), plain, 201))),
+    20,
+  );
   const policy = { policy_names: [POLICIES[2]] };
   const attached: Answer[] = [];
   const attaching = await repeat(CLUSTERS, async (n) => {
     await ask("DELETE", `${environmentPath(`probed-${n}`)}/policies`, policy);
-    return probe.during(async () => attached.push(await ask("POST", `${environmentPath(`probed-${n}`)}/policies`, policy)));
+    return probe.during(async () =>
+      attached.push(await ask("POST", `${environmentPath(`probed-${n}`)}/policies`, policy)),
+    );
   });
   hold("attaching a policy", attaching, 20, `; answered after ${ms((await timed(attached)).server)}`);
   let took = 0;
-  const versions = await repeat(6, (n) => probe.during(async () => {
-    const began = performance.now();
-    await drive({ url: bench.server.url, connections: 1, expect: 200, next: (m) => (m === 0 ? policyVersion(POLICIES[2], n % 2 === 0) : null) });
-    await settled(bench);
-    took = performance.now() - began;
-  }));
-  hold("new policy version that flips all verdicts", versions, 20, `; ${2 * CLUSTERS} environments evaluated again in ${ms(took)}, the last time`);
+  const versions = await repeat(6, (n) =>
+    probe.during(async () => {
+      const began = performance.now();
+      await drive({
+        url: bench.server.url,
+        connections: 1,
+        expect: 200,
+        next: (m) => (m === 0 ? policyVersion(POLICIES[2], n % 2 === 0) : null),
+      });
+      await settled(bench);
+      took = performance.now() - began;
+    }),
+  );
+  hold(
+    "new policy version that flips all verdicts",
+    versions,
+    20,
+    `; ${2 * CLUSTERS} environments evaluated again in ${ms(took)}, the last time`,
+  );
 }
 
 /** Bytes that the database uses, pages on its free list left out; also by table and index. */
 function storage({ db }: Bench): { bytes: number; tables: Map<string, number> } {
   const pragma = (name: string): number => db.pragma(name, { simple: true }) as number;
-  const tables = db.prepare<[], { name: string; bytes: number }>("SELECT name, sum(pgsize) AS bytes FROM dbstat GROUP BY name").all();
+  const tables = db
+    .prepare<[], { name: string; bytes: number }>("SELECT name, sum(pgsize) AS bytes FROM dbstat GROUP BY name")
+    .all();
   return {
     bytes: (pragma("page_count") - pragma("freelist_count")) * pragma("page_size"),
     tables: new Map(tables.map(({ name, bytes }) => [name, bytes])),
@@ -146,23 +189,40 @@ async function reporters(bench: Bench): Promise<void> {
     await createEnvironment(bench, `namespace-${n}`, POLICIES);
     await ask("PUT", reportPath(`namespace-${n}`), body, 201);
   }
-  for (let n = 2 * CLUSTERS + REPORTERS; n < ENVIRONMENTS; n += 1) await createEnvironment(bench, `idle-${n}`, POLICIES);
+  for (let n = 2 * CLUSTERS + REPORTERS; n < ENVIRONMENTS; n += 1)
+    await createEnvironment(bench, `idle-${n}`, POLICIES);
 
   const rows = rowCounts(bench);
   const cpu = cpuSeconds(server.pid);
-  const answers = await repeat(UNCHANGED_ROWS, (n) => ask("PUT", reportPath(`namespace-${n % REPORTERS}`), bodies[n % REPORTERS] as Buffer));
+  const answers = await repeat(UNCHANGED_ROWS, (n) =>
+    ask("PUT", reportPath(`namespace-${n % REPORTERS}`), bodies[n % REPORTERS] as Buffer),
+  );
   const used = cpuSeconds(server.pid);
-  const grown = [...rowCounts(bench)].map(([name, count]) => ({ name, added: count - (rows.get(name) ?? 0) })).filter(({ added }) => added !== 0);
-  figure(`rows added by ${UNCHANGED_ROWS} unchanged reports`, String(grown.reduce((sum, { added }) => sum + added, 0)),
-    grown.map(({ name, added }) => `${name} ${added}`).join(", "), { text: "0", good: grown.length === 0 });
+  const grown = [...rowCounts(bench)]
+    .map(([name, count]) => ({ name, added: count - (rows.get(name) ?? 0) }))
+    .filter(({ added }) => added !== 0);
+  figure(
+    `rows added by ${UNCHANGED_ROWS} unchanged reports`,
+    String(grown.reduce((sum, { added }) => sum + added, 0)),
+    grown.map(({ name, added }) => `${name} ${added}`).join(", "),
+    { text: "0", good: grown.length === 0 },
+  );
 
   const seconds = (used.all - cpu.all) / UNCHANGED_ROWS;
   const share = (seconds * REPORTERS) / 60;
   const times = await bench.timed(answers);
-  console.log(`\n${REPORTERS} reporters of ${REPORTER_ARTIFACTS} artifacts (${kilobytes(bodies[0]?.length ?? 0)}) with an unchanged report a minute`);
-  figure("CPU of one core", `${(share * 100).toFixed(2)}%`, `${(seconds * 1000).toFixed(2)} ms of CPU a report, of all threads; server time ${ms(times.server)}, the client saw ${ms(times.client)}`, {
-    text: "< 5%", good: share < 0.05,
-  });
+  console.log(
+    `\n${REPORTERS} reporters of ${REPORTER_ARTIFACTS} artifacts (${kilobytes(bodies[0]?.length ?? 0)}) with an unchanged report a minute`,
+  );
+  figure(
+    "CPU of one core",
+    `${(share * 100).toFixed(2)}%`,
+    `${(seconds * 1000).toFixed(2)} ms of CPU a report, of all threads; server time ${ms(times.server)}, the client saw ${ms(times.client)}`,
+    {
+      text: "< 5%",
+      good: share < 0.05,
+    },
+  );
 }
 
 async function reads(bench: Bench): Promise<void> {
@@ -202,8 +262,11 @@ async function large(bench: Bench): Promise<void> {
   const holds = await probe.during(async () => answers.push(await ask("PUT", reportPath("large"), body, 201)));
   clearInterval(watch);
   const { server: took, client } = await timed(answers);
-  figure(`growth while ${LARGE.artifacts * LARGE.replicas} pods are reported`, `+${Math.round(most - before)} MB`,
-    `${LARGE.artifacts} artifacts, ${(body.length / 1e6).toFixed(1)} MB; server time ${ms(took)}, the client saw ${ms(client)}, the loop was held for ${ms(holds.at(-1) ?? 0)} at most`);
+  figure(
+    `growth while ${LARGE.artifacts * LARGE.replicas} pods are reported`,
+    `+${Math.round(most - before)} MB`,
+    `${LARGE.artifacts} artifacts, ${(body.length / 1e6).toFixed(1)} MB; server time ${ms(took)}, the client saw ${ms(client)}, the loop was held for ${ms(holds.at(-1) ?? 0)} at most`,
+  );
   figure("afterwards", `${Math.round(memory(server.pid).now)} MB`, "");
 }
 
@@ -213,9 +276,13 @@ export async function measureRuntime(root: string): Promise<void> {
   const log = join(root, "runtime.log");
   const file = join(root, "runtime.yml");
   writeFileSync(file, APPLY_FILE);
-  const server = await startServer([EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", file, "--log-level", "info"], {
-    output: log, env: { ASSAY_JSON_LIMIT: "64MB" },
-  });
+  const server = await startServer(
+    [EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", file, "--log-level", "info"],
+    {
+      output: log,
+      env: { ASSAY_JSON_LIMIT: "64MB" },
+    },
+  );
   await populateRuntime(server.url);
   const probe = startProbe(server.url);
   const db = new Database(join(data, "assay.db"), { readonly: true });

@@ -26,14 +26,19 @@ async function measure(title: string, once: (n: number) => Promise<void>, durati
   const elapsed = (performance.now() - began) / 1000;
   const all = process.cpuUsage(cpu);
   const own = process.threadCpuUsage(main);
-  const perOperation = (usage: { user: number; system: number }) => Math.round((usage.user + usage.system) / (count - first));
+  const perOperation = (usage: { user: number; system: number }) =>
+    Math.round((usage.user + usage.system) / (count - first));
   console.log(
     `${title}: ${Math.round((count - first) / elapsed)}/s, cpu ${perOperation(all)} us each, main thread ${perOperation(own)} us each`,
   );
 }
 
 let id = 0;
-const vault = openVault({ directory: join(root, "evidence"), staging: join(root, "staging"), ids: () => `${process.pid}-${id++}` });
+const vault = openVault({
+  directory: join(root, "evidence"),
+  staging: join(root, "staging"),
+  ids: () => `${process.pid}-${id++}`,
+});
 try {
   const template = randomBytes(bytes);
   const content = async function* (n: number) {

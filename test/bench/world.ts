@@ -1,5 +1,6 @@
-// What the measured requests work on: an organization as a delivery team has it, with flows that have a template, trails
-// with an artifact and its evidence, and a policy. Made through the API, so that the rows are those that reports make.
+// What the measured requests work on: an organization as a delivery team has it, with flows that have a template,
+// trails with an artifact and its evidence, and a policy. Made through the API, so that the rows are those that reports
+// make.
 import { drive, get, sendForm, sendJson } from "./load.ts";
 
 export const ORG = "bench";
@@ -87,11 +88,30 @@ export async function populate(url: string): Promise<void> {
     drive({ url, connections: 8, expect, next: (n) => requests[n] ?? null }).then(() => undefined);
   const flows = Array.from({ length: FLOWS }, (_, n) => n);
   const trails = Array.from({ length: TRAILS }, (_, n) => n);
-  const form = (path: string, value: unknown, file: { field: string; content: string } | null, method: "PUT" | "POST" = "PUT", field = "data_json") =>
-    sendForm(method, `/api/v2${path}`, KEY, { field, value }, file);
+  const form = (
+    path: string,
+    value: unknown,
+    file: { field: string; content: string } | null,
+    method: "PUT" | "POST" = "PUT",
+    field = "data_json",
+  ) => sendForm(method, `/api/v2${path}`, KEY, { field, value }, file);
 
-  await send(flows.map((n) => form(`/flows/${ORG}/template_file`, { name: `flow-${n}`, description: "A service" }, { field: "template_file", content: TEMPLATE })), 201);
-  await send(trails.map((n) => form(`/trails/${ORG}/${flowOf(n)}`, { name: trailName(n), git_commit_info: commitInfo(n) }, null)), 201);
+  await send(
+    flows.map((n) =>
+      form(
+        `/flows/${ORG}/template_file`,
+        { name: `flow-${n}`, description: "A service" },
+        { field: "template_file", content: TEMPLATE },
+      ),
+    ),
+    201,
+  );
+  await send(
+    trails.map((n) =>
+      form(`/trails/${ORG}/${flowOf(n)}`, { name: trailName(n), git_commit_info: commitInfo(n) }, null),
+    ),
+    201,
+  );
   await send(
     trails.map((n) =>
       sendJson("POST", `/api/v2/artifacts/${ORG}/${flowOf(n)}`, KEY, {
@@ -103,16 +123,34 @@ export async function populate(url: string): Promise<void> {
         git_commit_info: commitInfo(n),
         build_url: `https://ci.example.com/acme/backend/runs/${n}`,
         commit_url: `https://git.example.com/acme/backend/commit/${commitOf(n)}`,
-        repo_info: { name: "acme/backend", id: "4711", url: "https://git.example.com/acme/backend", provider: "github" },
+        repo_info: {
+          name: "acme/backend",
+          id: "4711",
+          url: "https://git.example.com/acme/backend",
+          provider: "github",
+        },
       }),
     ),
     201,
   );
-  for (const name of ["unit-tests", "scan"] as const) await send(trails.map((n) => attestation(n, name, null)), 201);
-  for (const name of ["review", "pull-request"] as const) await send(trails.map((n) => attestation(n, name, null)), 201);
+  for (const name of ["unit-tests", "scan"] as const)
+    await send(
+      trails.map((n) => attestation(n, name, null)),
+      201,
+    );
+  for (const name of ["review", "pull-request"] as const)
+    await send(
+      trails.map((n) => attestation(n, name, null)),
+      201,
+    );
   for (const [name, content] of Object.entries({ production: POLICY, ...FURTHER_POLICIES }))
     await send([form(`/policies/${ORG}`, { name }, { field: "policy_file", content }, "PUT", "payload")], 201);
-  const environment = { name: ENVIRONMENT, type: "K8S", description: "", policies: ["production", ...Object.keys(FURTHER_POLICIES)] };
+  const environment = {
+    name: ENVIRONMENT,
+    type: "K8S",
+    description: "",
+    policies: ["production", ...Object.keys(FURTHER_POLICIES)],
+  };
   await send([sendJson("PUT", `/api/v2/environments/${ORG}`, KEY, environment)], 201);
 }
 
@@ -121,10 +159,18 @@ export const REPORT_BYTES = 1024;
 
 const TRAIL_LEVEL: readonly string[] = ["review", "pull-request"];
 
-/** A generic attestation whose JSON part has 1 KB: on the trail's artifact by its fingerprint, or on the trail itself. */
+/**
+ * A generic attestation whose JSON part has 1 KB: on the trail's artifact by its fingerprint, or on the trail itself.
+ */
 export function attestation(trail: number, name: string, file: Buffer | null): Buffer {
   const path = `/api/v2/attestations/${ORG}/${flowOf(trail)}/trail/${trailName(trail)}/generic`;
-  return sendForm("POST", path, KEY, { field: "data_json", value: report(trail, name) }, file && { field: "attachment_file", content: file });
+  return sendForm(
+    "POST",
+    path,
+    KEY,
+    { field: "data_json", value: report(trail, name) },
+    file && { field: "attachment_file", content: file },
+  );
 }
 
 /** The JSON of an attestation, REPORT_BYTES long. */
@@ -142,9 +188,11 @@ export function report(trail: number, name: string): Record<string, unknown> {
   return value;
 }
 
-export const artifactPath = (trail: number): string => `/api/v2/artifacts/${ORG}/${flowOf(trail)}/fingerprint/${fingerprintOf(trail)}`;
+export const artifactPath = (trail: number): string =>
+  `/api/v2/artifacts/${ORG}/${flowOf(trail)}/fingerprint/${fingerprintOf(trail)}`;
 export const assertPath = (trail: number, scope: { policy: string } | { environment: string } | null): string => {
-  const query = scope === null ? "" : "policy" in scope ? `?policy_name=${scope.policy}` : `?environment_name=${scope.environment}`;
+  const query =
+    scope === null ? "" : "policy" in scope ? `?policy_name=${scope.policy}` : `?environment_name=${scope.environment}`;
   return `/api/v2/asserts/${ORG}/fingerprint/${fingerprintOf(trail)}${query}`;
 };
 

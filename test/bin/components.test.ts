@@ -12,8 +12,21 @@ import { bundle } from "../../bin/bundle.ts";
 const test = suite("bin/components");
 const ROOT = join(import.meta.dirname, "..", "..");
 
-type Model = { name: string; group?: string; version?: string; purl?: string; "bom-ref": string; licenses?: unknown[]; components?: Model[]; hashes?: { alg: string; content: string }[] };
-type Bill = { components: Model[]; metadata: { component: Model }; dependencies: { ref: string; dependsOn?: string[] }[] };
+type Model = {
+  name: string;
+  group?: string;
+  version?: string;
+  purl?: string;
+  "bom-ref": string;
+  licenses?: unknown[];
+  components?: Model[];
+  hashes?: { alg: string; content: string }[];
+};
+type Bill = {
+  components: Model[];
+  metadata: { component: Model };
+  dependencies: { ref: string; dependsOn?: string[] }[];
+};
 
 let directory = "";
 let keys: string[] = [];
@@ -31,7 +44,13 @@ const nameOf = ({ group, name }: Model): string => (group === undefined ? name :
 /** The packages whose code is in the bundles: esbuild writes the path of each file before what it took from it. */
 function packagesInside(): Set<string> {
   const files = ["main.cjs", ...keys.filter((key) => key.startsWith("workers/")).map((key) => join("assets", key))];
-  const found = files.flatMap((file) => [...readFileSync(join(directory, file), "utf8").matchAll(/^\s*(?:\/\/ |")node_modules\/(?:[^\n"]*\/node_modules\/)?((?:@[^/\n]+\/)?[^/\n]+)\/[^\n"]*"?/gm)].map((match) => match[1] as string));
+  const found = files.flatMap((file) =>
+    [
+      ...readFileSync(join(directory, file), "utf8").matchAll(
+        /^\s*(?:\/\/ |")node_modules\/(?:[^\n"]*\/node_modules\/)?((?:@[^/\n]+\/)?[^/\n]+)\/[^\n"]*"?/gm,
+      ),
+    ].map((match) => match[1] as string),
+  );
   return new Set(found);
 }
 
@@ -39,16 +58,37 @@ test("every package in a bundle is in the bill of materials, and none that is in
   const inside = packagesInside();
   assert.ok(inside.size > 50, `${inside.size}`);
   const listed = new Set(bill.components.map(nameOf));
-  assert.equal([...inside].filter((name) => !listed.has(name)), []);
-  const assets = ["swagger-ui-dist", "dejavu-fonts-ttf", "@fontsource/noto-sans-jp", "@fontsource/noto-sans-kr", "@fontsource/noto-sans-sc", "better-sqlite3", "node"];
-  assert.equal([...listed].filter((name) => !inside.has(name) && !assets.includes(name)), []);
-  assert.equal(assets.filter((name) => !listed.has(name)), []);
+  assert.equal(
+    [...inside].filter((name) => !listed.has(name)),
+    [],
+  );
+  const assets = [
+    "swagger-ui-dist",
+    "dejavu-fonts-ttf",
+    "@fontsource/noto-sans-jp",
+    "@fontsource/noto-sans-kr",
+    "@fontsource/noto-sans-sc",
+    "better-sqlite3",
+    "node",
+  ];
+  assert.equal(
+    [...listed].filter((name) => !inside.has(name) && !assets.includes(name)),
+    [],
+  );
+  assert.equal(
+    assets.filter((name) => !listed.has(name)),
+    [],
+  );
   for (const tool of ["esbuild", "typescript", "uvu", "@yao-pkg/pkg", "brotli"]) assert.not(listed.has(tool), tool);
 });
 
 test("everything has a version that the lock file has, a licence, a digest and a text", () => {
-  const lock = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8")) as { packages: Record<string, { version?: string }> };
-  const locked = new Set(Object.entries(lock.packages).map(([path, { version }]) => `${path.replace(/^.*node_modules\//, "")}@${version}`));
+  const lock = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8")) as {
+    packages: Record<string, { version?: string }>;
+  };
+  const locked = new Set(
+    Object.entries(lock.packages).map(([path, { version }]) => `${path.replace(/^.*node_modules\//, "")}@${version}`),
+  );
   for (const component of bill.components) {
     const id = `${nameOf(component)}@${component.version}`;
     if (component.name !== "node") assert.ok(locked.has(id), id);
@@ -59,44 +99,75 @@ test("everything has a version that the lock file has, a licence, a digest and a
     assert.match(text, /permission|redistribution|license/i, id);
     assert.match(text, /copyright|author|\(c\)|Google Inc/i, id);
   }
-  const refs = bill.components.flatMap((component) => [component["bom-ref"], ...(component.components ?? []).map((part) => part["bom-ref"])]);
-  assert.equal(texts().filter((file) => !refs.includes(file.replace(/\.txt$/, "").replaceAll("__", "/"))), [], "no text without a component");
+  const refs = bill.components.flatMap((component) => [
+    component["bom-ref"],
+    ...(component.components ?? []).map((part) => part["bom-ref"]),
+  ]);
+  assert.equal(
+    texts().filter((file) => !refs.includes(file.replace(/\.txt$/, "").replaceAll("__", "/"))),
+    [],
+    "no text without a component",
+  );
   assert.equal(keys.filter((key) => key.startsWith("licenses/")).length, texts().length);
 });
 
 test("what packages carry inside is told: SQLite, jq and its parts, llhttp, the libraries of Node", async () => {
-  const parts = (name: string): string[] => (bill.components.find((one) => one.name === name)?.components ?? []).map((part) => [part.name, part.version].filter(Boolean).join(" "));
-  const { stdout } = await jq.raw("null", ".", ["--version"]).then((out: string | { stdout: string }) => (typeof out === "string" ? { stdout: out } : out));
+  const parts = (name: string): string[] =>
+    (bill.components.find((one) => one.name === name)?.components ?? []).map((part) =>
+      [part.name, part.version].filter(Boolean).join(" "),
+    );
+  const { stdout } = await jq
+    .raw("null", ".", ["--version"])
+    .then((out: string | { stdout: string }) => (typeof out === "string" ? { stdout: out } : out));
   const version = /jq-(\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1];
   assert.equal(parts("jq-wasm").sort(), ["emscripten", `jq ${version}`, "musl", "oniguruma"]);
   assert.match(parts("better-sqlite3").join(), /^sqlite 3\.\d+\.\d+$/);
   assert.equal(parts("undici"), ["llhttp"]);
-  for (const library of ["v8", "openssl", "icu", "uv", "zlib"]) assert.ok(parts("node").some((part) => part.startsWith(`${library} ${process.versions[library]}`)), library);
+  for (const library of ["v8", "openssl", "icu", "uv", "zlib"])
+    assert.ok(
+      parts("node").some((part) => part.startsWith(`${library} ${process.versions[library]}`)),
+      library,
+    );
   // What Node's one text covers is named in it.
   const node = readFileSync(join(directory, "assets", "licenses", `node@${process.versions.node}.txt`), "utf8");
-  for (const library of ["V8", "OpenSSL", "ICU", "libuv", "zlib", "llhttp", "nghttp2", "c-ares", "simdjson", "ada"]) assert.match(node, `- ${library}, located at`);
-  const textOf = (pattern: RegExp): string => readFileSync(join(directory, "assets", "licenses", texts().find((file) => pattern.test(file)) ?? ""), "utf8");
+  for (const library of ["V8", "OpenSSL", "ICU", "libuv", "zlib", "llhttp", "nghttp2", "c-ares", "simdjson", "ada"])
+    assert.match(node, `- ${library}, located at`);
+  const textOf = (pattern: RegExp): string =>
+    readFileSync(join(directory, "assets", "licenses", texts().find((file) => pattern.test(file)) ?? ""), "utf8");
   assert.match(textOf(/^jq-wasm@.*__oniguruma/), "K.Kosako");
-  for (const author of ["Stephen Dolan", "David M. Gay", "International Business Machines"]) assert.match(textOf(/^jq-wasm@.*__jq@/), author);
+  for (const author of ["Stephen Dolan", "David M. Gay", "International Business Machines"])
+    assert.match(textOf(/^jq-wasm@.*__jq@/), author);
   assert.match(textOf(/^swagger-ui-dist@/), "DOMPurify", "what is bundled in its bundle");
 });
 
 test("the bill of materials is valid CycloneDX 1.6", () => {
   const schemas = join(ROOT, "node_modules", "@cyclonedx", "cyclonedx-library", "res", "schema");
-  const read = (name: string): object => JSON.parse(readFileSync(join(schemas, `${name}.SNAPSHOT.schema.json`), "utf8"));
+  const read = (name: string): object =>
+    JSON.parse(readFileSync(join(schemas, `${name}.SNAPSHOT.schema.json`), "utf8"));
   const ajv = new Ajv({ strict: false, validateFormats: true, allErrors: true });
-  for (const name of ["spdx", "jsf-0.82"]) ajv.addSchema({ ...read(name), $id: `http://cyclonedx.org/schema/${name}.SNAPSHOT.schema.json` });
+  for (const name of ["spdx", "jsf-0.82"])
+    ajv.addSchema({ ...read(name), $id: `http://cyclonedx.org/schema/${name}.SNAPSHOT.schema.json` });
   formats.default(ajv);
   for (const format of ["idn-email", "iri-reference"]) ajv.addFormat(format, true);
   const valid = ajv.compile(read("bom-1.6"));
   assert.ok(valid(bill), JSON.stringify(valid.errors));
-  assert.not(valid({ ...bill, components: [{ ...bill.components[0], type: "nonsense" }] }), "the schema refuses something");
+  assert.not(
+    valid({ ...bill, components: [{ ...bill.components[0], type: "nonsense" }] }),
+    "the schema refuses something",
+  );
 });
 
 test("what depends on what refers to what is there, from the program on", () => {
-  const refs = new Set([bill.metadata.component["bom-ref"], ...bill.components.flatMap((one) => [one["bom-ref"], ...(one.components ?? []).map((part) => part["bom-ref"])])]);
-  assert.equal(bill.dependencies.flatMap(({ ref, dependsOn = [] }) => [ref, ...dependsOn]).filter((ref) => !refs.has(ref)), []);
-  const uses = (name: string): string[] => bill.dependencies.find(({ ref }) => ref.startsWith(`${name}@`))?.dependsOn ?? [];
+  const refs = new Set([
+    bill.metadata.component["bom-ref"],
+    ...bill.components.flatMap((one) => [one["bom-ref"], ...(one.components ?? []).map((part) => part["bom-ref"])]),
+  ]);
+  assert.equal(
+    bill.dependencies.flatMap(({ ref, dependsOn = [] }) => [ref, ...dependsOn]).filter((ref) => !refs.has(ref)),
+    [],
+  );
+  const uses = (name: string): string[] =>
+    bill.dependencies.find(({ ref }) => ref.startsWith(`${name}@`))?.dependsOn ?? [];
   assert.is(uses("assay").length, bill.components.length);
   assert.ok(uses("koa").some((ref) => ref.startsWith("koa-compose@")));
 });
@@ -115,10 +186,15 @@ test("a second build says the same", async () => {
 
 test("what bin/dependencies.md says of unmaintained packages, inside or not, is so", () => {
   const inside = new Set(bill.components.map((component) => `${nameOf(component)}@${component.version}`));
-  const rows = [...readFileSync(join(ROOT, "bin", "dependencies.md"), "utf8").matchAll(/^\| `([^`]+)` \| (\S+) \| (yes|no) \|/gm)];
+  const rows = [
+    ...readFileSync(join(ROOT, "bin", "dependencies.md"), "utf8").matchAll(/^\| `([^`]+)` \| (\S+) \| (yes|no) \|/gm),
+  ];
   assert.ok(rows.length > 30);
   const wrong = rows.filter(([, name, version, told]) => inside.has(`${name}@${version}`) !== (told === "yes"));
-  assert.equal(wrong.map(([, name, version, told]) => `${name}@${version}: ${told}`), []);
+  assert.equal(
+    wrong.map(([, name, version, told]) => `${name}@${version}: ${told}`),
+    [],
+  );
 });
 
 test.run();

@@ -27,7 +27,10 @@ for (const [what, image] of [
   ["a 32-bit file", Buffer.from(Uint8Array.of(0x7f, 0x45, 0x4c, 0x46, 1, 1, ...new Array<number>(100).fill(0)))],
 ] as const) {
   strip(`${what} is refused`, () => {
-    assert.throws(() => stripElf(image), (error: Error) => error.message === "not a 64-bit little-endian ELF file");
+    assert.throws(
+      () => stripElf(image),
+      (error: Error) => error.message === "not a 64-bit little-endian ELF file",
+    );
   });
 }
 

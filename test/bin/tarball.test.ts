@@ -17,7 +17,8 @@ const TIME = new Date("2026-03-04T05:06:07Z");
 /** An executable that answers like ours, in short. */
 const ask = (args: readonly string[]): string => {
   if (args[0] === "licenses") return JSON.stringify({ licenses: [{ file: "@scope__pack@1.0.0.txt", text: "MIT" }] });
-  if (args.includes("--json")) return JSON.stringify({ units: { "assay.service": "[Unit]\n", "assay.socket": "[Socket]\n" } });
+  if (args.includes("--json"))
+    return JSON.stringify({ units: { "assay.service": "[Unit]\n", "assay.socket": "[Socket]\n" } });
   return `${args.join(" ")}\n`;
 };
 const files = (): Packed[] => releaseFiles(ROOT, Buffer.from("#!/bin/sh\necho it runs\n"), ask);
@@ -30,13 +31,17 @@ test("two runs give the same bytes, whatever the order of the files", async () =
 
 test("tar unpacks it, sha256sum finds every sum right, and a changed file wrong", async () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-tarball-"));
-  const inside = (cwd: string, command: string, ...args: string[]) => spawnSync(command, args, { cwd, encoding: "utf8", env: { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC" } });
+  const inside = (cwd: string, command: string, ...args: string[]) =>
+    spawnSync(command, args, { cwd, encoding: "utf8", env: { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC" } });
   try {
     writeFileSync(join(directory, "a.tar.gz"), await tarball("assay-1", files(), TIME));
     const listed = inside(directory, "tar", "tvzf", "a.tar.gz");
     assert.is(listed.status, 0, listed.stderr);
     assert.match(listed.stdout, /^-rwxr-xr-x root\/root +\d+ 2026-03-04 05:06 assay-1\/assay$/m);
-    assert.match(listed.stdout, /^-rw-r--r-- root\/root +\d+ 2026-03-04 05:06 assay-1\/licenses\/@scope__pack@1\.0\.0\.txt$/m);
+    assert.match(
+      listed.stdout,
+      /^-rw-r--r-- root\/root +\d+ 2026-03-04 05:06 assay-1\/licenses\/@scope__pack@1\.0\.0\.txt$/m,
+    );
     assert.match(listed.stdout, /^drwxr-xr-x root\/root .* assay-1\/licenses\/$/m);
     assert.is(inside(directory, "tar", "xzf", "a.tar.gz").status, 0);
     const unpacked = join(directory, "assay-1");
@@ -56,7 +61,10 @@ test("files larger than what goes through a pipe at once come out whole", async 
   const content = Buffer.alloc(5_000_000, "many bytes ");
   const directory = mkdtempSync(join(tmpdir(), "assay-tarball-"));
   try {
-    writeFileSync(join(directory, "a.tar.gz"), await tarball("x", [{ path: "a/b/large", content, executable: false }], TIME));
+    writeFileSync(
+      join(directory, "a.tar.gz"),
+      await tarball("x", [{ path: "a/b/large", content, executable: false }], TIME),
+    );
     const { stdout } = spawnSync("tar", ["xzOf", "a.tar.gz", "x/a/b/large"], { cwd: directory, maxBuffer: 10_000_000 });
     const sum = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
     assert.is(sum(stdout), sum(content));

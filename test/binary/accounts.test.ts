@@ -1,5 +1,5 @@
-// Accounts as operators and their pipelines live with them: people come and go on the command line while the executable serves,
-// and a service account's key is minted, rotated and revoked by the clients that exist.
+// Accounts as operators and their pipelines live with them: people come and go on the command line while the executable
+// serves, and a service account's key is minted, rotated and revoked by the clients that exist.
 
 import { userInfo } from "node:os";
 import { suite } from "uvu";
@@ -25,27 +25,56 @@ accounts("members and keys change beside the running server, and what ended stay
 
     await cli("user", "create", "ann", "--email", "Ann@example.com");
     await cli("member", "add", "ann@example.com", "--org", "acme", "--role", "member");
-    const ann = clientOf(server.url, await cli("key", "create", "--user", "ann", "--description", "laptop"), "terraform");
-    const made = await told(ann.json("POST", "/service-accounts/acme", { name: "ci", description: null, privilege: "member" }), 201);
+    const ann = clientOf(
+      server.url,
+      await cli("key", "create", "--user", "ann", "--description", "laptop"),
+      "terraform",
+    );
+    const made = await told(
+      ann.json("POST", "/service-accounts/acme", { name: "ci", description: null, privilege: "member" }),
+      201,
+    );
     assert.equal(await told(ann.json("GET", "/service-accounts/acme/ci"), 200), made);
-    const key = await told(ann.json("POST", "/service-accounts/acme/ci/api-keys", { description: "pipeline", expires_at: 4_102_444_800 }), 201);
+    const key = await told(
+      ann.json("POST", "/service-accounts/acme/ci/api-keys", { description: "pipeline", expires_at: 4_102_444_800 }),
+      201,
+    );
     const pipeline = clientOf(server.url, key.key);
     await told(pipeline.json("GET", "/flows/acme"), 200);
 
     const kosli = clientOf(server.url, admin);
     const rotated = await told(kosli.json("POST", `/service-accounts/acme/ci/api-keys/${key.id}/rotate`, {}), 201);
     assert.equal([rotated.key, rotated.expires_at], [rotated.api_key, 4_102_444_800]);
-    for (const secret of [key.key, rotated.key]) await told(clientOf(server.url, secret).json("GET", "/flows/acme"), 200);
+    for (const secret of [key.key, rotated.key])
+      await told(clientOf(server.url, secret).json("GET", "/flows/acme"), 200);
     const { body } = await kosli.json("DELETE", `/service-accounts/acme/ci/api-keys/${key.id}`, null);
     assert.is(body, "revoked");
     await told(pipeline.json("GET", "/flows/acme"), 401);
 
     await cli("member", "remove", "ann", "--org", "acme");
     await told(ann.json("GET", "/service-accounts/acme"), 403);
-    const { events, total_count } = await told(kosli.json("GET", "/membership-audit-log/acme?search=ann&sort_dir=asc"), 200);
-    assert.equal([total_count, events.map((event: Record<string, unknown>) => [event["event_type"], event["role"], event["changed_by"], event["source"]])], [2, [
-      ["added", "member", OPERATOR, "script"], ["removed", null, OPERATOR, "script"],
-    ]]);
+    const { events, total_count } = await told(
+      kosli.json("GET", "/membership-audit-log/acme?search=ann&sort_dir=asc"),
+      200,
+    );
+    assert.equal(
+      [
+        total_count,
+        events.map((event: Record<string, unknown>) => [
+          event["event_type"],
+          event["role"],
+          event["changed_by"],
+          event["source"],
+        ]),
+      ],
+      [
+        2,
+        [
+          ["added", "member", OPERATOR, "script"],
+          ["removed", null, OPERATOR, "script"],
+        ],
+      ],
+    );
 
     assert.equal(await server.stop(), { code: 0, signal: null });
     server = await serve();
@@ -55,6 +84,7 @@ accounts("members and keys change beside the running server, and what ended stay
     assert.is(await told(clientOf(server.url, admin).json("DELETE", "/service-accounts/acme/ci", null), 200), "OK");
     await told(again.json("GET", "/flows/acme"), 401);
     await server.stop();
-  }));
+  }),
+);
 
 accounts.run();

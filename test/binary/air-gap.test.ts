@@ -1,6 +1,7 @@
-// The executable opens no connection by itself. The end-to-end test runs in a network namespace that has nothing but its own loopback, with a library
-// loaded before the C library that writes down each address to which the server tries to connect or send, also in vain; so does the reference page in
-// Chromium, in a namespace where no other host can be reached.
+// The executable opens no connection by itself. The end-to-end test runs in a network namespace that has nothing but
+// its own loopback, with a library loaded before the C library that writes down each address to which the server tries
+// to connect or send, also in vain; so does the reference page in Chromium, in a namespace where no other host can be
+// reached.
 
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -22,7 +23,10 @@ const watched = join(scratch, "assay");
 
 const alone = ["-n", "sh", "-c", 'ip link set lo up && exec "$0" "$@"'];
 const separable = spawnSync("unshare", [...alone, "true"], { env: { PATH } }).status === 0;
-const compiled = spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, join(import.meta.dirname, "connects.c"), "-ldl"], { env: { PATH } }).status === 0;
+const compiled =
+  spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, join(import.meta.dirname, "connects.c"), "-ldl"], {
+    env: { PATH },
+  }).status === 0;
 if (!separable) console.log("skipped: this process may not make a network namespace (unshare -n, ip)");
 if (!compiled) console.log("skipped: there is no C compiler, so connections are not written down");
 
@@ -37,9 +41,19 @@ test.after(() => rmSync(scratch, { recursive: true }));
 
 /** Runs tests of this suite in a namespace of their own. */
 function runApart(pattern: string, executable: string) {
-  const { status, stdout } = spawnSync("unshare", [...alone, process.execPath, join(CHECKOUT, "test", "run.ts"), pattern], {
-    cwd: CHECKOUT, encoding: "utf8", env: { PATH: `${join(process.execPath, "..")}:${PATH}`, HOME: process.env["HOME"] ?? "/", ASSAY_EXECUTABLE: executable },
-  });
+  const { status, stdout } = spawnSync(
+    "unshare",
+    [...alone, process.execPath, join(CHECKOUT, "test", "run.ts"), pattern],
+    {
+      cwd: CHECKOUT,
+      encoding: "utf8",
+      env: {
+        PATH: `${join(process.execPath, "..")}:${PATH}`,
+        HOME: process.env["HOME"] ?? "/",
+        ASSAY_EXECUTABLE: executable,
+      },
+    },
+  );
   return { status, stdout, passed: Number(/^(\d+) passed, 0 failed$/m.exec(stdout)?.[1] ?? 0) };
 }
 
@@ -72,7 +86,10 @@ seen("webhooks and mail go where they are told to, and nothing goes anywhere els
   assert.ok(passed >= 1, stdout);
   const targets = addresses();
   assert.ok(targets.length > 0);
-  assert.equal(targets.filter((line) => !/^connect 127\.0\.0\.1 \d+$/.test(line)), []);
+  assert.equal(
+    targets.filter((line) => !/^connect 127\.0\.0\.1 \d+$/.test(line)),
+    [],
+  );
 });
 
 apart("the reference page works in a browser that reaches no other host", () => {

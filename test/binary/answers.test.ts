@@ -12,10 +12,22 @@ import type { Running } from "./executable.ts";
 const answers = suite("executable: answers");
 
 const TOKEN = "a-token-for-metrics-0123";
-const serve = (data: string, ...options: string[]): string[] => ["serve", "--data", data, "--listen", "127.0.0.1:0", ...options];
+const serve = (data: string, ...options: string[]): string[] => [
+  "serve",
+  "--data",
+  data,
+  "--listen",
+  "127.0.0.1:0",
+  ...options,
+];
 
 /** A server with an organization `acme`, and the key of its admin. */
-async function serving(data: string, options: string[], env: Record<string, string>, work: (running: Running, key: string) => Promise<void>): Promise<void> {
+async function serving(
+  data: string,
+  options: string[],
+  env: Record<string, string>,
+  work: (running: Running, key: string) => Promise<void>,
+): Promise<void> {
   const { stdout } = await run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
   const running = await start(serve(data, ...options), { env });
   try {
@@ -32,8 +44,16 @@ const get = (url: string, headers: Record<string, string> = {}): Promise<Raw> =>
     request(url, { headers }, (response) => {
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk)).on("error", reject);
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers as Raw["headers"], bytes: Buffer.concat(chunks) }));
-    }).on("error", reject).end();
+      response.on("end", () =>
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers as Raw["headers"],
+          bytes: Buffer.concat(chunks),
+        }),
+      );
+    })
+      .on("error", reject)
+      .end();
   });
 const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
 
@@ -42,20 +62,45 @@ answers("metrics on a listener of their own, and with a token on the main one", 
     serving(data, ["--metrics-listen", "127.0.0.1:0"], { ASSAY_METRICS_KEY: TOKEN }, async ({ url, output }, key) => {
       const own = /^metrics: (http:\/\/127\.0\.0\.1:\d+\/metrics)$/m.exec(output())?.[1] as string;
       assert.ok(own, output());
-      const wrote = await fetch(`${url}/api/v2/flows/acme`, { method: "PUT", headers: { ...bearer(key), "Content-Type": "application/json" }, body: '{"name":"one","description":""}' });
+      const wrote = await fetch(`${url}/api/v2/flows/acme`, {
+        method: "PUT",
+        headers: { ...bearer(key), "Content-Type": "application/json" },
+        body: '{"name":"one","description":""}',
+      });
       assert.is(wrote.status, 201);
-      for (const [address, headers] of [[own, {}], [`${url}/metrics`, bearer(TOKEN)]] as const) {
+      for (const [address, headers] of [
+        [own, {}],
+        [`${url}/metrics`, bearer(TOKEN)],
+      ] as const) {
         const { status, bytes } = await get(address, headers);
         const text = bytes.toString();
         assert.is(status, 200);
         for (const line of [
-          'assay_http_requests_total{operation="create_flow",status="201"} 1', /^assay_commit_batch_size_count [1-9]/m, /^assay_wal_bytes [1-9]/m, /^assay_disk_free_bytes [1-9]/m,
-          "assay_evidence_files 0", "assay_read_only 0", 'assay_jobs{kind="notify"} 0', 'assay_worker_tasks{pool="recording",state="waiting"} 0', /^process_resident_memory_bytes \d+/m,
-          /^nodejs_eventloop_lag_p99_seconds /m, /^assay_build_info\{version="[^"]+",commit="[0-9a-f]{40}/m,
-        ]) assert.match(text, line);
+          'assay_http_requests_total{operation="create_flow",status="201"} 1',
+          /^assay_commit_batch_size_count [1-9]/m,
+          /^assay_wal_bytes [1-9]/m,
+          /^assay_disk_free_bytes [1-9]/m,
+          "assay_evidence_files 0",
+          "assay_read_only 0",
+          'assay_jobs{kind="notify"} 0',
+          'assay_worker_tasks{pool="recording",state="waiting"} 0',
+          /^process_resident_memory_bytes \d+/m,
+          /^nodejs_eventloop_lag_p99_seconds /m,
+          /^assay_build_info\{version="[^"]+",commit="[0-9a-f]{40}/m,
+        ])
+          assert.match(text, line);
       }
-      assert.equal([(await get(`${url}/metrics`)).status, (await get(`${url}/metrics`, bearer(key))).status, (await get(own.replace("/metrics", "/ready"))).status], [401, 401, 404]);
-    })));
+      assert.equal(
+        [
+          (await get(`${url}/metrics`)).status,
+          (await get(`${url}/metrics`, bearer(key))).status,
+          (await get(own.replace("/metrics", "/ready"))).status,
+        ],
+        [401, 401, 404],
+      );
+    }),
+  ),
+);
 
 answers("without either option there are none; an address that is taken is told", () =>
   inDirectory(async (data) => {
@@ -66,8 +111,12 @@ answers("without either option there are none; an address that is taken is told"
     const { code, stderr } = await run(serve(data, "--metrics-listen", `127.0.0.1:${port}`));
     taken.close();
     assert.is(code, 1);
-    assert.match(stderr, `assay: cannot listen on 127.0.0.1:${port}: another program listens there; choose another port with --metrics-listen HOST:PORT or ASSAY_METRICS_LISTEN`);
-  }));
+    assert.match(
+      stderr,
+      `assay: cannot listen on 127.0.0.1:${port}: another program listens there; choose another port with --metrics-listen HOST:PORT or ASSAY_METRICS_LISTEN`,
+    );
+  }),
+);
 
 answers("an address, and a key, that send too much get 429 with Retry-After", () =>
   inDirectory(async (data) => {
@@ -77,12 +126,21 @@ answers("an address, and a key, that send too much get 429 with Retry-After", ()
       assert.equal(statuses, [401, 401, 401, 429]);
       const { status, headers, bytes } = await get(`${url}/api/v2/flows/acme`);
       const wait = Number(headers["retry-after"]);
-      assert.equal([status, JSON.parse(bytes.toString())], [429, { message: `Too many requests from this address. Please try again in ${wait} ${wait === 1 ? "second" : "seconds"}` }]);
+      assert.equal(
+        [status, JSON.parse(bytes.toString())],
+        [
+          429,
+          {
+            message: `Too many requests from this address. Please try again in ${wait} ${wait === 1 ? "second" : "seconds"}`,
+          },
+        ],
+      );
       assert.ok(wait >= 1 && wait <= 20);
       assert.is((await get(`${url}/ready`)).status, 200);
       await wrote(/"status":429[^\n]*"client":"127\.0\.0\.1"[^\n]*"error_code":"too_many"/);
     });
-  }));
+  }),
+);
 
 answers("a key that sends too much leaves others alone", () =>
   inDirectory((data) =>
@@ -92,7 +150,9 @@ answers("a key that sends too much leaves others alone", () =>
       const second = /[\w-]{43}/.exec(created.stdout)?.[0] as string;
       const ask = async (one: string) => (await get(`${url}/api/v2/flows/acme`, bearer(one))).status;
       assert.equal([await ask(key), await ask(key), await ask(key), await ask(second)], [200, 200, 429, 200]);
-    })));
+    }),
+  ),
+);
 
 answers("reads are compressed for who accepts it, have a validator, and security headers", () =>
   inDirectory((data) =>
@@ -104,8 +164,25 @@ answers("reads are compressed for who accepts it, have a validator, and security
       assert.ok(gunzipSync(packed.bytes).equals(plain.bytes) && packed.bytes.length < plain.bytes.length / 5);
       const again = await get(path, { ...bearer(key), "If-None-Match": packed.headers["etag"] as string });
       assert.equal([again.status, again.bytes.length, again.headers["etag"]], [304, 0, plain.headers["etag"]]);
-      for (const { headers } of [plain, packed, again, await get(`${url}/nothing`), await get(`${url}/ready`), await get(`${url}/api/v2/doc/`)])
-        assert.equal([headers["x-content-type-options"], headers["x-frame-options"], headers["referrer-policy"], headers["strict-transport-security"]], ["nosniff", "DENY", "no-referrer", undefined]);
-    })));
+      for (const { headers } of [
+        plain,
+        packed,
+        again,
+        await get(`${url}/nothing`),
+        await get(`${url}/ready`),
+        await get(`${url}/api/v2/doc/`),
+      ])
+        assert.equal(
+          [
+            headers["x-content-type-options"],
+            headers["x-frame-options"],
+            headers["referrer-policy"],
+            headers["strict-transport-security"],
+          ],
+          ["nosniff", "DENY", "no-referrer", undefined],
+        );
+    }),
+  ),
+);
 
 answers.run();

@@ -21,10 +21,14 @@ const STEP = 40;
 /** Writes that are acknowledged before a backup under load begins. */
 const WRITTEN = 150;
 
-const serve = (data: string, ...words: string[]): Promise<Running> => start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "info", ...words]);
+const serve = (data: string, ...words: string[]): Promise<Running> =>
+  start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "info", ...words]);
 
 /** A server on a new data directory, with something in it. */
-async function served(directory: string, ...words: string[]): Promise<{ data: string; server: Running; entries: Entry[] }> {
+async function served(
+  directory: string,
+  ...words: string[]
+): Promise<{ data: string; server: Running; entries: Entry[] }> {
   const data = join(directory, "data");
   writeFileSync(join(directory, "apply.yaml"), APPLY_FILE);
   const server = await serve(data, "--bootstrap", join(directory, "apply.yaml"), ...words);
@@ -103,7 +107,11 @@ test("killed at any moment, neither leaves anything that passes for whole, and t
       if (existsSync(file)) break;
       assert.is(signal, "SIGKILL");
     }
-    assert.equal(readdirSync(directory).filter((name) => name.startsWith("b.")), ["b.tar"], "what the killed ones left is gone");
+    assert.equal(
+      readdirSync(directory).filter((name) => name.startsWith("b.")),
+      ["b.tar"],
+      "what the killed ones left is gone",
+    );
     for (let after = 60; ; after += STEP) {
       const signal = await killedAfter(after, ["restore", file, "--data", target]);
       kills += Number(signal !== null);
@@ -119,7 +127,10 @@ test("killed at any moment, neither leaves anything that passes for whole, and t
     const back = await serve(target);
     assert.equal(await lost(back, entries), []);
     await back.stop();
-    assert.equal(readdirSync(directory).filter((name) => name.startsWith("r")), ["r"]);
+    assert.equal(
+      readdirSync(directory).filter((name) => name.startsWith("r")),
+      ["r"],
+    );
   }));
 
 test("through pipes, into an existing directory, and not into one that is in use", () =>
@@ -127,7 +138,10 @@ test("through pipes, into an existing directory, and not into one that is in use
     const { data, server, entries } = await served(directory);
     const target = join(directory, "r");
     const shell = async (script: string): Promise<number | null> => {
-      const child = spawn("sh", ["-c", script, "sh", EXECUTABLE, data, target], { stdio: "ignore", env: { PATH: process.env["PATH"] ?? "" } });
+      const child = spawn("sh", ["-c", script, "sh", EXECUTABLE, data, target], {
+        stdio: "ignore",
+        env: { PATH: process.env["PATH"] ?? "" },
+      });
       return ((await once(child, "close")) as [number | null])[0];
     };
     assert.is(await shell('mkdir "$3" && "$1" backup - --data "$2" | gzip | "$1" restore - --data "$3"'), 0);
@@ -166,13 +180,19 @@ test("by the clock and on SIGUSR1, in a server that goes on answering; Node's de
     assert.equal(await server.stop(), { code: 0, signal: null });
     assert.equal(await load, []);
     assert.not.match(server.output(), /[Dd]ebugger|inspector/);
-    assert.ok(names().length <= 2 && names().every((name) => /^assay-backup-\d{8}T\d{6}Z\.tar$/.test(name)), names().join());
+    assert.ok(
+      names().length <= 2 && names().every((name) => /^assay-backup-\d{8}T\d{6}Z\.tar$/.test(name)),
+      names().join(),
+    );
     for (const name of names()) {
       assert.is(statSync(join(data, "backups", name)).mode & 0o777, 0o600);
       const target = join(directory, `of-${name}`);
       const { code, stderr } = await run(["restore", join(data, "backups", name), "--data", target]);
       assert.is(code, 0, stderr);
-      assert.is(look(target, (_, db) => db.pragma("integrity_check", { simple: true })), "ok");
+      assert.is(
+        look(target, (_, db) => db.pragma("integrity_check", { simple: true })),
+        "ok",
+      );
     }
   }));
 

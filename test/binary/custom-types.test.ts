@@ -1,5 +1,5 @@
-// Attestation types of an organization in the executable: jq and the checks of schemas run in threads that are started from
-// inside of it, with nothing of a checkout around.
+// Attestation types of an organization in the executable: jq and the checks of schemas run in threads that are started
+// from inside of it, with nothing of a checkout around.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,7 +19,11 @@ organizations:
     service_accounts:
       - {name: ci, privilege: member, api_keys: [{description: ci, key: "${KEY}"}]}
 `;
-const SCHEMA = { $schema: "http://json-schema.org/draft-07/schema#", type: "array", items: { type: "object", required: ["url", "pass"], properties: { url: { type: "string", format: "uri" } } } };
+const SCHEMA = {
+  $schema: "http://json-schema.org/draft-07/schema#",
+  type: "array",
+  items: { type: "object", required: ["url", "pass"], properties: { url: { type: "string", format: "uri" } } },
+};
 
 let directory: string;
 let server: Running;
@@ -28,7 +32,9 @@ scenario.before(async () => {
   directory = mkdtempSync(join(tmpdir(), "assay-test-"));
   const file = join(directory, "assay.yml");
   writeFileSync(file, APPLY);
-  server = await start(["serve", "--bootstrap", file, "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], { cwd: directory });
+  server = await start(["serve", "--bootstrap", file, "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], {
+    cwd: directory,
+  });
   client = clientOf(server.url, KEY);
   await told(client.form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "" }), 201);
 });
@@ -38,31 +44,68 @@ scenario.after(async () => {
 });
 
 const define = (value: Json, schema?: string, status = 201) =>
-  told(client.form("POST", "/custom-attestation-types/acme", "data_json", value, schema === undefined ? undefined : { part: "type_schema", name: "schema.json", content: schema }), status);
+  told(
+    client.form(
+      "POST",
+      "/custom-attestation-types/acme",
+      "data_json",
+      value,
+      schema === undefined ? undefined : { part: "type_schema", name: "schema.json", content: schema },
+    ),
+    status,
+  );
 const attest = (type_name: string, attestation_data: unknown, status = 201, trail = "release-1") =>
-  told(client.form("POST", `/attestations/acme/backend/trail/${trail}/custom`, "data_json", { attestation_name: "check", type_name, attestation_data, user_data: {} }), status);
-const latest = async (): Promise<Json> => (await told(client.json("GET", "/attestations/acme?per_page=1"), 200)).data[0];
+  told(
+    client.form("POST", `/attestations/acme/backend/trail/${trail}/custom`, "data_json", {
+      attestation_name: "check",
+      type_name,
+      attestation_data,
+      user_data: {},
+    }),
+    status,
+  );
+const latest = async (): Promise<Json> =>
+  (await told(client.json("GET", "/attestations/acme?per_page=1"), 200)).data[0];
 
 scenario("a type is defined and read back, and what does not compile is refused in jq's words", async () => {
   const summary = [{ name: "Page", expression: ".url" }];
-  assert.is(await define({ name: "pages", evaluator: { content_type: "jq", rules: ["all(.[]; .pass == true)"] }, summary }, JSON.stringify(SCHEMA)), "OK");
+  assert.is(
+    await define(
+      { name: "pages", evaluator: { content_type: "jq", rules: ["all(.[]; .pass == true)"] }, summary },
+      JSON.stringify(SCHEMA),
+    ),
+    "OK",
+  );
   const { versions } = await told(client.json("GET", "/custom-attestation-types/acme/pages?version=1"), 200);
   assert.equal([versions.length, versions[0].type_schema, versions[0].summary], [1, SCHEMA, summary]);
-  assert.equal((await define({ name: "pages", evaluator: { content_type: "jq", rules: [".a =="] } }, '{"type":"no"}', 400)).errors, {
-    type_schema: "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
-    "evaluator.rules.0": "Rule is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
-  });
+  assert.equal(
+    (await define({ name: "pages", evaluator: { content_type: "jq", rules: [".a =="] } }, '{"type":"no"}', 400)).errors,
+    {
+      type_schema:
+        "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
+      "evaluator.rules.0":
+        "Rule is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
+    },
+  );
 });
 
 scenario("good data, bad data, and data of the wrong form", async () => {
   const page = (pass: boolean) => ({ url: "https://example.com/", pass });
   await attest("pages", [page(true), page(true)]);
   const good = await latest();
-  assert.equal([good["attestation_type"], good["type_version"], good["is_compliant"], good["summary"].groups.length], ["custom:pages", 1, true, 2]);
+  assert.equal(
+    [good["attestation_type"], good["type_version"], good["is_compliant"], good["summary"].groups.length],
+    ["custom:pages", 1, true, 2],
+  );
   await attest("pages", [page(true), page(false)]);
   const bad = await latest();
-  assert.equal([bad["is_compliant"], bad["rules"]], [false, [{ rule: "all(.[]; .pass == true)", is_compliant: false, reason: "gives false" }]]);
-  assert.equal((await attest("pages", [{ url: "no address", pass: true }], 400)).errors, { attestation_data: 'attestation_data.0.url: must match format "uri"' });
+  assert.equal(
+    [bad["is_compliant"], bad["rules"]],
+    [false, [{ rule: "all(.[]; .pass == true)", is_compliant: false, reason: "gives false" }]],
+  );
+  assert.equal((await attest("pages", [{ url: "no address", pass: true }], 400)).errors, {
+    attestation_data: 'attestation_data.0.url: must match format "uri"',
+  });
   assert.equal((await attest("pages", {}, 400)).errors, { attestation_data: "attestation_data: must be array" });
 });
 
@@ -76,7 +119,13 @@ scenario("an endless rule ends as not compliant, and others are served and judge
   assert.ok(done.length < 2, "the second endless rule begins after the first");
   await Promise.all(slow);
   const { data } = await told(client.json("GET", "/attestations/acme?type=custom:endless"), 200);
-  assert.equal(data.map((record: Json) => [record["is_compliant"], record["rules"][0].reason]), [[false, "does not end within 2 seconds"], [false, "does not end within 2 seconds"]]);
+  assert.equal(
+    data.map((record: Json) => [record["is_compliant"], record["rules"][0].reason]),
+    [
+      [false, "does not end within 2 seconds"],
+      [false, "does not end within 2 seconds"],
+    ],
+  );
   assert.match(server.output(), /"status":201/);
   assert.not.match(server.output(), /unexpected error|Aborted/);
 });

@@ -1,5 +1,5 @@
-// The executable as a sender: that the libraries for it are packed, and that a process that is killed in the middle of a message
-// sends it again.
+// The executable as a sender: that the libraries for it are packed, and that a process that is killed in the middle of
+// a message sends it again.
 
 import { SMTPServer } from "smtp-server";
 import type { AddressInfo } from "node:net";
@@ -14,10 +14,20 @@ const deliveries = suite("executable as a sender");
 deliveries.after(endReceivers);
 
 const init = (data: string) => run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
-const serve = (data: string, ...options: string[]) => start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.1", ...options]);
+const serve = (data: string, ...options: string[]) =>
+  start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.1", ...options]);
 const add = (data: string, message: RenderedMessage): void =>
-  look(data, (store) => store.deliveries.add({ organizationId: store.organizations.find("acme")?.id as number, queue: message.type, targetId: null, subject: "test", message }));
-const states = (data: string): unknown => look(data, (_, db) => db.prepare("SELECT type, state FROM deliveries ORDER BY id").raw().all());
+  look(data, (store) =>
+    store.deliveries.add({
+      organizationId: store.organizations.find("acme")?.id as number,
+      queue: message.type,
+      targetId: null,
+      subject: "test",
+      message,
+    }),
+  );
+const states = (data: string): unknown =>
+  look(data, (_, db) => db.prepare("SELECT type, state FROM deliveries ORDER BY id").raw().all());
 
 deliveries("webhooks and mail leave it", () =>
   inDirectory(async (data) => {
@@ -25,7 +35,9 @@ deliveries("webhooks and mail leave it", () =>
     const { received, url } = await receiver(200);
     const mails: string[] = [];
     const mail = new SMTPServer({
-      authOptional: true, logger: false, closeTimeout: 10,
+      authOptional: true,
+      logger: false,
+      closeTimeout: 10,
       onData(stream, session, done) {
         stream.resume();
         stream.on("end", () => {
@@ -36,7 +48,15 @@ deliveries("webhooks and mail leave it", () =>
     });
     await new Promise<void>((resolve) => mail.listen(0, "127.0.0.1", resolve));
     const { port } = mail.server.address() as AddressInfo;
-    const server = await serve(data, "--smtp-url", `smtp://127.0.0.1:${port}`, "--smtp-from", "Assay <a@b.example>", "--smtp-tls", "off");
+    const server = await serve(
+      data,
+      "--smtp-url",
+      `smtp://127.0.0.1:${port}`,
+      "--smtp-from",
+      "Assay <a@b.example>",
+      "--smtp-tls",
+      "off",
+    );
     add(data, { type: "WEBHOOK", webhook: url("127.0.0.1"), body: { event_type: "STARTED_ARTIFACT" } });
     add(data, { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "<p>h</p>" });
     await server.wrote(/"type":"WEBHOOK".*"outcome":"delivered"/);
@@ -44,8 +64,12 @@ deliveries("webhooks and mail leave it", () =>
     assert.equal([received.length, mails], [1, ["ann@x.example"]]);
     await server.stop();
     await new Promise<void>((resolve) => mail.close(resolve));
-    assert.equal(states(data), [["WEBHOOK", "delivered"], ["EMAIL", "delivered"]]);
-  }));
+    assert.equal(states(data), [
+      ["WEBHOOK", "delivered"],
+      ["EMAIL", "delivered"],
+    ]);
+  }),
+);
 
 deliveries("a message whose receiver has it when the process is killed is sent again, and delivered", () =>
   inDirectory(async (data) => {
@@ -62,7 +86,11 @@ deliveries("a message whose receiver has it when the process is killed is sent a
     await next.wrote(/"outcome":"delivered"/);
     await next.stop();
     assert.equal(states(data), [["WEBHOOK", "delivered"]]);
-    assert.equal(received.map(({ headers, body }) => [headers["x-assay-delivery"], body]), Array(2).fill([received[0]?.headers["x-assay-delivery"], '{"n":1}']));
-  }));
+    assert.equal(
+      received.map(({ headers, body }) => [headers["x-assay-delivery"], body]),
+      Array(2).fill([received[0]?.headers["x-assay-delivery"], '{"n":1}']),
+    );
+  }),
+);
 
 deliveries.run();

@@ -1,5 +1,5 @@
-// One release, from an empty directory to a verdict, through the executable and over real HTTP: requests as the Kosli CLI
-// sends them.
+// One release, from an empty directory to a verdict, through the executable and over real HTTP: requests as the Kosli
+// CLI sends them.
 
 import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -51,7 +51,14 @@ artifacts:
       type: pull_request
       if: \${{ not matches(artifact.name, "^internal/") }}
 `;
-const COMMIT = { sha1: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", message: "Pay faster", author: "Ada <ada@example.com>", timestamp: 1_767_222_000, branch: "main", url: "https://git.example.com/commit/0f5c9a1d" };
+const COMMIT = {
+  sha1: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112",
+  message: "Pay faster",
+  author: "Ada <ada@example.com>",
+  timestamp: 1_767_222_000,
+  branch: "main",
+  url: "https://git.example.com/commit/0f5c9a1d",
+};
 const REPO = { name: "acme/backend", id: "17", url: "https://git.example.com/acme/backend", provider: "github" };
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const COMMON = { origin_url: "https://ci.example.com/17", git_commit_info: COMMIT, repo_info: REPO, user_data: {} };
@@ -59,7 +66,13 @@ const JUNIT_FILE = Buffer.from(Array.from({ length: 600_000 }, (_, index) => (in
 const SARIF_FILE = '{"runs": [], "note": "ä"}\n';
 const sha256 = (content: Buffer | string): string => createHash("sha256").update(content).digest("hex");
 
-const entries = (body: Json): unknown[] => body["compliance_status"].attestations_statuses.map((entry: Json) => [entry["attestation_name"], entry["status"], entry["is_compliant"], entry["unexpected"]]);
+const entries = (body: Json): unknown[] =>
+  body["compliance_status"].attestations_statuses.map((entry: Json) => [
+    entry["attestation_name"],
+    entry["status"],
+    entry["is_compliant"],
+    entry["unexpected"],
+  ]);
 
 /** Everything that is asked before and after the restart, and must not differ. */
 async function everything({ json }: Client): Promise<Json> {
@@ -89,7 +102,14 @@ async function everything({ json }: Client): Promise<Json> {
 async function release(client: Client): Promise<string> {
   const { json, form } = client;
   const yaml = (part: string, content: string) => ({ part, name: `${part}.yml`, content });
-  const put = () => form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "The backend", visibility: "private" }, yaml("template_file", TEMPLATE));
+  const put = () =>
+    form(
+      "PUT",
+      "/flows/acme/template_file",
+      "data_json",
+      { name: "backend", description: "The backend", visibility: "private" },
+      yaml("template_file", TEMPLATE),
+    );
   assert.is(await told(put(), 201), "OK");
   assert.is(await told(put(), 200), "OK");
   assert.is((await told(json("GET", "/flows/acme/backend"), 200)).template, TEMPLATE);
@@ -102,32 +122,89 @@ async function release(client: Client): Promise<string> {
   const attest = (kind: string, fields: Json, file?: { part: string; name: string; content: Buffer | string }) =>
     form("POST", `/attestations/acme/backend/trail/release-1/${kind}`, "data_json", { ...COMMON, ...fields }, file);
   // `backend.scan`, before there is a backend: it waits for the artifact of this name and commit.
-  const snyk_results = { schema_version: 1, tool: { name: "Snyk", version: "1.1290" }, results: [{ high_count: 1, medium_count: 0, low_count: 0 }] };
+  const snyk_results = {
+    schema_version: 1,
+    tool: { name: "Snyk", version: "1.1290" },
+    results: [{ high_count: 1, medium_count: 0, low_count: 0 }],
+  };
   const scan = { attestation_name: "scan", target_artifacts: ["backend"], snyk_results };
-  assert.is(await told(attest("snyk", scan, { part: "attachment_file", name: "snyk.sarif", content: SARIF_FILE }), 201), "OK");
+  assert.is(
+    await told(attest("snyk", scan, { part: "attachment_file", name: "snyk.sarif", content: SARIF_FILE }), 201),
+    "OK",
+  );
 
   await told(json("GET", `/artifacts/acme/backend/${FINGERPRINT}/latest_commit?branch=main`), 200);
   const artifact = {
-    fingerprint: FINGERPRINT, filename: "registry.example.com/backend:1", git_commit: COMMIT.sha1, git_commit_info: COMMIT, build_url: "https://ci.example.com/17",
-    commit_url: COMMIT.url, repo_url: REPO.url, repo_info: REPO, template_reference_name: "backend", trail_name: "release-1", user_data: {},
+    fingerprint: FINGERPRINT,
+    filename: "registry.example.com/backend:1",
+    git_commit: COMMIT.sha1,
+    git_commit_info: COMMIT,
+    build_url: "https://ci.example.com/17",
+    commit_url: COMMIT.url,
+    repo_url: REPO.url,
+    repo_info: REPO,
+    template_reference_name: "backend",
+    trail_name: "release-1",
+    user_data: {},
   };
   assert.is(await told(json("POST", "/artifacts/acme/backend", artifact), 201), "OK");
 
   const ask = (query = ""): Promise<Json> => told(json("GET", `/asserts/acme/fingerprint/${FINGERPRINT}${query}`), 200);
   let verdict = await ask();
-  assert.equal([verdict["scope"], verdict["compliant"], verdict["compliance_status"].status], ["flow", false, "NON-COMPLIANT"]);
-  assert.equal(entries(verdict), [["unit-tests", "MISSING", null, false], ["scan", "COMPLETE", false, false], ["review", "MISSING", null, false]]);
+  assert.equal(
+    [verdict["scope"], verdict["compliant"], verdict["compliance_status"].status],
+    ["flow", false, "NON-COMPLIANT"],
+  );
+  assert.equal(entries(verdict), [
+    ["unit-tests", "MISSING", null, false],
+    ["scan", "COMPLETE", false, false],
+    ["review", "MISSING", null, false],
+  ]);
 
-  const override = { attestation_name: "scan", artifact_fingerprint: FINGERPRINT, reason: "Not reachable", new_compliance_status: true, original_attestation_type: "snyk" };
-  assert.is(await told(json("POST", "/attestations/acme/backend/trail/release-1/override", { ...COMMON, ...override }), 201), "OK");
+  const override = {
+    attestation_name: "scan",
+    artifact_fingerprint: FINGERPRINT,
+    reason: "Not reachable",
+    new_compliance_status: true,
+    original_attestation_type: "snyk",
+  };
+  assert.is(
+    await told(json("POST", "/attestations/acme/backend/trail/release-1/override", { ...COMMON, ...override }), 201),
+    "OK",
+  );
   verdict = await ask();
   assert.equal([verdict["compliant"], verdict["compliance_status"].status], [false, "INCOMPLETE"]);
 
-  assert.is(await told(form("PUT", "/policies/acme", "payload", { name: "production", description: "", type: "env", comment: "first" }, yaml("policy_file", POLICY)), 201).then(({ name }) => name), "production");
+  assert.is(
+    await told(
+      form(
+        "PUT",
+        "/policies/acme",
+        "payload",
+        { name: "production", description: "", type: "env", comment: "first" },
+        yaml("policy_file", POLICY),
+      ),
+      201,
+    ).then(({ name }) => name),
+    "production",
+  );
   verdict = await ask("?policy_name=production");
-  assert.equal([verdict["scope"], verdict["compliant"], verdict["policy_evaluations"][0].status, verdict["policy_evaluations"][0].policy_version], ["policy", false, "NON-COMPLIANT", 1]);
   assert.equal(
-    verdict["policy_evaluations"][0].rule_evaluations.map((rule: Json) => [rule["rule"].type, rule["satisfied"], rule["ignored"], rule["resolutions"][0].type]),
+    [
+      verdict["scope"],
+      verdict["compliant"],
+      verdict["policy_evaluations"][0].status,
+      verdict["policy_evaluations"][0].policy_version,
+    ],
+    ["policy", false, "NON-COMPLIANT", 1],
+  );
+  assert.equal(
+    verdict["policy_evaluations"][0].rule_evaluations.map((rule: Json) => [
+      rule["rule"].type,
+      rule["satisfied"],
+      rule["ignored"],
+      rule["resolutions"][0].type,
+    ]),
     [
       ["provenance", true, false, "rule_satisfied"],
       ["trail-compliance", false, false, "non_compliant_in_trail"],
@@ -136,32 +213,67 @@ async function release(client: Client): Promise<string> {
     ],
   );
 
-  const suites = [{ name: "unit", failures: 0, errors: 0, skipped: 1, total: 42, duration: 3.25, timestamp: 1_767_222_100 }];
-  const tests = { attestation_name: "unit-tests", artifact_fingerprint: FINGERPRINT, target_artifacts: ["backend"], junit_results: suites, annotations: { Suite: "unit" } };
-  assert.is(await told(attest("junit", tests, { part: "attachment_file", name: "evidence.tgz", content: JUNIT_FILE }), 201), "OK");
+  const suites = [
+    { name: "unit", failures: 0, errors: 0, skipped: 1, total: 42, duration: 3.25, timestamp: 1_767_222_100 },
+  ];
+  const tests = {
+    attestation_name: "unit-tests",
+    artifact_fingerprint: FINGERPRINT,
+    target_artifacts: ["backend"],
+    junit_results: suites,
+    annotations: { Suite: "unit" },
+  };
+  assert.is(
+    await told(attest("junit", tests, { part: "attachment_file", name: "evidence.tgz", content: JUNIT_FILE }), 201),
+    "OK",
+  );
   const pull_requests = [
     {
-      url: "https://git.example.com/acme/backend/pull/17", state: "MERGED", author: "ada", title: "Pay faster", head_ref: "faster", base_ref: "main", created_at: 1_767_221_000,
-      merged_at: 1_767_222_000, merge_commit: COMMIT.sha1, approvers: [{ username: "grace", state: "APPROVED", timestamp: 1_767_221_500 }],
+      url: "https://git.example.com/acme/backend/pull/17",
+      state: "MERGED",
+      author: "ada",
+      title: "Pay faster",
+      head_ref: "faster",
+      base_ref: "main",
+      created_at: 1_767_221_000,
+      merged_at: 1_767_222_000,
+      merge_commit: COMMIT.sha1,
+      approvers: [{ username: "grace", state: "APPROVED", timestamp: 1_767_221_500 }],
       commits: [{ ...COMMIT, author_username: "ada", verified: true, signature_state: "VALID" }],
     },
   ];
-  assert.is(await told(attest("pull_request", { attestation_name: "review", git_provider: "github", pull_requests }), 201), "OK");
+  assert.is(
+    await told(attest("pull_request", { attestation_name: "review", git_provider: "github", pull_requests }), 201),
+    "OK",
+  );
   verdict = await ask();
   assert.equal([verdict["compliant"], verdict["compliance_status"].status], [true, "COMPLIANT"]);
-  assert.equal(entries(verdict), [["unit-tests", "COMPLETE", true, false], ["scan", "COMPLETE", true, false], ["review", "COMPLETE", true, false]]);
+  assert.equal(entries(verdict), [
+    ["unit-tests", "COMPLETE", true, false],
+    ["scan", "COMPLETE", true, false],
+    ["review", "COMPLETE", true, false],
+  ]);
   verdict = await ask("?policy_name=production");
   assert.equal([verdict["compliant"], verdict["policy_evaluations"][0].status], [true, "COMPLIANT"]);
 
   // Commands without a payload send the literal null.
-  assert.is(await told(form("PUT", "/flows/acme/template_file", "data_json", { name: "old", description: "" }), 201), "OK");
+  assert.is(
+    await told(form("PUT", "/flows/acme/template_file", "data_json", { name: "old", description: "" }), 201),
+    "OK",
+  );
   await told(json("PUT", "/flows/acme/old/archive", null), 200);
   const gone = await told(json("GET", "/flows/acme/old"), 404);
   assert.equal(gone, { message: "Flow named 'old' has been archived for organization 'acme'" });
 
   const [record] = await told(json("GET", `/attestations/acme/backend/artifact/${FINGERPRINT}/unit-tests`), 200);
   assert.equal(
-    [record.evidence_archive_fingerprint, record.junit_results, record.annotations, record.git_commit_info.sha1, record.reported_by],
+    [
+      record.evidence_archive_fingerprint,
+      record.junit_results,
+      record.annotations,
+      record.git_commit_info.sha1,
+      record.reported_by,
+    ],
     [sha256(JUNIT_FILE), suites, { Suite: "unit" }, COMMIT.sha1, "ci-bot"],
   );
   return new URL(record._links.evidence.href).pathname.replace("/api/v2", "");
@@ -179,7 +291,16 @@ async function evidenceIsWhole({ json }: Client, path: string): Promise<void> {
 
 /** The server on the data of the test, wherever it listens: its answers name the address that it is told. */
 const serve = (directory: string, ...more: string[]): Promise<Running> =>
-  start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--base-url", "https://assay.example.com", ...more]);
+  start([
+    "serve",
+    "--data",
+    join(directory, "data"),
+    "--listen",
+    "127.0.0.1:0",
+    "--base-url",
+    "https://assay.example.com",
+    ...more,
+  ]);
 
 /** Writes the apply file. @returns its path. */
 function applyFile(directory: string): string {
@@ -196,14 +317,30 @@ endToEnd("a release from an empty directory to its verdict, and the same answers
     await evidenceIsWhole(client, evidence);
     const before = await everything(client);
     assert.equal(
-      [before["ofFlow"].pagination.total, before["attestations"].data.length, before["ofCommit"][COMMIT.sha1].length, before["trail"].repo_ids.length],
+      [
+        before["ofFlow"].pagination.total,
+        before["attestations"].data.length,
+        before["ofCommit"][COMMIT.sha1].length,
+        before["trail"].repo_ids.length,
+      ],
       [4, 4, 1, 1],
     );
-    assert.equal(before["trail"].events.map(({ type }: Json) => type), [
-      "trail_reported", "trail_updated", "trail_attestation_for_artifact_reported", "artifact_creation_reported", "artifact_attestation_reported",
-      "artifact_attestation_reported", "trail_attestation_reported",
-    ]);
-    assert.equal(before["policy"].versions.map(({ policy_yaml }: Json) => policy_yaml), [POLICY]);
+    assert.equal(
+      before["trail"].events.map(({ type }: Json) => type),
+      [
+        "trail_reported",
+        "trail_updated",
+        "trail_attestation_for_artifact_reported",
+        "artifact_creation_reported",
+        "artifact_attestation_reported",
+        "artifact_attestation_reported",
+        "trail_attestation_reported",
+      ],
+    );
+    assert.equal(
+      before["policy"].versions.map(({ policy_yaml }: Json) => policy_yaml),
+      [POLICY],
+    );
     assert.match(before["assertion"].html_url, /^https:\/\/assay\.example\.com\/acme\//);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
 
@@ -217,7 +354,8 @@ endToEnd("a release from an empty directory to its verdict, and the same answers
     assert.is((await client.json("GET", "/attestations/acme")).status, 200);
     assert.is((await clientOf(server.url, `${KEY}x`).json("GET", "/attestations/acme")).status, 401);
     assert.is((await server.stop()).code, 0);
-  }));
+  }),
+);
 
 endToEnd("a file applied to a running server, and everything acknowledged survives a kill", () =>
   inDirectory(async (directory) => {
@@ -233,6 +371,7 @@ endToEnd("a file applied to a running server, and everything acknowledged surviv
     assert.equal(await everything(client), before);
     await evidenceIsWhole(client, evidence);
     assert.is((await server.stop()).code, 0);
-  }));
+  }),
+);
 
 endToEnd.run();

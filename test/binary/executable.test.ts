@@ -29,20 +29,23 @@ executable("alone in an empty directory, without environment, Node or home: star
     assert.is(await readiness(server.url), 200);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     assert.equal(readdirSync(directory).sort(), ["assay", "data"], "nothing was left beside the data");
-  }));
+  }),
+);
 
 executable("SIGINT ends it as well as SIGTERM", () =>
   inDirectory(async (directory) => {
     const server = await start(serve(directory));
     assert.equal(await server.stop("SIGINT"), { code: 0, signal: null }, server.output());
-  }));
+  }),
+);
 
 executable("a home that cannot be written is no hindrance", () =>
   inDirectory(async (directory) => {
     const server = await start(serve(directory), { env: { HOME: "/proc" } });
     assert.is(await readiness(server.url), 200);
     assert.is((await server.stop()).code, 0);
-  }));
+  }),
+);
 
 executable("the native library leaves nothing in the directory it was loaded from", () =>
   inDirectory(async (directory) => {
@@ -52,7 +55,8 @@ executable("the native library leaves nothing in the directory it was loaded fro
     assert.equal(readdirSync(native), []);
     assert.is((await server.stop("SIGKILL")).signal, "SIGKILL");
     assert.equal(readdirSync(native), []);
-  }));
+  }),
+);
 
 executable("starts again on the data of a run that was killed", () =>
   inDirectory(async (directory) => {
@@ -60,7 +64,8 @@ executable("starts again on the data of a run that was killed", () =>
     const server = await start(serve(directory));
     assert.is(await readiness(server.url), 200);
     assert.is((await server.stop()).code, 0);
-  }));
+  }),
+);
 
 executable("eight first starts at once all succeed", () =>
   inDirectory(async (directory) => {
@@ -69,10 +74,19 @@ executable("eight first starts at once all succeed", () =>
     const statuses = await Promise.all(servers.map((server) => readiness(server.url)));
     assert.equal(statuses, Array(8).fill(200));
     const exits = await Promise.all(servers.map((server) => server.stop()));
-    assert.equal(exits.map((exit) => exit.code), Array(8).fill(0));
-  }));
+    assert.equal(
+      exits.map((exit) => exit.code),
+      Array(8).fill(0),
+    );
+  }),
+);
 
-for (const hostile of ["--require /nonexistent.cjs", "--import /nonexistent.mjs", "--no-such-option", "--inspect-brk=127.0.0.1:0"]) {
+for (const hostile of [
+  "--require /nonexistent.cjs",
+  "--import /nonexistent.mjs",
+  "--no-such-option",
+  "--inspect-brk=127.0.0.1:0",
+]) {
   executable(`NODE_OPTIONS="${hostile}" is ignored`, async () => {
     const plain = await run(["version"]);
     assert.equal(await run(["version"], { env: { NODE_OPTIONS: hostile } }), plain);
@@ -86,7 +100,8 @@ executable("SIGUSR1 opens no debugger", () =>
     assert.is(await readiness(server.url), 200);
     assert.equal(await server.stop(), { code: 0, signal: null });
     assert.not.match(server.output(), "Debugger");
-  }));
+  }),
+);
 
 executable("options of Node on the command line are none of the executable's", async () => {
   const result = await run(["--eval", "process.exit(42)"], { env: { HOME: "/nonexistent" } });

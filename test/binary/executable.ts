@@ -40,7 +40,9 @@ export interface Running {
   stop(signal?: NodeJS.Signals): Promise<Exit>;
   /** What it wrote so far, both streams together. */
   output(): string;
-  /** Resolves with everything it wrote to stdout and stderr once that matches; rejects when the process ends without. */
+  /**
+   * Resolves with everything it wrote to stdout and stderr once that matches; rejects when the process ends without.
+   */
   wrote(pattern: RegExp): Promise<string>;
 }
 
@@ -80,11 +82,14 @@ export function start(args: readonly string[], options: Options = {}): Promise<R
       };
       output.onChange(look);
       look();
-      void exited.then(() => reject(new Error(`assay ${args.join(" ")} ended without writing ${pattern}; its output:\n${output.all()}`)));
+      void exited.then(() =>
+        reject(new Error(`assay ${args.join(" ")} ended without writing ${pattern}; its output:\n${output.all()}`)),
+      );
     });
 
   return new Promise((resolve, reject) => {
-    const fail = (why: string): void => reject(new Error(`assay ${args.join(" ")} ${why}; its output:\n${output.all()}`));
+    const fail = (why: string): void =>
+      reject(new Error(`assay ${args.join(" ")} ${why}; its output:\n${output.all()}`));
     const impatience = setTimeout(() => {
       fail(`did not listen within ${START_SECONDS} s`);
       child.kill("SIGKILL");
@@ -130,7 +135,10 @@ interface Output {
   onChange(listener: () => void): () => void;
 }
 
-function launch(args: readonly string[], options: Options): { child: ChildProcess; output: Output; exited: Promise<Exit> } {
+function launch(
+  args: readonly string[],
+  options: Options,
+): { child: ChildProcess; output: Output; exited: Promise<Exit> } {
   const child = spawn(options.executable ?? EXECUTABLE, args, {
     cwd: options.cwd ?? CHECKOUT,
     env: { ...options.env },
@@ -157,7 +165,9 @@ function collect(child: ChildProcess): Output {
     });
   }
   const text = (from: "stdout" | "stderr" | null): string =>
-    Buffer.concat(pieces.filter((piece) => from === null || piece.from === from).map((piece) => piece.bytes)).toString("utf8");
+    Buffer.concat(pieces.filter((piece) => from === null || piece.from === from).map((piece) => piece.bytes)).toString(
+      "utf8",
+    );
   return {
     stdout: () => text("stdout"),
     stderr: () => text("stderr"),

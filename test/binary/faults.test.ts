@@ -1,11 +1,22 @@
-// The executable on storage that fails: a disk that is full for real (a small tmpfs in a mount namespace of its own), and system calls that fail
-// on chosen files (faults.c, loaded before the C library). In every case: what was acknowledged is there, what was refused is not, no half-written
-// evidence is seen, and the server goes on by itself once the storage does.
+// The executable on storage that fails: a disk that is full for real (a small tmpfs in a mount namespace of its own),
+// and system calls that fail on chosen files (faults.c, loaded before the C library). In every case: what was
+// acknowledged is there, what was refused is not, no half-written evidence is seen, and the server goes on by itself
+// once the storage does.
 
 import { createHash } from "node:crypto";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, statfsSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  statfsSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -30,21 +41,36 @@ async function prepare(client: Client): Promise<void> {
 const evidenceOf = (name: string, size: number): Buffer => Buffer.alloc(size, `${name} `);
 
 const attest = (client: Client, name: string, size = 20_000) =>
-  client.form("POST", "/attestations/acme/backend/trail/release-1/generic", "data_json", { attestation_name: name, is_compliant: true, user_data: {} }, {
-    part: "attachment_file", name: `${name}.bin`, content: evidenceOf(name, size),
-  });
+  client.form(
+    "POST",
+    "/attestations/acme/backend/trail/release-1/generic",
+    "data_json",
+    { attestation_name: name, is_compliant: true, user_data: {} },
+    {
+      part: "attachment_file",
+      name: `${name}.bin`,
+      content: evidenceOf(name, size),
+    },
+  );
 
 /** Everything of `acknowledged` is there, whole, and nothing else is. */
 async function inspect(client: Client, data: string, acknowledged: ReadonlyMap<string, number>): Promise<void> {
   for (const [name, size] of acknowledged) {
     const [row] = await told(client.json("GET", `/attestations/acme/backend/trail/release-1/${name}`), 200);
-    const file = await client.json("GET", `/attestations/acme/backend/trail/release-1/attestation/${row.attestation_id}/evidence`);
+    const file = await client.json(
+      "GET",
+      `/attestations/acme/backend/trail/release-1/attestation/${row.attestation_id}/evidence`,
+    );
     assert.is(file.status, 200, name);
-    assert.ok(file.bytes.equals(evidenceOf(name, size)), `${name} came back with ${file.bytes.length} bytes of other content`);
+    assert.ok(
+      file.bytes.equals(evidenceOf(name, size)),
+      `${name} came back with ${file.bytes.length} bytes of other content`,
+    );
   }
   const root = join(data, "evidence");
   for (const shard of readdirSync(root).filter((name) => name.length === 2))
-    for (const name of readdirSync(join(root, shard))) assert.is(sha256(readFileSync(join(root, shard, name))), shard + name, "a file that is not what its name says");
+    for (const name of readdirSync(join(root, shard)))
+      assert.is(sha256(readFileSync(join(root, shard, name))), shard + name, "a file that is not what its name says");
 }
 
 /** Of a stopped server. */
@@ -74,14 +100,25 @@ const REOPENED = /taking changes again/;
 
 // ---- a full disk
 
-const mountable = process.getuid?.() === 0 && spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], { env: { PATH } }).status === 0;
+const mountable =
+  process.getuid?.() === 0 &&
+  spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], { env: { PATH } }).status === 0;
 const full = suite("faults: a full disk");
 const onDisk = mountable ? full : full.skip;
 if (!mountable) console.log("skipped: this process may not mount a file system in a namespace of its own");
 
 /** A file system of `size` bytes at /mnt of a namespace that lives until `end`; `path` leads there from outside. */
 async function smallDisk(size: number) {
-  const holder: ChildProcess = spawn("unshare", ["-m", "sh", "-c", `mount -t tmpfs -o size=${size} tmpfs /mnt && mkdir -m 700 /mnt/data && echo ready && exec sleep 600`], { env: { PATH }, stdio: ["ignore", "pipe", "ignore"] });
+  const holder: ChildProcess = spawn(
+    "unshare",
+    [
+      "-m",
+      "sh",
+      "-c",
+      `mount -t tmpfs -o size=${size} tmpfs /mnt && mkdir -m 700 /mnt/data && echo ready && exec sleep 600`,
+    ],
+    { env: { PATH }, stdio: ["ignore", "pipe", "ignore"] },
+  );
   await new Promise((resolve, reject) => {
     holder.stdout?.once("data", resolve);
     holder.once("exit", () => reject(new Error("no file system could be mounted")));
@@ -91,16 +128,22 @@ async function smallDisk(size: number) {
   const options = { executable: "/usr/bin/nsenter", cwd: "/" };
   return {
     data: join(root, "data"),
-    free: (): number => { const { bavail, bsize } = statfsSync(root); return bavail * bsize; },
+    free: (): number => {
+      const { bavail, bsize } = statfsSync(root);
+      return bavail * bsize;
+    },
     /** Leaves so many bytes free. */
     fill(left: number): void {
       const ballast = join(root, "ballast");
       const { bavail, bsize } = statfsSync(root);
-      execFileSync("sh", ["-c", `head -c ${Math.max(0, bavail * bsize - left)} /dev/zero >>"$0" || true`, ballast], { stdio: "ignore" });
+      execFileSync("sh", ["-c", `head -c ${Math.max(0, bavail * bsize - left)} /dev/zero >>"$0" || true`, ballast], {
+        stdio: "ignore",
+      });
     },
     clear: (): void => rmSync(join(root, "ballast"), { force: true }),
     run: (args: readonly string[]) => run(inside([...args, "--data", "/mnt/data"]), options),
-    serve: (reserve: string): Promise<Running> => start(inside(["serve", "--data", "/mnt/data", "--listen", "127.0.0.1:0", "--disk-reserve", reserve]), options),
+    serve: (reserve: string): Promise<Running> =>
+      start(inside(["serve", "--data", "/mnt/data", "--listen", "127.0.0.1:0", "--disk-reserve", reserve]), options),
     end: (): void => void holder.kill("SIGKILL"),
   };
 }
@@ -122,7 +165,10 @@ onDisk("below the reserve: 507 with the reason, reads go on, and by itself chang
     await server.wrote(CLOSED);
     const refused = await attest(client, "during");
     assert.is(refused.status, 507);
-    assert.match(refused.body.message, /^The server takes no changes at the moment: the disk of the data directory has 1[0-2] MB left, and below 16 MB \(disk-reserve\) only reads are served\. Nothing was stored$/);
+    assert.match(
+      refused.body.message,
+      /^The server takes no changes at the moment: the disk of the data directory has 1[0-2] MB left, and below 16 MB \(disk-reserve\) only reads are served\. Nothing was stored$/,
+    );
     assert.is(refused.headers.get("Retry-After"), "60");
     await inspect(client, disk.data, new Map([["before", 20_000]]));
 
@@ -136,55 +182,59 @@ onDisk("below the reserve: 507 with the reason, reads go on, and by itself chang
   }
 });
 
-onDisk("not a byte left, under load: nothing acknowledged is lost, also over kill -9, and the server starts on the full disk", async () => {
-  const disk = await smallDisk(48 * MB);
-  try {
-    const key = keyOf(await disk.run(INIT));
-    let server = await disk.serve("1MB");
-    let client = clientOf(server.url, key);
-    await prepare(client);
-    const acknowledged = new Map<string, number>();
-    const statuses = new Set<number>();
-    let asked = 0;
-    const lane = async (): Promise<void> => {
-      // Each lane ends with its third refusal.
-      for (let refusals = 0; refusals < 3 && asked < 20_000; ) {
-        const name = `a${(asked += 1)}`;
-        const { status } = await attest(client, name, 40_000);
-        statuses.add(status);
-        if (status === 201) acknowledged.set(name, 40_000);
-        else refusals += 1;
-        if (acknowledged.size === 40) disk.fill(0);
-      }
-    };
-    await Promise.all(Array.from({ length: 6 }, lane));
-    for (const status of statuses) assert.ok([201, 503, 507].includes(status), `status ${status}\n${server.output().slice(-3000)}`);
-    assert.ok(statuses.size > 1);
-    await server.wrote(CLOSED);
-    await inspect(client, disk.data, acknowledged);
-    disk.fill(0);
-    await server.stop("SIGKILL");
+onDisk(
+  "not a byte left, under load: nothing acknowledged is lost, also over kill -9, and the server starts on the full disk",
+  async () => {
+    const disk = await smallDisk(48 * MB);
+    try {
+      const key = keyOf(await disk.run(INIT));
+      let server = await disk.serve("1MB");
+      let client = clientOf(server.url, key);
+      await prepare(client);
+      const acknowledged = new Map<string, number>();
+      const statuses = new Set<number>();
+      let asked = 0;
+      const lane = async (): Promise<void> => {
+        // Each lane ends with its third refusal.
+        for (let refusals = 0; refusals < 3 && asked < 20_000; ) {
+          const name = `a${(asked += 1)}`;
+          const { status } = await attest(client, name, 40_000);
+          statuses.add(status);
+          if (status === 201) acknowledged.set(name, 40_000);
+          else refusals += 1;
+          if (acknowledged.size === 40) disk.fill(0);
+        }
+      };
+      await Promise.all(Array.from({ length: 6 }, lane));
+      for (const status of statuses)
+        assert.ok([201, 503, 507].includes(status), `status ${status}\n${server.output().slice(-3000)}`);
+      assert.ok(statuses.size > 1);
+      await server.wrote(CLOSED);
+      await inspect(client, disk.data, acknowledged);
+      disk.fill(0);
+      await server.stop("SIGKILL");
 
-    // It reads, where SQLite finds room for the index of its log, which a killed process leaves behind.
-    server = await disk.serve("1MB");
-    client = clientOf(server.url, key);
-    await inspect(client, disk.data, acknowledged);
-    // What it swept from staging gave some room back.
-    disk.fill(0);
-    await server.wrote(CLOSED);
-    assert.is((await attest(client, "refused")).status, 507);
-    disk.clear();
-    await server.wrote(REOPENED);
-    await told(attest(client, "after"), 201);
-    acknowledged.set("after", 20_000);
-    await inspect(client, disk.data, acknowledged);
-    assert.equal(readdirSync(join(disk.data, "staging")), []);
-    assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
-    inspectDatabase(disk.data, [...acknowledged.keys()]);
-  } finally {
-    disk.end();
-  }
-});
+      // It reads, where SQLite finds room for the index of its log, which a killed process leaves behind.
+      server = await disk.serve("1MB");
+      client = clientOf(server.url, key);
+      await inspect(client, disk.data, acknowledged);
+      // What it swept from staging gave some room back.
+      disk.fill(0);
+      await server.wrote(CLOSED);
+      assert.is((await attest(client, "refused")).status, 507);
+      disk.clear();
+      await server.wrote(REOPENED);
+      await told(attest(client, "after"), 201);
+      acknowledged.set("after", 20_000);
+      await inspect(client, disk.data, acknowledged);
+      assert.equal(readdirSync(join(disk.data, "staging")), []);
+      assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
+      inspectDatabase(disk.data, [...acknowledged.keys()]);
+    } finally {
+      disk.end();
+    }
+  },
+);
 
 onDisk("a first start without room ends with plain words and leaves nothing that a later one trips over", async () => {
   const disk = await smallDisk(8 * MB);
@@ -206,14 +256,20 @@ full.run();
 // ---- system calls that fail
 
 const shim = join(mkdtempSync(join(tmpdir(), "assay-faults-")), "faults.so");
-const compiled = spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, join(import.meta.dirname, "faults.c"), "-ldl"], { env: { PATH } }).status === 0;
+const compiled =
+  spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, join(import.meta.dirname, "faults.c"), "-ldl"], {
+    env: { PATH },
+  }).status === 0;
 const calls = suite("faults: system calls");
 const failing = compiled ? calls : calls.skip;
 if (!compiled) console.log("skipped: there is no C compiler");
 calls.after(() => rmSync(join(shim, ".."), { recursive: true, force: true }));
 
 const [EIO, EACCES, ENOSPC, EROFS] = [5, 13, 28, 30];
-/** What fails, and for whom: on each, a change is refused with one of these, and after it no change until the storage answers. */
+/**
+ * What fails, and for whom: on each, a change is refused with one of these, and after it no change until the storage
+ * answers.
+ */
 const CASES: readonly { what: string; rules: string; statuses: readonly number[] }[] = [
   { what: "the log of the database cannot be synced", rules: `fsync assay.db-wal ${EIO}`, statuses: [503, 507] },
   { what: "the log of the database cannot be written", rules: `write assay.db-wal ${EIO}`, statuses: [503, 507] },
@@ -221,9 +277,17 @@ const CASES: readonly { what: string; rules: string; statuses: readonly number[]
   { what: "evidence cannot be written", rules: `write /staging/ ${EIO}`, statuses: [503, 507] },
   { what: "evidence has no room", rules: `write /staging/ ${ENOSPC}`, statuses: [507] },
   { what: "evidence cannot be synced", rules: `fsync /staging/ ${EIO}`, statuses: [503, 507] },
-  { what: "evidence cannot get its name", rules: `rename /evidence/ ${EACCES}\nwrite /evidence/trial ${EACCES}`, statuses: [503, 507] },
+  {
+    what: "evidence cannot get its name",
+    rules: `rename /evidence/ ${EACCES}\nwrite /evidence/trial ${EACCES}`,
+    statuses: [503, 507],
+  },
   { what: "the directory of evidence cannot be synced", rules: `fsync /evidence/ ${EIO}`, statuses: [503, 507] },
-  { what: "the file system became read-only", rules: `write /data/ ${EROFS}\nfsync /data/ ${EROFS}\nrename /data/ ${EROFS}`, statuses: [503, 507] },
+  {
+    what: "the file system became read-only",
+    rules: `write /data/ ${EROFS}\nfsync /data/ ${EROFS}\nrename /data/ ${EROFS}`,
+    statuses: [503, 507],
+  },
 ];
 
 failing("on each a change is refused and leaves nothing, reads go on, and it recovers", () =>
@@ -232,7 +296,9 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
     const control = join(directory, "control");
     writeFileSync(control, "");
     const key = keyOf(await run([...INIT, "--data", data]));
-    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
+      env: { LD_PRELOAD: shim, FAULTS: control },
+    });
     const client = clientOf(server.url, key);
     await prepare(client);
     const acknowledged = new Map<string, number>();
@@ -256,9 +322,11 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
     assert.equal(readdirSync(join(data, "staging")), []);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     // It told each of them once: of refusing, and of taking changes again.
-    for (const line of ["taking no changes, only reads", "taking changes again"]) assert.is(server.output().split(line).length - 1, CASES.length, line);
+    for (const line of ["taking no changes, only reads", "taking changes again"])
+      assert.is(server.output().split(line).length - 1, CASES.length, line);
     inspectDatabase(data, [...acknowledged.keys()]);
-  }));
+  }),
+);
 
 failing("while the log cannot be copied into the database, everything goes on in the log, and nothing is lost", () =>
   inDirectory(async (directory) => {
@@ -274,18 +342,33 @@ failing("while the log cannot be copied into the database, everything goes on in
     const names = Array.from({ length: 700 }, (_, index) => `n${index}`);
     // More than enough for several copies; a few at a time, as pipelines come.
     for (let from = 0; from < names.length; from += 10) {
-      await Promise.all(names.slice(from, from + 10).map((name) =>
-        told(client.form("POST", "/attestations/acme/backend/trail/release-1/generic", "data_json", { attestation_name: name, is_compliant: true, user_data: { filler: "x".repeat(2_000) } }), 201)));
+      await Promise.all(
+        names.slice(from, from + 10).map((name) =>
+          told(
+            client.form("POST", "/attestations/acme/backend/trail/release-1/generic", "data_json", {
+              attestation_name: name,
+              is_compliant: true,
+              user_data: { filler: "x".repeat(2_000) },
+            }),
+            201,
+          ),
+        ),
+      );
     }
     assert.ok(statSync(join(data, "assay.db-wal")).size > 1_000_000);
     // Nor does the stop lose what it cannot copy.
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output().slice(-3_000));
     assert.match(server.output(), /SQLITE_IOERR/);
     server = await start(args);
-    assert.is((await told(clientOf(server.url, key).json("GET", "/attestations/acme/backend/trail/release-1/n699"), 200)).length, 1);
+    assert.is(
+      (await told(clientOf(server.url, key).json("GET", "/attestations/acme/backend/trail/release-1/n699"), 200))
+        .length,
+      1,
+    );
     await server.stop();
     inspectDatabase(data, names);
-  }));
+  }),
+);
 
 failing("what cannot be read is neither missing nor a bug: 503, or a cut download, and then it is there again", () =>
   inDirectory(async (directory) => {
@@ -293,12 +376,16 @@ failing("what cannot be read is neither missing nor a bug: 503, or a cut downloa
     const control = join(directory, "control");
     writeFileSync(control, "");
     const key = keyOf(await run([...INIT, "--data", data]));
-    let server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+    let server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
+      env: { LD_PRELOAD: shim, FAULTS: control },
+    });
     await prepare(clientOf(server.url, key));
     await told(attest(clientOf(server.url, key), "kept"), 201);
     await server.stop();
     // A new process has nothing of the database in memory yet.
-    server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+    server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
+      env: { LD_PRELOAD: shim, FAULTS: control },
+    });
     const client = clientOf(server.url, key);
     writeFileSync(control, `read assay.db ${EIO}`);
     const answer = await client.json("GET", "/trails/acme/backend/release-1");
@@ -314,50 +401,59 @@ failing("what cannot be read is neither missing nor a bug: 503, or a cut downloa
     writeFileSync(control, "");
     assert.ok((await client.json("GET", path)).bytes.equals(evidenceOf("kept", 20_000)));
     await server.stop();
-  }));
+  }),
+);
 
-failing("ready and readyz are 503 with the reason while no read of the database succeeds, although all of it is in memory", () =>
-  inDirectory(async (directory) => {
-    const data = join(directory, "data");
-    const control = join(directory, "control");
-    writeFileSync(control, "");
-    const key = keyOf(await run([...INIT, "--data", data]));
-    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
-    const client = clientOf(server.url, key);
-    await prepare(client);
-    await told(attest(client, "kept"), 201);
-    const probe = async (path: string): Promise<{ status: number; text: string }> => {
-      const response = await fetch(`${server.url}${path}`);
-      return { status: response.status, text: await response.text() };
-    };
-    /** Asks until the answer is another one: the disk is asked once a second. */
-    const probeUntil = async (status: number): Promise<string> => {
-      for (let tries = 0; tries < 100_000; tries += 1) {
-        const answer = await probe("/ready");
-        if (answer.status === status) return answer.text;
-      }
-      throw new Error(`/ready never was ${status}`);
-    };
-    assert.equal(await probe("/ready"), { status: 200, text: "OK" });
-    for (const file of ["/assay.db$", "/assay.db-wal"]) {
-      writeFileSync(control, `read ${file} ${EIO}`);
-      const reason = "The storage fails: the database cannot be read (EIO)";
-      assert.is(await probeUntil(503), reason, file);
-      const { status, text } = await probe("/readyz");
-      const { state, reason: why } = JSON.parse(text);
-      assert.equal({ status, state, why }, { status: 503, state: "unavailable", why: reason });
-      assert.equal(await probe("/healthz"), { status: 200, text: "OK" });
+failing(
+  "ready and readyz are 503 with the reason while no read of the database succeeds, although all of it is in memory",
+  () =>
+    inDirectory(async (directory) => {
+      const data = join(directory, "data");
+      const control = join(directory, "control");
       writeFileSync(control, "");
-      assert.is(await probeUntil(200), "OK");
-    }
-    writeFileSync(control, `fsync assay.db-wal ${EIO}`);
-    assert.ok([503, 507].includes((await attest(client, "refused")).status));
-    const { status, text } = await probe("/readyz");
-    assert.equal({ status, state: JSON.parse(text).state }, { status: 200, state: "read-only" });
-    assert.match(JSON.parse(text).reason, /^No changes are taken: (the last write|a write on trial) failed \(\w*IO\w*\), and the next one (is tried|follows) in a few seconds$/);
-    writeFileSync(control, "");
-    await server.stop();
-  }));
+      const key = keyOf(await run([...INIT, "--data", data]));
+      const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
+        env: { LD_PRELOAD: shim, FAULTS: control },
+      });
+      const client = clientOf(server.url, key);
+      await prepare(client);
+      await told(attest(client, "kept"), 201);
+      const probe = async (path: string): Promise<{ status: number; text: string }> => {
+        const response = await fetch(`${server.url}${path}`);
+        return { status: response.status, text: await response.text() };
+      };
+      /** Asks until the answer is another one: the disk is asked once a second. */
+      const probeUntil = async (status: number): Promise<string> => {
+        for (let tries = 0; tries < 100_000; tries += 1) {
+          const answer = await probe("/ready");
+          if (answer.status === status) return answer.text;
+        }
+        throw new Error(`/ready never was ${status}`);
+      };
+      assert.equal(await probe("/ready"), { status: 200, text: "OK" });
+      for (const file of ["/assay.db$", "/assay.db-wal"]) {
+        writeFileSync(control, `read ${file} ${EIO}`);
+        const reason = "The storage fails: the database cannot be read (EIO)";
+        assert.is(await probeUntil(503), reason, file);
+        const { status, text } = await probe("/readyz");
+        const { state, reason: why } = JSON.parse(text);
+        assert.equal({ status, state, why }, { status: 503, state: "unavailable", why: reason });
+        assert.equal(await probe("/healthz"), { status: 200, text: "OK" });
+        writeFileSync(control, "");
+        assert.is(await probeUntil(200), "OK");
+      }
+      writeFileSync(control, `fsync assay.db-wal ${EIO}`);
+      assert.ok([503, 507].includes((await attest(client, "refused")).status));
+      const { status, text } = await probe("/readyz");
+      assert.equal({ status, state: JSON.parse(text).state }, { status: 200, state: "read-only" });
+      assert.match(
+        JSON.parse(text).reason,
+        /^No changes are taken: (the last write|a write on trial) failed \(\w*IO\w*\), and the next one (is tried|follows) in a few seconds$/,
+      );
+      writeFileSync(control, "");
+      await server.stop();
+    }),
+);
 
 failing("a fresh data directory is made only where each directory above it that got an entry can be synced", () =>
   inDirectory(async (root) => {
@@ -401,6 +497,7 @@ failing("a fresh data directory is made only where each directory above it that 
       assert.is(code, 1, `restore into ${target} although its parent cannot be synced`);
       assert.match(stderr, /EIO/);
     }
-  }));
+  }),
+);
 
 calls.run();

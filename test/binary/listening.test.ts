@@ -1,4 +1,5 @@
-// The executable and its network: certificates that change, a path of its own, proxies, Unix sockets, sockets of systemd, and the end.
+// The executable and its network: certificates that change, a path of its own, proxies, Unix sockets, sockets of
+// systemd, and the end.
 
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, lstatSync, readdirSync, renameSync, writeFileSync } from "node:fs";
@@ -14,7 +15,8 @@ import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const listening = suite("executable and its network");
 
-const init = (data: string): Promise<string> => run(["init", "--data", data, "--org", "acme", "--user", "ops"]).then(({ stdout }) => stdout.trim());
+const init = (data: string): Promise<string> =>
+  run(["init", "--data", data, "--org", "acme", "--user", "ops"]).then(({ stdout }) => stdout.trim());
 const flow = (name: string): string => JSON.stringify({ name, description: "" });
 /** Of the database of a stopped server there is one file: the write-ahead log was emptied into it. */
 const databaseFiles = (data: string): string[] => readdirSync(data).filter((name) => name.startsWith("assay.db"));
@@ -26,37 +28,43 @@ function put(directory: string, { certificate, key }: { certificate: string; key
   return ["--tls-cert", crt, "--tls-key", pem];
 }
 
-listening("over TLS: a slow upload goes on while SIGHUP changes the certificate, a bad one changes nothing, and SIGTERM waits for it", () =>
-  inDirectory(async (directory) => {
-    const data = join(directory, "data");
-    const key = await init(data);
-    const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", ...put(directory, FIRST)]);
-    const { url } = running;
-    assert.match(url, /^https:\/\//);
-    assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
-    const socket = await dialTls(url);
-    const upload = slowRequest(socket, { path: "/api/v2/flows/acme", key, body: flow("slow") });
-    await upload.goesOn;
-    socket.write(flow("slow").slice(0, 9));
+listening(
+  "over TLS: a slow upload goes on while SIGHUP changes the certificate, a bad one changes nothing, and SIGTERM waits for it",
+  () =>
+    inDirectory(async (directory) => {
+      const data = join(directory, "data");
+      const key = await init(data);
+      const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", ...put(directory, FIRST)]);
+      const { url } = running;
+      assert.match(url, /^https:\/\//);
+      assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
+      const socket = await dialTls(url);
+      const upload = slowRequest(socket, { path: "/api/v2/flows/acme", key, body: flow("slow") });
+      await upload.goesOn;
+      socket.write(flow("slow").slice(0, 9));
 
-    put(directory, SECOND);
-    process.kill(running.pid, "SIGHUP");
-    await running.wrote(/"msg":"the certificate was read again/);
-    assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
-    put(directory, { ...SECOND, key: FIRST.key });
-    process.kill(running.pid, "SIGHUP");
-    await running.wrote(/cannot be used: the one in use stays/);
-    assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
-    assert.is((await ask(url, { method: "PUT", path: "/api/v2/flows/acme", key, body: flow("other") })).status, 201);
+      put(directory, SECOND);
+      process.kill(running.pid, "SIGHUP");
+      await running.wrote(/"msg":"the certificate was read again/);
+      assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
+      put(directory, { ...SECOND, key: FIRST.key });
+      process.kill(running.pid, "SIGHUP");
+      await running.wrote(/cannot be used: the one in use stays/);
+      assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
+      assert.is((await ask(url, { method: "PUT", path: "/api/v2/flows/acme", key, body: flow("other") })).status, 201);
 
-    process.kill(running.pid, "SIGTERM");
-    await running.wrote(/"msg":"stopping"/);
-    await ask(url, { path: "/ready" }).then(() => assert.unreachable("it still takes connections"), () => undefined);
-    socket.write(flow("slow").slice(9));
-    assert.match(await upload.answer, /HTTP\/1\.1 201 Created\r\n/);
-    assert.equal(await running.exited, { code: 0, signal: null }, running.output());
-    assert.equal(databaseFiles(data), ["assay.db"]);
-  }));
+      process.kill(running.pid, "SIGTERM");
+      await running.wrote(/"msg":"stopping"/);
+      await ask(url, { path: "/ready" }).then(
+        () => assert.unreachable("it still takes connections"),
+        () => undefined,
+      );
+      socket.write(flow("slow").slice(9));
+      assert.match(await upload.answer, /HTTP\/1\.1 201 Created\r\n/);
+      assert.equal(await running.exited, { code: 0, signal: null }, running.output());
+      assert.equal(databaseFiles(data), ["assay.db"]);
+    }),
+);
 
 listening("SIGHUP without a certificate ends nothing, and a pair that does not fit ends the start", () =>
   inDirectory(async (directory) => {
@@ -66,53 +74,100 @@ listening("SIGHUP without a certificate ends nothing, and a pair that does not f
     await running.wrote(/there is nothing to read again/);
     assert.is((await ask(running.url, { path: "/ready" })).status, 200);
     assert.is((await running.stop()).code, 0);
-    const { code, stdout, stderr } = await run(["serve", "--data", data, ...put(directory, { ...FIRST, key: SECOND.key })]);
+    const { code, stdout, stderr } = await run([
+      "serve",
+      "--data",
+      data,
+      ...put(directory, { ...FIRST, key: SECOND.key }),
+    ]);
     assert.equal([code, stdout], [1, ""]);
     assert.match(stderr, "does not belong to the certificate in");
-  }));
+  }),
+);
 
 listening("below a path, behind a proxy: the reference page, the probes, addresses and the log", () =>
   inDirectory(async (data) => {
-    const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-path", "/assay", "--trusted-proxies", "127.0.0.1", "--metrics-key", "0123456789abcdef"]);
+    const running = await start([
+      "serve",
+      "--data",
+      data,
+      "--listen",
+      "127.0.0.1:0",
+      "--base-path",
+      "/assay",
+      "--trusted-proxies",
+      "127.0.0.1",
+      "--metrics-key",
+      "0123456789abcdef",
+    ]);
     const page = await ask(running.url, { path: "/assay/api/v2/doc/" });
     assert.is(page.status, 200);
-    const links = [...page.text.matchAll(/(?:href|src)="([^"#:]+)"/g)].map((match) => new URL(match[1] as string, "http://x/assay/api/v2/doc/").pathname);
+    const links = [...page.text.matchAll(/(?:href|src)="([^"#:]+)"/g)].map(
+      (match) => new URL(match[1] as string, "http://x/assay/api/v2/doc/").pathname,
+    );
     assert.ok(links.length >= 4, page.text);
     for (const link of links) assert.is((await ask(running.url, { path: link })).status, 200, link);
-    assert.equal(await Promise.all(["/ready", "/assay/ready", "/api/v2/openapi.json", "/"].map(async (path) => (await ask(running.url, { path })).status)), [200, 200, 404, 404]);
-    assert.equal(await Promise.all(["/assay/metrics", "/metrics"].map(async (path) => (await ask(running.url, { path, key: "0123456789abcdef" })).status)), [200, 404]);
-    const headers = { "X-Forwarded-For": "6.6.6.6, 203.0.113.9", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "tools.example.com" };
+    assert.equal(
+      await Promise.all(
+        ["/ready", "/assay/ready", "/api/v2/openapi.json", "/"].map(
+          async (path) => (await ask(running.url, { path })).status,
+        ),
+      ),
+      [200, 200, 404, 404],
+    );
+    assert.equal(
+      await Promise.all(
+        ["/assay/metrics", "/metrics"].map(
+          async (path) => (await ask(running.url, { path, key: "0123456789abcdef" })).status,
+        ),
+      ),
+      [200, 404],
+    );
+    const headers = {
+      "X-Forwarded-For": "6.6.6.6, 203.0.113.9",
+      "X-Forwarded-Proto": "https",
+      "X-Forwarded-Host": "tools.example.com",
+    };
     const document = await ask(running.url, { path: "/assay/api/v2/openapi.json", headers });
     assert.is(document.body.servers[0].url, "https://tools.example.com/assay/api/v2");
     assert.match(String(document.headers["strict-transport-security"]), "max-age=");
-    assert.is((await ask(running.url, { path: "/assay/api/v2/openapi.json" })).body.servers[0].url, `${running.url}/assay/api/v2`);
+    assert.is(
+      (await ask(running.url, { path: "/assay/api/v2/openapi.json" })).body.servers[0].url,
+      `${running.url}/assay/api/v2`,
+    );
     assert.match(await running.wrote(/"client":"203\.0\.113\.9"/), '"path":"/assay/api/v2/openapi.json"');
     await running.stop();
-  }));
+  }),
+);
 
-listening("a Unix socket: of the group, replaced after a kill, refused while its server lives, and removed at the end", () =>
-  inDirectory(async (directory) => {
-    const path = join(directory, "assay.sock");
-    const serve = (data: string): string[] => ["serve", "--data", join(directory, data), "--listen", `unix:${path}`];
-    const killed = await start(serve("one"));
-    assert.is(killed.url, `unix:${path}`);
-    assert.is(lstatSync(path).mode & 0o777, 0o660);
-    await killed.stop("SIGKILL");
-    assert.ok(existsSync(path));
-    const running = await start(serve("one"));
-    assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
-    const second = await run(serve("two"));
-    assert.is(second.code, 1);
-    assert.match(second.stderr, "another program answers there");
-    assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
-    assert.is((await running.stop()).code, 0);
-    assert.not(existsSync(path));
-  }));
+listening(
+  "a Unix socket: of the group, replaced after a kill, refused while its server lives, and removed at the end",
+  () =>
+    inDirectory(async (directory) => {
+      const path = join(directory, "assay.sock");
+      const serve = (data: string): string[] => ["serve", "--data", join(directory, data), "--listen", `unix:${path}`];
+      const killed = await start(serve("one"));
+      assert.is(killed.url, `unix:${path}`);
+      assert.is(lstatSync(path).mode & 0o777, 0o660);
+      await killed.stop("SIGKILL");
+      assert.ok(existsSync(path));
+      const running = await start(serve("one"));
+      assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
+      const second = await run(serve("two"));
+      assert.is(second.code, 1);
+      assert.match(second.stderr, "another program answers there");
+      assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
+      assert.is((await running.stop()).code, 0);
+      assert.not(existsSync(path));
+    }),
+);
 
 /** A socket that is bound and listens, as systemd makes one, and its descriptor. */
 async function bound(place: string | number): Promise<{ server: Server; fd: number }> {
   const server = createServer();
-  await new Promise<void>((resolve) => (typeof place === "number" ? server.listen(place, "127.0.0.1", resolve) : server.listen(place, resolve)));
+  await new Promise<void>((resolve) =>
+    typeof place === "number" ? server.listen(place, "127.0.0.1", resolve) : server.listen(place, resolve),
+  );
   return { server, fd: (server as unknown as { _handle: { fd: number } })._handle.fd };
 }
 
@@ -125,39 +180,59 @@ listening("sockets that were handed over are used in place of --listen, and noth
     // Closing our end removes the file of the name that it was bound with.
     renameSync(`${path}.first`, path);
     const { port } = tcp.server.address() as AddressInfo;
-    const running = await start(["-c", ACTIVATED, "sh", "2", EXECUTABLE, "serve", "--data", join(directory, "data"), "--listen", "192.0.2.1:1"], {
-      executable: "/bin/sh", descriptors: [tcp.fd, unix.fd],
-    });
+    const running = await start(
+      ["-c", ACTIVATED, "sh", "2", EXECUTABLE, "serve", "--data", join(directory, "data"), "--listen", "192.0.2.1:1"],
+      {
+        executable: "/bin/sh",
+        descriptors: [tcp.fd, unix.fd],
+      },
+    );
     // From here on the sockets belong to the executable alone.
     for (const { server } of [tcp, unix]) server.close();
     assert.is(running.url, `http://127.0.0.1:${port}`);
-    assert.match(await running.wrote(/API reference/), `listening on http://127.0.0.1:${port}\nlistening on fd:4\nAPI reference: http://127.0.0.1:${port}/api/v2/doc/\n`);
-    await running.wrote(/"descriptors":\[3,4\],"in_place_of":"192\.0\.2\.1:1","msg":"systemd handed over the sockets to listen on"/);
+    assert.match(
+      await running.wrote(/API reference/),
+      `listening on http://127.0.0.1:${port}\nlistening on fd:4\nAPI reference: http://127.0.0.1:${port}/api/v2/doc/\n`,
+    );
+    await running.wrote(
+      /"descriptors":\[3,4\],"in_place_of":"192\.0\.2\.1:1","msg":"systemd handed over the sockets to listen on"/,
+    );
     assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
     assert.is((await ask(`unix:${path}`, { path: "/ready" })).text, "OK");
     assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
     assert.ok(existsSync(path), "its file stays with whoever made it");
-  }));
+  }),
+);
 
 listening("variables of another process count for nothing, and a descriptor that is no listening socket is told", () =>
   inDirectory(async (directory) => {
-    const other = await start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], { env: { LISTEN_PID: "1", LISTEN_FDS: "1" } });
+    const other = await start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], {
+      env: { LISTEN_PID: "1", LISTEN_FDS: "1" },
+    });
     assert.not.match(other.output(), "handed over");
     assert.is((await other.stop()).code, 0);
-    const { code, stderr } = await run(["-c", `exec 3</dev/null; ${ACTIVATED}`, "sh", "1", EXECUTABLE, "serve", "--data", join(directory, "data")], { executable: "/bin/sh" });
+    const { code, stderr } = await run(
+      ["-c", `exec 3</dev/null; ${ACTIVATED}`, "sh", "1", EXECUTABLE, "serve", "--data", join(directory, "data")],
+      { executable: "/bin/sh" },
+    );
     assert.is(code, 1);
     assert.match(stderr, "cannot listen on a socket that was handed over");
     assert.match(stderr, "its unit needs ListenStream= and Accept=no");
-  }));
+  }),
+);
 
 const activator = "/usr/bin/systemd-socket-activate";
-if (!existsSync(activator)) console.log(`skipped: activation by systemd's own program wants ${activator}, which is not here`);
+if (!existsSync(activator))
+  console.log(`skipped: activation by systemd's own program wants ${activator}, which is not here`);
 const withActivator = existsSync(activator) ? listening : listening.skip;
 
 withActivator("systemd-socket-activate starts it with the first connection, which is answered", () =>
   inDirectory(async (directory) => {
     const path = join(directory, "activated.sock");
-    const child = spawn(activator, ["-l", path, EXECUTABLE, "serve", "--data", join(directory, "data")], { stdio: ["ignore", "pipe", "pipe"], env: {} });
+    const child = spawn(activator, ["-l", path, EXECUTABLE, "serve", "--data", join(directory, "data")], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: {},
+    });
     const ended = new Promise((resolve) => child.once("close", resolve));
     try {
       while (!existsSync(path)) await new Promise((resolve) => setImmediate(resolve));
@@ -168,7 +243,8 @@ withActivator("systemd-socket-activate starts it with the first connection, whic
       child.kill("SIGTERM");
       assert.is(await ended, 0);
     }
-  }));
+  }),
+);
 
 const withNotify = canReceive ? listening : listening.skip;
 if (!canReceive) console.log("skipped: telling systemd wants /usr/bin/systemd-notify and python3, which are not here");
@@ -177,7 +253,9 @@ withNotify("systemd is told of the start, of a reload and of the end", () =>
   inDirectory(async (directory) => {
     const receiver = await startReceiver(join(directory, "notify.sock"));
     try {
-      const running = await start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], { env: { NOTIFY_SOCKET: join(directory, "notify.sock") } });
+      const running = await start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], {
+        env: { NOTIFY_SOCKET: join(directory, "notify.sock") },
+      });
       await receiver.heard(1);
       process.kill(running.pid, "SIGHUP");
       await receiver.heard(3);
@@ -185,18 +263,31 @@ withNotify("systemd is told of the start, of a reload and of the end", () =>
       await receiver.heard(4);
       const [pid, status] = [`MAINPID=${running.pid}`, `STATUS=listening on ${running.url}`];
       assert.equal(receiver.messages(), [
-        [pid, "READY=1", status], [pid, "MONOTONIC_USEC=n", "RELOADING=1"], [pid, "READY=1", status], [pid, "STATUS=stopping: running requests may end", "STOPPING=1"],
+        [pid, "READY=1", status],
+        [pid, "MONOTONIC_USEC=n", "RELOADING=1"],
+        [pid, "READY=1", status],
+        [pid, "STATUS=stopping: running requests may end", "STOPPING=1"],
       ]);
       assert.not.match(running.output(), '"level":"warn"');
     } finally {
       receiver.stop();
     }
-  }));
+  }),
+);
 
 listening("headers that dribble in are answered with 408, encrypted or not", () =>
   inDirectory(async (directory) => {
     for (const tls of [[], put(directory, FIRST)]) {
-      const running = await start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--header-timeout", "1s", ...tls]);
+      const running = await start([
+        "serve",
+        "--data",
+        join(directory, "data"),
+        "--listen",
+        "127.0.0.1:0",
+        "--header-timeout",
+        "1s",
+        ...tls,
+      ]);
       const socket = tls.length > 0 ? await dialTls(running.url) : await dialPlain(running.url);
       const answer = allOf(socket);
       socket.write("GET /ready HTTP/1.1\r\nHost: x\r\nX-Slow: ");
@@ -205,7 +296,8 @@ listening("headers that dribble in are answered with 408, encrypted or not", () 
       clearInterval(dribble);
       await running.stop();
     }
-  }));
+  }),
+);
 
 listening("help knows the topics", () => {
   for (const topic of ["tls", "proxies"]) {

@@ -1,8 +1,8 @@
 // The executable on hardened machines: temporary directories without execution, a file system that cannot be written.
 //
 // Each case makes its mounts in a mount namespace of its own, where they end with the process. The namespace hides the
-// usual temporary directories, and the executable may itself lie below one of them; hence it is opened before the mounts
-// and run through that descriptor.
+// usual temporary directories, and the executable may itself lie below one of them; hence it is opened before the
+// mounts and run through that descriptor.
 
 import { spawnSync } from "node:child_process";
 import { suite } from "uvu";
@@ -13,7 +13,9 @@ const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 // Root may make a mount namespace; others may where user namespaces are allowed. A container often allows neither.
 const namespace = [["-m"], ["-r", "-m"]].find(
-  (flags) => spawnSync("unshare", [...flags, "mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", "/tmp"], { env: { PATH } }).status === 0,
+  (flags) =>
+    spawnSync("unshare", [...flags, "mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", "/tmp"], { env: { PATH } })
+      .status === 0,
 );
 
 const mounts = suite("executable on hardened mounts");
@@ -46,13 +48,22 @@ permitted("/tmp without execution", () => serves(hardened(mountAll("noexec", "/t
 
 permitted("a read-only home", () => serves(hardened(mountAll("ro", "/mnt/home"), SERVE, { HOME: "/mnt/home" })));
 
-permitted("nothing but the data directory can be written", () => serves(hardened(mountAll("ro", `${USUAL} /mnt/home`), SERVE, { HOME: "/mnt/home" })));
+permitted("nothing but the data directory can be written", () =>
+  serves(hardened(mountAll("ro", `${USUAL} /mnt/home`), SERVE, { HOME: "/mnt/home" })),
+);
 
 permitted("nothing but $ASSAY_NATIVE_DIR allows execution", () =>
-  serves(hardened(`${mountAll("noexec", `${USUAL} /mnt/data`)} && mkdir /mnt/native`, SERVE, { ASSAY_NATIVE_DIR: "/mnt/native" })));
+  serves(
+    hardened(`${mountAll("noexec", `${USUAL} /mnt/data`)} && mkdir /mnt/native`, SERVE, {
+      ASSAY_NATIVE_DIR: "/mnt/native",
+    }),
+  ),
+);
 
 permitted("no directory will do: one message that names each with its reason", async () => {
-  const [args, options] = hardened(`${mountAll("noexec", `${USUAL} /mnt/data`)} && mount -o remount,ro /tmp`, SERVE, { TMPDIR: "/nowhere" });
+  const [args, options] = hardened(`${mountAll("noexec", `${USUAL} /mnt/data`)} && mount -o remount,ro /tmp`, SERVE, {
+    TMPDIR: "/nowhere",
+  });
   const result = await run(args, options);
   assert.is(result.code, 1, result.stderr);
   const all = result.stdout + result.stderr;
@@ -63,7 +74,10 @@ permitted("no directory will do: one message that names each with its reason", a
     ["/var/tmp", "failed to map segment"],
     ["/tmp", "EROFS"],
   ] as const) {
-    assert.ok(all.split("\n").some((line) => line.startsWith(`  ${directory}: `) && line.includes(reason)), `${directory}: ${reason} in\n${all}`);
+    assert.ok(
+      all.split("\n").some((line) => line.startsWith(`  ${directory}: `) && line.includes(reason)),
+      `${directory}: ${reason} in\n${all}`,
+    );
   }
   assert.match(all, "ASSAY_NATIVE_DIR");
 });

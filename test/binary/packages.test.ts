@@ -36,19 +36,52 @@ packages("packages and reports are made by what is in the executable, and nothin
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     writeFileSync(join(directory, "apply.yml"), APPLY);
-    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-url", "https://assay.example.com", "--bootstrap", join(directory, "apply.yml")]);
+    const server = await start([
+      "serve",
+      "--data",
+      data,
+      "--listen",
+      "127.0.0.1:0",
+      "--base-url",
+      "https://assay.example.com",
+      "--bootstrap",
+      join(directory, "apply.yml"),
+    ]);
     try {
       const { json, form } = clientOf(server.url, KEY);
       await told(form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" }), 201);
-      await told(form("PUT", "/trails/acme/payments", "data_json", { name: "release-1", description: "Выпуск, リリース, 결제, 版本, עברית" }), 201);
       await told(
-        json("POST", "/artifacts/acme/payments", {
-          fingerprint: FINGERPRINT, filename: "server", git_commit: COMMIT, build_url: "https://ci.example.com/1", commit_url: "https://git.example.com/1", trail_name: "release-1",
+        form("PUT", "/trails/acme/payments", "data_json", {
+          name: "release-1",
+          description: "Выпуск, リリース, 결제, 版本, עברית",
         }),
         201,
       );
-      for (const [name, content] of [["große Datei.bin", LARGE], ["small.txt", Buffer.from("small\n")]] as const)
-        await told(form("POST", "/attestations/acme/payments/trail/release-1/generic", "data_json", { attestation_name: name === "small.txt" ? "small" : "large", is_compliant: name === "small.txt" }, { part: "attachment_file", name, content }), 201);
+      await told(
+        json("POST", "/artifacts/acme/payments", {
+          fingerprint: FINGERPRINT,
+          filename: "server",
+          git_commit: COMMIT,
+          build_url: "https://ci.example.com/1",
+          commit_url: "https://git.example.com/1",
+          trail_name: "release-1",
+        }),
+        201,
+      );
+      for (const [name, content] of [
+        ["große Datei.bin", LARGE],
+        ["small.txt", Buffer.from("small\n")],
+      ] as const)
+        await told(
+          form(
+            "POST",
+            "/attestations/acme/payments/trail/release-1/generic",
+            "data_json",
+            { attestation_name: name === "small.txt" ? "small" : "large", is_compliant: name === "small.txt" },
+            { part: "attachment_file", name, content },
+          ),
+          201,
+        );
 
       const trail = await json("GET", "/trails/acme/payments/release-1/audit_package");
       const artifact = await json("GET", `/artifacts/acme/payments/${FINGERPRINT.slice(0, 5)}/audit_package`);
@@ -67,14 +100,25 @@ packages("packages and reports are made by what is in the executable, and nothin
           const content = readFileSync(join(place, name));
           assert.equal([content.length, createHash("sha256").update(content).digest("hex")], [size, sha256], name);
         }
-        if (has("sha256sum", "--version")) execFileSync("sha256sum", ["--check", "--strict", "--quiet", "SHA256SUMS"], { cwd: place });
+        if (has("sha256sum", "--version"))
+          execFileSync("sha256sum", ["--check", "--strict", "--quiet", "SHA256SUMS"], { cwd: place });
         const evidence = join(place, "evidence");
         assert.ok(what === "artifact" || readdirSync(evidence).length === 2);
       }
-      assert.ok(pdf.bytes.equals(readFileSync(join(directory, "trail", "audit-package-payments-release-1", "trail-page.pdf"))));
+      assert.ok(
+        pdf.bytes.equals(readFileSync(join(directory, "trail", "audit-package-payments-release-1", "trail-page.pdf"))),
+      );
       if (has("pdftotext", "-v")) {
         const text = execFileSync("pdftotext", ["-layout", "-", "-"], { input: pdf.bytes }).toString();
-        for (const words of ["release-1", "NON-COMPLIANT", "Выпуск, リリース, 결제, 版本", FINGERPRINT, "große Datei.bin", "page 1 of "]) assert.ok(text.includes(words), words);
+        for (const words of [
+          "release-1",
+          "NON-COMPLIANT",
+          "Выпуск, リリース, 결제, 版本",
+          FINGERPRINT,
+          "große Datei.bin",
+          "page 1 of ",
+        ])
+          assert.ok(text.includes(words), words);
       }
       assert.is((await json("GET", "/trails/acme/payments/release-1/audit_package")).bytes.equals(trail.bytes), true);
     } finally {

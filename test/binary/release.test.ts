@@ -1,5 +1,6 @@
-// A release through the packaged executable, with everything that teams use around it: a control that a policy demands, an action
-// that tells a receiver, a scan that comes in by webhook, the repository's builds and deployments, and the search for it all.
+// A release through the packaged executable, with everything that teams use around it: a control that a policy demands,
+// an action that tells a receiver, a scan that comes in by webhook, the repository's builds and deployments, and the
+// search for it all.
 
 import { createHmac } from "node:crypto";
 import { suite } from "uvu";
@@ -15,8 +16,15 @@ release.after(endReceivers);
 const COMMIT = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const REPO = { id: "4711", name: "acme/web/shop", url: "https://git.example.com/acme/web/shop", provider: "gitlab" };
-const INFO = { sha1: COMMIT, message: "Round", author: "Ada <ada@example.com>", branch: "main", timestamp: 1_700_000_000 };
-const POLICY = "_schema: https://example.com/schemas/policy/v1\nartifacts:\n  attestations:\n    - type: decision\n      for_control: SDLC-7\n";
+const INFO = {
+  sha1: COMMIT,
+  message: "Round",
+  author: "Ada <ada@example.com>",
+  branch: "main",
+  timestamp: 1_700_000_000,
+};
+const POLICY =
+  "_schema: https://example.com/schemas/policy/v1\nartifacts:\n  attestations:\n    - type: decision\n      for_control: SDLC-7\n";
 
 release("a control, a policy that demands it, an action, a scan and a search", () =>
   inDirectory(async (data) => {
@@ -33,38 +41,95 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     const read = (path: string): Promise<any> => told(kosli.json("GET", path), 200);
 
     // The control, its policy and the place; the policy may not name a control that does not exist.
-    const put = () => kosli.form("PUT", "/policies/acme", "payload", { name: "reviewed", description: "", comment: "", type: "env" }, { part: "policy_file", name: "p.yml", content: POLICY });
+    const put = () =>
+      kosli.form(
+        "PUT",
+        "/policies/acme",
+        "payload",
+        { name: "reviewed", description: "", comment: "", type: "env" },
+        { part: "policy_file", name: "p.yml", content: POLICY },
+      );
     const refused = await told(put(), 400);
     assert.match(refused.errors.policy_file, "Control 'SDLC-7' does not exist in organization 'acme'");
     await told(terraform.json("POST", "/controls/acme", { identifier: "SDLC-7", name: "Changes are reviewed" }), 201);
     await told(kosli.json("POST", "/controls/acme", { identifier: "SDLC-7", name: "Again" }), 409);
     await told(put(), 201);
-    await told(terraform.json("PUT", "/environments/acme", { name: "production", type: "docker", description: "", included_environments: null, policies: ["reviewed"] }), 201);
-    await told(terraform.json("PUT", "/organizations/acme/environments_notifications", {
-      name: "alerts", type: "env", environments: ["production"], triggers: ["ON_STARTED_ARTIFACT", "ON_COMPLIANT_ENV"], targets: [{ type: "WEBHOOK", webhook: url("127.0.0.1") }],
-    }), 201);
+    await told(
+      terraform.json("PUT", "/environments/acme", {
+        name: "production",
+        type: "docker",
+        description: "",
+        included_environments: null,
+        policies: ["reviewed"],
+      }),
+      201,
+    );
+    await told(
+      terraform.json("PUT", "/organizations/acme/environments_notifications", {
+        name: "alerts",
+        type: "env",
+        environments: ["production"],
+        triggers: ["ON_STARTED_ARTIFACT", "ON_COMPLIANT_ENV"],
+        targets: [{ type: "WEBHOOK", webhook: url("127.0.0.1") }],
+      }),
+      201,
+    );
 
     // Build, and run before anybody decided.
     await told(kosli.form("PUT", "/flows/acme/template_file", "data_json", { name: "shop", description: "" }), 201);
-    await told(kosli.json("POST", "/artifacts/acme/shop", {
-      fingerprint: FINGERPRINT, filename: "shop:1", git_commit: COMMIT, build_url: "https://ci.example.com/1", commit_url: `${REPO.url}/-/commit/${COMMIT}`, repo_url: REPO.url,
-      git_commit_info: INFO, repo_info: REPO, trail_name: "release-1", template_reference_name: "shop",
-    }), 201);
+    await told(
+      kosli.json("POST", "/artifacts/acme/shop", {
+        fingerprint: FINGERPRINT,
+        filename: "shop:1",
+        git_commit: COMMIT,
+        build_url: "https://ci.example.com/1",
+        commit_url: `${REPO.url}/-/commit/${COMMIT}`,
+        repo_url: REPO.url,
+        git_commit_info: INFO,
+        repo_info: REPO,
+        trail_name: "release-1",
+        template_reference_name: "shop",
+      }),
+      201,
+    );
     const report = (status: number) =>
-      told(kosli.json("PUT", "/environments/acme/production/report/docker", { artifacts: [{ digests: { "shop:1": FINGERPRINT }, creationTimestamp: 1_700_000_100 }] }), status);
+      told(
+        kosli.json("PUT", "/environments/acme/production/report/docker", {
+          artifacts: [{ digests: { "shop:1": FINGERPRINT }, creationTimestamp: 1_700_000_100 }],
+        }),
+        status,
+      );
     await report(201);
     const before = await read(`/asserts/acme/fingerprint/${FINGERPRINT}?environment_name=production`);
-    const [resolution] = before.policy_evaluations[0].rule_evaluations.find(({ satisfied }: Json) => satisfied === false).resolutions;
-    assert.equal([before.compliant, resolution.type, resolution.context.for_control], [false, "missing_attestation", "SDLC-7"]);
+    const [resolution] = before.policy_evaluations[0].rule_evaluations.find(
+      ({ satisfied }: Json) => satisfied === false,
+    ).resolutions;
+    assert.equal(
+      [before.compliant, resolution.type, resolution.context.for_control],
+      [false, "missing_attestation", "SDLC-7"],
+    );
 
     // The decision turns it, and the receiver is told, with a signature that the operator's secret proves.
-    await told(kosli.form("POST", "/attestations/acme/shop/trail/release-1/system", "data_json", {
-      attestation_name: "review", artifact_fingerprint: FINGERPRINT, type_name: "decision", control: "SDLC-7", attestation_data: { is_compliant: true }, git_commit_info: INFO,
-    }), 201);
+    await told(
+      kosli.form("POST", "/attestations/acme/shop/trail/release-1/system", "data_json", {
+        attestation_name: "review",
+        artifact_fingerprint: FINGERPRINT,
+        type_name: "decision",
+        control: "SDLC-7",
+        attestation_data: { is_compliant: true },
+        git_commit_info: INFO,
+      }),
+      201,
+    );
     await report(201);
     await until(() => received.length === 2);
-    assert.equal(received.map(({ body }) => JSON.parse(body).event_type), ["STARTED_ARTIFACT", "COMPLIANT_ENV"]);
-    const { webhooks } = JSON.parse(await cli("action", "secret", "acme", "1", "--json")) as { webhooks: { secret: string }[] };
+    assert.equal(
+      received.map(({ body }) => JSON.parse(body).event_type),
+      ["STARTED_ARTIFACT", "COMPLIANT_ENV"],
+    );
+    const { webhooks } = JSON.parse(await cli("action", "secret", "acme", "1", "--json")) as {
+      webhooks: { secret: string }[];
+    };
     const secret = webhooks[0]?.secret ?? "";
     for (const { headers, body } of received) {
       const [, at, signature] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers["x-assay-signature"])) ?? [];
@@ -72,27 +137,59 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     }
     await server.wrote(/"subject":"alerts[^"]*".*"outcome":"delivered"/);
     const listed = JSON.parse(await cli("deliveries", "list", "--org", "acme", "--json")) as { deliveries: Json[] };
-    assert.equal(listed.deliveries.map(({ state }) => state), ["delivered", "delivered"]);
+    assert.equal(
+      listed.deliveries.map(({ state }) => state),
+      ["delivered", "delivered"],
+    );
     const coverage = await read("/controls/acme/SDLC-7/coverage");
     assert.equal([coverage.summary.covered, coverage.summary.total, coverage.summary.coverage_percent], [1, 1, 100]);
     const { decisions } = await read("/controls/acme/SDLC-7/decisions?is_compliant=true");
-    assert.equal(decisions.map(({ control_version, artifact_fingerprint }: Json) => [control_version, artifact_fingerprint]), [[1, FINGERPRINT]]);
+    assert.equal(
+      decisions.map(({ control_version, artifact_fingerprint }: Json) => [control_version, artifact_fingerprint]),
+      [[1, FINGERPRINT]],
+    );
 
     // A scan of the same commit comes in.
-    const hook = JSON.parse(await cli("webhook", "enable", "sonar", "--org", "acme", "--json")) as { path: string; secret: string };
+    const hook = JSON.parse(await cli("webhook", "enable", "sonar", "--org", "acme", "--json")) as {
+      path: string;
+      secret: string;
+    };
     const scan = JSON.stringify({
-      analysedAt: "2026-01-31T12:00:00+0000", revision: COMMIT, project: { key: "shop", url: "https://sonar.example.com/dashboard?id=shop" }, qualityGate: { name: "gate", status: "ERROR", conditions: [] },
-      properties: { "sonar.analysis.kosli_trail": "release-1", "sonar.analysis.kosli_artifact_fingerprint": FINGERPRINT },
+      analysedAt: "2026-01-31T12:00:00+0000",
+      revision: COMMIT,
+      project: { key: "shop", url: "https://sonar.example.com/dashboard?id=shop" },
+      qualityGate: { name: "gate", status: "ERROR", conditions: [] },
+      properties: {
+        "sonar.analysis.kosli_trail": "release-1",
+        "sonar.analysis.kosli_artifact_fingerprint": FINGERPRINT,
+      },
     });
-    const post = (signature: string) => fetch(`${server.url}${hook.path}`, { method: "POST", body: scan, headers: { "Content-Type": "application/json", "X-Sonar-Webhook-HMAC-SHA256": signature } });
+    const post = (signature: string) =>
+      fetch(`${server.url}${hook.path}`, {
+        method: "POST",
+        body: scan,
+        headers: { "Content-Type": "application/json", "X-Sonar-Webhook-HMAC-SHA256": signature },
+      });
     assert.is((await post("0".repeat(64))).status, 401);
     assert.is((await post(createHmac("sha256", hook.secret).update(scan).digest("hex"))).status, 200);
     assert.is((await read(`/trails/acme/shop/release-1`)).compliance_state, "NON-COMPLIANT");
 
     // A flag changes.
-    const door = JSON.parse(await cli("webhook", "enable", "launch-darkly", "--org", "acme", "--json")) as { path: string; secret: string };
-    const change = JSON.stringify({ titleVerb: "turned on the flag", name: "New cart", target: { resources: ["proj/shop:env/production:flag/new-cart"] } });
-    const tell = (signature: string) => fetch(`${server.url}${door.path}`, { method: "POST", body: change, headers: { "Content-Type": "application/json", "x-ld-signature": signature } });
+    const door = JSON.parse(await cli("webhook", "enable", "launch-darkly", "--org", "acme", "--json")) as {
+      path: string;
+      secret: string;
+    };
+    const change = JSON.stringify({
+      titleVerb: "turned on the flag",
+      name: "New cart",
+      target: { resources: ["proj/shop:env/production:flag/new-cart"] },
+    });
+    const tell = (signature: string) =>
+      fetch(`${server.url}${door.path}`, {
+        method: "POST",
+        body: change,
+        headers: { "Content-Type": "application/json", "x-ld-signature": signature },
+      });
     assert.is((await tell("0".repeat(64))).status, 401);
     assert.is((await tell(createHmac("sha256", door.secret).update(change).digest("hex"))).status, 200);
     const [flag] = await read("/attestations/acme/launch-darkly-production/trail/new-cart/flag-change");
@@ -101,20 +198,42 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     // And all of it is found.
     const repo = await read(`/repos/acme/${REPO.name}`);
     assert.equal([repo.name, repo.provider], [REPO.name, "gitlab"]);
-    assert.is(await told(kosli.json("PATCH", `/tags/acme/repo/${repo.id}`, { set_tags: { team: "shop" }, remove_tags: null }), 200), "OK");
-    assert.equal((await read("/repos/acme?tag=team:shop&page=1&per_page=15")).repos.map(({ name }: Json) => name), [REPO.name]);
+    assert.is(
+      await told(
+        kosli.json("PATCH", `/tags/acme/repo/${repo.id}`, { set_tags: { team: "shop" }, remove_tags: null }),
+        200,
+      ),
+      "OK",
+    );
+    assert.equal(
+      (await read("/repos/acme?tag=team:shop&page=1&per_page=15")).repos.map(({ name }: Json) => name),
+      [REPO.name],
+    );
     assert.equal((await read(`/builds/acme?repo_name=${encodeURIComponent(REPO.name)}`)).builds.length, 1);
     assert.equal((await read(`/repos/acme/${repo.id}/deployments`)).total_count, 1);
     const statistics = await read(`/repos/acme/${repo.id}/deployment-statistics`);
-    assert.equal(statistics.environments.map(({ environment_name, deployed_at }: Json) => [environment_name, deployed_at.length]), [["production", 1]]);
+    assert.equal(
+      statistics.environments.map(({ environment_name, deployed_at }: Json) => [environment_name, deployed_at.length]),
+      [["production", 1]],
+    );
     for (const value of [FINGERPRINT.slice(0, 8), COMMIT.slice(0, 7)]) {
       const { resolved_to, artifacts } = await read(`/search/acme/sha/${value}`);
-      assert.equal([resolved_to.type, artifacts[0].fingerprint, artifacts[0].running_in], [value === COMMIT.slice(0, 7) ? "commit" : "fingerprint", FINGERPRINT, ["production#2"]]);
+      assert.equal(
+        [resolved_to.type, artifacts[0].fingerprint, artifacts[0].running_in],
+        [value === COMMIT.slice(0, 7) ? "commit" : "fingerprint", FINGERPRINT, ["production#2"]],
+      );
     }
     assert.equal((await told(kosli.json("GET", "/search/acme/sha/fffff"), 404)).message, "No matches for 'fffff'.");
-    assert.is(await told(kosli.json("PUT", "/organizations/acme/experimental_features", { experimental_features_enabled: false }), 200), "OK");
+    assert.is(
+      await told(
+        kosli.json("PUT", "/organizations/acme/experimental_features", { experimental_features_enabled: false }),
+        200,
+      ),
+      "OK",
+    );
     await told(kosli.json("GET", "/controls/acme/SDLC-7"), 403);
     await server.stop();
-  }));
+  }),
+);
 
 release.run();

@@ -1,8 +1,9 @@
-// The restrictions of the systemd unit without systemd: mounts in a namespace of their own, another user without capabilities,
-// and a filter of system calls, made of what the unit says. What the unit asks for beyond that is listed in installing.test.ts.
+// The restrictions of the systemd unit without systemd: mounts in a namespace of their own, another user without
+// capabilities, and a filter of system calls, made of what the unit says. What the unit asks for beyond that is listed
+// in installing.test.ts.
 //
-// Needs root, unshare, setpriv and perl (which alone can install a filter without a compiler), systemd-analyze for the sets of
-// system calls, and the headers of the C library for their numbers.
+// Needs root, unshare, setpriv and perl (which alone can install a filter without a compiler), systemd-analyze for the
+// sets of system calls, and the headers of the C library for their numbers.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -14,26 +15,37 @@ const NUMBERS = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
 /** A user of the range from which systemd takes dynamic ones. */
 export const USER = 61_234;
 
-const works = (...command: [string, ...string[]]): boolean => spawnSync(command[0], command.slice(1), { env: { PATH } }).status === 0;
+const works = (...command: [string, ...string[]]): boolean =>
+  spawnSync(command[0], command.slice(1), { env: { PATH } }).status === 0;
 
 /** Why a program cannot be restricted here; null where it can. */
 export const obstacle: string | null =
-  process.getuid?.() !== 0 ? "only root can take everything away from a process"
-  : !works("unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt") ? "this process may not make a mount namespace"
-  : !works("setpriv", "--version") || !works("perl", "-e", "1") ? "setpriv or perl is missing"
-  : !works("systemd-analyze", "syscall-filter", "@system-service") ? "systemd-analyze is missing"
-  : !existsSync(NUMBERS) ? `${NUMBERS} is missing`
-  : null;
+  process.getuid?.() !== 0
+    ? "only root can take everything away from a process"
+    : !works("unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt")
+      ? "this process may not make a mount namespace"
+      : !works("setpriv", "--version") || !works("perl", "-e", "1")
+        ? "setpriv or perl is missing"
+        : !works("systemd-analyze", "syscall-filter", "@system-service")
+          ? "systemd-analyze is missing"
+          : !existsSync(NUMBERS)
+            ? `${NUMBERS} is missing`
+            : null;
 
 /** The values of a setting of a unit, in their order. */
 export const settings = (unit: string, name: string): string[] =>
   unit.split("\n").flatMap((line) => (line.startsWith(`${name}=`) ? [line.slice(name.length + 1)] : []));
 
 /**
- * How to run `assay args` as the service of `unit`: /var/lib/assay is the state directory, and `files` are put into /run/given. What
- * `args` name there is theirs to read. `before` is a line of shell that runs last, still as root.
+ * How to run `assay args` as the service of `unit`: /var/lib/assay is the state directory, and `files` are put into
+ * /run/given. What `args` name there is theirs to read. `before` is a line of shell that runs last, still as root.
  */
-export function restricted(unit: string, args: readonly string[], files: Readonly<Record<string, string>> = {}, before = "true"): [string[], Options] {
+export function restricted(
+  unit: string,
+  args: readonly string[],
+  files: Readonly<Record<string, string>> = {},
+  before = "true",
+): [string[], Options] {
   const script = `
     exec 9<"$EXECUTABLE" || exit 90
     mount --make-rprivate / || exit 91
@@ -44,7 +56,12 @@ export function restricted(unit: string, args: readonly string[], files: Readonl
     for d in /tmp /var/tmp; do mount -t tmpfs -o mode=1777 tmpfs $d || exit 93; done
     for d in /home /root /run; do mount -t tmpfs -o mode=755 tmpfs $d || exit 93; done
     mkdir /run/given /run/assay && mount -t tmpfs -o mode=755,uid=${USER},gid=${USER} tmpfs /run/assay || exit 93
-    ${Object.keys(files).map((name, index) => `printf %s "$FILE${index}" >/run/given/${name}; chown ${USER}:${USER} /run/given/${name}; chmod 400 /run/given/${name}`).join("\n    ")}
+    ${Object.keys(files)
+      .map(
+        (name, index) =>
+          `printf %s "$FILE${index}" >/run/given/${name}; chown ${USER}:${USER} /run/given/${name}; chmod 400 /run/given/${name}`,
+      )
+      .join("\n    ")}
     mount -t tmpfs tmpfs /var/lib && mkdir /var/lib/assay && mount -t tmpfs -o mode=700,uid=${USER},gid=${USER} tmpfs /var/lib/assay || exit 94
     # ProtectProc=, ProcSubset=
     mount -t proc -o hidepid=invisible,subset=pid proc /proc || exit 95
@@ -82,23 +99,42 @@ const FAMILIES: Readonly<Record<string, number>> = { AF_UNIX: 1, AF_INET: 2, AF_
 
 /** The filter of SystemCallFilter= and RestrictAddressFamilies=, in the classic BPF that the kernel takes. */
 function filterOf(unit: string): Buffer {
-  const numbers = new Map([...readFileSync(NUMBERS, "utf8").matchAll(/#define __NR_(\w+) (\d+)/g)].map((match) => [match[1] as string, Number(match[2])]));
+  const numbers = new Map(
+    [...readFileSync(NUMBERS, "utf8").matchAll(/#define __NR_(\w+) (\d+)/g)].map((match) => [
+      match[1] as string,
+      Number(match[2]),
+    ]),
+  );
   const allowed = new Set(callsOf("@default"));
   for (const rule of settings(unit, "SystemCallFilter")) {
-    for (const name of rule.replace(/^~/, "").split(" ").flatMap(callsOf)) rule.startsWith("~") ? allowed.delete(name) : allowed.add(name);
+    for (const name of rule.replace(/^~/, "").split(" ").flatMap(callsOf))
+      rule.startsWith("~") ? allowed.delete(name) : allowed.add(name);
   }
-  const families = settings(unit, "RestrictAddressFamilies").join(" ").split(" ").map((name) => FAMILIES[name] as number);
+  const families = settings(unit, "RestrictAddressFamilies")
+    .join(" ")
+    .split(" ")
+    .map((name) => FAMILIES[name] as number);
   const steps: [number, number, number, number][] = [
-    [LOAD, 0, 0, 4], [EQUAL, 1, 0, X86_64], [RETURN, 0, 0, KILL],
+    [LOAD, 0, 0, 4],
+    [EQUAL, 1, 0, X86_64],
+    [RETURN, 0, 0, KILL],
     [LOAD, 0, 0, 0],
     // socket(family, ...): its first argument; what is behind it is skipped for other calls.
     [EQUAL, 0, families.length * 2 + 2, numbers.get("socket") as number],
     [LOAD, 0, 0, 16],
-    ...families.flatMap((family): [number, number, number, number][] => [[EQUAL, 0, 1, family], [RETURN, 0, 0, ALLOW]]),
+    ...families.flatMap((family): [number, number, number, number][] => [
+      [EQUAL, 0, 1, family],
+      [RETURN, 0, 0, ALLOW],
+    ]),
     [RETURN, 0, 0, refuse(EAFNOSUPPORT)],
     ...[...allowed].flatMap((name): [number, number, number, number][] => {
       const number = numbers.get(name);
-      return number === undefined ? [] : [[EQUAL, 0, 1, number], [RETURN, 0, 0, ALLOW]];
+      return number === undefined
+        ? []
+        : [
+            [EQUAL, 0, 1, number],
+            [RETURN, 0, 0, ALLOW],
+          ];
     }),
     [RETURN, 0, 0, refuse(EPERM)],
   ];
@@ -115,6 +151,14 @@ function filterOf(unit: string): Buffer {
 /** The system calls of a name: of a set (@...) all of them, those of its subsets too. */
 function callsOf(name: string): string[] {
   if (!name.startsWith("@")) return [name];
-  const text = execFileSync("systemd-analyze", ["--no-pager", "syscall-filter", name], { encoding: "utf8", env: { PATH } });
-  return text.split("\n").slice(1).map((line) => line.trim()).filter((line) => /^[@a-z]/.test(line)).flatMap(callsOf);
+  const text = execFileSync("systemd-analyze", ["--no-pager", "syscall-filter", name], {
+    encoding: "utf8",
+    env: { PATH },
+  });
+  return text
+    .split("\n")
+    .slice(1)
+    .map((line) => line.trim())
+    .filter((line) => /^[@a-z]/.test(line))
+    .flatMap(callsOf);
 }

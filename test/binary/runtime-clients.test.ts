@@ -13,23 +13,58 @@ let at: Place;
 scenario.before(async () => void (at = await openPlace()));
 scenario.after(() => at.close());
 
-const digests = (name: string, label = name) => ({ digests: { [name]: label === "" ? "" : fingerprint(label) }, creationTimestamp: STARTED });
-const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web-5d8f7", uid: "3f9c", controller: true, blockOwnerDeletion: true };
+const digests = (name: string, label = name) => ({
+  digests: { [name]: label === "" ? "" : fingerprint(label) },
+  creationTimestamp: STARTED,
+});
+const owner = {
+  apiVersion: "apps/v1",
+  kind: "ReplicaSet",
+  name: "web-5d8f7",
+  uid: "3f9c",
+  controller: true,
+  blockOwnerDeletion: true,
+};
 const arn = "arn:aws:ecs:eu-north-1:1:task/shop/7";
 
 /** One report of each type, and what its snapshot tells beside the digests. */
 const REPORTS: Record<string, { report: Json[]; told?: Json; more?: Json }> = {
   K8S: {
-    report: [{ ...digests("web"), podName: "web-1", namespace: "shop", owners: [owner] }, { ...digests("web"), podName: "web-2", namespace: "shop", owners: null }],
-    told: { pods: { "web-1": { namespace: "shop", creationTimestamp: STARTED, owners: [owner] }, "web-2": { namespace: "shop", creationTimestamp: STARTED, owners: null } } },
+    report: [
+      { ...digests("web"), podName: "web-1", namespace: "shop", owners: [owner] },
+      { ...digests("web"), podName: "web-2", namespace: "shop", owners: null },
+    ],
+    told: {
+      pods: {
+        "web-1": { namespace: "shop", creationTimestamp: STARTED, owners: [owner] },
+        "web-2": { namespace: "shop", creationTimestamp: STARTED, owners: null },
+      },
+    },
   },
-  ECS: { report: [{ ...digests("web"), taskArn: arn, cluster_name: "shop", service_name: "web" }], told: { ecs_context: { task_arn: arn, cluster_name: "shop", service_name: "web" } } },
+  ECS: {
+    report: [{ ...digests("web"), taskArn: arn, cluster_name: "shop", service_name: "web" }],
+    told: { ecs_context: { task_arn: arn, cluster_name: "shop", service_name: "web" } },
+  },
   S3: { report: [digests("web")] },
   lambda: { report: [digests("web")] },
   server: { report: [digests("web")] },
   docker: { report: [digests("web")] },
-  "azure-apps": { report: [{ ...digests("web"), creationTimestamp: 0, app_name: "shop-web", app_kind: "app,linux,container", digests_source: "acr" }], told: { creationTimestamp: [0] } },
-  "cloud-run": { report: [{ ...digests("web"), kind: "service", serviceName: "web", revisionName: "web-00004" }], more: { type: "cloud-run" } },
+  "azure-apps": {
+    report: [
+      {
+        ...digests("web"),
+        creationTimestamp: 0,
+        app_name: "shop-web",
+        app_kind: "app,linux,container",
+        digests_source: "acr",
+      },
+    ],
+    told: { creationTimestamp: [0] },
+  },
+  "cloud-run": {
+    report: [{ ...digests("web"), kind: "service", serviceName: "web", revisionName: "web-00004" }],
+    more: { type: "cloud-run" },
+  },
 };
 
 scenario("every type of report, its items and its refusals", async () => {
@@ -38,32 +73,93 @@ scenario("every type of report, its items and its refusals", async () => {
     const name = `of-${type}`;
     await at.environment(name, type);
     const path = `/environments/acme/${name}/report/${type}`;
-    const report = async (items: unknown, status: number) => assert.is(await told(at.json("PUT", path, { artifacts: items, ...more }), status), "OK");
+    const report = async (items: unknown, status: number) =>
+      assert.is(await told(at.json("PUT", path, { artifacts: items, ...more }), status), "OK");
     const other = type === "S3" ? "docker" : "S3";
     const refuseAll = async (): Promise<void> => {
-      await at.refused("PUT", `/environments/acme/${name}/report/${other}`, 400, `Environment '${name}' is of type '${type}' and takes no reports of type '${other}'`, { artifacts: REPORTS[other]?.report });
-      await at.refused("PUT", `/environments/acme/all-types/report/${type}`, 400, `Environment 'all-types' is of type 'logical' and takes no reports, so not of type '${type}' either: report to its members`, { artifacts });
-      await at.refused("PUT", `/environments/acme/of-none/report/${type}`, 404, "Environment named 'of-none' does not exist for organization 'acme'", { artifacts });
-      await at.invalid("PUT", path, { type: `Input should be '${type}' [input: ${other}]` }, { type: other, artifacts });
+      await at.refused(
+        "PUT",
+        `/environments/acme/${name}/report/${other}`,
+        400,
+        `Environment '${name}' is of type '${type}' and takes no reports of type '${other}'`,
+        { artifacts: REPORTS[other]?.report },
+      );
+      await at.refused(
+        "PUT",
+        `/environments/acme/all-types/report/${type}`,
+        400,
+        `Environment 'all-types' is of type 'logical' and takes no reports, so not of type '${type}' either: report to its members`,
+        { artifacts },
+      );
+      await at.refused(
+        "PUT",
+        `/environments/acme/of-none/report/${type}`,
+        404,
+        "Environment named 'of-none' does not exist for organization 'acme'",
+        { artifacts },
+      );
+      await at.invalid(
+        "PUT",
+        path,
+        { type: `Input should be '${type}' [input: ${other}]` },
+        { type: other, artifacts },
+      );
       await at.invalid("PUT", path, { artifacts: "Field required" }, {});
       const [{ digests: _, ...undigested }] = artifacts as [Json];
       await at.invalid("PUT", path, { "artifacts.0.digests": "Field required" }, { artifacts: [undigested] });
-      await at.invalid("PUT", path, { "artifacts.0.more": "Extra inputs are not permitted [input: 1]" }, { artifacts: [{ ...artifacts[0], more: 1 }] });
-      assert.is((await told(at.json("PUT", path, { artifacts: [{ ...artifacts[0], digests: { web: "sha256:1" } }] }), 400)).message, "Input payload validation failed");
+      await at.invalid(
+        "PUT",
+        path,
+        { "artifacts.0.more": "Extra inputs are not permitted [input: 1]" },
+        { artifacts: [{ ...artifacts[0], more: 1 }] },
+      );
+      assert.is(
+        (await told(at.json("PUT", path, { artifacts: [{ ...artifacts[0], digests: { web: "sha256:1" } }] }), 400))
+          .message,
+        "Input payload validation failed",
+      );
     };
     await refuseAll();
-    assert.equal([await at.count(name), (await at.read(`/environments/acme/${name}`)).last_reported_at], [0, null], type);
+    assert.equal(
+      [await at.count(name), (await at.read(`/environments/acme/${name}`)).last_reported_at],
+      [0, null],
+      type,
+    );
 
     await report(artifacts, 201);
-    const { artifacts: [shown, ...others], type: shownType } = await at.snapshot(name);
-    assert.equal([shown, others, shownType], [
-      {
-        name: "web", fingerprint: fingerprint("web"), compliant: null, reasons_for_incompliance: [], creationTimestamp: artifacts.map(() => STARTED),
-        annotation: { type: "started-unknown", was: 0, now: artifacts.length }, pods: null, ecs_context: null, deployments: [], policy_decisions: [], flow_name: null, git_commit: null,
-        commit_url: null, html_url: null, flow_html_url: null, deployment_diff: null, commit_lead_time: null, flows: [], ...tells,
-      },
-      [], type,
-    ], type);
+    const {
+      artifacts: [shown, ...others],
+      type: shownType,
+    } = await at.snapshot(name);
+    assert.equal(
+      [shown, others, shownType],
+      [
+        {
+          name: "web",
+          fingerprint: fingerprint("web"),
+          compliant: null,
+          reasons_for_incompliance: [],
+          creationTimestamp: artifacts.map(() => STARTED),
+          annotation: { type: "started-unknown", was: 0, now: artifacts.length },
+          pods: null,
+          ecs_context: null,
+          deployments: [],
+          policy_decisions: [],
+          flow_name: null,
+          git_commit: null,
+          commit_url: null,
+          html_url: null,
+          flow_html_url: null,
+          deployment_diff: null,
+          commit_lead_time: null,
+          flows: [],
+          ...tells,
+        },
+        [],
+        type,
+      ],
+      type,
+    );
     const { last_reported_at: first, last_changed_at: changed } = await at.read(`/environments/acme/${name}`);
     await report(artifacts, 200);
     const { last_reported_at: second, last_changed_at: stillChanged } = await at.read(`/environments/acme/${name}`);
@@ -74,31 +170,79 @@ scenario("every type of report, its items and its refusals", async () => {
     for (const status of [201, 200]) await report(unresolved, status);
     for (const status of [201, 200]) await report([], status);
     await refuseAll();
-    assert.equal(happened(await at.read(`/environments/acme/${name}/events?reverse=true`)).map((event: any) => [event[0], event[2]]), [
-      [`${name}#1`, "started-unknown"], [`${name}#2`, "started-unknown"], [`${name}#2`, "exited"], [`${name}#3`, "exited"],
-    ]);
-    assert.equal((await at.snapshot(name)).artifacts.map(({ annotation }: Json) => annotation.now), [0]);
+    assert.equal(
+      happened(await at.read(`/environments/acme/${name}/events?reverse=true`)).map((event: any) => [
+        event[0],
+        event[2],
+      ]),
+      [
+        [`${name}#1`, "started-unknown"],
+        [`${name}#2`, "started-unknown"],
+        [`${name}#2`, "exited"],
+        [`${name}#3`, "exited"],
+      ],
+    );
+    assert.equal(
+      (await at.snapshot(name)).artifacts.map(({ annotation }: Json) => annotation.now),
+      [0],
+    );
   }
 });
 
 scenario("reports that are large and reports that are too large", async () => {
   await at.environment("large", "server");
-  const all = Array.from({ length: 100_000 }, (_, place) => ({ digests: { [`/srv/${place}`]: place.toString(16).padStart(64, "0") }, creationTimestamp: STARTED }));
+  const all = Array.from({ length: 100_000 }, (_, place) => ({
+    digests: { [`/srv/${place}`]: place.toString(16).padStart(64, "0") },
+    creationTimestamp: STARTED,
+  }));
   await at.report("large", "server", all, 201);
   await at.report("large", "server", all, 200);
-  assert.equal(normal(await at.read("/snapshots/acme/large?interval=&page=1&per_page=15&reverse=false")), [{ index: 1, from: "<time>", to: 0, compliant: false, duration: "<time>" }]);
-  await at.refused("PUT", "/environments/acme/large/report/server", 413, "Request body size exceeds the 32MB limit", { artifacts: [{ ...all[0], padding: "x".repeat(33 << 20) }] });
+  assert.equal(normal(await at.read("/snapshots/acme/large?interval=&page=1&per_page=15&reverse=false")), [
+    { index: 1, from: "<time>", to: 0, compliant: false, duration: "<time>" },
+  ]);
+  await at.refused("PUT", "/environments/acme/large/report/server", 413, "Request body size exceeds the 32MB limit", {
+    artifacts: [{ ...all[0], padding: "x".repeat(33 << 20) }],
+  });
   assert.equal([(await at.json("GET", "/environments/acme/large")).status, await at.count("large")], [200, 1]);
 });
 
 scenario("an environment that the CLI creates by itself", async () => {
   const cli = at.as("snapshotter");
-  assert.equal(await told(cli.json("GET", "/environments/acme/auto-prod"), 404), { message: "Environment named 'auto-prod' does not exist for organization 'acme'" });
-  assert.is(await told(cli.json("PUT", "/environments/acme", { name: "auto-prod", type: "docker", description: "Auto-created by kosli snapshot" }), 201), "OK");
-  assert.is(await told(cli.json("PUT", "/environments/acme/auto-prod/report/docker", { artifacts: items({ "web:1": "web-1" }) }), 201), "OK");
+  assert.equal(await told(cli.json("GET", "/environments/acme/auto-prod"), 404), {
+    message: "Environment named 'auto-prod' does not exist for organization 'acme'",
+  });
+  assert.is(
+    await told(
+      cli.json("PUT", "/environments/acme", {
+        name: "auto-prod",
+        type: "docker",
+        description: "Auto-created by kosli snapshot",
+      }),
+      201,
+    ),
+    "OK",
+  );
+  assert.is(
+    await told(
+      cli.json("PUT", "/environments/acme/auto-prod/report/docker", { artifacts: items({ "web:1": "web-1" }) }),
+      201,
+    ),
+    "OK",
+  );
   assert.equal(normal(await told(cli.json("GET", "/environments/acme/auto-prod"), 200)), {
-    org: "acme", name: "auto-prod", type: "docker", description: "Auto-created by kosli snapshot", last_modified_at: "<time>", last_reported_at: "<time>", last_changed_at: "<time>",
-    state: null, include_scaling: false, require_provenance: false, tags: {}, policies: [], included_environments: null,
+    org: "acme",
+    name: "auto-prod",
+    type: "docker",
+    description: "Auto-created by kosli snapshot",
+    last_modified_at: "<time>",
+    last_reported_at: "<time>",
+    last_changed_at: "<time>",
+    state: null,
+    include_scaling: false,
+    require_provenance: false,
+    tags: {},
+    policies: [],
+    included_environments: null,
   });
   assert.is((await at.snapshot("auto-prod")).user_name, "snapshotter");
 });
@@ -108,8 +252,10 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
   const reports = [{ "web:1": "web-1" }, { "web:2": "web-2" }, { "web:2": "web-2", "db:1": "db-1" }, {}];
   for (const report of reports) await at.report("cli-prod", "docker", items(report as Record<string, string>), 201);
 
-  const list = (interval: string, more = "&page=1&per_page=15&reverse=false"): Promise<Json[]> => at.read(`/snapshots/acme/cli-prod?interval=${interval}${more}`);
-  const indexes = async (...query: Parameters<typeof list>): Promise<unknown[]> => (await list(...query)).map((item) => item["index"]);
+  const list = (interval: string, more = "&page=1&per_page=15&reverse=false"): Promise<Json[]> =>
+    at.read(`/snapshots/acme/cli-prod?interval=${interval}${more}`);
+  const indexes = async (...query: Parameters<typeof list>): Promise<unknown[]> =>
+    (await list(...query)).map((item) => item["index"]);
   assert.equal(await indexes(""), [4, 3, 2, 1]);
   assert.equal(await indexes("1..2"), [2, 1]);
   assert.equal(await indexes("~2..NOW"), [4, 3, 2]);
@@ -120,92 +266,193 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
   assert.equal(await indexes("", "&page=2&per_page=3&reverse=false"), [1]);
   assert.equal(await indexes("", "&page=1&per_page=3&reverse=true"), [1, 2, 3]);
   assert.equal(await indexes("", "&page=3&per_page=3&reverse=false"), []);
-  await at.invalid("GET", "/snapshots/acme/cli-prod?interval=1..x&page=1&per_page=15&reverse=false", { interval: "Input should be a valid interval [input: 1..x]" });
+  await at.invalid("GET", "/snapshots/acme/cli-prod?interval=1..x&page=1&per_page=15&reverse=false", {
+    interval: "Input should be a valid interval [input: 1..x]",
+  });
   const [latest, before] = await list("");
-  assert.equal([latest?.["to"], before?.["to"], before?.["duration"]], [0, latest?.["from"], latest?.["from"] - before?.["from"]]);
+  assert.equal(
+    [latest?.["to"], before?.["to"], before?.["duration"]],
+    [0, latest?.["from"], latest?.["from"] - before?.["from"]],
+  );
 
-  const log = (interval: string, page: number, reverse = false) => at.json("GET", `/environments/acme/cli-prod/events?interval=${interval}&page=${page}&per_page=3&reverse=${reverse}`);
-  const headers = ({ headers: of }: Answer) => ["X-Total-Count", "X-Per-Page", "X-Current-Page", "X-Total-Pages"].map((name) => of.get(name));
+  const log = (interval: string, page: number, reverse = false) =>
+    at.json(
+      "GET",
+      `/environments/acme/cli-prod/events?interval=${interval}&page=${page}&per_page=3&reverse=${reverse}`,
+    );
+  const headers = ({ headers: of }: Answer) =>
+    ["X-Total-Count", "X-Per-Page", "X-Current-Page", "X-Total-Pages"].map((name) => of.get(name));
   const second = await log("", 2);
   assert.equal(headers(second), ["6", "3", "2", "2"]);
-  assert.equal(happened(second.body).map((event: any) => [event[0], event[2], event[4]]), [["cli-prod#2", "exited", ""], ["cli-prod#2", "started-unknown", ""], ["cli-prod#1", "started-unknown", ""]]);
+  assert.equal(
+    happened(second.body).map((event: any) => [event[0], event[2], event[4]]),
+    [
+      ["cli-prod#2", "exited", ""],
+      ["cli-prod#2", "started-unknown", ""],
+      ["cli-prod#1", "started-unknown", ""],
+    ],
+  );
   const root = "https://assay.example.com/api/v2/environments/acme/cli-prod/events";
   assert.match(second.headers.get("Link") ?? "", `<${root}?`);
   const whole = await log("1..2", 1);
   assert.equal(headers(whole), ["3", "3", "1", "1"]);
   // `interval` is deprecated: its Link says so, and none leads to another page.
   assert.not.match(whole.headers.get("Link") ?? "", /rel="(?:first|prev|next|last)"/);
-  assert.equal((await log("~0..NOW", 1, true)).body.map((event: Json) => [event["snapshot_index"], event["description"]]), [
-    [4, "1 instance stopped running (from 1 to 0)"], [4, "1 instance stopped running (from 1 to 0)"],
-  ]);
+  assert.equal(
+    (await log("~0..NOW", 1, true)).body.map((event: Json) => [event["snapshot_index"], event["description"]]),
+    [
+      [4, "1 instance stopped running (from 1 to 0)"],
+      [4, "1 instance stopped running (from 1 to 0)"],
+    ],
+  );
 
   const info = (name: string, label: string, s1: number, s2: number) => ({
-    fingerprint: fingerprint(label), name, most_recent_timestamp: STARTED, flow: "", commit_url: null, instance_count: s1 || s2, s1_instance_count: s1, s2_instance_count: s2, pods: [],
+    fingerprint: fingerprint(label),
+    name,
+    most_recent_timestamp: STARTED,
+    flow: "",
+    commit_url: null,
+    instance_count: s1 || s2,
+    s1_instance_count: s1,
+    s2_instance_count: s2,
+    pods: [],
   });
-  const difference = { snappish1: { snapshot_id: "cli-prod#1", artifacts: [info("web:1", "web-1", 1, 0)] }, snappish2: { snapshot_id: "cli-prod#3", artifacts: [info("db:1", "db-1", 0, 1), info("web:2", "web-2", 0, 1)] } };
+  const difference = {
+    snappish1: { snapshot_id: "cli-prod#1", artifacts: [info("web:1", "web-1", 1, 0)] },
+    snappish2: { snapshot_id: "cli-prod#3", artifacts: [info("db:1", "db-1", 0, 1), info("web:2", "web-2", 0, 1)] },
+  };
   const none = { snapshot_id: null, artifacts: [] };
-  for (const [one, two] of [["cli-prod%231", "cli-prod%233"], ["cli-prod~3", "cli-prod~1"]])
-    assert.equal(await at.read(`/env-diff/acme?snappish1=${one}&snappish2=${two}`), { ...difference, changed: none, "not-changed": none });
+  for (const [one, two] of [
+    ["cli-prod%231", "cli-prod%233"],
+    ["cli-prod~3", "cli-prod~1"],
+  ])
+    assert.equal(await at.read(`/env-diff/acme?snappish1=${one}&snappish2=${two}`), {
+      ...difference,
+      changed: none,
+      "not-changed": none,
+    });
   const diff = (one: string, two: string): string => `/env-diff/acme?snappish1=${one}&snappish2=${two}`;
-  const nowhere = (label: string, index: number) => `Org: 'acme'. Snapshot '${label}' resolves to 'cli-prod#${index}'. len(snapshots) == 4. Indexes are 1-based`;
+  const nowhere = (label: string, index: number) =>
+    `Org: 'acme'. Snapshot '${label}' resolves to 'cli-prod#${index}'. len(snapshots) == 4. Indexes are 1-based`;
   await at.refused("GET", diff("cli-prod~4", "cli-prod%239"), 404, nowhere("cli-prod~4", 0));
   await at.refused("GET", diff("cli-prod", "cli-prod%239"), 404, nowhere("cli-prod#9", 9));
-  await at.refused("GET", diff("cli-prod", "cli-none"), 404, "Environment named 'cli-none' does not exist for organization 'acme'");
+  await at.refused(
+    "GET",
+    diff("cli-prod", "cli-none"),
+    404,
+    "Environment named 'cli-none' does not exist for organization 'acme'",
+  );
   await at.environment("cli-empty", "docker");
   const empty = "Org: 'acme'. Snapshot 'cli-empty' resolves to 'cli-empty#0'. len(snapshots) == 0. Indexes are 1-based";
   await at.refused("GET", diff("cli-empty", "cli-prod"), 404, empty);
   await at.refused("GET", "/snapshots/acme/cli-empty/-1", 404, empty.replace("'cli-empty'", "'cli-empty#-1'"));
 
   // Lists of parameters come repeated from the CLI and joined by commas from the MCP server.
-  const names = async (query: string): Promise<unknown[]> => (await at.read(`/environments/acme?name=CLI-&${query}`)).map(({ name }: Json) => name);
+  const names = async (query: string): Promise<unknown[]> =>
+    (await at.read(`/environments/acme?name=CLI-&${query}`)).map(({ name }: Json) => name);
   await at.environment("cli-k8s", "K8S");
   await at.environment("cli-group", "logical");
-  assert.equal([await names("type=K8S&type=logical"), await names("type=K8S,logical"), await names("sort=name&sort_direction=desc&type=docker")], [["cli-group", "cli-k8s"], ["cli-group", "cli-k8s"], ["cli-prod", "cli-empty"]]);
+  assert.equal(
+    [
+      await names("type=K8S&type=logical"),
+      await names("type=K8S,logical"),
+      await names("sort=name&sort_direction=desc&type=docker"),
+    ],
+    [
+      ["cli-group", "cli-k8s"],
+      ["cli-group", "cli-k8s"],
+      ["cli-prod", "cli-empty"],
+    ],
+  );
   const { environments, ...counts } = await at.read("/environments/acme?name=cli-&page=2&per_page=3");
-  assert.equal([environments.map(({ name }: Json) => name), counts], [["cli-prod"], { page: 2, per_page: 3, total_pages: 2, total_count: 4 }]);
+  assert.equal(
+    [environments.map(({ name }: Json) => name), counts],
+    [["cli-prod"], { page: 2, per_page: 3, total_pages: 2, total_count: 4 }],
+  );
 });
 
 scenario("Terraform reads back what it sent", async () => {
   const { json, form } = at.as("member", "terraform");
-  const ok = async (method: Method, path: string, status: number, body?: unknown) => assert.is(await told(json(method, path, body), status), "OK");
+  const ok = async (method: Method, path: string, status: number, body?: unknown) =>
+    assert.is(await told(json(method, path, body), status), "OK");
   const read = (name: string): Promise<Json> => told(json("GET", `/environments/acme/${name}`), 200);
   const base = {
-    org: "acme", last_modified_at: "<time>", last_reported_at: null, last_changed_at: null, state: null, include_scaling: false, require_provenance: false, tags: {}, policies: [],
+    org: "acme",
+    last_modified_at: "<time>",
+    last_reported_at: null,
+    last_changed_at: null,
+    state: null,
+    include_scaling: false,
+    require_provenance: false,
+    tags: {},
+    policies: [],
     included_environments: null,
   };
-  const sent = { name: "tf-prod", type: "K8S", description: "", include_scaling: true, included_environments: null, policies: null };
+  const sent = {
+    name: "tf-prod",
+    type: "K8S",
+    description: "",
+    include_scaling: true,
+    included_environments: null,
+    policies: null,
+  };
   for (let once = 0; once < 2; once += 1) await ok("PUT", "/environments/acme", 201, sent);
   assert.equal(normal(await read("tf-prod")), { ...base, ...sent, policies: [] });
-  await ok("PATCH", "/tags/acme/environment/tf-prod", 200, { set_tags: { "managed-by": "terraform", tier: "1" }, remove_tags: [] });
+  await ok("PATCH", "/tags/acme/environment/tf-prod", 200, {
+    set_tags: { "managed-by": "terraform", tier: "1" },
+    remove_tags: [],
+  });
   await ok("PATCH", "/environments/acme/tf-prod", 200, { description: "Production", include_scaling: false });
   const tags = { "managed-by": "terraform", tier: "1" };
-  assert.equal(normal(await read("tf-prod")), { ...base, name: "tf-prod", type: "K8S", description: "Production", tags });
+  assert.equal(normal(await read("tf-prod")), {
+    ...base,
+    name: "tf-prod",
+    type: "K8S",
+    description: "Production",
+    tags,
+  });
   // An empty description clears with PATCH and leaves with PUT.
   await ok("PUT", "/environments/acme", 201, sent);
   assert.equal([(await read("tf-prod"))["description"], (await read("tf-prod"))["tags"]], ["Production", tags]);
   await ok("PATCH", "/environments/acme/tf-prod", 200, { description: "" });
   await ok("PATCH", "/tags/acme/environment/tf-prod", 200, { set_tags: null, remove_tags: ["managed-by", "tier"] });
   assert.equal(normal(await read("tf-prod")), { ...base, ...sent, policies: [] });
-  const typed = { message: "Input payload validation failed", errors: { type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: server]" } };
+  const typed = {
+    message: "Input payload validation failed",
+    errors: { type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: server]" },
+  };
   assert.equal(await told(json("PUT", "/environments/acme", { ...sent, type: "server" }), 400), typed);
 
   const file = { part: "policy_file", name: "policy.yml", content: PROVENANCE };
   const policy = { name: "tf-policy", description: "By Terraform", comment: "", type: "env" };
   await told(form("PUT", "/policies/acme", "payload", policy, file), 201);
-  for (let once = 0; once < 2; once += 1) await ok("POST", "/environments/acme/tf-prod/policies", 200, { policy_names: ["tf-policy"] });
+  for (let once = 0; once < 2; once += 1)
+    await ok("POST", "/environments/acme/tf-prod/policies", 200, { policy_names: ["tf-policy"] });
   assert.equal((await read("tf-prod"))["policies"], ["tf-policy"]);
   await ok("PUT", "/environments/acme", 201, sent);
   assert.equal((await read("tf-prod"))["policies"], ["tf-policy"]);
   await told(form("PUT", "/policies/acme", "payload", policy, file), 200);
   const { description, versions, consuming_envs } = await told(json("GET", "/policies/acme/tf-policy"), 200);
-  assert.equal([description, versions.map(({ version, policy_yaml }: Json) => [version, policy_yaml]), consuming_envs], ["By Terraform", [[1, PROVENANCE]], ["tf-prod"]]);
+  assert.equal(
+    [description, versions.map(({ version, policy_yaml }: Json) => [version, policy_yaml]), consuming_envs],
+    ["By Terraform", [[1, PROVENANCE]], ["tf-prod"]],
+  );
   await ok("DELETE", "/environments/acme/tf-prod/policies", 200, { policy_names: ["tf-policy"] });
   assert.equal((await read("tf-prod"))["policies"], []);
   const unknown = { message: "Environment named 'tf-none' does not exist for organization 'acme'" };
-  assert.equal(await told(json("DELETE", "/environments/acme/tf-none/policies", { policy_names: ["tf-policy"] }), 404), unknown);
+  assert.equal(
+    await told(json("DELETE", "/environments/acme/tf-none/policies", { policy_names: ["tf-policy"] }), 404),
+    unknown,
+  );
 
   await ok("PUT", "/environments/acme", 201, { name: "tf-eu", type: "server", description: "" });
-  const group = { name: "tf-all", type: "logical", description: "All", included_environments: ["tf-prod", "tf-eu"], policies: null };
+  const group = {
+    name: "tf-all",
+    type: "logical",
+    description: "All",
+    included_environments: ["tf-prod", "tf-eu"],
+    policies: null,
+  };
   await ok("PUT", "/environments/acme", 201, group);
   assert.equal(normal(await read("tf-all")), { ...base, ...group, policies: [] });
   for (const included_environments of [["tf-eu", "tf-prod"], ["tf-eu"], []]) {
@@ -213,14 +460,25 @@ scenario("Terraform reads back what it sent", async () => {
     assert.equal((await read("tf-all"))["included_environments"], included_environments);
   }
   const wrong = async (members: string[], text: string) =>
-    assert.equal(await told(json("PATCH", "/environments/acme/tf-all", { included_environments: members }), 400), { message: "Input payload validation failed", errors: { included_environments: text } });
-  await wrong(["tf-all"], "Environment 'tf-all' is logical: only physical environments can be included [input: tf-all]");
-  await wrong(["tf-eu", "tf-none"], "Environment named 'tf-none' does not exist for organization 'acme' [input: tf-none]");
+    assert.equal(await told(json("PATCH", "/environments/acme/tf-all", { included_environments: members }), 400), {
+      message: "Input payload validation failed",
+      errors: { included_environments: text },
+    });
+  await wrong(
+    ["tf-all"],
+    "Environment 'tf-all' is logical: only physical environments can be included [input: tf-all]",
+  );
+  await wrong(
+    ["tf-eu", "tf-none"],
+    "Environment named 'tf-none' does not exist for organization 'acme' [input: tf-none]",
+  );
   assert.equal((await read("tf-all"))["included_environments"], []);
 
   // Without a body and without a content type; then the name is free, for another type too.
   await ok("PUT", "/environments/acme/tf-prod/archive", 200);
-  assert.equal(await told(json("GET", "/environments/acme/tf-prod"), 404), { message: "Environment named 'tf-prod' has been archived for organization 'acme'" });
+  assert.equal(await told(json("GET", "/environments/acme/tf-prod"), 404), {
+    message: "Environment named 'tf-prod' has been archived for organization 'acme'",
+  });
   await ok("PUT", "/environments/acme", 201, { ...sent, type: "lambda" });
   assert.equal(normal(await read("tf-prod")), { ...base, ...sent, type: "lambda", policies: [] });
 });
@@ -231,9 +489,25 @@ scenario("who may do what", async () => {
   await at.policy("may-policy", PROVENANCE);
   await at.report("may-prod", "docker", items({ "web:1": "web-1" }), 201);
   const artifacts = items({ "web:1": "web-1" });
-  const reads = ["/environments/{org}", "/environments/{org}/may-prod", "/environments/{org}/may-prod/events", "/environments/{org}/may-prod/auditlog", "/snapshots/{org}/may-prod", "/snapshots/{org}/may-prod/-1", "/env-diff/{org}?snappish1=may-prod&snappish2=may-prod", "/allowlists/{org}", "/deployments/{org}", "/environments/{org}/may-prod/deployments", "/environments/{org}/may-prod/deployment_frequency", `/asserts/{org}/fingerprint/${fingerprint("web-1")}?environment_name=may-prod`];
+  const reads = [
+    "/environments/{org}",
+    "/environments/{org}/may-prod",
+    "/environments/{org}/may-prod/events",
+    "/environments/{org}/may-prod/auditlog",
+    "/snapshots/{org}/may-prod",
+    "/snapshots/{org}/may-prod/-1",
+    "/env-diff/{org}?snappish1=may-prod&snappish2=may-prod",
+    "/allowlists/{org}",
+    "/deployments/{org}",
+    "/environments/{org}/may-prod/deployments",
+    "/environments/{org}/may-prod/deployment_frequency",
+    `/asserts/{org}/fingerprint/${fingerprint("web-1")}?environment_name=may-prod`,
+  ];
   type Request = [method: Method, path: string, body?: unknown];
-  const reporting: Request[] = [["PUT", "/environments/{org}", { name: "may-prod", type: "docker", description: "" }], ["PUT", "/environments/{org}/may-prod/report/docker", { artifacts }]];
+  const reporting: Request[] = [
+    ["PUT", "/environments/{org}", { name: "may-prod", type: "docker", description: "" }],
+    ["PUT", "/environments/{org}/may-prod/report/docker", { artifacts }],
+  ];
   const writing: Request[] = [
     ["PATCH", "/environments/{org}/may-prod", { description: "mine" }],
     ["PUT", "/environments/{org}/may-prod/rename", { new_name: "may-mine" }],
@@ -241,7 +515,11 @@ scenario("who may do what", async () => {
     ["PUT", "/environments/{org}/may-all/join", { physical_env_name: "may-prod" }],
     ["POST", "/environments/{org}/may-prod/policies", { policy_names: ["may-policy"] }],
     ["DELETE", "/environments/{org}/may-prod/policies", { policy_names: ["may-policy"] }],
-    ["PUT", "/allowlists/{org}/may-prod", { artifact_fingerprint: fingerprint("web-1"), artifact_name: "web", description: "mine" }],
+    [
+      "PUT",
+      "/allowlists/{org}/may-prod",
+      { artifact_fingerprint: fingerprint("web-1"), artifact_name: "web", description: "mine" },
+    ],
     ["PATCH", "/tags/{org}/environment/may-prod", { set_tags: { mine: "1" }, remove_tags: [] }],
   ];
   const forbidden = { message: "You don't have permission to access this resource" };
@@ -252,7 +530,11 @@ scenario("who may do what", async () => {
     }
   };
   const gets = reads.map((path): Request => ["GET", path]);
-  const settled = async () => [await at.read("/environments/acme/may-prod"), await at.snapshot("may-prod"), await at.read("/environments/acme/may-all")];
+  const settled = async () => [
+    await at.read("/environments/acme/may-prod"),
+    await at.snapshot("may-prod"),
+    await at.read("/environments/acme/may-all"),
+  ];
   const before = await settled();
   await refused("snapshotter", writing);
   await refused("reader", [...reporting, ...writing]);
@@ -261,7 +543,8 @@ scenario("who may do what", async () => {
   assert.equal(await settled(), before);
   for (const path of reads) {
     const found = path.startsWith("/asserts") ? 404 : 200;
-    for (const role of ["snapshotter", "reader", "admin"] as const) assert.is((await at.as(role).json("GET", path.replace("{org}", "acme"))).status, found, `${role}: ${path}`);
+    for (const role of ["snapshotter", "reader", "admin"] as const)
+      assert.is((await at.as(role).json("GET", path.replace("{org}", "acme"))).status, found, `${role}: ${path}`);
   }
   for (const [[method, path, body], status] of reporting.map((request, place) => [request, [201, 200][place]] as const))
     assert.is((await at.as("snapshotter").json(method, path.replace("{org}", "acme"), body)).status, status, path);
@@ -270,9 +553,12 @@ scenario("who may do what", async () => {
   const owner = at.as("publisher");
   await told(owner.json("PUT", "/environments/open", { name: "may-prod", type: "docker", description: "" }), 201);
   await told(owner.json("PUT", "/environments/open/may-prod/report/docker", { artifacts }), 201);
-  for (const path of reads.filter((one) => !one.startsWith("/asserts"))) assert.is((await at.as("stranger").json("GET", path.replace("{org}", "open"))).status, 200, path);
+  for (const path of reads.filter((one) => !one.startsWith("/asserts")))
+    assert.is((await at.as("stranger").json("GET", path.replace("{org}", "open"))).status, 200, path);
   await refused("stranger", [...reporting, ...writing], "open");
-  assert.equal(await told(at.as("nobody").json("GET", "/environments/open"), 401), { message: "Authentication credentials are missing or invalid" });
+  assert.equal(await told(at.as("nobody").json("GET", "/environments/open"), 401), {
+    message: "Authentication credentials are missing or invalid",
+  });
 });
 
 scenario.run();

@@ -12,39 +12,77 @@ let at: Place;
 scenario.before(async () => void (at = await openPlace()));
 scenario.after(() => at.close());
 
-const SETS = [{ "app:1": "race-1", shared: "race-shared" }, { "app:2": "race-2", shared: "race-shared" }];
-const send = (environment: string, place: number): Promise<Answer> => at.json("PUT", `/environments/acme/${environment}/report/docker`, { artifacts: items(SETS[place % 2] as Record<string, string>) });
-const many = <T>(count: number, make: (place: number) => Promise<T>): Promise<T[]> => Promise.all(Array.from({ length: count }, (_, place) => make(place)));
+const SETS = [
+  { "app:1": "race-1", shared: "race-shared" },
+  { "app:2": "race-2", shared: "race-shared" },
+];
+const send = (environment: string, place: number): Promise<Answer> =>
+  at.json("PUT", `/environments/acme/${environment}/report/docker`, {
+    artifacts: items(SETS[place % 2] as Record<string, string>),
+  });
+const many = <T>(count: number, make: (place: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: count }, (_, place) => make(place)));
 const made = (answers: Answer[]): number => answers.filter(({ status }) => status === 201).length;
-const running = ({ artifacts }: Json): string[] => artifacts.filter(({ annotation }: Json) => annotation.now > 0).map(({ name }: Json) => name);
+const running = ({ artifacts }: Json): string[] =>
+  artifacts.filter(({ annotation }: Json) => annotation.now > 0).map(({ name }: Json) => name);
 
-/** Snapshots 1 to n without a gap, in time; after the first, each runs the other of the two sets than the one before, unless policies made it. */
+/**
+ * Snapshots 1 to n without a gap, in time; after the first, each runs the other of the two sets than the one before,
+ * unless policies made it.
+ */
 async function whole(environment: string, count: number, alternating = true): Promise<void> {
   const list: Json[] = await at.read(`/snapshots/acme/${environment}?interval=&page=1&per_page=1000&reverse=true`);
-  assert.equal(list.map(({ index }) => index), Array.from({ length: count }, (_, place) => place + 1), environment);
-  list.forEach(({ from, to }, place) => assert.is(to, list[place + 1]?.["from"] ?? 0, `${environment}#${place + 1} from ${from}`));
-  const sets = await Promise.all(list.map(async ({ index }) => running(await at.snapshot(environment, `${index}`)).join()));
-  assert.ok(sets.every((set) => SETS.some((one) => Object.keys(one).join() === set)), sets.join(" "));
-  if (alternating) sets.slice(1).forEach((set, place) => assert.is.not(set, sets[place], `${environment}#${place + 2}`));
+  assert.equal(
+    list.map(({ index }) => index),
+    Array.from({ length: count }, (_, place) => place + 1),
+    environment,
+  );
+  list.forEach(({ from, to }, place) =>
+    assert.is(to, list[place + 1]?.["from"] ?? 0, `${environment}#${place + 1} from ${from}`),
+  );
+  const sets = await Promise.all(
+    list.map(async ({ index }) => running(await at.snapshot(environment, `${index}`)).join()),
+  );
+  assert.ok(
+    sets.every((set) => SETS.some((one) => Object.keys(one).join() === set)),
+    sets.join(" "),
+  );
+  if (alternating)
+    sets.slice(1).forEach((set, place) => assert.is.not(set, sets[place], `${environment}#${place + 2}`));
 }
 
 scenario("many reports at once make one history, and a group above them one more", async () => {
   await at.flow("race");
-  for (const label of ["race-1", "race-shared"]) await at.build({ flow: "race", trail: "t", name: label, label, reference: label });
+  for (const label of ["race-1", "race-shared"])
+    await at.build({ flow: "race", trail: "t", name: label, label, reference: label });
   await at.policy("race-policy", PROVENANCE);
   const members = ["race-a", "race-b"];
   // The same PUT at the same time, as two pipelines send it.
-  const creating = await many(8, (place) => at.json("PUT", "/environments/acme", { name: members[place % 2], type: "docker", description: "", policies: ["race-policy"] }));
-  assert.equal(creating.map(({ status, body }) => [status, body]), creating.map(() => [201, "OK"]));
+  const creating = await many(8, (place) =>
+    at.json("PUT", "/environments/acme", {
+      name: members[place % 2],
+      type: "docker",
+      description: "",
+      policies: ["race-policy"],
+    }),
+  );
+  assert.equal(
+    creating.map(({ status, body }) => [status, body]),
+    creating.map(() => [201, "OK"]),
+  );
   await at.environment("race-all", "logical", { included_environments: members });
 
   const answers = await many(40, (place) => send(members[place < 20 ? 0 : 1] as string, place));
-  for (const { status, body } of answers) assert.ok((status === 200 || status === 201) && body === "OK", `${status} ${JSON.stringify(body)}`);
+  for (const { status, body } of answers)
+    assert.ok((status === 200 || status === 201) && body === "OK", `${status} ${JSON.stringify(body)}`);
   const counts = [made(answers.slice(0, 20)), made(answers.slice(20))] as const;
   await whole("race-a", counts[0]);
   await whole("race-b", counts[1]);
   const list: Json[] = await at.read("/snapshots/acme/race-all?interval=&page=1&per_page=1000&reverse=true");
-  assert.equal(list.map(({ index }) => index), Array.from({ length: counts[0] + counts[1] }, (_, place) => place + 1));
+  assert.equal(
+    list.map(({ index }) => index),
+    Array.from({ length: counts[0] + counts[1] }, (_, place) => place + 1),
+  );
   for (const member of members) assert.is(await at.state(member), running(await at.snapshot(member)).includes("app:1"));
   const both = [...running(await at.snapshot("race-a")), ...running(await at.snapshot("race-b"))];
   assert.equal(running(await at.snapshot("race-all")), both);
@@ -56,21 +94,34 @@ scenario("renames, policies and allowlisting while reports arrive", async () => 
   const paths = "/environments/acme/busy/policies";
   const allow = { artifact_fingerprint: fingerprint("race-1"), artifact_name: "app", description: "known" };
   const changes = () => [
-    at.json("PUT", "/environments/acme/busy/rename", { new_name: "busy-now" }), at.json("POST", paths, { policy_names: ["busy-one"] }),
-    at.json("POST", paths, { policy_names: ["busy-two"] }), at.json("DELETE", paths, { policy_names: ["busy-one"] }),
-    at.json("PUT", "/allowlists/acme/busy", allow), at.json("PATCH", "/environments/acme/busy", { description: "busy" }),
+    at.json("PUT", "/environments/acme/busy/rename", { new_name: "busy-now" }),
+    at.json("POST", paths, { policy_names: ["busy-one"] }),
+    at.json("POST", paths, { policy_names: ["busy-two"] }),
+    at.json("DELETE", paths, { policy_names: ["busy-one"] }),
+    at.json("PUT", "/allowlists/acme/busy", allow),
+    at.json("PATCH", "/environments/acme/busy", { description: "busy" }),
     at.json("PATCH", "/tags/acme/environment/busy", { set_tags: { busy: "1" }, remove_tags: null }),
   ];
-  const [before, changed, after] = await Promise.all([many(10, (place) => send("busy", place)), Promise.all(changes()), many(10, (place) => send("busy", place))]);
-  for (const { status, body } of [...before, ...after]) assert.ok((status === 200 || status === 201) && body === "OK", `${status} ${JSON.stringify(body)}`);
-  assert.equal(changed.map(({ status, body }) => [status, body]), [...Array.from({ length: 4 }, () => [200, "OK"]), [201, allow], [200, "OK"], [200, "OK"]]);
+  const [before, changed, after] = await Promise.all([
+    many(10, (place) => send("busy", place)),
+    Promise.all(changes()),
+    many(10, (place) => send("busy", place)),
+  ]);
+  for (const { status, body } of [...before, ...after])
+    assert.ok((status === 200 || status === 201) && body === "OK", `${status} ${JSON.stringify(body)}`);
+  assert.equal(
+    changed.map(({ status, body }) => [status, body]),
+    [...Array.from({ length: 4 }, () => [200, "OK"]), [201, allow], [200, "OK"], [200, "OK"]],
+  );
   const { name, description, tags, policies } = await at.read("/environments/acme/busy");
   assert.equal([name, description, tags], ["busy-now", "busy", { busy: "1" }]);
   assert.ok(policies.includes("busy-two"));
   await whole("busy-now", await at.count("busy"), false);
 
   // Versions at the same time: one after the other, and the last one is what the environment is held to in the end.
-  const versions = await many(4, (place) => at.policy("busy-two", schema(`  provenance: {required: ${place % 2 === 0}} # ${place}\n`), 200));
+  const versions = await many(4, (place) =>
+    at.policy("busy-two", schema(`  provenance: {required: ${place % 2 === 0}} # ${place}\n`), 200),
+  );
   assert.equal(versions.map(({ versions: of }) => of.length).toSorted(), [2, 3, 4, 5]);
   const latest = (await at.read("/policies/acme/busy-two")).versions.at(-1);
   await at.ok("DELETE", paths, { policy_names: ["busy-one"] });
@@ -85,11 +136,18 @@ scenario("archiving while reports arrive", async () => {
   await at.environment("going-group", "logical", { included_environments: ["going"] });
   const gone = { message: "Environment named 'going' has been archived for organization 'acme'" };
   await send("going", 0);
-  const [before, archiving, after] = await Promise.all([many(10, (place) => send("going", place + 1)), many(2, () => at.json("PUT", "/environments/acme/going/archive", null)), many(10, (place) => send("going", place))]);
+  const [before, archiving, after] = await Promise.all([
+    many(10, (place) => send("going", place + 1)),
+    many(2, () => at.json("PUT", "/environments/acme/going/archive", null)),
+    many(10, (place) => send("going", place)),
+  ]);
   const answers = [...before, ...after];
   for (const { status, body } of answers) assert.equal(body, status === 404 ? gone : "OK", `${status}`);
   assert.ok(answers.every(({ status }) => [200, 201, 404].includes(status)));
-  assert.equal(archiving.map(({ status, body }) => [status, body]).toSorted(), [[200, "OK"], [404, gone]]);
+  assert.equal(archiving.map(({ status, body }) => [status, body]).toSorted(), [
+    [200, "OK"],
+    [404, gone],
+  ]);
   const { status, body } = await send("going", 0);
   assert.equal([status, body], [404, gone]);
   const group = await at.read("/environments/acme/going-group");
@@ -104,32 +162,60 @@ scenario("archiving while reports arrive", async () => {
 });
 
 /** So many that a thread of its own evaluates and records them. */
-const thousands = (tag: string): Json[] => items(Object.fromEntries(Array.from({ length: 3000 }, (_, place) => [`/srv/${tag}/${String(place).padStart(4, "0")}`, `${place}`])));
+const thousands = (tag: string): Json[] =>
+  items(
+    Object.fromEntries(
+      Array.from({ length: 3000 }, (_, place) => [`/srv/${tag}/${String(place).padStart(4, "0")}`, `${place}`]),
+    ),
+  );
 
 scenario("changes while a large report is recorded", async () => {
   await at.policy("heavy-policy", PROVENANCE);
   await at.environment("heavy", "server");
   await at.environment("heavy-group", "logical", { included_environments: ["heavy"] });
   const [one, two] = [thousands("one"), thousands("two")];
-  const report = (artifacts: readonly Json[]) => at.json("PUT", "/environments/acme/heavy/report/server", { artifacts });
+  const report = (artifacts: readonly Json[]) =>
+    at.json("PUT", "/environments/acme/heavy/report/server", { artifacts });
   const paths = "/environments/acme/heavy/policies";
   await at.report("heavy", "server", one, 201);
   await at.ok("POST", paths, { policy_names: ["heavy-policy"] });
   // Answered when the snapshot is there, however long that took.
-  assert.equal([await at.count("heavy"), await at.state("heavy"), await at.count("heavy-group"), await at.state("heavy-group")], [2, false, 2, false]);
-  const answers = await Promise.all([report(two), at.json("PUT", "/environments/acme/heavy/rename", { new_name: "heavy-now" }), report(one), at.json("DELETE", paths, { policy_names: ["heavy-policy"] }), report(two)]);
-  assert.equal(answers.map(({ body }) => body), answers.map(() => "OK"));
+  assert.equal(
+    [await at.count("heavy"), await at.state("heavy"), await at.count("heavy-group"), await at.state("heavy-group")],
+    [2, false, 2, false],
+  );
+  const answers = await Promise.all([
+    report(two),
+    at.json("PUT", "/environments/acme/heavy/rename", { new_name: "heavy-now" }),
+    report(one),
+    at.json("DELETE", paths, { policy_names: ["heavy-policy"] }),
+    report(two),
+  ]);
+  assert.equal(
+    answers.map(({ body }) => body),
+    answers.map(() => "OK"),
+  );
   // Nobody knows which of the reports arrives last; what the one before it said already is no snapshot.
   const [first, renaming, second, detaching, third] = answers.map(({ status }) => status);
   assert.equal([renaming, detaching], [200, 200]);
   const statuses = [first, second, third];
   assert.ok(statuses.every((status) => status === 200 || status === 201) && statuses.includes(201), String(statuses));
   const latest = await at.snapshot("heavy");
-  assert.equal([latest.applied_policies, latest.artifact_compliance_count, await at.state("heavy")], [[], { true: 0, false: 0, null: 3000 }, null]);
-  const named = (artifacts: readonly Json[]): string => JSON.stringify(artifacts.map(({ digests }) => Object.keys(digests)[0]));
-  assert.ok([named(one), named(two)].includes(JSON.stringify(running(latest))), "what runs is what one report said, all of it");
+  assert.equal(
+    [latest.applied_policies, latest.artifact_compliance_count, await at.state("heavy")],
+    [[], { true: 0, false: 0, null: 3000 }, null],
+  );
+  const named = (artifacts: readonly Json[]): string =>
+    JSON.stringify(artifacts.map(({ digests }) => Object.keys(digests)[0]));
+  assert.ok(
+    [named(one), named(two)].includes(JSON.stringify(running(latest))),
+    "what runs is what one report said, all of it",
+  );
   const list: Json[] = await at.read("/snapshots/acme/heavy?interval=&page=1&per_page=1000&reverse=true");
-  assert.equal(list.map(({ index }) => index), list.map((_, place) => place + 1));
+  assert.equal(
+    list.map(({ index }) => index),
+    list.map((_, place) => place + 1),
+  );
   assert.is(await at.count("heavy-group"), list.length);
 
   const gone = { message: "Environment named 'heavy' has been archived for organization 'acme'" };
@@ -167,9 +253,17 @@ scenario("every reporter at the same second, with more than the main thread reco
   const names = Array.from({ length: 24 }, (_, place) => `fleet-${place}`);
   for (const name of names) await at.environment(name, "server");
   const artifacts = thousands("fleet").slice(0, 100);
-  const answers = await Promise.all(names.map((name) => at.json("PUT", `/environments/acme/${name}/report/server`, { artifacts })));
-  assert.equal(answers.map(({ status, body }) => [status, body]), names.map(() => [201, "OK"]));
-  assert.equal(await Promise.all(names.map((name) => at.count(name))), names.map(() => 1));
+  const answers = await Promise.all(
+    names.map((name) => at.json("PUT", `/environments/acme/${name}/report/server`, { artifacts })),
+  );
+  assert.equal(
+    answers.map(({ status, body }) => [status, body]),
+    names.map(() => [201, "OK"]),
+  );
+  assert.equal(
+    await Promise.all(names.map((name) => at.count(name))),
+    names.map(() => 1),
+  );
 });
 
 scenario("a new version of a policy reaches its environments after a kill too", async () => {
@@ -183,7 +277,13 @@ scenario("a new version of a policy reaches its environments after a kill too", 
   await at.restart("SIGKILL");
   const states = () => Promise.all(names.map((name) => at.state(name)));
   await at.until(async () => !(await states()).includes(false));
-  assert.equal([await states(), await Promise.all(names.map((name) => at.count(name)))], [[true, true, true], [2, 2, 2]]);
+  assert.equal(
+    [await states(), await Promise.all(names.map((name) => at.count(name)))],
+    [
+      [true, true, true],
+      [2, 2, 2],
+    ],
+  );
 });
 
 scenario("what was acknowledged before a kill is there after it", async () => {
@@ -206,10 +306,16 @@ scenario("what was acknowledged before a kill is there after it", async () => {
   await sending;
   await killing;
   const count = await at.count("killed");
-  assert.ok(count >= acknowledged && count <= acknowledged + 3, `${count} snapshots of ${acknowledged} acknowledged, ${sent} sent`);
+  assert.ok(
+    count >= acknowledged && count <= acknowledged + 3,
+    `${count} snapshots of ${acknowledged} acknowledged, ${sent} sent`,
+  );
   await whole("killed", count);
   const last = running(await at.snapshot("killed")).includes("app:1") ? 0 : 1;
-  assert.equal([(await send("killed", last)).status, (await send("killed", last + 1)).status, await at.count("killed")], [200, 201, count + 1]);
+  assert.equal(
+    [(await send("killed", last)).status, (await send("killed", last + 1)).status, await at.count("killed")],
+    [200, 201, count + 1],
+  );
 });
 
 scenario.run();

@@ -5,7 +5,23 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Json } from "./client.ts";
 import { told } from "./client.ts";
-import { API, COMMITTED, COMPLIANT_TRAIL, MEMBER, PAGES, PROVENANCE, SCANNED, STARTED, commit, fingerprint, happened, items, normal, openPlace, shown } from "./runtime-place.ts";
+import {
+  API,
+  COMMITTED,
+  COMPLIANT_TRAIL,
+  MEMBER,
+  PAGES,
+  PROVENANCE,
+  SCANNED,
+  STARTED,
+  commit,
+  fingerprint,
+  happened,
+  items,
+  normal,
+  openPlace,
+  shown,
+} from "./runtime-place.ts";
 import type { Place } from "./runtime-place.ts";
 
 const scenario = suite("binary/runtime");
@@ -14,7 +30,10 @@ scenario.before(async () => void (at = await openPlace()));
 scenario.after(() => at.close());
 
 const pod = (name: string, labels: Record<string, string>): Json => ({
-  podName: name, namespace: "shop", owners: null, creationTimestamp: STARTED,
+  podName: name,
+  namespace: "shop",
+  owners: null,
+  creationTimestamp: STARTED,
   digests: Object.fromEntries(Object.entries(labels).map(([image, label]) => [image, fingerprint(label)])),
 });
 scenario("a late attestation turns what runs compliant, at the next report", async () => {
@@ -23,45 +42,107 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
   await at.policy("late-policy", COMPLIANT_TRAIL);
   await at.environment("late-prod", "K8S", { policies: ["late-policy"] });
   assert.is(await at.state("late-prod"), null);
-  const pods = [pod("late-a", { "registry.example.com/late:1": "late-1" }), pod("late-b", { "registry.example.com/late:1": "late-1" })];
+  const pods = [
+    pod("late-a", { "registry.example.com/late:1": "late-1" }),
+    pod("late-b", { "registry.example.com/late:1": "late-1" }),
+  ];
   await at.report("late-prod", "K8S", pods, 201);
 
-  const reason = "Policy 'late-policy' requires compliance in the trail, but the artifact is INCOMPLETE in trail 'late-1' of flow 'late'.";
+  const reason =
+    "Policy 'late-policy' requires compliance in the trail, but the artifact is INCOMPLETE in trail 'late-1' of flow 'late'.";
   const kept = () => ({ namespace: "shop", creationTimestamp: STARTED, owners: null });
   const html_url = `${PAGES}/flows/late/artifacts/${fingerprint("late-1")}?artifact_id=<id>`;
   const commit_url = `https://github.com/acme/shop/commit/${commit("late-1")}`;
-  const origin = { git_commit: commit("late-1"), commit_url, html_url, flow_html_url: `${PAGES}/flows/late`, deployment_diff: null, commit_lead_time: STARTED - COMMITTED };
+  const origin = {
+    git_commit: commit("late-1"),
+    commit_url,
+    html_url,
+    flow_html_url: `${PAGES}/flows/late`,
+    deployment_diff: null,
+    commit_lead_time: STARTED - COMMITTED,
+  };
   const boolean = (required: boolean) => ({ required, exceptions: [] });
   const context = { flow_name: "late", trail_name: "late-1", artifact_status: null };
   const decision = (compliant: boolean): Json => ({
-    policy_name: "late-policy", policy_version: 1, status: compliant ? "COMPLIANT" : "NON-COMPLIANT",
+    policy_name: "late-policy",
+    policy_version: 1,
+    status: compliant ? "COMPLIANT" : "NON-COMPLIANT",
     rule_evaluations: [
-      { rule: { type: "provenance", definition: boolean(false) }, satisfied: null, ignored: true, resolutions: [{ type: "rule_not_applicable", context }] },
       {
-        rule: { type: "trail-compliance", definition: boolean(true) }, satisfied: compliant, ignored: false,
-        resolutions: [{ type: compliant ? "rule_satisfied" : "non_compliant_in_trail", context: { ...context, artifact_status: compliant ? "COMPLIANT" : "INCOMPLETE" } }],
+        rule: { type: "provenance", definition: boolean(false) },
+        satisfied: null,
+        ignored: true,
+        resolutions: [{ type: "rule_not_applicable", context }],
+      },
+      {
+        rule: { type: "trail-compliance", definition: boolean(true) },
+        satisfied: compliant,
+        ignored: false,
+        resolutions: [
+          {
+            type: compliant ? "rule_satisfied" : "non_compliant_in_trail",
+            context: { ...context, artifact_status: compliant ? "COMPLIANT" : "INCOMPLETE" },
+          },
+        ],
       },
     ],
   });
   const artifact = {
-    name: "registry.example.com/late:1", fingerprint: fingerprint("late-1"), compliant: false, annotation: { type: "started-non-compliant", was: 0, now: 2 }, deployments: [],
-    reasons_for_incompliance: [reason], creationTimestamp: [STARTED, STARTED], pods: { "late-a": kept(), "late-b": kept() }, ecs_context: null,
-    policy_decisions: [decision(false)], flow_name: "late", ...origin,
+    name: "registry.example.com/late:1",
+    fingerprint: fingerprint("late-1"),
+    compliant: false,
+    annotation: { type: "started-non-compliant", was: 0, now: 2 },
+    deployments: [],
+    reasons_for_incompliance: [reason],
+    creationTimestamp: [STARTED, STARTED],
+    pods: { "late-a": kept(), "late-b": kept() },
+    ecs_context: null,
+    policy_decisions: [decision(false)],
+    flow_name: "late",
+    ...origin,
     flows: [
       {
-        flow_name: "late", trail_name: "late-1", template_reference_name: "app", ...origin,
-        git_commit_info: { sha1: commit("late-1"), message: "late-1", author: "Ada <ada@example.com>", timestamp: COMMITTED, branch: "main", url: commit_url },
-        artifact_compliance_in_flow: false, flow_reasons_for_non_compliance: [{ reason: "Attestation 'scan' of artifact 'app' is missing; the template expects type 'generic'" }],
+        flow_name: "late",
+        trail_name: "late-1",
+        template_reference_name: "app",
+        ...origin,
+        git_commit_info: {
+          sha1: commit("late-1"),
+          message: "late-1",
+          author: "Ada <ada@example.com>",
+          timestamp: COMMITTED,
+          branch: "main",
+          url: commit_url,
+        },
+        artifact_compliance_in_flow: false,
+        flow_reasons_for_non_compliance: [
+          { reason: "Attestation 'scan' of artifact 'app' is missing; the template expects type 'generic'" },
+        ],
       },
     ],
   };
   const first = {
-    index: 1, is_latest: true, timestamp: "<time>", next_snapshot_timestamp: null, type: "K8S", compliant: false, artifact_compliance_count: { true: 0, false: 1, null: 0 },
-    html_url: `${PAGES}/environments/late-prod/1`, user_id: "<id>", user_name: MEMBER, artifacts: [artifact],
+    index: 1,
+    is_latest: true,
+    timestamp: "<time>",
+    next_snapshot_timestamp: null,
+    type: "K8S",
+    compliant: false,
+    artifact_compliance_count: { true: 0, false: 1, null: 0 },
+    html_url: `${PAGES}/environments/late-prod/1`,
+    user_id: "<id>",
+    user_name: MEMBER,
+    artifacts: [artifact],
     applied_policies: [
       {
-        id: "<id>", name: "late-policy", version: 1, failing_artifacts: [{ name: "registry.example.com/late:1", fingerprint: fingerprint("late-1") }],
-        policy_dump: { schema_version: "1", artifacts: { provenance: boolean(false), trail_compliance: boolean(true), attestations: [] } },
+        id: "<id>",
+        name: "late-policy",
+        version: 1,
+        failing_artifacts: [{ name: "registry.example.com/late:1", fingerprint: fingerprint("late-1") }],
+        policy_dump: {
+          schema_version: "1",
+          artifacts: { provenance: boolean(false), trail_compliance: boolean(true), attestations: [] },
+        },
       },
     ],
   };
@@ -70,75 +151,177 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
 
   // The attestation alone changes nothing that is recorded.
   await at.attest({ flow: "late", trail: "late-1", label: "late-1", name: "scan" });
-  assert.equal([normal(await at.snapshot("late-prod")), await at.count("late-prod"), await at.state("late-prod")], [first, 1, false]);
+  assert.equal(
+    [normal(await at.snapshot("late-prod")), await at.count("late-prod"), await at.state("late-prod")],
+    [first, 1, false],
+  );
   await at.report("late-prod", "K8S", pods, 201);
   const flows = [{ ...artifact.flows[0], artifact_compliance_in_flow: true, flow_reasons_for_non_compliance: [] }];
-  const compliant = { compliant: true, annotation: { type: "became-compliant", was: 2, now: 2 }, reasons_for_incompliance: [], policy_decisions: [decision(true)], flows };
+  const compliant = {
+    compliant: true,
+    annotation: { type: "became-compliant", was: 2, now: 2 },
+    reasons_for_incompliance: [],
+    policy_decisions: [decision(true)],
+    flows,
+  };
   assert.equal(normal(await at.snapshot("late-prod")), {
-    ...first, index: 2, compliant: true, artifact_compliance_count: { true: 1, false: 0, null: 0 }, html_url: `${PAGES}/environments/late-prod/2`,
-    artifacts: [{ ...artifact, ...compliant }], applied_policies: [{ ...first.applied_policies[0], failing_artifacts: [] }],
+    ...first,
+    index: 2,
+    compliant: true,
+    artifact_compliance_count: { true: 1, false: 0, null: 0 },
+    html_url: `${PAGES}/environments/late-prod/2`,
+    artifacts: [{ ...artifact, ...compliant }],
+    applied_policies: [{ ...first.applied_policies[0], failing_artifacts: [] }],
   });
-  assert.equal(normal(await at.snapshot("late-prod", "1")), { ...first, is_latest: false, next_snapshot_timestamp: "<time>" });
+  assert.equal(normal(await at.snapshot("late-prod", "1")), {
+    ...first,
+    is_latest: false,
+    next_snapshot_timestamp: "<time>",
+  });
   assert.is(await at.state("late-prod"), true);
   await at.report("late-prod", "K8S", pods, 200);
 
   const event = {
-    type: "became-compliant", environment_name: "late-prod", snapshot_index: 2, artifact_name: "registry.example.com/late:1", sha256: fingerprint("late-1"),
-    description: "2 instances changed", reported_at: "<time>", pipeline: "late", deployments: [], flows: [{ flow_name: "late", deployments: null }],
-    artifact_compliance: true, snapshot_compliance: true, code_diff: null,
+    type: "became-compliant",
+    environment_name: "late-prod",
+    snapshot_index: 2,
+    artifact_name: "registry.example.com/late:1",
+    sha256: fingerprint("late-1"),
+    description: "2 instances changed",
+    reported_at: "<time>",
+    pipeline: "late",
+    deployments: [],
+    flows: [{ flow_name: "late", deployments: null }],
+    artifact_compliance: true,
+    snapshot_compliance: true,
+    code_diff: null,
     _links: {
       artifact: { self: `${API}/artifacts/acme/late/fingerprint/${fingerprint("late-1")}`, html: html_url },
       snapshot: { self: `${API}/snapshots/acme/late-prod/2`, html: `${PAGES}/environments/late-prod/2` },
     },
   };
   const started = {
-    ...event, type: "started-non-compliant", snapshot_index: 1, description: "2 instances started running (from 0 to 2)", artifact_compliance: false, snapshot_compliance: false,
-    _links: { ...event._links, snapshot: { self: `${API}/snapshots/acme/late-prod/1`, html: `${PAGES}/environments/late-prod/1` } },
+    ...event,
+    type: "started-non-compliant",
+    snapshot_index: 1,
+    description: "2 instances started running (from 0 to 2)",
+    artifact_compliance: false,
+    snapshot_compliance: false,
+    _links: {
+      ...event._links,
+      snapshot: { self: `${API}/snapshots/acme/late-prod/1`, html: `${PAGES}/environments/late-prod/1` },
+    },
   };
-  assert.equal(normal(await at.read("/environments/acme/late-prod/events?interval=&page=1&per_page=15&reverse=false")), [event, started]);
+  assert.equal(
+    normal(await at.read("/environments/acme/late-prod/events?interval=&page=1&per_page=15&reverse=false")),
+    [event, started],
+  );
 });
 
 scenario("an incident is traced to a commit", async () => {
   await at.flow("shop");
   await at.environment("shop-prod", "K8S");
-  const version = (number: string) => at.build({ flow: "shop", trail: `shop-${number}`, name: `shop:${number}`, label: `shop-${number}`, repo: "acme/shop-front" });
+  const version = (number: string) =>
+    at.build({
+      flow: "shop",
+      trail: `shop-${number}`,
+      name: `shop:${number}`,
+      label: `shop-${number}`,
+      repo: "acme/shop-front",
+    });
   await version("1");
-  await at.build({ flow: "shop", trail: "other", name: "queue:1", label: "queue-1", reference: "queue", repo: "acme/queue" });
-  await at.report("shop-prod", "K8S", [pod("web", { "shop:1": "shop-1" }), pod("queue", { "queue:1": "queue-1" })], 201);
+  await at.build({
+    flow: "shop",
+    trail: "other",
+    name: "queue:1",
+    label: "queue-1",
+    reference: "queue",
+    repo: "acme/queue",
+  });
+  await at.report(
+    "shop-prod",
+    "K8S",
+    [pod("web", { "shop:1": "shop-1" }), pod("queue", { "queue:1": "queue-1" })],
+    201,
+  );
   await version("2");
-  await at.report("shop-prod", "K8S", [pod("web", { "shop:2": "shop-2" }), pod("queue", { "queue:1": "queue-1" })], 201);
+  await at.report(
+    "shop-prod",
+    "K8S",
+    [pod("web", { "shop:2": "shop-2" }), pod("queue", { "queue:1": "queue-1" })],
+    201,
+  );
 
   const [former, latter] = [await at.snapshot("shop-prod", "1"), await at.snapshot("shop-prod", "2")];
   const between = Math.ceil((former.timestamp + latter.timestamp) * 500) / 1000;
   const moment = (seconds: number): string => `%40%7B${new Date(seconds * 1000).toISOString().slice(0, -1)}%7D`;
-  const commits = async (expression: string): Promise<unknown[]> => (await at.snapshot("shop-prod", expression)).artifacts.filter(({ annotation }: Json) => annotation.now > 0).map(({ git_commit }: Json) => git_commit);
+  const commits = async (expression: string): Promise<unknown[]> =>
+    (await at.snapshot("shop-prod", expression)).artifacts
+      .filter(({ annotation }: Json) => annotation.now > 0)
+      .map(({ git_commit }: Json) => git_commit);
   assert.equal(await commits(moment(between)), [commit("queue-1"), commit("shop-1")]);
-  assert.equal(await commits(moment(Math.ceil(latter.timestamp) + 3600).replace(".000", "")), [commit("queue-1"), commit("shop-2")]);
-  for (const expression of ["@%7Bnow%7D", "-1", "2", "%232", "~0"]) assert.equal(await commits(expression), [commit("queue-1"), commit("shop-2")], expression);
-  for (const expression of ["-2", "1", "%231", "~1"]) assert.equal(await commits(expression), [commit("queue-1"), commit("shop-1")], expression);
-  const nowhere = (label: string, index: number) => `Org: 'acme'. Snapshot '${label}' resolves to 'shop-prod#${index}'. len(snapshots) == 2. Indexes are 1-based`;
+  assert.equal(await commits(moment(Math.ceil(latter.timestamp) + 3600).replace(".000", "")), [
+    commit("queue-1"),
+    commit("shop-2"),
+  ]);
+  for (const expression of ["@%7Bnow%7D", "-1", "2", "%232", "~0"])
+    assert.equal(await commits(expression), [commit("queue-1"), commit("shop-2")], expression);
+  for (const expression of ["-2", "1", "%231", "~1"])
+    assert.equal(await commits(expression), [commit("queue-1"), commit("shop-1")], expression);
+  const nowhere = (label: string, index: number) =>
+    `Org: 'acme'. Snapshot '${label}' resolves to 'shop-prod#${index}'. len(snapshots) == 2. Indexes are 1-based`;
   await at.refused("GET", "/snapshots/acme/shop-prod/@%7B2.hours.ago%7D", 404, nowhere("shop-prod@{2.hours.ago}", 0));
   await at.refused("GET", "/snapshots/acme/shop-prod/~2", 404, nowhere("shop-prod~2", 0));
   await at.refused("GET", "/snapshots/acme/shop-prod/%233", 404, nowhere("shop-prod#3", 3));
-  await at.invalid("GET", "/snapshots/acme/shop-prod/@%7Byesterday%7D", { snapshot_expression: "Input should be a valid snapshot expression [input: @{yesterday}]" });
+  await at.invalid("GET", "/snapshots/acme/shop-prod/@%7Byesterday%7D", {
+    snapshot_expression: "Input should be a valid snapshot expression [input: @{yesterday}]",
+  });
 
   const url = "https://github.com/acme/shop-front";
   const diff_url = `${url}/compare/${commit("shop-1")}...${commit("shop-2")}`;
   const { artifacts } = await at.snapshot("shop-prod");
   const replacement = artifacts[2];
-  assert.equal(shown({ artifacts }), [["queue:1", "unchanged", null], ["shop:1", "exited", null], ["shop:2", "started-unknown", null]]);
+  assert.equal(shown({ artifacts }), [
+    ["queue:1", "unchanged", null],
+    ["shop:1", "exited", null],
+    ["shop:2", "started-unknown", null],
+  ]);
   assert.equal(replacement.deployment_diff, {
-    diff_url, previous_git_commit: commit("shop-1"), previous_git_commit_url: `${url}/commit/${commit("shop-1")}`, previous_fingerprint: fingerprint("shop-1"),
-    previous_artifact_name: "shop:1", previous_artifact_compliance_state: "COMPLIANT", previous_running: false, previous_trail_name: "shop-1", previous_template_reference_name: "app",
+    diff_url,
+    previous_git_commit: commit("shop-1"),
+    previous_git_commit_url: `${url}/commit/${commit("shop-1")}`,
+    previous_fingerprint: fingerprint("shop-1"),
+    previous_artifact_name: "shop:1",
+    previous_artifact_compliance_state: "COMPLIANT",
+    previous_running: false,
+    previous_trail_name: "shop-1",
+    previous_template_reference_name: "app",
   });
   const deployment = await at.read(`/deployments/acme/shop-prod/${fingerprint("shop-2")}`);
   const place = (self: string, html: string) => ({ self: { href: self }, html: { href: html } });
   assert.equal(normal(deployment), {
-    environment_name: "shop-prod", fingerprint: fingerprint("shop-2"), artifact_name: "shop:2", flow_name: "shop", trail_name: "shop-2", repo_name: "acme/shop-front",
-    git_commit: commit("shop-2"), commit_url: `${url}/commit/${commit("shop-2")}`, snapshot_index: 2, deployed_at: "<time>", lead_time_seconds: "<time>", compliant: null,
+    environment_name: "shop-prod",
+    fingerprint: fingerprint("shop-2"),
+    artifact_name: "shop:2",
+    flow_name: "shop",
+    trail_name: "shop-2",
+    repo_name: "acme/shop-front",
+    git_commit: commit("shop-2"),
+    commit_url: `${url}/commit/${commit("shop-2")}`,
+    snapshot_index: 2,
+    deployed_at: "<time>",
+    lead_time_seconds: "<time>",
+    compliant: null,
     replaced: {
-      fingerprint: fingerprint("shop-1"), artifact_name: "shop:1", trail_name: "shop-1", git_commit: commit("shop-1"), commit_url: `${url}/commit/${commit("shop-1")}`,
-      snapshot_index: 1, deployed_at: "<time>", compliant: null, diff_url,
+      fingerprint: fingerprint("shop-1"),
+      artifact_name: "shop:1",
+      trail_name: "shop-1",
+      git_commit: commit("shop-1"),
+      commit_url: `${url}/commit/${commit("shop-1")}`,
+      snapshot_index: 1,
+      deployed_at: "<time>",
+      compliant: null,
+      diff_url,
     },
     _links: {
       environment: place(`${API}/environments/acme/shop-prod`, `${PAGES}/environments/shop-prod`),
@@ -149,33 +332,82 @@ scenario("an incident is traced to a commit", async () => {
   assert.is((await at.read("/flows/acme/shop")).last_deployment_at, latter.timestamp);
   const { total, daily } = await at.read("/environments/acme/shop-prod/deployment_frequency?flow_id=shop");
   assert.equal([total, daily.length, daily.reduce((sum: number, day: Json) => sum + day["count"], 0)], [3, 28, 3]);
-  const { deployments, ...page } = await at.read("/deployments/acme?env_name=shop-prod&page=1&per_page=15&repo_name=acme%2Fshop-front");
-  assert.equal([page, deployments[0], deployments.map((one: Json) => one["artifact_name"])], [{ page: 1, per_page: 15, total_pages: 1, total_count: 2 }, deployment, ["shop:2", "shop:1"]]);
+  const { deployments, ...page } = await at.read(
+    "/deployments/acme?env_name=shop-prod&page=1&per_page=15&repo_name=acme%2Fshop-front",
+  );
+  assert.equal(
+    [page, deployments[0], deployments.map((one: Json) => one["artifact_name"])],
+    [{ page: 1, per_page: 15, total_pages: 1, total_count: 2 }, deployment, ["shop:2", "shop:1"]],
+  );
 
-  const events = (query: string): Promise<Json[]> => at.read(`/environments/acme/shop-prod/events?interval=&page=1&per_page=15&reverse=false${query}`);
-  const start = (index: number, name: string) => [`shop-prod#${index}`, name, "started-unknown", "1 instance started running (from 0 to 1)", "shop"];
+  const events = (query: string): Promise<Json[]> =>
+    at.read(`/environments/acme/shop-prod/events?interval=&page=1&per_page=15&reverse=false${query}`);
+  const start = (index: number, name: string) => [
+    `shop-prod#${index}`,
+    name,
+    "started-unknown",
+    "1 instance started running (from 0 to 1)",
+    "shop",
+  ];
   const exit = ["shop-prod#2", "shop:1", "exited", "1 instance stopped running (from 1 to 0)", "shop"];
   assert.equal(happened(await events(`&from=${between}&to=${between + 3600}`)), [exit, start(2, "shop:2")]);
-  assert.equal(happened(await events(`&start_ts=${between - 3600}&end_ts=${between}`)), [start(1, "shop:1"), start(1, "queue:1")]);
+  assert.equal(happened(await events(`&start_ts=${between - 3600}&end_ts=${between}`)), [
+    start(1, "shop:1"),
+    start(1, "queue:1"),
+  ]);
   assert.equal(happened(await events("&repo_name=acme%2Fqueue&start=1hour")), [start(1, "queue:1")]);
-  assert.equal(happened(await events("&repo_name=acme%2Fqueue&repo_name=acme%2Fshop-front&start=2&end=NOW")), [exit, start(2, "shop:2")]);
-  assert.equal((await events("")).find(({ artifact_name, type }) => artifact_name === "shop:2" && type !== "exited")?.["code_diff"], diff_url);
-  await at.refused("GET", "/environments/acme/shop-prod/events?repo_name=acme%2Fnone", 404, "Repo 'acme/none' not found in organization 'acme'");
+  assert.equal(happened(await events("&repo_name=acme%2Fqueue&repo_name=acme%2Fshop-front&start=2&end=NOW")), [
+    exit,
+    start(2, "shop:2"),
+  ]);
+  assert.equal(
+    (await events("")).find(({ artifact_name, type }) => artifact_name === "shop:2" && type !== "exited")?.[
+      "code_diff"
+    ],
+    diff_url,
+  );
+  await at.refused(
+    "GET",
+    "/environments/acme/shop-prod/events?repo_name=acme%2Fnone",
+    404,
+    "Repo 'acme/none' not found in organization 'acme'",
+  );
 
-  const build = async (label: string): Promise<Json> => at.read(`/artifacts/acme/shop/fingerprint/${fingerprint(label).slice(0, 12)}`);
+  const build = async (label: string): Promise<Json> =>
+    at.read(`/artifacts/acme/shop/fingerprint/${fingerprint(label).slice(0, 12)}`);
   const [old, current] = [await build("shop-1"), await build("shop-2")];
   assert.equal([old["running"], old["exited"]], [[], [{ environment_name: "shop-prod", snapshot_index: 2 }]]);
   assert.equal([current["running"], current["exited"]], [[{ environment_name: "shop-prod", snapshot_index: 2 }], []]);
-  assert.equal(old["history"].map(({ event }: Json) => event), ["app reported", "started running in shop-prod#1", "no longer running in shop-prod#2"]);
+  assert.equal(
+    old["history"].map(({ event }: Json) => event),
+    ["app reported", "started running in shop-prod#1", "no longer running in shop-prod#2"],
+  );
   const trail = await at.read("/trails/acme/shop/shop-1");
   assert.equal(
-    trail.events.slice(1).map(({ type, template_reference_name, environment_name, snapshot_index }: Json) => [type, template_reference_name, environment_name, snapshot_index]),
-    [["artifact_creation_reported", "app", undefined, undefined], ["artifact_started_running", "app", "shop-prod", 1], ["artifact_stopped_running", "app", "shop-prod", 2]],
+    trail.events
+      .slice(1)
+      .map(({ type, template_reference_name, environment_name, snapshot_index }: Json) => [
+        type,
+        template_reference_name,
+        environment_name,
+        snapshot_index,
+      ]),
+    [
+      ["artifact_creation_reported", "app", undefined, undefined],
+      ["artifact_started_running", "app", "shop-prod", 1],
+      ["artifact_stopped_running", "app", "shop-prod", 2],
+    ],
   );
 
-  const log = await at.json("GET", "/environments/acme/shop-prod/auditlog?event_types=exited&flow_names=shop&from_timestamp=0");
+  const log = await at.json(
+    "GET",
+    "/environments/acme/shop-prod/auditlog?event_types=exited&flow_names=shop&from_timestamp=0",
+  );
   const exited = (await at.snapshot("shop-prod")).timestamp;
-  assert.equal([log.status, log.headers.get("Content-Type"), log.headers.get("Content-Disposition")], [200, "text/csv; charset=utf-8", 'attachment; filename="shop-prod-auditlog.csv"']);
+  assert.equal(
+    [log.status, log.headers.get("Content-Type"), log.headers.get("Content-Disposition")],
+    [200, "text/csv; charset=utf-8", 'attachment; filename="shop-prod-auditlog.csv"'],
+  );
   assert.equal(log.bytes.toString().split("\r\n"), [
     "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance,flows,git_commit,commit_url,reported_by",
     `${exited},${new Date(exited * 1000).toISOString()},shop-prod,2,exited,1 instance stopped running (from 1 to 0),shop:1,${fingerprint("shop-1")},UNKNOWN,shop,${commit("shop-1")},${url}/commit/${commit("shop-1")},${MEMBER}`,
@@ -185,7 +417,8 @@ scenario("an incident is traced to a commit", async () => {
 
 scenario("blue and green swap below one logical environment", async () => {
   await at.flow("bg");
-  for (const version of ["1", "2"]) await at.build({ flow: "bg", trail: `bg-${version}`, name: `bg:${version}`, label: `bg-${version}` });
+  for (const version of ["1", "2"])
+    await at.build({ flow: "bg", trail: `bg-${version}`, name: `bg:${version}`, label: `bg-${version}` });
   await at.policy("bg-provenance", PROVENANCE);
   for (const name of ["bg-blue", "bg-green", "bg-canary"]) await at.environment(name, "server");
   await at.environment("bg-all", "logical", { included_environments: ["bg-blue", "bg-green"] });
@@ -194,7 +427,10 @@ scenario("blue and green swap below one logical environment", async () => {
   await at.runs("bg-blue", { "/srv/app": "bg-1" }, 201);
   assert.equal([await at.count("bg-all"), await at.state("bg-all")], [1, null]);
   await at.ok("POST", "/environments/acme/bg-blue/policies", { policy_names: ["bg-provenance"] });
-  assert.equal([await at.count("bg-blue"), await at.count("bg-all"), await at.state("bg-blue"), await at.state("bg-all")], [2, 2, true, null]);
+  assert.equal(
+    [await at.count("bg-blue"), await at.count("bg-all"), await at.state("bg-blue"), await at.state("bg-all")],
+    [2, 2, true, null],
+  );
   await at.ok("POST", "/environments/acme/bg-green/policies", { policy_names: ["bg-provenance"] });
   // A policy does not make a verdict on what was never reported.
   assert.equal([await at.count("bg-green"), await at.count("bg-all"), await at.state("bg-all")], [0, 2, null]);
@@ -204,78 +440,182 @@ scenario("blue and green swap below one logical environment", async () => {
   // The swap, and something that nobody built in between.
   await at.runs("bg-blue", { "/srv/app": "bg-rogue" }, 201);
   const merged = await at.snapshot("bg-all");
-  assert.equal([merged.index, merged.type, merged.compliant, merged.artifact_compliance_count], [4, "logical", false, { true: 1, false: 1, null: 0 }]);
-  const whole = ({ artifacts }: Json) => artifacts.map((one: Json) => [one["environment_name"], one["name"], one["fingerprint"], one["annotation"], one["compliant"]]);
+  assert.equal(
+    [merged.index, merged.type, merged.compliant, merged.artifact_compliance_count],
+    [4, "logical", false, { true: 1, false: 1, null: 0 }],
+  );
+  const whole = ({ artifacts }: Json) =>
+    artifacts.map((one: Json) => [
+      one["environment_name"],
+      one["name"],
+      one["fingerprint"],
+      one["annotation"],
+      one["compliant"],
+    ]);
   const unchanged = { type: "unchanged", was: 1, now: 1 };
   const byFingerprint = (rows: any[][]) => rows.toSorted(([, , a], [, , b]) => (a < b ? -1 : 1));
-  assert.equal(byFingerprint(whole(merged)), byFingerprint([
-    ["bg-blue", "/srv/app", fingerprint("bg-rogue"), { type: "started-non-compliant", was: 0, now: 1 }, false],
-    ["bg-blue", "/srv/app", fingerprint("bg-1"), { type: "exited", was: 1, now: 0 }, true],
-    ["bg-green", "/srv/app", fingerprint("bg-2"), unchanged, true],
-  ]));
-  assert.equal(merged.applied_policies.map(({ name, failing_artifacts }: Json) => [name, failing_artifacts]), [["bg-provenance", [{ name: "/srv/app", fingerprint: fingerprint("bg-rogue") }]]]);
+  assert.equal(
+    byFingerprint(whole(merged)),
+    byFingerprint([
+      ["bg-blue", "/srv/app", fingerprint("bg-rogue"), { type: "started-non-compliant", was: 0, now: 1 }, false],
+      ["bg-blue", "/srv/app", fingerprint("bg-1"), { type: "exited", was: 1, now: 0 }, true],
+      ["bg-green", "/srv/app", fingerprint("bg-2"), unchanged, true],
+    ]),
+  );
+  assert.equal(
+    merged.applied_policies.map(({ name, failing_artifacts }: Json) => [name, failing_artifacts]),
+    [["bg-provenance", [{ name: "/srv/app", fingerprint: fingerprint("bg-rogue") }]]],
+  );
   assert.is(await at.state("bg-all"), false);
   await at.runs("bg-blue", { "/srv/app": "bg-2" }, 201);
   await at.runs("bg-green", { "/srv/app": "bg-1" }, 201);
   assert.equal([await at.count("bg-all"), await at.state("bg-all")], [6, true]);
-  assert.equal(whole(await at.snapshot("bg-all", "6")).filter((row: any[]) => row[3].now > 0), [
-    ["bg-blue", "/srv/app", fingerprint("bg-2"), unchanged, true],
-    ["bg-green", "/srv/app", fingerprint("bg-1"), { type: "started-compliant", was: 0, now: 1 }, true],
-  ]);
+  assert.equal(
+    whole(await at.snapshot("bg-all", "6")).filter((row: any[]) => row[3].now > 0),
+    [
+      ["bg-blue", "/srv/app", fingerprint("bg-2"), unchanged, true],
+      ["bg-green", "/srv/app", fingerprint("bg-1"), { type: "started-compliant", was: 0, now: 1 }, true],
+    ],
+  );
   // What runs in one colour and not in the other, and what the group lost and won.
   const fingerprints = ({ artifacts }: Json): string[] => artifacts.map((one: Json) => one["fingerprint"]);
   const colours = await at.read("/env-diff/acme?snappish1=bg-blue&snappish2=bg-green");
-  assert.equal([colours.snappish1.snapshot_id, fingerprints(colours.snappish1), colours.snappish2.snapshot_id, fingerprints(colours.snappish2)], ["bg-blue#4", [fingerprint("bg-2")], "bg-green#2", [fingerprint("bg-1")]]);
+  assert.equal(
+    [
+      colours.snappish1.snapshot_id,
+      fingerprints(colours.snappish1),
+      colours.snappish2.snapshot_id,
+      fingerprints(colours.snappish2),
+    ],
+    ["bg-blue#4", [fingerprint("bg-2")], "bg-green#2", [fingerprint("bg-1")]],
+  );
   const groups = await at.read("/env-diff/acme?snappish1=bg-all%234&snappish2=bg-all");
-  assert.equal([fingerprints(groups.snappish1), fingerprints(groups.snappish2), fingerprints(groups["not-changed"])], [[fingerprint("bg-rogue")], [fingerprint("bg-1")], [fingerprint("bg-2")]]);
+  assert.equal(
+    [fingerprints(groups.snappish1), fingerprints(groups.snappish2), fingerprints(groups["not-changed"])],
+    [[fingerprint("bg-rogue")], [fingerprint("bg-1")], [fingerprint("bg-2")]],
+  );
   const build = await at.read(`/artifacts/acme/bg/fingerprint/${fingerprint("bg-1")}`);
-  assert.equal([build.running, build.exited], [[{ environment_name: "bg-green", snapshot_index: 2 }], [{ environment_name: "bg-blue", snapshot_index: 3 }]]);
-  assert.equal(happened(await at.read("/environments/acme/bg-all/events?interval=~0&page=1&per_page=15&reverse=true")), [
-    ["bg-green#2", "/srv/app", "started-compliant", "1 instance started running (from 0 to 1)", "bg"],
-    ["bg-green#2", "/srv/app", "exited", "1 instance stopped running (from 1 to 0)", "bg"],
-  ]);
+  assert.equal(
+    [build.running, build.exited],
+    [[{ environment_name: "bg-green", snapshot_index: 2 }], [{ environment_name: "bg-blue", snapshot_index: 3 }]],
+  );
+  assert.equal(
+    happened(await at.read("/environments/acme/bg-all/events?interval=~0&page=1&per_page=15&reverse=true")),
+    [
+      ["bg-green#2", "/srv/app", "started-compliant", "1 instance started running (from 0 to 1)", "bg"],
+      ["bg-green#2", "/srv/app", "exited", "1 instance stopped running (from 1 to 0)", "bg"],
+    ],
+  );
 
   // The old name goes on working, and the group shows the new one.
-  await at.invalid("PUT", "/environments/acme/bg-green/rename", { new_name: "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\.\\-_]*$' [input: bg~live]" }, { new_name: "bg~live" });
-  await at.invalid("PUT", "/environments/acme/bg-green/rename", { new_name: "An environment with this name already exists [input: bg-blue]" }, { new_name: "bg-blue" });
+  await at.invalid(
+    "PUT",
+    "/environments/acme/bg-green/rename",
+    { new_name: "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\.\\-_]*$' [input: bg~live]" },
+    { new_name: "bg~live" },
+  );
+  await at.invalid(
+    "PUT",
+    "/environments/acme/bg-green/rename",
+    { new_name: "An environment with this name already exists [input: bg-blue]" },
+    { new_name: "bg-blue" },
+  );
   await at.ok("PUT", "/environments/acme/bg-green/rename", { new_name: "bg-live" });
   await at.runs("bg-green", { "/srv/app": "bg-1" }, 200);
   await at.runs("bg-live", { "/srv/app": "bg-1" }, 200);
   assert.equal(await at.read("/environments/acme/bg-green"), await at.read("/environments/acme/bg-live"));
   assert.equal((await at.read("/environments/acme/bg-all")).included_environments, ["bg-blue", "bg-live"]);
-  assert.equal(whole(await at.snapshot("bg-all", "4")).map(([name]: any[]) => name).toSorted(), ["bg-blue", "bg-blue", "bg-live"]);
+  assert.equal(
+    whole(await at.snapshot("bg-all", "4"))
+      .map(([name]: any[]) => name)
+      .toSorted(),
+    ["bg-blue", "bg-blue", "bg-live"],
+  );
 
   await at.ok("PUT", "/environments/acme/bg-all/join", { physical_env_name: "bg-canary" });
   await at.ok("PUT", "/environments/acme/bg-all/join", { physical_env_name: "bg-canary" });
   assert.equal([await at.count("bg-all"), await at.state("bg-all")], [6, null]);
   await at.runs("bg-canary", { "/srv/canary": "bg-2" }, 201);
-  assert.equal(whole(await at.snapshot("bg-all")).map(([environment, name]: any[]) => [environment, name]), [["bg-blue", "/srv/app"], ["bg-live", "/srv/app"], ["bg-canary", "/srv/canary"]]);
+  assert.equal(
+    whole(await at.snapshot("bg-all")).map(([environment, name]: any[]) => [environment, name]),
+    [
+      ["bg-blue", "/srv/app"],
+      ["bg-live", "/srv/app"],
+      ["bg-canary", "/srv/canary"],
+    ],
+  );
 
   await at.archived("/environments/acme/bg-blue");
   const all = await at.read("/environments/acme/bg-all");
   const members = [await at.read("/environments/acme/bg-live"), await at.read("/environments/acme/bg-canary")];
   assert.equal(normal(all), {
-    org: "acme", name: "bg-all", type: "logical", description: "", last_modified_at: "<time>", last_reported_at: null, last_changed_at: "<time>", state: null,
-    include_scaling: false, require_provenance: false, tags: {}, policies: [], included_environments: ["bg-live", "bg-canary"],
+    org: "acme",
+    name: "bg-all",
+    type: "logical",
+    description: "",
+    last_modified_at: "<time>",
+    last_reported_at: null,
+    last_changed_at: "<time>",
+    state: null,
+    include_scaling: false,
+    require_provenance: false,
+    tags: {},
+    policies: [],
+    included_environments: ["bg-live", "bg-canary"],
   });
-  for (const field of ["last_changed_at", "last_modified_at"]) assert.is(all[field], Math.max(...members.map((member) => member[field])), field);
+  for (const field of ["last_changed_at", "last_modified_at"])
+    assert.is(all[field], Math.max(...members.map((member) => member[field])), field);
   const archived = "Environment named 'bg-blue' has been archived for organization 'acme'";
   await at.refused("GET", "/environments/acme/bg-blue", 404, archived);
   await at.refused("PUT", "/environments/acme/bg-blue/report/server", 404, archived, { artifacts: [] });
   assert.equal(whole(await at.snapshot("bg-all", "4"))[0][0].replace(/\d+$/, "N"), "bg-blue-archived-at-N");
   await at.runs("bg-canary", {}, 201);
-  assert.equal(whole(await at.snapshot("bg-all")).map(([environment, , , { type }]: any[]) => [environment, type]), [["bg-live", "unchanged"], ["bg-canary", "exited"]]);
+  assert.equal(
+    whole(await at.snapshot("bg-all")).map(([environment, , , { type }]: any[]) => [environment, type]),
+    [
+      ["bg-live", "unchanged"],
+      ["bg-canary", "exited"],
+    ],
+  );
   assert.is(await at.count("bg-all"), 8);
   assert.equal((await at.read("/policies/acme/bg-provenance")).consuming_envs, ["bg-live"]);
   // Everything that was recorded is still there to be read, under the suffixed name, and nothing there can be changed.
   const [{ environment_name: suffixed }] = (await at.snapshot("bg-all", "4")).artifacts;
-  assert.equal([(await at.read(`/environments/acme/${suffixed}`)).name, await at.count(suffixed), (await at.snapshot(suffixed, "~1")).artifact_compliance_count], [suffixed, 4, { true: 0, false: 1, null: 0 }]);
-  for (const [method, path, body] of [["PUT", "/report/server", { artifacts: [] }], ["PATCH", "", { description: "" }], ["POST", "/policies", { policy_names: ["bg-provenance"] }], ["PUT", "/rename", { new_name: "bg-back" }], ["PUT", "/archive", null]] as const)
-    await at.refused(method, `/environments/acme/${suffixed}${path}`, 404, `Environment named '${suffixed}' has been archived for organization 'acme'`, body);
+  assert.equal(
+    [
+      (await at.read(`/environments/acme/${suffixed}`)).name,
+      await at.count(suffixed),
+      (await at.snapshot(suffixed, "~1")).artifact_compliance_count,
+    ],
+    [suffixed, 4, { true: 0, false: 1, null: 0 }],
+  );
+  for (const [method, path, body] of [
+    ["PUT", "/report/server", { artifacts: [] }],
+    ["PATCH", "", { description: "" }],
+    ["POST", "/policies", { policy_names: ["bg-provenance"] }],
+    ["PUT", "/rename", { new_name: "bg-back" }],
+    ["PUT", "/archive", null],
+  ] as const)
+    await at.refused(
+      method,
+      `/environments/acme/${suffixed}${path}`,
+      404,
+      `Environment named '${suffixed}' has been archived for organization 'acme'`,
+      body,
+    );
   const deployed = (await at.read("/deployments/acme?env_name=bg-all&page=1&per_page=15")).deployments;
-  assert.equal(deployed.map(({ environment_name, artifact_name, snapshot_index }: Json) => [environment_name, artifact_name, snapshot_index]), [
-    ["bg-canary", "/srv/canary", 1], ["bg-live", "/srv/app", 2], ["bg-live", "/srv/app", 1],
-  ]);
+  assert.equal(
+    deployed.map(({ environment_name, artifact_name, snapshot_index }: Json) => [
+      environment_name,
+      artifact_name,
+      snapshot_index,
+    ]),
+    [
+      ["bg-canary", "/srv/canary", 1],
+      ["bg-live", "/srv/app", 2],
+      ["bg-live", "/srv/app", 1],
+    ],
+  );
 });
 
 scenario("a server drifts from what was built", async () => {
@@ -283,7 +623,8 @@ scenario("a server drifts from what was built", async () => {
   await at.build({ flow: "drift", trail: "drift-1", name: "app.jar", label: "drift-app" });
   await at.build({ flow: "drift", trail: "drift-1", name: "lib.jar", label: "drift-lib", reference: "lib" });
   await at.policy("drift-provenance", PROVENANCE);
-  for (const name of ["drift-prod", "drift-other"]) await at.environment(name, "server", { policies: ["drift-provenance"] });
+  for (const name of ["drift-prod", "drift-other"])
+    await at.environment(name, "server", { policies: ["drift-provenance"] });
   const built = { "/opt/app.jar": "drift-app", "/opt/lib.jar": "drift-lib" };
   await at.runs("drift-prod", built, 201);
   const before = await at.read("/environments/acme/drift-prod");
@@ -299,34 +640,73 @@ scenario("a server drifts from what was built", async () => {
   await at.runs("drift-prod", drifted, 201);
   const reason = "Policy 'drift-provenance' requires provenance, but the artifact was not reported to any flow.";
   const { artifacts, artifact_compliance_count, applied_policies } = await at.snapshot("drift-prod");
-  const row = (label: string, name: string, type: string, compliant: boolean) => [name, fingerprint(label), type, compliant, compliant ? [] : [reason]];
+  const row = (label: string, name: string, type: string, compliant: boolean) => [
+    name,
+    fingerprint(label),
+    type,
+    compliant,
+    compliant ? [] : [reason],
+  ];
   assert.equal(
-    artifacts.map((one: Json) => [one["name"], one["fingerprint"], one["annotation"].type, one["compliant"], one["reasons_for_incompliance"]]).toSorted(),
+    artifacts
+      .map((one: Json) => [
+        one["name"],
+        one["fingerprint"],
+        one["annotation"].type,
+        one["compliant"],
+        one["reasons_for_incompliance"],
+      ])
+      .toSorted(),
     [
-      row("drift-app", "/opt/app.jar", "exited", true), row("drift-tampered", "/opt/app.jar", "started-non-compliant", false),
-      row("drift-lib", "/opt/lib.jar", "unchanged", true), row("drift-miner", "/opt/miner", "started-non-compliant", false),
+      row("drift-app", "/opt/app.jar", "exited", true),
+      row("drift-tampered", "/opt/app.jar", "started-non-compliant", false),
+      row("drift-lib", "/opt/lib.jar", "unchanged", true),
+      row("drift-miner", "/opt/miner", "started-non-compliant", false),
     ].toSorted(),
   );
   const unknown = artifacts.find(({ name }: Json) => name === "/opt/miner");
-  assert.equal([unknown.flows, unknown.flow_name, unknown.git_commit, unknown.html_url, unknown.commit_lead_time], [[], null, null, null, null]);
+  assert.equal(
+    [unknown.flows, unknown.flow_name, unknown.git_commit, unknown.html_url, unknown.commit_lead_time],
+    [[], null, null, null, null],
+  );
   assert.equal(artifact_compliance_count, { true: 1, false: 2, null: 0 });
-  assert.equal(applied_policies[0].failing_artifacts.map(({ name }: Json) => name), ["/opt/app.jar", "/opt/miner"]);
+  assert.equal(
+    applied_policies[0].failing_artifacts.map(({ name }: Json) => name),
+    ["/opt/app.jar", "/opt/miner"],
+  );
 
   const allow = (label: string, name: string, description: string) => {
     const body = { artifact_fingerprint: fingerprint(label), artifact_name: name, description };
     return told(at.json("PUT", "/allowlists/acme/drift-prod", body), 201).then((answer) => assert.equal(answer, body));
   };
   await allow("drift-miner", "miner", "Measures the load, agreed with operations");
-  assert.equal(await at.annotated("drift-prod"), [["/opt/app.jar", "unchanged", false], ["/opt/lib.jar", "unchanged", true], ["/opt/miner", "became-compliant", true]]);
+  assert.equal(await at.annotated("drift-prod"), [
+    ["/opt/app.jar", "unchanged", false],
+    ["/opt/lib.jar", "unchanged", true],
+    ["/opt/miner", "became-compliant", true],
+  ]);
   assert.equal([await at.count("drift-prod"), await at.state("drift-prod")], [3, false]);
   await allow("drift-tampered", "app.jar", "Patched by hand");
   assert.equal([await at.count("drift-prod"), await at.state("drift-prod")], [4, true]);
   await allow("drift-miner", "miner", "Once more");
-  assert.equal([await at.count("drift-prod"), (await at.snapshot("drift-prod")).applied_policies[0].failing_artifacts], [4, []]);
-  const allowed = (await at.read("/allowlists/acme")).filter((entry: Json) => entry["environment_name"] === "drift-prod");
-  const entry = (label: string, artifact_name: string, description: string) => ({ artifact_name, fingerprint: fingerprint(label), environment_name: "drift-prod", timestamp: "<time>", user_name: MEMBER, description });
+  assert.equal(
+    [await at.count("drift-prod"), (await at.snapshot("drift-prod")).applied_policies[0].failing_artifacts],
+    [4, []],
+  );
+  const allowed = (await at.read("/allowlists/acme")).filter(
+    (entry: Json) => entry["environment_name"] === "drift-prod",
+  );
+  const entry = (label: string, artifact_name: string, description: string) => ({
+    artifact_name,
+    fingerprint: fingerprint(label),
+    environment_name: "drift-prod",
+    timestamp: "<time>",
+    user_name: MEMBER,
+    description,
+  });
   assert.equal(normal(allowed), [
-    entry("drift-miner", "miner", "Once more"), entry("drift-tampered", "app.jar", "Patched by hand"),
+    entry("drift-miner", "miner", "Once more"),
+    entry("drift-tampered", "app.jar", "Patched by hand"),
     entry("drift-miner", "miner", "Measures the load, agreed with operations"),
   ]);
   // Allowed there and nowhere else.
@@ -338,17 +718,38 @@ scenario("a server drifts from what was built", async () => {
   await at.report("drift-prod", "server", twice, 200);
   await at.report("drift-prod", "server", [...twice, ...items({ "/opt/new": "drift-lib" })], 201);
   const info = (label: string, name: string, flow: string, s1: number, s2: number, latest = STARTED) => ({
-    fingerprint: fingerprint(label), name, most_recent_timestamp: latest, flow,
-    commit_url: flow === "" ? null : `https://github.com/acme/shop/commit/${commit(label)}`, instance_count: s2, s1_instance_count: s1, s2_instance_count: s2, pods: [],
+    fingerprint: fingerprint(label),
+    name,
+    most_recent_timestamp: latest,
+    flow,
+    commit_url: flow === "" ? null : `https://github.com/acme/shop/commit/${commit(label)}`,
+    instance_count: s2,
+    s1_instance_count: s1,
+    s2_instance_count: s2,
+    pods: [],
   });
   assert.equal(await at.read("/env-diff/acme?snappish1=drift-prod~1&snappish2=drift-prod"), {
     snappish1: { snapshot_id: "drift-prod#4", artifacts: [] },
     snappish2: { snapshot_id: "drift-prod#5", artifacts: [] },
     changed: { snapshot_id: null, artifacts: [info("drift-lib", "/opt/lib.jar", "drift", 1, 3, STARTED + 7)] },
-    "not-changed": { snapshot_id: null, artifacts: [info("drift-tampered", "/opt/app.jar", "", 1, 1), info("drift-miner", "/opt/miner", "", 1, 1)] },
+    "not-changed": {
+      snapshot_id: null,
+      artifacts: [info("drift-tampered", "/opt/app.jar", "", 1, 1), info("drift-miner", "/opt/miner", "", 1, 1)],
+    },
   });
-  const { snappish1, snappish2 } = await at.read("/env-diff/acme?snappish1=drift-prod%231&snappish2=drift-prod%40%7Bnow%7D");
-  assert.equal([snappish1, snappish2.artifacts.map(({ name }: Json) => name)], [{ snapshot_id: "drift-prod#1", artifacts: [{ ...info("drift-app", "/opt/app.jar", "drift", 1, 0), instance_count: 1 }] }, ["/opt/app.jar", "/opt/miner"]]);
+  const { snappish1, snappish2 } = await at.read(
+    "/env-diff/acme?snappish1=drift-prod%231&snappish2=drift-prod%40%7Bnow%7D",
+  );
+  assert.equal(
+    [snappish1, snappish2.artifacts.map(({ name }: Json) => name)],
+    [
+      {
+        snapshot_id: "drift-prod#1",
+        artifacts: [{ ...info("drift-app", "/opt/app.jar", "drift", 1, 0), instance_count: 1 }],
+      },
+      ["/opt/app.jar", "/opt/miner"],
+    ],
+  );
 });
 
 scenario("after a kill and after a stop everything reads the same", async () => {
@@ -358,22 +759,57 @@ scenario("after a kill and after a stop everything reads the same", async () => 
   await at.environment("kept-prod", "docker", { policies: ["kept-policy"] });
   await at.environment("kept-all", "logical", { included_environments: ["kept-prod"] });
   await at.report("kept-prod", "docker", items({ "kept:1": "kept-1", rogue: "kept-rogue", unresolved: "" }), 201);
-  await told(at.json("PUT", "/allowlists/acme/kept-prod", { artifact_fingerprint: fingerprint("kept-rogue"), artifact_name: "rogue", description: "known" }), 201);
+  await told(
+    at.json("PUT", "/allowlists/acme/kept-prod", {
+      artifact_fingerprint: fingerprint("kept-rogue"),
+      artifact_name: "rogue",
+      description: "known",
+    }),
+    201,
+  );
   await at.report("kept-prod", "docker", items({ "kept:1": "kept-1" }), 201);
 
   const environments: Json[] = await at.read("/environments/acme");
   assert.ok(environments.length >= 2);
   const each = environments.flatMap(({ name, last_changed_at }) => [
-    `/environments/acme/${name}`, `/environments/acme/${name}/events?interval=&page=1&per_page=100&reverse=true`, `/snapshots/acme/${name}?interval=&page=1&per_page=100&reverse=false`,
-    ...(last_changed_at === null ? [] : [`/snapshots/acme/${name}/-1`, `/snapshots/acme/${name}/1`, `/env-diff/acme?snappish1=${name}%231&snappish2=${name}`]),
+    `/environments/acme/${name}`,
+    `/environments/acme/${name}/events?interval=&page=1&per_page=100&reverse=true`,
+    `/snapshots/acme/${name}?interval=&page=1&per_page=100&reverse=false`,
+    ...(last_changed_at === null
+      ? []
+      : [
+          `/snapshots/acme/${name}/-1`,
+          `/snapshots/acme/${name}/1`,
+          `/env-diff/acme?snappish1=${name}%231&snappish2=${name}`,
+        ]),
   ]);
-  await at.sameAfter(["SIGKILL", "SIGTERM"], [
-    ...each, "/environments/acme", "/environments/acme?page=1&per_page=5&sort=last_changed_at&sort_direction=desc", "/allowlists/acme", "/policies/acme", "/flows/acme",
-    "/deployments/acme?page=1&per_page=50", `/artifacts/acme/kept/fingerprint/${fingerprint("kept-1")}`, "/trails/acme/kept/kept-1", `/asserts/acme/fingerprint/${fingerprint("kept-1")}?environment_name=kept-prod`,
-  ]);
+  await at.sameAfter(
+    ["SIGKILL", "SIGTERM"],
+    [
+      ...each,
+      "/environments/acme",
+      "/environments/acme?page=1&per_page=5&sort=last_changed_at&sort_direction=desc",
+      "/allowlists/acme",
+      "/policies/acme",
+      "/flows/acme",
+      "/deployments/acme?page=1&per_page=50",
+      `/artifacts/acme/kept/fingerprint/${fingerprint("kept-1")}`,
+      "/trails/acme/kept/kept-1",
+      `/asserts/acme/fingerprint/${fingerprint("kept-1")}?environment_name=kept-prod`,
+    ],
+  );
   await at.report("kept-prod", "docker", items({ "kept:1": "kept-1" }), 200);
   await at.report("kept-prod", "docker", items({ "kept:1": "kept-1", rogue: "kept-rogue" }), 201);
-  assert.equal([await at.count("kept-prod"), await at.annotated("kept-prod")], [4, [["kept:1", "unchanged", true], ["rogue", "started-compliant", true]]]);
+  assert.equal(
+    [await at.count("kept-prod"), await at.annotated("kept-prod")],
+    [
+      4,
+      [
+        ["kept:1", "unchanged", true],
+        ["rogue", "started-compliant", true],
+      ],
+    ],
+  );
 });
 
 scenario.run();

@@ -12,8 +12,16 @@ import { inDirectory, run, start } from "./executable.ts";
 
 const server = suite("executable as a server");
 
-const serve = (data: string, ...options: string[]): string[] => ["serve", "--data", data, "--listen", "127.0.0.1:0", ...options];
-const init = (data: string): Promise<string> => run(["init", "--data", data, "--org", "acme", "--user", "ops"]).then(({ stdout }) => stdout.trim());
+const serve = (data: string, ...options: string[]): string[] => [
+  "serve",
+  "--data",
+  data,
+  "--listen",
+  "127.0.0.1:0",
+  ...options,
+];
+const init = (data: string): Promise<string> =>
+  run(["init", "--data", data, "--org", "acme", "--user", "ops"]).then(({ stdout }) => stdout.trim());
 
 async function ask(url: string, key: string): Promise<number> {
   const response = await fetch(`${url}/api/v2/organizations/acme`, { headers: { Authorization: `Bearer ${key}` } });
@@ -23,7 +31,12 @@ async function ask(url: string, key: string): Promise<number> {
 
 /** A stopped server leaves a whole database in one file, no staged file, and no lock. */
 function assertClean(data: string): void {
-  assert.equal(readdirSync(data).filter((name) => name.startsWith("assay")).sort(), ["assay.db", "assay.lock"]);
+  assert.equal(
+    readdirSync(data)
+      .filter((name) => name.startsWith("assay"))
+      .sort(),
+    ["assay.db", "assay.lock"],
+  );
   assert.equal(readdirSync(join(data, "staging")), []);
   lockDirectory(data).release();
   const db = openDatabase(data, 0);
@@ -42,7 +55,8 @@ server("init prints the key once, and refuses a second time", () =>
     assert.is(await ask(running.url, key), 200);
     assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
     assertClean(data);
-  }));
+  }),
+);
 
 server("what it writes is for its owner alone, whatever the umask", () =>
   inDirectory(async (directory) => {
@@ -50,9 +64,11 @@ server("what it writes is for its owner alone, whatever the umask", () =>
     await init(data);
     const running = await start(serve(data));
     // A journal of the lock under which evidence is swept may come and go.
-    for (const name of readdirSync(data)) assert.is((statSync(join(data, name), { throwIfNoEntry: false })?.mode ?? 0) & 0o077, 0, name);
+    for (const name of readdirSync(data))
+      assert.is((statSync(join(data, name), { throwIfNoEntry: false })?.mode ?? 0) & 0o077, 0, name);
     await running.stop();
-  }));
+  }),
+);
 
 server("a second server on the same data is refused with exit code 4; a killed one leaves no lock", () =>
   inDirectory(async (data) => {
@@ -65,7 +81,8 @@ server("a second server on the same data is refused with exit code 4; a killed o
     const third = await start(serve(data));
     assert.equal(await third.stop(), { code: 0, signal: null });
     assertClean(data);
-  }));
+  }),
+);
 
 server("a database of a newer program is refused with exit code 3, and stays as it is", () =>
   inDirectory(async (data) => {
@@ -82,48 +99,81 @@ server("a database of a newer program is refused with exit code 3, and stays as 
       assert.match(stderr, /schema version 77, but this program knows versions up to \d+/);
     }
     assert.ok(before.equals(readFileSync(file)));
-  }));
+  }),
+);
 
 server("keys made and revoked by the command line work at once while it serves", () =>
   inDirectory(async (data) => {
     const running = await start(serve(data));
     assert.is(await ask(running.url, await init(data)), 200);
-    const made = await run(["key", "create", "--user", "ops", "--description", "d", "--expires-in", "1h", "--json", "--data", data]);
+    const made = await run([
+      "key",
+      "create",
+      "--user",
+      "ops",
+      "--description",
+      "d",
+      "--expires-in",
+      "1h",
+      "--json",
+      "--data",
+      data,
+    ]);
     const { key, id } = JSON.parse(made.stdout);
     assert.is(await ask(running.url, key), 200);
     assert.is((await run(["key", "revoke", id, "--user", "ops", "--data", data])).code, 0);
     assert.is(await ask(running.url, key), 401);
     assert.equal(await running.stop(), { code: 0, signal: null });
     assertClean(data);
-  }));
+  }),
+);
 
 server("the bootstrap file comes from the environment, and standard input is an apply file", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const file = join(directory, "apply.yml");
     const key = "k-0123456789abcdef";
-    writeFileSync(file, `organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: d, key: ${key}}]}]`);
+    writeFileSync(
+      file,
+      `organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: d, key: ${key}}]}]`,
+    );
     const running = await start(serve(data), { env: { ASSAY_BOOTSTRAP: file } });
     assert.is(await ask(running.url, key), 200);
     assert.not.match(running.output(), key);
-    const applied = await run(["-c", '"$0" apply - --data "$1" <"$2"', process.env["ASSAY_EXECUTABLE"] ?? "dist/assay", data, file], { executable: "/bin/sh" });
+    const applied = await run(
+      ["-c", '"$0" apply - --data "$1" <"$2"', process.env["ASSAY_EXECUTABLE"] ?? "dist/assay", data, file],
+      { executable: "/bin/sh" },
+    );
     assert.is(applied.code, 0, applied.stderr);
-    assert.ok(applied.stdout.split("\n").slice(0, -1).every((line) => line.startsWith("unchanged")), applied.stdout);
+    assert.ok(
+      applied.stdout
+        .split("\n")
+        .slice(0, -1)
+        .every((line) => line.startsWith("unchanged")),
+      applied.stdout,
+    );
     assert.is((await running.stop()).code, 0);
 
     writeFileSync(file, "users: [{name: 1}, {nam: x}]");
     const refused = await run(serve(data, "--bootstrap", file));
     assert.equal([refused.code, refused.stdout, refused.stderr.split("\n").length], [1, "", 5]);
-  }));
+  }),
+);
 
-/** A request whose body the caller sends in pieces; `answer` resolves with all that came back when the connection ends. */
+/**
+ * A request whose body the caller sends in pieces; `answer` resolves with all that came back when the connection ends.
+ */
 function openRequest(url: string, key: string, body: string) {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   let received = "";
   socket.on("data", (bytes: Buffer) => (received += bytes.toString()));
-  const answer = new Promise<string>((resolve) => socket.on("close", () => resolve(received)).on("error", () => undefined));
-  const continues = new Promise<void>((resolve) => socket.on("data", () => received.includes("100 Continue") && resolve()));
+  const answer = new Promise<string>((resolve) =>
+    socket.on("close", () => resolve(received)).on("error", () => undefined),
+  );
+  const continues = new Promise<void>((resolve) =>
+    socket.on("data", () => received.includes("100 Continue") && resolve()),
+  );
   socket.write(
     `PUT /api/v2/flows/acme HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n` +
       `Content-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
@@ -133,31 +183,37 @@ function openRequest(url: string, key: string, body: string) {
 
 const FLOW = JSON.stringify({ name: "late", description: "", template: ["artifact"] });
 
-server("SIGTERM lets a running request end, takes no new one, and does not wait for connections that are only kept open", () =>
-  inDirectory(async (data) => {
-    const key = await init(data);
-    const running = await start(serve(data));
-    const unused = connect(Number(new URL(running.url).port), "127.0.0.1");
-    const unusedClosed = new Promise((resolve) => unused.on("close", resolve).on("error", () => undefined));
-    await new Promise((resolve) => unused.on("connect", resolve));
-    const request = openRequest(running.url, key, FLOW);
-    await request.continues;
-    request.socket.write(FLOW.slice(0, 10));
-    process.kill(running.pid, "SIGTERM");
-    await running.wrote(/"msg":"stopping"/);
-    await unusedClosed;
-    await fetch(`${running.url}/ready`).then(() => assert.unreachable("it still takes connections"), () => undefined);
-    request.socket.write(FLOW.slice(10));
-    const answer = await request.answer;
-    assert.match(answer, /HTTP\/1\.1 201 Created\r\n/);
-    assert.match(answer, /\r\nConnection: close\r\n/);
-    assert.equal(await running.exited, { code: 0, signal: null }, running.output());
-    assertClean(data);
-    const again = await start(serve(data));
-    const flow = await fetch(`${again.url}/api/v2/flows/acme/late`, { headers: { Authorization: `Bearer ${key}` } });
-    assert.is(((await flow.json()) as { name: string }).name, "late");
-    await again.stop();
-  }));
+server(
+  "SIGTERM lets a running request end, takes no new one, and does not wait for connections that are only kept open",
+  () =>
+    inDirectory(async (data) => {
+      const key = await init(data);
+      const running = await start(serve(data));
+      const unused = connect(Number(new URL(running.url).port), "127.0.0.1");
+      const unusedClosed = new Promise((resolve) => unused.on("close", resolve).on("error", () => undefined));
+      await new Promise((resolve) => unused.on("connect", resolve));
+      const request = openRequest(running.url, key, FLOW);
+      await request.continues;
+      request.socket.write(FLOW.slice(0, 10));
+      process.kill(running.pid, "SIGTERM");
+      await running.wrote(/"msg":"stopping"/);
+      await unusedClosed;
+      await fetch(`${running.url}/ready`).then(
+        () => assert.unreachable("it still takes connections"),
+        () => undefined,
+      );
+      request.socket.write(FLOW.slice(10));
+      const answer = await request.answer;
+      assert.match(answer, /HTTP\/1\.1 201 Created\r\n/);
+      assert.match(answer, /\r\nConnection: close\r\n/);
+      assert.equal(await running.exited, { code: 0, signal: null }, running.output());
+      assertClean(data);
+      const again = await start(serve(data));
+      const flow = await fetch(`${again.url}/api/v2/flows/acme/late`, { headers: { Authorization: `Bearer ${key}` } });
+      assert.is(((await flow.json()) as { name: string }).name, "late");
+      await again.stop();
+    }),
+);
 
 server("a second signal ends it at once", () =>
   inDirectory(async (data) => {
@@ -172,10 +228,14 @@ server("a second signal ends it at once", () =>
     // As after any sudden end, the next start has the last word.
     assert.is((await (await start(serve(data))).stop()).code, 0);
     assertClean(data);
-  }));
+  }),
+);
 
 server("readers that go away are no failure", async () => {
-  const { code, stdout, stderr } = await run(["-c", '"$0" openapi | head -c 20', process.env["ASSAY_EXECUTABLE"] ?? "dist/assay"], { executable: "/bin/sh", env: { PATH: "/usr/bin:/bin" } });
+  const { code, stdout, stderr } = await run(
+    ["-c", '"$0" openapi | head -c 20', process.env["ASSAY_EXECUTABLE"] ?? "dist/assay"],
+    { executable: "/bin/sh", env: { PATH: "/usr/bin:/bin" } },
+  );
   assert.equal([code, stdout, stderr], [0, '{\n  "openapi": "3.1.0"'.slice(0, 20), ""]);
 });
 
@@ -183,30 +243,55 @@ const curl = spawnSync("curl", ["--version"]).status === 0;
 if (!curl) console.log("skipped: the block that assay dev prints wants curl, which is not here");
 const withCurl = curl ? server : server.skip;
 
-withCurl("the block that assay dev prints records an attestation and an environment when it is pasted into a shell, also twice", () =>
-  inDirectory(async (directory) => {
-    const data = join(directory, "data");
-    const running = await start(["dev", "--data", data, "--listen", "127.0.0.1:0"]);
-    const block = /^export KOSLI_HOST=.*^rm -r "\$work"$/ms.exec(await running.wrote(/^rm -r /m))?.[0] ?? "";
-    for (const round of ["first", "second"]) {
-      const shell = spawnSync("/bin/sh", ["-eu"], { input: `${block}\n`, encoding: "utf8", env: { PATH: process.env["PATH"] ?? "", TMPDIR: directory } });
-      assert.equal([shell.status, shell.stderr], [0, ""], `${shell.stderr}\n${running.output()}`);
-      const answers = shell.stdout.trim().split("\n").map((line) => JSON.parse(line));
-      assert.is(answers.length, 8, `${round}: ${shell.stdout}`);
-      assert.equal(answers.filter((answer) => typeof answer === "string"), ["OK", "OK", "OK", "OK", "OK", "OK"]);
-      const verdict = answers[4];
-      assert.equal([verdict.compliant, verdict.scope, verdict.flows[0].flow, verdict.flows[0].trail], [true, "flow", "first-flow", "build-1"]);
-      assert.equal(verdict.compliance_status.attestations_statuses.map((status: Record<string, unknown>) => [status["attestation_name"], status["status"], status["is_compliant"], status["unexpected"]]), [
-        ["unit-tests", "COMPLETE", true, false],
-      ]);
-      const { compliant, scope, environment, policy_evaluations } = answers[7];
-      assert.equal([compliant, scope, environment], [true, "environment", "production"]);
-      assert.equal(policy_evaluations.map((one: Record<string, unknown>) => [one["policy_name"], one["status"]]), [["tested", "COMPLIANT"]]);
-      assert.equal(readdirSync(directory), ["data"], "it cleans up behind itself");
-    }
-    assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
-    assertClean(data);
-    assert.is(readdirSync(join(data, "evidence")).length, 1);
-  }));
+withCurl(
+  "the block that assay dev prints records an attestation and an environment when it is pasted into a shell, also twice",
+  () =>
+    inDirectory(async (directory) => {
+      const data = join(directory, "data");
+      const running = await start(["dev", "--data", data, "--listen", "127.0.0.1:0"]);
+      const block = /^export KOSLI_HOST=.*^rm -r "\$work"$/ms.exec(await running.wrote(/^rm -r /m))?.[0] ?? "";
+      for (const round of ["first", "second"]) {
+        const shell = spawnSync("/bin/sh", ["-eu"], {
+          input: `${block}\n`,
+          encoding: "utf8",
+          env: { PATH: process.env["PATH"] ?? "", TMPDIR: directory },
+        });
+        assert.equal([shell.status, shell.stderr], [0, ""], `${shell.stderr}\n${running.output()}`);
+        const answers = shell.stdout
+          .trim()
+          .split("\n")
+          .map((line) => JSON.parse(line));
+        assert.is(answers.length, 8, `${round}: ${shell.stdout}`);
+        assert.equal(
+          answers.filter((answer) => typeof answer === "string"),
+          ["OK", "OK", "OK", "OK", "OK", "OK"],
+        );
+        const verdict = answers[4];
+        assert.equal(
+          [verdict.compliant, verdict.scope, verdict.flows[0].flow, verdict.flows[0].trail],
+          [true, "flow", "first-flow", "build-1"],
+        );
+        assert.equal(
+          verdict.compliance_status.attestations_statuses.map((status: Record<string, unknown>) => [
+            status["attestation_name"],
+            status["status"],
+            status["is_compliant"],
+            status["unexpected"],
+          ]),
+          [["unit-tests", "COMPLETE", true, false]],
+        );
+        const { compliant, scope, environment, policy_evaluations } = answers[7];
+        assert.equal([compliant, scope, environment], [true, "environment", "production"]);
+        assert.equal(
+          policy_evaluations.map((one: Record<string, unknown>) => [one["policy_name"], one["status"]]),
+          [["tested", "COMPLIANT"]],
+        );
+        assert.equal(readdirSync(directory), ["data"], "it cleans up behind itself");
+      }
+      assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
+      assertClean(data);
+      assert.is(readdirSync(join(data, "evidence")).length, 1);
+    }),
+);
 
 server.run();

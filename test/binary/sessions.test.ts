@@ -1,5 +1,5 @@
-// People at the executable: the first administrator by one-time token, passwords from the command line while it serves, the API by
-// session, a login through a real OpenID provider, and what a restart keeps.
+// People at the executable: the first administrator by one-time token, passwords from the command line while it serves,
+// the API by session, a login through a real OpenID provider, and what a restart keeps.
 
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
@@ -12,50 +12,68 @@ import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const sessions = suite("executable, sessions");
 
-sessions("the first administrator is claimed once, signs in, works without a key, and is signed out by the operator", () =>
-  inDirectory(async (data) => {
-    const file = join(data, "setup-token");
-    const serve = () => start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
-    let server = await serve();
-    const printed = /one-time token, which is also in (\S+)\n([\w-]{43})\n/.exec(await server.wrote(/setup-token\n.*\n/)) ?? [];
-    assert.equal([printed[1], printed[2]], [file, readFileSync(file, "utf8").trim()]);
-    assert.is(statSync(file).mode & 0o777, 0o600);
-    await server.stop();
+sessions(
+  "the first administrator is claimed once, signs in, works without a key, and is signed out by the operator",
+  () =>
+    inDirectory(async (data) => {
+      const file = join(data, "setup-token");
+      const serve = () => start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+      let server = await serve();
+      const printed =
+        /one-time token, which is also in (\S+)\n([\w-]{43})\n/.exec(await server.wrote(/setup-token\n.*\n/)) ?? [];
+      assert.equal([printed[1], printed[2]], [file, readFileSync(file, "utf8").trim()]);
+      assert.is(statSync(file).mode & 0o777, 0o600);
+      await server.stop();
 
-    server = await serve();
-    await server.wrote(/with the one-time token in /);
-    assert.not.ok(server.output().includes(printed[2] ?? ""), "printed once");
-    const claims = await Promise.all(Array.from({ length: 4 }, async (_, index) => {
-      const browser = browserOf(server.url);
-      const answer = await browser.fill("/setup", { token: printed[2] ?? "", organization: `acme-${index}`, name: `ops-${index}`, password: PASSWORD, again: PASSWORD });
-      return { browser, status: answer.status };
-    }));
-    assert.equal(claims.map(({ status }) => status).sort(), [303, 409, 409, 409]);
-    assert.not.ok(existsSync(file));
-    const winner = claims.findIndex(({ status }) => status === 303);
-    const { browser } = claims[winner] as (typeof claims)[number];
-    assert.match(shown(await browser.get("/account")), new RegExp(`acme-${winner} admin`));
+      server = await serve();
+      await server.wrote(/with the one-time token in /);
+      assert.not.ok(server.output().includes(printed[2] ?? ""), "printed once");
+      const claims = await Promise.all(
+        Array.from({ length: 4 }, async (_, index) => {
+          const browser = browserOf(server.url);
+          const answer = await browser.fill("/setup", {
+            token: printed[2] ?? "",
+            organization: `acme-${index}`,
+            name: `ops-${index}`,
+            password: PASSWORD,
+            again: PASSWORD,
+          });
+          return { browser, status: answer.status };
+        }),
+      );
+      assert.equal(claims.map(({ status }) => status).sort(), [303, 409, 409, 409]);
+      assert.not.ok(existsSync(file));
+      const winner = claims.findIndex(({ status }) => status === 303);
+      const { browser } = claims[winner] as (typeof claims)[number];
+      assert.match(shown(await browser.get("/account")), new RegExp(`acme-${winner} admin`));
 
-    const control = async (identifier: string, headers: Record<string, string>) => {
-      const { status, text } = await browser.send("POST", `/api/v2/controls/acme-${winner}`, { headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify({ identifier, name: identifier }) });
-      return [status, status === 201 ? null : JSON.parse(text)];
-    };
-    assert.equal(await control("one", {}), [403, { message: "CSRF token missing" }]);
-    assert.equal(await control("one", { "X-CSRF-Token": await browser.apiToken() }), [201, null]);
+      const control = async (identifier: string, headers: Record<string, string>) => {
+        const { status, text } = await browser.send("POST", `/api/v2/controls/acme-${winner}`, {
+          headers: { "Content-Type": "application/json", ...headers },
+          body: JSON.stringify({ identifier, name: identifier }),
+        });
+        return [status, status === 201 ? null : JSON.parse(text)];
+      };
+      assert.equal(await control("one", {}), [403, { message: "CSRF token missing" }]);
+      assert.equal(await control("one", { "X-CSRF-Token": await browser.apiToken() }), [201, null]);
 
-    await server.stop();
-    server = await serve();
-    const again = browserOf(server.url);
-    for (const [name, value] of browser.cookies) again.cookies.set(name, value);
-    assert.is((await again.get("/account")).status, 200, "a restart signs nobody out");
-    const { stdout } = await run(["session", "revoke", "--all", "--data", data]);
-    assert.is(stdout, "ended 1 session\n");
-    assert.equal(await again.get("/account").then(({ status, location }) => [status, location]), [303, "./login?next=%2Faccount"]);
-    assert.is((await again.get(`/api/v2/flows/acme-${winner}`)).status, 401);
-    assert.is((await again.login(`ops-${winner}`, PASSWORD)).status, 303);
-    assert.is((await browserOf(server.url).get("/setup")).status, 303);
-    await server.stop();
-  }));
+      await server.stop();
+      server = await serve();
+      const again = browserOf(server.url);
+      for (const [name, value] of browser.cookies) again.cookies.set(name, value);
+      assert.is((await again.get("/account")).status, 200, "a restart signs nobody out");
+      const { stdout } = await run(["session", "revoke", "--all", "--data", data]);
+      assert.is(stdout, "ended 1 session\n");
+      assert.equal(await again.get("/account").then(({ status, location }) => [status, location]), [
+        303,
+        "./login?next=%2Faccount",
+      ]);
+      assert.is((await again.get(`/api/v2/flows/acme-${winner}`)).status, 401);
+      assert.is((await again.login(`ops-${winner}`, PASSWORD)).status, 303);
+      assert.is((await browserOf(server.url).get("/setup")).status, 303);
+      await server.stop();
+    }),
+);
 
 sessions("people sign in through an OpenID provider, and are refused once they are disabled", () =>
   inDirectory(async (data) => {
@@ -63,22 +81,44 @@ sessions("people sign in through an OpenID provider, and are refused once they a
     try {
       await run(["init", "--org", "acme", "--user", "ops", "--data", data]);
       assert.not.ok(existsSync(join(data, "setup-token")));
-      const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--oidc-issuer", oidc.issuer, "--oidc-client-id", CLIENT.id, "--oidc-roles", "devs=acme:member", "--oidc-scopes", "openid profile groups"], { env: { ASSAY_OIDC_CLIENT_SECRET: CLIENT.secret } });
+      const server = await start(
+        [
+          "serve",
+          "--data",
+          data,
+          "--listen",
+          "127.0.0.1:0",
+          "--oidc-issuer",
+          oidc.issuer,
+          "--oidc-client-id",
+          CLIENT.id,
+          "--oidc-roles",
+          "devs=acme:member",
+          "--oidc-scopes",
+          "openid profile groups",
+        ],
+        { env: { ASSAY_OIDC_CLIENT_SECRET: CLIENT.secret } },
+      );
       assert.not.match(server.output(), /one-time token/);
       oidc.serve(server.url);
       oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
       const browser = browserOf(server.url);
-      const login = async () => browser.get((await oidc.visit((await browser.get("/login/oidc")).location ?? "")).slice(server.url.length));
+      const login = async () =>
+        browser.get((await oidc.visit((await browser.get("/login/oidc")).location ?? "")).slice(server.url.length));
       assert.equal(await login().then(({ status, location }) => [status, location]), [303, "../../account"]);
       assert.match(shown(await browser.get("/account")), /acme member ann \(personal\) admin/);
       assert.match((await run(["user", "disable", "ann", "--data", data])).stdout, /^disabled ann/);
       assert.is((await browser.get("/account")).status, 303);
-      assert.match(saidBy(await login()) ?? "", /^You signed in with the provider, but none of your groups has a role here/);
+      assert.match(
+        saidBy(await login()) ?? "",
+        /^You signed in with the provider, but none of your groups has a role here/,
+      );
       await server.stop();
     } finally {
       await oidc.stop();
     }
-  }));
+  }),
+);
 
 const SCRIPT = "/usr/bin/script";
 const atTerminal = existsSync(SCRIPT) ? sessions : sessions.skip;
@@ -88,7 +128,9 @@ atTerminal("a password that is typed at a terminal is not shown", () =>
   inDirectory(async (data) => {
     await run(["init", "--org", "acme", "--user", "ops", "--data", data]);
     const typed = async (...answers: string[]): Promise<string> => {
-      const child = spawn(SCRIPT, ["-qec", `${EXECUTABLE} user passwd ops --data ${data}`, "/dev/null"], { env: { TERM: "xterm", SHELL: "/bin/sh" } });
+      const child = spawn(SCRIPT, ["-qec", `${EXECUTABLE} user passwd ops --data ${data}`, "/dev/null"], {
+        env: { TERM: "xterm", SHELL: "/bin/sh" },
+      });
       let output = "";
       child.stdout.on("data", (bytes: Buffer) => {
         output += bytes.toString();
@@ -98,12 +140,22 @@ atTerminal("a password that is typed at a terminal is not shown", () =>
       await new Promise((resolve) => child.once("close", resolve));
       return output.replaceAll("\r", "");
     };
-    assert.is(await typed("correct horsf\u007fe battery\r", "correct horse battery\r"), "New password of ops: \nAgain: \nset the password of ops, ended 0 sessions\n");
-    assert.is(await typed("correct horse battery\r", "another horse battery\r"), "New password of ops: \nAgain: \nassay: nothing was changed: the two passwords differ\n");
-    assert.is(await typed("half of it\u0003"), "New password of ops: \nassay: nothing was changed: no password was given\n");
+    assert.is(
+      await typed("correct horsf\u007fe battery\r", "correct horse battery\r"),
+      "New password of ops: \nAgain: \nset the password of ops, ended 0 sessions\n",
+    );
+    assert.is(
+      await typed("correct horse battery\r", "another horse battery\r"),
+      "New password of ops: \nAgain: \nassay: nothing was changed: the two passwords differ\n",
+    );
+    assert.is(
+      await typed("half of it\u0003"),
+      "New password of ops: \nassay: nothing was changed: no password was given\n",
+    );
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.is((await browserOf(server.url).login("ops", "correct horse battery")).status, 303);
     await server.stop();
-  }));
+  }),
+);
 
 sessions.run();

@@ -1,4 +1,5 @@
-// The executable on data of which much has expired: retention beside a server that goes on writing, and the space that it leaves.
+// The executable on data of which much has expired: retention beside a server that goes on writing, and the space that
+// it leaves.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,20 +17,39 @@ const test = suite("executable: space");
 const EXECUTABLE = join(import.meta.dirname, "../../dist/assay");
 const TRAILS = 800;
 
-/** A data directory of the organization acme in which `TRAILS` trails of the flow build ended long ago. @returns the key of its admin. */
+/**
+ * A data directory of the organization acme in which `TRAILS` trails of the flow build ended long ago. @returns the key
+ * of its admin.
+ */
 async function given(data: string): Promise<string> {
   const { stdout } = await run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
   const db = openDatabase(data, 1);
   let ids = 0;
   const store = openStore(db, { now: () => 1_600_000_000, newId: () => `old-${(ids += 1)}` });
   const organizationId = store.organizations.find("acme")?.id as number;
-  const flow = store.flows.create(organizationId, { name: "build", description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
+  const flow = store.flows.create(organizationId, {
+    name: "build",
+    description: "",
+    visibility: "private",
+    templateId: store.templates.intern("version: 1").id,
+    repoUrl: null,
+  });
   db.transaction(() => {
     for (let n = 0; n < TRAILS; n += 1) {
-      const trail = store.trails.create({ organizationId, flowId: flow.id, name: `old-${n}`, createdBy: "ci" }, {
-        description: "x".repeat(3000), git_commit_info_json: null, origin_url: null, external_urls_json: null, user_data_json: null, template_id: flow.template_id, template_inherited: 1,
-      });
-      for (let event = 0; event < 5; event += 1) store.trails.addEvent(trail.id, "note", 1_600_000_000, { text: "x".repeat(2000) });
+      const trail = store.trails.create(
+        { organizationId, flowId: flow.id, name: `old-${n}`, createdBy: "ci" },
+        {
+          description: "x".repeat(3000),
+          git_commit_info_json: null,
+          origin_url: null,
+          external_urls_json: null,
+          user_data_json: null,
+          template_id: flow.template_id,
+          template_inherited: 1,
+        },
+      );
+      for (let event = 0; event < 5; event += 1)
+        store.trails.addEvent(trail.id, "note", 1_600_000_000, { text: "x".repeat(2000) });
       store.evaluation.evaluate(trail.id, 1_600_000_000);
     }
   })();
@@ -60,11 +80,18 @@ test("retention beside a server that goes on writing, killed and run again; then
     const report = async (name: string): Promise<number> => {
       const form = new FormData();
       form.set("data_json", JSON.stringify({ name }));
-      const response = await fetch(`${server.url}/api/v2/trails/acme/build`, { method: "PUT", headers: { Authorization: `Bearer ${key}` }, body: form });
+      const response = await fetch(`${server.url}/api/v2/trails/acme/build`, {
+        method: "PUT",
+        headers: { Authorization: `Bearer ${key}` },
+        body: form,
+      });
       await response.arrayBuffer();
       return response.status;
     };
-    assert.equal(json(await run(["retention", "set", "--org", "acme", "--trails-after", "365", ...on])).trails_after_days, 365);
+    assert.equal(
+      json(await run(["retention", "set", "--org", "acme", "--trails-after", "365", ...on])).trails_after_days,
+      365,
+    );
     const { plan, flows } = json(await run(["retention", "plan", ...on]));
     assert.is(flows[0].trails, TRAILS);
 
@@ -79,7 +106,11 @@ test("retention beside a server that goes on writing, killed and run again; then
     await ended;
     const gone = count(data, "SELECT count(*) FROM tombstones");
     assert.ok(gone > 0 && gone < TRAILS, `${gone}`);
-    assert.is(count(data, "SELECT count(*) FROM trails WHERE name LIKE 'old-%'"), TRAILS - gone, "each is there whole, or gone with a tombstone");
+    assert.is(
+      count(data, "SELECT count(*) FROM trails WHERE name LIKE 'old-%'"),
+      TRAILS - gone,
+      "each is there whole, or gone with a tombstone",
+    );
     assert.is(count(data, "SELECT count(*) FROM audit_log WHERE event = 'trail.deleted'"), gone);
 
     let running = true;
@@ -113,7 +144,16 @@ test("with --checkpoints external the server leaves the log to somebody else, al
     for (let n = 0; n < 100; n += 1) {
       const form = new FormData();
       form.set("data_json", JSON.stringify({ name: `new-${n}` }));
-      assert.is((await fetch(`${server.url}/api/v2/trails/acme/build`, { method: "PUT", headers: { Authorization: `Bearer ${key}` }, body: form })).status, 201);
+      assert.is(
+        (
+          await fetch(`${server.url}/api/v2/trails/acme/build`, {
+            method: "PUT",
+            headers: { Authorization: `Bearer ${key}` },
+            body: form,
+          })
+        ).status,
+        201,
+      );
     }
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     assert.ok(existsSync(join(data, "assay.db-wal")), readdirSync(data).join());
@@ -124,7 +164,8 @@ test("with --checkpoints external the server leaves the log to somebody else, al
   }));
 
 test("the topics are in the executable", async () => {
-  for (const topic of ["retention", "space"]) assert.match((await run(["help", topic])).stdout, new RegExp(`# (Retention|Space): `));
+  for (const topic of ["retention", "space"])
+    assert.match((await run(["help", topic])).stdout, new RegExp(`# (Retention|Space): `));
 });
 
 test.run();

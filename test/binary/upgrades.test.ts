@@ -1,5 +1,5 @@
-// The packaged executable takes over the databases of all released schemas, verifies them, tells of damage, judges the installation, and leaves
-// a database of a later schema alone.
+// The packaged executable takes over the databases of all released schemas, verifies them, tells of damage, judges the
+// installation, and leaves a database of a later schema alone.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -27,7 +27,10 @@ test("every released schema comes to the present, answers as it did and is whole
         const { status, body, bytes } = await client.json("GET", path);
         problems.push(...(status === 200 ? lost(answer, body ?? bytes.toString(), path) : [`${path}: ${status}`]));
       }
-      assert.equal(problems.filter((problem) => !MOVES.test(problem)), []);
+      assert.equal(
+        problems.filter((problem) => !MOVES.test(problem)),
+        [],
+      );
       const beside = await run(["verify", "--data", data, "--quick"]);
       assert.is(beside.code, 0, beside.stdout + beside.stderr);
       const doctor = JSON.parse((await run(["doctor", "--data", data, "--listen", "127.0.0.1:0", "--json"])).stdout);
@@ -38,7 +41,10 @@ test("every released schema comes to the present, answers as it did and is whole
       await server.stop();
       const verified = await run(["verify", "--data", data]);
       assert.is(verified.code, 0, verified.stdout + verified.stderr);
-      assert.match(readdirSync(join(data, "backups")).join(), new RegExp(`^assay-schema-${version}-before-\\d+-\\d{8}T\\d{6}Z\\.db$`));
+      assert.match(
+        readdirSync(join(data, "backups")).join(),
+        new RegExp(`^assay-schema-${version}-before-\\d+-\\d{8}T\\d{6}Z\\.db$`),
+      );
     }
   }));
 
@@ -57,12 +63,21 @@ test("damage ends with 5, and a later schema with 3 and no byte changed", () =>
     const damaged = await run(["verify", "--data", data, "--json"]);
     assert.is(damaged.code, 5, damaged.stderr);
     const { damage, checks } = JSON.parse(damaged.stdout);
-    assert.equal([damage, checks.filter(({ ok }: { ok: boolean }) => !ok).map(({ check }: { check: string }) => check)], [1, ["evidence"]]);
+    assert.equal(
+      [damage, checks.filter(({ ok }: { ok: boolean }) => !ok).map(({ check }: { check: string }) => check)],
+      [1, ["evidence"]],
+    );
     assert.is(checks[8].findings[0].about, `evidence ${shard}${name}`);
 
     age(data, 99);
     const before = readFileSync(join(data, "assay.db"));
-    for (const command of [["serve", "--listen", "127.0.0.1:0"], ["verify"], ["member", "list", "--org", "acme"], ["explain", "production"], ["doctor", "--listen", "127.0.0.1:0"]]) {
+    for (const command of [
+      ["serve", "--listen", "127.0.0.1:0"],
+      ["verify"],
+      ["member", "list", "--org", "acme"],
+      ["explain", "production"],
+      ["doctor", "--listen", "127.0.0.1:0"],
+    ]) {
       const { code, stdout, stderr } = await run([...command, "--data", data]);
       assert.is(code, 3, stdout + stderr);
       assert.match(stdout + stderr, /schema (version )?99, (but|and) this program knows versions up to \d+/);
@@ -80,14 +95,20 @@ if (!mayMount) console.log("skipped: this process may not make a mount namespace
     place(3, data);
     mkdirSync(join(data, "staging"));
     assert.is((await run(["member", "list", "--org", "acme", "--data", data])).code, 0);
-    const script = 'exec 9<"$1" && mount --bind "$2" /mnt && mount -o remount,bind,ro /mnt && shift 2 && exec /proc/self/fd/9 "$@"';
-    const locked = (...words: string[]) => run(["-m", "sh", "-c", script, "sh", EXECUTABLE, data, ...words, "--data", "/mnt"], { executable: "/usr/bin/unshare", env: { PATH } });
+    const script =
+      'exec 9<"$1" && mount --bind "$2" /mnt && mount -o remount,bind,ro /mnt && shift 2 && exec /proc/self/fd/9 "$@"';
+    const locked = (...words: string[]) =>
+      run(["-m", "sh", "-c", script, "sh", EXECUTABLE, data, ...words, "--data", "/mnt"], {
+        executable: "/usr/bin/unshare",
+        env: { PATH },
+      });
     const verified = await locked("verify");
     assert.is(verified.code, 0, verified.stdout + verified.stderr);
     const judged = await locked("doctor", "--listen", "127.0.0.1:0");
     assert.is(judged.code, 1);
     assert.match(judged.stdout, /FAIL {2}file system +\S+ at \/mnt from \S+ is mounted read-only\n/);
     assert.match(judged.stdout, /ok {4}database +schema /);
-  }));
+  }),
+);
 
 test.run();

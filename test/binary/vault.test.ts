@@ -1,5 +1,6 @@
-// Evidence on S3-compatible storage by the executable: with the client library that is packed into it, moved there and back, killed in the
-// middle, and taken over by a second machine from a copy of the database that was made while the first one ran.
+// Evidence on S3-compatible storage by the executable: with the client library that is packed into it, moved there and
+// back, killed in the middle, and taken over by a second machine from a copy of the database that was made while the
+// first one ran.
 
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -40,14 +41,25 @@ test.after(async () => {
   removeRoots();
 });
 
-const environment = (): Record<string, string> => ({ ASSAY_S3_ENDPOINT: storage.endpoint, ASSAY_S3_ACCESS_KEY: KEYS.accessKey, ASSAY_S3_SECRET_KEY: KEYS.secretKey });
+const environment = (): Record<string, string> => ({
+  ASSAY_S3_ENDPOINT: storage.endpoint,
+  ASSAY_S3_ACCESS_KEY: KEYS.accessKey,
+  ASSAY_S3_SECRET_KEY: KEYS.secretKey,
+});
 
 /** A server on `data`, with its evidence at `place` (null: in the data directory), and a trail to report to. */
-async function serving(data: string, place: string | null, ...more: string[]): Promise<{ server: Running; client: Client }> {
+async function serving(
+  data: string,
+  place: string | null,
+  ...more: string[]
+): Promise<{ server: Running; client: Client }> {
   const apply = `${data}.yml`;
   writeFileSync(apply, APPLY);
   const words = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", apply, ...more];
-  const server = await start(place === null ? words : [...words, "--evidence-store", place], place === null ? {} : { env: environment() });
+  const server = await start(
+    place === null ? words : [...words, "--evidence-store", place],
+    place === null ? {} : { env: environment() },
+  );
   const client = clientOf(server.url, KEY);
   await client.form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" });
   await client.form("PUT", "/trails/acme/payments", "data_json", { name: "release-1" });
@@ -55,7 +67,13 @@ async function serving(data: string, place: string | null, ...more: string[]): P
 }
 
 const report = (client: Client, name: string, content: Buffer) =>
-  client.form("POST", `${EVIDENCE}/generic`, "data_json", { attestation_name: name, is_compliant: true }, { part: "attachment_file", name: "report.bin", content });
+  client.form(
+    "POST",
+    `${EVIDENCE}/generic`,
+    "data_json",
+    { attestation_name: name, is_compliant: true },
+    { part: "attachment_file", name: "report.bin", content },
+  );
 
 /** Name -> SHA-256 of what the server gives as the evidence of every attestation; a failing download fails. */
 async function downloads(client: Client): Promise<Record<string, string>> {
@@ -72,21 +90,37 @@ async function downloads(client: Client): Promise<Record<string, string>> {
 test("uploads, downloads, ranges and packages go through the storage, and evidence moves there and back", () =>
   inDirectory(async (directory) => {
     const [data, place] = [join(directory, "data"), `s3://${BUCKET}/moving`];
-    const contents: Record<string, Buffer> = { small: contentOf(10, 1), middle: contentOf(300_000, 2), large: contentOf(LARGE, 3) };
+    const contents: Record<string, Buffer> = {
+      small: contentOf(10, 1),
+      middle: contentOf(300_000, 2),
+      large: contentOf(LARGE, 3),
+    };
     const expected = Object.fromEntries(Object.entries(contents).map(([name, content]) => [name, digestOf(content)]));
     const first = await serving(data, place);
     for (const [name, content] of Object.entries(contents)) await told(report(first.client, name, content), 201);
     assert.equal(readdirSync(join(data, "evidence")), []);
     assert.equal(await downloads(first.client), expected);
-    const { data: [{ attestation_id }] } = await told(first.client.json("GET", "/attestations/acme?per_page=1"), 200);
-    const part = await fetch(`${first.server.url}/api/v2${EVIDENCE}/attestation/${attestation_id}/evidence`, { headers: { Authorization: `Bearer ${KEY}`, Range: "bytes=8388600-8388620" } });
-    assert.equal([part.status, Buffer.from(await part.arrayBuffer()).equals((contents["large"] as Buffer).subarray(8_388_600, 8_388_621))], [206, true]);
+    const {
+      data: [{ attestation_id }],
+    } = await told(first.client.json("GET", "/attestations/acme?per_page=1"), 200);
+    const part = await fetch(`${first.server.url}/api/v2${EVIDENCE}/attestation/${attestation_id}/evidence`, {
+      headers: { Authorization: `Bearer ${KEY}`, Range: "bytes=8388600-8388620" },
+    });
+    assert.equal(
+      [
+        part.status,
+        Buffer.from(await part.arrayBuffer()).equals((contents["large"] as Buffer).subarray(8_388_600, 8_388_621)),
+      ],
+      [206, true],
+    );
     const there = (await first.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes;
     await unpack(there);
     assert.is((await first.server.stop()).code, 0);
 
     const env = environment();
-    const back = await run(["vault", "migrate", "--to", "directory", "--data", data, "--remove-source", "--json"], { env });
+    const back = await run(["vault", "migrate", "--to", "directory", "--data", data, "--remove-source", "--json"], {
+      env,
+    });
     assert.equal([back.code, JSON.parse(back.stdout).removed, back.stderr], [0, 3, ""]);
     const refused = await run(["serve", "--data", data, "--listen", "127.0.0.1:0", "--evidence-store", place], { env });
     assert.is(refused.code, 1);
@@ -95,11 +129,19 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
     assert.equal(await downloads(second.client), expected);
     await unpack((await second.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes);
     // Beside the server everything but the last file is copied; the move itself has that one left.
-    assert.is(JSON.parse((await run(["vault", "copy", "--to", place, "--data", data, "--json"], { env })).stdout).copied, 3);
+    assert.is(
+      JSON.parse((await run(["vault", "copy", "--to", place, "--data", data, "--json"], { env })).stdout).copied,
+      3,
+    );
     await told(report(second.client, "last", contentOf(500, 4)), 201);
     assert.is((await run(["vault", "migrate", "--to", place, "--data", data], { env })).code, 4);
     await second.server.stop();
-    assert.is(JSON.parse((await run(["vault", "migrate", "--to", place, "--data", data, "--remove-source", "--json"], { env })).stdout).copied, 1);
+    assert.is(
+      JSON.parse(
+        (await run(["vault", "migrate", "--to", place, "--data", data, "--remove-source", "--json"], { env })).stdout,
+      ).copied,
+      1,
+    );
     const third = await serving(data, place);
     assert.equal(await downloads(third.client), { ...expected, last: digestOf(contentOf(500, 4)) });
     await third.server.stop();
@@ -126,7 +168,8 @@ test("a backup of the server and one by hand have the evidence of the storage, a
       const target = join(directory, `restored-${index}`);
       const restored = await run(["restore", file, "--data", target]);
       assert.is(restored.code, 0, restored.stderr);
-      for (const digest of digests) assert.is(digestOf(readFileSync(evidencePath(join(target, "evidence"), digest))), digest);
+      for (const digest of digests)
+        assert.is(digestOf(readFileSync(evidencePath(join(target, "evidence"), digest))), digest);
       assert.is((await run(["verify", "--data", target])).code, 0);
     }
   }));
@@ -146,7 +189,10 @@ test("a server that is killed while evidence is on its way leaves no row without
         if (incoming.method === moment && puts > 0) void server.stop("SIGKILL");
         else pass();
       });
-      const outcome = await report(client, `lost-${round}`, contentOf(300_000, 10 + round)).then(() => "acknowledged", () => "cut");
+      const outcome = await report(client, `lost-${round}`, contentOf(300_000, 10 + round)).then(
+        () => "acknowledged",
+        () => "cut",
+      );
       await server.exited;
       end();
       assert.is(outcome, "cut");
@@ -167,8 +213,21 @@ test("a move that is killed at any request is complete in one place, and goes on
       expected[`report-${n}`] = digestOf(contentOf(2000, n));
     }
     await server.stop();
-    const words = ["vault", "migrate", "--to", place, "--data", data, "--remove-source", "--s3-access-key", KEYS.accessKey, "--s3-secret-key", KEYS.secretKey];
-    // At the first file, among the uploads, and while all files are looked at once more: seven requests copy a file, two pass over one.
+    const words = [
+      "vault",
+      "migrate",
+      "--to",
+      place,
+      "--data",
+      data,
+      "--remove-source",
+      "--s3-access-key",
+      KEYS.accessKey,
+      "--s3-secret-key",
+      KEYS.secretKey,
+    ];
+    // At the first file, among the uploads, and while all files are looked at once more: seven requests copy a file,
+    // two pass over one.
     for (const moment of [2, 20, 30]) {
       let seen = 0;
       const child = spawn(EXECUTABLE, [...words, "--s3-endpoint", storage.endpoint], { env: {}, stdio: "ignore" });
@@ -180,11 +239,16 @@ test("a move that is killed at any request is complete in one place, and goes on
       });
       await once(child, "exit");
       end();
-      const db = new Database(join(data, "assay.db"), { nativeBinding: loadAddon(data) as unknown as string, readonly: true });
+      const db = new Database(join(data, "assay.db"), {
+        nativeBinding: loadAddon(data) as unknown as string,
+        readonly: true,
+      });
       const recorded = db.prepare("SELECT place FROM evidence_place").pluck().get() ?? "directory";
       db.close();
       const pathOf = (digest: string): string =>
-        recorded === "directory" ? evidencePath(join(data, "evidence"), digest) : storage.fileOf(`interrupted/${digest.slice(0, 2)}/${digest.slice(2)}`);
+        recorded === "directory"
+          ? evidencePath(join(data, "evidence"), digest)
+          : storage.fileOf(`interrupted/${digest.slice(0, 2)}/${digest.slice(2)}`);
       const found = Object.entries(expected).map(([name, digest]) => [name, digestOf(readFileSync(pathOf(digest)))]);
       assert.equal(Object.fromEntries(found), expected, `killed at request ${moment}`);
     }
@@ -201,12 +265,16 @@ test("a second machine takes over from a copy of database and log, with the evid
     const { server, client } = await serving(a, place, "--checkpoints", "external");
     await told(report(client, "before", contentOf(3000, 20)), 201);
 
-    // What Litestream does to a database: tables of its own, a read transaction that stays open so that nobody starts the log anew, a
-    // row of its own now and then, checkpoints between two read transactions, and copies of the main file and the log.
+    // What Litestream does to a database: tables of its own, a read transaction that stays open so that nobody starts
+    // the log anew, a row of its own now and then, checkpoints between two read transactions, and copies of the main
+    // file and the log.
     const replica = new Database(join(a, "assay.db"), { nativeBinding: loadAddon(a) as unknown as string });
     replica.exec("CREATE TABLE IF NOT EXISTS _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)");
     replica.exec("CREATE TABLE IF NOT EXISTS _litestream_lock (id INTEGER)");
-    const mark = (): void => void replica.exec("INSERT INTO _litestream_seq (id, seq) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET seq = seq + 1");
+    const mark = (): void =>
+      void replica.exec(
+        "INSERT INTO _litestream_seq (id, seq) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET seq = seq + 1",
+      );
     const hold = (): void => void replica.exec("BEGIN; SELECT count(1) FROM _litestream_seq");
     const acknowledged: Record<string, string> = { before: digestOf(contentOf(3000, 20)) };
     mark();

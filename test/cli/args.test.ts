@@ -11,20 +11,43 @@ const OPTIONS: Record<string, CommandOption> = {
   tag: { kind: "text", placeholder: "TAG", repeatable: true, description: "" },
 };
 
-const parse = (argv: string[], { takesConfig = true, least = 0, most = 0, words = undefined as string[] | undefined } = {}) =>
-  parseArguments(argv, { options: OPTIONS, takesConfig, positionals: { least, most, names: ["FIRST", "SECOND"], ...(words && { words }) } });
+const parse = (
+  argv: string[],
+  { takesConfig = true, least = 0, most = 0, words = undefined as string[] | undefined } = {},
+) =>
+  parseArguments(argv, {
+    options: OPTIONS,
+    takesConfig,
+    positionals: { least, most, names: ["FIRST", "SECOND"], ...(words && { words }) },
+  });
 
 const test = suite("cli/args");
 
 test("switches, texts, configuration and positionals are told apart", () => {
   const { args, problems } = parse(
-    ["ops", "--json", "--description", "my laptop", "--listen=h:1", "--tag", "a", "--tag=b", "--data", "d", "--", "--json"],
+    [
+      "ops",
+      "--json",
+      "--description",
+      "my laptop",
+      "--listen=h:1",
+      "--tag",
+      "a",
+      "--tag=b",
+      "--data",
+      "d",
+      "--",
+      "--json",
+    ],
     { least: 1, most: 2 },
   );
   assert.equal(problems, []);
   assert.equal(args, {
     switches: new Set(["json"]),
-    texts: new Map([["description", ["my laptop"]], ["tag", ["a", "b"]]]),
+    texts: new Map([
+      ["description", ["my laptop"]],
+      ["tag", ["a", "b"]],
+    ]),
     flags: { listen: "h:1", data: "d" },
     positionals: ["ops", "--json"],
   });
@@ -35,13 +58,19 @@ test("nothing, a repeated switch, -h, a lone dash, empty and dashed values", () 
   assert.equal(parse(["-h", "--json", "--json"]).args.switches, new Set(["help", "json"]));
   assert.equal(parse(["-"], { most: 1 }).args.positionals, ["-"]);
   assert.equal(parse(["--data", "-", "--description=", "--listen=-x"]).args, {
-    switches: new Set(), texts: new Map([["description", [""]]]), flags: { data: "-", listen: "-x" }, positionals: [],
+    switches: new Set(),
+    texts: new Map([["description", [""]]]),
+    flags: { data: "-", listen: "-x" },
+    positionals: [],
   });
 });
 
 test("mistakes, one by one", () => {
   const table: [string[], string[]][] = [
-    [["--lisen", "x"], ["unknown option --lisen; did you mean --listen?", 'unexpected argument "x"']],
+    [
+      ["--lisen", "x"],
+      ["unknown option --lisen; did you mean --listen?", 'unexpected argument "x"'],
+    ],
     [["--zzzzzz"], ["unknown option --zzzzzz"]],
     [["-x"], ["unknown option -x"]],
     [["-json"], ["unknown option -j", "unknown option -s", "unknown option -o", "unknown option -n"]],
@@ -50,10 +79,16 @@ test("mistakes, one by one", () => {
     [["--json=yes"], ["--json takes no value"]],
     [["--data"], ["--data needs a value; one that begins with a dash is written --data=VALUE"]],
     [["--data", "--json"], ["--data needs a value; one that begins with a dash is written --data=VALUE"]],
-    [["--data", "--", "x"], ["--data needs a value; one that begins with a dash is written --data=VALUE", 'unexpected argument "x"']],
+    [
+      ["--data", "--", "x"],
+      ["--data needs a value; one that begins with a dash is written --data=VALUE", 'unexpected argument "x"'],
+    ],
     [["--data", "a", "--data=b", "--data=c"], ["--data is given more than once"]],
     [["--description=a", "--description", "b"], ["--description is given more than once"]],
-    [["--__proto__=x", "--toString"], ["unknown option --__proto__", "unknown option --toString"]],
+    [
+      ["--__proto__=x", "--toString"],
+      ["unknown option --__proto__", "unknown option --toString"],
+    ],
     [["a", "b"], ['unexpected argument "a"']],
     [["--"], []],
     [[""], ['unexpected argument ""']],
@@ -63,8 +98,10 @@ test("mistakes, one by one", () => {
 
 test("all mistakes are told at once", () => {
   assert.equal(parse(["--json=1", "--nope", "x", "--data"]).problems, [
-    "--json takes no value", "unknown option --nope",
-    "--data needs a value; one that begins with a dash is written --data=VALUE", 'unexpected argument "x"',
+    "--json takes no value",
+    "unknown option --nope",
+    "--data needs a value; one that begins with a dash is written --data=VALUE",
+    'unexpected argument "x"',
   ]);
 });
 
@@ -81,7 +118,9 @@ test("the number of positionals", () => {
   assert.equal(parse([], { least: 1, most: 1 }).problems, ["argument FIRST is missing"]);
   assert.equal(parse([], { least: 2, most: 2 }).problems, ["argument FIRST is missing", "argument SECOND is missing"]);
   assert.equal(parse(["a"], { least: 2, most: 3 }).problems, ["argument SECOND is missing"]);
-  assert.equal(parse([], { least: 1, most: 1, words: ["a", "b", "c"] }).problems, ["argument FIRST is missing: give a, b or c"]);
+  assert.equal(parse([], { least: 1, most: 1, words: ["a", "b", "c"] }).problems, [
+    "argument FIRST is missing: give a, b or c",
+  ]);
   assert.equal(parse(["a", "b"], { least: 1, most: 1 }).problems, ['unexpected argument "b"']);
 });
 
@@ -93,8 +132,15 @@ test("long words are cut", () => {
 test("near names: prefixes and few edits, nearest first, at most three", () => {
   const names = ["serve", "backup", "restore", "version", "verify", "key"];
   const table: [string, string[]][] = [
-    ["serv", ["serve"]], ["sevre", ["serve"]], ["ver", ["verify", "version"]], ["kye", ["key"]], ["backpu", ["backup"]], ["restart", ["restore"]],
-    ["", []], ["frobnicate", []], ["x".repeat(41), []],
+    ["serv", ["serve"]],
+    ["sevre", ["serve"]],
+    ["ver", ["verify", "version"]],
+    ["kye", ["key"]],
+    ["backpu", ["backup"]],
+    ["restart", ["restore"]],
+    ["", []],
+    ["frobnicate", []],
+    ["x".repeat(41), []],
   ];
   for (const [word, expected] of table) assert.equal(nearestNames(word, names), expected, word);
   assert.equal(nearestNames("a", ["a4", "a3", "a2", "a1"]), ["a1", "a2", "a3"]);

@@ -1,6 +1,14 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { commandFailure, EXIT, reportProblems, runCli, topicNames, topicText, topicTitle } from "../../src/cli/framework.ts";
+import {
+  commandFailure,
+  EXIT,
+  reportProblems,
+  runCli,
+  topicNames,
+  topicText,
+  topicTitle,
+} from "../../src/cli/framework.ts";
 import type { Command, Io } from "../../src/cli/framework.ts";
 import { optionsHelp } from "../../src/config/resolve.ts";
 
@@ -17,7 +25,7 @@ const capture = () => {
     forget: () => undefined,
     isTty: false,
     stdinIsTty: false,
-        askHidden: async () => null,
+    askHidden: async () => null,
     stderrIsTty: false,
     writeBytes: () => Promise.resolve(),
     onSignal: () => undefined,
@@ -28,7 +36,11 @@ const capture = () => {
 };
 
 const command = (name: string, more: Partial<Command> = {}): Command => ({
-  name, summary: `Do ${name}`, usage: "", options: {}, takesConfig: false,
+  name,
+  summary: `Do ${name}`,
+  usage: "",
+  options: {},
+  takesConfig: false,
   run: async (_, io) => {
     io.stdout(`ran ${name}\n`);
     return EXIT.done;
@@ -50,11 +62,31 @@ const COMMANDS: Command[] = [
     },
   }),
   command("key list"),
-  command("key revoke", { run: async () => { throw commandFailure("API key not found"); } }),
-  command("locked", { run: async () => { throw commandFailure("the data directory is in use", EXIT.dataInUse); } }),
-  command("missing", { run: async () => { throw Object.assign(new Error("ENOENT: no such file"), { code: "ENOENT" }); } }),
-  command("buggy", { run: async () => { throw new TypeError("oops"); } }),
-  command("throws", { run: () => { throw "text"; } }),
+  command("key revoke", {
+    run: async () => {
+      throw commandFailure("API key not found");
+    },
+  }),
+  command("locked", {
+    run: async () => {
+      throw commandFailure("the data directory is in use", EXIT.dataInUse);
+    },
+  }),
+  command("missing", {
+    run: async () => {
+      throw Object.assign(new Error("ENOENT: no such file"), { code: "ENOENT" });
+    },
+  }),
+  command("buggy", {
+    run: async () => {
+      throw new TypeError("oops");
+    },
+  }),
+  command("throws", {
+    run: () => {
+      throw "text";
+    },
+  }),
 ];
 
 const run = async (...argv: string[]) => {
@@ -64,7 +96,9 @@ const run = async (...argv: string[]) => {
 };
 
 const width = Math.max(...topicNames().map((name) => name.length)) + 2;
-const TOPICS = topicNames().map((name) => `  ${name.padEnd(width)}${topicTitle(name)}\n`).join("");
+const TOPICS = topicNames()
+  .map((name) => `  ${name.padEnd(width)}${topicTitle(name)}\n`)
+  .join("");
 
 const OVERVIEW = `Usage: assay COMMAND [OPTIONS]
 
@@ -108,9 +142,17 @@ const test = suite("cli/framework");
 
 test("help in all its forms, on stdout", async () => {
   const table: [string[], string][] = [
-    [[], OVERVIEW], [["help"], OVERVIEW], [["--help"], OVERVIEW], [["-h"], OVERVIEW], [["help", "--json"], OVERVIEW],
-    [["help", "key"], KEY_HELP], [["key", "--help"], KEY_HELP], [["key", "-h"], KEY_HELP], [["key", "nope", "--help"], KEY_HELP],
-    [["help", "key", "create"], CREATE_HELP], [["key", "create", "--help"], CREATE_HELP],
+    [[], OVERVIEW],
+    [["help"], OVERVIEW],
+    [["--help"], OVERVIEW],
+    [["-h"], OVERVIEW],
+    [["help", "--json"], OVERVIEW],
+    [["help", "key"], KEY_HELP],
+    [["key", "--help"], KEY_HELP],
+    [["key", "-h"], KEY_HELP],
+    [["key", "nope", "--help"], KEY_HELP],
+    [["help", "key", "create"], CREATE_HELP],
+    [["key", "create", "--help"], CREATE_HELP],
     [["key", "create", "--nope", "-h"], CREATE_HELP],
   ];
   for (const [argv, out] of table) assert.equal(await run(...argv), { code: 0, out, err: "" }, argv.join(" "));
@@ -125,8 +167,16 @@ test("the help of a command with configuration lists the options of the table", 
 test("commands run with their arguments, and their code is the exit code", async () => {
   assert.equal(await run("serve", "--listen", "h:1"), { code: 0, out: "ran serve\n", err: "" });
   assert.equal(await run("--version"), { code: 0, out: "ran version\n", err: "" });
-  assert.equal(await run("key", "create", "ops", "--description=x", "--json"), { code: 0, out: "ops x true\n", err: "" });
-  assert.equal(await run("key", "create", "--description=x", "--", "--help"), { code: 0, out: "--help x false\n", err: "" });
+  assert.equal(await run("key", "create", "ops", "--description=x", "--json"), {
+    code: 0,
+    out: "ops x true\n",
+    err: "",
+  });
+  assert.equal(await run("key", "create", "--description=x", "--", "--help"), {
+    code: 0,
+    out: "--help x false\n",
+    err: "",
+  });
   assert.equal(await run("verify"), { code: 5, out: "", err: "" });
 });
 
@@ -145,11 +195,14 @@ test("wrong usage: exit code 2 and a word on stderr", async () => {
     [["help", "verfy"], 'assay: unknown command "verfy"; did you mean verify?\n'],
     [["help", "key", "xyzzy"], 'assay: unknown command "key xyzzy"; see assay help\n'],
     [["help", "verify", "xyzzy"], 'assay: there is no command "verify xyzzy"\n'],
-    [["help", "--"], 'assay: options follow the command: assay COMMAND --; see assay help\n'],
+    [["help", "--"], "assay: options follow the command: assay COMMAND --; see assay help\n"],
     [["--json", "serve"], '{"error":"options follow the command: assay COMMAND --json; see assay help"}\n'],
     [["serve", "now"], 'assay: unexpected argument "now"\nassay: see assay help serve\n'],
     [["key", "list", "--listen=x"], "assay: unknown option --listen\nassay: see assay help key list\n"],
-    [["key", "create", "--json", "--x"], '{"error":"unknown option --x; argument USER is missing; see assay help key create"}\n'],
+    [
+      ["key", "create", "--json", "--x"],
+      '{"error":"unknown option --x; argument USER is missing; see assay help key create"}\n',
+    ],
   ];
   for (const [argv, err] of table) {
     assert.equal(await run(...argv), { code: 2, out: "", err }, argv.join(" "));
@@ -193,7 +246,10 @@ test("a topic of the guide is printed as it is, after the help of a command of i
   assert.match(text, /^# \S/);
   assert.equal(await run("help", "configuration"), { code: 0, out: text, err: "" });
   assert.equal(await run("help", "Configuration"), { code: 0, out: text, err: "" });
-  assert.match((await run("help", "configuratio")).out, /^No topic or command is called "configuratio"\. Matches:\n\nTopics:\n {2}configuration {2,}\S/);
+  assert.match(
+    (await run("help", "configuratio")).out,
+    /^No topic or command is called "configuratio"\. Matches:\n\nTopics:\n {2}configuration {2,}\S/,
+  );
   const named = { ...(COMMANDS[0] as Command), name: "configuration" };
   const { io, out } = capture();
   assert.is(await runCli([named], ["help", "configuration"], io), 0);

@@ -13,7 +13,11 @@ import type { Store } from "../../src/store/index.ts";
 
 export type Outcome = { code: number; out: string; err: string };
 export type Surroundings = {
-  stdin?: string | Buffer; stdinIsTty?: boolean; isTty?: boolean; env?: Record<string, string>; cwd?: string;
+  stdin?: string | Buffer;
+  stdinIsTty?: boolean;
+  isTty?: boolean;
+  env?: Record<string, string>;
+  cwd?: string;
   /** What is typed at a terminal, where nothing is shown; stdin is one then. */
   typed?: (string | null)[];
 };
@@ -62,7 +66,9 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
       for (const listener of listeners) listener();
     },
     stdin: (async function* () {
-      yield typeof surroundings.stdin === "string" ? Buffer.from(surroundings.stdin) : (surroundings.stdin ?? Buffer.alloc(0));
+      yield typeof surroundings.stdin === "string"
+        ? Buffer.from(surroundings.stdin)
+        : (surroundings.stdin ?? Buffer.alloc(0));
     })(),
     env,
     pid: process.pid,
@@ -95,7 +101,9 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
         };
         listeners.add(look);
         look();
-        void ended.then(({ code }) => reject(new Error(`assay ${argv.join(" ")} ended with ${code} without writing ${pattern}:\n${out}${err}`)));
+        void ended.then(({ code }) =>
+          reject(new Error(`assay ${argv.join(" ")} ended with ${code} without writing ${pattern}:\n${out}${err}`)),
+        );
       }),
     stop() {
       requestStop("SIGTERM");
@@ -131,17 +139,21 @@ export function look<T>(directory: string, body: (store: Store, db: Db) => T): T
 /** The audit log, oldest first, as "operation event target detail" with the id of a key left out. */
 export const auditOf = (directory: string): string[] =>
   look(directory, (_, db) =>
-    db.prepare<[], { line: string }>(
-      `SELECT operation || ' ' || event || ' ' || (CASE WHEN event LIKE 'api_key.%' THEN '-' ELSE target END) || ' ' || detail_json AS line
+    db
+      .prepare<[], { line: string }>(
+        `SELECT operation || ' ' || event || ' ' || (CASE WHEN event LIKE 'api_key.%' THEN '-' ELSE target END) || ' ' || detail_json AS line
        FROM audit_log ORDER BY id`,
-    ).all().map(({ line }) => line));
+      )
+      .all()
+      .map(({ line }) => line),
+  );
 
 /** How many rows each table of accounts has. */
 export const countRows = (directory: string): Record<string, number> =>
   look(directory, (_, db) =>
     Object.fromEntries(
-      ["organizations", "users", "memberships", "membership_events", "service_accounts", "api_keys", "audit_log"].map((table) => [
-        table,
-        db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? -1,
-      ]),
-    ));
+      ["organizations", "users", "memberships", "membership_events", "service_accounts", "api_keys", "audit_log"].map(
+        (table) => [table, db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? -1],
+      ),
+    ),
+  );

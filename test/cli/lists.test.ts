@@ -8,16 +8,31 @@ import { cli, inDirectory } from "./in-process.ts";
 
 const test = suite("cli/lists");
 
-/** What each list needs beside --data, and what it says and gives as JSON on data that has an organization and nothing else. */
+/**
+ * What each list needs beside --data, and what it says and gives as JSON on data that has an organization and nothing
+ * else.
+ */
 const EMPTY: Record<string, { words: string[]; text: string; json: object }> = {
   "user list": { words: [], text: "no users\n", json: { users: [] } },
   "session list": { words: [], text: "nobody is signed in\n", json: { sessions: [] } },
-  "member list": { words: ["--org", "acme"], text: "acme has no members\n", json: { organization: "acme", members: [] } },
-  "service-account list": { words: ["--org", "bare"], text: "bare has no service accounts\n", json: { organization: "bare", service_accounts: [] } },
+  "member list": {
+    words: ["--org", "acme"],
+    text: "acme has no members\n",
+    json: { organization: "acme", members: [] },
+  },
+  "service-account list": {
+    words: ["--org", "bare"],
+    text: "bare has no service accounts\n",
+    json: { organization: "bare", service_accounts: [] },
+  },
   "key list": { words: ["--org", "acme", "--service-account", "ci"], text: "no keys that work\n", json: { keys: [] } },
   "webhook list": { words: ["--org", "acme"], text: "acme has no inbound webhooks\n", json: { webhooks: [] } },
   "deliveries list": { words: [], text: "no messages\n", json: { deliveries: [] } },
-  "retention list": { words: [], text: "no rules: everything is kept\n\nno legal holds\n", json: { rules: [], holds: [] } },
+  "retention list": {
+    words: [],
+    text: "no rules: everything is kept\n\nno legal holds\n",
+    json: { rules: [], holds: [] },
+  },
   "retention deleted": { words: ["--org", "acme"], text: "nothing was deleted\n", json: { deleted: [] } },
 };
 
@@ -29,7 +44,9 @@ test("every list is known here", () => {
 test("every list says so when it is empty; --json is an empty list", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
-    const made = await cli(["apply", "-", "--data", data], { stdin: "organizations: [{name: acme, service_accounts: [{name: ci}]}, {name: bare}]" });
+    const made = await cli(["apply", "-", "--data", data], {
+      stdin: "organizations: [{name: acme, service_accounts: [{name: ci}]}, {name: bare}]",
+    });
     assert.is(made.code, 0, made.err);
     for (const [name, { words, text, json }] of Object.entries(EMPTY)) {
       const argv = [...name.split(" "), ...words, "--data", data];
@@ -39,8 +56,14 @@ test("every list says so when it is empty; --json is an empty list", () =>
   }));
 
 test("columns are as wide as their widest cell, in characters; texts of others stay on their line", () => {
-  const rows = [["a", "zo\u00eb\n\u001b[31m", "x"], ["\u{1f600}\u{1f600}", "b", ""]];
-  assert.is(tableText(["H", "NAME", "LAST"], rows, "none"), "H   NAME                 LAST\na   zo\u00eb\\u000a\\u001b[31m  x\n\u{1f600}\u{1f600}  b\n");
+  const rows = [
+    ["a", "zo\u00eb\n\u001b[31m", "x"],
+    ["\u{1f600}\u{1f600}", "b", ""],
+  ];
+  assert.is(
+    tableText(["H", "NAME", "LAST"], rows, "none"),
+    "H   NAME                 LAST\na   zo\u00eb\\u000a\\u001b[31m  x\n\u{1f600}\u{1f600}  b\n",
+  );
   assert.is(tableText(["H"], [], "none"), "none\n");
 });
 

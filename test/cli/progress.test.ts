@@ -26,7 +26,11 @@ test("a terminal sees what is being done, how much of it and how much there is",
 
 test("and has its cursor and its line breaks back afterwards", () => {
   const text = shown(true);
-  for (const [off, on] of [["\u001b[?25l", "\u001b[?25h"], ["\u001b[?7l", "\u001b[?7h"]] as const) assert.ok(text.lastIndexOf(on) > text.lastIndexOf(off), JSON.stringify(on));
+  for (const [off, on] of [
+    ["\u001b[?25l", "\u001b[?25h"],
+    ["\u001b[?7l", "\u001b[?7h"],
+  ] as const)
+    assert.ok(text.lastIndexOf(on) > text.lastIndexOf(off), JSON.stringify(on));
 });
 
 test("nobody else sees anything", () => {

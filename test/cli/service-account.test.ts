@@ -17,40 +17,84 @@ const ACME = ["--org", "acme"];
 test("an account is made, gets a key, is listed, and goes with its keys", () =>
   given(async (data) => {
     const before = auditOf(data).length;
-    const made = await account(data, "create", "ci-bot", ...ACME, "--privilege", "member", "--description", "Reports builds");
+    const made = await account(
+      data,
+      "create",
+      "ci-bot",
+      ...ACME,
+      "--privilege",
+      "member",
+      "--description",
+      "Reports builds",
+    );
     const hint = "it has no key yet: assay key create --org acme --service-account ci-bot\n";
     assert.equal(made, { code: 0, out: "created acme/ci-bot: member\n", err: hint });
     const plain = JSON.parse((await account(data, "create", "plain", ...ACME, "--json")).out);
-    assert.equal({ ...plain.service_account, created_at: 0 }, {
-      name: "plain", description: null, privilege: "reader", created_at: 0, for_webhook: false, active_api_keys: 0,
-    });
+    assert.equal(
+      { ...plain.service_account, created_at: 0 },
+      {
+        name: "plain",
+        description: null,
+        privilege: "reader",
+        created_at: 0,
+        for_webhook: false,
+        active_api_keys: 0,
+      },
+    );
 
     const key = ["--org", "acme", "--service-account", "ci-bot", "--data", data];
     const { out: text } = await cli(["key", "create", ...key, "--description", "ci"]);
-    const works = (): boolean => look(data, (_, db) => db.prepare("SELECT count(*) FROM api_keys WHERE service_account_id IS NOT NULL").pluck().get() === 1);
+    const works = (): boolean =>
+      look(
+        data,
+        (_, db) => db.prepare("SELECT count(*) FROM api_keys WHERE service_account_id IS NOT NULL").pluck().get() === 1,
+      );
     assert.ok(works() && text !== "");
     const listed = await account(data, "list", ...ACME);
-    assert.equal(listed.out.replace(/CREATED {15}/, "CREATED  ").replace(/\d{4}-\S+Z/g, "TIME   ").split("\n"), [
-      "NAME    PRIVILEGE  KEYS  CREATED  DESCRIPTION",
-      "ci-bot  member     1     TIME     Reports builds",
-      "plain   reader     0     TIME     -",
-      "",
-    ]);
+    assert.equal(
+      listed.out
+        .replace(/CREATED {15}/, "CREATED  ")
+        .replace(/\d{4}-\S+Z/g, "TIME   ")
+        .split("\n"),
+      [
+        "NAME    PRIVILEGE  KEYS  CREATED  DESCRIPTION",
+        "ci-bot  member     1     TIME     Reports builds",
+        "plain   reader     0     TIME     -",
+        "",
+      ],
+    );
     const { service_accounts: shown } = JSON.parse((await account(data, "list", ...ACME, "--json")).out);
-    assert.equal(shown.map(({ name, active_api_keys }: Record<string, unknown>) => ({ name, active_api_keys })), [
-      { name: "ci-bot", active_api_keys: 1 }, { name: "plain", active_api_keys: 0 },
-    ]);
+    assert.equal(
+      shown.map(({ name, active_api_keys }: Record<string, unknown>) => ({ name, active_api_keys })),
+      [
+        { name: "ci-bot", active_api_keys: 1 },
+        { name: "plain", active_api_keys: 0 },
+      ],
+    );
 
-    assert.equal(await account(data, "delete", "ci-bot", ...ACME), { code: 0, out: "deleted acme/ci-bot: 1 API key revoked\n", err: "" });
+    assert.equal(await account(data, "delete", "ci-bot", ...ACME), {
+      code: 0,
+      out: "deleted acme/ci-bot: 1 API key revoked\n",
+      err: "",
+    });
     assert.not(works());
-    assert.equal(JSON.parse((await account(data, "delete", "plain", ...ACME, "--json")).out), { organization: "acme", deleted: "plain", revoked_api_keys: 0 });
-    assert.equal(auditOf(data).slice(before).map((line) => line.replace(/"keys":\["[\w-]+"\]/, '"keys":[ID]')), [
-      'service-account create service_account.created ci-bot {"privilege":"member"}',
-      'service-account create service_account.created plain {"privilege":"reader"}',
-      'key create api_key.created - {"owner":"acme/ci-bot","description":"ci","expires_at":0}',
-      'service-account delete service_account.deleted ci-bot {"privilege":"member","keys":[ID]}',
-      'service-account delete service_account.deleted plain {"privilege":"reader","keys":[]}',
-    ]);
+    assert.equal(JSON.parse((await account(data, "delete", "plain", ...ACME, "--json")).out), {
+      organization: "acme",
+      deleted: "plain",
+      revoked_api_keys: 0,
+    });
+    assert.equal(
+      auditOf(data)
+        .slice(before)
+        .map((line) => line.replace(/"keys":\["[\w-]+"\]/, '"keys":[ID]')),
+      [
+        'service-account create service_account.created ci-bot {"privilege":"member"}',
+        'service-account create service_account.created plain {"privilege":"reader"}',
+        'key create api_key.created - {"owner":"acme/ci-bot","description":"ci","expires_at":0}',
+        'service-account delete service_account.deleted ci-bot {"privilege":"member","keys":[ID]}',
+        'service-account delete service_account.deleted plain {"privilege":"reader","keys":[]}',
+      ],
+    );
   }));
 
 test("what cannot be done is said, and changes nothing", () =>
@@ -65,18 +109,42 @@ test("what cannot be done is said, and changes nothing", () =>
       [["create", "ci", ...ACME], 1, ["acme has a service account ci already"]],
       [["create", "ci", "--org", "nobody"], 1, ['there is no organization "nobody"']],
       [["create", "ci", "--org", "ops"], 1, ["ops is a personal organization: service accounts are for shared ones"]],
-      [["create", "a b", "--privilege", "king", "--description", "x".repeat(513)], 2, [
-        name, org, "--privilege: give admin, member, snapshotter or reader", "--description: give at most 512 characters", see("create"),
-      ]],
+      [
+        ["create", "a b", "--privilege", "king", "--description", "x".repeat(513)],
+        2,
+        [
+          name,
+          org,
+          "--privilege: give admin, member, snapshotter or reader",
+          "--description: give at most 512 characters",
+          see("create"),
+        ],
+      ],
       [["create", "x".repeat(65), ...ACME], 2, [name, see("create")]],
       [["list"], 2, [org, see("list")]],
       [["delete", "ci"], 2, [org, see("delete")]],
-      [["delete", "nope", ...ACME], 1, ['Service account not found: acme has no "nope"; assay service-account create nope --org acme makes one']],
-      [["delete", "a b", ...ACME], 1, ['Service account not found: acme has no "a b"; assay service-account create NAME --org acme makes one']],
-      [["delete", "sonar-webhook", ...ACME], 1, ["acme/sonar-webhook acts for the webhooks sonar: assay webhook disable ends one"]],
+      [
+        ["delete", "nope", ...ACME],
+        1,
+        ['Service account not found: acme has no "nope"; assay service-account create nope --org acme makes one'],
+      ],
+      [
+        ["delete", "a b", ...ACME],
+        1,
+        ['Service account not found: acme has no "a b"; assay service-account create NAME --org acme makes one'],
+      ],
+      [
+        ["delete", "sonar-webhook", ...ACME],
+        1,
+        ["acme/sonar-webhook acts for the webhooks sonar: assay webhook disable ends one"],
+      ],
     ];
     for (const [words, code, lines] of table) {
-      assert.equal(await account(data, ...words), { code, out: "", err: lines.map((line) => `assay: ${line}\n`).join("") }, words.join(" "));
+      assert.equal(
+        await account(data, ...words),
+        { code, out: "", err: lines.map((line) => `assay: ${line}\n`).join("") },
+        words.join(" "),
+      );
     }
     assert.equal(countRows(data), before);
   }));

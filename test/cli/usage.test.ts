@@ -13,7 +13,10 @@ const words = (name: string): string[] => name.split(" ");
 async function problemsOf(argv: readonly string[], cwd: string): Promise<string[]> {
   const { code, out, err } = await cli(argv, { cwd });
   assert.equal([code, out], [2, ""], `assay ${argv.join(" ")}: ${err}`);
-  return err.trimEnd().split("\n").map((line) => line.replace(/^assay: /, ""));
+  return err
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.replace(/^assay: /, ""));
 }
 
 /** Options and words that a usage line asks for, each as its alternatives: outside of brackets, or of (a | b). */
@@ -24,14 +27,24 @@ function demandedBy(usage: string): string[][] {
     return " ";
   });
   // Session revoke writes its alternatives without brackets.
-  if (/ \| /.test(rest)) return [...demanded, [rest.split(" ")[0] ?? ""], ...(rest.includes("--data") ? [["--data"]] : [])];
-  for (const match of rest.matchAll(/(--[a-z-]+)(?: [A-Za-z|-]+)?|([A-Z][A-Z|.-]*|bash\|zsh\|fish)/g)) demanded.push([match[1] ?? match[2] ?? ""]);
+  if (/ \| /.test(rest))
+    return [...demanded, [rest.split(" ")[0] ?? ""], ...(rest.includes("--data") ? [["--data"]] : [])];
+  for (const match of rest.matchAll(/(--[a-z-]+)(?: [A-Za-z|-]+)?|([A-Z][A-Z|.-]*|bash\|zsh\|fish)/g))
+    demanded.push([match[1] ?? match[2] ?? ""]);
   return demanded;
 }
 
 test("the usage lines are understood by these tests", () => {
-  assert.equal(demandedBy("ID (--user NAME | --org NAME --service-account NAME) --data DIRECTORY"), [["--user", "--org"], ["ID"], ["--data"]]);
-  assert.equal(demandedBy("--org NAME [--flow NAME [--trail NAME]] --reason TEXT [--by NAME] --data DIRECTORY"), [["--org"], ["--reason"], ["--data"]]);
+  assert.equal(demandedBy("ID (--user NAME | --org NAME --service-account NAME) --data DIRECTORY"), [
+    ["--user", "--org"],
+    ["ID"],
+    ["--data"],
+  ]);
+  assert.equal(demandedBy("--org NAME [--flow NAME [--trail NAME]] --reason TEXT [--by NAME] --data DIRECTORY"), [
+    ["--org"],
+    ["--reason"],
+    ["--data"],
+  ]);
   assert.equal(demandedBy("ENV[#N] [FINGERPRINT] [--org NAME] --data DIRECTORY"), [["ENV"], ["--data"]]);
   assert.equal(demandedBy("[OPTIONS]"), []);
 });
@@ -51,7 +64,9 @@ for (const { name, usage } of COMMANDS) {
     inDirectory(async (cwd) => {
       const problems = await problemsOf(words(name), cwd);
       for (const alternatives of demanded) {
-        const isNamed = alternatives.some((word) => problems.some((problem) => problem.includes(word.replace(/\|-$/, ""))));
+        const isNamed = alternatives.some((word) =>
+          problems.some((problem) => problem.includes(word.replace(/\|-$/, ""))),
+        );
         assert.ok(isNamed, `${alternatives.join(" or ")} is not named in: ${problems.join(" / ")}`);
       }
       assert.equal(readdirSync(cwd), []);
@@ -73,9 +88,15 @@ for (const { name, options, takesConfig } of COMMANDS) {
   test(`assay ${name} tells of an unknown option beside wrong values of the configuration, from wherever they come`, () =>
     inDirectory(async (cwd) => {
       const ofFile = await problemsOf([...words(name), "--frobnicate", "--config", "missing.yaml"], cwd);
-      assert.ok(ofFile.some((problem) => problem.startsWith("cannot read missing.yaml")), ofFile.join(" / "));
+      assert.ok(
+        ofFile.some((problem) => problem.startsWith("cannot read missing.yaml")),
+        ofFile.join(" / "),
+      );
       if (name === "systemd") return;
-      const { err } = await cli([...words(name), "--frobnicate", "--data="], { cwd, env: takesConfig ? { ASSAY_LISTEN: "nowhere", ASSAY_LISTNE: "x" } : {} });
+      const { err } = await cli([...words(name), "--frobnicate", "--data="], {
+        cwd,
+        env: takesConfig ? { ASSAY_LISTEN: "nowhere", ASSAY_LISTNE: "x" } : {},
+      });
       assert.match(err, /unknown option --frobnicate\n/);
       assert.match(err, /data \(flag --data\): "" is not accepted/);
       if (!takesConfig) return;
@@ -93,18 +114,30 @@ const WRONG_VALUES: readonly (readonly [string, readonly string[]])[] = [
   ["session revoke x --all", ["give ID, --user USER or --all"]],
   ["member add ann --org acme --role king", ["--role: give admin, member, snapshotter or reader"]],
   ["member set-role ann --role king", ["--org: give the name", "--role: give admin"]],
-  ["key create --user ann --org acme --expires-in soon", ["say who holds the key", "--description: give a text", "--expires-in: give a duration"]],
+  [
+    "key create --user ann --org acme --expires-in soon",
+    ["say who holds the key", "--description: give a text", "--expires-in: give a duration"],
+  ],
   ["webhook enable gitlab", ["--org: name the organization", 'there is no webhook "gitlab"']],
-  ["webhook enable sonar --org acme --flow-name x --flow-prefix /", ["--flow-name: say key or name", "--flow-prefix: up to 100 letters"]],
+  [
+    "webhook enable sonar --org acme --flow-name x --flow-prefix /",
+    ["--flow-name: say key or name", "--flow-prefix: up to 100 letters"],
+  ],
   ["webhook enable launch-darkly --org acme --flow-suffix x", ["--flow-suffix: only the sonar webhook"]],
   ["webhook disable gitlab --org acme", ['there is no webhook "gitlab"']],
-  ["deliveries list --state lost --limit 0 --action x", ["--state: give waiting, delivered or dead", "--limit: give a number", "--action: give --org too"]],
+  [
+    "deliveries list --state lost --limit 0 --action x",
+    ["--state: give waiting, delivered or dead", "--limit: give a number", "--action: give --org too"],
+  ],
   ["deliveries retry x --org acme", ["say which messages"]],
   ["action secret acme first", ['"first" is not the number of an action']],
   ["retention set --trails-after 1h", ["--org: say which", "--trails-after: give whole days"]],
   ["retention hold --org acme --trail t", ["--reason: say why", "--trail: give --flow too"]],
   ["retention run --plan x --limit 0", ["--plan: give the plan", "--limit: give a number"]],
-  ["retention deleted --limit x --before y", ["--org: say which", "--limit: give a number", "--before: give the number"]],
+  [
+    "retention deleted --limit x --before y",
+    ["--org: say which", "--limit: give a number", "--before: give the number"],
+  ],
   ["explain #1 zz", ['"#1" is no snapshot', '"zz" is no fingerprint']],
   ["vault copy --to elsewhere", ["--to: give s3://BUCKET"]],
   ["vault migrate --to elsewhere", ["--to: give s3://BUCKET"]],
@@ -113,7 +146,10 @@ const WRONG_VALUES: readonly (readonly [string, readonly string[]])[] = [
   ["completion tcsh", ['there is no completion for "tcsh": give bash, zsh or fish']],
   ["openapi --base-url x", ['--base-url: "x" is not accepted']],
   ["health --url x --timeout 1", ['--url: "x" is not accepted', '--timeout: "1" is not accepted']],
-  ["systemd --group=- --executable assay --metrics-key x --data d", ["--metrics-key: every user", "--data: the service", "--group:", "--executable:"]],
+  [
+    "systemd --group=- --executable assay --metrics-key x --data d",
+    ["--metrics-key: every user", "--data: the service", "--group:", "--executable:"],
+  ],
   ["serve --listen nowhere --json-limit 1", ["listen (flag --listen)", "json-limit (flag --json-limit)"]],
   ["config show --tls-key k.pem", ["tls-cert and tls-key belong together"]],
 ];
@@ -123,8 +159,15 @@ for (const [line, expected] of WRONG_VALUES)
     inDirectory(async (cwd) => {
       for (const more of [[], ["--frobnicate"], ["--frobnicate", "--json=x"]]) {
         const problems = await problemsOf([...line.split(" "), ...more], cwd);
-        const wanted = [...expected, ...more.map((flag) => (flag === "--frobnicate" ? `unknown option ${flag}` : "--json takes no value"))];
-        for (const start of wanted) assert.ok(problems.some((problem) => problem.startsWith(start)), `${start} is not in: ${problems.join(" / ")}`);
+        const wanted = [
+          ...expected,
+          ...more.map((flag) => (flag === "--frobnicate" ? `unknown option ${flag}` : "--json takes no value")),
+        ];
+        for (const start of wanted)
+          assert.ok(
+            problems.some((problem) => problem.startsWith(start)),
+            `${start} is not in: ${problems.join(" / ")}`,
+          );
         assert.is(new Set(problems).size, problems.length, "each once");
       }
       assert.equal(readdirSync(cwd), []);
@@ -162,10 +205,15 @@ test("a search finds the beginnings of words, and takes a word as it is written"
 
 test("everything that a search shows can be asked for", async () => {
   const { out } = await cli(["help", "evidence"]);
-  const names = (part: string) => (new RegExp(`^${part}:\\n((?: {2}.*\\n)+)`, "m").exec(out)?.[1] ?? "").split("\n").flatMap((line) => /^ {2}(\S+(?: \S+)*?)(?: {2}|$)/.exec(line)?.[1] ?? []);
+  const names = (part: string) =>
+    (new RegExp(`^${part}:\\n((?: {2}.*\\n)+)`, "m").exec(out)?.[1] ?? "")
+      .split("\n")
+      .flatMap((line) => /^ {2}(\S+(?: \S+)*?)(?: {2}|$)/.exec(line)?.[1] ?? []);
   assert.ok(names("Topics").length > 3 && names("Commands").length > 3 && names("Options").length > 1, out);
-  for (const name of [...names("Topics"), ...names("Commands")]) assert.is((await cli(["help", ...name.split(" ")])).code, 0, name);
-  for (const name of names("Options")) assert.is((await cli(["config", "explain", (name.split(" ")[0] ?? "").slice(2)])).code, 0, name);
+  for (const name of [...names("Topics"), ...names("Commands")])
+    assert.is((await cli(["help", ...name.split(" ")])).code, 0, name);
+  for (const name of names("Options"))
+    assert.is((await cli(["config", "explain", (name.split(" ")[0] ?? "").slice(2)])).code, 0, name);
 });
 
 test.run();

@@ -1,6 +1,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { configFileName, defaultBaseUrl, explainConfig, missingOptions, optionsHelp, resolveConfig } from "../../src/config/resolve.ts";
+import {
+  configFileName,
+  defaultBaseUrl,
+  explainConfig,
+  missingOptions,
+  optionsHelp,
+  resolveConfig,
+} from "../../src/config/resolve.ts";
 import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES } from "../../src/config/options.ts";
 import type { Config, Option, OptionName } from "../../src/config/options.ts";
 
@@ -90,33 +97,113 @@ sources("a flag beats a variable beats the file beats the default", () => {
 
 /** A text for every option, none of them its default. */
 const TEXTS: Record<OptionName, string> = {
-  data: "d", listen: "h:9", baseUrl: "https://assay.example.com/x/", configFile: "c.yaml", bootstrap: "b.yaml",
-  evidenceLimit: "5GB", jsonLimit: "1MB", formLimit: "64MB", headerTimeout: "10s", requestTimeout: "1h30m",
-  stallTimeout: "2m", webhookAllow: "10.0.0.0/8, FD00:1::/32,127.0.0.1", smtpUrl: "smtp://u:p%40w@mail:25", smtpFrom: "Assay <a@b.example>",
-  smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
-  tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x/", trustedProxies: "10.0.0.0/8, unix", metricsListen: "127.0.0.1:9100", metricsKey: "0123456789abcdef",
-  keyRate: "600", addressRate: "1200", loginLimit: "3", sessionIdle: "10m", sessionLifetime: "12h", oidcIssuer: "https://id.example.com/realm",
-  oidcClientId: "assay", oidcClientSecret: "hush", oidcClientAuth: "post", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: "CN=ops OU=x=acme:admin, devs=acme:reader",
-  backupEvery: "24h", backupDirectory: "/backups", backupKeep: "3", diskReserve: "1GB", evidenceStore: "s3://assay-evidence/prod/", s3Endpoint: "http://127.0.0.1:9000/",
-  s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
+  data: "d",
+  listen: "h:9",
+  baseUrl: "https://assay.example.com/x/",
+  configFile: "c.yaml",
+  bootstrap: "b.yaml",
+  evidenceLimit: "5GB",
+  jsonLimit: "1MB",
+  formLimit: "64MB",
+  headerTimeout: "10s",
+  requestTimeout: "1h30m",
+  stallTimeout: "2m",
+  webhookAllow: "10.0.0.0/8, FD00:1::/32,127.0.0.1",
+  smtpUrl: "smtp://u:p%40w@mail:25",
+  smtpFrom: "Assay <a@b.example>",
+  smtpTls: "off",
+  caFile: "ca.pem",
+  logLevel: "trace",
+  tlsCert: "t.pem",
+  tlsKey: "k.pem",
+  basePath: "/assay/x/",
+  trustedProxies: "10.0.0.0/8, unix",
+  metricsListen: "127.0.0.1:9100",
+  metricsKey: "0123456789abcdef",
+  keyRate: "600",
+  addressRate: "1200",
+  loginLimit: "3",
+  sessionIdle: "10m",
+  sessionLifetime: "12h",
+  oidcIssuer: "https://id.example.com/realm",
+  oidcClientId: "assay",
+  oidcClientSecret: "hush",
+  oidcClientAuth: "post",
+  oidcScopes: "openid",
+  oidcGroupsClaim: "roles",
+  oidcRoles: "CN=ops OU=x=acme:admin, devs=acme:reader",
+  backupEvery: "24h",
+  backupDirectory: "/backups",
+  backupKeep: "3",
+  diskReserve: "1GB",
+  evidenceStore: "s3://assay-evidence/prod/",
+  s3Endpoint: "http://127.0.0.1:9000/",
+  s3Region: "eu-west-1",
+  s3AccessKey: "id",
+  s3SecretKey: "secret",
+  checkpoints: "external",
+  networkFilesystem: "allow",
 };
 
 sources("every option can be set from every source", () => {
   const expected: Config = {
-    data: "d", listen: { host: "h", port: 9 }, baseUrl: "https://assay.example.com/x/assay/x", configFile: "c.yaml",
-    bootstrap: "b.yaml", evidenceLimit: 5_368_709_120, jsonLimit: 1_048_576, formLimit: 67_108_864, headerTimeout: 10,
-    requestTimeout: 5400, stallTimeout: 120, webhookAllow: ["10.0.0.0/8", "fd00:1::/32", "127.0.0.1/32"], smtpUrl: "smtp://u:p%40w@mail:25",
-    smtpFrom: "Assay <a@b.example>", smtpTls: "off", caFile: "ca.pem", logLevel: "trace",
-    tlsCert: "t.pem", tlsKey: "k.pem", basePath: "/assay/x", trustedProxies: ["10.0.0.0/8", "unix"], metricsListen: { host: "127.0.0.1", port: 9100 }, metricsKey: "0123456789abcdef",
-    keyRate: 600, addressRate: 1200, loginLimit: 3, sessionIdle: 600, sessionLifetime: 43_200, oidcIssuer: "https://id.example.com/realm",
-    oidcClientId: "assay", oidcClientSecret: "hush", oidcClientAuth: "post", oidcScopes: "openid", oidcGroupsClaim: "roles", oidcRoles: [{ group: "CN=ops OU=x", organization: "acme", role: "admin" }, { group: "devs", organization: "acme", role: "reader" }],
-    backupEvery: 86_400, backupDirectory: "/backups", backupKeep: 3, diskReserve: 1_073_741_824, evidenceStore: "s3://assay-evidence/prod", s3Endpoint: "http://127.0.0.1:9000",
-    s3Region: "eu-west-1", s3AccessKey: "id", s3SecretKey: "secret", checkpoints: "external", networkFilesystem: "allow",
+    data: "d",
+    listen: { host: "h", port: 9 },
+    baseUrl: "https://assay.example.com/x/assay/x",
+    configFile: "c.yaml",
+    bootstrap: "b.yaml",
+    evidenceLimit: 5_368_709_120,
+    jsonLimit: 1_048_576,
+    formLimit: 67_108_864,
+    headerTimeout: 10,
+    requestTimeout: 5400,
+    stallTimeout: 120,
+    webhookAllow: ["10.0.0.0/8", "fd00:1::/32", "127.0.0.1/32"],
+    smtpUrl: "smtp://u:p%40w@mail:25",
+    smtpFrom: "Assay <a@b.example>",
+    smtpTls: "off",
+    caFile: "ca.pem",
+    logLevel: "trace",
+    tlsCert: "t.pem",
+    tlsKey: "k.pem",
+    basePath: "/assay/x",
+    trustedProxies: ["10.0.0.0/8", "unix"],
+    metricsListen: { host: "127.0.0.1", port: 9100 },
+    metricsKey: "0123456789abcdef",
+    keyRate: 600,
+    addressRate: 1200,
+    loginLimit: 3,
+    sessionIdle: 600,
+    sessionLifetime: 43_200,
+    oidcIssuer: "https://id.example.com/realm",
+    oidcClientId: "assay",
+    oidcClientSecret: "hush",
+    oidcClientAuth: "post",
+    oidcScopes: "openid",
+    oidcGroupsClaim: "roles",
+    oidcRoles: [
+      { group: "CN=ops OU=x", organization: "acme", role: "admin" },
+      { group: "devs", organization: "acme", role: "reader" },
+    ],
+    backupEvery: 86_400,
+    backupDirectory: "/backups",
+    backupKeep: 3,
+    diskReserve: 1_073_741_824,
+    evidenceStore: "s3://assay-evidence/prod",
+    s3Endpoint: "http://127.0.0.1:9000",
+    s3Region: "eu-west-1",
+    s3AccessKey: "id",
+    s3SecretKey: "secret",
+    checkpoints: "external",
+    networkFilesystem: "allow",
   };
   const rows = Object.values(OPTIONS);
   assert.equal(configOf({ flags: Object.fromEntries(rows.map((row) => [row.flag, TEXTS[row.name]])) }), expected);
   assert.equal(configOf({ env: Object.fromEntries(rows.map((row) => [row.variable, TEXTS[row.name]])) }), expected);
-  const fileText = rows.filter((row) => row.key !== null).map((row) => `${row.key}: ${TEXTS[row.name]}\n`).join("");
+  const fileText = rows
+    .filter((row) => row.key !== null)
+    .map((row) => `${row.key}: ${TEXTS[row.name]}\n`)
+    .join("");
   assert.equal(configOf({ fileText, flags: { config: "c.yaml" } }), expected);
 });
 
@@ -171,7 +258,8 @@ mistakes("all at once, from all sources, also where a stronger source wins", () 
     fileText: "listen: h:1\nstall_timeout: soon\nform_limit: 9MB\n",
     fileName: "assay.yaml",
   });
-  const listen = "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 takes any free port, or unix:/PATH with at most 107 bytes of path";
+  const listen =
+    "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 takes any free port, or unix:/PATH with at most 107 bytes of path";
   assert.equal(problems, [
     `listen (flag --listen): "nowhere" is not accepted, give ${listen}`,
     'log-level (flag --log-level): "loud" is not accepted, give trace, debug, info, warn, error or fatal',
@@ -185,7 +273,13 @@ mistakes("all at once, from all sources, also where a stronger source wins", () 
 mistakes("unknown names come with the names that were probably meant", () => {
   const { problems } = resolve({
     flags: { lisen: "x", zzzzzz: "x" },
-    env: { ASSAY_LISEN: "", ASSAY_Oidc_issuer: "x", ASSAY_ZZZZZZ: "x", ASSAY_METRICS_SERVICE_HOST: "10.0.0.7", ASSAY_WEB_PORT_9100_TCP_ADDR: "10.0.0.8" },
+    env: {
+      ASSAY_LISEN: "",
+      ASSAY_Oidc_issuer: "x",
+      ASSAY_ZZZZZZ: "x",
+      ASSAY_METRICS_SERVICE_HOST: "10.0.0.7",
+      ASSAY_WEB_PORT_9100_TCP_ADDR: "10.0.0.8",
+    },
     fileText: "a: 1\nlisen: x\nconfig: y",
     fileName: "f",
   });
@@ -206,31 +300,57 @@ mistakes("unknown names come with the names that were probably meant", () => {
 });
 
 const INJECTED = {
-  ASSAY_SERVICE_HOST: "10.96.0.12", ASSAY_SERVICE_PORT: "8001", ASSAY_SERVICE_PORT_HTTP: "8001", ASSAY_SERVICE_PORT_HTTP_METRICS: "9100",
-  ASSAY_PORT: "tcp://10.96.0.12:8001", ASSAY_PORT_8001_TCP: "tcp://10.96.0.12:8001", ASSAY_PORT_8001_TCP_PROTO: "tcp",
-  ASSAY_PORT_8001_TCP_PORT: "8001", ASSAY_PORT_8001_TCP_ADDR: "10.96.0.12", ASSAY_NAME: "/web/assay", ASSAY_ENV_PATH: "/usr/bin",
+  ASSAY_SERVICE_HOST: "10.96.0.12",
+  ASSAY_SERVICE_PORT: "8001",
+  ASSAY_SERVICE_PORT_HTTP: "8001",
+  ASSAY_SERVICE_PORT_HTTP_METRICS: "9100",
+  ASSAY_PORT: "tcp://10.96.0.12:8001",
+  ASSAY_PORT_8001_TCP: "tcp://10.96.0.12:8001",
+  ASSAY_PORT_8001_TCP_PROTO: "tcp",
+  ASSAY_PORT_8001_TCP_PORT: "8001",
+  ASSAY_PORT_8001_TCP_ADDR: "10.96.0.12",
+  ASSAY_NAME: "/web/assay",
+  ASSAY_ENV_PATH: "/usr/bin",
 };
 
 mistakes("variables that Kubernetes and docker --link inject for a service called assay are no mistakes", () => {
   assert.equal(configOf({ env: INJECTED }), DEFAULTS);
-  const near = ["ASSAY_SERVICE", "ASSAY_SERVICE_HOSTS", "ASSAY_SERVICE_PORTS", "ASSAY_PORTS", "ASSAY_NAMES", "ASSAY_ENV", "ASSAY_ENV_"];
+  const near = [
+    "ASSAY_SERVICE",
+    "ASSAY_SERVICE_HOSTS",
+    "ASSAY_SERVICE_PORTS",
+    "ASSAY_PORTS",
+    "ASSAY_NAMES",
+    "ASSAY_ENV",
+    "ASSAY_ENV_",
+  ];
   const { problems } = resolve({ env: Object.fromEntries(near.map((name) => [name, "x"])) });
-  assert.equal(problems?.map((problem) => /^unknown variable (\w+);/.exec(problem)?.[1]), near, "nothing else is passed over");
+  assert.equal(
+    problems?.map((problem) => /^unknown variable (\w+);/.exec(problem)?.[1]),
+    near,
+    "nothing else is passed over",
+  );
 });
 
 mistakes("no option has the name of a variable that others inject", () => {
   const names = [...Object.values(OPTIONS).map((row) => row.variable), ...OTHER_VARIABLES];
-  assert.equal(names.filter((name) => INJECTED_VARIABLE.test(name)), []);
+  assert.equal(
+    names.filter((name) => INJECTED_VARIABLE.test(name)),
+    [],
+  );
 });
 
 mistakes("values that are no single value", () => {
   const { problems } = resolve({ fileText: "data:\nlisten: [a]\nlog_level: {a: 1}\nbootstrap: ~\n", fileName: "f" });
-  assert.equal(problems?.map((problem) => problem.split(", give")[0]), [
-    "data (file f line 1): one value is expected",
-    "listen (file f line 2): one value is expected",
-    "log-level (file f line 3): one value is expected",
-    "bootstrap (file f line 4): one value is expected",
-  ]);
+  assert.equal(
+    problems?.map((problem) => problem.split(", give")[0]),
+    [
+      "data (file f line 1): one value is expected",
+      "listen (file f line 2): one value is expected",
+      "log-level (file f line 3): one value is expected",
+      "bootstrap (file f line 4): one value is expected",
+    ],
+  );
 });
 
 mistakes("files that are no mapping or no YAML", () => {
@@ -240,9 +360,13 @@ mistakes("files that are no mapping or no YAML", () => {
     ["data: a\ndata: b", ['file f line 2 column 1: the key "data" stands in line 1 already']],
     ["data: *x", ["file f line 1 column 7: aliases (*) are not supported, put quotes around a text"]],
     ["data: a\n---\ndata: b", ["file f line 2 column 1: a second document begins here, one file holds one document"]],
-    ["data: [", ["file f line 1 column 8: Flow sequence in block collection must be sufficiently indented and end with a ]"]],
+    [
+      "data: [",
+      ["file f line 1 column 8: Flow sequence in block collection must be sufficiently indented and end with a ]"],
+    ],
   ];
-  for (const [fileText, expected] of table) assert.equal(resolve({ fileText, fileName: "f" }).problems, expected, fileText);
+  for (const [fileText, expected] of table)
+    assert.equal(resolve({ fileText, fileName: "f" }).problems, expected, fileText);
   assert.equal(resolve({ fileText: "- a" }).problems, [
     "file configuration file line 1: a mapping of options to values is expected",
   ]);
@@ -267,7 +391,8 @@ mistakes.run();
 const values = suite("config: values");
 
 const check = (flag: string, name: OptionName, accepted: [string, unknown][], refused: string[]) => {
-  for (const [text, value] of accepted) assert.equal(configOf({ flags: { [flag]: text } })[name], value, `${flag} ${text}`);
+  for (const [text, value] of accepted)
+    assert.equal(configOf({ flags: { [flag]: text } })[name], value, `${flag} ${text}`);
   for (const text of refused) {
     const { problems } = resolve({ flags: { [flag]: text } });
     assert.is(problems?.length, 1, `${flag} ${text}`);
@@ -276,79 +401,321 @@ const check = (flag: string, name: OptionName, accepted: [string, unknown][], re
 };
 
 values("listen", () => {
-  check("listen", "listen", [
-    ["0.0.0.0:80", { host: "0.0.0.0", port: 80 }],
-    ["[::1]:8001", { host: "::1", port: 8001 }],
-    ["[::ffff:1.2.3.4]:1", { host: "::ffff:1.2.3.4", port: 1 }],
-    ["assay-1.example.com:65535", { host: "assay-1.example.com", port: 65_535 }],
-    ["localhost:0", { host: "localhost", port: 0 }],
-    ["unix:/run/assay/assay.sock", { path: "/run/assay/assay.sock" }],
-    [`unix:/${"x".repeat(106)}`, { path: `/${"x".repeat(106)}` }],
-  ], [
-    "unix:", "unix:/", "unix:assay.sock", "unix:/run/assay/", "unix:/a\0b", `unix:/${"x".repeat(107)}`, `unix:/${"\u00e9".repeat(54)}`, "Unix:/a", "unix://",
-    "", ":80", "host", "host:", "8001", "host:65536", "host:-1", "host:1.5", "host:0x10", "::1:80", "[::1]", "[1.2.3.4]:80",
-    "[x]:80", "[fe80::1%eth0]:80", "300.1.1.1:80", "1.2.3:80", "-a:80", "a..b:80", "ho st:80", "http://h:80", "h:80/", "h:80\n",
-  ]);
+  check(
+    "listen",
+    "listen",
+    [
+      ["0.0.0.0:80", { host: "0.0.0.0", port: 80 }],
+      ["[::1]:8001", { host: "::1", port: 8001 }],
+      ["[::ffff:1.2.3.4]:1", { host: "::ffff:1.2.3.4", port: 1 }],
+      ["assay-1.example.com:65535", { host: "assay-1.example.com", port: 65_535 }],
+      ["localhost:0", { host: "localhost", port: 0 }],
+      ["unix:/run/assay/assay.sock", { path: "/run/assay/assay.sock" }],
+      [`unix:/${"x".repeat(106)}`, { path: `/${"x".repeat(106)}` }],
+    ],
+    [
+      "unix:",
+      "unix:/",
+      "unix:assay.sock",
+      "unix:/run/assay/",
+      "unix:/a\0b",
+      `unix:/${"x".repeat(107)}`,
+      `unix:/${"\u00e9".repeat(54)}`,
+      "Unix:/a",
+      "unix://",
+      "",
+      ":80",
+      "host",
+      "host:",
+      "8001",
+      "host:65536",
+      "host:-1",
+      "host:1.5",
+      "host:0x10",
+      "::1:80",
+      "[::1]",
+      "[1.2.3.4]:80",
+      "[x]:80",
+      "[fe80::1%eth0]:80",
+      "300.1.1.1:80",
+      "1.2.3:80",
+      "-a:80",
+      "a..b:80",
+      "ho st:80",
+      "http://h:80",
+      "h:80/",
+      "h:80\n",
+    ],
+  );
 });
 
 values("base-url", () => {
-  check("base-url", "baseUrl", [
-    ["https://assay.example.com", "https://assay.example.com"],
-    ["HTTP://Assay.Example.com:8080///", "http://assay.example.com:8080"],
-    ["https://h/prefix/", "https://h/prefix"],
-    ["http://[::1]:8001", "http://[::1]:8001"],
-    ["http://h/api", "http://h/api"],
-  ], [
-    "", "assay.example.com", "//h", "ftp://h", "http://", "http:///x", "http://h?x=1", "http://h#x", "http://u:p@h", "http://h/api/v2",
-    "http://h/x/API/v2//", "http://h:99999", "http://a b", " http://h", "http:\\\\h", "javascript:1",
-  ]);
+  check(
+    "base-url",
+    "baseUrl",
+    [
+      ["https://assay.example.com", "https://assay.example.com"],
+      ["HTTP://Assay.Example.com:8080///", "http://assay.example.com:8080"],
+      ["https://h/prefix/", "https://h/prefix"],
+      ["http://[::1]:8001", "http://[::1]:8001"],
+      ["http://h/api", "http://h/api"],
+    ],
+    [
+      "",
+      "assay.example.com",
+      "//h",
+      "ftp://h",
+      "http://",
+      "http:///x",
+      "http://h?x=1",
+      "http://h#x",
+      "http://u:p@h",
+      "http://h/api/v2",
+      "http://h/x/API/v2//",
+      "http://h:99999",
+      "http://a b",
+      " http://h",
+      "http:\\\\h",
+      "javascript:1",
+    ],
+  );
 });
 
 values("sizes", () => {
-  check("evidence-limit", "evidenceLimit", [
-    ["1B", 1], ["1KB", 1024], ["100mb", 104_857_600], ["1.5 GB", 1_610_612_736], ["1TB", 1_099_511_627_776],
-  ], ["", "100", "0MB", "-1MB", "1.1MB", "MB", "1M", "1e3MB", "1025TB", "999999999999999TB", "1  MB", "1MB ", "١MB"]);
-  check("json-limit", "jsonLimit", [["1KB", 1024], ["256MB", 268_435_456]], ["1023B", "257MB"]);
-  check("form-limit", "formLimit", [["10MB", 10_485_760], ["256MB", 268_435_456]], ["10485759B", "257MB"]);
+  check(
+    "evidence-limit",
+    "evidenceLimit",
+    [
+      ["1B", 1],
+      ["1KB", 1024],
+      ["100mb", 104_857_600],
+      ["1.5 GB", 1_610_612_736],
+      ["1TB", 1_099_511_627_776],
+    ],
+    ["", "100", "0MB", "-1MB", "1.1MB", "MB", "1M", "1e3MB", "1025TB", "999999999999999TB", "1  MB", "1MB ", "١MB"],
+  );
+  check(
+    "json-limit",
+    "jsonLimit",
+    [
+      ["1KB", 1024],
+      ["256MB", 268_435_456],
+    ],
+    ["1023B", "257MB"],
+  );
+  check(
+    "form-limit",
+    "formLimit",
+    [
+      ["10MB", 10_485_760],
+      ["256MB", 268_435_456],
+    ],
+    ["10485759B", "257MB"],
+  );
 });
 
 values("durations", () => {
-  check("request-timeout", "requestTimeout", [["30s", 30], ["15m", 900], ["24h", 86_400], ["1h1m1s", 3661], ["90m", 5400], ["1d", 86_400]], [
-    "", "15", "0s", "-1s", "1.5h", "1s1m", "1h1h", "1w", "d", "100ms", "25h", "1h 1m", "15M", "999999999999999h",
-  ]);
-  check("session-lifetime", "sessionLifetime", [["90d", 7_776_000], ["2w", 1_209_600], ["1w1d", 691_200], ["365d", 31_536_000], ["720h", 2_592_000]], ["366d", "1d1w", "1M"]);
-  check("header-timeout", "headerTimeout", [["1s", 1], ["10m", 600]], ["0s", "601s"]);
-  check("stall-timeout", "stallTimeout", [["1s", 1], ["1h", 3600]], ["0s", "61m"]);
+  check(
+    "request-timeout",
+    "requestTimeout",
+    [
+      ["30s", 30],
+      ["15m", 900],
+      ["24h", 86_400],
+      ["1h1m1s", 3661],
+      ["90m", 5400],
+      ["1d", 86_400],
+    ],
+    ["", "15", "0s", "-1s", "1.5h", "1s1m", "1h1h", "1w", "d", "100ms", "25h", "1h 1m", "15M", "999999999999999h"],
+  );
+  check(
+    "session-lifetime",
+    "sessionLifetime",
+    [
+      ["90d", 7_776_000],
+      ["2w", 1_209_600],
+      ["1w1d", 691_200],
+      ["365d", 31_536_000],
+      ["720h", 2_592_000],
+    ],
+    ["366d", "1d1w", "1M"],
+  );
+  check(
+    "header-timeout",
+    "headerTimeout",
+    [
+      ["1s", 1],
+      ["10m", 600],
+    ],
+    ["0s", "601s"],
+  );
+  check(
+    "stall-timeout",
+    "stallTimeout",
+    [
+      ["1s", 1],
+      ["1h", 3600],
+    ],
+    ["0s", "61m"],
+  );
 });
 
 values("levels and paths", () => {
-  check("log-level", "logLevel", ["trace", "debug", "info", "warn", "error", "fatal"].map((level) => [level, level]), ["", "INFO", "silent", "toString"]);
-  for (const flag of ["data", "bootstrap", "config"]) check(flag, flag === "config" ? "configFile" : flag as OptionName, [["a b", "a b"]], ["", "a\0b"]);
+  check(
+    "log-level",
+    "logLevel",
+    ["trace", "debug", "info", "warn", "error", "fatal"].map((level) => [level, level]),
+    ["", "INFO", "silent", "toString"],
+  );
+  for (const flag of ["data", "bootstrap", "config"])
+    check(flag, flag === "config" ? "configFile" : (flag as OptionName), [["a b", "a b"]], ["", "a\0b"]);
 });
 
 values("ranges that webhooks may reach, the mail server, and who mails", () => {
-  check("webhook-allow", "webhookAllow", [["10.0.0.0/8", ["10.0.0.0/8"]], ["127.0.0.1, fd00::/32", ["127.0.0.1/32", "fd00::/32"]]], [
-    "", ",", "10.0.0.0/8,", "10.0.0.1/8", "10.0.0.0/8 11.0.0.0/8", "localhost", "*", "0x0a000000/8", "::ffff:10.0.0.0/104",
-  ]);
-  const servers = ["smtp://mail", "smtp://mail.example.com:25/", "smtps://u:p@mail.example.com", "smtp://[::1]:2525", "smtp://a%40b:p%2Fw@127.0.0.1:587"];
-  check("smtp-url", "smtpUrl", servers.map((text) => [text, text]), [
-    "mail:25", "http://mail", "smtp://", "smtp://mail:0", "smtp://mail:70000", "smtp://u@mail", "smtp://u:p%zz@mail", "smtp://mail/path", "smtp://mail?x=1", "smtp://u:p@@mail",
-  ]);
+  check(
+    "webhook-allow",
+    "webhookAllow",
+    [
+      ["10.0.0.0/8", ["10.0.0.0/8"]],
+      ["127.0.0.1, fd00::/32", ["127.0.0.1/32", "fd00::/32"]],
+    ],
+    [
+      "",
+      ",",
+      "10.0.0.0/8,",
+      "10.0.0.1/8",
+      "10.0.0.0/8 11.0.0.0/8",
+      "localhost",
+      "*",
+      "0x0a000000/8",
+      "::ffff:10.0.0.0/104",
+    ],
+  );
+  const servers = [
+    "smtp://mail",
+    "smtp://mail.example.com:25/",
+    "smtps://u:p@mail.example.com",
+    "smtp://[::1]:2525",
+    "smtp://a%40b:p%2Fw@127.0.0.1:587",
+  ];
+  check(
+    "smtp-url",
+    "smtpUrl",
+    servers.map((text) => [text, text]),
+    [
+      "mail:25",
+      "http://mail",
+      "smtp://",
+      "smtp://mail:0",
+      "smtp://mail:70000",
+      "smtp://u@mail",
+      "smtp://u:p%zz@mail",
+      "smtp://mail/path",
+      "smtp://mail?x=1",
+      "smtp://u:p@@mail",
+    ],
+  );
   const people = ["a@b.example", "Assay <a@b.example>", "Ops, Team <a.b+c@d.example>"];
-  check("smtp-from", "smtpFrom", people.map((text) => [text, text]), ["Assay", "a@b.example, c@d.example", "Assay <>", "Assay <a@b.example", "A\r\nBcc: x@y.example <a@b.example>", '"q" <a@b>']);
-  check("smtp-tls", "smtpTls", [["required", "required"], ["optional", "optional"], ["off", "off"]], ["", "on", "true"]);
+  check(
+    "smtp-from",
+    "smtpFrom",
+    people.map((text) => [text, text]),
+    [
+      "Assay",
+      "a@b.example, c@d.example",
+      "Assay <>",
+      "Assay <a@b.example",
+      "A\r\nBcc: x@y.example <a@b.example>",
+      '"q" <a@b>',
+    ],
+  );
+  check(
+    "smtp-tls",
+    "smtpTls",
+    [
+      ["required", "required"],
+      ["optional", "optional"],
+      ["off", "off"],
+    ],
+    ["", "on", "true"],
+  );
 });
 
 values("paths, tokens, counts, stores and roles that are refused", () => {
-  check("base-path", "basePath", [["/a", "/a"], ["/a/b-c/", "/a/b-c"]], ["", "/", "a", "//a", "/a//b", "/a/../b", "/a?b", "/api", "/api/v2", "/ready", "/healthz/x", "/a b"]);
-  check("trusted-proxies", "trustedProxies", [["10.0.0.0/8, unix", ["10.0.0.0/8", "unix"]], ["unix", ["unix"]], ["::1", ["::1/128"]]], ["", "unix,", "Unix", "10.0.0.1/8", "localhost", "*"]);
-  check("metrics-key", "metricsKey", [["0123456789abcdef", "0123456789abcdef"]], ["short", "0123456789 abcdef", "0123456789abcde\u00e9"]);
-  check("login-limit", "loginLimit", [["1", 1], ["1000", 1000]], ["0", "1001", "1.5", "-1", "x", ""]);
-  check("oidc-issuer", "oidcIssuer", [["https://id.example/r", "https://id.example/r"], ["http://127.0.0.1:9", "http://127.0.0.1:9"]], ["http://id.example", "https://id.example?x", "https://u@id.example", "id"]);
-  check("evidence-store", "evidenceStore", [["s3://abc", "s3://abc"], ["s3://abc/p/q/", "s3://abc/p/q"]], ["s3://", "s3://A", "https://abc", "s3://abc//p", "s3://abc/p q"]);
-  check("s3-endpoint", "s3Endpoint", [["https://s3.example:9000/", "https://s3.example:9000"]], ["s3.example", "https://s3.example/x", "https://u@s3.example", "ftp://x"]);
-  check("oidc-roles", "oidcRoles", [["a=b:admin", [{ group: "a", organization: "b", role: "admin" }]]], ["", "a", "a=b", "a=b:owner", "a=b:admin,", "=b:admin"]);
-  check("oidc-client-auth", "oidcClientAuth", [["auto", "auto"], ["basic", "basic"], ["post", "post"]], ["", "client_secret_basic", "none"]);
+  check(
+    "base-path",
+    "basePath",
+    [
+      ["/a", "/a"],
+      ["/a/b-c/", "/a/b-c"],
+    ],
+    ["", "/", "a", "//a", "/a//b", "/a/../b", "/a?b", "/api", "/api/v2", "/ready", "/healthz/x", "/a b"],
+  );
+  check(
+    "trusted-proxies",
+    "trustedProxies",
+    [
+      ["10.0.0.0/8, unix", ["10.0.0.0/8", "unix"]],
+      ["unix", ["unix"]],
+      ["::1", ["::1/128"]],
+    ],
+    ["", "unix,", "Unix", "10.0.0.1/8", "localhost", "*"],
+  );
+  check(
+    "metrics-key",
+    "metricsKey",
+    [["0123456789abcdef", "0123456789abcdef"]],
+    ["short", "0123456789 abcdef", "0123456789abcde\u00e9"],
+  );
+  check(
+    "login-limit",
+    "loginLimit",
+    [
+      ["1", 1],
+      ["1000", 1000],
+    ],
+    ["0", "1001", "1.5", "-1", "x", ""],
+  );
+  check(
+    "oidc-issuer",
+    "oidcIssuer",
+    [
+      ["https://id.example/r", "https://id.example/r"],
+      ["http://127.0.0.1:9", "http://127.0.0.1:9"],
+    ],
+    ["http://id.example", "https://id.example?x", "https://u@id.example", "id"],
+  );
+  check(
+    "evidence-store",
+    "evidenceStore",
+    [
+      ["s3://abc", "s3://abc"],
+      ["s3://abc/p/q/", "s3://abc/p/q"],
+    ],
+    ["s3://", "s3://A", "https://abc", "s3://abc//p", "s3://abc/p q"],
+  );
+  check(
+    "s3-endpoint",
+    "s3Endpoint",
+    [["https://s3.example:9000/", "https://s3.example:9000"]],
+    ["s3.example", "https://s3.example/x", "https://u@s3.example", "ftp://x"],
+  );
+  check(
+    "oidc-roles",
+    "oidcRoles",
+    [["a=b:admin", [{ group: "a", organization: "b", role: "admin" }]]],
+    ["", "a", "a=b", "a=b:owner", "a=b:admin,", "=b:admin"],
+  );
+  check(
+    "oidc-client-auth",
+    "oidcClientAuth",
+    [
+      ["auto", "auto"],
+      ["basic", "basic"],
+      ["post", "post"],
+    ],
+    ["", "client_secret_basic", "none"],
+  );
   check("checkpoints", "checkpoints", [["external", "external"]], ["", "none"]);
   check("network-filesystem", "networkFilesystem", [["allow", "allow"]], ["", "yes"]);
 });
@@ -368,9 +735,16 @@ values("the derived base URL", () => {
 
 values("the base path stands at the end of the public URL, once", () => {
   for (const [base, path, url] of [
-    ["https://h", "/x", "https://h/x"], ["https://h/x", "/x", "https://h/x"], ["https://h/x/", "/x/", "https://h/x"], ["https://h/a/x", "/x", "https://h/a/x"],
-    ["https://h/x/a", "/x", "https://h/x/a/x"], ["https://h/xx", "/x", "https://h/xx/x"], ["https://x", "/x", "https://x/x"], ["https://h:8/x", "/x/y", "https://h:8/x/x/y"],
-  ] as const) assert.is(configOf({ flags: { "base-url": base, "base-path": path } }).baseUrl, url, `${base} ${path}`);
+    ["https://h", "/x", "https://h/x"],
+    ["https://h/x", "/x", "https://h/x"],
+    ["https://h/x/", "/x/", "https://h/x"],
+    ["https://h/a/x", "/x", "https://h/a/x"],
+    ["https://h/x/a", "/x", "https://h/x/a/x"],
+    ["https://h/xx", "/x", "https://h/xx/x"],
+    ["https://x", "/x", "https://x/x"],
+    ["https://h:8/x", "/x/y", "https://h:8/x/x/y"],
+  ] as const)
+    assert.is(configOf({ flags: { "base-url": base, "base-path": path } }).baseUrl, url, `${base} ${path}`);
 });
 
 values.run();
@@ -382,21 +756,28 @@ shown("explained as options accept it, and with sources", () => {
   if (resolution.problems !== null) throw new Error("unexpected");
   const explained = explainConfig(resolution.config, resolution.sources);
   assert.is(explained.length, Object.keys(DEFAULTS).length);
-  assert.equal(explained.filter(({ option }) => ["data", "listen", "json-limit", "stall-timeout"].includes(option)), [
-    { option: "data", value: null, source: "default" },
-    { option: "listen", value: "[::1]:1", source: "flag --listen" },
-    { option: "json-limit", value: "1MB", source: "variable ASSAY_JSON_LIMIT" },
-    { option: "stall-timeout", value: "1m", source: "default" },
-  ]);
+  assert.equal(
+    explained.filter(({ option }) => ["data", "listen", "json-limit", "stall-timeout"].includes(option)),
+    [
+      { option: "data", value: null, source: "default" },
+      { option: "listen", value: "[::1]:1", source: "flag --listen" },
+      { option: "json-limit", value: "1MB", source: "variable ASSAY_JSON_LIMIT" },
+      { option: "stall-timeout", value: "1m", source: "default" },
+    ],
+  );
 });
 
 shown("every value that is shown is accepted by its option, and means the same", () => {
   for (const texts of [{}, TEXTS, AWKWARD]) {
-    const flags = Object.fromEntries(Object.entries(texts).map(([name, text]) => [OPTIONS[name as OptionName].flag, text]));
+    const flags = Object.fromEntries(
+      Object.entries(texts).map(([name, text]) => [OPTIONS[name as OptionName].flag, text]),
+    );
     const first = resolve({ flags });
     if (first.problems !== null) throw new Error(first.problems.join());
     const values = explainConfig(first.config, first.sources);
-    const again = values.flatMap(({ option, value }) => (value === null ? [] : [[option, value === "(secret)" ? (flags[option] ?? "") : value]]));
+    const again = values.flatMap(({ option, value }) =>
+      value === null ? [] : [[option, value === "(secret)" ? (flags[option] ?? "") : value]],
+    );
     const second = resolve({ flags: Object.fromEntries(again) as Record<string, string> });
     assert.equal(second.problems, null);
     assert.equal(second.config, first.config);
@@ -406,36 +787,62 @@ shown("every value that is shown is accepted by its option, and means the same",
 
 /** Sizes and durations that are no whole number of a large unit. */
 const AWKWARD: Partial<Record<OptionName, string>> = {
-  evidenceLimit: "1048577B", jsonLimit: "1.5MB", diskReserve: "1023TB", requestTimeout: "23h59m59s", sessionIdle: "61s", sessionLifetime: "1w1d1h",
-  backupEvery: "25h", listen: "[::1]:0", baseUrl: "http://[::1]:8001", trustedProxies: "unix,::1",
+  evidenceLimit: "1048577B",
+  jsonLimit: "1.5MB",
+  diskReserve: "1023TB",
+  requestTimeout: "23h59m59s",
+  sessionIdle: "61s",
+  sessionLifetime: "1w1d1h",
+  backupEvery: "25h",
+  listen: "[::1]:0",
+  baseUrl: "http://[::1]:8001",
+  trustedProxies: "unix,::1",
 };
 
 shown("a secret that is set is masked, one that is not set is null", () => {
   const resolution = resolve({ flags: { data: "hunter2" } });
   if (resolution.problems !== null) throw new Error("unexpected");
   const table: Record<OptionName, Option> = {
-    ...OPTIONS, data: { ...OPTIONS.data, secret: true }, bootstrap: { ...OPTIONS.bootstrap, secret: true },
+    ...OPTIONS,
+    data: { ...OPTIONS.data, secret: true },
+    bootstrap: { ...OPTIONS.bootstrap, secret: true },
   };
   const explained = explainConfig(resolution.config, resolution.sources, table);
-  assert.equal(explained.filter(({ option }) => ["data", "bootstrap"].includes(option)), [
-    { option: "data", value: "(secret)", source: "flag --data" },
-    { option: "bootstrap", value: null, source: "default" },
-  ]);
+  assert.equal(
+    explained.filter(({ option }) => ["data", "bootstrap"].includes(option)),
+    [
+      { option: "data", value: "(secret)", source: "flag --data" },
+      { option: "bootstrap", value: null, source: "default" },
+    ],
+  );
   assert.not.match(JSON.stringify(explained), "hunter2");
 });
 
 shown("the help has one line per option with its default and variable", () => {
   const lines = optionsHelp().trimEnd().split("\n");
   assert.is(lines.length, Object.keys(DEFAULTS).length);
-  assert.is(lines[1], "  --listen HOST:PORT               Address to listen on, or unix:/PATH of a socket (default 127.0.0.1:8001; ASSAY_LISTEN)");
-  assert.is(lines[0], "  --data DIRECTORY                 Directory that holds the database and the evidence (ASSAY_DATA)");
+  assert.is(
+    lines[1],
+    "  --listen HOST:PORT               Address to listen on, or unix:/PATH of a socket (default 127.0.0.1:8001; ASSAY_LISTEN)",
+  );
+  assert.is(
+    lines[0],
+    "  --data DIRECTORY                 Directory that holds the database and the evidence (ASSAY_DATA)",
+  );
 });
 
 shown("ranges, roles and addresses are shown as they are written", () => {
-  const flags = { listen: "unix:/run/a", "trusted-proxies": "10.0.0.0/8,::1,unix", "oidc-roles": "ops=acme:admin, devs=acme:reader", "metrics-listen": "[::1]:9" };
+  const flags = {
+    listen: "unix:/run/a",
+    "trusted-proxies": "10.0.0.0/8,::1,unix",
+    "oidc-roles": "ops=acme:admin, devs=acme:reader",
+    "metrics-listen": "[::1]:9",
+  };
   const resolution = resolve({ flags });
   if (resolution.problems !== null) throw new Error("unexpected");
-  const values = Object.fromEntries(explainConfig(resolution.config, resolution.sources).map(({ option, value }) => [option, value]));
+  const values = Object.fromEntries(
+    explainConfig(resolution.config, resolution.sources).map(({ option, value }) => [option, value]),
+  );
   assert.is(values["trusted-proxies"], "10.0.0.0/8,::1/128,unix");
   assert.is(values["listen"], "unix:/run/a");
   assert.is(values["oidc-roles"], "ops=acme:admin,devs=acme:reader");
@@ -444,7 +851,12 @@ shown("ranges, roles and addresses are shown as they are written", () => {
 
 shown("what is missing is told for everything at once", () => {
   assert.equal(missingOptions(configOf({})), []);
-  const flags = { "tls-key": "k.pem", "oidc-issuer": "https://id.example", "oidc-client-id": "x", "s3-endpoint": "http://s3.example" };
+  const flags = {
+    "tls-key": "k.pem",
+    "oidc-issuer": "https://id.example",
+    "oidc-client-id": "x",
+    "s3-endpoint": "http://s3.example",
+  };
   assert.equal(missingOptions(configOf({ flags })), [
     "tls-cert and tls-key belong together: give --tls-cert FILE or ASSAY_TLS_CERT too",
     "oidc-issuer, oidc-client-id and oidc-client-secret belong together: give --oidc-client-secret SECRET or ASSAY_OIDC_CLIENT_SECRET too",

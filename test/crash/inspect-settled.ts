@@ -1,4 +1,5 @@
-// Whether anything was left undone. A function of a database that nobody writes to meanwhile; a read-only connection will do.
+// Whether anything was left undone. A function of a database that nobody writes to meanwhile; a read-only connection
+// will do.
 import { readingStore } from "../../src/diagnostics/verify/check.ts";
 import type { Db } from "../../src/store/db/database.ts";
 import type { JobRow } from "../../src/store/db/jobs.ts";
@@ -12,8 +13,12 @@ type Say = (problem: string) => void;
 export function inspectSettled(db: Db): string[] {
   const problems: string[] = [];
   const store = readingStore(db);
-  const jobs = db.prepare("SELECT id, kind, attempts, last_error FROM jobs ORDER BY id").all() as Pick<JobRow, "id" | "kind" | "attempts" | "last_error">[];
-  for (const { id, kind, attempts, last_error } of jobs) problems.push(`job ${id} (${kind}) is left after ${attempts} attempts: ${last_error}`);
+  const jobs = db.prepare("SELECT id, kind, attempts, last_error FROM jobs ORDER BY id").all() as Pick<
+    JobRow,
+    "id" | "kind" | "attempts" | "last_error"
+  >[];
+  for (const { id, kind, attempts, last_error } of jobs)
+    problems.push(`job ${id} (${kind}) is left after ${attempts} attempts: ${last_error}`);
   const astray = db
     .prepare(
       `SELECT m.environment_id || ' ' || m.fingerprint FROM stale_artifacts m WHERE NOT EXISTS (
@@ -22,18 +27,29 @@ export function inspectSettled(db: Db): string[] {
     .pluck()
     .all() as string[];
   for (const mark of astray) problems.push(`${mark} is marked as out of date, and does not run`);
-  const ids = db.prepare("SELECT id FROM environments WHERE type <> 'logical' AND archived_at IS NULL AND snapshot_count > 0 ORDER BY id").pluck().all() as number[];
+  const ids = db
+    .prepare(
+      "SELECT id FROM environments WHERE type <> 'logical' AND archived_at IS NULL AND snapshot_count > 0 ORDER BY id",
+    )
+    .pluck()
+    .all() as number[];
   const marksOf = db.prepare("SELECT fingerprint FROM stale_artifacts WHERE environment_id = ?").pluck();
   for (const id of ids) {
     const environment = store.environments.get(id);
     const marks = new Set(marksOf.all(id) as string[]);
     const isChecked = environment.checked_revision === environment.revision;
     const say: Say = (problem) => problems.push(`environment ${environment.name} (${id}): ${problem}`);
-    if (!isChecked && marks.size === 0) say(`nobody looked after revision ${environment.checked_revision}, it has ${environment.revision}`);
+    if (!isChecked && marks.size === 0)
+      say(`nobody looked after revision ${environment.checked_revision}, it has ${environment.revision}`);
     const survey = store.recording.readCurrent(environment, "policy_version", null);
-    const after = survey.after.map((present) => ({ ...present, evaluate: present.evaluate && (isChecked || !marks.has(present.fingerprint)) }));
+    const after = survey.after.map((present) => ({
+      ...present,
+      evaluate: present.evaluate && (isChecked || !marks.has(present.fingerprint)),
+    }));
     const { snapshot, running } = store.recording.plan({ ...survey, after });
-    const flips = running.filter(({ annotation }) => annotation.startsWith("became-")).map(({ artifact, annotation }) => `${artifact.name} ${annotation}`);
+    const flips = running
+      .filter(({ annotation }) => annotation.startsWith("became-"))
+      .map(({ artifact, annotation }) => `${artifact.name} ${annotation}`);
     if (snapshot) say(`looking again makes a snapshot (${flips.slice(0, 3).join(", ")})`);
   }
   return problems;

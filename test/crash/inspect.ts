@@ -1,5 +1,5 @@
-// The data directory itself, read beside the running server: what `assay verify` checks of it, and what only holds where nothing but the
-// load of this test ever wrote.
+// The data directory itself, read beside the running server: what `assay verify` checks of it, and what only holds
+// where nothing but the load of this test ever wrote.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Sink } from "../../src/diagnostics/verify/check.ts";
@@ -20,7 +20,11 @@ export type Looked = { snapshots: LookedAt; judged: Judged; files: Set<string> }
 export const nothingLookedAt = (): Looked => ({ snapshots: new Map(), judged: nothingJudged(), files: new Set() });
 
 /** Everything that is wrong, in words. */
-export async function inspect(db: Db, vault: Pick<Vault, "list" | "read" | "describe">, looked: Looked): Promise<string[]> {
+export async function inspect(
+  db: Db,
+  vault: Pick<Vault, "list" | "read" | "describe">,
+  looked: Looked,
+): Promise<string[]> {
   const problems: string[] = [];
   const sink = collecting(problems);
   checkIntegrity(db, sink);
@@ -29,7 +33,10 @@ export async function inspect(db: Db, vault: Pick<Vault, "list" | "read" | "desc
   await checkRecords(db, sink);
   checkAudit(db, sink);
   await checkTrails(db, sink);
-  await checkEvidence({ db, vault: { ...vault, read: (digest) => once(vault, looked.files, digest) }, quick: false, now: 0 }, sink);
+  await checkEvidence(
+    { db, vault: { ...vault, read: (digest) => once(vault, looked.files, digest) }, quick: false, now: 0 },
+    sink,
+  );
   problems.push(...counted(db), ...(await inspectEnvironments(db, looked)));
   return problems;
 }
@@ -43,7 +50,9 @@ export async function inspectEnvironments(db: Db, looked: Looked, window?: numbe
   return [...problems, ...leftOut(db)];
 }
 
-/** Where no member ever left a group, there is a snapshot of the group for each snapshot of a member since it is one. */
+/**
+ * Where no member ever left a group, there is a snapshot of the group for each snapshot of a member since it is one.
+ */
 function leftOut(db: Db): string[] {
   const gaps = db.prepare<[], { group: number; idx: number; member: number; index: number; before: number }>(
     `SELECT environment_id AS "group", idx, member_id AS member, member_index AS "index", before FROM (
@@ -55,8 +64,18 @@ function leftOut(db: Db): string[] {
      JOIN snapshots s ON s.member_id = e.id AND s.environment_id = m.logical_id GROUP BY m.logical_id, e.id HAVING max(s.member_index) <> e.snapshot_count`,
   );
   return [
-    ...gaps.all().map(({ group, idx, member, index, before }) => `environment ${group}: snapshot ${idx} is of snapshot ${index} of member ${member}, which had ${before + 1} to come`),
-    ...untold.all().map(({ group, member, count, told }) => `environment ${group} knows of ${told} snapshots of member ${member}, which has ${count}`),
+    ...gaps
+      .all()
+      .map(
+        ({ group, idx, member, index, before }) =>
+          `environment ${group}: snapshot ${idx} is of snapshot ${index} of member ${member}, which had ${before + 1} to come`,
+      ),
+    ...untold
+      .all()
+      .map(
+        ({ group, member, count, told }) =>
+          `environment ${group} knows of ${told} snapshots of member ${member}, which has ${count}`,
+      ),
   ];
 }
 
@@ -73,7 +92,8 @@ async function* once(vault: Pick<Vault, "read">, seen: Set<string>, digest: stri
 }
 
 /** The staging directory must be empty after a start: what lies there belongs to nobody. */
-export const leftInStaging = (directory: string): string[] => readdirSync(join(directory, "staging")).map((name) => `left in staging: ${name}`);
+export const leftInStaging = (directory: string): string[] =>
+  readdirSync(join(directory, "staging")).map((name) => `left in staging: ${name}`);
 
 /** What one write leaves in several tables is there altogether or not at all, as long as nothing is ever deleted. */
 function counted(db: Db): string[] {

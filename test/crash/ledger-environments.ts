@@ -6,12 +6,20 @@ import type { Api, Entry } from "./ledger.ts";
 import { FLEETING, ROUNDING } from "./load-environments.ts";
 import type { World } from "./load-environments.ts";
 
-/** When it was asked for and when the answer had arrived: epoch seconds of this machine's clock, which is the server's too. */
+/**
+ * When it was asked for and when the answer had arrived: epoch seconds of this machine's clock, which is the server's
+ * too.
+ */
 type During = { sent: number; answered: number };
 
 /** One acknowledged write. `environment` is the name that was used; `set` is setDigest of what was reported. */
 export type EnvironmentEntry =
-  | ({ kind: "report"; environment: string; set: string; /** Whether the answer told of a new snapshot. */ made: boolean } & During)
+  | ({
+      kind: "report";
+      environment: string;
+      set: string /** Whether the answer told of a new snapshot. */;
+      made: boolean;
+    } & During)
   | ({ kind: "attached"; environment: string; policy: string; attached: boolean } & During)
   | ({ kind: "allowed"; environment: string; fingerprint: string; n: number } & During)
   | { kind: "tagged"; flow: string; key: string; n: number }
@@ -20,26 +28,40 @@ export type EnvironmentEntry =
 export const isOfEnvironments = (entry: Entry | EnvironmentEntry): entry is EnvironmentEntry =>
   ["report", "attached", "allowed", "tagged", "archived"].includes(entry.kind);
 
-/** A snapshot of an environment: the latest one until `until`; `policies` are the names of those it was evaluated under. */
+/**
+ * A snapshot of an environment: the latest one until `until`; `policies` are the names of those it was evaluated under.
+ */
 type Made = { timestamp: number; until: number; cause: string; set: string; policies: string[] };
 
 /** What is missing of acknowledged writes, in words. */
 export function missingEnvironmentEntries(db: Db, entries: readonly EnvironmentEntry[]): string[] {
   const sentFirst = Math.min(...entries.flatMap((entry) => ("sent" in entry ? [entry.sent] : [])));
-  const names = [...new Set(entries.flatMap((entry) => ("environment" in entry && entry.kind !== "archived" ? [entry.environment] : [])))];
+  const names = [
+    ...new Set(
+      entries.flatMap((entry) => ("environment" in entry && entry.kind !== "archived" ? [entry.environment] : [])),
+    ),
+  ];
   const problems: string[] = [];
   for (const name of names) {
     const own = entries.filter((entry) => "environment" in entry && entry.environment === name);
     problems.push(...missingIn(db, name, madeSince(db, name, sentFirst), own).map((problem) => `${name}: ${problem}`));
   }
-  const tag = db.prepare("SELECT t.value FROM flow_tags t JOIN flows f ON f.id = t.flow_id WHERE f.name = ? AND t.key = ?").pluck();
-  const archived = db.prepare("SELECT count(*) FROM environments WHERE archived_name = ? AND archived_at BETWEEN ? AND ?").pluck();
+  const tag = db
+    .prepare("SELECT t.value FROM flow_tags t JOIN flows f ON f.id = t.flow_id WHERE f.name = ? AND t.key = ?")
+    .pluck();
+  const archived = db
+    .prepare("SELECT count(*) FROM environments WHERE archived_name = ? AND archived_at BETWEEN ? AND ?")
+    .pluck();
   for (const entry of entries) {
     if (entry.kind === "tagged") {
       const value = tag.get(entry.flow, entry.key) as string | undefined;
-      if (!(Number(value) >= entry.n)) problems.push(`tag ${entry.key} of ${entry.flow} is ${value}, and ${entry.n} was acknowledged`);
+      if (!(Number(value) >= entry.n))
+        problems.push(`tag ${entry.key} of ${entry.flow} is ${value}, and ${entry.n} was acknowledged`);
     }
-    if (entry.kind === "archived" && archived.get(entry.environment, entry.sent - ROUNDING, entry.answered + ROUNDING) !== 1)
+    if (
+      entry.kind === "archived" &&
+      archived.get(entry.environment, entry.sent - ROUNDING, entry.answered + ROUNDING) !== 1
+    )
       problems.push(`${entry.environment} was not archived`);
   }
   return problems;
@@ -47,7 +69,12 @@ export function missingEnvironmentEntries(db: Db, entries: readonly EnvironmentE
 
 /** Who ever had the name; the fleeting one is many, under many names. */
 const ids = (db: Db, name: string): number[] =>
-  db.prepare("SELECT id FROM environments WHERE name = @name OR (@name = @fleeting AND name LIKE @name || '%') ORDER BY id").pluck().all({ name, fleeting: FLEETING }) as number[];
+  db
+    .prepare(
+      "SELECT id FROM environments WHERE name = @name OR (@name = @fleeting AND name LIKE @name || '%') ORDER BY id",
+    )
+    .pluck()
+    .all({ name, fleeting: FLEETING }) as number[];
 
 /** The snapshots of an environment since a time, and the one that was the latest then, each with what ran. */
 function madeSince(db: Db, name: string, since: number): Made[] {
@@ -59,12 +86,24 @@ function madeSince(db: Db, name: string, since: number): Made[] {
     "SELECT name, fingerprint FROM snapshot_artifacts WHERE environment_id = @id AND last_index >= @index AND first_index <= @index AND annotation <> 'exited'",
   );
   const policies = new Map(
-    (db.prepare("SELECT v.id, p.name FROM policy_versions v JOIN policies p ON p.id = v.policy_id").all() as { id: number; name: string }[]).map((row) => [row.id, row.name]),
+    (
+      db.prepare("SELECT v.id, p.name FROM policy_versions v JOIN policies p ON p.id = v.policy_id").all() as {
+        id: number;
+        name: string;
+      }[]
+    ).map((row) => [row.id, row.name]),
   );
   return ids(db, name).flatMap((id) => {
-    const rows = snapshots.all({ id, since }) as { idx: number; timestamp: number; cause: string; policy_versions_json: string }[];
+    const rows = snapshots.all({ id, since }) as {
+      idx: number;
+      timestamp: number;
+      cause: string;
+      policy_versions_json: string;
+    }[];
     return rows.map(({ idx, timestamp, cause, policy_versions_json }, place) => ({
-      timestamp, until: rows[place + 1]?.timestamp ?? Infinity, cause,
+      timestamp,
+      until: rows[place + 1]?.timestamp ?? Infinity,
+      cause,
       set: setDigest(running.all({ id, index: idx }) as { name: string; fingerprint: string }[]),
       policies: (JSON.parse(policy_versions_json) as number[]).map((version) => policies.get(version) ?? "?"),
     }));
@@ -73,8 +112,13 @@ function madeSince(db: Db, name: string, since: number): Made[] {
 
 function missingIn(db: Db, name: string, made: readonly Made[], entries: readonly EnvironmentEntry[]): string[] {
   const problems: string[] = [];
-  const allowed = db.prepare("SELECT count(*) FROM allowlist_entries WHERE fingerprint = ? AND description = ?").pluck();
-  const reported = db.prepare(`SELECT max(last_reported_at) FROM environments WHERE id IN (${ids(db, name).join(", ")})`).pluck().get() as number | null;
+  const allowed = db
+    .prepare("SELECT count(*) FROM allowlist_entries WHERE fingerprint = ? AND description = ?")
+    .pluck();
+  const reported = db
+    .prepare(`SELECT max(last_reported_at) FROM environments WHERE id IN (${ids(db, name).join(", ")})`)
+    .pluck()
+    .get() as number | null;
   const taken = new Set<Made>();
   // The earliest answer takes the earliest snapshot that it may: if any assignment gives each its own, this one does.
   const inOrder = [...entries].sort((a, b) => ("answered" in a ? a.answered : 0) - ("answered" in b ? b.answered : 0));
@@ -83,29 +127,48 @@ function missingIn(db: Db, name: string, made: readonly Made[], entries: readonl
     const sent = entry.sent - ROUNDING;
     const answered = entry.answered + ROUNDING;
     if (entry.kind === "report") {
-      if (!(reported !== null && reported >= sent)) problems.push(`last_reported_at is ${reported}, a report at ${entry.sent} was acknowledged`);
+      if (!(reported !== null && reported >= sent))
+        problems.push(`last_reported_at is ${reported}, a report at ${entry.sent} was acknowledged`);
       const same = made.filter(({ set, timestamp }) => set === entry.set && timestamp <= answered);
       const found = entry.made
-        ? same.filter((one) => one.cause === "report" && one.timestamp >= sent && !taken.has(one)).sort((a, b) => a.timestamp - b.timestamp)[0]
+        ? same
+            .filter((one) => one.cause === "report" && one.timestamp >= sent && !taken.has(one))
+            .sort((a, b) => a.timestamp - b.timestamp)[0]
         : same.find(({ until }) => until >= sent);
       if (!found) problems.push(`no snapshot for the report of ${entry.sent}, answered ${entry.made ? 201 : 200}`);
       else if (entry.made) taken.add(found);
     }
     if (entry.kind === "attached") {
-      const done = made.some(({ timestamp, policies }) => timestamp >= sent && timestamp <= answered && policies.includes(entry.policy) === entry.attached);
-      if (!done) problems.push(`no snapshot after ${entry.policy} was ${entry.attached ? "attached" : "detached"} at ${entry.sent}`);
+      const done = made.some(
+        ({ timestamp, policies }) =>
+          timestamp >= sent && timestamp <= answered && policies.includes(entry.policy) === entry.attached,
+      );
+      if (!done)
+        problems.push(
+          `no snapshot after ${entry.policy} was ${entry.attached ? "attached" : "detached"} at ${entry.sent}`,
+        );
     }
-    if (entry.kind === "allowed" && allowed.get(entry.fingerprint, `${entry.n}`) !== 1) problems.push(`${entry.fingerprint} is not allowed with the reason ${entry.n}`);
+    if (entry.kind === "allowed" && allowed.get(entry.fingerprint, `${entry.n}`) !== 1)
+      problems.push(`${entry.fingerprint} is not allowed with the reason ${entry.n}`);
   }
   return problems;
 }
 
 type Stored = {
-  id: number; state: 0 | 1 | null; snapshot_count: number; last_changed_at: number; last_reported_at: number;
-  compliant_count: number; non_compliant_count: number; unknown_count: number;
+  id: number;
+  state: 0 | 1 | null;
+  snapshot_count: number;
+  last_changed_at: number;
+  last_reported_at: number;
+  compliant_count: number;
+  non_compliant_count: number;
+  unknown_count: number;
 };
 
-/** Whether the server shows what the database holds, and the policies that were acknowledged; corrects `world` by what is so. */
+/**
+ * Whether the server shows what the database holds, and the policies that were acknowledged; corrects `world` by what
+ * is so.
+ */
 export async function differencesShown(api: Api, db: Db, world: World): Promise<string[]> {
   const problems: string[] = [];
   for (const [name, attachments] of world.attachments) {
@@ -118,23 +181,52 @@ export async function differencesShown(api: Api, db: Db, world: World): Promise<
       .get(name) as Stored;
     const { body: shown } = await api.call("GET", `/environments/${ORG}/${name}`);
     const { body: snapshot } = await api.call("GET", `/snapshots/${ORG}/${name}/-1`);
-    const running = db.prepare("SELECT name, fingerprint FROM snapshot_artifacts WHERE environment_id = ? AND last_index = 9007199254740991").all(row.id);
-    const present = (snapshot.artifacts as { name: string; fingerprint: string; annotation: { now: number } }[]).filter(({ annotation }) => annotation.now > 0);
+    const running = db
+      .prepare(
+        "SELECT name, fingerprint FROM snapshot_artifacts WHERE environment_id = ? AND last_index = 9007199254740991",
+      )
+      .all(row.id);
+    const present = (snapshot.artifacts as { name: string; fingerprint: string; annotation: { now: number } }[]).filter(
+      ({ annotation }) => annotation.now > 0,
+    );
     const state = row.state === null ? null : row.state === 1;
     const stored = [row.compliant_count, row.non_compliant_count, row.unknown_count];
-    const expected = [state, row.last_changed_at, row.last_reported_at, row.snapshot_count, row.last_changed_at, ...stored];
+    const expected = [
+      state,
+      row.last_changed_at,
+      row.last_reported_at,
+      row.snapshot_count,
+      row.last_changed_at,
+      ...stored,
+    ];
     const counts = snapshot.artifact_compliance_count;
-    const told = [shown.state, shown.last_changed_at, shown.last_reported_at, snapshot.index, snapshot.timestamp, counts.true, counts.false, counts.null];
-    if (JSON.stringify(told) !== JSON.stringify(expected)) problems.push(`${name} is shown as ${JSON.stringify(told)}, stored is ${JSON.stringify(expected)}`);
-    if (setDigest(present.map(({ name: artifact, fingerprint }) => ({ name: artifact, fingerprint }))) !== setDigest(running as { name: string; fingerprint: string }[]))
-      problems.push(`${name}: its latest snapshot shows ${present.length} artifacts, ${running.length} are stored, or others`);
+    const told = [
+      shown.state,
+      shown.last_changed_at,
+      shown.last_reported_at,
+      snapshot.index,
+      snapshot.timestamp,
+      counts.true,
+      counts.false,
+      counts.null,
+    ];
+    if (JSON.stringify(told) !== JSON.stringify(expected))
+      problems.push(`${name} is shown as ${JSON.stringify(told)}, stored is ${JSON.stringify(expected)}`);
+    if (
+      setDigest(present.map(({ name: artifact, fingerprint }) => ({ name: artifact, fingerprint }))) !==
+      setDigest(running as { name: string; fingerprint: string }[])
+    )
+      problems.push(
+        `${name}: its latest snapshot shows ${present.length} artifacts, ${running.length} are stored, or others`,
+      );
 
     const is = new Set(shown.policies as string[]);
     const text = (policies: ReadonlySet<string>): string => [...policies].sort().join(" ");
     const { asked } = attachments;
     const either = new Set(attachments.is);
     if (asked) either[asked.attached ? "add" : "delete"](asked.policy);
-    if (text(is) !== text(attachments.is) && text(is) !== text(either)) problems.push(`${name} has the policies "${text(is)}", acknowledged were "${text(attachments.is)}"`);
+    if (text(is) !== text(attachments.is) && text(is) !== text(either))
+      problems.push(`${name} has the policies "${text(is)}", acknowledged were "${text(attachments.is)}"`);
     world.attachments.set(name, { is, asked: null });
   }
   return problems;

@@ -1,5 +1,5 @@
-// What the server acknowledged, and reading it back: the ledger is the only witness, so an entry is made only after the whole
-// answer has arrived.
+// What the server acknowledged, and reading it back: the ledger is the only witness, so an entry is made only after the
+// whole answer has arrived.
 import { createHash } from "node:crypto";
 
 export const ORG = "acme";
@@ -30,8 +30,15 @@ export function apiOf(url: string): Api {
   return {
     async call(method, path, body) {
       const form = body instanceof FormData;
-      const headers: Record<string, string> = { Authorization: `Bearer ${KEY}`, ...(body && !form ? { "Content-Type": "application/json" } : {}) };
-      const response = await fetch(`${url}/api/v2${path}`, { method, headers, ...(body ? { body: form ? body : JSON.stringify(body) } : {}) });
+      const headers: Record<string, string> = {
+        Authorization: `Bearer ${KEY}`,
+        ...(body && !form ? { "Content-Type": "application/json" } : {}),
+      };
+      const response = await fetch(`${url}/api/v2${path}`, {
+        method,
+        headers,
+        ...(body ? { body: form ? body : JSON.stringify(body) } : {}),
+      });
       const bytes = Buffer.from(await response.arrayBuffer());
       const isJson = response.headers.get("Content-Type")?.startsWith("application/json") ?? false;
       return { status: response.status, body: isJson ? JSON.parse(bytes.toString()) : null, bytes };
@@ -41,13 +48,20 @@ export function apiOf(url: string): Api {
 
 export const sha256 = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
 
-type AttestationRecord = { attestation_id: string; evidence_archive_fingerprint: string | null; user_data: { n: number } };
+type AttestationRecord = {
+  attestation_id: string;
+  evidence_archive_fingerprint: string | null;
+  user_data: { n: number };
+};
 
 /** All attestations since a time (epoch seconds), page by page, by the number in their user data. */
 export async function attestationsSince(api: Api, from: number): Promise<Map<number, AttestationRecord>> {
   const records = new Map<number, AttestationRecord>();
   for (let after: string | null = ""; after !== null; ) {
-    const { status, body, bytes }: Answer = await api.call("GET", `/attestations/${ORG}?per_page=100&from_timestamp=${Math.floor(from)}${after && `&after=${after}`}`);
+    const { status, body, bytes }: Answer = await api.call(
+      "GET",
+      `/attestations/${ORG}?per_page=100&from_timestamp=${Math.floor(from)}${after && `&after=${after}`}`,
+    );
     if (status !== 200) throw new Error(`the list of attestations answers ${status}: ${bytes.toString()}`);
     for (const record of body.data as AttestationRecord[]) records.set(record.user_data.n, record);
     after = body._links.next?.after ?? null;
@@ -55,8 +69,15 @@ export async function attestationsSince(api: Api, from: number): Promise<Map<num
   return records;
 }
 
-/** What is missing of an acknowledged write, in words; null when all of it is there. `records` as attestationsSince gives them. */
-export async function missingOf(api: Api, entry: Entry, records: ReadonlyMap<number, AttestationRecord>): Promise<string | null> {
+/**
+ * What is missing of an acknowledged write, in words; null when all of it is there. `records` as attestationsSince
+ * gives them.
+ */
+export async function missingOf(
+  api: Api,
+  entry: Entry,
+  records: ReadonlyMap<number, AttestationRecord>,
+): Promise<string | null> {
   switch (entry.kind) {
     case "flow": {
       const { status } = await api.call("GET", `/flows/${ORG}/${entry.flow}`);
@@ -66,23 +87,38 @@ export async function missingOf(api: Api, entry: Entry, records: ReadonlyMap<num
       const { status, body } = await api.call("GET", `/trails/${ORG}/${entry.flow}/${entry.trail}`);
       if (status !== 200) return `trail ${entry.trail}: ${status}`;
       // The description may have been changed by a later write; that write has an entry of its own.
-      return body.events.some((event: { type: string }) => event.type === "trail_reported") ? null : `trail ${entry.trail}: no history`;
+      return body.events.some((event: { type: string }) => event.type === "trail_reported")
+        ? null
+        : `trail ${entry.trail}: no history`;
     }
     case "artifact": {
-      const { status, body } = await api.call("GET", `/artifacts/${ORG}/${entry.flow}/fingerprint/${entry.fingerprint}?trail=${entry.trail}`);
-      return status === 200 && body.fingerprint === entry.fingerprint ? null : `artifact ${entry.fingerprint}: ${status}`;
+      const { status, body } = await api.call(
+        "GET",
+        `/artifacts/${ORG}/${entry.flow}/fingerprint/${entry.fingerprint}?trail=${entry.trail}`,
+      );
+      return status === 200 && body.fingerprint === entry.fingerprint
+        ? null
+        : `artifact ${entry.fingerprint}: ${status}`;
     }
     case "attestation": {
       const record = records.get(entry.n);
       if (!record) return `attestation ${entry.name} with number ${entry.n}`;
-      if (record.evidence_archive_fingerprint !== entry.digest) return `attestation ${entry.name}: evidence ${record.evidence_archive_fingerprint}`;
+      if (record.evidence_archive_fingerprint !== entry.digest)
+        return `attestation ${entry.name}: evidence ${record.evidence_archive_fingerprint}`;
       if (entry.digest === null) return null;
-      const file = await api.call("GET", `/attestations/${ORG}/${entry.flow}/trail/${entry.trail}/attestation/${record.attestation_id}/evidence`);
-      return file.status === 200 && sha256(file.bytes) === entry.digest ? null : `evidence of ${entry.name}: ${file.status}, ${file.bytes.length} bytes`;
+      const file = await api.call(
+        "GET",
+        `/attestations/${ORG}/${entry.flow}/trail/${entry.trail}/attestation/${record.attestation_id}/evidence`,
+      );
+      return file.status === 200 && sha256(file.bytes) === entry.digest
+        ? null
+        : `evidence of ${entry.name}: ${file.status}, ${file.bytes.length} bytes`;
     }
     case "policy": {
       const { status, body } = await api.call("GET", `/policies/${ORG}/${entry.policy}`);
-      const found = status === 200 && body.versions.some((version: { policy_yaml: string }) => version.policy_yaml.includes(entry.marker));
+      const found =
+        status === 200 &&
+        body.versions.some((version: { policy_yaml: string }) => version.policy_yaml.includes(entry.marker));
       return found ? null : `policy ${entry.policy} ${entry.marker}: ${status}`;
     }
   }

@@ -1,4 +1,5 @@
-// Writers of everything that makes snapshots: reports that race each other, policies, allowlists, and the facts of what runs.
+// Writers of everything that makes snapshots: reports that race each other, policies, allowlists, and the facts of what
+// runs.
 import { normalizePlain } from "../../src/domain/snapshot/normalize.ts";
 import type { PhysicalType } from "../../src/store/environments/environments.ts";
 import { digestOf } from "../../src/store/environments/snapshot-recorder.ts";
@@ -30,7 +31,8 @@ function poolOf(size: number): Artifact[] {
   return Array.from({ length: size }, (_value, i) => {
     if (i % 12 === 11) return { name: `unresolved-${i}`, fingerprint: "" };
     const known = Math.floor(i / 3) % (TRAILS * ARTIFACTS);
-    const fingerprint = i % 3 === 0 ? built(Math.floor(known / ARTIFACTS), known % ARTIFACTS) : sha256(Buffer.from(`bought/${i}`));
+    const fingerprint =
+      i % 3 === 0 ? built(Math.floor(known / ARTIFACTS), known % ARTIFACTS) : sha256(Buffer.from(`bought/${i}`));
     return { name: `app-${i % 12 === 10 ? i - 1 : i}`, fingerprint };
   });
 }
@@ -66,13 +68,21 @@ artifacts:
   attestations: [${random() < 0.5 ? '{name: unit-tests, type: "*"}' : ""}]
 `;
 const putGate = (api: Api, name: string, marker: string, random: () => number) =>
-  api.call("PUT", `/policies/${ORG}`, form({ name, comment: marker }, "payload", { part: "policy_file", content: gate(marker, random) }));
+  api.call(
+    "PUT",
+    `/policies/${ORG}`,
+    form({ name, comment: marker }, "payload", { part: "policy_file", content: gate(marker, random) }),
+  );
 
-const TEMPLATE = "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations:\n        - {name: unit-tests, type: '*'}\n";
+const TEMPLATE =
+  "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations:\n        - {name: unit-tests, type: '*'}\n";
 
 const seconds = (): number => Date.now() / 1000;
 
-/** Flows, policies and environments, all of them reported to once, so that whatever is asked of them later finds a snapshot. */
+/**
+ * Flows, policies and environments, all of them reported to once, so that whatever is asked of them later finds a
+ * snapshot.
+ */
 export async function prepareEnvironments(api: Api): Promise<World> {
   const must = async (method: string, path: string, body?: FormData | object): Promise<void> => {
     const answer = await api.call(method, path, body);
@@ -80,7 +90,11 @@ export async function prepareEnvironments(api: Api): Promise<World> {
   };
   const random = randomOf(1);
   for (let i = 0; i < FLOWS; i += 1)
-    await must("PUT", `/flows/${ORG}/template_file`, form({ name: `run-${i}` }, "data_json", { part: "template_file", content: TEMPLATE }));
+    await must(
+      "PUT",
+      `/flows/${ORG}/template_file`,
+      form({ name: `run-${i}` }, "data_json", { part: "template_file", content: TEMPLATE }),
+    );
   for (const name of GATES) {
     const answer = await putGate(api, name, "marker-0-", random);
     if (answer.status >= 300) throw refusal(name, answer);
@@ -93,7 +107,8 @@ export async function prepareEnvironments(api: Api): Promise<World> {
     world.reported.set(name, running);
     world.attachments.set(name, { is: new Set(), asked: null });
   }
-  for (const [name, included_environments] of Object.entries(GROUPS)) await must("PUT", `/environments/${ORG}`, { name, type: "logical", description: "", included_environments });
+  for (const [name, included_environments] of Object.entries(GROUPS))
+    await must("PUT", `/environments/${ORG}`, { name, type: "logical", description: "", included_environments });
   return world;
 }
 
@@ -108,9 +123,18 @@ function itemsOf(type: PhysicalType, running: ReadonlySet<Artifact>, random: () 
   );
 }
 
-/** The lanes of a round: reporters, one that is alone in attaching policies, one for their versions, some for facts, and one for the environment that comes and goes. */
+/**
+ * The lanes of a round: reporters, one that is alone in attaching policies, one for their versions, some for facts, and
+ * one for the environment that comes and goes.
+ */
 export function environmentWriters(api: Api, world: World, seed: number): Lane<Entry | EnvironmentEntry>[] {
-  const lanes = [...Array.from({ length: 6 }, () => report), attach, version, ...Array.from({ length: 3 }, () => fact), comeAndGo];
+  const lanes = [
+    ...Array.from({ length: 6 }, () => report),
+    attach,
+    version,
+    ...Array.from({ length: 3 }, () => fact),
+    comeAndGo,
+  ];
   return lanes.map((write, index) => {
     const random = randomOf(seed * 1_000 + 500 + index);
     return () => write({ api, world, random, pick: (count) => Math.floor(random() * count), lane: index });
@@ -137,9 +161,17 @@ async function report({ api, world, random, pick }: Hand): Promise<EnvironmentEn
   const answered = seconds();
   if (name !== FLEETING && random() < 0.1) {
     const { body } = await api.call("GET", `/environments/${ORG}/${name}`);
-    if (!(body.last_reported_at >= sent - ROUNDING)) throw new Error(`${name} was reported to at ${sent}, and then read: ${JSON.stringify(body)}`);
+    if (!(body.last_reported_at >= sent - ROUNDING))
+      throw new Error(`${name} was reported to at ${sent}, and then read: ${JSON.stringify(body)}`);
   }
-  return { kind: "report", environment: name, set: digestOf(normalizePlain(artifacts)), made: answer.status === 201, sent, answered };
+  return {
+    kind: "report",
+    environment: name,
+    set: digestOf(normalizePlain(artifacts)),
+    made: answer.status === 201,
+    sent,
+    answered,
+  };
 }
 
 async function attach({ api, world, pick }: Hand): Promise<EnvironmentEntry> {
@@ -149,7 +181,9 @@ async function attach({ api, world, pick }: Hand): Promise<EnvironmentEntry> {
   const attached = !attachments.is.has(policy);
   attachments.asked = { policy, attached };
   const sent = seconds();
-  const answer = await api.call(attached ? "POST" : "DELETE", `/environments/${ORG}/${environment}/policies`, { policy_names: [policy] });
+  const answer = await api.call(attached ? "POST" : "DELETE", `/environments/${ORG}/${environment}/policies`, {
+    policy_names: [policy],
+  });
   if (answer.status >= 300) throw refusal(`policies of ${environment}`, answer);
   attachments.asked = null;
   if (attached) attachments.is.add(policy);
@@ -177,16 +211,30 @@ async function fact({ api, random, pick, lane }: Hand): Promise<Entry | Environm
   if (choice < 0.3) {
     const fingerprint = built(at, place);
     const answer = await api.call("POST", `/artifacts/${ORG}/${flow}`, {
-      fingerprint, filename: "app", git_commit: COMMIT, build_url: "https://ci.example.com", commit_url: "https://git.example.com",
-      trail_name: trail, template_reference_name: place === 0 ? "extra" : "app",
+      fingerprint,
+      filename: "app",
+      git_commit: COMMIT,
+      build_url: "https://ci.example.com",
+      commit_url: "https://git.example.com",
+      trail_name: trail,
+      template_reference_name: place === 0 ? "extra" : "app",
     });
     if (answer.status >= 300) throw refusal("artifact that runs", answer);
     return { kind: "artifact", flow, trail, fingerprint };
   }
   if (choice < 0.65) {
-    const body = { attestation_name: "unit-tests", is_compliant: random() < 0.7, user_data: { n }, target_artifacts: ["app"] };
+    const body = {
+      attestation_name: "unit-tests",
+      is_compliant: random() < 0.7,
+      user_data: { n },
+      target_artifacts: ["app"],
+    };
     const commit = { git_commit_info: { sha1: COMMIT, message: "m", author: "a", timestamp: 1 } };
-    const answer = await api.call("POST", `/attestations/${ORG}/${flow}/trail/${trail}/generic`, form({ ...body, ...commit }));
+    const answer = await api.call(
+      "POST",
+      `/attestations/${ORG}/${flow}/trail/${trail}/generic`,
+      form({ ...body, ...commit }),
+    );
     if (answer.status >= 300) throw refusal("attestation of what runs", answer);
     return { kind: "attestation", flow, trail, name: "unit-tests", n, digest: null };
   }
@@ -196,13 +244,20 @@ async function fact({ api, random, pick, lane }: Hand): Promise<Entry | Environm
     const toggled = { risk: random() < 0.5, waived: random() < 0.3 };
     const set = Object.fromEntries(Object.entries(toggled).flatMap(([tag, on]) => (on ? [[tag, "yes"]] : [])));
     const remove = Object.entries(toggled).flatMap(([tag, on]) => (on ? [] : [tag]));
-    const answer = await api.call("PATCH", `/tags/${ORG}/flow/${flow}`, { set_tags: { ...set, [key]: `${n}` }, remove_tags: remove });
+    const answer = await api.call("PATCH", `/tags/${ORG}/flow/${flow}`, {
+      set_tags: { ...set, [key]: `${n}` },
+      remove_tags: remove,
+    });
     if (answer.status >= 300) throw refusal("tags of a flow", answer);
     return { kind: "tagged", flow, key, n };
   }
   const { name, pool } = ALL[pick(ALL.length)] as Kind;
   const fingerprint = (pool[pick(pool.length)] as Artifact).fingerprint || built(at, place);
-  const answer = await api.call("PUT", `/allowlists/${ORG}/${name}`, { artifact_fingerprint: fingerprint, artifact_name: "app", description: `${n}` });
+  const answer = await api.call("PUT", `/allowlists/${ORG}/${name}`, {
+    artifact_fingerprint: fingerprint,
+    artifact_name: "app",
+    description: `${n}`,
+  });
   if (answer.status === 404 && name === FLEETING) return null;
   if (answer.status >= 300) throw refusal(`allowlist of ${name}`, answer);
   return { kind: "allowed", environment: name, fingerprint, n, sent, answered: seconds() };
@@ -217,7 +272,12 @@ async function comeAndGo({ api, world, random }: Hand): Promise<EnvironmentEntry
   };
   if (world.stray) await api.call("PUT", `/environments/${ORG}/${world.stray}/archive`);
   world.stray = null;
-  await call("PUT", `/environments/${ORG}`, { name: FLEETING, type, description: "", policies: GATES.filter(() => random() < 0.4) });
+  await call("PUT", `/environments/${ORG}`, {
+    name: FLEETING,
+    type,
+    description: "",
+    policies: GATES.filter(() => random() < 0.4),
+  });
   await call("PUT", `/environments/${ORG}/everything/join`, { physical_env_name: FLEETING });
   // Others report to it meanwhile.
   for (let reads = 4; reads > 0; reads -= 1) await call("GET", `/environments/${ORG}/${FLEETING}`);

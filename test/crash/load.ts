@@ -38,10 +38,18 @@ artifacts:
     required: true
 `;
 
-export function form(json: object, field = "data_json", file: { part: string; content: Buffer | string } | null = null): FormData {
+export function form(
+  json: object,
+  field = "data_json",
+  file: { part: string; content: Buffer | string } | null = null,
+): FormData {
   const body = new FormData();
   body.append(field, JSON.stringify(json));
-  if (file) body.append(file.part, new File([typeof file.content === "string" ? file.content : new Uint8Array(file.content)], "file.bin"));
+  if (file)
+    body.append(
+      file.part,
+      new File([typeof file.content === "string" ? file.content : new Uint8Array(file.content)], "file.bin"),
+    );
   return body;
 }
 
@@ -50,9 +58,12 @@ let last = 0;
 export const nextNumber = (): number => ++last;
 
 /** Thrown for an answer that should not have come: every request is right. */
-export const refusal = (what: string, { status, bytes }: { status: number; bytes: Buffer }): Error => new Error(`${what}: ${status} ${bytes.toString()}`);
+export const refusal = (what: string, { status, bytes }: { status: number; bytes: Buffer }): Error =>
+  new Error(`${what}: ${status} ${bytes.toString()}`);
 
-/** One random write. Resolves with what the server acknowledged; rejects when the connection broke: then nobody knows. */
+/**
+ * One random write. Resolves with what the server acknowledged; rejects when the connection broke: then nobody knows.
+ */
 async function writeOne(api: Api, random: () => number): Promise<Entry> {
   const n = nextNumber();
   const pick = (count: number): number => Math.floor(random() * count);
@@ -69,28 +80,51 @@ async function writeOne(api: Api, random: () => number): Promise<Entry> {
   if (choice < 0.05)
     return acknowledged(
       { kind: "flow", flow },
-      api.call("PUT", `/flows/${ORG}/template_file`, form({ name: flow, description: `${n}` }, "data_json", { part: "template_file", content: template(n % 4) })),
+      api.call(
+        "PUT",
+        `/flows/${ORG}/template_file`,
+        form({ name: flow, description: `${n}` }, "data_json", { part: "template_file", content: template(n % 4) }),
+      ),
     );
   if (choice < 0.12)
-    return acknowledged({ kind: "trail", flow, trail, description: `${n}` }, api.call("PUT", `/trails/${ORG}/${flow}`, form({ name: trail, description: `${n}` })));
+    return acknowledged(
+      { kind: "trail", flow, trail, description: `${n}` },
+      api.call("PUT", `/trails/${ORG}/${flow}`, form({ name: trail, description: `${n}` })),
+    );
   if (choice < 0.3) {
     const body = {
-      fingerprint, filename: "app", git_commit: COMMIT, build_url: "https://ci.example.com", commit_url: "https://git.example.com",
-      trail_name: trail, template_reference_name: random() < 0.8 ? "app" : "extra",
+      fingerprint,
+      filename: "app",
+      git_commit: COMMIT,
+      build_url: "https://ci.example.com",
+      commit_url: "https://git.example.com",
+      trail_name: trail,
+      template_reference_name: random() < 0.8 ? "app" : "extra",
     };
-    return acknowledged({ kind: "artifact", flow, trail, fingerprint }, api.call("POST", `/artifacts/${ORG}/${flow}`, body));
+    return acknowledged(
+      { kind: "artifact", flow, trail, fingerprint },
+      api.call("POST", `/artifacts/${ORG}/${flow}`, body),
+    );
   }
   if (choice < 0.36) {
     const name = `policy-${pick(4)}`;
     const marker = `marker-${n}-`;
     return acknowledged(
       { kind: "policy", policy: name, marker },
-      api.call("PUT", `/policies/${ORG}`, form({ name, comment: `${n}` }, "payload", { part: "policy_file", content: policy(marker) })),
+      api.call(
+        "PUT",
+        `/policies/${ORG}`,
+        form({ name, comment: `${n}` }, "payload", { part: "policy_file", content: policy(marker) }),
+      ),
     );
   }
   const name = random() < 0.3 ? "review" : random() < 0.5 ? "unit-tests" : `check-${n}`;
-  const evidence = random() < 0.5 ? null : Buffer.alloc(random() < 0.8 ? 1 + pick(4_000) : 100_000 + pick(300_000), `evidence ${n} `);
-  const early = random() < 0.5 ? { target_artifacts: ["app"], git_commit_info: { sha1: COMMIT, message: "m", author: "a", timestamp: 1 } } : {};
+  const evidence =
+    random() < 0.5 ? null : Buffer.alloc(random() < 0.8 ? 1 + pick(4_000) : 100_000 + pick(300_000), `evidence ${n} `);
+  const early =
+    random() < 0.5
+      ? { target_artifacts: ["app"], git_commit_info: { sha1: COMMIT, message: "m", author: "a", timestamp: 1 } }
+      : {};
   const body = { attestation_name: name, is_compliant: random() < 0.9, user_data: { n }, ...early };
   const file = evidence && { part: "attachment_file", content: evidence };
   return acknowledged(
@@ -103,13 +137,19 @@ async function writeOne(api: Api, random: () => number): Promise<Entry> {
 export async function prepare(api: Api): Promise<Entry[]> {
   const entries: Entry[] = [];
   for (let i = 0; i < FLOWS; i += 1) {
-    await api.call("PUT", `/flows/${ORG}/template_file`, form({ name: `flow-${i}` }, "data_json", { part: "template_file", content: template(0) }));
+    await api.call(
+      "PUT",
+      `/flows/${ORG}/template_file`,
+      form({ name: `flow-${i}` }, "data_json", { part: "template_file", content: template(0) }),
+    );
     entries.push({ kind: "flow", flow: `flow-${i}` });
   }
   return entries;
 }
 
-/** One lane of writes: each call does one and resolves with what the server acknowledged, null when it said no and may. */
+/**
+ * One lane of writes: each call does one and resolves with what the server acknowledged, null when it said no and may.
+ */
 export type Lane<T> = () => Promise<T | null>;
 
 /** Lanes of random writes, each with its own random numbers. */
@@ -120,10 +160,13 @@ export const writers = (api: Api, lanes: number, seed: number): Lane<Entry>[] =>
   });
 
 /**
- * Writes over all lanes until the server is gone; `entries` grows with every acknowledgement. Resolves when every lane has
- * noticed, with the refusals (there must be none: every request is right).
+ * Writes over all lanes until the server is gone; `entries` grows with every acknowledgement. Resolves when every lane
+ * has noticed, with the refusals (there must be none: every request is right).
  */
-export async function writeUntilGone<T>(lanes: readonly Lane<T>[], entries: { push(entry: T): unknown }): Promise<string[]> {
+export async function writeUntilGone<T>(
+  lanes: readonly Lane<T>[],
+  entries: { push(entry: T): unknown },
+): Promise<string[]> {
   const refusals: string[] = [];
   const run = async (write: Lane<T>): Promise<void> => {
     for (;;) {

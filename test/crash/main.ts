@@ -1,13 +1,14 @@
-// `make crash`: kills the packaged executable with -9 in the middle of writes, a hundred times over one data directory, and
-// after each restart asks for everything that was ever acknowledged in that round, and looks at the data directory itself.
+// `make crash`: kills the packaged executable with -9 in the middle of writes, a hundred times over one data directory,
+// and after each restart asks for everything that was ever acknowledged in that round, and looks at the data directory
+// itself.
 //
 //   node test/crash/main.ts [--rounds N] [--seed N]
 //
-// Environments are reported to, change their policies and are evaluated again meanwhile; once the work that was asked for
-// before a kill is done, their snapshots, intervals, counts and verdicts must be consistent (src/inspection).
+// Environments are reported to, change their policies and are evaluated again meanwhile; once the work that was asked
+// for before a kill is done, their snapshots, intervals, counts and verdicts must be consistent (src/inspection).
 //
-// It proves what the death of a process can do. What a power cut can do is simulated afterwards (power-cut.ts), three cuts for ten rounds.
-// Ends with 1 on any loss, any orphan and any refusal.
+// It proves what the death of a process can do. What a power cut can do is simulated afterwards (power-cut.ts), three
+// cuts for ten rounds. Ends with 1 on any loss, any orphan and any refusal.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -35,11 +36,16 @@ const LANES = 10;
 /** A kill comes so many milliseconds after the load began. */
 const EARLIEST = 30;
 const LATEST = 900;
-/** Some starts after a kill are killed as well, within as many milliseconds as a start takes: recovery may be cut off too. */
+/**
+ * Some starts after a kill are killed as well, within as many milliseconds as a start takes: recovery may be cut off
+ * too.
+ */
 const KILLED_STARTS = 0.15;
 const LATEST_IN_START = 200;
 
-const { values } = parseArgs({ options: { rounds: { type: "string", default: "100" }, seed: { type: "string", default: "1" } } });
+const { values } = parseArgs({
+  options: { rounds: { type: "string", default: "100" }, seed: { type: "string", default: "1" } },
+});
 const rounds = Number(values.rounds);
 const seed = Number(values.seed);
 const random = randomOf(seed);
@@ -98,7 +104,9 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   (await differencesShown(api, db, world)).forEach(told);
   all = [...all, ...entries];
   if (round % 10 === 0)
-    console.log(`round ${round}: ${all.length} writes acknowledged, all of them found; ${looked.files.size} evidence files whole; ${snapshots()} snapshots right`);
+    console.log(
+      `round ${round}: ${all.length} writes acknowledged, all of them found; ${looked.files.size} evidence files whole; ${snapshots()} snapshots right`,
+    );
 }
 
 function snapshots(): number {
@@ -116,7 +124,11 @@ for (const entry of all) {
 }
 const gone = missingEnvironmentEntries(db, all.filter(isOfEnvironments));
 lost += gone.length;
-problems.push(...[...gone, ...(await inspectEnvironments(db, nothingLookedAt()))].map((problem) => `seed ${seed}, at the end: ${problem}`));
+problems.push(
+  ...[...gone, ...(await inspectEnvironments(db, nothingLookedAt()))].map(
+    (problem) => `seed ${seed}, at the end: ${problem}`,
+  ),
+);
 const figures = `${snapshots()} snapshots, ${looked.judged.row} intervals, ${looked.judged.evaluation} evaluations and ${looked.judged.deployment} deployments checked, ${drained} jobs left by kills`;
 db.close();
 await vault.close();
@@ -124,10 +136,18 @@ const { code } = await server.stop();
 if (code !== 0) problems.push(`the last server ended with ${code}:\n${server.output()}`);
 rmSync(directory, { recursive: true, force: true });
 
-const kinds = Object.entries(counts).sort().map(([kind, count]) => `${count} ${kind}`);
-console.log(`${kills} kills in ${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${all.length} acknowledged writes (${kinds.join(", ")}), ${lost} lost`);
+const kinds = Object.entries(counts)
+  .sort()
+  .map(([kind, count]) => `${count} ${kind}`);
+console.log(
+  `${kills} kills in ${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${all.length} acknowledged writes (${kinds.join(", ")}), ${lost} lost`,
+);
 console.log(figures);
 for (const problem of problems.slice(0, 50)) console.error(problem);
-console.log(problems.length === 0 ? "no loss, no orphan, every snapshot whole, every verdict is what its facts lead to" : `${problems.length} problems`);
+console.log(
+  problems.length === 0
+    ? "no loss, no orphan, every snapshot whole, every verdict is what its facts lead to"
+    : `${problems.length} problems`,
+);
 process.exitCode = problems.length === 0 ? 0 : 1;
 if (!(await reportPowerCuts({ cuts: Math.ceil(rounds * 0.3), seed }))) process.exitCode = 1;

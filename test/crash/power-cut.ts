@@ -32,7 +32,9 @@ const BACKUPS = "backups";
 
 /** What was acknowledged when the trace had so many bytes. `backup`: the path below the root of the disk. */
 type Acknowledged = { at: number } & (
-  { what: "entry"; entry: Entry } | { what: "started" } | { what: "backup"; path: string }
+  | { what: "entry"; entry: Entry }
+  | { what: "started" }
+  | { what: "backup"; path: string }
 );
 
 /** `stopped`: the bytes of the trace when the server was told to stop. */

@@ -29,7 +29,8 @@ type Change = { kind: (typeof KINDS)[number]; file: bigint; at: bigint; path: st
 
 /** A change of content: bytes at a place, or a new size. `number` tells the order of all changes of a trace. */
 type ContentChange = { number: number } & (
-  { kind: "write"; at: number; bytes: Buffer } | { kind: "truncate" | "extend"; size: number }
+  | { kind: "write"; at: number; bytes: Buffer }
+  | { kind: "truncate" | "extend"; size: number }
 );
 /** A change of names in one directory, which happens as a whole or not at all. null: the name is gone. */
 type NameChange = { number: number; names: readonly (readonly [name: string, node: Node | null])[] };
@@ -84,7 +85,7 @@ export function simulateDisk({
   if (own !== undefined) byInode.set(own, top);
   load(top, base.path);
   let number = 0;
-  for (let at = 0; at + HEAD_BYTES <= bytes;) {
+  for (let at = 0; at + HEAD_BYTES <= bytes; ) {
     const size = trace.readUInt32LE(at);
     if (at + size > bytes) break;
     apply(read(trace, at, size));
@@ -250,7 +251,7 @@ function contentOf(file: File, keeps: (change: ContentChange) => boolean, random
 
 /** The parts of a write that a disk writes as a whole. */
 function* sectorsOf(at: number, bytes: Buffer): Generator<{ at: number; bytes: Buffer }> {
-  for (let done = 0; done < bytes.length;) {
+  for (let done = 0; done < bytes.length; ) {
     const end = Math.min(bytes.length, done + SECTOR_BYTES - ((at + done) % SECTOR_BYTES));
     yield { at: at + done, bytes: bytes.subarray(done, end) };
     done = end;

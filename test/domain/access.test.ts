@@ -7,18 +7,38 @@ const test = suite("domain/access");
 
 test("nobody grants more than they hold", () => {
   const granted = (holder: Role) => ROLES.filter((wanted) => mayGrant(holder, wanted));
-  assert.equal(ROLES.map(granted), [["admin", "member", "snapshotter", "reader"], ["member", "snapshotter", "reader"], ["snapshotter", "reader"], ["reader"]]);
+  assert.equal(ROLES.map(granted), [
+    ["admin", "member", "snapshotter", "reader"],
+    ["member", "snapshotter", "reader"],
+    ["snapshotter", "reader"],
+    ["reader"],
+  ]);
 });
 
 test("an organization that has an admin keeps one", () => {
-  const members = (text: string) => text.split(" ").filter(Boolean).map((word) => ({ name: word.split(":")[0] as string, role: word.split(":")[1] as Role }));
-  const changes = (text: string) => new Map(members(text).map(({ name, role }) => [name, (role as string) === "-" ? null : role] as const));
+  const members = (text: string) =>
+    text
+      .split(" ")
+      .filter(Boolean)
+      .map((word) => ({ name: word.split(":")[0] as string, role: word.split(":")[1] as Role }));
+  const changes = (text: string) =>
+    new Map(members(text).map(({ name, role }) => [name, (role as string) === "-" ? null : role] as const));
   const table: [string, string, boolean][] = [
-    ["a:admin", "", true], ["a:admin", "a:-", false], ["a:admin", "a:member", false], ["a:admin b:reader", "a:-", false], ["a:admin b:admin", "a:-", true],
-    ["a:admin b:admin", "a:- b:reader", false], ["a:admin b:reader", "a:member b:admin", true], ["a:admin", "a:- c:admin", true], ["a:admin", "a:admin", true],
-    ["", "", true], ["b:reader", "b:-", true], ["b:reader", "", true],
+    ["a:admin", "", true],
+    ["a:admin", "a:-", false],
+    ["a:admin", "a:member", false],
+    ["a:admin b:reader", "a:-", false],
+    ["a:admin b:admin", "a:-", true],
+    ["a:admin b:admin", "a:- b:reader", false],
+    ["a:admin b:reader", "a:member b:admin", true],
+    ["a:admin", "a:- c:admin", true],
+    ["a:admin", "a:admin", true],
+    ["", "", true],
+    ["b:reader", "b:-", true],
+    ["b:reader", "", true],
   ];
-  for (const [before, after, kept] of table) assert.is(keepsAdmin(members(before), changes(after)), kept, `${before} / ${after}`);
+  for (const [before, after, kept] of table)
+    assert.is(keepsAdmin(members(before), changes(after)), kept, `${before} / ${after}`);
 });
 
 test.run();

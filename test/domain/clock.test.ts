@@ -10,7 +10,13 @@ const T = 1_700_000_000;
 const YEARS = 730 * DAY;
 
 test("a clock is believed up to a day away from the expected time, to both sides", () => {
-  const table = [[0, "right"], [DAY, "right"], [DAY + 1, "ahead"], [-DAY, "right"], [-DAY - 1, "behind"]] as const;
+  const table = [
+    [0, "right"],
+    [DAY, "right"],
+    [DAY + 1, "ahead"],
+    [-DAY, "right"],
+    [-DAY - 1, "behind"],
+  ] as const;
   for (const [difference, expected] of table) assert.is(judgeClock(T + difference, T), expected, String(difference));
 });
 
@@ -31,25 +37,59 @@ const open: ClockRecord = { goodAt: T, jumpFrom: T, jumpTo: T + YEARS, isOpen: t
 const accepted: ClockRecord = { goodAt: T + YEARS + 2 * DAY, jumpFrom: T, jumpTo: T + YEARS, isOpen: false };
 
 test("a last snapshot beyond the last known good time pulls no later one along", () => {
-  for (const record of [untouched, open]) assert.is(timeOfSnapshot(T + 60, T + YEARS, () => record), T + 60);
-  assert.is(timeOfSnapshot(T + 300 * DAY, T + YEARS, () => open), T + 300 * DAY, "however long nobody noticed");
+  for (const record of [untouched, open])
+    assert.is(
+      timeOfSnapshot(T + 60, T + YEARS, () => record),
+      T + 60,
+    );
+  assert.is(
+    timeOfSnapshot(T + 300 * DAY, T + YEARS, () => open),
+    T + 300 * DAY,
+    "however long nobody noticed",
+  );
 });
 
 test("a clock that falls behind a good time makes no snapshot older than the last one", () => {
-  assert.is(timeOfSnapshot(T - 9 * DAY, T, () => untouched), T);
-  assert.is(timeOfSnapshot(T - 9 * DAY, T, () => open), T);
-  assert.is(timeOfSnapshot(T - 9 * DAY, T, () => null), T, "where nothing is known of the clock");
-  assert.is(timeOfSnapshot(T - 9 * DAY, T + YEARS + DAY, () => accepted), T + YEARS + DAY, "nor where it falls behind the jump");
+  assert.is(
+    timeOfSnapshot(T - 9 * DAY, T, () => untouched),
+    T,
+  );
+  assert.is(
+    timeOfSnapshot(T - 9 * DAY, T, () => open),
+    T,
+  );
+  assert.is(
+    timeOfSnapshot(T - 9 * DAY, T, () => null),
+    T,
+    "where nothing is known of the clock",
+  );
+  assert.is(
+    timeOfSnapshot(T - 9 * DAY, T + YEARS + DAY, () => accepted),
+    T + YEARS + DAY,
+    "nor where it falls behind the jump",
+  );
 });
 
 test("a jump that was taken for right is disproved by a clock that comes back to the time before it", () => {
-  assert.is(timeOfSnapshot(T + 3 * DAY, T + YEARS + DAY, () => accepted), T + 3 * DAY);
-  for (const [now, expected] of [[T, true], [T + YEARS - 2 * DAY, true], [T + YEARS, false], [T - 2 * DAY, false]] as const)
+  assert.is(
+    timeOfSnapshot(T + 3 * DAY, T + YEARS + DAY, () => accepted),
+    T + 3 * DAY,
+  );
+  for (const [now, expected] of [
+    [T, true],
+    [T + YEARS - 2 * DAY, true],
+    [T + YEARS, false],
+    [T - 2 * DAY, false],
+  ] as const)
     assert.is(disprovesJump(now, accepted), expected, String(now - T));
   for (const record of [untouched, open, { ...accepted, goodAt: T + 400 * DAY }])
     assert.is(disprovesJump(T + 3 * DAY, record), false, "resolved, or never there");
   const later = { ...accepted, goodAt: T + 400 * DAY };
-  assert.is(timeOfSnapshot(T + 3 * DAY, T + 400 * DAY, () => later), T + 400 * DAY, "an old jump excuses no later fall");
+  assert.is(
+    timeOfSnapshot(T + 3 * DAY, T + 400 * DAY, () => later),
+    T + 400 * DAY,
+    "an old jump excuses no later fall",
+  );
 });
 
 test.run();

@@ -6,11 +6,17 @@ const test = suite("domain/frequency");
 const DAY = 19_675; // 2023-11-14
 
 test("a day begins at midnight in UTC", () => {
-  assert.equal([1_699_919_999.9, 1_699_920_000, 1_700_006_399.9, 1_700_006_400].map(dayOf), [DAY - 1, DAY, DAY, DAY + 1]);
+  assert.equal([1_699_919_999.9, 1_699_920_000, 1_700_006_399.9, 1_700_006_400].map(dayOf), [
+    DAY - 1,
+    DAY,
+    DAY,
+    DAY + 1,
+  ]);
 });
 
 test("every day is listed, the oldest first, and the median counts the days of nothing", () => {
-  const daily = (counts: number[]) => counts.map((count, place) => ({ date: `2023-11-${15 - counts.length + place}`, count }));
+  const daily = (counts: number[]) =>
+    counts.map((count, place) => ({ date: `2023-11-${15 - counts.length + place}`, count }));
   const cases: [counts: number[], total: number, median: number][] = [
     [[0, 0, 0, 0], 0, 0],
     [[0, 0, 0, 9], 9, 0],
@@ -20,14 +26,29 @@ test("every day is listed, the oldest first, and the median counts the days of n
     [[4], 4, 4],
   ];
   for (const [counts, total, median_per_day] of cases) {
-    const known = new Map(counts.map((count, place): [number, number] => [DAY - counts.length + 1 + place, count]).filter(([, count]) => count > 0));
+    const known = new Map(
+      counts
+        .map((count, place): [number, number] => [DAY - counts.length + 1 + place, count])
+        .filter(([, count]) => count > 0),
+    );
     assert.equal(frequencyOf(known, DAY, counts.length), { total, median_per_day, daily: daily(counts) });
   }
 });
 
 test("days outside are left out", () => {
-  const counts = new Map([[DAY - 2, 5], [DAY - 1, 1], [DAY + 1, 7]]);
-  assert.equal(frequencyOf(counts, DAY, 2), { total: 1, median_per_day: 0.5, daily: [{ date: "2023-11-13", count: 1 }, { date: "2023-11-14", count: 0 }] });
+  const counts = new Map([
+    [DAY - 2, 5],
+    [DAY - 1, 1],
+    [DAY + 1, 7],
+  ]);
+  assert.equal(frequencyOf(counts, DAY, 2), {
+    total: 1,
+    median_per_day: 0.5,
+    daily: [
+      { date: "2023-11-13", count: 1 },
+      { date: "2023-11-14", count: 0 },
+    ],
+  });
 });
 
 test.run();

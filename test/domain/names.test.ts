@@ -24,10 +24,20 @@ const table: [string, string, string[], string[]][] = [
   ["tag key", names.TAG_KEY, ["a~b.c"], ["-a", "a b"]],
   ["annotation key", names.ANNOTATION_KEY, ["_a-B1"], ["a.b", ""]],
   ["url label", names.URL_LABEL, ["any thing/é"], ["a.b", "a=b", ""]],
-  ["fingerprint", names.FINGERPRINT, [fingerprint], [fingerprint.toUpperCase(), fingerprint.slice(1), `${fingerprint}0`, `${fingerprint}\n`]],
+  [
+    "fingerprint",
+    names.FINGERPRINT,
+    [fingerprint],
+    [fingerprint.toUpperCase(), fingerprint.slice(1), `${fingerprint}0`, `${fingerprint}\n`],
+  ],
   ["fingerprint prefix", names.FINGERPRINT_PREFIX, ["abcde", fingerprint], ["abcd", "ABCDE", `${fingerprint}0`]],
   ["commit", names.COMMIT_SHA, [sha], [sha.slice(1), `${sha}0`, "HEAD"]],
-  ["id", names.PUBLIC_ID, ["01234567-89ab-cdef-0123-456789ab"], ["01234567-89ab-cdef-0123-456789abcdef", "01234567-89AB-cdef-0123-456789ab"]],
+  [
+    "id",
+    names.PUBLIC_ID,
+    ["01234567-89ab-cdef-0123-456789ab"],
+    ["01234567-89ab-cdef-0123-456789abcdef", "01234567-89AB-cdef-0123-456789ab"],
+  ],
 ];
 
 for (const [what, pattern, good, bad] of table) {

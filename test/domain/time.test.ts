@@ -18,12 +18,12 @@ const texts: [number, string][] = [
   [-1e21, "-1000000000000000000000"],
   [4102444800, "4102444800"],
 ];
-for (const [seconds, text] of texts) test(`${seconds} is written as ${text}`, () => assert.is(epochText(seconds), text));
+for (const [seconds, text] of texts)
+  test(`${seconds} is written as ${text}`, () => assert.is(epochText(seconds), text));
 
 test("what is no number has no text", () => {
   for (const seconds of [NaN, Infinity, -Infinity]) assert.throws(() => epochText(seconds), RangeError);
 });
-
 
 test("an archived name ends in whole seconds", () => {
   assert.is(archivedName("prod", 1700000000.99), "prod-archived-at-1700000000");
@@ -45,11 +45,35 @@ const moments: [text: string, seconds: number | null][] = [
   ["2023-11-14T16:43:20-05:30", 1700000000],
   ["2024-02-29", 1709164800],
   ["1969-12-31T23:59:59Z", -1],
-  ...["", " ", "now", "2023", "2023-11", "2023-13-01", "2023-02-29", "2023-02-30", "2023-11-00", "2023-1-1", "20231114", "1700000000", "2023-11-14T", "2023-11-14T22",
-    "2023-11-14T24:00", "2023-11-14T22:60", "2023-11-14T22:13:60", "2023-11-14T22:13:20.", "2023-11-14T22:13:20+24:00", "2023-11-14T22:13:20+02:60", "2023-11-14Z",
-    "2023-11-14T22:13:20 Z", "2023-11-14T22:13:20Z\n", "x2023-11-14"].map((text): [string, null] => [text, null]),
+  ...[
+    "",
+    " ",
+    "now",
+    "2023",
+    "2023-11",
+    "2023-13-01",
+    "2023-02-29",
+    "2023-02-30",
+    "2023-11-00",
+    "2023-1-1",
+    "20231114",
+    "1700000000",
+    "2023-11-14T",
+    "2023-11-14T22",
+    "2023-11-14T24:00",
+    "2023-11-14T22:60",
+    "2023-11-14T22:13:60",
+    "2023-11-14T22:13:20.",
+    "2023-11-14T22:13:20+24:00",
+    "2023-11-14T22:13:20+02:60",
+    "2023-11-14Z",
+    "2023-11-14T22:13:20 Z",
+    "2023-11-14T22:13:20Z\n",
+    "x2023-11-14",
+  ].map((text): [string, null] => [text, null]),
 ];
-for (const [text, seconds] of moments) test(`the moment of "${text}" is ${seconds}`, () => assert.is(parseIsoTime(text), seconds));
+for (const [text, seconds] of moments)
+  test(`the moment of "${text}" is ${seconds}`, () => assert.is(parseIsoTime(text), seconds));
 
 test("a whole day lasts until the next one begins; a time is a moment either way", () => {
   const end = parseIsoTime("2023-11-14", true) as number;
@@ -59,7 +83,10 @@ test("a whole day lasts until the next one begins; a time is a moment either way
 
 test("two histories become one by time, and each keeps its own order", () => {
   const entries = (...times: (readonly [string, number])[]) => times.map(([name, timestamp]) => ({ name, timestamp }));
-  const merged = (one: ReturnType<typeof entries>, other: ReturnType<typeof entries>) => mergedByTime(one, other).map(({ name }) => name).join("");
+  const merged = (one: ReturnType<typeof entries>, other: ReturnType<typeof entries>) =>
+    mergedByTime(one, other)
+      .map(({ name }) => name)
+      .join("");
   assert.is(merged([], []), "");
   assert.is(merged(entries(["a", 1]), []), "a");
   assert.is(merged([], entries(["x", 1])), "x");

@@ -1,4 +1,7 @@
-/** What every vault promises, wherever it keeps its files. What is promised about the disk alone, and about a store that fails, is beside this. */
+/**
+ * What every vault promises, wherever it keeps its files. What is promised about the disk alone, and about a store that
+ * fails, is beside this.
+ */
 import { mkdirSync, readdirSync, renameSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -22,7 +25,12 @@ let storage: Storage;
 const KINDS: Record<string, (root: string) => Given> = {
   directory: (root) => givenVault({ root }),
   s3(root) {
-    const { vault, staging, keyOf } = givenS3Vault({ storage, root, prefix: `contract/${root.slice(-6)}`, pageSize: 3 });
+    const { vault, staging, keyOf } = givenS3Vault({
+      storage,
+      root,
+      prefix: `contract/${root.slice(-6)}`,
+      pageSize: 3,
+    });
     return { vault, staging, pathOf: (digest) => storage.fileOf(keyOf(digest)) };
   },
 };
@@ -96,13 +104,18 @@ for (const [kind, open] of Object.entries(KINDS)) {
   test("what is discarded is gone, and what was published stays", async () => {
     const { vault, files, leftovers } = given();
     const [small, large, kept] = [
-      await vault.stage(chunks(contentOf(10)), { limit: 10 }), await vault.stage(chunks(contentOf(LARGE)), { limit: LARGE }), await vault.stage(chunks(contentOf(20)), { limit: 20 }),
+      await vault.stage(chunks(contentOf(10)), { limit: 10 }),
+      await vault.stage(chunks(contentOf(LARGE)), { limit: LARGE }),
+      await vault.stage(chunks(contentOf(20)), { limit: 20 }),
     ];
     await vault.publish([kept]);
     await vault.discard([small, large, kept]);
     await vault.discard([small, { digest: kept.digest, size: 1, token: "of another life" }]);
     assert.equal([leftovers(), await files()], [[], [kept.digest]]);
-    assert.is((await rejection(vault.publish([kept]))).message, `staged content ${kept.digest} was published or discarded before`);
+    assert.is(
+      (await rejection(vault.publish([kept]))).message,
+      `staged content ${kept.digest} was published or discarded before`,
+    );
     await vault.publish([]);
     await vault.close();
   });
@@ -110,7 +123,9 @@ for (const [kind, open] of Object.entries(KINDS)) {
   for (const size of [10, LARGE]) {
     test(`equal content of ${size} bytes published at the same time is stored once`, async () => {
       const { vault, files, leftovers } = given();
-      const staged = await Promise.all(Array.from({ length: 8 }, () => vault.stage(chunks(contentOf(size)), { limit: size })));
+      const staged = await Promise.all(
+        Array.from({ length: 8 }, () => vault.stage(chunks(contentOf(size)), { limit: size })),
+      );
       assert.is(new Set(staged.map(({ token }) => token)).size, 8);
       await Promise.all([vault.publish(staged.slice(0, 3)), ...staged.slice(3).map((one) => vault.publish([one]))]);
       assert.equal([leftovers(), await files()], [[], [digestOf(contentOf(size))]]);
@@ -143,9 +158,11 @@ for (const [kind, open] of Object.entries(KINDS)) {
     assert.is(await vault.verify(digest), "damaged");
     assert.is(await vault.holds(digest, LARGE), false);
     let received = 0;
-    const failure = await rejection((async () => {
-      for await (const block of vault.read(digest)) received += block.length;
-    })());
+    const failure = await rejection(
+      (async () => {
+        for await (const block of vault.read(digest)) received += block.length;
+      })(),
+    );
     assert.instance(failure, DamagedEvidenceError);
     assert.ok(received < LARGE);
     overwrite(pathOf(digest), content.subarray(1));
@@ -155,15 +172,27 @@ for (const [kind, open] of Object.entries(KINDS)) {
     assert.is(await vault.verify(unknown), "missing");
     assert.is(await vault.describe(unknown), null);
     assert.is(await vault.holds(unknown, 1), false);
-    assert.instance(await rejection((async () => {
-      for await (const _ of vault.read(unknown));
-    })()), MissingEvidenceError);
+    assert.instance(
+      await rejection(
+        (async () => {
+          for await (const _ of vault.read(unknown));
+        })(),
+      ),
+      MissingEvidenceError,
+    );
     await vault.close();
   });
 
   test("nothing but a digest becomes a name", async () => {
     const { vault } = given();
-    for (const digest of ["", "../../etc/passwd", "A".repeat(64), "a".repeat(63), `${"a".repeat(64)}\n`, `${"a".repeat(62)}/.`]) {
+    for (const digest of [
+      "",
+      "../../etc/passwd",
+      "A".repeat(64),
+      "a".repeat(63),
+      `${"a".repeat(64)}\n`,
+      `${"a".repeat(62)}/.`,
+    ]) {
       assert.instance(await rejection(vault.describe(digest)), RangeError);
       assert.instance(await rejection(vault.verify(digest)), RangeError);
     }
@@ -179,14 +208,22 @@ for (const [kind, open] of Object.entries(KINDS)) {
     writeFileSync(stranger, "x");
     const found = [];
     for await (const file of vault.list()) found.push(file);
-    assert.equal(found.map(({ digest, size }) => [digest, size]), contents.map((content) => [digestOf(content), content.length]).sort());
+    assert.equal(
+      found.map(({ digest, size }) => [digest, size]),
+      contents.map((content) => [digestOf(content), content.length]).sort(),
+    );
     assert.ok(found.every(({ modifiedAt }) => modifiedAt > 1_000_000_000));
     await vault.close();
   });
 
   test("the sweep takes what is old and unreferenced, and nothing else", async () => {
     const { vault, store, files, age } = given();
-    const [gone, alsoGone, referenced, young] = [await store(contentOf(100, 1)), await store(contentOf(2000, 2)), await store(contentOf(300, 3)), await store(contentOf(400, 4))] as const;
+    const [gone, alsoGone, referenced, young] = [
+      await store(contentOf(100, 1)),
+      await store(contentOf(2000, 2)),
+      await store(contentOf(300, 3)),
+      await store(contentOf(400, 4)),
+    ] as const;
     for (const digest of [gone, alsoGone, referenced]) age(digest, 2 * DAY);
     age(young, DAY);
     const rules = { isReferenced: (digest: string) => digest === referenced, olderThan: NOW - DAY };
@@ -201,7 +238,10 @@ for (const [kind, open] of Object.entries(KINDS)) {
     const digest = await store(contentOf(100));
     age(digest, 2 * DAY);
     let asked = 0;
-    assert.equal(await vault.sweep({ isReferenced: () => ++asked === 2, olderThan: NOW - DAY }), { removed: 0, bytes: 0 });
+    assert.equal(await vault.sweep({ isReferenced: () => ++asked === 2, olderThan: NOW - DAY }), {
+      removed: 0,
+      bytes: 0,
+    });
     assert.equal([asked, await files()], [2, [digest]]);
     await vault.close();
   });
@@ -237,7 +277,8 @@ for (const [kind, open] of Object.entries(KINDS)) {
     source.end(contentOf(LARGE));
     assert.is((await receiving).message, "the vault is closed");
     assert.equal(leftovers(), []);
-    for (const late of [vault.stage(chunks(contentOf(1)), { limit: 1 }), vault.publish([large]), vault.sweepStaging()]) assert.is((await rejection(late)).message, "the vault is closed");
+    for (const late of [vault.stage(chunks(contentOf(1)), { limit: 1 }), vault.publish([large]), vault.sweepStaging()])
+      assert.is((await rejection(late)).message, "the vault is closed");
   });
 
   test.run();

@@ -7,7 +7,11 @@ import { chunks, contentOf } from "./given.ts";
 
 const root = process.argv[2] ?? "";
 let lastId = 0;
-const vault = openVault({ directory: join(root, "evidence"), staging: join(root, "staging"), ids: () => `child-${++lastId}` });
+const vault = openVault({
+  directory: join(root, "evidence"),
+  staging: join(root, "staging"),
+  ids: () => `child-${++lastId}`,
+});
 
 async function publishForEver(lane: number): Promise<void> {
   for (let n = 0; ; n += 1) {

@@ -37,13 +37,15 @@ function stoppingDisk(root: string, step: number): { disk: Disk; stopped: Promis
 
 /** The calls of a disk, each in `running` for as long as it lasts. */
 function tracked(disk: Disk, running: Set<Promise<unknown>>): Disk {
-  const track = (call: (...args: unknown[]) => Promise<unknown>) => (...args: unknown[]) => {
-    const result = call(...args);
-    running.add(result);
-    const done = (): void => void running.delete(result);
-    result.then(done, done);
-    return result;
-  };
+  const track =
+    (call: (...args: unknown[]) => Promise<unknown>) =>
+    (...args: unknown[]) => {
+      const result = call(...args);
+      running.add(result);
+      const done = (): void => void running.delete(result);
+      result.then(done, done);
+      return result;
+    };
   return Object.fromEntries(Object.entries(disk).map(([name, call]) => [name, track(call as never)])) as Disk;
 }
 
@@ -110,7 +112,10 @@ test("a process killed under load has everything it said it had", async () => {
   const { vault, files, leftovers } = givenVault({ root });
   for (const digest of files()) assert.is(await vault.verify(digest), "ok");
   const stored = new Set(files());
-  assert.equal(published.filter((digest) => !stored.has(digest)), []);
+  assert.equal(
+    published.filter((digest) => !stored.has(digest)),
+    [],
+  );
   await vault.sweepStaging();
   assert.equal(leftovers(), []);
   await vault.close();

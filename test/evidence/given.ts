@@ -42,7 +42,8 @@ export function givenVault({ root = givenRoot(), disk = realDisk }: { root?: str
     staging,
     vault,
     pathOf: (digest: string) => join(directory, digest.slice(0, 2), digest.slice(2)),
-    files: () => readdirSync(directory).flatMap((shard) => readdirSync(join(directory, shard)).map((name) => shard + name)),
+    files: () =>
+      readdirSync(directory).flatMap((shard) => readdirSync(join(directory, shard)).map((name) => shard + name)),
     leftovers: () => readdirSync(staging),
     async store(content: Buffer) {
       const staged = await vault.stage(chunks(content), { limit: content.length });
@@ -76,8 +77,8 @@ export function digestOf(content: Buffer): string {
 }
 
 /**
- * A disk, the real one by default, with `before` called (and awaited) ahead of every call: "rename staging/upload-1 -> evidence/ab/cd".
- * What `before` throws is what the call fails with.
+ * A disk, the real one by default, with `before` called (and awaited) ahead of every call: "rename staging/upload-1 ->
+ * evidence/ab/cd". What `before` throws is what the call fails with.
  */
 export function watchedDisk(root: string, before: (call: string) => void | Promise<void>, disk = realDisk): Disk {
   const opened = new Map<number, string>();

@@ -28,7 +28,10 @@ test("hashes several contents beside each other, and gives each block back as it
       return hash.digest();
     }),
   );
-  assert.equal(digests, contents.map((pieces) => sha256(Buffer.concat(pieces.map((piece) => piece.subarray(0, 9_000))))));
+  assert.equal(
+    digests,
+    contents.map((pieces) => sha256(Buffer.concat(pieces.map((piece) => piece.subarray(0, 9_000))))),
+  );
   await hashing.close();
 });
 
@@ -44,7 +47,11 @@ test("fails what was begun when it is closed, and what was given up", async () =
   await begun.update(block(Buffer.from("a")), 1);
   abandoned.abandon();
   abandoned.abandon();
-  const fails = (work: Promise<unknown>) => work.then(() => null, (error: unknown) => error);
+  const fails = (work: Promise<unknown>) =>
+    work.then(
+      () => null,
+      (error: unknown) => error,
+    );
   assert.instance(await fails(abandoned.update(block(Buffer.from("b")), 1)), HashingError);
   await hashing.close();
   assert.instance(await fails(begun.digest()), HashingError);

@@ -3,7 +3,17 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { disk as realDisk } from "../../src/evidence/disk.ts";
-import { chunks, contentOf, digestOf, gate, givenRoot, givenVault, rejection, removeRoots, watchedDisk } from "./given.ts";
+import {
+  chunks,
+  contentOf,
+  digestOf,
+  gate,
+  givenRoot,
+  givenVault,
+  rejection,
+  removeRoots,
+  watchedDisk,
+} from "./given.ts";
 
 /** More than is held in memory. */
 const LARGE = 300 * 1024;
@@ -107,13 +117,17 @@ publishing("the failure of one directory sync is the failure of those who need i
   assert.is.not(sick, digestOf(two).slice(0, 2));
   let broken = true;
   const disk = watchedDisk(root, (call) => {
-    if (broken && call === `fsync evidence/${sick}`) throw Object.assign(new Error("input/output error"), { code: "EIO" });
+    if (broken && call === `fsync evidence/${sick}`)
+      throw Object.assign(new Error("input/output error"), { code: "EIO" });
   });
   const { vault, leftovers } = givenVault({ root, disk });
   const first = await vault.stage(chunks(one), { limit: 10 });
   const second = await vault.stage(chunks(two), { limit: 10 });
   const results = await Promise.allSettled([vault.publish([first]), vault.publish([second])]);
-  assert.equal(results.map(({ status }) => status), ["rejected", "fulfilled"]);
+  assert.equal(
+    results.map(({ status }) => status),
+    ["rejected", "fulfilled"],
+  );
   assert.equal(leftovers(), []);
   broken = false;
   await vault.publish([await vault.stage(chunks(one), { limit: 10 })]);
@@ -135,42 +149,52 @@ publishing("a shard directory that could not be made is tried again", async () =
   await vault.close();
 });
 
-publishing("content from an earlier life is kept, synced and made young; the next time one look is enough", async () => {
-  const root = givenRoot();
-  const before = givenVault({ root });
-  const content = contentOf(LARGE);
-  const digest = await before.store(content);
-  await before.vault.close();
-  utimesSync(before.pathOf(digest), 1000, 1000);
-  const { ino } = statSync(before.pathOf(digest));
+publishing(
+  "content from an earlier life is kept, synced and made young; the next time one look is enough",
+  async () => {
+    const root = givenRoot();
+    const before = givenVault({ root });
+    const content = contentOf(LARGE);
+    const digest = await before.store(content);
+    await before.vault.close();
+    utimesSync(before.pathOf(digest), 1000, 1000);
+    const { ino } = statSync(before.pathOf(digest));
 
-  const calls: string[] = [];
-  const { vault, store, pathOf, leftovers } = givenVault({ root, disk: watchedDisk(root, (call) => void calls.push(call)) });
-  await store(content);
-  const target = `evidence/${digest.slice(0, 2)}/${digest.slice(2)}`;
-  const onTarget = calls.splice(0).filter((call) => call.includes(target) || call.startsWith("fsync evidence/"));
-  assert.equal(onTarget, [
-    `stat ${target}`,
-    `open ${target}`,
-    `futimes ${target}`,
-    `fdatasync ${target}`,
-    `close ${target}`,
-    `fsync evidence/${digest.slice(0, 2)}`,
-  ]);
-  assert.is(statSync(pathOf(digest)).ino, ino);
-  assert.ok(statSync(pathOf(digest)).mtimeMs > 1_000_000);
-  assert.equal(leftovers(), []);
+    const calls: string[] = [];
+    const { vault, store, pathOf, leftovers } = givenVault({
+      root,
+      disk: watchedDisk(root, (call) => void calls.push(call)),
+    });
+    await store(content);
+    const target = `evidence/${digest.slice(0, 2)}/${digest.slice(2)}`;
+    const onTarget = calls.splice(0).filter((call) => call.includes(target) || call.startsWith("fsync evidence/"));
+    assert.equal(onTarget, [
+      `stat ${target}`,
+      `open ${target}`,
+      `futimes ${target}`,
+      `fdatasync ${target}`,
+      `close ${target}`,
+      `fsync evidence/${digest.slice(0, 2)}`,
+    ]);
+    assert.is(statSync(pathOf(digest)).ino, ino);
+    assert.ok(statSync(pathOf(digest)).mtimeMs > 1_000_000);
+    assert.equal(leftovers(), []);
 
-  await vault.publish([await vault.stage(chunks(contentOf(LARGE), LARGE), { limit: LARGE })]);
-  assert.equal(calls.filter((call) => call.includes("evidence")), [`stat ${target}`]);
-  await vault.close();
-});
+    await vault.publish([await vault.stage(chunks(contentOf(LARGE), LARGE), { limit: LARGE })]);
+    assert.equal(
+      calls.filter((call) => call.includes("evidence")),
+      [`stat ${target}`],
+    );
+    await vault.close();
+  },
+);
 
 publishing("one failure among several does not leave the others half done", async () => {
   const root = givenRoot();
   let renames = 0;
   const disk = watchedDisk(root, (call) => {
-    if (call.startsWith("rename") && ++renames === 2) throw Object.assign(new Error("input/output error"), { code: "EIO" });
+    if (call.startsWith("rename") && ++renames === 2)
+      throw Object.assign(new Error("input/output error"), { code: "EIO" });
   });
   const { vault, files, leftovers } = givenVault({ root, disk });
   const staged = [];

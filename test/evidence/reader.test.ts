@@ -79,7 +79,16 @@ test("ranges are cut by their first and last byte", async () => {
   const { reader, store } = shared;
   const digest = store(LARGE);
   const end = LARGE.length - 1;
-  for (const [from, to] of [[0, 0], [5, 5], [0, end], [1, end], [end, end], [CHUNK - 1, CHUNK], [CHUNK, 3 * CHUNK - 1], [7, 900_001]] as const) {
+  for (const [from, to] of [
+    [0, 0],
+    [5, 5],
+    [0, end],
+    [1, end],
+    [end, end],
+    [CHUNK - 1, CHUNK],
+    [CHUNK, 3 * CHUNK - 1],
+    [7, 900_001],
+  ] as const) {
     const part = await buffer(await reader.open({ digest, start: from, end: to }));
     assert.ok(part.equals(LARGE.subarray(from, to + 1)), `${from}-${to}`);
   }
@@ -90,7 +99,15 @@ test("ranges are cut by their first and last byte", async () => {
 test("ranges that are none, or not within the file, are refused", async () => {
   const { reader, store } = shared;
   const digest = store(contentOf(100));
-  for (const range of [{ start: -1 }, { start: 5, end: 4 }, { start: 0.5 }, { start: Number.NaN }, { end: Number.NaN }, { end: 100 }, { start: 101 }]) {
+  for (const range of [
+    { start: -1 },
+    { start: 5, end: 4 },
+    { start: 0.5 },
+    { start: Number.NaN },
+    { end: Number.NaN },
+    { end: 100 },
+    { start: 101 },
+  ]) {
     assert.instance(await rejection(reader.open({ digest, ...range })), RangeError, JSON.stringify(range));
   }
   for (const malformed of ["", "../../etc/passwd", "A".repeat(64)]) {
@@ -118,7 +135,10 @@ test("a file that is not there is missing", async () => {
 test("a file of another size than promised is refused before its first byte", async () => {
   const { reader, store } = shared;
   const digest = store(contentOf(100));
-  for (const request of [{ digest, size: 101 }, { digest, size: 99, start: 0, end: 5 }]) {
+  for (const request of [
+    { digest, size: 101 },
+    { digest, size: 99, start: 0, end: 5 },
+  ]) {
     const error = await rejection(reader.open(request));
     assert.instance(error, DamagedEvidenceError);
     assert.is(error.message, `evidence ${digest} is damaged: it has 100 bytes instead of ${request.size}`);

@@ -1,8 +1,9 @@
 /**
- * A real S3 server (s3rver) on loopback behind a proxy that breaks what it is told to break, and vaults that speak to it.
+ * A real S3 server (s3rver) on loopback behind a proxy that breaks what it is told to break, and vaults that speak to
+ * it.
  *
- * The server is old; what of it would not stand for a store is mended here, in sight: it answers an upload before the last bytes
- * are in the file, it makes tokens for pages with a cipher that OpenSSL dropped, and it keeps no checksums.
+ * The server is old; what of it would not stand for a store is mended here, in sight: it answers an upload before the
+ * last bytes are in the file, it makes tokens for pages with a cipher that OpenSSL dropped, and it keeps no checksums.
  */
 import crypto from "node:crypto";
 import { once } from "node:events";
@@ -21,16 +22,29 @@ export const BUCKET = "evidence";
 export const KEYS = { accessKey: "S3RVER", secretKey: "S3RVER" };
 
 type Stored = { bucket: string; key: string };
-type FileStore = { putObject(object: Stored): Promise<{ size: number }>; getResourcePath(bucket: string, key: string, kind: string): string };
-type Server = { run(): Promise<AddressInfo>; close(): Promise<void>; store: FileStore; httpServer: { closeAllConnections(): void } };
+type FileStore = {
+  putObject(object: Stored): Promise<{ size: number }>;
+  getResourcePath(bucket: string, key: string, kind: string): string;
+};
+type Server = {
+  run(): Promise<AddressInfo>;
+  close(): Promise<void>;
+  store: FileStore;
+  httpServer: { closeAllConnections(): void };
+};
 const S3rver = createRequire(import.meta.url)("s3rver") as new (options: object) => Server;
 
 // DES is three times the same DES.
 const { createCipheriv } = crypto;
 crypto.createCipheriv = ((name: string, key: Buffer, iv: Buffer) =>
-  name === "des" ? createCipheriv("des-ede3-cbc", Buffer.concat([key, key, key]), iv) : createCipheriv(name, key, iv)) as typeof createCipheriv;
+  name === "des"
+    ? createCipheriv("des-ede3-cbc", Buffer.concat([key, key, key]), iv)
+    : createCipheriv(name, key, iv)) as typeof createCipheriv;
 
-/** What the proxy does with a request in place of passing it on; null: pass it on. It may answer by itself, or destroy the socket. */
+/**
+ * What the proxy does with a request in place of passing it on; null: pass it on. It may answer by itself, or destroy
+ * the socket.
+ */
 export type Fault = (request: IncomingMessage, response: ServerResponse, pass: () => void) => void;
 
 export type Storage = Awaited<ReturnType<typeof startStorage>>;
@@ -41,12 +55,20 @@ export type Storage = Awaited<ReturnType<typeof startStorage>>;
  */
 export async function startStorage(others: readonly string[] = []) {
   const directory = givenRoot();
-  const server = new S3rver({ address: "127.0.0.1", port: 0, silent: true, directory, configureBuckets: [BUCKET, ...others].map((name) => ({ name })), vhostBuckets: false });
+  const server = new S3rver({
+    address: "127.0.0.1",
+    port: 0,
+    silent: true,
+    directory,
+    configureBuckets: [BUCKET, ...others].map((name) => ({ name })),
+    vhostBuckets: false,
+  });
   const { store } = server;
   const put = store.putObject.bind(store);
   store.putObject = async (object) => {
     const stored = await put(object);
-    while (statSync(store.getResourcePath(object.bucket, object.key, "object")).size < stored.size) await new Promise(setImmediate);
+    while (statSync(store.getResourcePath(object.bucket, object.key, "object")).size < stored.size)
+      await new Promise(setImmediate);
     return stored;
   };
   const { port } = await server.run();
@@ -57,10 +79,13 @@ export async function startStorage(others: readonly string[] = []) {
     const [path = ""] = (incoming.url ?? "").split("?");
     seen.push(`${incoming.method} ${path.replace(`/${BUCKET}`, "")}`);
     const pass = (): void => {
-      const passed = request({ port, host: "127.0.0.1", method: incoming.method, path: incoming.url, headers: incoming.headers }, (answer) => {
-        outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
-        answer.pipe(outgoing);
-      });
+      const passed = request(
+        { port, host: "127.0.0.1", method: incoming.method, path: incoming.url, headers: incoming.headers },
+        (answer) => {
+          outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+          answer.pipe(outgoing);
+        },
+      );
       passed.on("error", () => outgoing.destroy());
       outgoing.on("close", () => passed.destroy());
       incoming.pipe(passed);
@@ -100,15 +125,35 @@ let lastId = 0;
 let lastPrefix = 0;
 
 /** A vault on the storage, below a prefix of its own unless one is given. */
-export function givenS3Vault({ storage, prefix = `p${++lastPrefix}`, root = givenRoot(), pageSize, ...changes }: {
+export function givenS3Vault({
+  storage,
+  prefix = `p${++lastPrefix}`,
+  root = givenRoot(),
+  pageSize,
+  ...changes
+}: {
   storage: Pick<Storage, "endpoint">;
   prefix?: string;
   root?: string;
   pageSize?: number;
 } & Partial<BucketSettings>) {
   const staging = join(root, "staging");
-  const settings = { bucket: BUCKET, endpoint: storage.endpoint, region: "us-east-1", ...KEYS, sessionToken: null, authorities: null, ...changes };
-  const vault = openS3Vault({ settings, prefix, staging, ids: () => `upload-${++lastId}`, ...(pageSize === undefined ? {} : { pageSize }) });
+  const settings = {
+    bucket: BUCKET,
+    endpoint: storage.endpoint,
+    region: "us-east-1",
+    ...KEYS,
+    sessionToken: null,
+    authorities: null,
+    ...changes,
+  };
+  const vault = openS3Vault({
+    settings,
+    prefix,
+    staging,
+    ids: () => `upload-${++lastId}`,
+    ...(pageSize === undefined ? {} : { pageSize }),
+  });
   return {
     vault,
     prefix,

@@ -1,4 +1,7 @@
-/** The vault on S3-compatible storage when that fails: nothing is acknowledged that is not there, nothing that is there is called missing. */
+/**
+ * The vault on S3-compatible storage when that fails: nothing is acknowledged that is not there, nothing that is there
+ * is called missing.
+ */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
@@ -46,10 +49,12 @@ function some(method: string, times: number, fault: Fault): Fault {
 const reset: Fault = (incoming) => void incoming.socket.destroy();
 /** Takes the first bytes of a body and then cuts the connection. */
 const cutUpload: Fault = (incoming) => void incoming.once("data", () => incoming.socket.destroy());
-const says = (status: number, code: string): Fault => (incoming, outgoing) => {
-  incoming.resume();
-  answer(outgoing, status, code);
-};
+const says =
+  (status: number, code: string): Fault =>
+  (incoming, outgoing) => {
+    incoming.resume();
+    answer(outgoing, status, code);
+  };
 /** What stands between us and the store says 404 in its own words. */
 const strangers404: Fault = (incoming, outgoing) => {
   incoming.resume();
@@ -57,20 +62,25 @@ const strangers404: Fault = (incoming, outgoing) => {
   outgoing.end("<html><body>Not Found</body></html>");
 };
 /** Passes so many bytes of the answer on, then cuts the connection. */
-const cutAfter = (bytes: number): Fault => (incoming, outgoing) => {
-  const { port } = new URL(storage.direct);
-  const passed = request({ port, host: "127.0.0.1", method: incoming.method, path: incoming.url, headers: incoming.headers }, (reply) => {
-    outgoing.writeHead(reply.statusCode ?? 500, reply.headers);
-    let given = 0;
-    reply.on("data", (chunk: Buffer) => {
-      if (given >= bytes) return;
-      const part = chunk.subarray(0, bytes - given);
-      given += part.length;
-      outgoing.write(part, () => given >= bytes && incoming.socket.destroy());
-    });
-  });
-  passed.end();
-};
+const cutAfter =
+  (bytes: number): Fault =>
+  (incoming, outgoing) => {
+    const { port } = new URL(storage.direct);
+    const passed = request(
+      { port, host: "127.0.0.1", method: incoming.method, path: incoming.url, headers: incoming.headers },
+      (reply) => {
+        outgoing.writeHead(reply.statusCode ?? 500, reply.headers);
+        let given = 0;
+        reply.on("data", (chunk: Buffer) => {
+          if (given >= bytes) return;
+          const part = chunk.subarray(0, bytes - given);
+          given += part.length;
+          outgoing.write(part, () => given >= bytes && incoming.socket.destroy());
+        });
+      },
+    );
+    passed.end();
+  };
 
 const leftoversOf = (staging: string): string[] => readdirSync(staging);
 
@@ -84,9 +94,11 @@ async function isUnavailable(promise: Promise<unknown>): Promise<EvidenceUnavail
 
 async function received(stream: Readable): Promise<{ error: Error; bytes: Buffer }> {
   const bytes: Buffer[] = [];
-  const error = await rejection((async () => {
-    for await (const chunk of stream) bytes.push(chunk as Buffer);
-  })());
+  const error = await rejection(
+    (async () => {
+      for await (const chunk of stream) bytes.push(chunk as Buffer);
+    })(),
+  );
   return { error, bytes: Buffer.concat(bytes) };
 }
 
@@ -105,7 +117,10 @@ test("an upload states its hash, by which the store checks it, and is looked at 
     assert.is(stated["x-amz-checksum-sha256"], Buffer.from(digest, "hex").toString("base64"));
     assert.is(stated["content-length"], String(size));
     assert.is(stated["content-encoding"], undefined, "no aws-chunked");
-    assert.equal(storage.requests(), ["HEAD", "PUT", "HEAD"].map((method) => `${method} /${keyOf(digest)}`));
+    assert.equal(
+      storage.requests(),
+      ["HEAD", "PUT", "HEAD"].map((method) => `${method} /${keyOf(digest)}`),
+    );
     assert.ok(readFileSync(storage.fileOf(keyOf(digest))).equals(content));
     // Again: one look, and no second version.
     await store(content);
@@ -125,16 +140,26 @@ test("a large file goes in parts with a checksum each", async () => {
   const content = contentOf(LARGE);
   const digest = await store(content);
   end();
-  assert.equal(storage.requests().map((line) => line.split(" ")[0]), ["HEAD", "POST", "PUT", "PUT", "POST", "HEAD"]);
+  assert.equal(
+    storage.requests().map((line) => line.split(" ")[0]),
+    ["HEAD", "POST", "PUT", "PUT", "POST", "HEAD"],
+  );
   const part = 8 * 1_048_576;
-  assert.equal([...parts].sort(), [content.subarray(0, part), content.subarray(part)].map((one) => Buffer.from(digestOf(one), "hex").toString("base64")).sort());
+  assert.equal(
+    [...parts].sort(),
+    [content.subarray(0, part), content.subarray(part)]
+      .map((one) => Buffer.from(digestOf(one), "hex").toString("base64"))
+      .sort(),
+  );
   assert.ok(readFileSync(storage.fileOf(keyOf(digest))).equals(content));
   await vault.close();
 });
 
 const BROKEN: [string, Fault, number[]][] = [
-  ["a reset connection", reset, [10]], ["a connection cut in the middle of an upload", cutUpload, [300_000, LARGE]],
-  ["an overloaded store", says(503, "SlowDown"), [10]], ["a broken store", says(500, "InternalError"), [LARGE]],
+  ["a reset connection", reset, [10]],
+  ["a connection cut in the middle of an upload", cutUpload, [300_000, LARGE]],
+  ["an overloaded store", says(503, "SlowDown"), [10]],
+  ["a broken store", says(500, "InternalError"), [LARGE]],
 ];
 for (const [what, fault, sizes] of BROKEN) {
   for (const size of sizes) {
@@ -170,20 +195,24 @@ test("a large upload that failed takes its parts away", async () => {
 test("an upload that the store accepted and lost, or cut, is not published", async () => {
   const { store, vault, keyOf } = givenS3Vault({ storage });
   const content = contentOf(1000);
-  const endLost = storage.breaks(some("PUT", 1, (incoming, outgoing) => {
-    incoming.resume();
-    outgoing.end();
-  }));
+  const endLost = storage.breaks(
+    some("PUT", 1, (incoming, outgoing) => {
+      incoming.resume();
+      outgoing.end();
+    }),
+  );
   assert.match((await isUnavailable(store(content))).why, "what lies there is not it");
   endLost();
 
   const path = storage.fileOf(keyOf(digestOf(content)));
-  const endCut = storage.breaks(some("PUT", 1, (incoming, outgoing) => {
-    incoming.resume();
-    mkdirSync(dirname(path), { recursive: true });
-    writeFileSync(path, content.subarray(0, 100));
-    outgoing.end();
-  }));
+  const endCut = storage.breaks(
+    some("PUT", 1, (incoming, outgoing) => {
+      incoming.resume();
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, content.subarray(0, 100));
+      outgoing.end();
+    }),
+  );
   await isUnavailable(store(content));
   endCut();
   await store(content);
@@ -194,19 +223,28 @@ test("an upload that the store accepted and lost, or cut, is not published", asy
 test("a checksum that the store tells is believed rather than the size", async () => {
   const { store, vault, prefix } = givenS3Vault({ storage });
   const digest = await store(contentOf(100));
-  const tell = (checksum: string): (() => void) => storage.breaks((incoming, outgoing, pass) => {
-    if (incoming.method === "HEAD") outgoing.setHeader("x-amz-checksum-sha256", Buffer.from(checksum, "hex").toString("base64"));
-    pass();
-  });
+  const tell = (checksum: string): (() => void) =>
+    storage.breaks((incoming, outgoing, pass) => {
+      if (incoming.method === "HEAD")
+        outgoing.setHeader("x-amz-checksum-sha256", Buffer.from(checksum, "hex").toString("base64"));
+      pass();
+    });
   const endGood = tell(digest);
   storage.requests();
   assert.is(await vault.holds(digest, 100), true);
-  assert.equal(storage.requests().map((line) => line.split(" ")[0]), ["HEAD"], `nothing of ${prefix} is read`);
+  assert.equal(
+    storage.requests().map((line) => line.split(" ")[0]),
+    ["HEAD"],
+    `nothing of ${prefix} is read`,
+  );
   endGood();
   const endBad = tell("0".repeat(64));
   assert.is(await vault.holds(digest, 100), false);
   await isUnavailable(store(contentOf(100)));
-  assert.ok(storage.requests().some((line) => line.startsWith("PUT ")), "it is uploaded again");
+  assert.ok(
+    storage.requests().some((line) => line.startsWith("PUT ")),
+    "it is uploaded again",
+  );
   endBad();
   await vault.close();
 });
@@ -215,7 +253,10 @@ test("a download that breaks off goes on where it stopped", async () => {
   const { store, vault } = givenS3Vault({ storage });
   const content = contentOf(500_000);
   const digest = await store(content);
-  for (const [request, expected] of [[{ digest, size: content.length }, content], [{ digest, size: content.length, start: 1000, end: 400_000 }, content.subarray(1000, 400_001)]] as const) {
+  for (const [request, expected] of [
+    [{ digest, size: content.length }, content],
+    [{ digest, size: content.length, start: 1000, end: 400_000 }, content.subarray(1000, 400_001)],
+  ] as const) {
     let cuts = 0;
     const ranges: unknown[] = [];
     const end = storage.breaks((incoming, outgoing, pass) => {
@@ -263,11 +304,19 @@ test("damage shows before the last bytes, a wrong size before the first", async 
   assert.instance(error, DamagedEvidenceError);
   assert.ok(bytes.length < content.length);
   // A part cannot be checked: it is what lies there.
-  assert.ok((await buffer(await vault.open({ digest, size: content.length, start: 0, end: 9 }))).equals(damaged.subarray(0, 10)));
+  assert.ok(
+    (await buffer(await vault.open({ digest, size: content.length, start: 0, end: 9 }))).equals(
+      damaged.subarray(0, 10),
+    ),
+  );
 
   truncateSync(path, 1000);
   for (const range of [{}, { start: 0, end: 9 }, { start: 200_000 }]) {
-    assert.instance(await rejection(vault.open({ digest, size: content.length, ...range })), DamagedEvidenceError, JSON.stringify(range));
+    assert.instance(
+      await rejection(vault.open({ digest, size: content.length, ...range })),
+      DamagedEvidenceError,
+      JSON.stringify(range),
+    );
   }
   await vault.close();
 });
@@ -276,13 +325,25 @@ test("ranges are cut by their first and last byte, and refused where they are no
   const { store, vault } = givenS3Vault({ storage });
   const content = contentOf(200_000);
   const digest = await store(content);
-  for (const [start, end] of [[0, 1], [0, 199_999], [199_999, 199_999], [5, 150_000]] as const) {
+  for (const [start, end] of [
+    [0, 1],
+    [0, 199_999],
+    [199_999, 199_999],
+    [5, 150_000],
+  ] as const) {
     for (const size of [{ size: content.length }, {}]) {
-      assert.ok((await buffer(await vault.open({ digest, start, end, ...size }))).equals(content.subarray(start, end + 1)), `${start}-${end}`);
+      assert.ok(
+        (await buffer(await vault.open({ digest, start, end, ...size }))).equals(content.subarray(start, end + 1)),
+        `${start}-${end}`,
+      );
     }
   }
   for (const range of [{ start: -1 }, { start: 5, end: 4 }, { start: 0.5 }, { end: 200_000 }, { start: 200_000 }]) {
-    assert.instance(await rejection(vault.open({ digest, size: content.length, ...range })), RangeError, JSON.stringify(range));
+    assert.instance(
+      await rejection(vault.open({ digest, size: content.length, ...range })),
+      RangeError,
+      JSON.stringify(range),
+    );
   }
   assert.instance(await rejection(vault.open({ digest: "../x" })), RangeError);
   await vault.close();
@@ -364,7 +425,10 @@ test("a client that goes away gives the connection back, also when it never read
     outgoing.once("close", () => mine?.open());
     pass();
   });
-  const [untouched, begun] = [await vault.open({ digest, size: 5_000_000 }), await vault.open({ digest, size: 5_000_000 })];
+  const [untouched, begun] = [
+    await vault.open({ digest, size: 5_000_000 }),
+    await vault.open({ digest, size: 5_000_000 }),
+  ];
   for await (const _ of begun) break;
   untouched.destroy();
   await Promise.all(closed.map(({ passed }) => passed));
@@ -374,7 +438,9 @@ test("a client that goes away gives the connection back, also when it never read
 
 test("a hundred uploads at once all have their turn", async () => {
   const { vault, files } = givenS3Vault({ storage, timeouts: { connect: 1000, idle: 5000 } });
-  const staged = await Promise.all(Array.from({ length: 100 }, (_, n) => vault.stage(chunks(contentOf(50, n)), { limit: 50 })));
+  const staged = await Promise.all(
+    Array.from({ length: 100 }, (_, n) => vault.stage(chunks(contentOf(50, n)), { limit: 50 })),
+  );
   await vault.publish(staged);
   assert.equal(await files(), staged.map(({ digest }) => digest).sort());
   await vault.close();
@@ -389,9 +455,12 @@ test("a file of 256 MB streams through less than half of that, the store in this
   const digest = hash.digest("hex");
   const end = storage.breaks((_, outgoing) => {
     outgoing.writeHead(200, { "content-length": String(size), etag: '"zeros"' });
-    Readable.from((function* () {
-      for (let at = 0; at < size; at += block.length) yield block;
-    })(), { highWaterMark: 1 }).pipe(outgoing);
+    Readable.from(
+      (function* () {
+        for (let at = 0; at < size; at += block.length) yield block;
+      })(),
+      { highWaterMark: 1 },
+    ).pipe(outgoing);
   });
   const before = process.memoryUsage.rss();
   let [highest, seen] = [before, 0];
@@ -459,7 +528,10 @@ test("a given authority is trusted, and names are checked", async () => {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const secure = { endpoint: `https://127.0.0.1:${(server.address() as AddressInfo).port}` };
-  const [stranger, friend] = [givenS3Vault({ storage: secure }), givenS3Vault({ storage: secure, authorities: [AUTHORITY] })];
+  const [stranger, friend] = [
+    givenS3Vault({ storage: secure }),
+    givenS3Vault({ storage: secure, authorities: [AUTHORITY] }),
+  ];
   assert.match((await isUnavailable(stranger.vault.probe())).why, "UNABLE_TO_VERIFY_LEAF_SIGNATURE");
   // The certificate is for other names: that is what is found next.
   assert.match((await isUnavailable(friend.vault.probe())).why, "ERR_TLS_CERT_ALTNAME_INVALID");

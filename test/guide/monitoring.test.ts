@@ -22,11 +22,20 @@ const check = (args: readonly string[], input = "") => spawnSync(promtool as str
 async function collected(): Promise<string> {
   const metrics = createMetrics({
     figures: {
-      space: () => ({ bytes: 4096, free: 0 }), jobs: () => [{ kind: "notify", count: 1, due_at: 1 }], failingJobs: () => 0,
-      deliveries: () => ({ waiting: 1, dead: 1, oldest: 5 }), evidence: () => ({ files: 1, bytes: 2 }),
+      space: () => ({ bytes: 4096, free: 0 }),
+      jobs: () => [{ kind: "notify", count: 1, due_at: 1 }],
+      failingJobs: () => 0,
+      deliveries: () => ({ waiting: 1, dead: 1, oldest: 5 }),
+      evidence: () => ({ files: 1, bytes: 2 }),
     },
-    directory: tmpdir(), now: () => 1_000, build: { version: "1.2.3", commit: null }, jobKinds: () => ["notify", "reevaluate"],
-    pools: () => ({ recording: { waiting: 1, running: 2 } }), readOnly: () => true, lastBackupAt: () => 900, certificateEndsAt: () => 2_000,
+    directory: tmpdir(),
+    now: () => 1_000,
+    build: { version: "1.2.3", commit: null },
+    jobKinds: () => ["notify", "reevaluate"],
+    pools: () => ({ recording: { waiting: 1, running: 2 } }),
+    readOnly: () => true,
+    lastBackupAt: () => 900,
+    certificateEndsAt: () => 2_000,
   });
   const server = await startServer({ metrics: { metrics, key: "metrics-token-0123456789" } });
   try {
@@ -55,7 +64,10 @@ withPromtool("promtool accepts the alert rules of the page, and the configuratio
     assert.match(checked.stdout, /SUCCESS: \d+ rules found/);
     const scraping = join(directory, "prometheus.yml");
     writeFileSync(join(directory, "token"), "x");
-    writeFileSync(scraping, codeBlockWith("monitoring", "scrape_configs:").replace("/etc/prometheus/assay-token", join(directory, "token")));
+    writeFileSync(
+      scraping,
+      codeBlockWith("monitoring", "scrape_configs:").replace("/etc/prometheus/assay-token", join(directory, "token")),
+    );
     const configured = check(["check", "config", scraping]);
     assert.is(configured.status, 0, configured.stdout + configured.stderr);
   } finally {
@@ -75,7 +87,9 @@ test("alerts and the table of the page name metrics that there are, and the tabl
   const text = await collected();
   const known = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map((match) => match[1] as string));
   const page = readDocument("src/guide/monitoring.md");
-  const named = new Set([...page.matchAll(/\b(?:assay|nodejs)_[a-z0-9_]+/g)].map((match) => match[0].replace(/_bucket$/, "")));
+  const named = new Set(
+    [...page.matchAll(/\b(?:assay|nodejs)_[a-z0-9_]+/g)].map((match) => match[0].replace(/_bucket$/, "")),
+  );
   assert.equal([...named].filter((name) => !known.has(name) && name !== "nodejs_").sort(), []);
   assert.equal([...known].filter((name) => name.startsWith("assay_") && !named.has(name)).sort(), []);
 });

@@ -17,7 +17,10 @@ export function codeBlocksOf(topic: string): string[] {
   }
   return blocks.map((lines) => {
     const depth = Math.min(...lines.filter((line) => line !== "").map((line) => line.search(/\S/)));
-    return `${lines.map((line) => line.slice(depth)).join("\n").trimEnd()}\n`;
+    return `${lines
+      .map((line) => line.slice(depth))
+      .join("\n")
+      .trimEnd()}\n`;
   });
 }
 
@@ -25,6 +28,8 @@ export function codeBlocksOf(topic: string): string[] {
 export function codeBlockWith(topic: string, part: string): string {
   const [found, ...others] = codeBlocksOf(topic).filter((block) => block.includes(part));
   if (found === undefined || others.length > 0)
-    throw new Error(`${found === undefined ? "no block" : "more than one block"} of the page ${topic} contains '${part}'`);
+    throw new Error(
+      `${found === undefined ? "no block" : "more than one block"} of the page ${topic} contains '${part}'`,
+    );
   return found;
 }

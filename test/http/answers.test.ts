@@ -1,4 +1,7 @@
-/** How answers of reads go out: validators and 304, compressed and not, kept ones too. Header for header, over node's own client, which undoes nothing. */
+/**
+ * How answers of reads go out: validators and 304, compressed and not, kept ones too. Header for header, over node's
+ * own client, which undoes nothing.
+ */
 import { request } from "node:http";
 import { gunzipSync } from "node:zlib";
 import { suite } from "uvu";
@@ -18,11 +21,21 @@ test.after(() => server.stop());
 type Raw = { status: number; headers: Record<string, string | undefined>; bytes: Buffer };
 const ask = (method: string, path: string, headers: Record<string, string> = {}): Promise<Raw> =>
   new Promise((resolve, reject) => {
-    const sent = request(`${server.url}${path}`, { method, headers: { Authorization: `Bearer ${at.key}`, ...headers } }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on("data", (chunk: Buffer) => chunks.push(chunk)).on("error", reject);
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers as Record<string, string | undefined>, bytes: Buffer.concat(chunks) }));
-    });
+    const sent = request(
+      `${server.url}${path}`,
+      { method, headers: { Authorization: `Bearer ${at.key}`, ...headers } },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk)).on("error", reject);
+        response.on("end", () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers as Record<string, string | undefined>,
+            bytes: Buffer.concat(chunks),
+          }),
+        );
+      },
+    );
     sent.on("error", reject).end();
   });
 const get = (path: string, headers?: Record<string, string>) => ask("GET", `/api/v2${path}`, headers);
@@ -31,7 +44,10 @@ const GZIP = { "Accept-Encoding": "gzip" };
 /** A flow whose description makes its answer about as long as wanted. */
 async function flowOf(characters: number): Promise<string> {
   const name = fresh("flow");
-  const answer = await server.call("PUT", `/flows/${at.org}`, { key: at.key, body: { name, description: `${name} é `.repeat(Math.ceil(characters / (name.length + 3))).slice(0, characters) } });
+  const answer = await server.call("PUT", `/flows/${at.org}`, {
+    key: at.key,
+    body: { name, description: `${name} é `.repeat(Math.ceil(characters / (name.length + 3))).slice(0, characters) },
+  });
   assert.is(answer.status, 201, answer.text);
   return `/flows/${at.org}/${name}`;
 }
@@ -41,14 +57,27 @@ test("a read has a validator, and who shows it gets 304 with the same headers an
   const first = await get(path);
   const { etag = "" } = first.headers;
   assert.match(etag, /^W\/"[\w-]{22}"$/);
-  assert.equal([first.status, first.headers["cache-control"], first.headers["vary"]], [200, "private, no-cache", "Accept-Encoding"]);
+  assert.equal(
+    [first.status, first.headers["cache-control"], first.headers["vary"]],
+    [200, "private, no-cache", "Accept-Encoding"],
+  );
   for (const condition of [etag, etag.slice(2), `"other", ${etag}`, `${etag},"x"`, "*", " * "])
     for (const method of ["GET", "HEAD"]) {
       const again = await ask(method, `/api/v2${path}`, { "If-None-Match": condition });
       const { headers } = again;
       assert.equal(
-        [again.status, again.bytes.length, headers["etag"], headers["cache-control"], headers["vary"], headers["content-type"], headers["content-length"], headers["x-content-type-options"]],
-        [304, 0, etag, "private, no-cache", "Accept-Encoding", undefined, undefined, "nosniff"], `${method} ${condition}`,
+        [
+          again.status,
+          again.bytes.length,
+          headers["etag"],
+          headers["cache-control"],
+          headers["vary"],
+          headers["content-type"],
+          headers["content-length"],
+          headers["x-content-type-options"],
+        ],
+        [304, 0, etag, "private, no-cache", "Accept-Encoding", undefined, undefined, "nosniff"],
+        `${method} ${condition}`,
       );
     }
   for (const condition of ['"other"', 'W/"other"', "", etag.slice(3, -1)]) {
@@ -60,7 +89,10 @@ test("a read has a validator, and who shows it gets 304 with the same headers an
 test("the head of a read is that of its body, and a change changes the validator", async () => {
   const path = await flowOf(10);
   const [whole, head] = [await get(path), await ask("HEAD", `/api/v2${path}`, GZIP)];
-  assert.equal([head.status, head.bytes.length, head.headers["etag"], head.headers["content-length"]], [200, 0, whole.headers["etag"], String(whole.bytes.length)]);
+  assert.equal(
+    [head.status, head.bytes.length, head.headers["etag"], head.headers["content-length"]],
+    [200, 0, whole.headers["etag"], String(whole.bytes.length)],
+  );
   const name = path.split("/").at(-1);
   await server.call("PUT", `/flows/${at.org}`, { key: at.key, body: { name, description: "changed" } });
   const after = await get(path, { "If-None-Match": whole.headers["etag"] as string });
@@ -71,16 +103,37 @@ test("the head of a read is that of its body, and a change changes the validator
 test("a condition opens nothing: refusals come first, and carry no validator", async () => {
   const stranger = server.given.user(at.org, null);
   const path = await flowOf(10);
-  for (const [target, key, status] of [[path, stranger, 403], [path, "nonsense", 401], [`${path}-not`, at.key, 404], [`/attestations/${at.org}?per_page=x`, at.key, 400]] as const) {
+  for (const [target, key, status] of [
+    [path, stranger, 403],
+    [path, "nonsense", 401],
+    [`${path}-not`, at.key, 404],
+    [`/attestations/${at.org}?per_page=x`, at.key, 400],
+  ] as const) {
     const answer = await get(target, { "If-None-Match": "*", Authorization: `Bearer ${key}`, ...GZIP });
-    assert.equal([answer.status, answer.headers["etag"], answer.headers["cache-control"], answer.headers["content-encoding"]], [status, undefined, "no-store", undefined], target);
+    assert.equal(
+      [answer.status, answer.headers["etag"], answer.headers["cache-control"], answer.headers["content-encoding"]],
+      [status, undefined, "no-store", undefined],
+      target,
+    );
     assert.type(JSON.parse(answer.bytes.toString()).message, "string");
   }
 });
 
 test("answers of writes are kept by nobody, and never compressed", async () => {
-  const answer = await server.call("PUT", `/flows/${at.org}`, { key: at.key, body: { name: fresh("flow"), description: "x".repeat(5000) }, headers: { "If-None-Match": "*" } });
-  assert.equal([answer.status, answer.headers.get("Cache-Control"), answer.headers.get("ETag"), answer.headers.get("Content-Encoding")], [201, "no-store", null, null]);
+  const answer = await server.call("PUT", `/flows/${at.org}`, {
+    key: at.key,
+    body: { name: fresh("flow"), description: "x".repeat(5000) },
+    headers: { "If-None-Match": "*" },
+  });
+  assert.equal(
+    [
+      answer.status,
+      answer.headers.get("Cache-Control"),
+      answer.headers.get("ETag"),
+      answer.headers.get("Content-Encoding"),
+    ],
+    [201, "no-store", null, null],
+  );
 });
 
 test("what Accept-Encoding means", async () => {
@@ -88,17 +141,35 @@ test("what Accept-Encoding means", async () => {
   const small = await flowOf(10);
   const plain = (await get(large)).bytes;
   const table: [header: string | null, large: boolean, small: boolean][] = [
-    [null, false, false], ["", false, false], ["identity", false, false], ["br", false, false], ["br, zstd", false, false],
-    ["gzip", true, false], ["GZip", true, false], ["gzip, deflate, br", true, false], ["br;q=1.0, gzip;q=0.8", true, false], ["gzip;q=0.001", true, false],
-    ["gzip;q=0", false, false], ["gzip;q=0.5, identity;q=1", false, false], ["*", true, false], ["*;q=0", false, false], ["gzip;q=0, *", false, false],
-    ["identity;q=0, gzip", true, true], ["gzip;q=1, *;q=0", true, true], ["identity;q=0", false, false],
+    [null, false, false],
+    ["", false, false],
+    ["identity", false, false],
+    ["br", false, false],
+    ["br, zstd", false, false],
+    ["gzip", true, false],
+    ["GZip", true, false],
+    ["gzip, deflate, br", true, false],
+    ["br;q=1.0, gzip;q=0.8", true, false],
+    ["gzip;q=0.001", true, false],
+    ["gzip;q=0", false, false],
+    ["gzip;q=0.5, identity;q=1", false, false],
+    ["*", true, false],
+    ["*;q=0", false, false],
+    ["gzip;q=0, *", false, false],
+    ["identity;q=0, gzip", true, true],
+    ["gzip;q=1, *;q=0", true, true],
+    ["identity;q=0", false, false],
   ];
   for (const [header, isLarge, isSmall] of table) {
     const headers: Record<string, string> = header === null ? {} : { "Accept-Encoding": header };
     // Twice, because what a header means is remembered.
     for (const _ of [1, 2]) {
       const answer = await get(large, headers);
-      assert.equal([answer.status, answer.headers["content-encoding"], answer.headers["vary"]], [200, isLarge ? "gzip" : undefined, "Accept-Encoding"], `${header}`);
+      assert.equal(
+        [answer.status, answer.headers["content-encoding"], answer.headers["vary"]],
+        [200, isLarge ? "gzip" : undefined, "Accept-Encoding"],
+        `${header}`,
+      );
       assert.is(answer.headers["content-length"], String(answer.bytes.length));
       assert.ok((isLarge ? gunzipSync(answer.bytes) : answer.bytes).equals(plain), `${header}`);
       if (isLarge) assert.ok(answer.bytes.length < plain.length / 4);
@@ -122,7 +193,11 @@ test("a body below a kilobyte goes out as it is; one of any size above arrives w
 });
 
 test("an answer that is kept goes out in both codings, and is 304 for who has it", async () => {
-  const flow = await server.given.flow(at, { template: "version: 1\ntrail:\n  attestations:\n" + Array.from({ length: 30 }, (_, n) => `    - { name: step-${n}, type: generic }\n`).join("") });
+  const flow = await server.given.flow(at, {
+    template:
+      "version: 1\ntrail:\n  attestations:\n" +
+      Array.from({ length: 30 }, (_, n) => `    - { name: step-${n}, type: generic }\n`).join(""),
+  });
   const trail = await server.given.trail(at, { flow });
   const fingerprint = await server.given.artifact(at, { flow, trail });
   const path = `/asserts/${at.org}/fingerprint/${fingerprint}`;
@@ -132,17 +207,29 @@ test("an answer that is kept goes out in both codings, and is 304 for who has it
   const answers = [await get(path), await get(path, GZIP), await get(path, GZIP), await get(path)];
   assert.is(read.get(), before, "nothing was written in between, so that it was kept");
   const [plain, packed, again, last] = answers as [Raw, Raw, Raw, Raw];
-  assert.equal([plain, packed, again, last].map(({ headers }) => headers["content-encoding"]), [undefined, "gzip", "gzip", undefined]);
-  assert.ok(gunzipSync(packed.bytes).equals(plain.bytes) && packed.bytes.equals(again.bytes) && last.bytes.equals(plain.bytes));
+  assert.equal(
+    [plain, packed, again, last].map(({ headers }) => headers["content-encoding"]),
+    [undefined, "gzip", "gzip", undefined],
+  );
+  assert.ok(
+    gunzipSync(packed.bytes).equals(plain.bytes) && packed.bytes.equals(again.bytes) && last.bytes.equals(plain.bytes),
+  );
   assert.is((await get(path, { "If-None-Match": plain.headers["etag"] as string, ...GZIP })).status, 304);
 });
 
 test("files are sent as they are", async () => {
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
-  const id = await server.given.attestation(at, { flow, trail, file: { name: "attachment_file", filename: "a.json", content: "[0]".padEnd(5000), type: "application/json" } });
+  const id = await server.given.attestation(at, {
+    flow,
+    trail,
+    file: { name: "attachment_file", filename: "a.json", content: "[0]".padEnd(5000), type: "application/json" },
+  });
   const evidence = await get(`/attestations/${at.org}/${flow}/trail/${trail}/attestation/${id}/evidence`, GZIP);
-  assert.equal([evidence.status, evidence.headers["content-encoding"], evidence.bytes.length, evidence.headers["cache-control"]], [200, undefined, 5000, "private, no-cache"]);
+  assert.equal(
+    [evidence.status, evidence.headers["content-encoding"], evidence.bytes.length, evidence.headers["cache-control"]],
+    [200, undefined, 5000, "private, no-cache"],
+  );
   assert.match(evidence.headers["etag"] ?? "", /^"[0-9a-f]{64}"$/);
 });
 

@@ -1,4 +1,6 @@
-/** Who may speak at all: the two ways a key arrives, and all the ways in which it is none (http-api-v2, Authentication). */
+/**
+ * Who may speak at all: the two ways a key arrives, and all the ways in which it is none (http-api-v2, Authentication).
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { newSecret } from "../../src/server/app.ts";
@@ -27,13 +29,18 @@ const accepted = async (authorization: string, what = authorization): Promise<vo
 };
 const refused = async (authorization: string | null, what = String(authorization)): Promise<void> => {
   const answer = await whoAmI(authorization);
-  assert.equal([answer.status, answer.body, answer.headers.get("WWW-Authenticate")], [401, UNAUTHENTICATED, CHALLENGE], what);
+  assert.equal(
+    [answer.status, answer.body, answer.headers.get("WWW-Authenticate")],
+    [401, UNAUTHENTICATED, CHALLENGE],
+    what,
+  );
 };
 
 test("a key is taken as bearer token and as user name, in any spelling of the scheme", async () => {
   const { key } = server.given.org();
   for (const scheme of ["Bearer", "bearer", "BEARER", "Bearer  "]) await accepted(`${scheme} ${key}`);
-  for (const password of [":", ":anything", ":with:colons:", "", ":pässwörd", `:${"x".repeat(500)}`]) await accepted(basic(key + password), password);
+  for (const password of [":", ":anything", ":with:colons:", "", ":pässwörd", `:${"x".repeat(500)}`])
+    await accepted(basic(key + password), password);
   for (const scheme of ["basic", "BASIC"]) await accepted(basic(`${key}:`).replace("Basic", scheme));
   await accepted(basic(`${key}:`).replace(/=+$/, ""), "without padding");
 });
@@ -42,22 +49,59 @@ test("what is no valid key is 401 with a challenge", async () => {
   const { key } = server.given.org();
   await refused(null);
   for (const authorization of [
-    "", " ", "Bearer", "Bearer ", "Basic", key, `Token ${key}`, `Digest ${key}`, `Bearer${key}`, `Bearer ${key} x`, `Bearer ${key},`, `Bearer x ${key}`, `Bearer "${key}"`,
-    `Bearer ${key}x`, `Bearer ${key.slice(0, -1)}`, `Bearer ${swapCase(key)}`, `Bearer ${key}=`, "Bearer null", "Bearer undefined", `Bearer ${"k".repeat(10_000)}`,
-    `Bearer ${keyDigest(key).toString("hex")}`, `Bearer ${keyDigest(key).toString("base64")}`, "Bearer ' OR 1=1 --", "Bearer %00",
-    basic(""), basic(":"), basic(`:${key}`), basic(`x:${key}`), basic(` ${key}:`), basic(`${key} :`), basic(`${key}\u0000:`), `Basic ${key}`, "Basic ====", "Basic é",
+    "",
+    " ",
+    "Bearer",
+    "Bearer ",
+    "Basic",
+    key,
+    `Token ${key}`,
+    `Digest ${key}`,
+    `Bearer${key}`,
+    `Bearer ${key} x`,
+    `Bearer ${key},`,
+    `Bearer x ${key}`,
+    `Bearer "${key}"`,
+    `Bearer ${key}x`,
+    `Bearer ${key.slice(0, -1)}`,
+    `Bearer ${swapCase(key)}`,
+    `Bearer ${key}=`,
+    "Bearer null",
+    "Bearer undefined",
+    `Bearer ${"k".repeat(10_000)}`,
+    `Bearer ${keyDigest(key).toString("hex")}`,
+    `Bearer ${keyDigest(key).toString("base64")}`,
+    "Bearer ' OR 1=1 --",
+    "Bearer %00",
+    basic(""),
+    basic(":"),
+    basic(`:${key}`),
+    basic(`x:${key}`),
+    basic(` ${key}:`),
+    basic(`${key} :`),
+    basic(`${key}\u0000:`),
+    `Basic ${key}`,
+    "Basic ====",
+    "Basic é",
   ])
     await refused(authorization);
 });
-const swapCase = (text: string): string => text.replace(/[a-zA-Z]/g, (letter) => (letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase()));
+const swapCase = (text: string): string =>
+  text.replace(/[a-zA-Z]/g, (letter) =>
+    letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase(),
+  );
 
 test("of several credentials the first counts, and none is put together", async () => {
   const { key } = server.given.org();
-  const ask = (lines: string) => exchange(server.url, `GET /api/v2/user/default-org HTTP/1.1\r\nHost: a\r\n${lines}\r\n`);
+  const ask = (lines: string) =>
+    exchange(server.url, `GET /api/v2/user/default-org HTTP/1.1\r\nHost: a\r\n${lines}\r\n`);
   assert.is((await ask(`Authorization: Bearer ${key}\r\nAuthorization: Bearer x\r\n`)).status, 200);
   assert.is((await ask(`Authorization: Bearer x\r\nAuthorization: Bearer ${key}\r\n`)).status, 401);
   // A key belongs into the header and nowhere else.
-  assert.is((await ask(`X-Api-Key: ${key}\r\nCookie: key=${key}\r\nProxy-Authorization: Bearer ${key}\r\n`)).status, 401);
+  assert.is(
+    (await ask(`X-Api-Key: ${key}\r\nCookie: key=${key}\r\nProxy-Authorization: Bearer ${key}\r\n`)).status,
+    401,
+  );
   assert.is((await server.call("GET", `/user/default-org?api_key=${key}&access_token=${key}`)).status, 401);
 });
 
@@ -65,9 +109,14 @@ test("of several credentials the first counts, and none is put together", async 
 function aKey(expiresAt = 0) {
   const id = server.store.users.create({ name: fresh("user"), displayName: "", email: null });
   const key = newSecret();
-  const publicId = server.store.apiKeys.create({ userId: id }, { digest: keyDigest(key), description: "test", expiresAt });
-  const set = (column: string, value: number | null): void => void server.db.prepare(`UPDATE api_keys SET ${column} = ? WHERE public_id = ?`).run(value, publicId);
-  const lastUsed = (): number => server.db.prepare("SELECT last_used_at FROM api_keys WHERE public_id = ?").pluck().get(publicId) as number;
+  const publicId = server.store.apiKeys.create(
+    { userId: id },
+    { digest: keyDigest(key), description: "test", expiresAt },
+  );
+  const set = (column: string, value: number | null): void =>
+    void server.db.prepare(`UPDATE api_keys SET ${column} = ? WHERE public_id = ?`).run(value, publicId);
+  const lastUsed = (): number =>
+    server.db.prepare("SELECT last_used_at FROM api_keys WHERE public_id = ?").pluck().get(publicId) as number;
   return { bearer: `Bearer ${key}`, key, publicId, set, lastUsed };
 }
 
@@ -102,7 +151,9 @@ test("odd figures in old records harm nobody", async () => {
 });
 
 const pathFor = (path: string, example: Record<string, string>, org: string): string =>
-  path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => (name === "org" ? org : encodeURIComponent(example[name] ?? "x")));
+  path.replace(/\{(\w+)\*?\}/g, (_all, name: string) =>
+    name === "org" ? org : encodeURIComponent(example[name] ?? "x"),
+  );
 
 test("every operation that needs a key refuses all that is none, and keeps nothing of it", async () => {
   const { org } = server.given.org({ public: true });
@@ -116,8 +167,15 @@ test("every operation that needs a key refuses all that is none, and keeps nothi
     const path = pathFor(operation.path, operation.example.params ?? {}, org);
     const body = operation.method === "GET" ? {} : { body: operation.example.body ?? {} };
     for (const authorization of [null, "Bearer nobody", basic("nobody:"), dead.bearer, revoked.bearer, "garbage"]) {
-      const answer = await server.call(operation.method, path, { headers: authorization === null ? {} : { Authorization: authorization }, ...body });
-      assert.equal([answer.status, answer.body, answer.headers.get("WWW-Authenticate")], [401, UNAUTHENTICATED, CHALLENGE], `${operation.id}: ${authorization}`);
+      const answer = await server.call(operation.method, path, {
+        headers: authorization === null ? {} : { Authorization: authorization },
+        ...body,
+      });
+      assert.equal(
+        [answer.status, answer.body, answer.headers.get("WWW-Authenticate")],
+        [401, UNAUTHENTICATED, CHALLENGE],
+        `${operation.id}: ${authorization}`,
+      );
       asked += 1;
     }
   }
@@ -127,7 +185,10 @@ test("every operation that needs a key refuses all that is none, and keeps nothi
 
 test("the operations without a key take any, and none", async () => {
   for (const { method, path } of operations.filter(({ permission }) => permission === "public"))
-    for (const headers of [{}, { Authorization: "garbage" }, { Authorization: "Bearer nobody" }] as Record<string, string>[])
+    for (const headers of [{}, { Authorization: "garbage" }, { Authorization: "Bearer nobody" }] as Record<
+      string,
+      string
+    >[])
       assert.is((await server.call(method, path, { headers })).status, 200, path);
 });
 
@@ -135,9 +196,15 @@ test("a service account acts in its own organization alone, and as a stranger in
   const [own, other, open] = [server.given.org(), server.given.org(), server.given.org({ public: true })];
   const key = server.given.serviceAccount(own.org, "admin");
   const list = (org: string) => server.call("GET", `/flows/${org}`, { key });
-  const write = (org: string) => server.call("PUT", `/flows/${org}/template_file`, { key, form: { json: { name: "f" } } });
+  const write = (org: string) =>
+    server.call("PUT", `/flows/${org}/template_file`, { key, form: { json: { name: "f" } } });
   assert.equal([(await list(own.org)).status, (await write(own.org)).status], [200, 201]);
-  for (const answer of [await list(other.org), await write(other.org), await write(open.org), await list("no-such-org")])
+  for (const answer of [
+    await list(other.org),
+    await write(other.org),
+    await write(open.org),
+    await list("no-such-org"),
+  ])
     assert.equal([answer.status, answer.body], [403, DENIED]);
   assert.equal([(await list(open.org)).status, (await list(open.org)).body], [200, []]);
 });
@@ -177,7 +244,12 @@ test("the database holds no key, only its SHA-256", async () => {
   const image = server.db.serialize();
   for (const one of [key, bot]) {
     assert.ok(image.includes(keyDigest(one)));
-    for (const form of [one, Buffer.from(one).toString("base64").slice(0, 40), Buffer.from(one).toString("hex"), Buffer.from(one, "base64url")])
+    for (const form of [
+      one,
+      Buffer.from(one).toString("base64").slice(0, 40),
+      Buffer.from(one).toString("hex"),
+      Buffer.from(one, "base64url"),
+    ])
       assert.not.ok(image.includes(form));
   }
 });

@@ -6,11 +6,20 @@ import { clientAddress, isSecure, meet, peerOf, trustIn } from "../../src/http/c
 
 const test = suite("http/client-address");
 
-type Facts = { from?: string | undefined; tls?: boolean; host?: string; unix?: boolean; trusted?: readonly string[] | null };
+type Facts = {
+  from?: string | undefined;
+  tls?: boolean;
+  host?: string;
+  unix?: boolean;
+  trusted?: readonly string[] | null;
+};
 const TRUSTED = ["10.0.0.0/8", "fd00::/8"];
 
 const requestOf = (facts: Facts, headers: Record<string, string>): IncomingMessage => {
-  const socket = { remoteAddress: "from" in facts ? facts.from : "10.0.0.1", ...(facts.tls ? { encrypted: true } : {}) };
+  const socket = {
+    remoteAddress: "from" in facts ? facts.from : "10.0.0.1",
+    ...(facts.tls ? { encrypted: true } : {}),
+  };
   return { headers: { host: facts.host ?? "inner:8001", ...headers }, socket } as unknown as IncomingMessage;
 };
 
@@ -27,7 +36,11 @@ test("headers of a trusted proxy count", () => {
   assert.equal(peer(ALL, { from: "::ffff:10.0.0.1" }), told, "IPv4 on a listener of both kinds");
   assert.equal(peer(ALL, { from: "fd00::7" }), told);
   assert.equal(peer(ALL, { tls: true }), told);
-  assert.equal(peer({ ...ALL, "x-forwarded-proto": "HTTP" }, { tls: true }), { ...told, secure: false, origin: "http://assay.example.com" }, "the client spoke http, whatever the proxy speaks");
+  assert.equal(
+    peer({ ...ALL, "x-forwarded-proto": "HTTP" }, { tls: true }),
+    { ...told, secure: false, origin: "http://assay.example.com" },
+    "the client spoke http, whatever the proxy speaks",
+  );
 });
 
 test("nobody else's count, in any form", () => {
@@ -54,7 +67,8 @@ test("the client is the rightmost address that is not trusted", () => {
     ["[2001:db8::1]:4711", "2001:db8::1"],
     ["[2001:db8::1]", "2001:db8::1"],
     ["fe80::1%eth0", "fe80::1"],
-  ] as const) assert.is(address(list), client, list);
+  ] as const)
+    assert.is(address(list), client, list);
 });
 
 test("what is no address ends the list: who wrote it is the last that is known", () => {
@@ -68,34 +82,78 @@ test("what is no address ends the list: who wrote it is the last that is known",
     ["203.0.113.9 10.0.0.7", "10.0.0.1"],
     ["203.0.113.9:99999999", "10.0.0.1"],
     ["\u0000", "10.0.0.1"],
-  ] as const) assert.is(address(list), client, JSON.stringify(list));
-  assert.is(address(`203.0.113.9${", 10.0.0.7".repeat(20_000)}`), "10.0.0.7", "a list without end is somebody's invention");
+  ] as const)
+    assert.is(address(list), client, JSON.stringify(list));
+  assert.is(
+    address(`203.0.113.9${", 10.0.0.7".repeat(20_000)}`),
+    "10.0.0.7",
+    "a list without end is somebody's invention",
+  );
 });
 
 test("scheme and host are those of the hop of the client, where each proxy adds its own", () => {
-  const lists = { "x-forwarded-for": "6.6.6.6, 203.0.113.9, 10.0.0.7", "x-forwarded-proto": "http, https, http", "x-forwarded-host": "evil.example, assay.example.com, inner" };
-  assert.equal(peer(lists), { address: "203.0.113.9", secure: true, host: "assay.example.com", origin: "https://assay.example.com" });
-  assert.is(peer({ ...lists, "x-forwarded-proto": "https", "x-forwarded-host": "assay.example.com" }).origin, "https://assay.example.com", "one for all hops");
+  const lists = {
+    "x-forwarded-for": "6.6.6.6, 203.0.113.9, 10.0.0.7",
+    "x-forwarded-proto": "http, https, http",
+    "x-forwarded-host": "evil.example, assay.example.com, inner",
+  };
+  assert.equal(peer(lists), {
+    address: "203.0.113.9",
+    secure: true,
+    host: "assay.example.com",
+    origin: "https://assay.example.com",
+  });
+  assert.is(
+    peer({ ...lists, "x-forwarded-proto": "https", "x-forwarded-host": "assay.example.com" }).origin,
+    "https://assay.example.com",
+    "one for all hops",
+  );
 });
 
 test("a scheme alone takes the host that was asked for, a host alone the scheme of the connection", () => {
   assert.is(peer({ "x-forwarded-proto": "https" }, { host: "assay.example.com" }).origin, "https://assay.example.com");
   assert.is(peer({ "x-forwarded-host": "assay.example.com:8443" }).origin, "http://assay.example.com:8443");
   assert.is(peer({ "x-forwarded-host": "assay.example.com" }, { tls: true }).origin, "https://assay.example.com");
-  assert.is(peer({ "x-forwarded-for": "203.0.113.9" }).origin, null, "a proxy that tells neither leaves the server's own address");
+  assert.is(
+    peer({ "x-forwarded-for": "203.0.113.9" }).origin,
+    null,
+    "a proxy that tells neither leaves the server's own address",
+  );
   assert.is(peer({}).origin, null);
 });
 
 test("what cannot be a scheme or a host does not count", () => {
-  for (const proto of ["ftp", "https://", "https\u0000", "javascript", ""]) assert.is(peer({ "x-forwarded-proto": proto }).origin, null, proto);
-  for (const host of ["a b", "user@host", "host/path", "host?x", "a\"b", "<b>", "host:port", "host:123456", "", "[::1", `${"a".repeat(300)}`, ":80", "-"]) {
+  for (const proto of ["ftp", "https://", "https\u0000", "javascript", ""])
+    assert.is(peer({ "x-forwarded-proto": proto }).origin, null, proto);
+  for (const host of [
+    "a b",
+    "user@host",
+    "host/path",
+    "host?x",
+    'a"b',
+    "<b>",
+    "host:port",
+    "host:123456",
+    "",
+    "[::1",
+    `${"a".repeat(300)}`,
+    ":80",
+    "-",
+  ]) {
     const { origin, host: shown } = peer({ "x-forwarded-host": host, "x-forwarded-proto": "https" });
     assert.equal([origin, shown], ["https://inner:8001", "inner:8001"], host);
     assert.is(peer({ "x-forwarded-host": host }).origin, null, host);
     assert.is(peer({}, { host, from: "192.0.2.1" }).host, null, host);
   }
-  assert.is(peer({ "x-forwarded-host": "Assay.Example.com:443", "x-forwarded-proto": "https" }).origin, "https://assay.example.com", "one host has one form");
-  assert.is(peer({ "x-forwarded-host": "[2001:DB8::1]:443", "x-forwarded-proto": "http" }).origin, "http://[2001:db8::1]:443");
+  assert.is(
+    peer({ "x-forwarded-host": "Assay.Example.com:443", "x-forwarded-proto": "https" }).origin,
+    "https://assay.example.com",
+    "one host has one form",
+  );
+  assert.is(
+    peer({ "x-forwarded-host": "[2001:DB8::1]:443", "x-forwarded-proto": "http" }).origin,
+    "http://[2001:db8::1]:443",
+  );
 });
 
 test("Forwarded (RFC 7239) says the same in its own way", () => {
@@ -106,11 +164,22 @@ test("Forwarded (RFC 7239) says the same in its own way", () => {
     "For=203.0.113.9; Proto=HTTPS; Host=assay.example.com; by=10.0.0.1",
     'for="203.0.113.9:4711";proto="https";host="assay.example.com"',
     "for=6.6.6.6;proto=http;host=evil.example, for=203.0.113.9;proto=https;host=assay.example.com, for=10.0.0.7;proto=http;host=inner",
-  ]) assert.equal(said(text), told, text);
+  ])
+    assert.equal(said(text), told, text);
   assert.is(said('for="[2001:db8:cafe::17]:4711"').address, "2001:db8:cafe::17");
   assert.is(said('for="_gazonk"').address, "10.0.0.1");
   assert.is(said("for=203.0.113.9, for=unknown;proto=https").address, "10.0.0.1");
-  for (const text of ["", ";", "for", "for=", 'for="203.0.113.9', "for=1.1.1.1;for=203.0.113.9", 'for=", for=203.0.113.9', "for=203.0.113.9 ;; x", "for=203.0.113.9,"]) {
+  for (const text of [
+    "",
+    ";",
+    "for",
+    "for=",
+    'for="203.0.113.9',
+    "for=1.1.1.1;for=203.0.113.9",
+    'for=", for=203.0.113.9',
+    "for=203.0.113.9 ;; x",
+    "for=203.0.113.9,",
+  ]) {
     assert.equal(said(text), { address: "10.0.0.1", secure: false, host: "inner:8001", origin: null }, text);
   }
 });
@@ -118,22 +187,52 @@ test("Forwarded (RFC 7239) says the same in its own way", () => {
 test("of two kinds of headers one was written by the client: only what both say counts", () => {
   const agreeing = "for=203.0.113.9;proto=https;host=assay.example.com";
   assert.is(peer({ ...ALL, forwarded: agreeing }).address, "203.0.113.9");
-  for (const forwarded of ["for=6.6.6.6;proto=https;host=assay.example.com", "for=203.0.113.9;proto=http;host=assay.example.com", "for=203.0.113.9;proto=https;host=evil.example", "proto=https", "for=203.0.113.9", "broken"]) {
-    assert.equal(peer({ ...ALL, forwarded }), { address: "10.0.0.1", secure: false, host: "inner:8001", origin: null }, forwarded);
+  for (const forwarded of [
+    "for=6.6.6.6;proto=https;host=assay.example.com",
+    "for=203.0.113.9;proto=http;host=assay.example.com",
+    "for=203.0.113.9;proto=https;host=evil.example",
+    "proto=https",
+    "for=203.0.113.9",
+    "broken",
+  ]) {
+    assert.equal(
+      peer({ ...ALL, forwarded }),
+      { address: "10.0.0.1", secure: false, host: "inner:8001", origin: null },
+      forwarded,
+    );
   }
 });
 
 test("a Unix socket is trusted by its own word, and a connection that is gone is no Unix socket", () => {
   const facts = { from: undefined, unix: true };
-  assert.equal(peer(ALL, { ...facts, trusted: ["unix"] }), { address: "203.0.113.9", secure: true, host: "assay.example.com", origin: "https://assay.example.com" });
-  assert.equal(peer(ALL, { ...facts, trusted: TRUSTED }), { address: "unix", secure: false, host: "inner:8001", origin: null });
-  assert.equal(peer(ALL, { from: undefined, trusted: ["unix", ...TRUSTED] }), { address: "unknown", secure: false, host: "inner:8001", origin: null });
+  assert.equal(peer(ALL, { ...facts, trusted: ["unix"] }), {
+    address: "203.0.113.9",
+    secure: true,
+    host: "assay.example.com",
+    origin: "https://assay.example.com",
+  });
+  assert.equal(peer(ALL, { ...facts, trusted: TRUSTED }), {
+    address: "unix",
+    secure: false,
+    host: "inner:8001",
+    origin: null,
+  });
+  assert.equal(peer(ALL, { from: undefined, trusted: ["unix", ...TRUSTED] }), {
+    address: "unknown",
+    secure: false,
+    host: "inner:8001",
+    origin: null,
+  });
   assert.is(peer({ "x-forwarded-for": "unix" }, { ...facts, trusted: ["unix"] }).address, "unix");
 });
 
 test("what the listener met is what everybody sees later, also when the connection has lost its address", () => {
   const request = requestOf({}, ALL);
-  assert.equal([clientAddress(request), isSecure(request)], ["10.0.0.1", false], "without a listener nobody is trusted");
+  assert.equal(
+    [clientAddress(request), isSecure(request)],
+    ["10.0.0.1", false],
+    "without a listener nobody is trusted",
+  );
   meet(request, peerOf(request, trustIn(TRUSTED)));
   Object.assign(request, { socket: {} });
   assert.equal([clientAddress(request), isSecure(request)], ["203.0.113.9", true]);

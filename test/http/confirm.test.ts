@@ -32,22 +32,58 @@ let done: string[] = [];
 /** Runs when evidence was staged. */
 let staged = (): void => undefined;
 const FILE = { part: "evidence_file", description: "Evidence", kind: "evidence" } as const;
-const FORM = { kind: "form", component: "T", part: "data_json", schema: Closed({}), bounds: CONFIGURATION, file: FILE } as const;
-const common = { method: "POST", tag: "t", summary: "Do it", permission: "org:settings", feature: "controls", audit: "thing.done", params: OrgPath, query: Closed({}), example: {} } as const;
+const FORM = {
+  kind: "form",
+  component: "T",
+  part: "data_json",
+  schema: Closed({}),
+  bounds: CONFIGURATION,
+  file: FILE,
+} as const;
+const common = {
+  method: "POST",
+  tag: "t",
+  summary: "Do it",
+  permission: "org:settings",
+  feature: "controls",
+  audit: "thing.done",
+  params: OrgPath,
+  query: Closed({}),
+  example: {},
+} as const;
 const shape = Type.Object({ role: Type.String() });
 const handle = (context: Context) => {
   done.push("handled");
   return { status: 200, body: { role: String(context.membership?.role) } } as const;
 };
 const operations = [
-  declare({ ...common, id: "do_it", path: "/things/{org}", body: json(Closed({})), responses: { 200: { description: "Done", schema: shape } }, prepare: async () => meanwhile(), handle }),
   declare({
-    ...common, id: "store_it", path: "/things/{org}/stored", body: json(Closed({})), responses: { 200: { description: "Done", schema: shape } },
-    prepare: async () => (meanwhile(), done.push("stored"), true), alreadyStored: (prepared) => prepared, handle,
+    ...common,
+    id: "do_it",
+    path: "/things/{org}",
+    body: json(Closed({})),
+    responses: { 200: { description: "Done", schema: shape } },
+    prepare: async () => meanwhile(),
+    handle,
   }),
   declare({
-    ...common, id: "attach_it", path: "/things/{org}/attached", body: FORM, responses: { 200: { description: "Done", schema: shape } },
-    prepare: async () => undefined, handle,
+    ...common,
+    id: "store_it",
+    path: "/things/{org}/stored",
+    body: json(Closed({})),
+    responses: { 200: { description: "Done", schema: shape } },
+    prepare: async () => (meanwhile(), done.push("stored"), true),
+    alreadyStored: (prepared) => prepared,
+    handle,
+  }),
+  declare({
+    ...common,
+    id: "attach_it",
+    path: "/things/{org}/attached",
+    body: FORM,
+    responses: { 200: { description: "Done", schema: shape } },
+    prepare: async () => undefined,
+    handle,
   }),
 ];
 const membership = (): Membership => ({ organizationId: 1, role, isPublic: false, features });
@@ -107,17 +143,30 @@ test.before.each(() => {
 });
 
 async function send(path: string): Promise<[number, unknown]> {
-  const response = await fetch(url + path, { method: "POST", headers: { Authorization: "Bearer key", "Content-Type": "application/json" }, body: "{}" });
+  const response = await fetch(url + path, {
+    method: "POST",
+    headers: { Authorization: "Bearer key", "Content-Type": "application/json" },
+    body: "{}",
+  });
   return [response.status, await response.json()];
 }
 
 test("rights that hold carry the write through", async () => {
-  assert.equal([await send("/things/acme"), done], [[200, { role: "admin" }], ["handled", "audited"]]);
+  assert.equal(
+    [await send("/things/acme"), done],
+    [
+      [200, { role: "admin" }],
+      ["handled", "audited"],
+    ],
+  );
 });
 
 test("a key that is gone, a role that no longer suffices, or a feature that was switched off stops the write", async () => {
   for (const [change, status, body] of [
-    [() => (held = false), 401, UNAUTHENTICATED], [() => (role = "member"), 403, DENIED], [() => (role = null), 403, DENIED], [() => (features = []), 403, DENIED],
+    [() => (held = false), 401, UNAUTHENTICATED],
+    [() => (role = "member"), 403, DENIED],
+    [() => (role = null), 403, DENIED],
+    [() => (features = []), 403, DENIED],
   ] as const) {
     [held, role] = [true, "admin"];
     meanwhile = () => void change();
@@ -127,7 +176,13 @@ test("a key that is gone, a role that no longer suffices, or a feature that was 
 
 test("what a thread stored on the way is answered as stored, and is not begun without rights", async () => {
   meanwhile = () => void (held = false);
-  assert.equal([await send("/things/acme/stored"), done], [[200, { role: "admin" }], ["stored", "handled", "audited"]]);
+  assert.equal(
+    [await send("/things/acme/stored"), done],
+    [
+      [200, { role: "admin" }],
+      ["stored", "handled", "audited"],
+    ],
+  );
   done = [];
   assert.equal([await send("/things/acme/stored"), done], [[401, UNAUTHENTICATED], []]);
 });
@@ -137,7 +192,11 @@ test("evidence that was staged is discarded when the rights of its sender end wh
   const body = new FormData();
   body.append("data_json", "{}");
   body.append("evidence_file", new Blob(["x"]), "evidence.txt");
-  const response = await fetch(`${url}/things/acme/attached`, { method: "POST", headers: { Authorization: "Bearer key" }, body });
+  const response = await fetch(`${url}/things/acme/attached`, {
+    method: "POST",
+    headers: { Authorization: "Bearer key" },
+    body,
+  });
   assert.equal([response.status, await response.json(), done], [401, UNAUTHENTICATED, ["discarded"]]);
 });
 

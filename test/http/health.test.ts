@@ -19,7 +19,12 @@ async function withServer(body: (server: TestServer) => Promise<void>): Promise<
 
 const { version, commit } = buildInfo();
 const READY = {
-  state: "ready", reason: null, version, commit, schema: schemaVersion(), clock: { state: "right", problem: null },
+  state: "ready",
+  reason: null,
+  version,
+  commit,
+  schema: schemaVersion(),
+  clock: { state: "right", problem: null },
 };
 
 test("ready answers the bare text OK without a key, and with a bogus one", () =>
@@ -72,18 +77,27 @@ test("a server that takes no changes is ready for reads, and readyz tells the ca
   withServer(async (server) => {
     server.disk.free = 10;
     await server.room.check();
-    assert.equal([(await server.call("GET", "//ready")).status, (await server.call("GET", "//ready")).text], [200, "OK"]);
+    assert.equal(
+      [(await server.call("GET", "//ready")).status, (await server.call("GET", "//ready")).text],
+      [200, "OK"],
+    );
     const { status, body } = await server.call("GET", "//readyz");
     assert.is(status, 200);
     assert.is(body.state, "read-only");
-    assert.match(body.reason, /^No changes are taken: the disk of the data directory has 0 MB left, and below \d+ MB \(disk-reserve\) only reads are served$/);
+    assert.match(
+      body.reason,
+      /^No changes are taken: the disk of the data directory has 0 MB left, and below \d+ MB \(disk-reserve\) only reads are served$/,
+    );
   }));
 
 test("readyz tells of a clock that is not believed, and the server stays ready", () =>
   withServer(async (server) => {
     server.disk.clock = { state: "ahead", problem: "the clock shows a time to come" };
     const { status, body } = await server.call("GET", "//readyz");
-    assert.equal([status, body], [200, { ...READY, clock: { state: "ahead", problem: "the clock shows a time to come" } }]);
+    assert.equal(
+      [status, body],
+      [200, { ...READY, clock: { state: "ahead", problem: "the clock shows a time to come" } }],
+    );
   }));
 
 test("probes that are answered as hoped are not logged at the level of requests", () =>

@@ -26,11 +26,22 @@ test("JSON of a flow has at most 1 MB and 50,000 values, whatever they are", asy
   const rename = (raw: string) => server.call("PUT", `/flows/${at.org}/${flow}/rename`, { key: at.key, raw });
   // The object, its key, the list and what is in it.
   assert.equal((await rename(`{"new_name":${list(49_997)}}`)).body, {
-    message: "Input payload validation failed", errors: { new_name: "Input should be a valid string [input: list of 49997 items]" },
+    message: "Input payload validation failed",
+    errors: { new_name: "Input should be a valid string [input: list of 49997 items]" },
   });
-  for (const raw of [`{"new_name":${list(49_998)}}`, `{"new_name":${list(60_000, "{}")}}`, `{"new_name":${list(60_000, '"é"')}}`]) {
+  for (const raw of [
+    `{"new_name":${list(49_998)}}`,
+    `{"new_name":${list(60_000, "{}")}}`,
+    `{"new_name":${list(60_000, '"é"')}}`,
+  ]) {
     const { status, body } = await rename(raw);
-    assert.equal({ status, body }, { status: 413, body: { message: "The request body has more than 50000 values, which is the most that this operation takes" } });
+    assert.equal(
+      { status, body },
+      {
+        status: 413,
+        body: { message: "The request body has more than 50000 values, which is the most that this operation takes" },
+      },
+    );
   }
   const { status, body } = await rename(`{"new_name":"${"x".repeat(1 << 20)}"}`);
   assert.equal({ status, body }, { status: 413, body: { message: "Request body size exceeds the 1MB limit" } });
@@ -39,12 +50,17 @@ test("JSON of a flow has at most 1 MB and 50,000 values, whatever they are", asy
 test("the JSON part of an attestation has at most 200,000 values, and what it holds of its own is stored as it was sent", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
-  const report = (json: string) => server.call("POST", `/attestations/${at.org}/${flow}/trail/t/generic`, { key: at.key, form: { json } });
+  const report = (json: string) =>
+    server.call("POST", `/attestations/${at.org}/${flow}/trail/t/generic`, { key: at.key, form: { json } });
   const json = (userData: string): string => `{"attestation_name":"a","is_compliant":true,"user_data": ${userData}}`;
   const refused = await report(json(list(200_000)));
-  assert.equal({ status: refused.status, body: refused.body }, {
-    status: 413, body: { message: "Part 'data_json' has more than 200000 values, which is the most that this operation takes" },
-  });
+  assert.equal(
+    { status: refused.status, body: refused.body },
+    {
+      status: 413,
+      body: { message: "Part 'data_json' has more than 200000 values, which is the most that this operation takes" },
+    },
+  );
   assert.is((await report(json(`[{"x" : "é"}, ${list(190_000)}]`))).status, 201);
   assert.is(server.db.prepare("SELECT user_data_json FROM attestations").pluck().get(), `[{"x":"é"},${list(190_000)}]`);
 });
@@ -53,13 +69,22 @@ test("a large body is refused with the same words as a small one", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const padding = " ".repeat(300_000);
-  const report = (json: string) => server.call("POST", `/attestations/${at.org}/${flow}/trail/t/generic`, { key: at.key, form: { json } });
-  for (const json of ['{"attestation_name":"a","x":1}', '{"attestation_name":"a~!","is_compliant":7}', "null", "[]", '{"attestation_name":"\\ud800"}', '{"a":}']) {
+  const report = (json: string) =>
+    server.call("POST", `/attestations/${at.org}/${flow}/trail/t/generic`, { key: at.key, form: { json } });
+  for (const json of [
+    '{"attestation_name":"a","x":1}',
+    '{"attestation_name":"a~!","is_compliant":7}',
+    "null",
+    "[]",
+    '{"attestation_name":"\\ud800"}',
+    '{"a":}',
+  ]) {
     const small = await report(json);
     const large = await report(json + padding);
     assert.equal({ status: large.status, body: large.body }, { status: 400, body: small.body }, json);
   }
-  const deep = (levels: number): string => `{"attestation_name":"a","is_compliant":true,"user_data":${"[".repeat(levels)}${"]".repeat(levels)}}`;
+  const deep = (levels: number): string =>
+    `{"attestation_name":"a","is_compliant":true,"user_data":${"[".repeat(levels)}${"]".repeat(levels)}}`;
   assert.equal((await report(deep(128) + padding)).body, (await report(deep(128))).body);
   assert.is((await report(deep(127) + padding)).status, 201);
 });
@@ -68,7 +93,11 @@ test("large bodies wait for their turn, small ones never, and one that stalls gi
   const [one, other] = [narrow.given.org(), narrow.given.org()];
   const body = `{"new_name":"${"x".repeat(150_000)}"}`;
   const put = (at: { org: string; key: string }, length: number): string =>
-    head("PUT", `/flows/${at.org}/flow/rename`, { Authorization: `Bearer ${at.key}`, "Content-Type": "application/json", "Content-Length": length });
+    head("PUT", `/flows/${at.org}/flow/rename`, {
+      Authorization: `Bearer ${at.key}`,
+      "Content-Type": "application/json",
+      "Content-Length": length,
+    });
   await narrow.given.flow(one, { name: "flow" });
   await narrow.given.flow(other, { name: "flow" });
   const stalling = await dial(narrow.url);
@@ -77,12 +106,20 @@ test("large bodies wait for their turn, small ones never, and one that stalls gi
   void waiting.send(put(other, body.length) + body);
   let isAnswered = false;
   const answering = waiting.answer().finally(() => (isAnswered = true));
-  assert.is((await narrow.call("PUT", `/flows/${other.org}/flow/rename`, { key: other.key, body: { new_name: "renamed" } })).status, 200);
+  assert.is(
+    (await narrow.call("PUT", `/flows/${other.org}/flow/rename`, { key: other.key, body: { new_name: "renamed" } }))
+      .status,
+    200,
+  );
   assert.not(isAnswered);
   const refused = await stalling.answer();
-  assert.equal({ status: refused.status, body: refused.body }, {
-    status: 408, body: { message: "The request body did not arrive in time: nothing was received for 2 seconds" },
-  });
+  assert.equal(
+    { status: refused.status, body: refused.body },
+    {
+      status: 408,
+      body: { message: "The request body did not arrive in time: nothing was received for 2 seconds" },
+    },
+  );
   const answer = await answering;
   assert.equal({ status: answer.status, field: Object.keys(answer.body.errors) }, { status: 400, field: ["new_name"] });
   stalling.vanish();

@@ -45,8 +45,24 @@ test("reads the exponent of a client that does not escape its plus sign, which a
 });
 
 for (const text of [
-  "1e400", "-1e400", "1e20", "123456789012345678901e0", "NaN", "Infinity", "0x10", "0x1e3", "e3", "1e", "1e+", "1.e3",
-  ".5e1", "1e1.5", "1 e3", "1e3 ", "1_0e3", "1e0001",
+  "1e400",
+  "-1e400",
+  "1e20",
+  "123456789012345678901e0",
+  "NaN",
+  "Infinity",
+  "0x10",
+  "0x1e3",
+  "e3",
+  "1e",
+  "1e+",
+  "1.e3",
+  ".5e1",
+  "1e1.5",
+  "1 e3",
+  "1e3 ",
+  "1_0e3",
+  "1e0001",
 ])
   test(`refuses ${text} as a number, and says what was sent`, () => {
     const problem = `Input should be a valid number [input: ${text}]`;

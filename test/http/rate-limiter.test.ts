@@ -12,7 +12,10 @@ function limiterAt(options: { burst: number; perSeconds: number; most?: number }
 
 test("as many tries as there are pass at once, then one at a time, and the wait is told in whole seconds", () => {
   const { clock, limiter } = limiterAt({ burst: 10, perSeconds: 900 });
-  assert.equal(Array.from({ length: 10 }, () => limiter.take("a")), Array(10).fill(0));
+  assert.equal(
+    Array.from({ length: 10 }, () => limiter.take("a")),
+    Array(10).fill(0),
+  );
   assert.equal([limiter.take("a"), limiter.peek("a"), limiter.take("a")], [90, 90, 90], "a refused try costs nothing");
   clock.at += 45;
   assert.is(limiter.take("a"), 45);
@@ -21,7 +24,10 @@ test("as many tries as there are pass at once, then one at a time, and the wait 
   clock.at += 0.5;
   assert.equal([limiter.take("a"), limiter.take("a")], [0, 90]);
   clock.at += 900;
-  assert.equal(Array.from({ length: 11 }, () => limiter.take("a")), [...Array(10).fill(0), 90]);
+  assert.equal(
+    Array.from({ length: 11 }, () => limiter.take("a")),
+    [...Array(10).fill(0), 90],
+  );
 });
 
 test("who keeps to the rate is never refused", () => {
@@ -40,7 +46,11 @@ test("in any stretch of time no more than burst and what came back meanwhile", (
     if (limiter.take("a") === 0) passed += 1;
     clock.at += 0.1;
   }
-  assert.is(passed, 30 + Math.floor(119.9 / 2), "a try comes back every two seconds, and the last one was asked for after 119.9 of them");
+  assert.is(
+    passed,
+    30 + Math.floor(119.9 / 2),
+    "a try comes back every two seconds, and the last one was asked for after 119.9 of them",
+  );
 });
 
 test("keys do not know of each other, a look takes nothing, and what is forgiven is as new", () => {

@@ -12,7 +12,10 @@ const test = suite("http/rate-limits");
 const clock = { at: 50 };
 const now = (): number => clock.at;
 
-async function withServer(options: ServerOptions, work: (server: TestServer, at: { org: string; key: string }) => Promise<void>): Promise<void> {
+async function withServer(
+  options: ServerOptions,
+  work: (server: TestServer, at: { org: string; key: string }) => Promise<void>,
+): Promise<void> {
   const server = await startServer(options);
   try {
     await work(server, server.given.org());
@@ -24,7 +27,11 @@ async function withServer(options: ServerOptions, work: (server: TestServer, at:
 /** A request from an address of this machine. */
 const from = (server: TestServer, localAddress: string, path: string): Promise<number> =>
   new Promise((resolve, reject) => {
-    request(`${server.url}${path}`, { localAddress }, (response) => response.resume().on("end", () => resolve(response.statusCode ?? 0))).on("error", reject).end();
+    request(`${server.url}${path}`, { localAddress }, (response) =>
+      response.resume().on("end", () => resolve(response.statusCode ?? 0)),
+    )
+      .on("error", reject)
+      .end();
   });
 
 test("an address that sends too much is told when to come again, before its key or its body are looked at", () =>
@@ -35,26 +42,58 @@ test("an address that sends too much is told when to come again, before its key 
     assert.is((await server.call("GET", "//api/v2/doc/")).status, 200, "pages count too");
     const before = holdings(server);
     for (const [method, target, options] of [
-      ["GET", path, { key: at.key }], ["GET", path, {}], ["GET", "/nothing", {}], ["PUT", path, { key: at.key, body: { name: fresh("flow"), description: "" } }], ["GET", "//elsewhere", {}],
+      ["GET", path, { key: at.key }],
+      ["GET", path, {}],
+      ["GET", "/nothing", {}],
+      ["PUT", path, { key: at.key, body: { name: fresh("flow"), description: "" } }],
+      ["GET", "//elsewhere", {}],
     ] as const) {
       const answer = await server.call(method, target, options);
       assert.equal(
-        [answer.status, answer.body, answer.headers.get("Retry-After"), answer.headers.get("Cache-Control"), answer.headers.get("X-Content-Type-Options")],
-        [429, { message: "Too many requests from this address. Please try again in 20 seconds" }, "20", "no-store", "nosniff"], `${method} ${target}`,
+        [
+          answer.status,
+          answer.body,
+          answer.headers.get("Retry-After"),
+          answer.headers.get("Cache-Control"),
+          answer.headers.get("X-Content-Type-Options"),
+        ],
+        [
+          429,
+          { message: "Too many requests from this address. Please try again in 20 seconds" },
+          "20",
+          "no-store",
+          "nosniff",
+        ],
+        `${method} ${target}`,
       );
     }
     const wire = await dial(server.url);
-    await wire.send(head("PUT", path, { Authorization: `Bearer ${at.key}`, "Content-Length": 1_000_000, "X-Request-ID": "unread" }));
-    assert.equal([(await wire.answer()).status, (await logged(server, "unread"))["status"]], [429, 429], "of the body not a byte had come");
+    await wire.send(
+      head("PUT", path, { Authorization: `Bearer ${at.key}`, "Content-Length": 1_000_000, "X-Request-ID": "unread" }),
+    );
+    assert.equal(
+      [(await wire.answer()).status, (await logged(server, "unread"))["status"]],
+      [429, 429],
+      "of the body not a byte had come",
+    );
     wire.vanish();
     assert.equal(holdings(server), before);
     for (const probe of ["//ready", "//healthz"]) assert.is((await server.call("GET", probe)).status, 200, probe);
     assert.is(await from(server, "127.0.0.2", `/api/v2${path}`), 401, "another address has its own count");
     clock.at += 19.5;
     const last = await server.call("GET", path, { key: at.key });
-    assert.equal([last.headers.get("Retry-After"), last.body], ["1", { message: "Too many requests from this address. Please try again in 1 second" }]);
+    assert.equal(
+      [last.headers.get("Retry-After"), last.body],
+      ["1", { message: "Too many requests from this address. Please try again in 1 second" }],
+    );
     clock.at += 0.5;
-    assert.equal([(await server.call("GET", path, { key: at.key })).status, (await server.call("GET", path, { key: at.key })).status], [200, 429]);
+    assert.equal(
+      [
+        (await server.call("GET", path, { key: at.key })).status,
+        (await server.call("GET", path, { key: at.key })).status,
+      ],
+      [200, 429],
+    );
   }));
 
 test("a key that sends too much waits, and nobody else does", () =>
@@ -62,16 +101,36 @@ test("a key that sends too much waits, and nobody else does", () =>
     const other = server.given.user(at.org, "member");
     const path = `/flows/${at.org}`;
     const ask = (key: string | null) => server.call("GET", path, { key });
-    assert.equal([(await ask(at.key)).status, (await server.call("GET", `/flows/${fresh("org")}`, { key: at.key })).status], [200, 403], "refusals count");
+    assert.equal(
+      [(await ask(at.key)).status, (await server.call("GET", `/flows/${fresh("org")}`, { key: at.key })).status],
+      [200, 403],
+      "refusals count",
+    );
     const before = holdings(server);
-    const answer = await server.call("PUT", path, { key: at.key, body: { name: fresh("flow"), description: "" }, headers: { "X-Request-ID": "limited" } });
-    assert.equal([answer.status, answer.body, answer.headers.get("Retry-After")], [429, { message: "Too many requests with this key. Please try again in 30 seconds" }, "30"]);
+    const answer = await server.call("PUT", path, {
+      key: at.key,
+      body: { name: fresh("flow"), description: "" },
+      headers: { "X-Request-ID": "limited" },
+    });
+    assert.equal(
+      [answer.status, answer.body, answer.headers.get("Retry-After")],
+      [429, { message: "Too many requests with this key. Please try again in 30 seconds" }, "30"],
+    );
     assert.equal(holdings(server), before);
     const { status, error_code, actor, route, client } = await logged(server, "limited");
-    assert.equal({ status, error_code, actor, route, client }, { status: 429, error_code: "too_many", actor: `${at.org}-admin`, route: "create_flow", client: "127.0.0.1" });
+    assert.equal(
+      { status, error_code, actor, route, client },
+      { status: 429, error_code: "too_many", actor: `${at.org}-admin`, route: "create_flow", client: "127.0.0.1" },
+    );
     assert.is((await ask(other)).status, 200);
-    for (let n = 0; n < 5; n++) assert.is((await ask("nonsense")).status, 401, "who brings a wrong key keeps nobody with a right one away");
-    for (let n = 0; n < 5; n++) assert.is((await server.call("GET", "/openapi.json", { key: at.key })).status, 200, "what needs no key counts for none");
+    for (let n = 0; n < 5; n++)
+      assert.is((await ask("nonsense")).status, 401, "who brings a wrong key keeps nobody with a right one away");
+    for (let n = 0; n < 5; n++)
+      assert.is(
+        (await server.call("GET", "/openapi.json", { key: at.key })).status,
+        200,
+        "what needs no key counts for none",
+      );
     clock.at += 30;
     assert.is((await ask(at.key)).status, 200);
   }));

@@ -22,24 +22,58 @@ const refused = (errors: Record<string, string>) => ({ message: "Input payload v
 
 /** A request whose target goes out as it is written here. */
 const raw = (method: string, target: string, headers: Record<string, string> = {}, body = ""): Promise<RawAnswer> =>
-  exchange(server.url, `${method} ${target} HTTP/1.1\r\n${Object.entries({ Host: "assay.test", Authorization: `Bearer ${at.key}`, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n${body}`);
+  exchange(
+    server.url,
+    `${method} ${target} HTTP/1.1\r\n${Object.entries({
+      Host: "assay.test",
+      Authorization: `Bearer ${at.key}`,
+      ...headers,
+    })
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join("")}\r\n${body}`,
+  );
 const get = (path: string, headers: Record<string, string> = {}) => raw("GET", `/api/v2${path}`, headers);
 
 /** A request whose answer is read as text: one to HEAD says that it is JSON, and has none. */
 async function bare(method: string, path: string) {
-  const response = await fetch(`${server.url}/api/v2${path}`, { method, headers: { Authorization: `Bearer ${at.key}` } });
+  const response = await fetch(`${server.url}/api/v2${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${at.key}` },
+  });
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
 test("an unknown path under /api/ is a JSON 404, also where the key would not do", async () => {
   for (const target of [
-    "/api", "/api/", "/api/v1/projects/acme", "/api/v2", "/api/v2/", "/api/v20/openapi.json", "/api/v2x", "/api/fastapi", "/api/v2/nothing", "/api/v2/flows",
-    "/api/v2/FLOWS/acme", "/api/V2/openapi.json", "/api/v2/openapi.json/", "/api/v2/../../etc/passwd", "/api//v2/openapi.json", "/api/v2//openapi.json",
-    `/api/v2/flows/${"x"}/flow/`, "/api/v2/flows//flow", "/api/v2/%66lows/x/y", "/api/v2/constructor/x", "/api/v2/__proto__/x",
+    "/api",
+    "/api/",
+    "/api/v1/projects/acme",
+    "/api/v2",
+    "/api/v2/",
+    "/api/v20/openapi.json",
+    "/api/v2x",
+    "/api/fastapi",
+    "/api/v2/nothing",
+    "/api/v2/flows",
+    "/api/v2/FLOWS/acme",
+    "/api/V2/openapi.json",
+    "/api/v2/openapi.json/",
+    "/api/v2/../../etc/passwd",
+    "/api//v2/openapi.json",
+    "/api/v2//openapi.json",
+    `/api/v2/flows/${"x"}/flow/`,
+    "/api/v2/flows//flow",
+    "/api/v2/%66lows/x/y",
+    "/api/v2/constructor/x",
+    "/api/v2/__proto__/x",
   ])
     for (const headers of [{}, { Authorization: "nonsense" }]) {
       const answer = await raw("GET", target, headers);
-      assert.equal([answer.status, answer.body, answer.headers["content-type"]], [404, NOT_FOUND, "application/json; charset=utf-8"], target);
+      assert.equal(
+        [answer.status, answer.body, answer.headers["content-type"]],
+        [404, NOT_FOUND, "application/json; charset=utf-8"],
+        target,
+      );
     }
 });
 
@@ -54,12 +88,22 @@ test("a known path with another method is 405 with Allow", async () => {
     ["PUT", "/openapi.json", "GET, HEAD"],
   ]) {
     const answer = await bare(method as string, path as string);
-    assert.equal([answer.status, answer.headers.get("Allow"), answer.text], [405, allow, method === "HEAD" ? "" : JSON.stringify(NOT_ALLOWED)], `${method} ${path}`);
+    assert.equal(
+      [answer.status, answer.headers.get("Allow"), answer.text],
+      [405, allow, method === "HEAD" ? "" : JSON.stringify(NOT_ALLOWED)],
+      `${method} ${path}`,
+    );
   }
 });
 
 test("the alias answers as the API itself does", async () => {
-  for (const path of [`/flows/${at.org}/flow`, `/flows/${at.org}/none`, `/flows/${at.org}?page=0`, "/nothing", "/openapi.json"]) {
+  for (const path of [
+    `/flows/${at.org}/flow`,
+    `/flows/${at.org}/none`,
+    `/flows/${at.org}?page=0`,
+    "/nothing",
+    "/openapi.json",
+  ]) {
     const [one, other] = [await get(path), await raw("GET", `/api/fastapi${path}`)];
     assert.equal([other.status, other.body], [one.status, one.body], path);
   }
@@ -67,7 +111,9 @@ test("the alias answers as the API itself does", async () => {
 
 test("a literal segment wins over a parameter", async () => {
   const there = server.given.org({ name: "default-org" });
-  assert.equal((await get("/user/default-org", { Authorization: `Bearer ${there.key}` })).body, { default_org_name: "" });
+  assert.equal((await get("/user/default-org", { Authorization: `Bearer ${there.key}` })).body, {
+    default_org_name: "",
+  });
   // `template_file` is no flow: what reads a flow is not asked.
   const answer = await server.call("PUT", `/flows/${at.org}/template_file`, { key: at.key, body: {} });
   assert.equal(answer.body, { message: "Content-Type should be multipart/form-data with the part 'data_json'" });
@@ -92,13 +138,20 @@ test("the method decides where two operations share a shape", async () => {
   const path = `/attestations/${at.org}/flow/trail/none/generic`;
   assert.is((await get(path)).status, 404);
   const posted = await server.call("POST", path, { key: at.key, body: {} });
-  assert.equal([posted.status, posted.body], [400, { message: "Content-Type should be multipart/form-data with the part 'data_json'" }]);
+  assert.equal(
+    [posted.status, posted.body],
+    [400, { message: "Content-Type should be multipart/form-data with the part 'data_json'" }],
+  );
 });
 
 test("HEAD is GET without the body, whatever the answer", async () => {
   for (const path of [`/flows/${at.org}/flow`, `/flows/${at.org}/none`, "/nothing"]) {
     const [got, asked] = [await bare("GET", path), await bare("HEAD", path)];
-    assert.equal([asked.status, asked.text, asked.headers.get("Content-Length")], [got.status, "", got.headers.get("Content-Length")], path);
+    assert.equal(
+      [asked.status, asked.text, asked.headers.get("Content-Length")],
+      [got.status, "", got.headers.get("Content-Length")],
+      path,
+    );
   }
 });
 
@@ -106,16 +159,41 @@ test("HEAD is GET without the body, whatever the answer", async () => {
 
 test("segments are decoded after routing: an encoded slash stays inside its segment", async () => {
   assert.is((await get(`/flows/${at.org}/%66l%6Fw`)).body.name, "flow");
-  assert.equal((await get(`/flows/${at.org}/a%2Fb`)).body, { message: `Flow named 'a/b' does not exist for organization '${at.org}'` });
-  assert.equal((await get(`/flows/${at.org}/a%20%7E%23b%3F`)).body, { message: `Flow named 'a ~#b?' does not exist for organization '${at.org}'` });
-  assert.equal((await get(`/flows/${at.org}/%25zz`)).body, { message: `Flow named '%zz' does not exist for organization '${at.org}'` });
-  assert.equal((await get(`/flows/${at.org}/%E2%82%AC`)).body, { message: `Flow named '€' does not exist for organization '${at.org}'` });
+  assert.equal((await get(`/flows/${at.org}/a%2Fb`)).body, {
+    message: `Flow named 'a/b' does not exist for organization '${at.org}'`,
+  });
+  assert.equal((await get(`/flows/${at.org}/a%20%7E%23b%3F`)).body, {
+    message: `Flow named 'a ~#b?' does not exist for organization '${at.org}'`,
+  });
+  assert.equal((await get(`/flows/${at.org}/%25zz`)).body, {
+    message: `Flow named '%zz' does not exist for organization '${at.org}'`,
+  });
+  assert.equal((await get(`/flows/${at.org}/%E2%82%AC`)).body, {
+    message: `Flow named '€' does not exist for organization '${at.org}'`,
+  });
 });
 
 test("what is no encoding is taken as it stands: some clients encode nothing", async () => {
-  for (const name of ["%", "%zz", "%2", "100%", "%ff", "a%ED%A0%80", "a+b", "[x]", "a|b", '"', "{a}", "@{now}", "..%2f", "a;b=c"])
+  for (const name of [
+    "%",
+    "%zz",
+    "%2",
+    "100%",
+    "%ff",
+    "a%ED%A0%80",
+    "a+b",
+    "[x]",
+    "a|b",
+    '"',
+    "{a}",
+    "@{now}",
+    "..%2f",
+    "a;b=c",
+  ])
     assert.equal((await get(`/flows/${at.org}/${name}`)).status, 404, name);
-  assert.equal((await get(`/flows/${at.org}/%zz`)).body, { message: `Flow named '%zz' does not exist for organization '${at.org}'` });
+  assert.equal((await get(`/flows/${at.org}/%zz`)).body, {
+    message: `Flow named '%zz' does not exist for organization '${at.org}'`,
+  });
 });
 
 test("NUL in a path or a query is refused; in the organization it is nobody's", async () => {
@@ -146,7 +224,10 @@ test("a long address is no problem until it is absurd", async () => {
   assert.is((await get(`/${"a/".repeat(50_000)}`)).status, 404);
   assert.is((await get(`/flows/${"o".repeat(100_000)}`)).status, 403);
   const absurd = await get(`/flows/${at.org}/${"n".repeat(300_000)}`);
-  assert.equal([absurd.status, absurd.body], [431, { message: "The address and the headers of the request are too long" }]);
+  assert.equal(
+    [absurd.status, absurd.body],
+    [431, { message: "The address and the headers of the request are too long" }],
+  );
 });
 
 // --- the query
@@ -155,12 +236,23 @@ test("a list may be repeated, joined by commas, or both", async () => {
   const commits = Array.from({ length: 4 }, () => freshCommit());
   const [a, b, c, d] = commits as [string, string, string, string];
   const path = `/attestations/${at.org}/list_attestations_for_criteria`;
-  for (const query of [`commit_list=${a}&commit_list=${b}`, `commit_list=${a},${b}`, `commit_list=${a},${b}&commit_list=${c},${d}`, `commit_list=${a}%2C${b}`]) {
+  for (const query of [
+    `commit_list=${a}&commit_list=${b}`,
+    `commit_list=${a},${b}`,
+    `commit_list=${a},${b}&commit_list=${c},${d}`,
+    `commit_list=${a}%2C${b}`,
+  ]) {
     const answer = await get(`${path}?${query}`);
     assert.is(answer.status, 200, answer.text);
   }
   const wrong = await get(`${path}?commit_list=${a},x&commit_list=y`);
-  assert.equal(wrong.body, refused({ "commit_list.1": "String should match pattern '^[a-f0-9]{40}$' [input: x]", "commit_list.2": "String should match pattern '^[a-f0-9]{40}$' [input: y]" }));
+  assert.equal(
+    wrong.body,
+    refused({
+      "commit_list.1": "String should match pattern '^[a-f0-9]{40}$' [input: x]",
+      "commit_list.2": "String should match pattern '^[a-f0-9]{40}$' [input: y]",
+    }),
+  );
 });
 
 test("what a list names twice it holds once", async () => {
@@ -182,7 +274,18 @@ test("thousands of parameters are read, and more are refused instead of forgotte
 test("of a single parameter the last value counts; unknown ones, also with odd names, are ignored", async () => {
   assert.is((await get(`/flows/${at.org}?page=0&page=1&per_page=1`)).body.pagination.page, 1);
   assert.is((await get(`/flows/${at.org}?page=1&page=0`)).status, 400);
-  for (const query of ["", "?", "?&&&", "?=", "?__proto__=1&constructor=2&toString", "?%ff=%ff", "?unknown=%00", "?page[]=1", "?%70age=1", "?a=b=c&;"])
+  for (const query of [
+    "",
+    "?",
+    "?&&&",
+    "?=",
+    "?__proto__=1&constructor=2&toString",
+    "?%ff=%ff",
+    "?unknown=%00",
+    "?page[]=1",
+    "?%70age=1",
+    "?a=b=c&;",
+  ])
     assert.is((await get(`/flows/${at.org}${query}`)).status, 200, query);
 });
 
@@ -212,12 +315,16 @@ test("a body that nobody wants is read to its end, so that the connection serves
   const wire = await dial(server.url);
   const large = " ".repeat(500_000);
   for (let i = 0; i < 3; i++) {
-    await wire.send(head("GET", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": large.length }));
+    await wire.send(
+      head("GET", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": large.length }),
+    );
     await wire.send(large);
     const answer = await wire.answer();
     assert.equal([answer.status, answer.body.name, answer.headers["connection"]], [200, "flow", "keep-alive"]);
   }
-  await wire.send(head("DELETE", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": 4 }) + "null");
+  await wire.send(
+    head("DELETE", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": 4 }) + "null",
+  );
   assert.is((await wire.answer()).status, 405);
   wire.vanish();
 });
@@ -226,7 +333,10 @@ test("requests in a row on one connection are answered in order", async () => {
   const wire = await dial(server.url);
   const ask = (path: string) => head("GET", path, { Authorization: `Bearer ${at.key}` });
   await wire.send(ask(`/flows/${at.org}/flow`) + ask("/nothing") + head("GET", "//healthz", {}));
-  assert.equal([(await wire.answer()).status, (await wire.answer()).status, (await wire.answer()).text], [200, 404, "OK"]);
+  assert.equal(
+    [(await wire.answer()).status, (await wire.answer()).status, (await wire.answer()).text],
+    [200, 404, "OK"],
+  );
   wire.vanish();
 });
 
@@ -236,7 +346,11 @@ test("every answer carries the request's id: the client's own where it is a dece
   for (const path of [`/flows/${at.org}/flow`, "/nothing"]) {
     assert.is((await get(path, { "X-Request-ID": "my-id_1.0" })).headers["x-request-id"], "my-id_1.0");
     for (const id of ["", "a b", "a\tb", "é", "x".repeat(101), "<script>", "a,b"])
-      assert.match((await get(path, { "X-Request-ID": id })).headers["x-request-id"] ?? "", /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{8}$/, id);
+      assert.match(
+        (await get(path, { "X-Request-ID": id })).headers["x-request-id"] ?? "",
+        /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{8}$/,
+        id,
+      );
   }
 });
 
@@ -244,7 +358,10 @@ test("an answer tells its type and length, and nothing about what made it", asyn
   for (const answer of [await get(`/flows/${at.org}/flow`), await get("/nothing")]) {
     assert.is(answer.headers["content-type"], "application/json; charset=utf-8");
     assert.is(Number(answer.headers["content-length"]), Buffer.byteLength(answer.text));
-    assert.equal(["server", "x-powered-by", "set-cookie"].filter((name) => name in answer.headers), []);
+    assert.equal(
+      ["server", "x-powered-by", "set-cookie"].filter((name) => name in answer.headers),
+      [],
+    );
   }
 });
 
@@ -264,10 +381,14 @@ test("one line is logged per request, and the key is in none, however it was sen
     ids.push(id);
     const answer = await get(`/flows/${at.org}/flow${query}`, { ...headers, "X-Request-ID": id });
     const line = await logged(server, id);
-    assert.equal([line["status"], line["route"], line["path"], line["org"], line["method"]], [answer.status, "get_flow", `/api/v2/flows/${at.org}/flow`, at.org, "GET"]);
+    assert.equal(
+      [line["status"], line["route"], line["path"], line["org"], line["method"]],
+      [answer.status, "get_flow", `/api/v2/flows/${at.org}/flow`, at.org, "GET"],
+    );
     assert.not.ok(answer.text.includes(at.key));
   }
-  for (const id of ids) assert.is(server.lines.filter((line) => line.includes(`"${id}"`) && line.includes('"status"')).length, 1);
+  for (const id of ids)
+    assert.is(server.lines.filter((line) => line.includes(`"${id}"`) && line.includes('"status"')).length, 1);
   const log = server.lines.join("");
   assert.not.ok(log.includes(at.key) || log.includes(basic));
 });

@@ -1,4 +1,7 @@
-/** What every answer carries, whatever went wrong and wherever; all operations are walked in test/whole. And that every request leaves one line. */
+/**
+ * What every answer carries, whatever went wrong and wherever; all operations are walked in test/whole. And that every
+ * request leaves one line.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
@@ -22,29 +25,59 @@ test.after(() => server.stop());
 const API_POLICY = "default-src 'none'; frame-ancestors 'none'";
 
 function assertSecure(headers: Record<string, string>, label: string, policy: string | null = API_POLICY): void {
-  const { "x-content-type-options": type, "x-frame-options": frame, "referrer-policy": referrer, "cross-origin-resource-policy": resource, "strict-transport-security": transport } = headers;
-  assert.equal({ type, frame, referrer, resource, transport }, { type: "nosniff", frame: "DENY", referrer: "no-referrer", resource: "same-origin", transport: undefined }, label);
-  if (policy === null) assert.match(headers["content-security-policy"] ?? "", /script-src 'self'.*frame-ancestors 'none'$/, label);
+  const {
+    "x-content-type-options": type,
+    "x-frame-options": frame,
+    "referrer-policy": referrer,
+    "cross-origin-resource-policy": resource,
+    "strict-transport-security": transport,
+  } = headers;
+  assert.equal(
+    { type, frame, referrer, resource, transport },
+    { type: "nosniff", frame: "DENY", referrer: "no-referrer", resource: "same-origin", transport: undefined },
+    label,
+  );
+  if (policy === null)
+    assert.match(headers["content-security-policy"] ?? "", /script-src 'self'.*frame-ancestors 'none'$/, label);
   else assert.is(headers["content-security-policy"], policy, label);
   assert.ok(headers["x-request-id"], `${label}: an id`);
   assert.ok(headers["cache-control"], `${label}: Cache-Control`);
 }
 
 /** The lines about one request. */
-const linesOf = (id: string): Record<string, any>[] => server.lines.map((line) => JSON.parse(line)).filter((line) => line.request_id === id && "status" in line);
+const linesOf = (id: string): Record<string, any>[] =>
+  server.lines.map((line) => JSON.parse(line)).filter((line) => line.request_id === id && "status" in line);
 
 const KEY = () => ({ Authorization: `Bearer ${at.key}` });
 
 test("every kind of answer has the headers, and one line in the log with its id and the address of the client", async () => {
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
-  const id = await server.given.attestation(at, { flow, trail, file: { name: "attachment_file", filename: "a.txt", content: "abc" } });
+  const id = await server.given.attestation(at, {
+    flow,
+    trail,
+    file: { name: "attachment_file", filename: "a.txt", content: "abc" },
+  });
   const evidence = `/attestations/${at.org}/${flow}/trail/${trail}/attestation/${id}/evidence`;
-  const kinds: [kind: string, status: number, method: string, path: string, headers: Record<string, string | number>, body?: string][] = [
+  const kinds: [
+    kind: string,
+    status: number,
+    method: string,
+    path: string,
+    headers: Record<string, string | number>,
+    body?: string,
+  ][] = [
     ["a read", 200, "GET", `/flows/${at.org}`, KEY()],
     ["its head", 200, "HEAD", `/flows/${at.org}`, KEY()],
     ["a read of what is known", 304, "GET", `/flows/${at.org}`, { ...KEY(), "If-None-Match": "*" }],
-    ["a write", 201, "PUT", `/flows/${at.org}`, { ...KEY(), "Content-Type": "application/json", "Content-Length": 31 }, '{"name":"one","description":""}\n'],
+    [
+      "a write",
+      201,
+      "PUT",
+      `/flows/${at.org}`,
+      { ...KEY(), "Content-Type": "application/json", "Content-Length": 31 },
+      '{"name":"one","description":""}\n',
+    ],
     ["a file", 200, "GET", evidence, KEY()],
     ["a part of it", 206, "GET", evidence, { ...KEY(), Range: "bytes=0-1" }],
     ["no part of it", 416, "GET", evidence, { ...KEY(), Range: "bytes=9-" }],
@@ -55,7 +88,13 @@ test("every kind of answer has the headers, and one line in the log with its id 
     ["no such path", 404, "GET", "/nothing", {}],
     ["no such path outside the API", 404, "GET", "//nothing", {}],
     ["no such method", 405, "PATCH", `/flows/${at.org}`, KEY()],
-    ["a body that is too large", 413, "PUT", `/flows/${at.org}`, { ...KEY(), "Content-Type": "application/json", "Content-Length": 2001 }],
+    [
+      "a body that is too large",
+      413,
+      "PUT",
+      `/flows/${at.org}`,
+      { ...KEY(), "Content-Type": "application/json", "Content-Length": 2001 },
+    ],
     ["the page", 200, "GET", "//api/v2/doc/", {}],
     ["the way to the page", 302, "GET", "//doc", {}],
     ["no such file of the page", 404, "GET", "//api/v2/doc/none.js", {}],
@@ -72,7 +111,11 @@ test("every kind of answer has the headers, and one line in the log with its id 
     assertSecure(answer.headers, kind, status < 400 && path.includes("doc") ? null : API_POLICY);
     await logged(server, requestId);
     const [line, ...more] = linesOf(requestId);
-    assert.equal([line?.["status"], line?.["method"], line?.["client"], line?.["level"], more], [status, method, "127.0.0.1", "info", []], kind);
+    assert.equal(
+      [line?.["status"], line?.["method"], line?.["client"], line?.["level"], more],
+      [status, method, "127.0.0.1", "info", []],
+      kind,
+    );
     if (method === "HEAD" || status === 304) assert.is(line?.["bytes_out"], 0, kind);
   }
 });
@@ -80,20 +123,51 @@ test("every kind of answer has the headers, and one line in the log with its id 
 /** The head of an answer without a body. */
 async function headOf(wire: Awaited<ReturnType<typeof dial>>): Promise<RawAnswer> {
   let text = "";
-  await new Promise<void>((resolve) => wire.socket.on("data", (chunk: Buffer) => ((text += chunk.toString("latin1")), text.includes("\r\n\r\n") && resolve())));
+  await new Promise<void>((resolve) =>
+    wire.socket.on(
+      "data",
+      (chunk: Buffer) => ((text += chunk.toString("latin1")), text.includes("\r\n\r\n") && resolve()),
+    ),
+  );
   const [first = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");
-  return { status: Number(first.split(" ")[1]), headers: Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()])), text: "", body: null };
+  return {
+    status: Number(first.split(" ")[1]),
+    headers: Object.fromEntries(
+      lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]),
+    ),
+    text: "",
+    body: null,
+  };
 }
 
 test("what is no HTTP is refused with the same headers, an id, and a line of its own", async () => {
-  for (const [bytes, status, code] of [["nonsense\r\n\r\n", 400, "HPE_INVALID_METHOD"], [`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(300_000)}\r\n\r\n`, 431, "HPE_HEADER_OVERFLOW"]] as const) {
+  for (const [bytes, status, code] of [
+    ["nonsense\r\n\r\n", 400, "HPE_INVALID_METHOD"],
+    [`GET / HTTP/1.1\r\nHost: a\r\nX: ${"x".repeat(300_000)}\r\n\r\n`, 431, "HPE_HEADER_OVERFLOW"],
+  ] as const) {
     const answer = await exchange(server.url, bytes);
     assert.is(answer.status, status);
     assertSecure(answer.headers, code);
     const [line, ...more] = linesOf(answer.headers["x-request-id"] as string);
     assert.equal(
       { ...line, time: null },
-      { level: "info", time: null, method: null, route: null, path: null, status, client: "127.0.0.1", duration_ms: 0, actor: null, org: null, request_id: answer.headers["x-request-id"], bytes_in: 0, bytes_out: answer.text.length, error_code: code, msg: "request" },
+      {
+        level: "info",
+        time: null,
+        method: null,
+        route: null,
+        path: null,
+        status,
+        client: "127.0.0.1",
+        duration_ms: 0,
+        actor: null,
+        org: null,
+        request_id: answer.headers["x-request-id"],
+        bytes_in: 0,
+        bytes_out: answer.text.length,
+        error_code: code,
+        msg: "request",
+      },
     );
     assert.equal(more, []);
   }
@@ -101,10 +175,15 @@ test("what is no HTTP is refused with the same headers, an id, and a line of its
 
 test("a body that breaks off into something else is answered under the id of its request, which leaves the only line", async () => {
   const wire = await dial(server.url);
-  await wire.send(`${head("PUT", `/flows/${at.org}`, { ...KEY(), "Content-Type": "application/json", "Transfer-Encoding": "chunked", "X-Request-ID": "broken" })}5\r\n{"nam\r\nno chunk\r\n`);
+  await wire.send(
+    `${head("PUT", `/flows/${at.org}`, { ...KEY(), "Content-Type": "application/json", "Transfer-Encoding": "chunked", "X-Request-ID": "broken" })}5\r\n{"nam\r\nno chunk\r\n`,
+  );
   const answer = await wire.answer();
   wire.vanish();
-  assert.equal([answer.status, answer.headers["x-request-id"], answer.body], [400, "broken", { message: "The request is not valid HTTP" }]);
+  assert.equal(
+    [answer.status, answer.headers["x-request-id"], answer.body],
+    [400, "broken", { message: "The request is not valid HTTP" }],
+  );
   assertSecure(answer.headers, "a broken body");
   assert.is((await logged(server, "broken"))["route"], "create_flow");
   assert.is(linesOf("broken").length, 1);
@@ -114,7 +193,11 @@ test("a file that a client did not take to its end is told as such, with what wa
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
   const size = 24_000_000;
-  const id = await server.given.attestation(at, { flow, trail, file: { name: "attachment_file", filename: "a.bin", content: Buffer.alloc(size) } });
+  const id = await server.given.attestation(at, {
+    flow,
+    trail,
+    file: { name: "attachment_file", filename: "a.bin", content: Buffer.alloc(size) },
+  });
   const path = `/attestations/${at.org}/${flow}/trail/${trail}/attestation/${id}/evidence`;
   const wire = await dial(server.url);
   await wire.send(head("GET", path, { ...KEY(), "X-Request-ID": "cut" }));
@@ -138,8 +221,13 @@ test("a client that goes away leaves one line too", async () => {
 
 test("probes and failures have them, and a failure takes back what was said of the body", async () => {
   const broken = await startServer();
-  for (const probe of ["//ready", "//healthz"]) assertSecure(Object.fromEntries((await broken.call("GET", probe)).headers), probe);
-  assert.equal(broken.lines.filter((line) => line.includes("get_ready")), [], "who asks every few seconds fills no log");
+  for (const probe of ["//ready", "//healthz"])
+    assertSecure(Object.fromEntries((await broken.call("GET", probe)).headers), probe);
+  assert.equal(
+    broken.lines.filter((line) => line.includes("get_ready")),
+    [],
+    "who asks every few seconds fills no log",
+  );
   broken.db.close();
   const ready = await broken.call("GET", "//ready");
   assert.equal([ready.status, ready.headers.get("Cache-Control")], [503, "no-store"]);
@@ -147,7 +235,11 @@ test("probes and failures have them, and a failure takes back what was said of t
   const failure = await broken.call("GET", "/flows/acme", { key: "x" });
   assert.is(failure.status, 500);
   assertSecure(Object.fromEntries(failure.headers), "a failure");
-  assert.is(broken.lines.filter((line) => line.includes('"route":"get_ready"')).length, 1, "a probe that fails is told");
+  assert.is(
+    broken.lines.filter((line) => line.includes('"route":"get_ready"')).length,
+    1,
+    "a probe that fails is told",
+  );
   await broken.stop().catch(() => undefined);
 });
 
@@ -155,12 +247,23 @@ test("only who came over TLS is told to stay there, and a failure keeps no heade
   let secure = true;
   const lines: unknown[] = [];
   const app = new Koa();
-  app.use(arrive({
-    limits: { json: 1, form: 1, document: 1, evidence: 1, stall: 1 }, newId: () => "id", onRequest: () => undefined, mapError: (error) => error,
-    logRequest: (entry) => void lines.push(entry.client),
-  }));
+  app.use(
+    arrive({
+      limits: { json: 1, form: 1, document: 1, evidence: 1, stall: 1 },
+      newId: () => "id",
+      onRequest: () => undefined,
+      mapError: (error) => error,
+      logRequest: (entry) => void lines.push(entry.client),
+    }),
+  );
   app.use((ctx) => {
-    ctx.set({ ETag: '"x"', "Content-Disposition": "attachment", "Accept-Ranges": "bytes", "Content-Encoding": "gzip", "Cache-Control": "private, no-cache" });
+    ctx.set({
+      ETag: '"x"',
+      "Content-Disposition": "attachment",
+      "Accept-Ranges": "bytes",
+      "Content-Encoding": "gzip",
+      "Cache-Control": "private, no-cache",
+    });
     throw new Error("the disk is gone");
   });
   const handle = app.callback();
@@ -173,7 +276,12 @@ test("only who came over TLS is told to stay there, and a failure keeps no heade
     const url = `http://127.0.0.1:${(bare.address() as AddressInfo).port}/`;
     const answer = await fetch(url);
     assert.equal([answer.status, answer.headers.get("Strict-Transport-Security")], [500, "max-age=31536000"]);
-    assert.equal(["ETag", "Content-Disposition", "Accept-Ranges", "Content-Encoding", "Cache-Control"].map((name) => answer.headers.get(name)), [null, null, null, null, "no-store"]);
+    assert.equal(
+      ["ETag", "Content-Disposition", "Accept-Ranges", "Content-Encoding", "Cache-Control"].map((name) =>
+        answer.headers.get(name),
+      ),
+      [null, null, null, null, "no-store"],
+    );
     assert.match(await answer.text(), /^\{"message":"Internal server error\./);
     secure = false;
     assert.is((await fetch(url)).headers.get("Strict-Transport-Security"), null);

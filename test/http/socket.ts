@@ -23,7 +23,10 @@ export async function dial(url: string) {
     over ??= why;
     wake();
   };
-  socket.on("end", ended("closed")).on("error", (error: Error & { code?: string }) => ended(error.code ?? "error")()).on("close", ended("closed"));
+  socket
+    .on("end", ended("closed"))
+    .on("error", (error: Error & { code?: string }) => ended(error.code ?? "error")())
+    .on("close", ended("closed"));
   // Whoever waits is woken by the end as well.
   let drained: () => void = () => undefined;
   socket.on("drain", () => drained()).on("close", () => drained());
@@ -35,14 +38,21 @@ export async function dial(url: string) {
     const end = received.indexOf("\r\n\r\n");
     if (end < 0) return null;
     const [first = "", ...lines] = received.subarray(0, end).toString("latin1").split("\r\n");
-    const headers = Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]));
+    const headers = Object.fromEntries(
+      lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]),
+    );
     const status = Number(first.split(" ")[1]);
     const length = status === 100 ? 0 : Number(headers["content-length"]);
     const start = end + 4;
     if (!(received.length >= start + length)) return null;
     const text = received.subarray(start, start + length).toString("utf8");
     received = received.subarray(start + length);
-    return { status, headers, text, body: headers["content-type"]?.startsWith("application/json") ? JSON.parse(text) : null };
+    return {
+      status,
+      headers,
+      text,
+      body: headers["content-type"]?.startsWith("application/json") ? JSON.parse(text) : null,
+    };
   }
 
   return {
@@ -91,16 +101,21 @@ export async function exchange(url: string, bytes: string | Buffer): Promise<Raw
   }
 }
 
-export const chunk = (bytes: string | Buffer): Buffer => Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), Buffer.from(bytes), Buffer.from("\r\n")]);
+export const chunk = (bytes: string | Buffer): Buffer =>
+  Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), Buffer.from(bytes), Buffer.from("\r\n")]);
 
 export const BOUNDARY = "----assay-test-boundary";
 
 /** One part of a form: header lines and content, as raw as wanted. */
 export const part = (lines: string, content: string | Buffer): Buffer =>
   Buffer.concat([Buffer.from(`--${BOUNDARY}\r\n${lines}\r\n\r\n`), Buffer.from(content), Buffer.from("\r\n")]);
-export const field = (name: string, content: string | Buffer, more = ""): Buffer => part(`Content-Disposition: form-data; name="${name}"${more}`, content);
+export const field = (name: string, content: string | Buffer, more = ""): Buffer =>
+  part(`Content-Disposition: form-data; name="${name}"${more}`, content);
 export const file = (name: string, filename: string, content: string | Buffer): Buffer =>
-  part(`Content-Disposition: form-data; name="${name}"; filename="${filename}"\r\nContent-Type: application/octet-stream`, content);
+  part(
+    `Content-Disposition: form-data; name="${name}"; filename="${filename}"\r\nContent-Type: application/octet-stream`,
+    content,
+  );
 export const CLOSING = Buffer.from(`--${BOUNDARY}--\r\n`);
 
 /** One statement that counts the rows of every table. */
@@ -108,7 +123,10 @@ const counting = new WeakMap<TestServer["db"], { get(): unknown }>();
 function rowsOf({ db }: TestServer): Record<string, number> {
   let statement = counting.get(db);
   if (!statement) {
-    const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").pluck().all() as string[];
+    const tables = db
+      .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
+      .pluck()
+      .all() as string[];
     statement = db.prepare(`SELECT ${tables.map((table) => `(SELECT count(*) FROM ${table}) AS ${table}`).join(", ")}`);
     counting.set(db, statement);
   }
@@ -117,8 +135,14 @@ function rowsOf({ db }: TestServer): Record<string, number> {
 
 /** What a server holds: rows of every table, files of staging and evidence. */
 export function holdings(server: TestServer) {
-  const files = (name: string): string[] => readdirSync(join(server.directory, name), { withFileTypes: true })
-    .flatMap((entry) => (entry.isDirectory() ? readdirSync(join(server.directory, name, entry.name)).map((inner) => `${entry.name}/${inner}`) : [entry.name])).sort();
+  const files = (name: string): string[] =>
+    readdirSync(join(server.directory, name), { withFileTypes: true })
+      .flatMap((entry) =>
+        entry.isDirectory()
+          ? readdirSync(join(server.directory, name, entry.name)).map((inner) => `${entry.name}/${inner}`)
+          : [entry.name],
+      )
+      .sort();
   return { rows: rowsOf(server), staging: files("staging"), evidence: files("evidence") };
 }
 
@@ -136,4 +160,7 @@ export async function until<T>(what: string, look: () => T | null | undefined | 
 /** The log line of a request that carried this X-Request-ID. */
 export const logged = (server: TestServer, requestId: string): Promise<Record<string, any>> =>
   until(`the log line of ${requestId}`, () =>
-    server.lines.map((line) => JSON.parse(line) as Record<string, any>).find((line) => line["request_id"] === requestId && line["status"] !== undefined));
+    server.lines
+      .map((line) => JSON.parse(line) as Record<string, any>)
+      .find((line) => line["request_id"] === requestId && line["status"] !== undefined),
+  );

@@ -29,7 +29,11 @@ test.after(() => {
   server.close();
 });
 
-const file = (open: () => Readable, filename = "log.csv"): Stream => ({ contentType: "text/csv; charset=utf-8", filename, open });
+const file = (open: () => Readable, filename = "log.csv"): Stream => ({
+  contentType: "text/csv; charset=utf-8",
+  filename,
+  open,
+});
 
 test("it is an attachment in chunks, with its own type and without a size", async () => {
   reply = file(() => Readable.from(["a,b\r\n", "é,ü\r\n"]));
@@ -38,7 +42,14 @@ test("it is an attachment in chunks, with its own type and without a size", asyn
   assert.is(await answer.text(), "a,b\r\né,ü\r\n");
   const header = (name: string) => answer.headers.get(name);
   assert.equal(
-    ["Content-Type", "Content-Disposition", "Cache-Control", "Content-Length", "Transfer-Encoding", "Accept-Ranges"].map(header),
+    [
+      "Content-Type",
+      "Content-Disposition",
+      "Cache-Control",
+      "Content-Length",
+      "Transfer-Encoding",
+      "Accept-Ranges",
+    ].map(header),
     ["text/csv; charset=utf-8", 'attachment; filename="log.csv"', "private, no-cache", null, "chunked", null],
   );
 });
@@ -64,7 +75,10 @@ test("HEAD has the same headers and opens nothing", async () => {
   const answer = await fetch(url, { method: "HEAD" });
   assert.equal([answer.status, await answer.text(), opened], [200, "", 0]);
   assert.is(answer.headers.get("Content-Type"), "text/csv; charset=utf-8");
-  assert.is(answer.headers.get("Content-Disposition"), "attachment; filename=\"gr__e.csv\"; filename*=UTF-8''gr%C3%B6%C3%9Fe.csv");
+  assert.is(
+    answer.headers.get("Content-Disposition"),
+    "attachment; filename=\"gr__e.csv\"; filename*=UTF-8''gr%C3%B6%C3%9Fe.csv",
+  );
 });
 
 test("a stream that fails cuts the connection: nobody takes a part for the whole", async () => {
@@ -73,7 +87,9 @@ test("a stream that fails cuts the connection: nobody takes a part for the whole
     throw new Error("the disk is gone");
   }
   reply = file(() => Readable.from(failing()));
-  const broken = await fetch(url).then((answer) => answer.text()).catch((error: Error) => error);
+  const broken = await fetch(url)
+    .then((answer) => answer.text())
+    .catch((error: Error) => error);
   assert.instance(broken, Error);
   assert.ok(failures.includes("the disk is gone"));
 });

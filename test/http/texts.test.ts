@@ -28,7 +28,15 @@ const kept = new Map<string, { value: unknown; size: number }>();
 
 const declare = operationFor<null>();
 const common = {
-  method: "GET", tag: "Test", summary: "A text", permission: "public", audit: null, params: Closed({}), query: Closed({}), body: NO_BODY, example: {},
+  method: "GET",
+  tag: "Test",
+  summary: "A text",
+  permission: "public",
+  audit: null,
+  params: Closed({}),
+  query: Closed({}),
+  body: NO_BODY,
+  example: {},
   responses: { 200: { description: "A text", schema: Closed({ name: Type.String(), size: Type.Integer() }) } },
   handle: (): Reply => {
     handled += 1;
@@ -36,7 +44,10 @@ const common = {
   },
 } as const;
 const house = (checkResponses: boolean): ServerContext<null> => ({
-  operations: [declare({ ...common, id: "get_text", path: "/text" }), declare({ ...common, id: "get_kept", path: "/kept", cacheable: true })],
+  operations: [
+    declare({ ...common, id: "get_text", path: "/text" }),
+    declare({ ...common, id: "get_kept", path: "/kept", cacheable: true }),
+  ],
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
   authenticate: () => null,
   session: () => null,
@@ -49,8 +60,16 @@ const house = (checkResponses: boolean): ServerContext<null> => ({
   audit: () => undefined,
   afterCommit: async () => undefined,
   read: (work) => work(),
-  responseCache: { state: 1, get: (key) => kept.get(key)?.value, keep: (key, value, size) => void kept.set(key, { value, size }) },
-  evidence: { stage: () => Promise.reject(new Error("not here")), publish: async () => undefined, discard: async () => undefined },
+  responseCache: {
+    state: 1,
+    get: (key) => kept.get(key)?.value,
+    keep: (key, value, size) => void kept.set(key, { value, size }),
+  },
+  evidence: {
+    stage: () => Promise.reject(new Error("not here")),
+    publish: async () => undefined,
+    discard: async () => undefined,
+  },
   budget: createBodyBudget({ bytes: 1000 }),
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   ensureWritable: () => undefined,
@@ -87,10 +106,16 @@ test("the pieces are one body, with the type and the length in bytes of JSON", a
   texts = ['{"name":', '"é', "😀", '"', "", ',"size":1', "}"];
   const answer = await fetch(`${url}/text`);
   const text = '{"name":"é😀","size":1}';
-  assert.equal([answer.status, header(answer, "Content-Type"), header(answer, "Content-Length")], [200, "application/json; charset=utf-8", String(Buffer.byteLength(text))]);
+  assert.equal(
+    [answer.status, header(answer, "Content-Type"), header(answer, "Content-Length")],
+    [200, "application/json; charset=utf-8", String(Buffer.byteLength(text))],
+  );
   assert.is(await answer.text(), text);
   const head = await fetch(`${url}/text`, { method: "HEAD" });
-  assert.equal([head.status, header(head, "Content-Length"), await head.text()], [200, String(Buffer.byteLength(text)), ""]);
+  assert.equal(
+    [head.status, header(head, "Content-Length"), await head.text()],
+    [200, String(Buffer.byteLength(text)), ""],
+  );
 });
 
 test("a text of megabytes arrives whole", async () => {
@@ -109,7 +134,10 @@ test("it is checked against the declared shape like every body", async () => {
     assert.not.ok((await answer.text()).includes(wrong), "nothing of it is told");
     const { error } = lines[0] ?? {};
     assert.ok(error instanceof AppError);
-    assert.equal([error.code, error.message, (error.internal as { body?: unknown }).body], ["internal", "response does not match its declared shape", wrong]);
+    assert.equal(
+      [error.code, error.message, (error.internal as { body?: unknown }).body],
+      ["internal", "response does not match its declared shape", wrong],
+    );
   }
   texts = ['{"name":'];
   assert.is((await fetch(`${url}/text`)).status, 500, "no JSON at all");
@@ -128,13 +156,29 @@ test("a repeatable one is kept by its size in bytes, and sent again as it was", 
   const first = await fetch(`${url}/kept`);
   texts = ['{"name":"other","size":2}'];
   const again = await fetch(`${url}/kept`);
-  assert.equal([await first.text(), await again.text(), handled], ['{"name":"é","size":1}', '{"name":"é","size":1}', 1]);
-  assert.equal([again.status, header(again, "Content-Type"), header(again, "Content-Length")], [200, "application/json; charset=utf-8", "22"]);
-  assert.equal([...kept.values()].map(({ size }) => size), [22]);
+  assert.equal(
+    [await first.text(), await again.text(), handled],
+    ['{"name":"é","size":1}', '{"name":"é","size":1}', 1],
+  );
+  assert.equal(
+    [again.status, header(again, "Content-Type"), header(again, "Content-Length")],
+    [200, "application/json; charset=utf-8", "22"],
+  );
+  assert.equal(
+    [...kept.values()].map(({ size }) => size),
+    [22],
+  );
 });
 
 test("the bytes are those of the joined text, whatever its characters are", () => {
-  for (const pieces of [[], [""], ["a"], ["a", "é", "€", "😀"], ["", "ü", ""], [`x${"y".repeat(20)}`.slice(3), "é".repeat(5000) + "z"]])
+  for (const pieces of [
+    [],
+    [""],
+    ["a"],
+    ["a", "é", "€", "😀"],
+    ["", "ü", ""],
+    [`x${"y".repeat(20)}`.slice(3), "é".repeat(5000) + "z"],
+  ])
     assert.equal(utf8(pieces).toString(), pieces.join(""));
 });
 

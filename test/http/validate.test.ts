@@ -26,7 +26,9 @@ const Sample = Closed({
   share: Type.Optional(Type.Number()),
   flag: Type.Optional(Type.Boolean()),
   list: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 2 })),
-  inner: Type.Optional(Closed({ needed: Type.String(), items: Type.Optional(Type.Array(Closed({ id: Type.Integer() }))) })),
+  inner: Type.Optional(
+    Closed({ needed: Type.String(), items: Type.Optional(Type.Array(Closed({ id: Type.Integer() }))) }),
+  ),
   maybe: Maybe(Matching("^[a-f]+$")),
   either: Type.Optional(Type.Unsafe({ type: ["object", "array"] })),
 });
@@ -34,7 +36,11 @@ const Sample = Closed({
 for (const [what, value, errors] of [
   ["a pattern", { name: "a b" }, { name: `String should match pattern '${NAME}' [input: a b]` }],
   ["a pattern, empty text", { name: "" }, { name: `String should match pattern '${NAME}' [input: ]` }],
-  ["a pattern, a line feed at the end", { name: "ab\n" }, { name: `String should match pattern '${NAME}' [input: ab\\u000a]` }],
+  [
+    "a pattern, a line feed at the end",
+    { name: "ab\n" },
+    { name: `String should match pattern '${NAME}' [input: ab\\u000a]` },
+  ],
   ["one of three", { word: "d" }, { word: "Input should be 'a', 'b' or 'c' [input: d]" }],
   ["one of two", { pair: "" }, { pair: "Input should be 'a' or 'b' [input: ]" }],
   ["one of one", { only: "B" }, { only: "Input should be 'a' [input: B]" }],
@@ -58,17 +64,29 @@ for (const [what, value, errors] of [
   ["too few", { list: [] }, { list: "List should have at least 1 item [input: []]" }],
   ["too many", { list: ["a", "b", "c"] }, { list: "List should have at most 2 items" }],
   ["an item", { list: ["a", 1] }, { "list.1": "Input should be a valid string [input: 1]" }],
-  ["deep inside", { inner: { needed: "x", items: [{ id: 1 }, { id: "2" }, {}] } }, { "inner.items.1.id": "Input should be a valid integer [input: 2]", "inner.items.2.id": "Field required" }],
-  ["a key with signs of its own", { inner: { needed: "x", "a/b~c.d": 1 } }, { "inner.a/b~c.d": "Extra inputs are not permitted [input: 1]" }],
+  [
+    "deep inside",
+    { inner: { needed: "x", items: [{ id: 1 }, { id: "2" }, {}] } },
+    { "inner.items.1.id": "Input should be a valid integer [input: 2]", "inner.items.2.id": "Field required" },
+  ],
+  [
+    "a key with signs of its own",
+    { inner: { needed: "x", "a/b~c.d": 1 } },
+    { "inner.a/b~c.d": "Extra inputs are not permitted [input: 1]" },
+  ],
   ["null where it may be", { maybe: null }, null],
   ["neither null nor right", { maybe: "xyz" }, { maybe: "String should match pattern '^[a-f]+$' [input: xyz]" }],
   ["neither null nor of the type", { maybe: 7 }, { maybe: "Input should be a valid string [input: 7]" }],
   ["one of two types", { either: "x" }, { either: "Input should be a valid object or array [input: x]" }],
-  ["several at once", { text: "", count: 0, other: 1 }, {
-    other: "Extra inputs are not permitted [input: 1]",
-    text: "String should have at least 1 character [input: ]",
-    count: "Input should be greater than or equal to 1 [input: 0]",
-  }],
+  [
+    "several at once",
+    { text: "", count: 0, other: 1 },
+    {
+      other: "Extra inputs are not permitted [input: 1]",
+      text: "String should have at least 1 character [input: ]",
+      count: "Input should be greater than or equal to 1 [input: 0]",
+    },
+  ],
   ["the value itself", "text", { body: "Input should be a valid object [input: text]" }],
   ["the value itself, a list", [], { body: "Input should be a valid object [input: []]" }],
   ["the value itself, null", null, { body: "Input should be a valid object [input: null]" }],
@@ -76,7 +94,9 @@ for (const [what, value, errors] of [
   test(`text: ${what}`, () => assert.equal(plain(Sample, value), errors));
 
 test("control characters and line separators do not break the line", () => {
-  assert.equal(plain(Sample, { other: "a\r\n\tb\u0007\u007f\u2028c" }), { other: String.raw`Extra inputs are not permitted [input: a\u000d\u000a\u0009b\u0007\u007f\u2028c]` });
+  assert.equal(plain(Sample, { other: "a\r\n\tb\u0007\u007f\u2028c" }), {
+    other: String.raw`Extra inputs are not permitted [input: a\u000d\u000a\u0009b\u0007\u007f\u2028c]`,
+  });
 });
 
 test("defaults are filled in, but not into answers", () => {
@@ -88,22 +108,36 @@ test("defaults are filled in, but not into answers", () => {
 });
 
 test("query texts become numbers and truths; an empty text becomes neither", () => {
-  const schema = Closed({ page: Type.Optional(Type.Integer({ minimum: 1 })), all: Type.Optional(Type.Boolean()), tag: Repeated(Type.String()) });
+  const schema = Closed({
+    page: Type.Optional(Type.Integer({ minimum: 1 })),
+    all: Type.Optional(Type.Boolean()),
+    tag: Repeated(Type.String()),
+  });
   const value = { page: "12", all: "true", tag: ["a", "b"] };
   assert.is(coerced(schema, value), null);
   assert.equal(value, { page: 12, all: true, tag: ["a", "b"] });
   for (const page of ["", "x", "1.5", "1e999", "1e3", "0x10", " ", "1 ", "NaN", "Infinity", "1".repeat(100_000)])
-    assert.equal(coerced(schema, { page }), { page: `Input should be a valid integer [input: ${page.length > 500 ? `${page.slice(0, 500)}…` : page}]` });
+    assert.equal(coerced(schema, { page }), {
+      page: `Input should be a valid integer [input: ${page.length > 500 ? `${page.slice(0, 500)}…` : page}]`,
+    });
   assert.equal(coerced(schema, { page: "0" }), { page: "Input should be greater than or equal to 1 [input: 0]" });
   assert.equal(coerced(schema, { all: "yes" }), { all: "Input should be a valid boolean [input: yes]" });
 });
 
 test("of a union the branch that was meant is told", () => {
   const schema = Closed({
-    value: Type.Union([Closed({ kind: Type.Literal("a"), x: Type.Integer() }), Closed({ kind: Type.Literal("b"), y: Type.String(), z: Type.String() }), Type.Array(Nullable(Type.Integer()))]),
+    value: Type.Union([
+      Closed({ kind: Type.Literal("a"), x: Type.Integer() }),
+      Closed({ kind: Type.Literal("b"), y: Type.String(), z: Type.String() }),
+      Type.Array(Nullable(Type.Integer())),
+    ]),
   });
-  assert.equal(plain(schema, { value: { kind: "a", x: "1" } }), { "value.x": "Input should be a valid integer [input: 1]" });
-  assert.equal(plain(schema, { value: { kind: "b", y: "1", z: 2 } }), { "value.z": "Input should be a valid string [input: 2]" });
+  assert.equal(plain(schema, { value: { kind: "a", x: "1" } }), {
+    "value.x": "Input should be a valid integer [input: 1]",
+  });
+  assert.equal(plain(schema, { value: { kind: "b", y: "1", z: 2 } }), {
+    "value.z": "Input should be a valid string [input: 2]",
+  });
   assert.equal(plain(schema, { value: [1, null, "x"] }), { "value.2": "Input should be a valid integer [input: x]" });
   assert.equal(plain(schema, { value: 7 }), { value: "Input should be a valid object or array [input: 7]" });
 });
@@ -121,7 +155,10 @@ test("keys that every object seems to have are named like all others", () => {
     assert.equal(Object.entries(errors ?? {}), [[key, "Extra inputs are not permitted [input: 1]"]]);
   }
   const Needy = Closed({ constructor: Type.String(), toString: Type.String() } as Record<string, TSchema>);
-  assert.equal(Object.entries(plain(Needy, {}) ?? {}), [["constructor", "Field required"], ["toString", "Field required"]]);
+  assert.equal(Object.entries(plain(Needy, {}) ?? {}), [
+    ["constructor", "Field required"],
+    ["toString", "Field required"],
+  ]);
   assert.is(({} as Record<string, unknown>)["x"], undefined);
 });
 
@@ -131,8 +168,12 @@ test("what is echoed has its limits, and never ends in half a character", () => 
   const odd = (plain(Sample, { text: `a${"🙂".repeat(100_000)}` }) as Record<string, string>)["text"] ?? "";
   assert.ok(odd.isWellFormed());
   assert.is(odd, `String should have at most 3 characters [input: a${"🙂".repeat(249)}…]`);
-  assert.equal(plain(Sample, { text: Array.from({ length: 51 }, () => 1) }), { text: "Input should be a valid string [input: list of 51 items]" });
-  assert.equal(plain(Sample, { text: Object.fromEntries(Array.from({ length: 51 }, (_, i) => [`k${i}`, i])) }), { text: "Input should be a valid string [input: object]" });
+  assert.equal(plain(Sample, { text: Array.from({ length: 51 }, () => 1) }), {
+    text: "Input should be a valid string [input: list of 51 items]",
+  });
+  assert.equal(plain(Sample, { text: Object.fromEntries(Array.from({ length: 51 }, (_, i) => [`k${i}`, i])) }), {
+    text: "Input should be a valid string [input: object]",
+  });
   const [key] = Object.keys(plain(Sample, { ["k".repeat(1_000_000)]: 1 }) ?? {});
   assert.is(key, `${"k".repeat(256)}…`);
 });
@@ -158,7 +199,9 @@ test("a huge value that is wrong everywhere is refused by its first problem", ()
 });
 
 test("of a value with very many problems a hundred are told", () => {
-  const schema = Type.Array(Nullable(Closed({ a: Nullable(Type.Integer()), b: Nullable(Type.Array(Nullable(Type.Integer()))) })));
+  const schema = Type.Array(
+    Nullable(Closed({ a: Nullable(Type.Integer()), b: Nullable(Type.Array(Nullable(Type.Integer()))) })),
+  );
   const value = Array.from({ length: 390 }, () => ({ a: "x", b: ["x", "y"] }));
   plain(schema, []);
   const errors = plain(schema, value);
@@ -168,7 +211,13 @@ test("of a value with very many problems a hundred are told", () => {
 // --- what no schema says
 
 test("sound values can be stored, whatever their keys", () => {
-  for (const json of ['{"a":[1,-0,1.5e300,null,true,"\\u00e9\\ud83d\\ude42"],"":{"__proto__":{"constructor":"x"}}}', "null", "[]", '"x"', "1"])
+  for (const json of [
+    '{"a":[1,-0,1.5e300,null,true,"\\u00e9\\ud83d\\ude42"],"":{"__proto__":{"constructor":"x"}}}',
+    "null",
+    "[]",
+    '"x"',
+    "1",
+  ])
     assert.is(findUnstorable(sent(json)), null);
 });
 
@@ -192,7 +241,8 @@ test("the first problem is told with its place", () => {
 });
 
 test("nesting is allowed to a depth and no further", () => {
-  const nested = (depth: number, open: string, close: string): unknown => sent(`${open.repeat(depth)}1${close.repeat(depth)}`);
+  const nested = (depth: number, open: string, close: string): unknown =>
+    sent(`${open.repeat(depth)}1${close.repeat(depth)}`);
   assert.is(findUnstorable(nested(MAX_JSON_DEPTH, "[", "]")), null);
   assert.is(findUnstorable(nested(MAX_JSON_DEPTH, '{"a":', "}")), null);
   const text = `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels`;
@@ -209,7 +259,10 @@ test("a place of absurd depth or length is cut", () => {
 test("millions of items are looked at", () => {
   for (const item of ["1", '""', "null", "[]", "{}"]) {
     assert.is(findUnstorable(sent(`[${`${item},`.repeat(1_000_000)}1]`)), null);
-    assert.equal(findUnstorable(sent(`[${`${item},`.repeat(1_000_000)}"\\u0000"]`)), ["1000000", "String should not contain a NUL character"]);
+    assert.equal(findUnstorable(sent(`[${`${item},`.repeat(1_000_000)}"\\u0000"]`)), [
+      "1000000",
+      "String should not contain a NUL character",
+    ]);
   }
 });
 

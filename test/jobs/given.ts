@@ -51,19 +51,41 @@ export async function turns(): Promise<void> {
   for (let n = 0; n < 6; n += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-type Options = { db?: Db; time?: ReturnType<typeof clock>; parallel?: Record<string, number>; gather?: number; onCommit?: (writes: number) => void };
+type Options = {
+  db?: Db;
+  time?: ReturnType<typeof clock>;
+  parallel?: Record<string, number>;
+  gather?: number;
+  onCommit?: (writes: number) => void;
+};
 
 /** A runner over a store. `add` is a committed write, which wakes it as the composition root does. */
-export function given(handlers: Record<string, JobHandler>, { db = openMemory(), time = clock(), parallel = {}, gather = 0, onCommit = () => undefined }: Options = {}) {
+export function given(
+  handlers: Record<string, JobHandler>,
+  { db = openMemory(), time = clock(), parallel = {}, gather = 0, onCommit = () => undefined }: Options = {},
+) {
   const store = openStore(db, { now: () => time.at, newId: () => "" });
   const lines: Record<string, unknown>[] = [];
-  const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(JSON.parse(line)) } });
+  const logger = createLogger({
+    level: "info",
+    destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
+  });
   const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => {
     onCommit(writes);
     if (store.jobs.wereAdded()) runner.wake();
   });
-  const runner: Runner = createRunner({ store, writer, logger, handlers, parallel, gather, now: () => time.at, timer: time.timer });
-  const add = (kind: string, payload: unknown, dueAt?: number): Promise<number> => writer.run(() => store.jobs.add(kind, payload, dueAt));
+  const runner: Runner = createRunner({
+    store,
+    writer,
+    logger,
+    handlers,
+    parallel,
+    gather,
+    now: () => time.at,
+    timer: time.timer,
+  });
+  const add = (kind: string, payload: unknown, dueAt?: number): Promise<number> =>
+    writer.run(() => store.jobs.add(kind, payload, dueAt));
   return { db, store, writer, runner, time, lines, add };
 }
 

@@ -40,7 +40,12 @@ test("when a fifth of the file is free, pages are given back until a tenth is, i
   const db = openDatabase(directory, 1);
   try {
     let batches = 0;
-    const giveBack = createGiveBack({ db, writer: new GroupCommitWriter(db, () => (batches += 1)), least: 1, clock: () => 0 });
+    const giveBack = createGiveBack({
+      db,
+      writer: new GroupCommitWriter(db, () => (batches += 1)),
+      least: 1,
+      clock: () => 0,
+    });
     assert.is(await giveBack(), 0);
     filled(db, 8000, 30);
     const { total, free } = spaceStore(db).pages();
@@ -81,7 +86,7 @@ test("little that is free, or a file of an older version, is left alone", async 
   const db = openMemory();
   filled(db, 2000, 10);
   assert.is(await createGiveBack({ db, writer: new GroupCommitWriter(db) })(), 0, "six megabytes");
-  assert.is(await createGiveBack({ db, writer: new GroupCommitWriter(db), least: 1 })() > 0, true);
+  assert.is((await createGiveBack({ db, writer: new GroupCommitWriter(db), least: 1 })()) > 0, true);
   const old = new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });
   filled(old, 2000, 10);
   assert.is(spaceStore(old).pages().givesBack, false);

@@ -20,7 +20,15 @@ test("the commit that adds a job has it done, with its payload; the row goes and
   assert.equal(calls, [[{ to: ["ann"], token: "s3cret" }, 1]]);
   assert.is(count(all), 0);
   const [{ time: _, ...line }] = all.lines as [Record<string, unknown>];
-  assert.equal(line, { level: "info", job_id: id, kind: "mail", attempts: 1, duration_ms: 250, outcome: "done", msg: "job" });
+  assert.equal(line, {
+    level: "info",
+    job_id: id,
+    kind: "mail",
+    attempts: 1,
+    duration_ms: 250,
+    outcome: "done",
+    msg: "job",
+  });
   assert.is(all.lines.length, 1);
   assert.not.match(JSON.stringify(all.lines), "s3cret");
 });
@@ -76,7 +84,10 @@ test("a job waits until it is due, and the timer is set for it", async () => {
   await time.pass(1);
   assert.equal(done, [["soon", T + 7.5]]);
   await time.pass(60);
-  assert.equal(done, [["soon", T + 7.5], ["later", T + 45]]);
+  assert.equal(done, [
+    ["soon", T + 7.5],
+    ["later", T + 45],
+  ]);
 });
 
 test("the queue is looked at every minute, for what came without a word and for a clock that was set", async () => {
@@ -110,12 +121,29 @@ test("a job that fails is tried again later and later, until it is done", async 
   await all.runner.drained();
   assert.equal(stored(all.store, id), [1, 0, T + 1, "no answer from https://[hidden]@hook.test/1"]);
   const { time: _, err, ...line } = all.lines[0] as Record<string, unknown>;
-  assert.equal(line, { level: "warn", job_id: id, kind: "k", attempts: 1, duration_ms: 0, outcome: "failed", next_attempt_at: T + 1, msg: "job" });
+  assert.equal(line, {
+    level: "warn",
+    job_id: id,
+    kind: "k",
+    attempts: 1,
+    duration_ms: 0,
+    outcome: "failed",
+    next_attempt_at: T + 1,
+    msg: "job",
+  });
   assert.is((err as { message: string }).message, "no answer from https://[hidden]@hook.test/1");
   await all.time.pass(100);
-  assert.equal(tried, [["a", 1, 0], ["a", 2, 1], ["a", 3, 3], ["a", 4, 7]]);
+  assert.equal(tried, [
+    ["a", 1, 0],
+    ["a", 2, 1],
+    ["a", 3, 3],
+    ["a", 4, 7],
+  ]);
   assert.is(count(all), 0);
-  assert.equal(all.lines.map(({ outcome }) => outcome), ["failed", "failed", "failed", "done"]);
+  assert.equal(
+    all.lines.map(({ outcome }) => outcome),
+    ["failed", "failed", "failed", "done"],
+  );
 });
 
 test("a job that fails lets the next one pass; whatever it throws is kept as a text of bounded length", async () => {
@@ -171,7 +199,9 @@ test("a settlement that throws leaves job and lease, and its writes undone", asy
       return null;
     },
   });
-  all.db.exec("INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'o', 'shared', 0, 0)");
+  all.db.exec(
+    "INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'o', 'shared', 0, 0)",
+  );
   const id = await all.add("k", 1);
   await all.runner.drained();
   assert.equal(stored(all.store, id), [1, T + 60, T, null]);
@@ -183,7 +213,10 @@ test("a settlement that throws leaves job and lease, and its writes undone", asy
 
 test("jobs that end within a moment of each other end in one commit, and a stop does not wait for the moment", async () => {
   const commits: number[] = [];
-  const all = given({ k: async () => () => null }, { parallel: { k: 3 }, gather: 0.05, onCommit: (writes) => commits.push(writes) });
+  const all = given(
+    { k: async () => () => null },
+    { parallel: { k: 3 }, gather: 0.05, onCommit: (writes) => commits.push(writes) },
+  );
   await all.writer.run(() => ["a", "b", "c"].forEach((payload) => all.store.jobs.add("k", payload)));
   await turns();
   await turns();
@@ -295,7 +328,10 @@ test("after a crash the job runs again as soon as the leases of the dead process
     assert.equal(stored(after.store, id), [1, T + 60, T, null]);
     assert.is(await after.writer.run(() => after.store.jobs.releaseAll()), 1);
     await after.runner.drained();
-    assert.equal(done, [["b", 1], ["a", 2]]);
+    assert.equal(done, [
+      ["b", 1],
+      ["a", 2],
+    ]);
     assert.is(count(after), 0);
   });
 });
@@ -308,7 +344,10 @@ test("work that ended without its row being removed is done again", async () => 
   await all.runner.drained();
   assert.equal(done, [1]);
   assert.is(count(all), 1);
-  assert.equal(all.lines.map(({ level, msg }) => [level, msg]), [["error", "the queue of jobs could not be read or written"]]);
+  assert.equal(
+    all.lines.map(({ level, msg }) => [level, msg]),
+    [["error", "the queue of jobs could not be read or written"]],
+  );
   all.db.exec("DROP TRIGGER broken");
   await all.time.pass(59);
   assert.equal(done, [1]);
@@ -389,7 +428,10 @@ test("close waits for what runs and takes nothing more; what is left is done by 
   assert.is(all.store.jobs.get(a), null);
   assert.equal(stored(all.store, b), [0, 0, T, null]);
   const error = (await outcome) as AppError;
-  assert.equal([error instanceof AppError, error.code, error.message], [true, "unavailable", "The server is stopping. Please try again"]);
+  assert.equal(
+    [error instanceof AppError, error.code, error.message],
+    [true, "unavailable", "The server is stopping. Please try again"],
+  );
   await all.runner.settled(a);
   assert.equal(await all.runner.settled(b).catch((late: AppError) => late.code), "unavailable");
 

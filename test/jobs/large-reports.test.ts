@@ -35,30 +35,73 @@ function open(directory: string) {
   const db = openDatabase(directory, 1);
   let ids = 0;
   const store = openStore(db, { now: () => 5000, newId: () => `id-${++ids}` });
-  const organizationId = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
+  const organizationId = store.organizations.create({
+    name: "acme",
+    kind: "shared",
+    isPublic: false,
+    controlsEnabled: true,
+  });
   const environmentId = Number(
-    db.prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)").run(organizationId).lastInsertRowid,
+    db
+      .prepare(
+        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)",
+      )
+      .run(organizationId).lastInsertRowid,
   );
   const writer = new GroupCommitWriter(db);
   const pool = createRecordingPool(directory);
   const recorder = createRecorder({ store, writer, now: () => 5000, pool });
-  const entry = { organizationId, actor: { kind: "user" as const, publicId: "ada-id", name: "ada", keyPublicId: "k" }, operation: "k8s_report", event: "environment.reported", target: "/x", requestId: "r", detail: null };
-  const report = (artifacts: readonly ReportedArtifact[]) => recorder.report({ environmentId, artifacts, actor: ADA, entry }).then(({ index }) => index);
-  const policy = (yaml: string) => store.policies.put(organizationId, { name: "p", description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "" } }).policy.id;
+  const entry = {
+    organizationId,
+    actor: { kind: "user" as const, publicId: "ada-id", name: "ada", keyPublicId: "k" },
+    operation: "k8s_report",
+    event: "environment.reported",
+    target: "/x",
+    requestId: "r",
+    detail: null,
+  };
+  const report = (artifacts: readonly ReportedArtifact[]) =>
+    recorder.report({ environmentId, artifacts, actor: ADA, entry }).then(({ index }) => index);
+  const policy = (yaml: string) =>
+    store.policies.put(organizationId, {
+      name: "p",
+      description: "",
+      user: "ada",
+      file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "" },
+    }).policy.id;
   const attach = (policyId: number) => {
-    db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, 1)").run(environmentId, policyId);
+    db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, 1)").run(
+      environmentId,
+      policyId,
+    );
     store.staleness.policiesChanged(environmentId);
   };
   const asked = (cause: "policies" | "policy_version") => {
     const id = store.reevaluation.ask(store.environments.get(environmentId), cause, ADA);
     return JSON.parse(store.jobs.get(id)?.payload_json ?? "");
   };
-  return { db, directory, store, organizationId, environmentId, writer, pool, recorder, entry, report, policy, attach, asked };
+  return {
+    db,
+    directory,
+    store,
+    organizationId,
+    environmentId,
+    writer,
+    pool,
+    recorder,
+    entry,
+    report,
+    policy,
+    attach,
+    asked,
+  };
 }
 
 const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
   Array.from({ length: count }, (_, index) => ({
-    name: `app-${String(index).padStart(6, "0")}`, fingerprint: (index + offset).toString(16).padStart(64, "0"), instances: { created: [100] },
+    name: `app-${String(index).padStart(6, "0")}`,
+    fingerprint: (index + offset).toString(16).padStart(64, "0"),
+    instances: { created: [100] },
   }));
 
 test("light work is not for the thread, heavy work is, and without a thread nothing is", async () => {
@@ -70,16 +113,43 @@ test("light work is not for the thread, heavy work is, and without a thread noth
 
 test("a few artifacts are work for the thread where their policies are costly or they are in many flows", async () => {
   await world(async ({ store, organizationId, environmentId, policy, attach, recorder }) => {
-    const weight = (count: number): number => store.recording.readCurrent(store.environments.get(environmentId), "report", artifacts(count)).workload;
+    const weight = (count: number): number =>
+      store.recording.readCurrent(store.environments.get(environmentId), "report", artifacts(count)).workload;
     await attach(policy(`artifacts: {attestations: [${"{type: junit},".repeat(20)}]}`));
     assert.equal({ ordinary: weight(60), isHeavy: recorder.accepts(weight(60)) }, { ordinary: 60, isHeavy: false });
     for (let n = 0; n < 300; n += 1) {
-      const flow = store.flows.create(organizationId, { name: `f${n}`, description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
+      const flow = store.flows.create(organizationId, {
+        name: `f${n}`,
+        description: "",
+        visibility: "private",
+        templateId: store.templates.intern("version: 1").id,
+        repoUrl: null,
+      });
       store.artifacts.create(
-        { organizationId, flowId: flow.id, trailId: null, fingerprint: artifacts(1)[0]?.fingerprint ?? "", referenceName: null, createdBy: "ada" },
         {
-          filename: "app", description: null, git_commit: "c".repeat(40), git_commit_info_json: null, commits_list_json: null, repo_info_json: null, repo_id: null,
-          repo_url: null, build_url: "", commit_url: "", external_urls_json: null, annotations_json: null, user_data_json: null, template_json: "[]", legacy_is_compliant: null,
+          organizationId,
+          flowId: flow.id,
+          trailId: null,
+          fingerprint: artifacts(1)[0]?.fingerprint ?? "",
+          referenceName: null,
+          createdBy: "ada",
+        },
+        {
+          filename: "app",
+          description: null,
+          git_commit: "c".repeat(40),
+          git_commit_info_json: null,
+          commits_list_json: null,
+          repo_info_json: null,
+          repo_id: null,
+          repo_url: null,
+          build_url: "",
+          commit_url: "",
+          external_urls_json: null,
+          annotations_json: null,
+          user_data_json: null,
+          template_json: "[]",
+          legacy_is_compliant: null,
         },
         5000,
       );
@@ -88,7 +158,11 @@ test("a few artifacts are work for the thread where their policies are costly or
   });
   await world(async ({ store, environmentId, policy, attach, recorder }) => {
     await attach(policy(`artifacts: {attestations: [{type: junit, if: "matches(artifact.name, '(?:a?){900}')"}]}`));
-    const { workload: weight } = store.recording.readCurrent(store.environments.get(environmentId), "report", artifacts(3));
+    const { workload: weight } = store.recording.readCurrent(
+      store.environments.get(environmentId),
+      "report",
+      artifacts(3),
+    );
     assert.ok(recorder.accepts(weight), `three artifacts under a costly pattern weigh ${weight}`);
   });
 });
@@ -100,7 +174,13 @@ test("the thread records a report, with its entry in the audit log; one that cha
     assert.is(await report(artifacts(MANY, 1)), 2);
     const { snapshot_count, last_reported_at } = store.environments.get(environmentId);
     assert.equal([snapshot_count, last_reported_at, store.snapshots.size(environmentId)], [2, 5000, MANY]);
-    assert.equal(store.audit.latest(organizationId, 9).map(({ event, detail_json }) => [event, detail_json]), [["environment.reported", '{"snapshot":2}'], ["environment.reported", '{"snapshot":1}']]);
+    assert.equal(
+      store.audit.latest(organizationId, 9).map(({ event, detail_json }) => [event, detail_json]),
+      [
+        ["environment.reported", '{"snapshot":2}'],
+        ["environment.reported", '{"snapshot":1}'],
+      ],
+    );
   });
 });
 
@@ -118,39 +198,89 @@ test("reports that race are recorded one after the other, writes beside them too
 
 test("what becomes known of an artifact while the thread is about to start it is seen by the next report", async () => {
   await world(async ({ db, store, organizationId, environmentId, writer, pool, report }) => {
-    const flow = store.flows.create(organizationId, { name: "f", description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
+    const flow = store.flows.create(organizationId, {
+      name: "f",
+      description: "",
+      visibility: "private",
+      templateId: store.templates.intern("version: 1").id,
+      repoUrl: null,
+    });
     const many = artifacts(MANY);
     const order = { environmentId, cause: "report" as const, artifacts: many };
     await pool.run({ type: "plan", sequence: 1, ...order }, { deadline: 60_000 });
     await writer.run(() => {
       const trail = store.trails.create(
         { organizationId, flowId: flow.id, name: "t", createdBy: "ada" },
-        { description: null, git_commit_info_json: null, origin_url: null, external_urls_json: null, user_data_json: null, template_id: flow.template_id, template_inherited: 1 },
+        {
+          description: null,
+          git_commit_info_json: null,
+          origin_url: null,
+          external_urls_json: null,
+          user_data_json: null,
+          template_id: flow.template_id,
+          template_inherited: 1,
+        },
       );
       store.artifacts.create(
-        { organizationId, flowId: flow.id, trailId: trail.id, fingerprint: many[7]?.fingerprint ?? "", referenceName: null, createdBy: "ada" },
         {
-          filename: "app", description: null, git_commit: "c".repeat(40), git_commit_info_json: null, commits_list_json: null, repo_info_json: null, repo_id: null,
-          repo_url: null, build_url: "", commit_url: "", external_urls_json: null, annotations_json: null, user_data_json: null, template_json: "[]", legacy_is_compliant: null,
+          organizationId,
+          flowId: flow.id,
+          trailId: trail.id,
+          fingerprint: many[7]?.fingerprint ?? "",
+          referenceName: null,
+          createdBy: "ada",
+        },
+        {
+          filename: "app",
+          description: null,
+          git_commit: "c".repeat(40),
+          git_commit_info_json: null,
+          commits_list_json: null,
+          repo_info_json: null,
+          repo_id: null,
+          repo_url: null,
+          build_url: "",
+          commit_url: "",
+          external_urls_json: null,
+          annotations_json: null,
+          user_data_json: null,
+          template_json: "[]",
+          legacy_is_compliant: null,
         },
         1,
       );
       store.evaluation.evaluate(trail.id, 1);
     });
-    const applied = await writer.withExclusiveWrite(() => pool.run({ type: "apply", newestJob: 0, sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }));
+    const applied = await writer.withExclusiveWrite(() =>
+      pool.run({ type: "apply", newestJob: 0, sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }),
+    );
     assert.equal(applied, { planned: true, index: 1 });
     assert.is(await report(many), 2);
-    assert.equal(db.prepare("SELECT name, annotation FROM snapshot_artifacts WHERE first_index = 2").raw().all(), [["app-000007", "updated-provenance"]]);
+    assert.equal(db.prepare("SELECT name, annotation FROM snapshot_artifacts WHERE first_index = 2").raw().all(), [
+      ["app-000007", "updated-provenance"],
+    ]);
     assert.is(await report(many), null);
   });
 });
 
 test("the thread raises what actions listen to in the transaction of the snapshot, and says so; its jobs take no id that was given", async () => {
   await world(async ({ db, store, writer, pool, organizationId, environmentId, entry, report }) => {
-    const raised = () => (db.prepare("SELECT id, payload_json FROM jobs WHERE kind = 'notify' ORDER BY id").all() as { id: number; payload_json: string }[]).map(({ id, payload_json }) => ({ id, ...JSON.parse(payload_json) }));
+    const raised = () =>
+      (
+        db.prepare("SELECT id, payload_json FROM jobs WHERE kind = 'notify' ORDER BY id").all() as {
+          id: number;
+          payload_json: string;
+        }[]
+      ).map(({ id, payload_json }) => ({ id, ...JSON.parse(payload_json) }));
     await report(artifacts(MANY));
     assert.equal(raised(), []);
-    const fields = { name: "a", triggers: ["ON_EXITED_ARTIFACT"], places: [environmentId], targets: [], newSecret: () => "s" };
+    const fields = {
+      name: "a",
+      triggers: ["ON_EXITED_ARTIFACT"],
+      places: [environmentId],
+      targets: [],
+      newSecret: () => "s",
+    };
     await writer.run(() => store.actions.create(organizationId, "env", fields, { user: "ada", fromChat: false }));
     // Given, done and gone: the thread cannot see it in the table.
     const done = await writer.run(() => store.jobs.add("other", {}));
@@ -158,8 +288,19 @@ test("the thread raises what actions listen to in the transaction of the snapsho
 
     let woken = 0;
     const recorder = createRecorder({ store, writer, now: () => 5000, pool, jobsAdded: () => void (woken += 1) });
-    assert.equal(await recorder.report({ environmentId, artifacts: artifacts(MANY, 1), actor: ADA, entry }), { planned: true, index: 2 });
-    const payload = { type: "snapshot", environment_id: environmentId, index: 2, at: 5000, organization_id: organizationId, actions: [1], after: null };
+    assert.equal(await recorder.report({ environmentId, artifacts: artifacts(MANY, 1), actor: ADA, entry }), {
+      planned: true,
+      index: 2,
+    });
+    const payload = {
+      type: "snapshot",
+      environment_id: environmentId,
+      index: 2,
+      at: 5000,
+      organization_id: organizationId,
+      actions: [1],
+      after: null,
+    };
     assert.equal(raised(), [{ id: done + 1, ...payload }]);
     assert.is(woken, 1);
 
@@ -169,8 +310,16 @@ test("the thread raises what actions listen to in the transaction of the snapsho
     assert.is(await writer.run(() => store.jobs.add("other", {})), done + 2);
 
     // An entry that cannot be written undoes the snapshot, and with it what it raised.
-    const failing = recorder.report({ environmentId, artifacts: artifacts(MANY, 2), actor: ADA, entry: { ...entry, organizationId: 99 } });
-    await failing.then(() => assert.unreachable(), (error: unknown) => assert.instance(error, TaskError));
+    const failing = recorder.report({
+      environmentId,
+      artifacts: artifacts(MANY, 2),
+      actor: ADA,
+      entry: { ...entry, organizationId: 99 },
+    });
+    await failing.then(
+      () => assert.unreachable(),
+      (error: unknown) => assert.instance(error, TaskError),
+    );
     assert.equal([raised(), store.environments.get(environmentId).snapshot_count, woken], [[], 2, 1]);
   });
 });
@@ -191,13 +340,19 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
     const attached = asked("policies");
     await recorder.reevaluate(attached);
     await recorder.reevaluate(attached);
-    assert.equal([store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [2, 0]);
+    assert.equal(
+      [store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state],
+      [2, 0],
+    );
     policy("artifacts: {}\n");
     store.staleness.policiesChanged(environmentId);
     const versioned = asked("policy_version");
     await recorder.reevaluate(versioned);
     await recorder.reevaluate(versioned);
-    assert.equal([store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [3, 1]);
+    assert.equal(
+      [store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state],
+      [3, 1],
+    );
   });
 });
 
@@ -206,7 +361,10 @@ test("a re-evaluation that waits behind a report is not done again when the repo
     await report(artifacts(MANY));
     attach(policy("artifacts:\n  provenance:\n    required: true\n"));
     const [index] = await Promise.all([report(artifacts(MANY, 1)), recorder.reevaluate(asked("policies"))]);
-    assert.equal([index, store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [2, 2, 0]);
+    assert.equal(
+      [index, store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state],
+      [2, 2, 0],
+    );
   });
 });
 
@@ -223,7 +381,10 @@ test("a re-evaluation that is done again after a fact changed makes no second sn
       // Policies that changed since are another matter.
       policy("artifacts: {}\n");
       await recorder.reevaluate(attached);
-      assert.equal([store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state], [3, 1]);
+      assert.equal(
+        [store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state],
+        [3, 1],
+      );
     });
 });
 
@@ -231,7 +392,13 @@ test("a re-evaluation that is done again after a fact changed makes no second sn
 const textOf = (count: number, offset = 0): Buffer =>
   Buffer.from(
     JSON.stringify({
-      artifacts: artifacts(count, offset).map(({ name, fingerprint }) => ({ podName: `${name}-x`, namespace: "shop", digests: { [name]: fingerprint }, creationTimestamp: 100, owners: null })),
+      artifacts: artifacts(count, offset).map(({ name, fingerprint }) => ({
+        podName: `${name}-x`,
+        namespace: "shop",
+        digests: { [name]: fingerprint },
+        creationTimestamp: 100,
+        owners: null,
+      })),
     }),
   );
 
@@ -240,7 +407,10 @@ test("the thread reads the text of a report too; one that the latest snapshot sh
     const told: unknown[] = [];
     const send = (bytes: Buffer) =>
       recorder.recordRaw({
-        environmentId, report: "K8S", bytes, actor: ADA,
+        environmentId,
+        report: "K8S",
+        bytes,
+        actor: ADA,
         touch: (digest) => {
           const unchanged = store.recording.isUnchanged(store.environments.get(environmentId), digest);
           told.push(unchanged ? "unchanged" : "changed");
@@ -256,7 +426,13 @@ test("the thread reads the text of a report too; one that the latest snapshot sh
     assert.equal(await send(Buffer.concat([Buffer.from("  "), textOf(3, 7)]).subarray(1)), { planned: true, index: 2 });
     assert.equal(told, ["changed", MANY, "unchanged", "changed", 3]);
     assert.is(store.snapshots.size(environmentId), 3);
-    assert.equal(store.audit.latest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")), [{ artifacts: 3, snapshot: 2 }, { artifacts: MANY, snapshot: 1 }]);
+    assert.equal(
+      store.audit.latest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")),
+      [
+        { artifacts: 3, snapshot: 2 },
+        { artifacts: MANY, snapshot: 1 },
+      ],
+    );
   });
 });
 
@@ -264,15 +440,28 @@ test("a text that is no report is refused as any body is, and leaves nothing", a
   await world(async ({ db, recorder, environmentId, entry }) => {
     const refusal = async (text: string): Promise<unknown> => {
       try {
-        return await recorder.recordRaw({ environmentId, report: "K8S", bytes: Buffer.from(text), actor: ADA, touch: () => (assert.unreachable(), false), entry: () => entry });
+        return await recorder.recordRaw({
+          environmentId,
+          report: "K8S",
+          bytes: Buffer.from(text),
+          actor: ADA,
+          touch: () => (assert.unreachable(), false),
+          entry: () => entry,
+        });
       } catch (error) {
         return error instanceof AppError ? [error.code, error.message, error.fields] : error;
       }
     };
     const invalid = (fields: object) => ["invalid", "Input payload validation failed", fields];
-    assert.equal(await refusal("{"), invalid({ body: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }));
+    assert.equal(
+      await refusal("{"),
+      invalid({ body: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
+    );
     assert.equal(await refusal("{}"), invalid({ artifacts: "Field required" }));
-    assert.equal(await refusal('{"artifacts": [], "more": 1}'), invalid({ more: "Extra inputs are not permitted [input: 1]" }));
+    assert.equal(
+      await refusal('{"artifacts": [], "more": 1}'),
+      invalid({ more: "Extra inputs are not permitted [input: 1]" }),
+    );
     assert.equal(await refusal("null"), invalid({ body: "Input should be a valid object [input: null]" }));
     assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
   });
@@ -283,7 +472,11 @@ test("after some hundred writes the thread copies the log, so that it does not g
     leaveCheckpoints(db);
     let texts = 0;
     const write = (count: number): Promise<unknown> =>
-      Promise.all(Array.from({ length: count }, () => writer.run(() => store.templates.intern(`# ${"x".repeat(4000)} ${(texts += 1)}`))));
+      Promise.all(
+        Array.from({ length: count }, () =>
+          writer.run(() => store.templates.intern(`# ${"x".repeat(4000)} ${(texts += 1)}`)),
+        ),
+      );
     const log = (): number => statSync(join(directory, "assay.db-wal")).size;
     await write(256);
     const once = log();
@@ -302,7 +495,8 @@ test("copies of the log do not queue up behind a long report", async () => {
     const orders: string[] = [];
     const run: typeof pool.run = (order, options) => (orders.push(order.type), pool.run(order, options));
     const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
-    const report = (offset: number) => recorder.report({ environmentId, artifacts: artifacts(MANY, offset), actor: ADA, entry });
+    const report = (offset: number) =>
+      recorder.report({ environmentId, artifacts: artifacts(MANY, offset), actor: ADA, entry });
     const first = report(0);
     for (let times = 0; times < 10; times += 1) recorder.committed(256);
     await Promise.all([first, report(1)]);
@@ -316,7 +510,8 @@ test("copies of the log do not queue up behind a long report", async () => {
 test("trouble of the machine is an answer to come again, a mistake of ours is none", async () => {
   await world(async ({ store, writer, environmentId, pool, entry }) => {
     const outcome = async (error: Error): Promise<unknown> => {
-      const run: typeof pool.run = (order, options) => (order.type === "plan" ? pool.run(order, options) : Promise.reject(error));
+      const run: typeof pool.run = (order, options) =>
+        order.type === "plan" ? pool.run(order, options) : Promise.reject(error);
       const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
       try {
         return await recorder.report({ environmentId, artifacts: artifacts(MANY), actor: ADA, entry });
@@ -326,13 +521,17 @@ test("trouble of the machine is an answer to come again, a mistake of ours is no
     };
     const unwritten = ["unavailable", "The report could not be stored. Nothing was changed. Please try again", true];
     for (const trouble of [
-      new TaskError("database or disk is full", "SqliteError", "SQLITE_FULL"), new TaskError("database is locked", "SqliteError", "SQLITE_BUSY"),
+      new TaskError("database or disk is full", "SqliteError", "SQLITE_FULL"),
+      new TaskError("database is locked", "SqliteError", "SQLITE_BUSY"),
       new PoolClosedError("recording: closed"),
     ])
       assert.equal(await outcome(trouble), unwritten, trouble.message);
     // The thread may have gone between its commit and its answer.
     const unknown = ["unavailable", "It is not known whether the report was stored. Please send it again", true];
-    for (const trouble of [new WorkerDiedError("recording: the thread ended with code 1", true, {}), new DeadlineError("recording", 1, true)])
+    for (const trouble of [
+      new WorkerDiedError("recording: the thread ended with code 1", true, {}),
+      new DeadlineError("recording", 1, true),
+    ])
       assert.equal(await outcome(trouble), unknown, trouble.message);
     const mistake = new TaskError("UNIQUE constraint failed", "SqliteError", "SQLITE_CONSTRAINT_PRIMARYKEY");
     assert.is(await outcome(mistake), mistake);
@@ -352,8 +551,18 @@ test("a thread that was replaced between two orders of a task is trouble of the 
       };
       const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...first, run } });
       const refusal = await recorder
-        .recordRaw({ environmentId, report: "K8S", bytes: textOf(MANY), actor: ADA, touch: () => false, entry: () => entry })
-        .then(() => "recorded", (error) => error.code);
+        .recordRaw({
+          environmentId,
+          report: "K8S",
+          bytes: textOf(MANY),
+          actor: ADA,
+          touch: () => false,
+          entry: () => entry,
+        })
+        .then(
+          () => "recorded",
+          (error) => error.code,
+        );
       assert.equal([last, refusal, store.environments.get(environmentId).snapshot_count], [last, "unavailable", 0]);
       await Promise.all([first.close(), second.close()]);
     }
@@ -363,12 +572,25 @@ test("a thread that was replaced between two orders of a task is trouble of the 
 test("reports that wait are bounded by what is in them, not by their number", async () => {
   await world(async ({ store, environmentId, entry, writer, pool }) => {
     const recorder = createRecorder({ store, writer, now: () => 5000, pool, mostWaiting: 210 });
-    const report = (count: number, offset = 0) => recorder.report({ environmentId, artifacts: artifacts(count, offset), actor: ADA, entry });
-    const outcomes = async (reports: Promise<unknown>[]) => (await Promise.allSettled(reports)).map((outcome) => (outcome.status === "rejected" ? outcome.reason.code : "recorded"));
-    assert.equal(await outcomes([70, 70, 70, 1, 70].map((count, place) => report(count, place))), ["recorded", "recorded", "recorded", "unavailable", "unavailable"]);
+    const report = (count: number, offset = 0) =>
+      recorder.report({ environmentId, artifacts: artifacts(count, offset), actor: ADA, entry });
+    const outcomes = async (reports: Promise<unknown>[]) =>
+      (await Promise.allSettled(reports)).map((outcome) =>
+        outcome.status === "rejected" ? outcome.reason.code : "recorded",
+      );
+    assert.equal(await outcomes([70, 70, 70, 1, 70].map((count, place) => report(count, place))), [
+      "recorded",
+      "recorded",
+      "recorded",
+      "unavailable",
+      "unavailable",
+    ]);
     // Larger than the limit, alone; and everything that waited has made room.
     assert.equal(await outcomes([report(300), report(1)]), ["recorded", "unavailable"]);
-    assert.equal(await outcomes(Array.from({ length: 40 }, (_, offset) => report(5, offset))), Array.from({ length: 40 }, () => "recorded"));
+    assert.equal(
+      await outcomes(Array.from({ length: 40 }, (_, offset) => report(5, offset))),
+      Array.from({ length: 40 }, () => "recorded"),
+    );
   });
 });
 

@@ -19,10 +19,22 @@ import { createRecordingPool } from "../../src/server/worker-threads.ts";
 
 const test = suite("jobs/wal-checkpointer");
 const KB = 1024;
-const SMALL: CheckpointLimits = { steps: [{ from: 512 * KB, patience: 5 }, { from: 1024 * KB, patience: 5000 }], alarm: 8192 * KB };
+const SMALL: CheckpointLimits = {
+  steps: [
+    { from: 512 * KB, patience: 5 },
+    { from: 1024 * KB, patience: 5000 },
+  ],
+  alarm: 8192 * KB,
+};
 
-/** A database with its writer, and two threads that read it; `turn` has them begin a new transaction each, one after the other. */
-async function world(checkpoints: "own" | "external", body: (house: Awaited<ReturnType<typeof open>>) => Promise<void>): Promise<void> {
+/**
+ * A database with its writer, and two threads that read it; `turn` has them begin a new transaction each, one after the
+ * other.
+ */
+async function world(
+  checkpoints: "own" | "external",
+  body: (house: Awaited<ReturnType<typeof open>>) => Promise<void>,
+): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-log-"));
   const house = await open(directory, checkpoints);
   try {
@@ -41,12 +53,19 @@ async function open(directory: string, checkpoints: "own" | "external") {
   const pool = createRecordingPool(directory, checkpoints);
   const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => recorder.committed(writes));
   const recorder = createRecorder({ store, writer, now: () => 5000, pool, checkpoints });
-  const readers = [0, 1].map(() => new Worker(new URL("./log-readers.ts", import.meta.url), { workerData: { file: join(directory, "assay.db") } }));
+  const readers = [0, 1].map(
+    () =>
+      new Worker(new URL("./log-readers.ts", import.meta.url), { workerData: { file: join(directory, "assay.db") } }),
+  );
   const insert = db.prepare("INSERT INTO filler (text) VALUES (?)");
   let turns = 0;
   const lines: string[] = [];
   return {
-    db, directory, recorder, readers, lines,
+    db,
+    directory,
+    recorder,
+    readers,
+    lines,
     logger: createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } }),
     write: (): Promise<unknown> => writer.run(() => insert.run("x".repeat(8000))),
     /** The reader that read longest begins anew; the other one goes on meanwhile. */
@@ -66,13 +85,21 @@ async function open(directory: string, checkpoints: "own" | "external") {
 
 test("the longer the log, the longer writes may be held back", () => {
   const MB = 1 << 20;
-  assert.equal([0, 63 * MB, 64 * MB, 96 * MB, 200 * MB, 900 * MB].map((bytes) => patienceFor(bytes, LIMITS)), [0, 0, 25, 250, 2000, 2000]);
+  assert.equal(
+    [0, 63 * MB, 64 * MB, 96 * MB, 200 * MB, 900 * MB].map((bytes) => patienceFor(bytes, LIMITS)),
+    [0, 0, 25, 250, 2000, 2000],
+  );
   assert.ok(LIMITS.steps.every(({ from }) => from < LIMITS.alarm));
 });
 
 test("thousands of writes under readers that always overlap leave a log of bounded size", () =>
   world("own", async (house) => {
-    const watch = createLogWatch({ file: { bytes: () => walBytes(house.directory), readers: () => [] }, checkpoint: house.recorder.emptyLog, logger: house.logger, limits: SMALL });
+    const watch = createLogWatch({
+      file: { bytes: () => walBytes(house.directory), readers: () => [] },
+      checkpoint: house.recorder.emptyLog,
+      logger: house.logger,
+      limits: SMALL,
+    });
     await house.turn();
     await house.turn();
     let longest = 0;
@@ -94,7 +121,12 @@ test("thousands of writes under readers that always overlap leave a log of bound
 test("a reader that never ends is told of with its process, once, and so is its end", () =>
   world("own", async (house) => {
     const limits: CheckpointLimits = { steps: [{ from: 256 * KB, patience: 1 }], alarm: 512 * KB };
-    const watch = createLogWatch({ file: { bytes: () => walBytes(house.directory), readers: () => walReaders(house.directory) }, checkpoint: house.recorder.emptyLog, logger: house.logger, limits });
+    const watch = createLogWatch({
+      file: { bytes: () => walBytes(house.directory), readers: () => walReaders(house.directory) },
+      checkpoint: house.recorder.emptyLog,
+      logger: house.logger,
+      limits,
+    });
     await house.write();
     await house.turn();
     for (let round = 0; round < 3; round += 1) {
@@ -102,11 +134,19 @@ test("a reader that never ends is told of with its process, once, and so is its 
       await watch();
     }
     assert.ok(walBytes(house.directory) > limits.alarm);
-    const [line, ...more] = house.lines.map((text) => JSON.parse(text) as { msg: string; level: string; wal_bytes: number; readers: WalReader[] });
+    const [line, ...more] = house.lines.map(
+      (text) => JSON.parse(text) as { msg: string; level: string; wal_bytes: number; readers: WalReader[] },
+    );
     assert.equal(more, []);
-    assert.match(line?.msg ?? "", "the write-ahead log cannot be emptied: somebody reads the database without an end; see assay help space");
+    assert.match(
+      line?.msg ?? "",
+      "the write-ahead log cannot be emptied: somebody reads the database without an end; see assay help space",
+    );
     assert.ok((line?.wal_bytes ?? 0) > limits.alarm);
-    assert.equal(line?.readers.map(({ pid }) => pid), [process.pid]);
+    assert.equal(
+      line?.readers.map(({ pid }) => pid),
+      [process.pid],
+    );
     assert.match(line?.readers[0]?.command ?? "", "node");
     await house.readers[1]?.terminate();
     await watch();
@@ -118,7 +158,12 @@ test("a reader that never ends is told of with its process, once, and so is its 
 test("where another program empties the log this server never touches it, and says when that program does not", () =>
   world("external", async (house) => {
     const limits: CheckpointLimits = { steps: [{ from: 1, patience: 1 }], alarm: 1024 * KB };
-    const watch = createLogWatch({ file: { bytes: () => walBytes(house.directory), readers: () => [] }, checkpoint: null, logger: house.logger, limits });
+    const watch = createLogWatch({
+      file: { bytes: () => walBytes(house.directory), readers: () => [] },
+      checkpoint: null,
+      logger: house.logger,
+      limits,
+    });
     for (let round = 0; round < 60; round += 1) await Promise.all(Array.from({ length: 20 }, house.write));
     await house.recorder.emptyLog(1000);
     await watch();
@@ -135,9 +180,17 @@ test("locks of others than readers of the log, and of other files, are none of i
     const db = openDatabase(directory, 1);
     db.exec("BEGIN");
     db.prepare("SELECT count(*) FROM flows").get();
-    const none = walReaders(directory, () => "1: POSIX  ADVISORY  READ 77 08:02:1 124 124\n2: POSIX  ADVISORY  WRITE 78 08:02:2 124 124\nnonsense\n");
+    const none = walReaders(
+      directory,
+      () => "1: POSIX  ADVISORY  READ 77 08:02:1 124 124\n2: POSIX  ADVISORY  WRITE 78 08:02:2 124 124\nnonsense\n",
+    );
     assert.equal(none, []);
-    assert.equal(walReaders(directory, () => { throw new Error("no such file"); }), []);
+    assert.equal(
+      walReaders(directory, () => {
+        throw new Error("no such file");
+      }),
+      [],
+    );
     db.close();
   } finally {
     rmSync(directory, { recursive: true, force: true });

@@ -7,11 +7,16 @@ const test = suite("json/scan");
 const ANY = { values: Infinity, containers: Infinity, scalars: Infinity, keys: Infinity, names: Infinity };
 
 /** Scans a text in pieces of so many bytes. */
-function scan(text: string, bounds: Partial<ScanBounds> = {}, pieceBytes = Infinity): { problem: ScanProblem | null; values: number; containers: number } {
+function scan(
+  text: string,
+  bounds: Partial<ScanBounds> = {},
+  pieceBytes = Infinity,
+): { problem: ScanProblem | null; values: number; containers: number } {
   const bytes = Buffer.from(text);
   const state = new JsonScan({ ...ANY, ...bounds });
   let problem: ScanProblem | null = null;
-  for (let at = 0; at < bytes.length && !problem; at += pieceBytes) problem = state.add(bytes.subarray(at, Math.min(bytes.length, at + pieceBytes)));
+  for (let at = 0; at < bytes.length && !problem; at += pieceBytes)
+    problem = state.add(bytes.subarray(at, Math.min(bytes.length, at + pieceBytes)));
   return { problem, values: state.values, containers: state.containers };
 }
 
@@ -23,15 +28,28 @@ function countOf(value: unknown): number {
 }
 
 const TEXTS = [
-  "{}", "[]", "null", "7", '"a"', " [ 1 , -2.5e3 , true,false , null ] ", '{"a":{"b":[1,"x",{}]},"c":""}', '["\\"","\\\\","\\\\\\"","{[,:]}"]',
-  '{"\\"":"\\u0022,","é":"中,"}', '[[],[[]],{"a":[]}]', '{"a":1,"b":{"a":2}}',
+  "{}",
+  "[]",
+  "null",
+  "7",
+  '"a"',
+  " [ 1 , -2.5e3 , true,false , null ] ",
+  '{"a":{"b":[1,"x",{}]},"c":""}',
+  '["\\"","\\\\","\\\\\\"","{[,:]}"]',
+  '{"\\"":"\\u0022,","é":"中,"}',
+  '[[],[[]],{"a":[]}]',
+  '{"a":1,"b":{"a":2}}',
 ];
 
 test("counts every object, list, text, number, word and key, however the text is cut into pieces", () => {
   for (const text of TEXTS)
     for (const pieceBytes of [1, 2, 3, 7, Infinity]) {
       const { values, problem } = scan(text, {}, pieceBytes);
-      assert.equal({ values, problem }, { values: countOf(JSON.parse(text)), problem: null }, `${text} in pieces of ${pieceBytes}`);
+      assert.equal(
+        { values, problem },
+        { values: countOf(JSON.parse(text)), problem: null },
+        `${text} in pieces of ${pieceBytes}`,
+      );
     }
 });
 
@@ -64,12 +82,16 @@ test("names the place of what nests too deep, and does not mind depth up to the 
   const nested = (levels: number): string => `{"a":[0,{"b\\"":${"[".repeat(levels - 3)}`;
   assert.is(scan(nested(MAX_JSON_DEPTH)).problem, null);
   const text = nested(MAX_JSON_DEPTH + 1);
-  const expected = { kind: "depth", path: [{ key: text.indexOf('"a"') }, 1, { key: text.indexOf('"b') }, ...Array.from({ length: 9 }, () => 0)] };
+  const expected = {
+    kind: "depth",
+    path: [{ key: text.indexOf('"a"') }, 1, { key: text.indexOf('"b') }, ...Array.from({ length: 9 }, () => 0)],
+  };
   for (const pieceBytes of [1, 5, Infinity]) assert.equal(scan(text, {}, pieceBytes).problem, expected);
 });
 
 test("never counts less than the parser makes of the sound beginning of a broken text", () => {
-  for (const text of ['[1,2,"a', '{"a":1,}', "[1 2]", "]]]][1,2]", '{"a" "b"}', "}{"]) assert.ok(scan(text).values >= 1, text);
+  for (const text of ['[1,2,"a', '{"a":1,}', "[1 2]", "]]]][1,2]", '{"a" "b"}', "}{"])
+    assert.ok(scan(text).values >= 1, text);
   assert.is(scan("]]]]{}[1]").values, 3);
 });
 

@@ -1,11 +1,12 @@
-// `make litestream`: follows the standby page of the guide to the letter, with the real Litestream. Machine A serves under load
-// while Litestream copies its database; both are killed with -9; machine B restores the copy, verifies it and serves. Every
-// write that was acknowledged earlier than the RPO of the page before the kill must be there, with its evidence.
+// `make litestream`: follows the standby page of the guide to the letter, with the real Litestream. Machine A serves
+// under load while Litestream copies its database; both are killed with -9; machine B restores the copy, verifies it
+// and serves. Every write that was acknowledged earlier than the RPO of the page before the kill must be there, with
+// its evidence.
 //
 //   node test/litestream/main.ts [--seconds N]
 //
-// Once as the page has it, with the copies on S3-compatible storage, and once with a replica that is a directory. The storage is
-// s3rver on loopback. Without Litestream it says that it was skipped, and ends with 0.
+// Once as the page has it, with the copies on S3-compatible storage, and once with a replica that is a directory. The
+// storage is s3rver on loopback. Without Litestream it says that it was skipped, and ends with 0.
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -45,7 +46,9 @@ type Machine = {
 
 const litestream = findTool("litestream");
 if (litestream === null) {
-  console.log("skipped: there is no litestream on PATH or in .build/tools; make litestream builds it where there is a Go tool chain");
+  console.log(
+    "skipped: there is no litestream on PATH or in .build/tools; make litestream builds it where there is a Go tool chain",
+  );
   process.exit(0);
 }
 console.log(`litestream ${execFileSync(litestream, ["version"], { encoding: "utf8" }).trim()}`);
@@ -76,7 +79,10 @@ process.exit(failed ? 1 : 0);
 async function failover(kind: "s3" | "file"): Promise<void> {
   const [a, b] = [machine(kind, "a"), machine(kind, "b")];
   const apply = join(a.home, "apply.yaml");
-  writeFileSync(apply, `organizations:\n  - name: acme\n    service_accounts:\n      - {name: ci, privilege: member, api_keys: [{description: ci, key: "${CI_KEY}"}]}\n`);
+  writeFileSync(
+    apply,
+    `organizations:\n  - name: acme\n    service_accounts:\n      - {name: ci, privilege: member, api_keys: [{description: ci, key: "${CI_KEY}"}]}\n`,
+  );
   const onA = await start(["serve", "--config", a.config, "--bootstrap", apply], { env: ENVIRONMENT });
   const replicating = replicate(a);
   const client = clientOf(onA.url, CI_KEY);
@@ -97,7 +103,8 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   await b.run(codeBlockWith("standby", "litestream restore"));
   const restored = performance.now() - began;
   const { mode } = statSync(join(b.data, "assay.db"));
-  if ((mode & 0o077) !== 0) throw new Error(`others may read the restored database: mode ${(mode & 0o777).toString(8)}`);
+  if ((mode & 0o077) !== 0)
+    throw new Error(`others may read the restored database: mode ${(mode & 0o777).toString(8)}`);
   await b.run(codeBlockWith("standby", "assay vault status"));
   const verified = await b.run(codeBlockWith("standby", "assay verify --quick"));
   if (!verified.includes("All 10 checks passed")) throw new Error(verified);
@@ -111,15 +118,18 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   const oldest = Math.max(0, ...lost.map(({ at }) => killed - at));
   const figures = `${acknowledged.length} writes acknowledged in ${LOAD_MS / 1_000} s, ${lost.length} lost, the oldest of them ${(oldest / 1_000).toFixed(2)} s before the kill; restore ${(restored / 1_000).toFixed(2)} s`;
   console.log(`${kind}: ${figures}`);
-  if (acknowledged.length < 50) throw new Error(`only ${acknowledged.length} writes were acknowledged, which proves nothing`);
-  if (oldest > rpo) throw new Error(`a write that was acknowledged ${oldest} ms before the kill is lost; the RPO is ${rpo} ms`);
+  if (acknowledged.length < 50)
+    throw new Error(`only ${acknowledged.length} writes were acknowledged, which proves nothing`);
+  if (oldest > rpo)
+    throw new Error(`a write that was acknowledged ${oldest} ms before the kill is lost; the RPO is ${rpo} ms`);
   await told(report(standby, "on-b", contentOf("on-b")), 201);
 
   // Step 5: from here on B is copied to a place of its own.
   writeFileSync(b.litestream, litestreamConfig(kind, b, "prod-2"));
   const onward = replicate(b);
   for (let tries = 0; !onward.output().includes("snapshot complete"); tries += 1) {
-    if (tries > 300 || onward.child.exitCode !== null) throw new Error(`Litestream copies nothing from B:\n${onward.output()}`);
+    if (tries > 300 || onward.child.exitCode !== null)
+      throw new Error(`Litestream copies nothing from B:\n${onward.output()}`);
     await sleep(100);
   }
   onward.child.kill("SIGTERM");
@@ -136,14 +146,22 @@ function machine(kind: "s3" | "file", name: string): Machine {
   mkdirSync(etc, { recursive: true });
   const programs = join(home, "bin");
   mkdirSync(programs);
-  for (const [program, path] of [["assay", EXECUTABLE], ["litestream", litestream]] as const)
+  for (const [program, path] of [
+    ["assay", EXECUTABLE],
+    ["litestream", litestream],
+  ] as const)
     writeFileSync(join(programs, program), `#!/bin/sh\nexec '${path}' "$@"\n`, { mode: 0o755 });
   const config = join(etc, "assay.yaml");
   writeFileSync(config, placed(codeBlockWith("standby", "checkpoints: external"), home));
   const s3 = `evidence_store: s3://evidence/${kind}\ns3_endpoint: ${storage.endpoint}\n`;
-  appendFileSync(config, `${s3}s3_access_key: ${KEYS.accessKey}\ns3_secret_key: ${KEYS.secretKey}\nlisten: 127.0.0.1:0\n`);
+  appendFileSync(
+    config,
+    `${s3}s3_access_key: ${KEYS.accessKey}\ns3_secret_key: ${KEYS.secretKey}\nlisten: 127.0.0.1:0\n`,
+  );
   const made: Machine = {
-    home, data, config,
+    home,
+    data,
+    config,
     litestream: join(home, "etc/litestream.yml"),
     // Not at once: the storage is in this process.
     async run(lines) {
@@ -182,13 +200,19 @@ function rpoOf(config: string): number {
   return sum;
 }
 
-function replicate({ home, run: _, ...on }: Machine): { child: ChildProcess; output(): string; ended: Promise<unknown> } {
+function replicate({ home, run: _, ...on }: Machine): {
+  child: ChildProcess;
+  output(): string;
+  ended: Promise<unknown>;
+} {
   const [program, ...words] = placed(codeBlockWith("standby", "litestream replicate -config"), home).trim().split(" ");
-  if (program !== "litestream" || !words.includes(on.litestream)) throw new Error(`the page starts something else: ${program} ${words.join(" ")}`);
+  if (program !== "litestream" || !words.includes(on.litestream))
+    throw new Error(`the page starts something else: ${program} ${words.join(" ")}`);
   const child = spawn(litestream as string, words, { env: ENVIRONMENT, stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
   let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (bytes: Buffer) => void (output += bytes.toString()));
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on("data", (bytes: Buffer) => void (output += bytes.toString()));
   const ended = once(child, "close").then(() => children.delete(child));
   return { child, output: () => output, ended };
 }
@@ -199,7 +223,10 @@ async function writeUntilGone(client: Client, acknowledged: Acknowledged[]): Pro
     for (;;) {
       const name = `write-${(next += 1)}`;
       const content = contentOf(name);
-      const status = await report(client, name, content).then((answer) => answer.status, () => null);
+      const status = await report(client, name, content).then(
+        (answer) => answer.status,
+        () => null,
+      );
       if (status === null) return;
       if (status !== 201) throw new Error(`a write was refused: ${status}`);
       acknowledged.push({ name, digest: digestOf(content), at: performance.now() });

@@ -1,5 +1,6 @@
 /**
- * An authority that nobody trusts by itself, and a certificate of it for hooks.assay.example and mail.assay.example, both valid until
+ * An authority that nobody trusts by itself, and a certificate of it for hooks.assay.example and mail.assay.example,
+ * both valid until
  * 2120. The key opens nothing but servers of tests.
  */
 

@@ -23,7 +23,9 @@ type At = { org: string; key: string };
 const PROVENANCE = "artifacts:\n  provenance:\n    required: true\n";
 /** The events of what was sent, each with the artifact it is about. */
 const events = async (at: At): Promise<string[]> =>
-  (await tell.sent(at)).map(({ body }) => [body["event_type"], body["artifact"]?.name].filter((word) => word !== undefined).join(" "));
+  (await tell.sent(at)).map(({ body }) =>
+    [body["event_type"], body["artifact"]?.name].filter((word) => word !== undefined).join(" "),
+  );
 const BASE = "http://assay.test";
 
 test("a snapshot without an action adds no job, and one without a trigger that it could raise neither", async () => {
@@ -44,7 +46,15 @@ test("a start, a change, an exit and the turns of the environment are told in or
   const trail = await server.given.trail(at, { flow });
   const [known, unknown] = [freshFingerprint(), freshFingerprint()];
   const commit = freshCommit();
-  await server.given.artifact(at, { flow, trail, fingerprint: known, commit, filename: "web:1", build_url: "https://ci.test/7", commit_url: "https://git.test/c" });
+  await server.given.artifact(at, {
+    flow,
+    trail,
+    fingerprint: known,
+    commit,
+    filename: "web:1",
+    build_url: "https://ci.test/7",
+    commit_url: "https://git.test/c",
+  });
   const policy = await server.given.policy(at, { yaml: PROVENANCE });
   world.attach(at, env, policy);
   const name = await tell.action(at, { environments: [env], triggers: ENVIRONMENT_TRIGGERS });
@@ -54,7 +64,10 @@ test("a start, a change, an exit and the turns of the environment are told in or
   const [first, ...none] = await tell.sent(at);
   assert.equal(none, []);
   const artifactId = server.db.prepare("SELECT public_id FROM artifacts WHERE fingerprint = ?").pluck().get(known);
-  const targetId = server.db.prepare("SELECT t.id FROM notification_targets t JOIN actions a ON a.id = t.action_id WHERE a.name = ?").pluck().get(name);
+  const targetId = server.db
+    .prepare("SELECT t.id FROM notification_targets t JOIN actions a ON a.id = t.action_id WHERE a.name = ?")
+    .pluck()
+    .get(name);
   assert.equal(first, {
     type: "WEBHOOK",
     subject: `${name}: STARTED_ARTIFACT`,
@@ -67,7 +80,12 @@ test("a start, a change, an exit and the turns of the environment are told in or
       environment: env,
       event_type: "STARTED_ARTIFACT",
       description: `Artifact web started running (2 instances, compliant) in environment ${env}`,
-      snapshot: { index: "1", status: "compliant", html_url: `${BASE}/${at.org}/environments/${env}/1`, api_url: `${BASE}/api/v2/snapshots/${at.org}/${env}/1` },
+      snapshot: {
+        index: "1",
+        status: "compliant",
+        html_url: `${BASE}/${at.org}/environments/${env}/1`,
+        api_url: `${BASE}/api/v2/snapshots/${at.org}/${env}/1`,
+      },
       artifact: {
         name: "web",
         fingerprint: known,
@@ -89,16 +107,47 @@ test("a start, a change, an exit and the turns of the environment are told in or
   world.report(at, env, [running("web", known, 1, 2, 3, 4)]);
   const later = (await tell.sent(at)).slice(1).map(({ body }) => body);
   assert.equal(
-    later.map(({ event_type, description, snapshot, artifact }) => [event_type, description, snapshot.index, snapshot.status, artifact ?? null]),
+    later.map(({ event_type, description, snapshot, artifact }) => [
+      event_type,
+      description,
+      snapshot.index,
+      snapshot.status,
+      artifact ?? null,
+    ]),
     [
-      ["NON_COMPLIANT_ENV", `Environment ${env} is non-compliant: 1 artifact is not compliant`, "2", "non-compliant", null],
-      ["STARTED_ARTIFACT", `Artifact odd started running (1 instance, non-compliant) in environment ${env}`, "2", "non-compliant", { name: "odd", fingerprint: unknown }],
+      [
+        "NON_COMPLIANT_ENV",
+        `Environment ${env} is non-compliant: 1 artifact is not compliant`,
+        "2",
+        "non-compliant",
+        null,
+      ],
+      [
+        "STARTED_ARTIFACT",
+        `Artifact odd started running (1 instance, non-compliant) in environment ${env}`,
+        "2",
+        "non-compliant",
+        { name: "odd", fingerprint: unknown },
+      ],
       ["COMPLIANT_ENV", `Environment ${env} is compliant again`, "3", "compliant", null],
-      ["SCALED_ARTIFACT", `Artifact odd became compliant in environment ${env}`, "3", "compliant", { name: "odd", fingerprint: unknown }],
-      ["EXITED_ARTIFACT", `Artifact odd stopped running (1 instance) in environment ${env}`, "4", "compliant", { name: "odd", fingerprint: unknown }],
+      [
+        "SCALED_ARTIFACT",
+        `Artifact odd became compliant in environment ${env}`,
+        "3",
+        "compliant",
+        { name: "odd", fingerprint: unknown },
+      ],
+      [
+        "EXITED_ARTIFACT",
+        `Artifact odd stopped running (1 instance) in environment ${env}`,
+        "4",
+        "compliant",
+        { name: "odd", fingerprint: unknown },
+      ],
     ],
   );
-  const strings = (value: unknown): boolean => (typeof value === "object" && value !== null ? Object.values(value).every(strings) : typeof value === "string");
+  const strings = (value: unknown): boolean =>
+    typeof value === "object" && value !== null ? Object.values(value).every(strings) : typeof value === "string";
   assert.ok(later.every(strings), "every scalar of a payload is a string");
 });
 
@@ -125,8 +174,12 @@ test("an environment of which nothing was known turns non-compliant at once, and
   const good = await server.given.artifact(at, { flow, trail: await server.given.trail(at, { flow }) });
   const bad = freshFingerprint();
   const [unknownToBad, unknownToGood, detached] = [world.environment(at), world.environment(at), world.environment(at)];
-  await tell.action(at, { environments: [unknownToBad, unknownToGood, detached], triggers: ["ON_COMPLIANT_ENV", "ON_NON_COMPLIANT_ENV"] });
-  const told = async () => (await tell.sent(at)).map(({ body }) => `${body["event_type"]} ${body["environment"]} ${body["snapshot"].index}`);
+  await tell.action(at, {
+    environments: [unknownToBad, unknownToGood, detached],
+    triggers: ["ON_COMPLIANT_ENV", "ON_NON_COMPLIANT_ENV"],
+  });
+  const told = async () =>
+    (await tell.sent(at)).map(({ body }) => `${body["event_type"]} ${body["environment"]} ${body["snapshot"].index}`);
 
   world.report(at, unknownToBad, [running("web", bad)]);
   assert.equal(await told(), []);
@@ -140,7 +193,10 @@ test("an environment of which nothing was known turns non-compliant at once, and
   world.report(at, detached, [running("web", bad)]);
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
   server.store.environments.detach(world.idOf(at, detached), [server.store.policies.require(organization, policy).id]);
-  server.store.recording.record(server.store.environments.get(world.idOf(at, detached)), "policies", null, { publicId: "u", displayName: "U" });
+  server.store.recording.record(server.store.environments.get(world.idOf(at, detached)), "policies", null, {
+    publicId: "u",
+    displayName: "U",
+  });
   world.attach(at, detached, policy);
   assert.equal(await told(), [`NON_COMPLIANT_ENV ${unknownToBad} 2`, `NON_COMPLIANT_ENV ${detached} 1`]);
   world.report(at, detached, [running("web", good)]);
@@ -157,7 +213,10 @@ test("allowing an artifact is told before what follows from it, through the API,
   await tell.action(at, { name: "all", environments: [group], triggers: ["ON_ALLOWED_ARTIFACT"] });
   const fingerprint = freshFingerprint();
   const allow = (description: string) =>
-    server.call("PUT", `/allowlists/${at.org}/${env}`, { key: at.key, body: { artifact_fingerprint: fingerprint, artifact_name: "nginx", description } });
+    server.call("PUT", `/allowlists/${at.org}/${env}`, {
+      key: at.key,
+      body: { artifact_fingerprint: fingerprint, artifact_name: "nginx", description },
+    });
   assert.is((await allow("")).status, 201);
   const [early, grouped, ...none] = await tell.sent(at);
   assert.equal(none, []);
@@ -166,7 +225,12 @@ test("allowing an artifact is told before what follows from it, through the API,
     [
       "ALLOWED_ARTIFACT",
       `${at.org}-admin allowed artifact nginx in environment ${env}`,
-      { index: "0", status: "non-compliant", html_url: `${BASE}/${at.org}/environments/${env}`, api_url: `${BASE}/api/v2/environments/${at.org}/${env}` },
+      {
+        index: "0",
+        status: "non-compliant",
+        html_url: `${BASE}/${at.org}/environments/${env}`,
+        api_url: `${BASE}/api/v2/environments/${at.org}/${env}`,
+      },
       { name: "nginx", fingerprint },
     ],
   );
@@ -176,10 +240,13 @@ test("allowing an artifact is told before what follows from it, through the API,
   assert.is((await allow("as agreed")).status, 201);
   assert.is((await allow("as agreed")).status, 201);
   const later = (await tell.sent(at)).slice(2);
-  assert.equal(later.map(({ subject, body }) => [subject, body["description"], body["snapshot"].index]), [
-    ["one: ALLOWED_ARTIFACT", `${at.org}-admin allowed artifact nginx in environment ${env}: as agreed`, "1"],
-    ["all: ALLOWED_ARTIFACT", `${at.org}-admin allowed artifact nginx in environment ${group}: as agreed`, "1"],
-  ]);
+  assert.equal(
+    later.map(({ subject, body }) => [subject, body["description"], body["snapshot"].index]),
+    [
+      ["one: ALLOWED_ARTIFACT", `${at.org}-admin allowed artifact nginx in environment ${env}: as agreed`, "1"],
+      ["all: ALLOWED_ARTIFACT", `${at.org}-admin allowed artifact nginx in environment ${group}: as agreed`, "1"],
+    ],
+  );
 });
 
 test("a logical environment tells of its members under its own name and number", async () => {
@@ -194,11 +261,35 @@ test("a logical environment tells of its members under its own name and number",
   world.report(at, one, [running("web", fingerprint)]);
   world.report(at, two, [running("db", fingerprint)]);
   assert.equal(
-    (await tell.sent(at)).map(({ body }) => [body["environment"], body["event_type"], body["snapshot"].index, body["snapshot"].html_url, body["description"]]),
+    (await tell.sent(at)).map(({ body }) => [
+      body["environment"],
+      body["event_type"],
+      body["snapshot"].index,
+      body["snapshot"].html_url,
+      body["description"],
+    ]),
     [
-      [group, "NON_COMPLIANT_ENV", "1", `${BASE}/${at.org}/environments/${group}/1`, `Environment ${group} is non-compliant: 1 artifact is not compliant`],
-      [group, "STARTED_ARTIFACT", "1", `${BASE}/${at.org}/environments/${group}/1`, `Artifact web started running (1 instance, non-compliant) in environment ${one}`],
-      [group, "STARTED_ARTIFACT", "2", `${BASE}/${at.org}/environments/${group}/2`, `Artifact db started running (1 instance, non-compliant) in environment ${two}`],
+      [
+        group,
+        "NON_COMPLIANT_ENV",
+        "1",
+        `${BASE}/${at.org}/environments/${group}/1`,
+        `Environment ${group} is non-compliant: 1 artifact is not compliant`,
+      ],
+      [
+        group,
+        "STARTED_ARTIFACT",
+        "1",
+        `${BASE}/${at.org}/environments/${group}/1`,
+        `Artifact web started running (1 instance, non-compliant) in environment ${one}`,
+      ],
+      [
+        group,
+        "STARTED_ARTIFACT",
+        "2",
+        `${BASE}/${at.org}/environments/${group}/2`,
+        `Artifact db started running (1 instance, non-compliant) in environment ${two}`,
+      ],
     ],
   );
 });
@@ -209,23 +300,48 @@ test("flows tell of trails, also of those that a report begins, of artifacts and
   await tell.action(at, { name: "all", flows: [flow], triggers: FLOW_TRIGGERS });
   await server.given.trail(at, { flow, name: "t1" });
   await server.given.trail(at, { flow, name: "t1" });
-  const fingerprint = await server.given.artifact(at, { flow, trail: "t2", name: "app", commit: "c".repeat(40), build_url: "https://ci.test/1", commit_url: "https://git.test/1" });
+  const fingerprint = await server.given.artifact(at, {
+    flow,
+    trail: "t2",
+    name: "app",
+    commit: "c".repeat(40),
+    build_url: "https://ci.test/1",
+    commit_url: "https://git.test/1",
+  });
   await server.given.artifact(at, { flow, trail: "t2", name: "app", commit: "c".repeat(40), fingerprint });
-  const attestation = await server.given.attestation(at, { flow, trail: "t2", name: "scan", fingerprint, is_compliant: false });
+  const attestation = await server.given.attestation(at, {
+    flow,
+    trail: "t2",
+    name: "scan",
+    fingerprint,
+    is_compliant: false,
+  });
   await server.given.attestation(at, { flow, trail: "t3", name: "review" });
   await server.given.artifact(at, { flow, trail: null, name: "lonely" });
 
   const sent = await tell.sent(at);
-  assert.equal(sent.map(({ subject, body }) => [subject, body["description"]]), [
-    ["all: STARTED_TRAIL", `${at.org}-admin began trail t1 of flow ${flow}`],
-    ["all: STARTED_TRAIL", `${at.org}-admin began trail t2 of flow ${flow}`],
-    ["all: ATTESTED_PROVENANCE", `${at.org}-admin reported artifact app to trail t2 of flow ${flow}`],
-    ["all: ATTESTATION", `${at.org}-admin reported attestation scan (generic) to trail t2 of flow ${flow}: non-compliant`],
-    ["all: STARTED_TRAIL", `${at.org}-admin began trail t3 of flow ${flow}`],
-    ["all: ATTESTATION", `${at.org}-admin reported attestation review (generic) to trail t3 of flow ${flow}: compliant`],
-    ["all: ATTESTED_PROVENANCE", `${at.org}-admin reported artifact lonely to flow ${flow}`],
-  ]);
-  const artifactId = server.db.prepare("SELECT public_id FROM artifacts WHERE fingerprint = ?").pluck().get(fingerprint);
+  assert.equal(
+    sent.map(({ subject, body }) => [subject, body["description"]]),
+    [
+      ["all: STARTED_TRAIL", `${at.org}-admin began trail t1 of flow ${flow}`],
+      ["all: STARTED_TRAIL", `${at.org}-admin began trail t2 of flow ${flow}`],
+      ["all: ATTESTED_PROVENANCE", `${at.org}-admin reported artifact app to trail t2 of flow ${flow}`],
+      [
+        "all: ATTESTATION",
+        `${at.org}-admin reported attestation scan (generic) to trail t2 of flow ${flow}: non-compliant`,
+      ],
+      ["all: STARTED_TRAIL", `${at.org}-admin began trail t3 of flow ${flow}`],
+      [
+        "all: ATTESTATION",
+        `${at.org}-admin reported attestation review (generic) to trail t3 of flow ${flow}: compliant`,
+      ],
+      ["all: ATTESTED_PROVENANCE", `${at.org}-admin reported artifact lonely to flow ${flow}`],
+    ],
+  );
+  const artifactId = server.db
+    .prepare("SELECT public_id FROM artifacts WHERE fingerprint = ?")
+    .pluck()
+    .get(fingerprint);
   const { timestamp, ...payload } = sent[3]?.body as Record<string, unknown>;
   assert.match(String(timestamp), /^\d{10}$/);
   assert.equal(payload, {
@@ -234,18 +350,42 @@ test("flows tell of trails, also of those that a report begins, of artifacts and
     flow,
     event_type: "ATTESTATION",
     description: `${at.org}-admin reported attestation scan (generic) to trail t2 of flow ${flow}: non-compliant`,
-    trail: { name: "t2", status: "non-compliant", html_url: `${BASE}/${at.org}/flows/${flow}/trails/t2`, api_url: `${BASE}/api/v2/trails/${at.org}/${flow}/t2` },
+    trail: {
+      name: "t2",
+      status: "non-compliant",
+      html_url: `${BASE}/${at.org}/flows/${flow}/trails/t2`,
+      api_url: `${BASE}/api/v2/trails/${at.org}/${flow}/t2`,
+    },
     artifact: {
-      name: "app", fingerprint, status: "non-compliant", commit: "c".repeat(40), commit_url: "https://git.test/1",
+      name: "app",
+      fingerprint,
+      status: "non-compliant",
+      commit: "c".repeat(40),
+      commit_url: "https://git.test/1",
       html_url: `${BASE}/${at.org}/flows/${flow}/artifacts/${fingerprint}?artifact_id=${artifactId}`,
-      api_url: `${BASE}/api/v2/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`, build_url: "https://ci.test/1",
+      api_url: `${BASE}/api/v2/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`,
+      build_url: "https://ci.test/1",
     },
     attestation: {
-      id: attestation, name: "scan", type: "generic", status: "non-compliant",
-      html_url: `${BASE}/${at.org}/flows/${flow}/trails/t2?attestation_id=${attestation}`, api_url: `${BASE}/api/v2/attestations/${at.org}?attestation_id=${attestation}`,
+      id: attestation,
+      name: "scan",
+      type: "generic",
+      status: "non-compliant",
+      html_url: `${BASE}/${at.org}/flows/${flow}/trails/t2?attestation_id=${attestation}`,
+      api_url: `${BASE}/api/v2/attestations/${at.org}?attestation_id=${attestation}`,
     },
   });
-  assert.equal(Object.keys(sent[6]?.body ?? {}), ["version", "timestamp", "org", "flow", "event_type", "description", "html_url", "api_url", "artifact"]);
+  assert.equal(Object.keys(sent[6]?.body ?? {}), [
+    "version",
+    "timestamp",
+    "org",
+    "flow",
+    "event_type",
+    "description",
+    "html_url",
+    "api_url",
+    "artifact",
+  ]);
 });
 
 test("nothing is told of a write that was refused", async () => {
@@ -255,7 +395,8 @@ test("nothing is told of a write that was refused", async () => {
   const jobs = tell.waiting();
   // The trail is begun by the report and undone with it.
   const answer = await server.call("POST", `/attestations/${at.org}/${flow}/trail/new/generic`, {
-    key: at.key, form: { json: { attestation_name: "a", is_compliant: true, artifact_fingerprint: freshFingerprint() } },
+    key: at.key,
+    form: { json: { attestation_name: "a", is_compliant: true, artifact_fingerprint: freshFingerprint() } },
   });
   assert.is(answer.status, 404);
   assert.is(tell.waiting(), jobs);
@@ -283,7 +424,11 @@ test("people get one message for each trigger and snapshot, machines one for eac
   const sent = await tell.sent(at);
   const of = (type: string) => sent.filter((message) => message.type === type);
   assert.equal([of("WEBHOOK").length, of("SLACK").length, of("EMAIL").length, sent.length], [250, 1, 1, 252]);
-  assert.equal(of("WEBHOOK").map(({ body }) => body["artifact"].name), many.map(({ name }) => name), "each once and in order");
+  assert.equal(
+    of("WEBHOOK").map(({ body }) => body["artifact"].name),
+    many.map(({ name }) => name),
+    "each once and in order",
+  );
   const [mail] = of("EMAIL");
   assert.equal(mail?.target, { emails: ["ada@example.com", "bob@example.com"] });
   assert.is(mail?.body["subject"], `${env}: artifact started (250)`);
@@ -293,7 +438,14 @@ test("people get one message for each trigger and snapshot, machines one for eac
 
   world.report(at, env, many.slice(1));
   const exits = (await tell.sent(at)).slice(252);
-  assert.equal(exits.map(({ type, subject }) => [type, subject]), [["SLACK", "both: EXITED_ARTIFACT"], ["EMAIL", "both: EXITED_ARTIFACT"], ["WEBHOOK", "both: EXITED_ARTIFACT"]]);
+  assert.equal(
+    exits.map(({ type, subject }) => [type, subject]),
+    [
+      ["SLACK", "both: EXITED_ARTIFACT"],
+      ["EMAIL", "both: EXITED_ARTIFACT"],
+      ["WEBHOOK", "both: EXITED_ARTIFACT"],
+    ],
+  );
 });
 
 test("an action that is made after the change is told nothing of it, and one that is gone tells nobody", async () => {
@@ -309,8 +461,16 @@ test("an action that is made after the change is told nothing of it, and one tha
   const gone = server.store.actions.named(organization.id, "gone");
   if (gone) server.store.actions.remove(gone);
   const fields = { name: "late", triggers, places: [world.idOf(at, env)], targets: [], newSecret: () => "s" };
-  server.store.actions.create(organization.id, "env", { ...fields, targets: [{ type: "WEBHOOK", target: { type: "WEBHOOK", webhook: HOOK } }] }, { user: "u", fromChat: false });
-  assert.equal((await tell.sent(at)).map(({ subject }) => subject), ["first: STARTED_ARTIFACT"]);
+  server.store.actions.create(
+    organization.id,
+    "env",
+    { ...fields, targets: [{ type: "WEBHOOK", target: { type: "WEBHOOK", webhook: HOOK } }] },
+    { user: "u", fromChat: false },
+  );
+  assert.equal(
+    (await tell.sent(at)).map(({ subject }) => subject),
+    ["first: STARTED_ARTIFACT"],
+  );
 });
 
 test("a flow that was renamed before the message is made has its present name, not that of the flow that took the old one", async () => {
@@ -320,13 +480,17 @@ test("a flow that was renamed before the message is made has its present name, n
   const fingerprint = await server.given.artifact(at, { flow, trail: "t" });
   await tell.action(at, { environments: [env], triggers: ["ON_STARTED_ARTIFACT"] });
   world.report(at, env, [running("web", fingerprint)]);
-  const renamed = await server.call("PUT", `/flows/${at.org}/${flow}/rename`, { key: at.key, body: { new_name: `${flow}-moved` } });
+  const renamed = await server.call("PUT", `/flows/${at.org}/${flow}/rename`, {
+    key: at.key,
+    body: { new_name: `${flow}-moved` },
+  });
   assert.is(renamed.status, 200, renamed.text);
   await server.given.flow(at, { name: flow });
   const [sent] = await tell.sent(at);
   const { provenance } = sent?.body["artifact"];
   assert.is(provenance.flow, `${flow}-moved`);
-  for (const address of [provenance.html_url, provenance.api_url]) assert.ok(address.includes(`/${flow}-moved/`), address);
+  for (const address of [provenance.html_url, provenance.api_url])
+    assert.ok(address.includes(`/${flow}-moved/`), address);
 });
 
 test("an artifact whose kept facts are damaged is told of without provenance", async () => {
@@ -342,16 +506,25 @@ test("an artifact whose kept facts are damaged is told of without provenance", a
 test("a damaged action or target keeps nobody else from being told", async () => {
   const at = server.given.org();
   const env = world.environment(at);
-  const targets = [{ type: "WEBHOOK", webhook: HOOK }, { type: "SLACK", webhook: "https://hooks.slack.com/x" }];
-  for (const name of ["good", "half", "odd"]) await tell.action(at, { name, environments: [env], triggers: ["ON_STARTED_ARTIFACT"], targets });
+  const targets = [
+    { type: "WEBHOOK", webhook: HOOK },
+    { type: "SLACK", webhook: "https://hooks.slack.com/x" },
+  ];
+  for (const name of ["good", "half", "odd"])
+    await tell.action(at, { name, environments: [env], triggers: ["ON_STARTED_ARTIFACT"], targets });
   world.report(at, env, [running("web", freshFingerprint())]);
   const damage = (table: string, column: string, name: string, more = "") =>
-    server.db.prepare(`UPDATE ${table} SET ${column} = '{' WHERE ${table === "actions" ? "id" : "action_id"} = (SELECT id FROM actions WHERE name = ? AND organization_id = (SELECT id FROM organizations WHERE name = ?)) ${more}`).run(name, at.org);
+    server.db
+      .prepare(
+        `UPDATE ${table} SET ${column} = '{' WHERE ${table === "actions" ? "id" : "action_id"} = (SELECT id FROM actions WHERE name = ? AND organization_id = (SELECT id FROM organizations WHERE name = ?)) ${more}`,
+      )
+      .run(name, at.org);
   damage("actions", "triggers_json", "odd");
   damage("notification_targets", "target_json", "half", "AND type = 'SLACK'");
-  assert.equal((await tell.sent(at)).map(({ type, subject }) => `${type} ${subject}`), [
-    "SLACK good: STARTED_ARTIFACT", "WEBHOOK good: STARTED_ARTIFACT", "WEBHOOK half: STARTED_ARTIFACT",
-  ]);
+  assert.equal(
+    (await tell.sent(at)).map(({ type, subject }) => `${type} ${subject}`),
+    ["SLACK good: STARTED_ARTIFACT", "WEBHOOK good: STARTED_ARTIFACT", "WEBHOOK half: STARTED_ARTIFACT"],
+  );
   assert.is(tell.waiting(), 0);
 });
 
@@ -360,8 +533,19 @@ test("a job that is done once more after a crash puts no message twice", async (
   const env = world.environment(at);
   await tell.action(at, { environments: [env], triggers: ["ON_STARTED_ARTIFACT"] });
   world.report(at, env, [running("web", freshFingerprint())]);
-  const job = server.db.prepare("SELECT id, payload_json FROM jobs WHERE kind = 'notify'").get() as { id: number; payload_json: string };
-  assert.equal(Object.keys(JSON.parse(job.payload_json) as NotifyPayload).sort(), ["actions", "after", "at", "environment_id", "index", "organization_id", "type"]);
+  const job = server.db.prepare("SELECT id, payload_json FROM jobs WHERE kind = 'notify'").get() as {
+    id: number;
+    payload_json: string;
+  };
+  assert.equal(Object.keys(JSON.parse(job.payload_json) as NotifyPayload).sort(), [
+    "actions",
+    "after",
+    "at",
+    "environment_id",
+    "index",
+    "organization_id",
+    "type",
+  ]);
   // The lease of a process that ended: nothing of its work is there, because the outbox and the job are one write.
   server.db.prepare("UPDATE jobs SET leased_until = 9e9, attempts = 1 WHERE id = ?").run(job.id);
   assert.equal(await tell.sent(at), []);

@@ -1,4 +1,7 @@
-/** The outbox under its job: order, pauses, the end of patience, and what a crash leaves. Senders are scripted, databases are real. */
+/**
+ * The outbox under its job: order, pauses, the end of patience, and what a crash leaves. Senders are scripted,
+ * databases are real.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createDeliverer } from "../../src/notifications/deliver.ts";
@@ -19,15 +22,27 @@ const test = suite("notifications/deliver");
 
 type Answer = (message: Sendable) => Outcome | Promise<Outcome>;
 const accepted = (): Outcome => outcome("accepted", null, { status: 200, address: "192.0.2.1" });
-const failed = (more: Partial<Outcome> = {}): Outcome => outcome("failed", "The receiver answered with status 500", { status: 500, ...more });
+const failed = (more: Partial<Outcome> = {}): Outcome =>
+  outcome("failed", "The receiver answered with status 500", { status: 500, ...more });
 
-/** A runner over an outbox with the organization acme. `sent` are the subjects in the order of their attempts, with the time. */
-function given(answer: Answer, { db = openMemory(), time = clock() }: { db?: Db; time?: ReturnType<typeof clock> } = {}) {
+/**
+ * A runner over an outbox with the organization acme. `sent` are the subjects in the order of their attempts, with the
+ * time.
+ */
+function given(
+  answer: Answer,
+  { db = openMemory(), time = clock() }: { db?: Db; time?: ReturnType<typeof clock> } = {},
+) {
   let ids = 0;
   const store = openStore(db, { now: () => time.at, newId: () => `id-${++ids}` });
-  const organizationId = store.organizations.find("acme")?.id ?? store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
+  const organizationId =
+    store.organizations.find("acme")?.id ??
+    store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
   const lines: Record<string, unknown>[] = [];
-  const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(JSON.parse(line)) } });
+  const logger = createLogger({
+    level: "info",
+    destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
+  });
   const sent: [string, number][] = [];
   const sender: Sender = {
     async send(message) {
@@ -40,16 +55,48 @@ function given(answer: Answer, { db = openMemory(), time = clock() }: { db?: Db;
     if (store.jobs.wereAdded()) runner.wake();
   });
   const deliver = createDeliverer({ store, sender, now: () => time.at, logger });
-  const handlers = jobHandlers({ reevaluate: async () => undefined, lapseKey: async () => undefined, notify: async () => () => null, deliver });
-  const runner = createRunner({ store, writer, logger, handlers, parallel: PARALLEL, now: () => time.at, timer: time.timer });
-  const message = (n: string): RenderedMessage => ({ type: "WEBHOOK", webhook: "https://ann:pw@hooks.example/secret/path", body: { n } });
+  const handlers = jobHandlers({
+    reevaluate: async () => undefined,
+    lapseKey: async () => undefined,
+    notify: async () => () => null,
+    deliver,
+  });
+  const runner = createRunner({
+    store,
+    writer,
+    logger,
+    handlers,
+    parallel: PARALLEL,
+    now: () => time.at,
+    timer: time.timer,
+  });
+  const message = (n: string): RenderedMessage => ({
+    type: "WEBHOOK",
+    webhook: "https://ann:pw@hooks.example/secret/path",
+    body: { n },
+  });
   const add = (n: string, queue = "q", targetId: number | null = null) =>
-    writer.run(() => store.deliveries.add({ organizationId, queue, targetId, subject: `deploys: ${n}`, message: message(n) }));
+    writer.run(() =>
+      store.deliveries.add({ organizationId, queue, targetId, subject: `deploys: ${n}`, message: message(n) }),
+    );
   const target = (): number =>
-    Number(db.prepare("INSERT INTO notification_targets (organization_id, notification_type, position, type, target_json, secret) VALUES (?, 'api_key_expiry', 0, 'WEBHOOK', '{}', 's3cret')").run(organizationId).lastInsertRowid);
-  const rows = () => db.prepare("SELECT subject, state, attempts, due_at - 1700000000 AS due, last_error FROM deliveries ORDER BY id").raw().all() as unknown[][];
+    Number(
+      db
+        .prepare(
+          "INSERT INTO notification_targets (organization_id, notification_type, position, type, target_json, secret) VALUES (?, 'api_key_expiry', 0, 'WEBHOOK', '{}', 's3cret')",
+        )
+        .run(organizationId).lastInsertRowid,
+    );
+  const rows = () =>
+    db
+      .prepare("SELECT subject, state, attempts, due_at - 1700000000 AS due, last_error FROM deliveries ORDER BY id")
+      .raw()
+      .all() as unknown[][];
   const states = () => db.prepare("SELECT state FROM deliveries ORDER BY id").pluck().all();
-  const left = () => [db.prepare("SELECT count(*) FROM jobs").pluck().get(), db.prepare("SELECT count(*) FROM delivery_queues").pluck().get()];
+  const left = () => [
+    db.prepare("SELECT count(*) FROM jobs").pluck().get(),
+    db.prepare("SELECT count(*) FROM delivery_queues").pluck().get(),
+  ];
   return { db, store, writer, runner, time, lines, sent, add, target, rows, states, left, organizationId };
 }
 
@@ -58,7 +105,8 @@ function gate() {
   const running = new Map<string, (result: Outcome) => void>();
   return {
     running,
-    answer: (message: Sendable) => new Promise<Outcome>((resolve) => running.set((JSON.parse(message.message_json) as { n: string }).n, resolve)),
+    answer: (message: Sendable) =>
+      new Promise<Outcome>((resolve) => running.set((JSON.parse(message.message_json) as { n: string }).n, resolve)),
     async end(n: string, result = accepted()): Promise<void> {
       running.get(n)?.(result);
       running.delete(n);
@@ -77,30 +125,65 @@ test("a message is sent by the commit that added it, and all that is known of it
   await all.runner.drained();
   assert.equal(all.sent, [["a", 0]]);
   assert.equal(all.rows(), [["deploys: a", "delivered", 1, 0, null]]);
-  assert.equal(all.db.prepare("SELECT started_at, seconds, address, status, error FROM delivery_attempts").raw().all(), [[T, 0.25, "192.0.2.1", 200, null]]);
+  assert.equal(
+    all.db.prepare("SELECT started_at, seconds, address, status, error FROM delivery_attempts").raw().all(),
+    [[T, 0.25, "192.0.2.1", 200, null]],
+  );
   assert.equal(all.db.prepare("SELECT finished_at FROM deliveries").pluck().get(), T + 0.25);
-  assert.equal(all.db.prepare("SELECT last_success_at, last_failure_at, last_error FROM notification_targets").raw().get(), [T + 0.25, null, null]);
+  assert.equal(
+    all.db.prepare("SELECT last_success_at, last_failure_at, last_error FROM notification_targets").raw().get(),
+    [T + 0.25, null, null],
+  );
   assert.equal(all.left(), [0, 0]);
   const [{ time: _, ...line }] = all.lines as [Record<string, unknown>];
   assert.equal(line, {
-    level: "info", delivery: "id-2", org: "acme", queue: `target ${target}`, subject: "deploys: a", type: "WEBHOOK", to: "https://hooks.example/...", attempt: 1,
-    address: "192.0.2.1", status: 200, duration_ms: 250, outcome: "delivered", msg: "delivery",
+    level: "info",
+    delivery: "id-2",
+    org: "acme",
+    queue: `target ${target}`,
+    subject: "deploys: a",
+    type: "WEBHOOK",
+    to: "https://hooks.example/...",
+    attempt: 1,
+    address: "192.0.2.1",
+    status: 200,
+    duration_ms: 250,
+    outcome: "delivered",
+    msg: "delivery",
   });
   assert.is(all.lines.length, 1);
 });
 
 test("a failure is told in one line and kept with the message and its target, which is told less", async () => {
-  const all = given(() => failed({ address: "192.0.2.1", detail: "upstream https://a:b@inside.lan/?token=s3cret is down" }));
+  const all = given(() =>
+    failed({ address: "192.0.2.1", detail: "upstream https://a:b@inside.lan/?token=s3cret is down" }),
+  );
   const target = all.target();
   await all.add("a", "q", target);
   await all.runner.drained();
   const error = "The receiver answered with status 500: upstream https://[hidden]@inside.lan/?token=[hidden] is down";
   assert.equal(all.rows(), [["deploys: a", "waiting", 1, 10, error]]);
-  assert.equal(all.db.prepare("SELECT last_success_at, last_failure_at, last_error FROM notification_targets").raw().get(), [null, T, "The receiver answered with status 500"]);
+  assert.equal(
+    all.db.prepare("SELECT last_success_at, last_failure_at, last_error FROM notification_targets").raw().get(),
+    [null, T, "The receiver answered with status 500"],
+  );
   const [{ time: _, ...line }] = all.lines as [Record<string, unknown>];
   assert.equal(line, {
-    level: "warn", delivery: "id-2", org: "acme", queue: "q", subject: "deploys: a", type: "WEBHOOK", to: "https://hooks.example/...", attempt: 1,
-    address: "192.0.2.1", status: 500, duration_ms: 0, outcome: "failed", next_attempt_at: T + 10, error, msg: "delivery",
+    level: "warn",
+    delivery: "id-2",
+    org: "acme",
+    queue: "q",
+    subject: "deploys: a",
+    type: "WEBHOOK",
+    to: "https://hooks.example/...",
+    attempt: 1,
+    address: "192.0.2.1",
+    status: 500,
+    duration_ms: 0,
+    outcome: "failed",
+    next_attempt_at: T + 10,
+    error,
+    msg: "delivery",
   });
   assert.not.match(JSON.stringify(all.lines), /secret\/path|s3cret|ann/);
 });
@@ -118,7 +201,10 @@ test("the messages of a queue are sent one after another in the order in which t
   await end("c");
   assert.equal([...running.keys()], ["d"]);
   await end("d");
-  assert.equal(all.sent.map(([n]) => n), ["a", "b", "c", "d"]);
+  assert.equal(
+    all.sent.map(([n]) => n),
+    ["a", "b", "c", "d"],
+  );
   assert.equal(all.left(), [0, 0]);
 });
 
@@ -131,16 +217,29 @@ test("a message never overtakes one that waits for another attempt", async () =>
   await all.time.pass(60);
   await all.add("c");
   await all.runner.drained();
-  assert.equal(all.sent, [["a", 0], ["a", 10]]);
+  assert.equal(all.sent, [
+    ["a", 0],
+    ["a", 10],
+  ]);
   up = true;
   await all.time.pass(10);
-  assert.equal(all.sent.slice(2), [["a", 70], ["b", 70], ["c", 70]]);
+  assert.equal(all.sent.slice(2), [
+    ["a", 70],
+    ["b", 70],
+    ["c", 70],
+  ]);
   assert.equal(all.states(), ["delivered", "delivered", "delivered"]);
 });
 
 test("a queue that hangs or fails holds up no other", async () => {
   const { running, answer, end } = gate();
-  const all = given((message) => (message.message_json.includes("bad") ? failed() : message.message_json.includes("slow") ? answer(message) : accepted()));
+  const all = given((message) =>
+    message.message_json.includes("bad")
+      ? failed()
+      : message.message_json.includes("slow")
+        ? answer(message)
+        : accepted(),
+  );
   await all.add("slow", "one");
   await all.add("bad", "two");
   await all.add("good-1", "three");
@@ -162,10 +261,17 @@ test("at most 32 queues are sent out of at a time, and the others take turns wit
   while (running.size < 32) await turns();
   await turns();
   assert.is(running.size, 32);
-  assert.equal([...running.keys()].filter((n) => n.endsWith("second")), []);
+  assert.equal(
+    [...running.keys()].filter((n) => n.endsWith("second")),
+    [],
+  );
   all.time.at += 1;
   for (let n = 0; n < 8; n += 1) await end(`${n}-first`);
-  assert.equal([...running.keys()].slice(-8), Array.from({ length: 8 }, (_, n) => `${n + 32}-first`), "not the second ones of those that just had a turn");
+  assert.equal(
+    [...running.keys()].slice(-8),
+    Array.from({ length: 8 }, (_, n) => `${n + 32}-first`),
+    "not the second ones of those that just had a turn",
+  );
   while (running.size > 0) for (const n of [...running.keys()]) await end(n);
   assert.is(new Set(all.sent.map(([n]) => n)).size, 80);
   assert.is(all.sent.length, 80);
@@ -174,9 +280,22 @@ test("at most 32 queues are sent out of at a time, and the others take turns wit
 
 test("a mail server that hangs holds up four queues of mail and no webhook", async () => {
   const { running, answer, end } = gate();
-  const all = given((message) => (message.type === "EMAIL" ? answer({ ...message, message_json: JSON.stringify({ n: message.public_id }) }) : accepted()));
+  const all = given((message) =>
+    message.type === "EMAIL"
+      ? answer({ ...message, message_json: JSON.stringify({ n: message.public_id }) })
+      : accepted(),
+  );
   const message: RenderedMessage = { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "h" };
-  for (let n = 0; n < 6; n += 1) await all.writer.run(() => all.store.deliveries.add({ organizationId: all.organizationId, queue: `mail ${n}`, targetId: null, subject: "m", message }));
+  for (let n = 0; n < 6; n += 1)
+    await all.writer.run(() =>
+      all.store.deliveries.add({
+        organizationId: all.organizationId,
+        queue: `mail ${n}`,
+        targetId: null,
+        subject: "m",
+        message,
+      }),
+    );
   await all.add("a");
   while (running.size < 4) await turns();
   await turns();
@@ -192,12 +311,18 @@ test("the pauses grow, and after ten attempts in a day a message is dead", async
   await all.add("a");
   await all.runner.drained();
   await all.time.pass(3 * 86_400);
-  assert.equal(all.sent.map(([, at]) => at), [0, 10, 70, 370, 1270, 4870, 12_070, 26_470, 55_270, 84_070]);
+  assert.equal(
+    all.sent.map(([, at]) => at),
+    [0, 10, 70, 370, 1270, 4870, 12_070, 26_470, 55_270, 84_070],
+  );
   assert.equal(all.rows(), [["deploys: a", "dead", 10, 55_270 + 28_800, "The receiver answered with status 500"]]);
   assert.is(all.db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get(), 10);
   assert.equal(all.left(), [0, 0]);
   const last = all.lines.at(-1) as Record<string, unknown>;
-  assert.equal([last["level"], last["outcome"], last["attempt"], last["next_attempt_at"]], ["warn", "dead", 10, undefined]);
+  assert.equal(
+    [last["level"], last["outcome"], last["attempt"], last["next_attempt_at"]],
+    ["warn", "dead", 10, undefined],
+  );
 });
 
 test("those behind a message that died are tried, and die after their own day at the latest", async () => {
@@ -208,21 +333,42 @@ test("those behind a message that died are tried, and die after their own day at
   await all.add("b");
   await all.time.pass(86_000 - 3600);
   assert.equal(all.states(), ["dead", "waiting"]);
-  assert.equal(all.sent.slice(10).map(([n, at]) => [n, at]), [["b", 84_070], ["b", 84_080], ["b", 84_140], ["b", 84_440], ["b", 85_340]]);
+  assert.equal(
+    all.sent.slice(10).map(([n, at]) => [n, at]),
+    [
+      ["b", 84_070],
+      ["b", 84_080],
+      ["b", 84_140],
+      ["b", 84_440],
+      ["b", 85_340],
+    ],
+  );
   await all.time.pass(86_400);
   assert.equal(all.rows()[1]?.slice(0, 3), ["deploys: b", "dead", 7]);
   assert.is(all.sent.at(-1)?.[1], 96_140, "the first attempt after a day of waiting");
 });
 
 test("a refusal is tried twice more, what is hopeless never", async () => {
-  const all = given(({ message_json }) => outcome(message_json.includes("refused") ? "refused" : message_json.includes("gone") ? "hopeless" : "accepted", "no", { status: 404 }));
+  const all = given(({ message_json }) =>
+    outcome(
+      message_json.includes("refused") ? "refused" : message_json.includes("gone") ? "hopeless" : "accepted",
+      "no",
+      { status: 404 },
+    ),
+  );
   await all.add("refused");
   await all.add("gone");
   await all.add("good");
   await all.runner.drained();
   assert.equal(all.states(), ["waiting", "waiting", "waiting"]);
   await all.time.pass(100);
-  assert.equal(all.sent, [["refused", 0], ["refused", 10], ["refused", 70], ["gone", 70], ["good", 70]]);
+  assert.equal(all.sent, [
+    ["refused", 0],
+    ["refused", 10],
+    ["refused", 70],
+    ["gone", 70],
+    ["good", 70],
+  ]);
   assert.equal(all.states(), ["dead", "dead", "delivered"]);
 });
 
@@ -232,7 +378,10 @@ test("a receiver may ask for a longer pause, up to an hour", async () => {
   await all.add("a");
   await all.runner.drained();
   await all.time.pass(120 + 60 + 3600);
-  assert.equal(all.sent.map(([, at]) => at), [0, 120, 180, 3780]);
+  assert.equal(
+    all.sent.map(([, at]) => at),
+    [0, 120, 180, 3780],
+  );
 });
 
 test("an e-mail that some have accepted is sent to the others only", async () => {
@@ -241,12 +390,23 @@ test("an e-mail that some have accepted is sent to the others only", async () =>
     to.push(JSON.parse(target_json));
     return to.length === 1 ? failed({ left: ["bob@x.example"] }) : accepted();
   });
-  const message: RenderedMessage = { type: "EMAIL", emails: ["ann@x.example", "bob@x.example"], subject: "s", text: "t", html: "h" };
-  await all.writer.run(() => all.store.deliveries.add({ organizationId: all.organizationId, queue: "q", targetId: null, subject: "x", message }));
+  const message: RenderedMessage = {
+    type: "EMAIL",
+    emails: ["ann@x.example", "bob@x.example"],
+    subject: "s",
+    text: "t",
+    html: "h",
+  };
+  await all.writer.run(() =>
+    all.store.deliveries.add({ organizationId: all.organizationId, queue: "q", targetId: null, subject: "x", message }),
+  );
   await all.runner.drained();
   await all.time.pass(10);
   assert.equal(to, [{ emails: ["ann@x.example", "bob@x.example"] }, { emails: ["bob@x.example"] }]);
-  assert.equal(all.lines.map((line) => line["to"]), ["ann@x.example, bob@x.example", "bob@x.example"]);
+  assert.equal(
+    all.lines.map((line) => line["to"]),
+    ["ann@x.example, bob@x.example", "bob@x.example"],
+  );
 });
 
 test("what waits for a target that was deleted is dead and says so; what never had one is sent", async () => {
@@ -260,11 +420,18 @@ test("what waits for a target that was deleted is dead and says so; what never h
   await all.writer.run(() => void all.db.prepare("DELETE FROM notification_targets WHERE id = ?").run(target));
   up = true;
   await all.time.pass(10);
-  assert.equal(all.rows().map((row) => row.filter((_, n) => n !== 3)), [
-    ["deploys: a", "dead", 1, "The action or target that this message was for was deleted"], ["deploys: b", "dead", 0, "The action or target that this message was for was deleted"],
-    ["deploys: c", "delivered", 2, null],
-  ]);
-  assert.equal(all.sent.map(([n]) => n), ["a", "c", "c"]);
+  assert.equal(
+    all.rows().map((row) => row.filter((_, n) => n !== 3)),
+    [
+      ["deploys: a", "dead", 1, "The action or target that this message was for was deleted"],
+      ["deploys: b", "dead", 0, "The action or target that this message was for was deleted"],
+      ["deploys: c", "delivered", 2, null],
+    ],
+  );
+  assert.equal(
+    all.sent.map(([n]) => n),
+    ["a", "c", "c"],
+  );
   assert.equal(all.left(), [0, 0]);
 });
 
@@ -288,8 +455,17 @@ test("a dead message that is retried is sent in its old place, with all its atte
   await all.runner.drained();
   assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), true);
   await all.runner.drained();
-  assert.equal(all.sent.slice(-2), [["b", 86_400], ["a", 86_400]]);
-  assert.equal(all.rows().map((row) => row.slice(1, 4)), [["waiting", 1, 86_410], ["waiting", 1, 86_410]]);
+  assert.equal(all.sent.slice(-2), [
+    ["b", 86_400],
+    ["a", 86_400],
+  ]);
+  assert.equal(
+    all.rows().map((row) => row.slice(1, 4)),
+    [
+      ["waiting", 1, 86_410],
+      ["waiting", 1, 86_410],
+    ],
+  );
   up = true;
   await all.writer.run(() => all.store.deliveries.retry(1));
   await all.runner.drained();
@@ -338,7 +514,10 @@ test("a process that ends between sending and writing sends again after its next
     assert.equal(again.states(), ["waiting", "waiting"]);
     assert.is(await again.writer.run(() => again.store.jobs.releaseAll()), 1);
     await again.runner.drained();
-    assert.equal(again.sent, [["a", 0], ["b", 0]]);
+    assert.equal(again.sent, [
+      ["a", 0],
+      ["b", 0],
+    ]);
     assert.equal(again.states(), ["delivered", "delivered"]);
     assert.equal(again.left(), [0, 0]);
   });
@@ -350,7 +529,15 @@ test("a process that ends before its lease was written, or right after, loses an
     const first = given(accepted, { db: open(), time });
     // A write whose commit is the last thing that this process does, and a lease that nobody works on.
     const { db, store, organizationId } = first;
-    db.transaction(() => store.deliveries.add({ organizationId, queue: "q", targetId: null, subject: "s", message: { type: "SLACK", webhook: "https://x.example/", body: { n: "a" } } }))();
+    db.transaction(() =>
+      store.deliveries.add({
+        organizationId,
+        queue: "q",
+        targetId: null,
+        subject: "s",
+        message: { type: "SLACK", webhook: "https://x.example/", body: { n: "a" } },
+      }),
+    )();
     store.jobs.lease("deliver", time.at, 60, 1);
     const second = given(accepted, { db: open(), time });
     await second.runner.drained();
@@ -368,7 +555,13 @@ test("what the command line adds beside a running server is sent when the server
     const server = given(accepted, { db: open(), time });
     server.runner.wake();
     const beside = openStore(open(), { now: () => time.at, newId: () => "beside" });
-    beside.deliveries.add({ organizationId: server.organizationId, queue: "q", targetId: null, subject: "s", message: { type: "SLACK", webhook: "https://x.example/", body: { n: "a" } } });
+    beside.deliveries.add({
+      organizationId: server.organizationId,
+      queue: "q",
+      targetId: null,
+      subject: "s",
+      message: { type: "SLACK", webhook: "https://x.example/", body: { n: "a" } },
+    });
     server.runner.wake();
     await server.runner.drained();
     assert.equal(server.sent, [["a", 0]]);

@@ -1,4 +1,6 @@
-/** What the tests of sending start from: receivers that a test scripts, a time that it ends, names that it answers for. */
+/**
+ * What the tests of sending start from: receivers that a test scripts, a time that it ends, names that it answers for.
+ */
 import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
@@ -11,7 +13,13 @@ import { CERTIFICATE, KEY } from "./certificates.ts";
 /** Where the clock of these tests stands, epoch seconds. */
 export const NOW = 1_700_000_000.5;
 
-export type Received = { method: string; url: string; headers: IncomingMessage["headers"]; body: string; servername: string | null };
+export type Received = {
+  method: string;
+  url: string;
+  headers: IncomingMessage["headers"];
+  body: string;
+  servername: string | null;
+};
 /** Answers a request; `count` is 1 for the first. */
 export type Script = (request: Received, response: ServerResponse, count: number) => void;
 
@@ -29,7 +37,13 @@ export async function receiver(script: Script | number = 200, { address = "127.0
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => {
       const { servername } = request.socket as { servername?: string | false };
-      const one = { method: request.method ?? "", url: request.url ?? "", headers: request.headers, body: Buffer.concat(chunks).toString(), servername: servername || null };
+      const one = {
+        method: request.method ?? "",
+        url: request.url ?? "",
+        headers: request.headers,
+        body: Buffer.concat(chunks).toString(),
+        servername: servername || null,
+      };
       received.push(one);
       if (typeof script === "number") response.writeHead(script).end();
       else script(one, response, received.length);
@@ -49,7 +63,9 @@ export async function receiver(script: Script | number = 200, { address = "127.0
   await new Promise<void>((resolve) => server.listen(0, address, resolve));
   const { port } = server.address() as AddressInfo;
   return {
-    port, received, seen,
+    port,
+    received,
+    seen,
     url: (host: string, path = "/hook") => `${secure ? "https" : "http"}://${host}:${port}${path}`,
     /** Resolves when that holds, looking after each request and each end of a connection. */
     async until(holds: () => boolean): Promise<void> {
@@ -91,7 +107,8 @@ export function names(table: Record<string, readonly string[] | readonly (readon
     resolve: async (host: string): Promise<readonly string[]> => {
       asked.push(host);
       const answers = table[host];
-      if (!answers) throw Object.assign(new Error(`queryA ENOTFOUND ${host}`), { code: "ENOTFOUND", syscall: "queryA" });
+      if (!answers)
+        throw Object.assign(new Error(`queryA ENOTFOUND ${host}`), { code: "ENOTFOUND", syscall: "queryA" });
       if (answers.length === 0 || typeof answers[0] === "string") return answers as string[];
       const times = asked.filter((name) => name === host).length;
       return (answers as string[][])[Math.min(times, answers.length) - 1] ?? [];
@@ -99,12 +116,26 @@ export function names(table: Record<string, readonly string[] | readonly (readon
   };
 }
 
-/** A sender that may reach 127.0.0.1, where `hooks.assay.example` and `mail.assay.example` are, and nothing else of this machine. */
+/**
+ * A sender that may reach 127.0.0.1, where `hooks.assay.example` and `mail.assay.example` are, and nothing else of this
+ * machine.
+ */
 export function given(options: Partial<SenderOptions> = {}) {
   const clock = bell();
-  const known = names({ "hooks.assay.example": ["127.0.0.1"], "mail.assay.example": ["127.0.0.1"], "other.example": ["127.0.0.1"] });
+  const known = names({
+    "hooks.assay.example": ["127.0.0.1"],
+    "mail.assay.example": ["127.0.0.1"],
+    "other.example": ["127.0.0.1"],
+  });
   const sender = createSender({
-    resolve: known.resolve, now: () => NOW, timer: clock.timer, allow: ["127.0.0.1/32"], mail: null, ca: null, version: "1.2.3", ...options,
+    resolve: known.resolve,
+    now: () => NOW,
+    timer: clock.timer,
+    allow: ["127.0.0.1/32"],
+    mail: null,
+    ca: null,
+    version: "1.2.3",
+    ...options,
   });
   return { sender, bell: clock, asked: known.asked };
 }
@@ -112,11 +143,28 @@ export function given(options: Partial<SenderOptions> = {}) {
 /** A message as it is stored. */
 export const webhook = (url: string, fields: Partial<Sendable> & { body?: Record<string, unknown> } = {}): Sendable => {
   const { body = { event_type: "STARTED_ARTIFACT", text: "Größe" }, ...rest } = fields;
-  return { public_id: "d-1", type: "WEBHOOK", target_json: JSON.stringify({ webhook: url }), message_json: JSON.stringify(body), secret: null, ...rest };
+  return {
+    public_id: "d-1",
+    type: "WEBHOOK",
+    target_json: JSON.stringify({ webhook: url }),
+    message_json: JSON.stringify(body),
+    secret: null,
+    ...rest,
+  };
 };
 
-export const email = (emails: readonly string[], fields: { subject?: string; text?: string; html?: string } = {}): Sendable => ({
-  public_id: "d-1", type: "EMAIL", secret: null,
+export const email = (
+  emails: readonly string[],
+  fields: { subject?: string; text?: string; html?: string } = {},
+): Sendable => ({
+  public_id: "d-1",
+  type: "EMAIL",
+  secret: null,
   target_json: JSON.stringify({ emails }),
-  message_json: JSON.stringify({ subject: "prod: started", text: "An artifact started", html: "<p>An artifact started</p>", ...fields }),
+  message_json: JSON.stringify({
+    subject: "prod: started",
+    text: "An artifact started",
+    html: "<p>An artifact started</p>",
+    ...fields,
+  }),
 });

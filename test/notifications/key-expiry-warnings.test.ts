@@ -23,23 +23,63 @@ function world() {
   const store = open();
   const writer = new GroupCommitWriter(db);
   const user = (name: string, email: string | null): number => store.users.create({ name, displayName: "", email });
-  const organizationId = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
-  const people = { ada: user("ada", "ada@x.org"), eve: user("eve", null), bob: user("bob", "bob@x.org"), zoe: user("zoe", "zoe@x.org") };
-  const join = (id: number, role: "admin" | "member") => store.organizations.setRole(organizationId, { id }, role, "test");
+  const organizationId = store.organizations.create({
+    name: "acme",
+    kind: "shared",
+    isPublic: false,
+    controlsEnabled: true,
+  });
+  const people = {
+    ada: user("ada", "ada@x.org"),
+    eve: user("eve", null),
+    bob: user("bob", "bob@x.org"),
+    zoe: user("zoe", "zoe@x.org"),
+  };
+  const join = (id: number, role: "admin" | "member") =>
+    store.organizations.setRole(organizationId, { id }, role, "test");
   join(people.ada, "admin");
   join(people.eve, "admin");
   join(people.bob, "member");
   join(people.zoe, "member");
-  const account = store.serviceAccounts.create({ organizationId, name: "ci", description: null, privilege: "member", creatingUserId: "" });
+  const account = store.serviceAccounts.create({
+    organizationId,
+    name: "ci",
+    description: null,
+    privilege: "member",
+    creatingUserId: "",
+  });
   const publicIdOf = (id: number): string => store.users.get(id).public_id;
-  const key = (owner: KeyOwner, expiresAt: number, { creator = null, description = "main" }: { creator?: number | null; description?: string } = {}): string =>
-    store.apiKeys.create(owner, { digest: keyDigest(newSecret()), description, expiresAt, creatingUserId: creator === null ? null : publicIdOf(creator) });
-  const warn = (by = store): Promise<number> => warnOfEndingKeys({ store: by, writer, now: () => clock.at, url: () => "https://assay.test" });
+  const key = (
+    owner: KeyOwner,
+    expiresAt: number,
+    { creator = null, description = "main" }: { creator?: number | null; description?: string } = {},
+  ): string =>
+    store.apiKeys.create(owner, {
+      digest: keyDigest(newSecret()),
+      description,
+      expiresAt,
+      creatingUserId: creator === null ? null : publicIdOf(creator),
+    });
+  const warn = (by = store): Promise<number> =>
+    warnOfEndingKeys({ store: by, writer, now: () => clock.at, url: () => "https://assay.test" });
   const sent = () =>
-    (db.prepare("SELECT type, queue, target_id, target_json, message_json FROM deliveries ORDER BY id").all() as { type: string; queue: string; target_id: number | null; target_json: string; message_json: string }[]).map(
-      ({ type, queue, target_id, target_json, message_json }) => ({ type, queue, targetId: target_id, target: JSON.parse(target_json), body: JSON.parse(message_json) }),
-    );
-  const configure = (...targets: KeptTarget[]) => store.notificationTargets.replace({ organizationId, notificationType: "api_key_expiry" }, targets, () => "secret");
+    (
+      db.prepare("SELECT type, queue, target_id, target_json, message_json FROM deliveries ORDER BY id").all() as {
+        type: string;
+        queue: string;
+        target_id: number | null;
+        target_json: string;
+        message_json: string;
+      }[]
+    ).map(({ type, queue, target_id, target_json, message_json }) => ({
+      type,
+      queue,
+      targetId: target_id,
+      target: JSON.parse(target_json),
+      body: JSON.parse(message_json),
+    }));
+  const configure = (...targets: KeptTarget[]) =>
+    store.notificationTargets.replace({ organizationId, notificationType: "api_key_expiry" }, targets, () => "secret");
   return { db, store, open, clock, people, organizationId, account, key, warn, sent, configure };
 }
 
@@ -54,10 +94,13 @@ test("14 and 3 days before the end, each once, also over restarts", async () => 
     if ((await warn(open())) > 0) due.push((end - clock.at) / DAY);
   }
   assert.equal(due, [14, 3]);
-  assert.equal(sent().map(({ body }) => body["text"].split("\n")[2]), [
-    "- The API key of service account ci in organization acme (main) ends in 14 days, on 2024-02-22 22:13 UTC",
-    "- The API key of service account ci in organization acme (main) ends in 3 days, on 2024-02-22 22:13 UTC",
-  ]);
+  assert.equal(
+    sent().map(({ body }) => body["text"].split("\n")[2]),
+    [
+      "- The API key of service account ci in organization acme (main) ends in 14 days, on 2024-02-22 22:13 UTC",
+      "- The API key of service account ci in organization acme (main) ends in 3 days, on 2024-02-22 22:13 UTC",
+    ],
+  );
 });
 
 test("a warning that was missed is made up for, until the next one is due", async () => {
@@ -96,10 +139,13 @@ test("told are the admins and the member who made the key, those with an address
   key({ serviceAccountId: account }, NOW + 101 * DAY, { creator: people.ada });
   clock.at = NOW + 87 * DAY;
   await warn();
-  assert.equal(sent().map(({ type, target, targetId }) => [type, target, targetId]), [
-    ["EMAIL", { emails: ["ada@x.org", "bob@x.org"] }, null],
-    ["EMAIL", { emails: ["ada@x.org"] }, null],
-  ]);
+  assert.equal(
+    sent().map(({ type, target, targetId }) => [type, target, targetId]),
+    [
+      ["EMAIL", { emails: ["ada@x.org", "bob@x.org"] }, null],
+      ["EMAIL", { emails: ["ada@x.org"] }, null],
+    ],
+  );
   configure(
     { type: "WEBHOOK", target: { type: "WEBHOOK", webhook: "https://a.org" } },
     { type: "EMAIL", target: { type: "EMAIL", emails: ["team@x.org"] } },
@@ -107,13 +153,18 @@ test("told are the admins and the member who made the key, those with an address
   );
   clock.at = NOW + 97.5 * DAY;
   assert.is(await warn(), 1);
-  const ids = store.notificationTargets.list({ organizationId, notificationType: "api_key_expiry" }).map(({ id }) => id);
+  const ids = store.notificationTargets
+    .list({ organizationId, notificationType: "api_key_expiry" })
+    .map(({ id }) => id);
   const later = sent().slice(2);
-  assert.equal(later.map(({ type, target, targetId }) => [type, target, targetId]), [
-    ["WEBHOOK", { webhook: "https://a.org" }, ids[0]],
-    ["EMAIL", { emails: ["team@x.org"] }, ids[1]],
-    ["SLACK", { webhook: "https://s.org" }, ids[2]],
-  ]);
+  assert.equal(
+    later.map(({ type, target, targetId }) => [type, target, targetId]),
+    [
+      ["WEBHOOK", { webhook: "https://a.org" }, ids[0]],
+      ["EMAIL", { emails: ["team@x.org"] }, ids[1]],
+      ["SLACK", { webhook: "https://s.org" }, ids[2]],
+    ],
+  );
   assert.equal([later[0]?.body["event_type"], later[0]?.body["api_key"].service_account], ["API_KEY_EXPIRY", "ci"]);
 });
 
@@ -144,7 +195,10 @@ test("a write that fails leaves neither a message nor a mark", async () => {
   key({ serviceAccountId: account }, NOW + 100 * DAY);
   clock.at = NOW + 90 * DAY;
   db.exec("CREATE TRIGGER refuse BEFORE INSERT ON api_key_warnings BEGIN SELECT raise(ABORT, 'no'); END");
-  await warn().then(() => assert.unreachable(), () => undefined);
+  await warn().then(
+    () => assert.unreachable(),
+    () => undefined,
+  );
   assert.equal([sent(), db.prepare("SELECT count(*) FROM api_key_warnings").pluck().get()], [[], 0]);
   db.exec("DROP TRIGGER refuse");
   assert.equal([await warn(), sent().length], [1, 1]);

@@ -21,19 +21,33 @@ type Arrived = { from: string; to: string[]; text: string; secure: boolean; user
 const refusal = (responseCode: number, text: string): Error => Object.assign(new Error(text), { responseCode });
 
 /** A mail server with STARTTLS, and a sender for it. `arrived` are the messages so far. */
-async function mailServer(options: SMTPServerOptions = {}, settings: Partial<MailSettings> & { login?: [string, string] } = {}, more: Partial<SenderOptions> = {}) {
+async function mailServer(
+  options: SMTPServerOptions = {},
+  settings: Partial<MailSettings> & { login?: [string, string] } = {},
+  more: Partial<SenderOptions> = {},
+) {
   const arrived: Arrived[] = [];
   const server = new SMTPServer({
-    key: KEY, cert: CERTIFICATE, authOptional: true, closeTimeout: 10, logger: false,
-    onAuth: ({ username, password }, _, done) => (username === "assay" && password === "p@ss/word" ? done(null, { user: username }) : done(refusal(535, "5.7.8 no such user"))),
+    key: KEY,
+    cert: CERTIFICATE,
+    authOptional: true,
+    closeTimeout: 10,
+    logger: false,
+    onAuth: ({ username, password }, _, done) =>
+      username === "assay" && password === "p@ss/word"
+        ? done(null, { user: username })
+        : done(refusal(535, "5.7.8 no such user")),
     onData(stream, session, done) {
       const chunks: Buffer[] = [];
       stream.on("data", (chunk: Buffer) => chunks.push(chunk));
       stream.on("end", () => {
         const { mailFrom, rcptTo } = session.envelope;
         arrived.push({
-          from: mailFrom ? mailFrom.address : "", to: rcptTo.map(({ address }) => address), text: Buffer.concat(chunks).toString(),
-          secure: session.secure, user: (session.user as string | false | undefined) || null,
+          from: mailFrom ? mailFrom.address : "",
+          to: rcptTo.map(({ address }) => address),
+          text: Buffer.concat(chunks).toString(),
+          secure: session.secure,
+          user: (session.user as string | false | undefined) || null,
         });
         done();
       });
@@ -46,24 +60,49 @@ async function mailServer(options: SMTPServerOptions = {}, settings: Partial<Mai
   return { arrived, ...senderFor((server.server.address() as AddressInfo).port, settings, more) };
 }
 
-function senderFor(port: number, { login, ...settings }: Partial<MailSettings> & { login?: [string, string] } = {}, more: Partial<SenderOptions> = {}) {
-  const server = { host: "mail.assay.example", port, secure: false, user: login?.[0] ?? null, password: login?.[1] ?? null, ...settings.server };
-  return given({ ca: [AUTHORITY], ...more, mail: { from: { name: "Assay", address: "assay@assay.example" }, tls: "required", ...settings, server } });
+function senderFor(
+  port: number,
+  { login, ...settings }: Partial<MailSettings> & { login?: [string, string] } = {},
+  more: Partial<SenderOptions> = {},
+) {
+  const server = {
+    host: "mail.assay.example",
+    port,
+    secure: false,
+    user: login?.[0] ?? null,
+    password: login?.[1] ?? null,
+    ...settings.server,
+  };
+  return given({
+    ca: [AUTHORITY],
+    ...more,
+    mail: { from: { name: "Assay", address: "assay@assay.example" }, tls: "required", ...settings, server },
+  });
 }
 
 /** The header fields of a message, folded lines joined. */
 const fieldsOf = (text: string): Record<string, string> =>
-  Object.fromEntries((text.split("\r\n\r\n")[0] ?? "").replace(/\r\n[ \t]+/g, " ").split("\r\n").map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 2)]));
+  Object.fromEntries(
+    (text.split("\r\n\r\n")[0] ?? "")
+      .replace(/\r\n[ \t]+/g, " ")
+      .split("\r\n")
+      .map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 2)]),
+  );
 
 const NONE = { address: null, status: null, detail: null, retryAfter: null, left: null };
 const LOOPBACK = { ...NONE, address: "127.0.0.1" };
 
 test("a message arrives over STARTTLS, from who the operator says, to all recipients, as text and as page", async () => {
   const { sender, arrived, bell } = await mailServer();
-  const outcome = await sender.send(email(["ann@x.example", "bob@y.example"], { subject: "Größe: prod", text: "plain\n.\ntext", html: "<b>page</b>" }));
+  const outcome = await sender.send(
+    email(["ann@x.example", "bob@y.example"], { subject: "Größe: prod", text: "plain\n.\ntext", html: "<b>page</b>" }),
+  );
   assert.equal(outcome, { ...LOOPBACK, result: "accepted", told: null, status: 250 });
   const [message] = arrived as [Arrived];
-  assert.equal([message.from, message.to, message.secure, message.user], ["assay@assay.example", ["ann@x.example", "bob@y.example"], true, null]);
+  assert.equal(
+    [message.from, message.to, message.secure, message.user],
+    ["assay@assay.example", ["ann@x.example", "bob@y.example"], true, null],
+  );
   const fields = fieldsOf(message.text);
   assert.is(fields["from"], "Assay <assay@assay.example>");
   assert.is(fields["to"], "ann@x.example, bob@y.example");
@@ -80,20 +119,32 @@ test("a message arrives over STARTTLS, from who the operator says, to all recipi
 test("a user logs in, over the protected connection only", async () => {
   const { sender, arrived } = await mailServer({ authOptional: false }, { login: ["assay", "p@ss/word"] });
   assert.is((await sender.send(email(["ann@x.example"]))).result, "accepted");
-  assert.equal(arrived.map(({ user, secure }) => [user, secure]), [["assay", true]]);
+  assert.equal(
+    arrived.map(({ user, secure }) => [user, secure]),
+    [["assay", true]],
+  );
 });
 
 test("a wrong password is told without the password, and tried again later", async () => {
   const { sender, arrived } = await mailServer({ authOptional: false }, { login: ["assay", "wrong-one"] });
   const outcome = await sender.send(email(["ann@x.example"]));
-  assert.equal([outcome.result, outcome.told, outcome.status], ["failed", "The mail server did not accept the user and password of this server", 535]);
+  assert.equal(
+    [outcome.result, outcome.told, outcome.status],
+    ["failed", "The mail server did not accept the user and password of this server", 535],
+  );
   assert.not.match(JSON.stringify(outcome), "wrong-one");
   assert.equal(arrived, []);
 });
 
 test("nothing that users write becomes a header, a command or a file", async () => {
   const { sender, arrived } = await mailServer();
-  await sender.send(email(["ann@x.example"], { subject: "a\r\nBcc: evil@x.example\r\n\r\nbody", text: "x\r\n.\r\nQUIT\r\n", html: '<img src="file:///etc/passwd">' }));
+  await sender.send(
+    email(["ann@x.example"], {
+      subject: "a\r\nBcc: evil@x.example\r\n\r\nbody",
+      text: "x\r\n.\r\nQUIT\r\n",
+      html: '<img src="file:///etc/passwd">',
+    }),
+  );
   const [message] = arrived as [Arrived];
   const fields = fieldsOf(message.text);
   assert.is(fields["subject"], "a Bcc: evil@x.example body");
@@ -105,31 +156,68 @@ test("nothing that users write becomes a header, a command or a file", async () 
 
 test("a recipient that is no address is left out, and a message without one is hopeless", async () => {
   const { sender, arrived } = await mailServer();
-  const odd = ["a\r\nRCPT TO:<evil@x.example>", "ann@x.example, evil@x.example", "<evil@x.example>", "ann", "@x.example", '"evil@x.example"@y.example', "a b@x.example", "a@x..example", "a@[127.0.0.1]", "ann@x.example\nBcc: evil@x.example"];
+  const odd = [
+    "a\r\nRCPT TO:<evil@x.example>",
+    "ann@x.example, evil@x.example",
+    "<evil@x.example>",
+    "ann",
+    "@x.example",
+    '"evil@x.example"@y.example',
+    "a b@x.example",
+    "a@x..example",
+    "a@[127.0.0.1]",
+    "ann@x.example\nBcc: evil@x.example",
+  ];
   assert.is((await sender.send(email([...odd, "ann@x.example"]))).result, "accepted");
-  assert.equal(arrived.map(({ to }) => to), [["ann@x.example"]]);
-  assert.equal(await sender.send(email(odd)), { ...NONE, result: "hopeless", told: "None of the recipients is a valid e-mail address" });
+  assert.equal(
+    arrived.map(({ to }) => to),
+    [["ann@x.example"]],
+  );
+  assert.equal(await sender.send(email(odd)), {
+    ...NONE,
+    result: "hopeless",
+    told: "None of the recipients is a valid e-mail address",
+  });
   assert.is(arrived.length, 1);
 });
 
 test("without a mail server a message is hopeless, and says what to set", async () => {
   const { sender } = given();
   assert.equal(await sender.send(email(["ann@x.example"])), {
-    ...NONE, result: "hopeless", told: "No mail server is configured", detail: "set smtp-url and smtp-from, then assay deliveries retry",
+    ...NONE,
+    result: "hopeless",
+    told: "No mail server is configured",
+    detail: "set smtp-url and smtp-from, then assay deliveries retry",
   });
 });
 
 test("recipients that the server puts off are left over, those that it refuses are not", async () => {
   const { sender, arrived } = await mailServer({
-    onRcptTo: ({ address }, _, done) => done(address.startsWith("busy") ? refusal(450, "4.2.0 greylisted") : address.startsWith("gone") ? refusal(550, "5.1.1 unknown") : null),
+    onRcptTo: ({ address }, _, done) =>
+      done(
+        address.startsWith("busy")
+          ? refusal(450, "4.2.0 greylisted")
+          : address.startsWith("gone")
+            ? refusal(550, "5.1.1 unknown")
+            : null,
+      ),
   });
   const some = await sender.send(email(["ann@x.example", "busy@x.example", "gone@x.example"]));
-  assert.equal([some.result, some.told, some.left], ["failed", "The mail server did not accept the message for all recipients yet", ["busy@x.example"]]);
+  assert.equal(
+    [some.result, some.told, some.left],
+    ["failed", "The mail server did not accept the message for all recipients yet", ["busy@x.example"]],
+  );
   assert.is(some.detail, "busy@x.example: 450 4.2.0 greylisted; gone@x.example: 550 5.1.1 unknown");
-  assert.equal(arrived.map(({ to }) => to), [["ann@x.example"]]);
+  assert.equal(
+    arrived.map(({ to }) => to),
+    [["ann@x.example"]],
+  );
 
   const gone = await sender.send(email(["ann@x.example", "gone@x.example"]));
-  assert.equal([gone.result, gone.told, gone.detail], ["accepted", null, "refused for some: gone@x.example: 550 5.1.1 unknown"]);
+  assert.equal(
+    [gone.result, gone.told, gone.detail],
+    ["accepted", null, "refused for some: gone@x.example: 550 5.1.1 unknown"],
+  );
   const none = await sender.send(email(["gone@x.example"]));
   assert.equal([none.result, none.told, none.left], ["refused", "The mail server refused all recipients", null]);
   const later = await sender.send(email(["busy@x.example", "gone@x.example"]));
@@ -137,10 +225,16 @@ test("recipients that the server puts off are left over, those that it refuses a
 });
 
 test("what the server says to the whole message: 4xx passes, 5xx is a refusal", async () => {
-  for (const [code, result] of [[451, "failed"], [554, "refused"]] as const) {
+  for (const [code, result] of [
+    [451, "failed"],
+    [554, "refused"],
+  ] as const) {
     const { sender } = await mailServer({ onMailFrom: (_, __, done) => done(refusal(code, "no")) });
     const outcome = await sender.send(email(["ann@x.example"]));
-    assert.equal([outcome.result, outcome.status, outcome.told], [result, code, `The mail server answered with status ${code}`]);
+    assert.equal(
+      [outcome.result, outcome.status, outcome.told],
+      [result, code, `The mail server answered with status ${code}`],
+    );
   }
 });
 
@@ -153,10 +247,21 @@ test("protection is what the operator says: demanded, taken where it is offered,
   const outcome = await demanded.sender.send(email(["ann@x.example"]));
   assert.equal([outcome.result, outcome.told], ["failed", NOT_SECURE]);
   assert.equal(demanded.arrived, []);
-  for (const [tls, options, secure] of [["optional", plain, false], ["optional", {}, true], ["off", {}, false]] as const) {
-    const { sender, arrived } = await mailServer({ ...options, disabledCommands: [...("disabledCommands" in options ? options.disabledCommands : [])] }, { tls });
+  for (const [tls, options, secure] of [
+    ["optional", plain, false],
+    ["optional", {}, true],
+    ["off", {}, false],
+  ] as const) {
+    const { sender, arrived } = await mailServer(
+      { ...options, disabledCommands: [...("disabledCommands" in options ? options.disabledCommands : [])] },
+      { tls },
+    );
     assert.is((await sender.send(email(["ann@x.example"]))).result, "accepted");
-    assert.equal(arrived.map((message) => message.secure), [secure], tls);
+    assert.equal(
+      arrived.map((message) => message.secure),
+      [secure],
+      tls,
+    );
   }
 });
 
@@ -164,7 +269,10 @@ test("smtps is protected from the first byte, by a certificate of the server's n
   const secure = { host: "mail.assay.example", secure: true } as MailSettings["server"];
   const good = await mailServer({ secure: true }, { server: secure });
   assert.is((await good.sender.send(email(["ann@x.example"]))).result, "accepted");
-  for (const [host, ca] of [["other.example", [AUTHORITY]], ["mail.assay.example", null]] as const) {
+  for (const [host, ca] of [
+    ["other.example", [AUTHORITY]],
+    ["mail.assay.example", null],
+  ] as const) {
     const bad = await mailServer({ secure: true }, { server: { ...secure, host } }, { ca });
     const { result, told } = await bad.sender.send(email(["ann@x.example"]));
     assert.equal([result, told], ["failed", CERTIFICATE_REFUSED], host);

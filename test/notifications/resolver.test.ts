@@ -41,7 +41,9 @@ async function nameServer(answer: (name: string, type: number) => Answer) {
     head.writeUInt16BE(0x8180 | (said.code ?? 0), 2);
     head.writeUInt16BE(said.records?.length ?? 0, 6);
     head.writeUInt32BE(0, 8);
-    const records = (said.records ?? []).map(({ type: kind, bytes }) => Buffer.from([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 60, 0, bytes.length, ...bytes]));
+    const records = (said.records ?? []).map(({ type: kind, bytes }) =>
+      Buffer.from([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 60, 0, bytes.length, ...bytes]),
+    );
     socket.send(Buffer.concat([head, ...records]), from.port, from.address);
   });
   await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
@@ -57,7 +59,11 @@ async function nameServer(answer: (name: string, type: number) => Answer) {
 const v4 = (...bytes: number[]) => ({ type: A, bytes });
 const LOOPBACK6 = { type: 28, bytes: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1] };
 const NEVER = new AbortController().signal;
-const codeOf = async (looking: Promise<unknown>): Promise<unknown> => looking.then(() => "found", ({ code }: { code?: unknown }) => code);
+const codeOf = async (looking: Promise<unknown>): Promise<unknown> =>
+  looking.then(
+    () => "found",
+    ({ code }: { code?: unknown }) => code,
+  );
 
 function hosts(text: string): string {
   const file = join(directory, "hosts");
@@ -66,7 +72,9 @@ function hosts(text: string): string {
 }
 
 test("all addresses of both kinds are found", async () => {
-  const { servers, questions } = await nameServer((_, type) => ({ records: type === A ? [v4(192, 0, 2, 1), v4(10, 0, 0, 1)] : [LOOPBACK6] }));
+  const { servers, questions } = await nameServer((_, type) => ({
+    records: type === A ? [v4(192, 0, 2, 1), v4(10, 0, 0, 1)] : [LOOPBACK6],
+  }));
   const resolve = createResolver({ servers, hostsFile: hosts("") });
   assert.equal([...(await resolve("hooks.example", NEVER))].sort(), ["10.0.0.1", "192.0.2.1", "::1"]);
   assert.equal(questions.sort(), ["hooks.example A", "hooks.example AAAA"]);
@@ -80,7 +88,8 @@ test("one kind is enough, whatever is said of the other", async () => {
 });
 
 test("no name, no address and no answer are errors, and trouble is not taken for the first", async () => {
-  const of = async (answer: (name: string, type: number) => Answer) => codeOf(createResolver({ servers: (await nameServer(answer)).servers, hostsFile: hosts("") })("x.example", NEVER));
+  const of = async (answer: (name: string, type: number) => Answer) =>
+    codeOf(createResolver({ servers: (await nameServer(answer)).servers, hostsFile: hosts("") })("x.example", NEVER));
   assert.is(await of(() => ({ code: 3 })), "ENOTFOUND");
   assert.is(await of(() => ({})), "ENODATA");
   assert.is(await of(() => ({ code: 2 })), "ESERVFAIL");
@@ -91,19 +100,38 @@ test("a look-up ends with its signal", async () => {
   const { servers, asked } = await nameServer(() => null);
   const controller = new AbortController();
   const looking = createResolver({ servers, hostsFile: hosts("") })("slow.example", controller.signal);
-  const ended = codeOf(looking.then(() => "found", () => { throw Object.assign(new Error(), { code: "ended" }); }));
+  const ended = codeOf(
+    looking.then(
+      () => "found",
+      () => {
+        throw Object.assign(new Error(), { code: "ended" });
+      },
+    ),
+  );
   await asked();
   controller.abort();
   assert.is(await ended, "ended");
-  assert.is(await codeOf(createResolver({ servers })("slow.example", controller.signal)), 20, "the code of an AbortError");
+  assert.is(
+    await codeOf(createResolver({ servers })("slow.example", controller.signal)),
+    20,
+    "the code of an AbortError",
+  );
 });
 
 test("the hosts file counts first, and names of this machine are never asked for", async () => {
   const { servers, questions } = await nameServer(() => ({ code: 3 }));
-  const resolve = createResolver({ servers, hostsFile: hosts("# comment\n10.1.2.3\tHooks.internal hooks # more\nfd00::1 hooks.internal\nnonsense hooks\n127.0.0.1 localhost\n") });
+  const resolve = createResolver({
+    servers,
+    hostsFile: hosts(
+      "# comment\n10.1.2.3\tHooks.internal hooks # more\nfd00::1 hooks.internal\nnonsense hooks\n127.0.0.1 localhost\n",
+    ),
+  });
   assert.equal(await resolve("hooks.internal", NEVER), ["10.1.2.3", "fd00::1"]);
   assert.equal(await resolve("localhost", NEVER), ["127.0.0.1"]);
-  assert.equal(await createResolver({ servers, hostsFile: join(directory, "none") })("app.localhost", NEVER), ["127.0.0.1", "::1"]);
+  assert.equal(await createResolver({ servers, hostsFile: join(directory, "none") })("app.localhost", NEVER), [
+    "127.0.0.1",
+    "::1",
+  ]);
   assert.equal(questions, []);
 });
 

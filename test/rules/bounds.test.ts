@@ -39,7 +39,9 @@ function unboundedIn(shape: Shape, place: string): string[] {
   const maps = [...Object.values(shape.patternProperties ?? {}), ...more];
   const isOpen = types.includes("object") && (shape.additionalProperties !== false || maps.length > 0);
   return [
-    ...(types.includes("string") && !("maxLength" in shape) && !FIXED_LENGTH.test(String(shape["pattern"])) ? [`${place}: a text without maxLength`] : []),
+    ...(types.includes("string") && !("maxLength" in shape) && !FIXED_LENGTH.test(String(shape["pattern"]))
+      ? [`${place}: a text without maxLength`]
+      : []),
     ...(types.includes("array") && !("maxItems" in shape) ? [`${place}: a list without maxItems`] : []),
     ...(isOpen && !("maxProperties" in shape) ? [`${place}: an open object without maxProperties or x-max-bytes`] : []),
     ...(types.length === 0 && union.length === 0 ? [`${place}: anything, without x-max-bytes`] : []),

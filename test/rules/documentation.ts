@@ -6,7 +6,19 @@ import { ROWS } from "../../src/config/options.ts";
 import { ROOT } from "./source.ts";
 
 /** The options that nearly every installation sets. */
-const USUAL = ["data", "config", "listen", "base-url", "tls-cert", "tls-key", "bootstrap", "evidence-limit", "backup-every", "webhook-allow", "smtp-url"];
+const USUAL = [
+  "data",
+  "config",
+  "listen",
+  "base-url",
+  "tls-cert",
+  "tls-key",
+  "bootstrap",
+  "evidence-limit",
+  "backup-every",
+  "webhook-allow",
+  "smtp-url",
+];
 
 const code = (text: string): string => `\`${text}\``;
 const cell = (text: string): string => text.replaceAll("|", "\\|");
@@ -39,7 +51,9 @@ export function usualOptions(): string {
 
 /** src/guide/commands.md. */
 export function commandsPage(): string {
-  const rows = COMMANDS.map(({ name, usage, summary }) => `| ${code(cell(`assay ${name} ${usage}`.trimEnd()))} | ${cell(summary)} |`);
+  const rows = COMMANDS.map(
+    ({ name, usage, summary }) => `| ${code(cell(`assay ${name} ${usage}`.trimEnd()))} | ${cell(summary)} |`,
+  );
   return `# Commands: everything that the program does
 
 \`assay help COMMAND\` tells more. Every command takes \`--help\`, and \`--json\` for scripts. Those that need a data directory take \`--data
@@ -53,12 +67,20 @@ ${rows.join("\n")}
 
 /** The topics of the guide by name: what is in the folder, and the pages made here. */
 export const topicsOfGuide = (): string[] =>
-  [...new Set([...readdirSync(join(ROOT, "src/guide")).map((name) => name.replace(/\.md$/, "")), "options", "commands"])].sort();
+  [
+    ...new Set([
+      ...readdirSync(join(ROOT, "src/guide")).map((name) => name.replace(/\.md$/, "")),
+      "options",
+      "commands",
+    ]),
+  ].sort();
 
 /** The links of the README to all topics, a few on each line. */
 export function topicLinks(): string {
   const links = topicsOfGuide().map((name) => `[${name}](src/guide/${name}.md)`);
-  return Array.from({ length: Math.ceil(links.length / 4) }, (_, line) => links.slice(line * 4, line * 4 + 4).join(" · ")).join(" ·\n");
+  return Array.from({ length: Math.ceil(links.length / 4) }, (_, line) =>
+    links.slice(line * 4, line * 4 + 4).join(" · "),
+  ).join(" ·\n");
 }
 
 /** `text` with `inner` between the comments that name `part`. */
@@ -69,12 +91,16 @@ export function withPart(text: string, part: string, inner: string): string {
 }
 
 /** The links of a Markdown text to files beside it, without what follows a #. */
-export const linksOf = (text: string): string[] => [...text.matchAll(/\]\((?!\w+:)([^)#\s]+)[^)]*\)/g)].map((match) => match[1] as string);
+export const linksOf = (text: string): string[] =>
+  [...text.matchAll(/\]\((?!\w+:)([^)#\s]+)[^)]*\)/g)].map((match) => match[1] as string);
 
 /** The command lines of a text: `assay ...` between backticks, and indented lines that begin with it. */
 export function commandLinesOf(text: string): string[] {
   const quoted = [...text.matchAll(/`(assay [^`]+)`/g)].map((match) => (match[1] as string).replace(/\s+/g, " "));
-  const indented = text.replace(/\\\n\s*/g, "").split("\n").flatMap((line) => /^ {4,}(?:\$ )?(assay .+)$/.exec(line)?.[1] ?? []);
+  const indented = text
+    .replace(/\\\n\s*/g, "")
+    .split("\n")
+    .flatMap((line) => /^ {4,}(?:\$ )?(assay .+)$/.exec(line)?.[1] ?? []);
   return [...quoted, ...indented];
 }
 

@@ -6,7 +6,17 @@ import * as assert from "uvu/assert";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { commandOptions } from "../../src/cli/framework.ts";
 import { ROWS } from "../../src/config/options.ts";
-import { commandLinesOf, commandsPage, linksOf, optionsPage, readDocument, topicLinks, topicsOfGuide, usualOptions, withPart } from "./documentation.ts";
+import {
+  commandLinesOf,
+  commandsPage,
+  linksOf,
+  optionsPage,
+  readDocument,
+  topicLinks,
+  topicsOfGuide,
+  usualOptions,
+  withPart,
+} from "./documentation.ts";
 import { ROOT } from "./source.ts";
 
 const test = suite("rules/documents");
@@ -15,13 +25,21 @@ const test = suite("rules/documents");
 function agrees(path: string, made: string): void {
   const file = join(ROOT, path);
   if (process.env["UPDATE_GOLDENS"]) writeFileSync(file, made);
-  else assert.fixture(existsSync(file) ? readDocument(path) : "", made, `${path} differs from the code; \`make golden\` rewrites it`);
+  else
+    assert.fixture(
+      existsSync(file) ? readDocument(path) : "",
+      made,
+      `${path} differs from the code; \`make golden\` rewrites it`,
+    );
 }
 
 test("the page of options is the table of options", () => agrees("src/guide/options.md", optionsPage()));
 test("the page of commands is the table of commands", () => agrees("src/guide/commands.md", commandsPage()));
 test("the README has the usual options, and links to every topic of the guide", () =>
-  agrees("README.md", withPart(withPart(readDocument("README.md"), "options", usualOptions()), "topics", topicLinks())));
+  agrees(
+    "README.md",
+    withPart(withPart(readDocument("README.md"), "options", usualOptions()), "topics", topicLinks()),
+  ));
 
 test("the README fits on a screen or two", () => {
   assert.ok(readDocument("README.md").split("\n").length <= 80);
@@ -39,31 +57,45 @@ test("every page of the guide begins with its topic and is no longer than somebo
 
 test("links between documents lead somewhere", () => {
   const broken = ["README.md", "src/README.md", "CHANGELOG.md", ...guide].flatMap((path) =>
-    linksOf(readDocument(path)).filter((link) => !existsSync(join(ROOT, dirname(path), link))).map((link) => `${path}: ${link}`));
+    linksOf(readDocument(path))
+      .filter((link) => !existsSync(join(ROOT, dirname(path), link)))
+      .map((link) => `${path}: ${link}`),
+  );
   assert.equal(broken, []);
 });
 
 test("commands and options in documents exist", () => {
   const options = new Set(ROWS.map(({ flag }) => flag));
   const groups = new Set(COMMANDS.map(({ name }) => name.split(" ")[0] ?? ""));
-  const offences = ["README.md", ...guide].flatMap((path) => commandLinesOf(readDocument(path)).flatMap((line) => offenceOf(line, groups, options).map((what) => `${path}: ${line}: ${what}`)));
+  const offences = ["README.md", ...guide].flatMap((path) =>
+    commandLinesOf(readDocument(path)).flatMap((line) =>
+      offenceOf(line, groups, options).map((what) => `${path}: ${line}: ${what}`),
+    ),
+  );
   assert.equal(offences, []);
 });
 
 /** What is wrong with a line such as `assay key create --org acme`. */
 function offenceOf(line: string, groups: ReadonlySet<string>, config: ReadonlySet<string>): string[] {
-  const words = line.replace(/\s+#.*$/, "").split(/\s+/).slice(1);
+  const words = line
+    .replace(/\s+#.*$/, "")
+    .split(/\s+/)
+    .slice(1);
   const [first = ""] = words;
   if (first === "help") {
     const named = words.slice(1).join(" ");
     const known = ["", "COMMAND", "TOPIC", ...topicsOfGuide(), ...groups, ...COMMANDS.map(({ name }) => name)];
     return known.includes(named) ? [] : [`there is no topic ${named}`];
   }
-  const command = COMMANDS.find(({ name }) => name === words.slice(0, 2).join(" ")) ?? COMMANDS.find(({ name }) => name === first);
-  if (!command) return groups.has(first) && words.length === 1 ? [] : first === "COMMAND" ? [] : [`there is no command ${first}`];
+  const command =
+    COMMANDS.find(({ name }) => name === words.slice(0, 2).join(" ")) ?? COMMANDS.find(({ name }) => name === first);
+  if (!command)
+    return groups.has(first) && words.length === 1 ? [] : first === "COMMAND" ? [] : [`there is no command ${first}`];
   const own = new Set(Object.keys(commandOptions(command)));
   const used = words.flatMap((word) => /^\[?--([a-z0-9-]+)/.exec(word)?.[1] ?? []);
-  return used.filter((flag) => !own.has(flag) && !(command.takesConfig && config.has(flag))).map((flag) => `there is no option --${flag}`);
+  return used
+    .filter((flag) => !own.has(flag) && !(command.takesConfig && config.has(flag)))
+    .map((flag) => `there is no option --${flag}`);
 }
 
 test.run();

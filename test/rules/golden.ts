@@ -13,5 +13,9 @@ export function matchesGolden(name: string, text: string): void {
     return;
   }
   const golden = existsSync(path) ? readFileSync(path, "utf8") : "";
-  assert.fixture(text, golden, `test/rules/goldens/${name} differs. If the change is meant, run \`make golden\` and commit the difference`);
+  assert.fixture(
+    text,
+    golden,
+    `test/rules/goldens/${name} differs. If the change is meant, run \`make golden\` and commit the difference`,
+  );
 }

@@ -12,10 +12,14 @@ import { matchesGolden } from "./golden.ts";
 
 const test = suite("rules/operations");
 const all = [...operations].sort((a, b) => compareRoutes(a.path, b.path) || a.method.localeCompare(b.method));
-const bodySchema = (operation: (typeof all)[number]): TSchema | null => (operation.body.kind === "none" ? null : operation.body.schema);
+const bodySchema = (operation: (typeof all)[number]): TSchema | null =>
+  operation.body.kind === "none" ? null : operation.body.schema;
 
 test("ids are unique and snake_case, and so are method and path together", () => {
-  assert.equal(all.filter(({ id }) => !/^[a-z][a-z0-9_]*$/.test(id)).map(({ id }) => id), []);
+  assert.equal(
+    all.filter(({ id }) => !/^[a-z][a-z0-9_]*$/.test(id)).map(({ id }) => id),
+    [],
+  );
   const repeated = (keys: string[]): string[] => keys.filter((key, index) => keys.indexOf(key) !== index);
   assert.equal(repeated(all.map(({ id }) => id)), []);
   assert.equal(repeated(all.map(({ method, path }) => `${method} ${path.replace(/\{\w+/g, "{")}`)), []);
@@ -29,7 +33,11 @@ test("every operation has a summary, a tag, a declared success and an example fo
     if (operation.status === "removed") continue;
     assert.ok(operation.responses[200] ?? operation.responses[201], `${operation.id}: success`);
     assert.equal(Object.keys(operation.params.properties).sort(), [...names].sort(), `${operation.id}: params`);
-    assert.equal(names.filter((name) => operation.example.params?.[name] === undefined), [], `${operation.id}: example`);
+    assert.equal(
+      names.filter((name) => operation.example.params?.[name] === undefined),
+      [],
+      `${operation.id}: example`,
+    );
   }
 });
 
@@ -46,20 +54,33 @@ const OPEN_BODIES = ["post_system_attestation"];
 
 test("bodies and queries are closed, and examples fit them", () => {
   for (const operation of all) {
-    assert.is((operation.query as { additionalProperties?: boolean }).additionalProperties, false, `${operation.id}: query`);
+    assert.is(
+      (operation.query as { additionalProperties?: boolean }).additionalProperties,
+      false,
+      `${operation.id}: query`,
+    );
     const schema = bodySchema(operation);
     if (!schema) continue;
     // What other products sign has the form that they give it.
-    assert.is((schema as { additionalProperties?: boolean }).additionalProperties, operation.permission === "signed" || OPEN_BODIES.includes(operation.id), `${operation.id}: body`);
+    assert.is(
+      (schema as { additionalProperties?: boolean }).additionalProperties,
+      operation.permission === "signed" || OPEN_BODIES.includes(operation.id),
+      `${operation.id}: body`,
+    );
     assert.ok(operation.example.body !== undefined, `${operation.id}: example body`);
-    assert.is(validate(schema, structuredClone(operation.example.body), "plain", "body"), null, `${operation.id}: example body`);
+    assert.is(
+      validate(schema, structuredClone(operation.example.body), "plain", "body"),
+      null,
+      `${operation.id}: example body`,
+    );
   }
 });
 
 test("what is below /controls/ belongs to the feature, nothing else does, and a feature is one of an organization", () => {
   for (const operation of all) {
     assert.is(operation.feature ?? null, operation.path.startsWith("/controls/") ? "controls" : null, operation.id);
-    if (operation.feature) assert.ok(isOrgPermission(operation.permission) && FEATURES.includes(operation.feature), operation.id);
+    if (operation.feature)
+      assert.ok(isOrgPermission(operation.permission) && FEATURES.includes(operation.feature), operation.id);
   }
 });
 
@@ -97,13 +118,19 @@ test("the OpenAPI document is the golden, and all its references resolve", () =>
   const document = openApiDocument(operations, { ...DOCUMENT, serverUrl: "http://localhost/api/v2" });
   const text = JSON.stringify(document, null, 2);
   const schemas = (document["components"] as { schemas: Record<string, unknown> }).schemas;
-  for (const match of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) assert.ok(match[1] && match[1] in schemas, match[1]);
+  for (const match of text.matchAll(/"#\/components\/schemas\/(\w+)"/g))
+    assert.ok(match[1] && match[1] in schemas, match[1]);
   assert.not.match(text, /x-component|x-repeated|x-reserved|x-deprecation|x-published/);
   matchesGolden("openapi.json", `${text}\n`);
 });
 
 test("the routes are the golden", () => {
-  matchesGolden("routes.txt", all.map(({ method, path, id, status }) => `${method.padEnd(6)} ${path}  ${id}${status ? `  ${status}` : ""}\n`).join(""));
+  matchesGolden(
+    "routes.txt",
+    all
+      .map(({ method, path, id, status }) => `${method.padEnd(6)} ${path}  ${id}${status ? `  ${status}` : ""}\n`)
+      .join(""),
+  );
 });
 
 test("the permission matrix is the golden", () => {
@@ -114,7 +141,9 @@ test("the permission matrix is the golden", () => {
       if (permission === "public" || permission === "signed") return true;
       if (column === "no key") return false;
       if (!isOrgPermission(permission)) return true;
-      return column === "outsider" ? allows(permission, null, true) : allows(permission, column as (typeof ROLES)[number], false);
+      return column === "outsider"
+        ? allows(permission, null, true)
+        : allows(permission, column as (typeof ROLES)[number], false);
     };
     return `${operation.id.padEnd(36)} ${operation.permission.padEnd(18)} ${columns.map((column) => (cell(column) ? "yes" : "-").padEnd(12)).join("")}${operation.feature ?? ""}`.trimEnd();
   });

@@ -14,9 +14,13 @@ test.after(() => server.stop());
 const UNAUTHENTICATED = { message: "Authentication credentials are missing or invalid" };
 const DENIED = { message: "You don't have permission to access this resource" };
 
-/** The path with the organization put in; what else it names does not exist, which is not decided before permission is. */
+/**
+ * The path with the organization put in; what else it names does not exist, which is not decided before permission is.
+ */
 const pathFor = (path: string, example: Record<string, string>, org: string): string =>
-  path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => (name === "org" ? org : encodeURIComponent(example[name] ?? "x")));
+  path.replace(/\{(\w+)\*?\}/g, (_all, name: string) =>
+    name === "org" ? org : encodeURIComponent(example[name] ?? "x"),
+  );
 
 test("each operation answers each role as the table says", async () => {
   const { org } = server.given.org();
@@ -44,16 +48,22 @@ test("each operation answers each role as the table says", async () => {
       for (const key of [keys[role], bots[role]] as string[]) {
         const answer = await ask(key);
         const label = `${operation.id} as ${role}`;
-        if (allows(operation.permission, role, false)) assert.not.equal([answer.status, answer.body], [403, DENIED], label);
+        if (allows(operation.permission, role, false))
+          assert.not.equal([answer.status, answer.body], [403, DENIED], label);
         else assert.equal([answer.status, answer.body], [403, DENIED], label);
         assert.ok(answer.status < 500, `${label}: ${answer.status} ${answer.text}`);
       }
     }
-    assert.equal([403, DENIED], await ask(stranger).then((answer) => [answer.status, answer.body]), `${operation.id} as a stranger`);
+    assert.equal(
+      [403, DENIED],
+      await ask(stranger).then((answer) => [answer.status, answer.body]),
+      `${operation.id} as a stranger`,
+    );
     const elsewhere = await ask(stranger, pathFor(operation.path, operation.example.params ?? {}, "no-such-org"));
     assert.equal([elsewhere.status, elsewhere.body], [403, DENIED], `${operation.id} in no organization`);
     const inPublic = await ask(stranger, pathFor(operation.path, operation.example.params ?? {}, open.org));
-    if (allows(operation.permission, null, true)) assert.is.not(inPublic.status, 403, `${operation.id} in a public organization`);
+    if (allows(operation.permission, null, true))
+      assert.is.not(inPublic.status, 403, `${operation.id} in a public organization`);
     else assert.equal([inPublic.status, inPublic.body], [403, DENIED], `${operation.id} in a public organization`);
   }
 });
@@ -67,7 +77,10 @@ test("an operation of a feature that is switched off answers every role like a m
     for (const operation of operations.filter(({ feature }) => feature)) {
       const path = pathFor(operation.path, operation.example.params ?? {}, org);
       for (const key of [...keys, server.given.user(org, null)])
-        for (const more of [{}, operation.body.kind === "none" ? {} : { raw: "{no json", headers: { "Content-Type": "application/json" } }]) {
+        for (const more of [
+          {},
+          operation.body.kind === "none" ? {} : { raw: "{no json", headers: { "Content-Type": "application/json" } },
+        ]) {
           const answer = await server.call(operation.method, path, { key, ...more });
           assert.equal([answer.status, answer.body], [403, DENIED], operation.id);
         }

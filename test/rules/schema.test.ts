@@ -22,9 +22,11 @@ test("schema.sql equals what the migrations lead to", () => {
 test("every table is STRICT", () => {
   const db = empty();
   createSchema(db);
-  const loose = db.prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict = 0 AND name NOT LIKE 'sqlite_%'").pluck().all();
+  const loose = db
+    .prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND strict = 0 AND name NOT LIKE 'sqlite_%'")
+    .pluck()
+    .all();
   assert.equal(loose, []);
 });
-
 
 test.run();

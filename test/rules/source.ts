@@ -13,7 +13,10 @@ export function sourceFiles(folder: string): SourceFile[] {
     .map((name) => {
       const path = join(folder, name);
       const text = readFileSync(join(ROOT, path), "utf8");
-      const specifiers = [...text.matchAll(/^(?:import|export)\b[^;]*?\bfrom "([^"]+)";/gms), ...text.matchAll(/^import "([^"]+)";/gm)];
+      const specifiers = [
+        ...text.matchAll(/^(?:import|export)\b[^;]*?\bfrom "([^"]+)";/gms),
+        ...text.matchAll(/^import "([^"]+)";/gm),
+      ];
       const imports = specifiers.map((match) => {
         const name = match[1] as string;
         return name.startsWith(".") ? relative(".", normalize(join(dirname(path), name))) : name;

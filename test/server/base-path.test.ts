@@ -20,32 +20,72 @@ const get = (path: string, key?: string) => ask(server.url, { path, ...(key === 
 test("the API, its alias and the probes are below the path, and addresses in answers too", async () => {
   const { org, key } = server.given.org();
   for (const root of ["/api/v2", "/api/fastapi"]) {
-    const made = await ask(server.url, { method: "PUT", path: `${BASE}${root}/flows/${org}`, key, body: JSON.stringify({ name: "f", description: "" }) });
+    const made = await ask(server.url, {
+      method: "PUT",
+      path: `${BASE}${root}/flows/${org}`,
+      key,
+      body: JSON.stringify({ name: "f", description: "" }),
+    });
     assert.is(made.status, root === "/api/v2" ? 201 : 200, made.text);
     assert.is((await get(`${BASE}${root}/flows/${org}/f`, key)).body.name, "f");
   }
   const form = new FormData();
   form.append("data_json", JSON.stringify({ name: "t", description: "" }));
-  const trail = await fetch(`${server.url}${BASE}/api/v2/trails/${org}/f`, { method: "PUT", body: form, headers: { Authorization: `Bearer ${key}` } });
-  assert.is(((await trail.json()) as any).html_url ?? (await get(`${BASE}/api/v2/trails/${org}/f/t`, key)).body.html_url, `https://example.com${BASE}/${org}/flows/f/trails/t`);
+  const trail = await fetch(`${server.url}${BASE}/api/v2/trails/${org}/f`, {
+    method: "PUT",
+    body: form,
+    headers: { Authorization: `Bearer ${key}` },
+  });
+  assert.is(
+    ((await trail.json()) as any).html_url ?? (await get(`${BASE}/api/v2/trails/${org}/f/t`, key)).body.html_url,
+    `https://example.com${BASE}/${org}/flows/f/trails/t`,
+  );
   assert.is((await get(`${BASE}/api/v2/openapi.json?x=1`)).body.servers[0].url, `https://example.com${BASE}/api/v2`);
-  for (const probe of ["/ready", "/healthz", `${BASE}/ready`, `${BASE}/healthz`]) assert.is((await get(probe)).text, "OK", probe);
+  for (const probe of ["/ready", "/healthz", `${BASE}/ready`, `${BASE}/healthz`])
+    assert.is((await get(probe)).text, "OK", probe);
 });
 
 test("outside of it there is nothing, in JSON, with the log line of every refusal", async () => {
   const { org, key } = server.given.org();
-  for (const path of ["/", "/api/v2/openapi.json", `/api/v2/flows/${org}`, "/doc", "/api/v2/doc/", "/tools", "/tools/", "/tools/assayx/api/v2/openapi.json", "/TOOLS/ASSAY/api/v2/openapi.json", "/tools/%61ssay/api/v2/openapi.json", `/tools/../tools/assay/ready`, `/${BASE}/ready`, "/tools/assay%2Fready"]) {
+  for (const path of [
+    "/",
+    "/api/v2/openapi.json",
+    `/api/v2/flows/${org}`,
+    "/doc",
+    "/api/v2/doc/",
+    "/tools",
+    "/tools/",
+    "/tools/assayx/api/v2/openapi.json",
+    "/TOOLS/ASSAY/api/v2/openapi.json",
+    "/tools/%61ssay/api/v2/openapi.json",
+    `/tools/../tools/assay/ready`,
+    `/${BASE}/ready`,
+    "/tools/assay%2Fready",
+  ]) {
     const answer = await ask(server.url, { path, key, headers: { "X-Request-ID": "outside" } });
-    assert.equal([answer.status, answer.headers["content-type"], Object.keys(answer.body)], [404, "application/json; charset=utf-8", ["message"]], path);
+    assert.equal(
+      [answer.status, answer.headers["content-type"], Object.keys(answer.body)],
+      [404, "application/json; charset=utf-8", ["message"]],
+      path,
+    );
     await until(`the line of ${path}`, () => server.lines.some((line) => JSON.parse(line).path === path));
   }
-  for (const path of [BASE, `${BASE}/`, `${BASE}?x`, `${BASE}/nothing`, `${BASE}${BASE}/ready`, `${BASE}//ready`]) assert.is((await get(path)).status, 404, path);
+  for (const path of [BASE, `${BASE}/`, `${BASE}?x`, `${BASE}/nothing`, `${BASE}${BASE}/ready`, `${BASE}//ready`])
+    assert.is((await get(path)).status, 404, path);
 });
 
 test("the log has the whole path, and the audit log that of the API wherever it stands", async () => {
   const { org, key } = server.given.org();
-  await ask(server.url, { method: "PUT", path: `${BASE}/api/v2/flows/${org}`, key, body: JSON.stringify({ name: "f", description: "" }), headers: { "X-Request-ID": "whole-path" } });
-  const line = await until("the line", () => server.lines.map((one) => JSON.parse(one)).find((one) => one.request_id === "whole-path"));
+  await ask(server.url, {
+    method: "PUT",
+    path: `${BASE}/api/v2/flows/${org}`,
+    key,
+    body: JSON.stringify({ name: "f", description: "" }),
+    headers: { "X-Request-ID": "whole-path" },
+  });
+  const line = await until("the line", () =>
+    server.lines.map((one) => JSON.parse(one)).find((one) => one.request_id === "whole-path"),
+  );
   assert.equal([line.path, line.route, line.client], [`${BASE}/api/v2/flows/${org}`, "create_flow", "127.0.0.1"]);
   const targets = server.db.prepare("SELECT target FROM audit_log WHERE request_id = 'whole-path'").pluck().all();
   assert.equal(targets, [`/api/v2/flows/${org}`]);
@@ -53,7 +93,12 @@ test("the log has the whole path, and the audit log that of the API wherever it 
 
 test("the way to an inbound webhook is hidden in the log below a path too", async () => {
   const id = "a-secret-half";
-  await ask(server.url, { method: "POST", path: `${BASE}/api/v2/webhooks/sonar/${id}`, body: "{}", headers: { "X-Request-ID": "hidden" } });
+  await ask(server.url, {
+    method: "POST",
+    path: `${BASE}/api/v2/webhooks/sonar/${id}`,
+    body: "{}",
+    headers: { "X-Request-ID": "hidden" },
+  });
   await until("the line", () => server.lines.find((line) => line.includes('"hidden"')));
   assert.ok(server.lines.every((line) => !line.includes(id)));
 });
@@ -67,27 +112,37 @@ test("the reference page is found, and so is everything that it links to", async
   }
   const page = `${BASE}/api/v2/doc/`;
   const { text } = await get(page);
-  const links = [...text.matchAll(/(?:href|src|data-[a-z-]+)="([^"#]+)"/g)].map((match) => match[1] as string).filter((link) => !link.startsWith("https:"));
+  const links = [...text.matchAll(/(?:href|src|data-[a-z-]+)="([^"#]+)"/g)]
+    .map((match) => match[1] as string)
+    .filter((link) => !link.startsWith("https:"));
   assert.ok(links.length >= 5, `${links}`);
   for (const link of links) {
     const { pathname } = new URL(link, `https://example.com${page}`);
     assert.ok(pathname.startsWith(`${BASE}/`), pathname);
     assert.is((await get(pathname)).status, 200, pathname);
   }
-  assert.ok(links.some((link) => link.endsWith("openapi.json")), `the document is linked relatively: ${links}`);
+  assert.ok(
+    links.some((link) => link.endsWith("openapi.json")),
+    `the document is linked relatively: ${links}`,
+  );
 });
 
 test("the pages for people are below the path, and so is everything that they link to and send forms to", async () => {
   const page = `${BASE}/login`;
   const { status, text } = await get(page);
   assert.is(status, 200);
-  const [links, forms] = [/href="([^"#]+)"/g, /action="([^"]+)"/g].map((pattern) => [...text.matchAll(pattern)].map((match) => new URL(match[1] as string, `https://example.com${page}`).pathname));
+  const [links, forms] = [/href="([^"#]+)"/g, /action="([^"]+)"/g].map((pattern) =>
+    [...text.matchAll(pattern)].map((match) => new URL(match[1] as string, `https://example.com${page}`).pathname),
+  );
   assert.ok(links && links.length >= 3 && forms && forms.length >= 1, text);
   for (const link of links) assert.ok(link.startsWith(`${BASE}/`) && (await get(link)).status < 400, link);
   assert.equal(forms, [`${BASE}/login`]);
   assert.is((await get("/login")).status, 404);
   const away = await get(`${BASE}/account`);
-  assert.equal([away.status, new URL(String(away.headers["location"]), `https://example.com${BASE}/account`).pathname], [303, `${BASE}/login`]);
+  assert.equal(
+    [away.status, new URL(String(away.headers["location"]), `https://example.com${BASE}/account`).pathname],
+    [303, `${BASE}/login`],
+  );
 });
 
 test.run();

@@ -9,34 +9,74 @@ const test = suite("server/certificates");
 const NAMES = { certificate: "tls.crt", key: "tls.key" };
 const NOW = Date.parse("2026-06-01T00:00:00Z") / 1000;
 const END = Date.parse("2120-01-01T00:00:00Z") / 1000;
-const problems = (pair: { certificate: string; key: string }): readonly string[] => checkPair(pair, NAMES, NOW).problems;
+const problems = (pair: { certificate: string; key: string }): readonly string[] =>
+  checkPair(pair, NAMES, NOW).problems;
 
 test("a certificate tells its names and its time", () => {
   const [certificate] = certificatesOf(FIRST.certificate);
   const facts = factsOf(certificate as NonNullable<typeof certificate>);
   assert.equal(facts, {
-    subject: "O=Assay test, CN=assay.example.com", issuer: "O=Assay test, CN=assay.example.com", names: ["assay.example.com", "localhost", "127.0.0.1"],
-    validFrom: Date.parse("2020-01-01T00:00:00Z") / 1000, validTo: END,
+    subject: "O=Assay test, CN=assay.example.com",
+    issuer: "O=Assay test, CN=assay.example.com",
+    names: ["assay.example.com", "localhost", "127.0.0.1"],
+    validFrom: Date.parse("2020-01-01T00:00:00Z") / 1000,
+    validTo: END,
   });
-  assert.equal([daysLeft(facts, END - 86_400), daysLeft(facts, END - 86_399), daysLeft(facts, END - 1), daysLeft(facts, END), daysLeft(facts, END + 1)], [1, 0, 0, 0, -1]);
+  assert.equal(
+    [
+      daysLeft(facts, END - 86_400),
+      daysLeft(facts, END - 86_399),
+      daysLeft(facts, END - 1),
+      daysLeft(facts, END),
+      daysLeft(facts, END + 1),
+    ],
+    [1, 0, 0, 0, -1],
+  );
   const [authority] = certificatesOf(AUTHORITY);
   assert.equal(factsOf(authority as NonNullable<typeof authority>).names, []);
 });
 
 test("a pair that belongs together has no problem, alone and with a chain", () => {
-  assert.equal(checkPair(FIRST, NAMES, NOW), { problems: [], warnings: [], facts: factsOf(certificatesOf(FIRST.certificate)[0] as never) });
-  assert.equal(problems({ ...FIRST, certificate: `words before\n${FIRST.certificate}\nwords between\n${AUTHORITY}` }), []);
+  assert.equal(checkPair(FIRST, NAMES, NOW), {
+    problems: [],
+    warnings: [],
+    facts: factsOf(certificatesOf(FIRST.certificate)[0] as never),
+  });
+  assert.equal(
+    problems({ ...FIRST, certificate: `words before\n${FIRST.certificate}\nwords between\n${AUTHORITY}` }),
+    [],
+  );
 });
 
 test("every file is told what is wrong with it", () => {
   const nothing = ["tls.crt holds no certificate in PEM form", "tls.key holds no private key in PEM form"];
   assert.equal(problems({ certificate: "", key: "" }), nothing);
-  assert.equal(problems({ certificate: FIRST.key, key: FIRST.certificate }), nothing, "the two files in place of each other");
-  assert.equal(problems({ ...FIRST, certificate: FIRST.certificate.replace(/\n.{20}/, "\nAAAAAAAAAAAAAAAAAAAA") }), ["tls.crt: certificate 1 cannot be read"]);
-  assert.equal(problems({ ...FIRST, certificate: `${FIRST.certificate}${AUTHORITY.replace(/\n.{20}/, "\nAAAAAAAAAAAAAAAAAAAA")}` }), ["tls.crt: certificate 2 cannot be read"]);
-  assert.equal(problems({ ...FIRST, key: FIRST.key.replace(/\n.{20}/, "\nAAAAAAAAAAAAAAAAAAAA") }), ["tls.key holds a private key that cannot be read"]);
-  for (const key of ENCRYPTED_KEYS) assert.match(problems({ ...FIRST, key })[0] ?? "", /^tls\.key holds an encrypted key, .* openssl pkey -in FILE -out NEW/);
-  assert.equal(problems({ ...FIRST, key: SECOND.key }), ["the key in tls.key does not belong to the certificate in tls.crt"]);
+  assert.equal(
+    problems({ certificate: FIRST.key, key: FIRST.certificate }),
+    nothing,
+    "the two files in place of each other",
+  );
+  assert.equal(problems({ ...FIRST, certificate: FIRST.certificate.replace(/\n.{20}/, "\nAAAAAAAAAAAAAAAAAAAA") }), [
+    "tls.crt: certificate 1 cannot be read",
+  ]);
+  assert.equal(
+    problems({
+      ...FIRST,
+      certificate: `${FIRST.certificate}${AUTHORITY.replace(/\n.{20}/, "\nAAAAAAAAAAAAAAAAAAAA")}`,
+    }),
+    ["tls.crt: certificate 2 cannot be read"],
+  );
+  assert.equal(problems({ ...FIRST, key: FIRST.key.replace(/\n.{20}/, "\nAAAAAAAAAAAAAAAAAAAA") }), [
+    "tls.key holds a private key that cannot be read",
+  ]);
+  for (const key of ENCRYPTED_KEYS)
+    assert.match(
+      problems({ ...FIRST, key })[0] ?? "",
+      /^tls\.key holds an encrypted key, .* openssl pkey -in FILE -out NEW/,
+    );
+  assert.equal(problems({ ...FIRST, key: SECOND.key }), [
+    "the key in tls.key does not belong to the certificate in tls.crt",
+  ]);
   assert.equal(problems({ ...FIRST, certificate: AUTHORITY + FIRST.certificate }), [
     "the certificate of the key in tls.key comes as number 2 in tls.crt: it must be the first, followed by those that lead to its authority",
   ]);

@@ -1,6 +1,6 @@
 /**
- * Pairs of a certificate and a key that sign themselves, for assay.example.com, localhost and 127.0.0.1, valid until 2120; one that has
- * ended; and keys that nobody can read without a password. They open nothing but servers of tests.
+ * Pairs of a certificate and a key that sign themselves, for assay.example.com, localhost and 127.0.0.1, valid until
+ * 2120; one that has ended; and keys that nobody can read without a password. They open nothing but servers of tests.
  */
 import type { Pair } from "../../src/server/listener.ts";
 

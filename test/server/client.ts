@@ -10,14 +10,44 @@ import { connect as tlsConnect } from "node:tls";
 import type { TLSSocket } from "node:tls";
 import { FIRST, SECOND } from "./certificates.ts";
 
-export type Answer = { status: number; headers: Record<string, string | string[] | undefined>; text: string; body: any };
-type Asked = { path?: string; method?: string; headers?: Record<string, string>; body?: string; key?: string; agent?: Agent };
+export type Answer = {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+  body: any;
+};
+type Asked = {
+  path?: string;
+  method?: string;
+  headers?: Record<string, string>;
+  body?: string;
+  key?: string;
+  agent?: Agent;
+};
 
 /** One request to an `http(s)://...` or `unix:/PATH` address, over a connection of its own unless there is an agent. */
-export function ask(url: string, { path = "/", method = "GET", headers = {}, body, key, agent }: Asked = {}): Promise<Answer> {
-  const place = url.startsWith("unix:") ? { socketPath: url.slice("unix:".length) } : { host: new URL(url).hostname.replace(/^\[|\]$/g, ""), port: new URL(url).port };
-  const all = { Host: "assay.example.com", ...(key === undefined ? {} : { Authorization: `Bearer ${key}` }), ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers };
-  const options: RequestOptions = { ...place, path, method, headers: all, agent: agent ?? false, ca: [FIRST.certificate, SECOND.certificate], servername: "assay.example.com" };
+export function ask(
+  url: string,
+  { path = "/", method = "GET", headers = {}, body, key, agent }: Asked = {},
+): Promise<Answer> {
+  const place = url.startsWith("unix:")
+    ? { socketPath: url.slice("unix:".length) }
+    : { host: new URL(url).hostname.replace(/^\[|\]$/g, ""), port: new URL(url).port };
+  const all = {
+    Host: "assay.example.com",
+    ...(key === undefined ? {} : { Authorization: `Bearer ${key}` }),
+    ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+    ...headers,
+  };
+  const options: RequestOptions = {
+    ...place,
+    path,
+    method,
+    headers: all,
+    agent: agent ?? false,
+    ca: [FIRST.certificate, SECOND.certificate],
+    servername: "assay.example.com",
+  };
   return new Promise((resolve, reject) => {
     const request = (url.startsWith("https:") ? httpsRequest : httpRequest)(options, (response) => {
       const chunks: Buffer[] = [];
@@ -25,7 +55,12 @@ export function ask(url: string, { path = "/", method = "GET", headers = {}, bod
       response.on("end", () => {
         const text = Buffer.concat(chunks).toString();
         const isJson = response.headers["content-type"]?.startsWith("application/json") ?? false;
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, body: isJson ? JSON.parse(text) : null });
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          text,
+          body: isJson ? JSON.parse(text) : null,
+        });
       });
     });
     request.on("error", reject).end(body);
@@ -34,14 +69,22 @@ export function ask(url: string, { path = "/", method = "GET", headers = {}, bod
 
 /** A connection on which the handshake is over. */
 export async function dialTls(url: string, options: { maxVersion?: "TLSv1.2" | "TLSv1.1" } = {}): Promise<TLSSocket> {
-  const socket = tlsConnect({ host: "127.0.0.1", port: Number(new URL(url).port), rejectUnauthorized: false, servername: "assay.example.com", ...options });
+  const socket = tlsConnect({
+    host: "127.0.0.1",
+    port: Number(new URL(url).port),
+    rejectUnauthorized: false,
+    servername: "assay.example.com",
+    ...options,
+  });
   await new Promise<void>((resolve, reject) => socket.once("secureConnect", resolve).once("error", reject));
   return socket;
 }
 
 /** A plain connection. */
 export async function dialPlain(url: string): Promise<Socket> {
-  const socket = url.startsWith("unix:") ? connect(url.slice("unix:".length)) : connect(Number(new URL(url).port), new URL(url).hostname);
+  const socket = url.startsWith("unix:")
+    ? connect(url.slice("unix:".length))
+    : connect(Number(new URL(url).port), new URL(url).hostname);
   await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
   return socket;
 }
@@ -61,19 +104,24 @@ export async function fingerprintAt(url: string): Promise<string> {
   return fingerprint256;
 }
 
-export const fingerprintOf = ({ certificate }: { certificate: string }): string => new X509Certificate(certificate).fingerprint256;
+export const fingerprintOf = ({ certificate }: { certificate: string }): string =>
+  new X509Certificate(certificate).fingerprint256;
 
 /**
- * A request whose body comes in pieces. `goesOn` resolves when the server has asked for the body, which is after it authorized; `answer` with all
- * that came when the connection ends.
+ * A request whose body comes in pieces. `goesOn` resolves when the server has asked for the body, which is after it
+ * authorized; `answer` with all that came when the connection ends.
  */
 export function slowRequest(socket: Socket, { path, key, body }: { path: string; key: string; body: string }) {
   let received = "";
-  const goesOn = new Promise<void>((resolve) => socket.on("data", (bytes: Buffer) => {
-    received += bytes.toString();
-    if (received.includes("100 Continue")) resolve();
-  }));
-  const answer = new Promise<string>((resolve) => socket.on("error", () => undefined).on("close", () => resolve(received)));
+  const goesOn = new Promise<void>((resolve) =>
+    socket.on("data", (bytes: Buffer) => {
+      received += bytes.toString();
+      if (received.includes("100 Continue")) resolve();
+    }),
+  );
+  const answer = new Promise<string>((resolve) =>
+    socket.on("error", () => undefined).on("close", () => resolve(received)),
+  );
   socket.write(
     `PUT ${path} HTTP/1.1\r\nHost: assay.example.com\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nExpect: 100-continue\r\n\r\n`,

@@ -16,7 +16,7 @@ const MB = 1_048_576;
 const deciding = suite("room: deciding");
 
 const givenRoom = () => {
-  const machine = { free: 500 * MB as number | Error, works: true };
+  const machine = { free: (500 * MB) as number | Error, works: true };
   const lines: { level: string; msg: string; reason?: string }[] = [];
   const reopened: number[] = [];
   const room = createDiskGuard({
@@ -31,7 +31,13 @@ const givenRoom = () => {
     },
     reopened: () => void reopened.push(1),
   });
-  return { room, machine, lines, reopened, messages: () => lines.splice(0).map(({ level, msg }) => `${level}: ${msg}`) };
+  return {
+    room,
+    machine,
+    lines,
+    reopened,
+    messages: () => lines.splice(0).map(({ level, msg }) => `${level}: ${msg}`),
+  };
 };
 const coded = (code: string) => Object.assign(new Error(code), { code });
 const refusal = (work: () => void): AppError | null => {
@@ -52,7 +58,10 @@ deciding("below the reserve nothing is admitted, until a tenth more is free", as
   await room.check();
   const refused = refusal(() => room.ensureWritable());
   assert.is(refused?.code, "no_space");
-  assert.is(refused?.message, "The server takes no changes at the moment: the disk of the data directory has 99 MB left, and below 100 MB (disk-reserve) only reads are served. Nothing was stored");
+  assert.is(
+    refused?.message,
+    "The server takes no changes at the moment: the disk of the data directory has 99 MB left, and below 100 MB (disk-reserve) only reads are served. Nothing was stored",
+  );
   assert.equal(refused?.headers, { "Retry-After": "60" });
   machine.free = 105 * MB;
   await room.check();
@@ -68,15 +77,35 @@ deciding("what would not leave the reserve is not begun", async () => {
   const { room } = givenRoom();
   await room.check();
   room.ensureWritable(400 * MB);
-  assert.match(refusal(() => room.ensureWritable(400 * MB + 1))?.message ?? "", "has no room for 400 MB beside its reserve of 100 MB");
+  assert.match(
+    refusal(() => room.ensureWritable(400 * MB + 1))?.message ?? "",
+    "has no room for 400 MB beside its reserve of 100 MB",
+  );
   assert.is(room.readOnlyReason(), null);
 });
 
 deciding("after trouble of the storage a write on trial decides", async () => {
   const { room, machine, messages } = givenRoom();
-  for (const harmless of [coded("SQLITE_BUSY"), coded("SQLITE_CONSTRAINT"), coded("ECONNRESET"), new Error("x"), null, unavailable("later", 1)]) room.reportFailure(harmless);
+  for (const harmless of [
+    coded("SQLITE_BUSY"),
+    coded("SQLITE_CONSTRAINT"),
+    coded("ECONNRESET"),
+    new Error("x"),
+    null,
+    unavailable("later", 1),
+  ])
+    room.reportFailure(harmless);
   assert.is(room.readOnlyReason(), null);
-  for (const code of ["SQLITE_FULL", "SQLITE_IOERR_FSYNC", "SQLITE_READONLY", "ENOSPC", "EDQUOT", "EIO", "EROFS", "EACCES"]) {
+  for (const code of [
+    "SQLITE_FULL",
+    "SQLITE_IOERR_FSYNC",
+    "SQLITE_READONLY",
+    "ENOSPC",
+    "EDQUOT",
+    "EIO",
+    "EROFS",
+    "EACCES",
+  ]) {
     machine.works = false;
     room.reportFailure(code.startsWith("E") ? unavailable("later", 1, coded(code)) : coded(code));
     assert.match(room.readOnlyReason() ?? "", `the last write failed (${code})`);
@@ -99,11 +128,18 @@ deciding("free space that cannot be measured decides nothing", async () => {
 
 deciding("errors of the storage become answers, and all others stay", () => {
   const full = translateStorageError(coded("ENOSPC")) as AppError;
-  assert.equal([full.code, full.message], ["no_space", "The server takes no changes at the moment: there is no room left on the disk of the data directory (ENOSPC). Nothing was stored"]);
+  assert.equal(
+    [full.code, full.message],
+    [
+      "no_space",
+      "The server takes no changes at the moment: there is no room left on the disk of the data directory (ENOSPC). Nothing was stored",
+    ],
+  );
   const broken = translateStorageError(coded("EIO")) as AppError;
   assert.equal([broken.code, broken.headers], ["unavailable", { "Retry-After": "5" }]);
   assert.is((broken.internal as Error).message, "EIO");
-  for (const other of [new Error("bug"), coded("ENOENT"), coded("SQLITE_CONSTRAINT"), unavailable("later", 1)]) assert.is(translateStorageError(other), other);
+  for (const other of [new Error("bug"), coded("ENOENT"), coded("SQLITE_CONSTRAINT"), unavailable("later", 1)])
+    assert.is(translateStorageError(other), other);
 });
 
 deciding("the trial writes durably and leaves nothing", async () => {
@@ -113,7 +149,13 @@ deciding("the trial writes durably and leaves nothing", async () => {
     assert.equal(readdirSync(directory), []);
     assert.ok((await freeBytes(directory)) > 0);
     const missing = join(directory, "missing");
-    assert.is(await probeWrite(missing).then(() => null, ({ code }) => code), "ENOENT");
+    assert.is(
+      await probeWrite(missing).then(
+        () => null,
+        ({ code }) => code,
+      ),
+      "ENOENT",
+    );
     assert.not(existsSync(missing));
   } finally {
     rmSync(directory, { recursive: true });
@@ -133,30 +175,53 @@ serving.before(async () => {
 });
 serving.after(() => server.stop());
 
-const rows = (): unknown => server.db.prepare("SELECT (SELECT count(*) FROM trails), (SELECT count(*) FROM flows), (SELECT count(*) FROM audit_log)").raw().get();
+const rows = (): unknown =>
+  server.db
+    .prepare("SELECT (SELECT count(*) FROM trails), (SELECT count(*) FROM flows), (SELECT count(*) FROM audit_log)")
+    .raw()
+    .get();
 
-serving("every change is refused before its body is read, nobody learns more than before, and reads go on", async () => {
-  server.disk.free = 999_999;
-  await server.room.check();
-  const before = rows();
-  const told = { message: "The server takes no changes at the moment: the disk of the data directory has 0 MB left, and below 0 MB (disk-reserve) only reads are served. Nothing was stored" };
-  const changes = operations.filter(({ method, status, permission }) => method !== "GET" && status !== "removed" && permission !== "signed");
-  assert.ok(changes.length > 50);
-  for (const { id, method, path } of changes) {
-    const url = path.replace("{org}", at.org).replace(/\{[^}]*\}/g, "x");
-    const answer = await server.call(method, url, { key: at.key, raw: "this is no JSON", headers: { "Content-Type": "application/json" } });
-    assert.equal([answer.status, answer.body, answer.headers.get("Retry-After")], [507, told, "60"], id);
-  }
-  assert.is((await server.call("PUT", `/flows/${at.org}`, { key: null, body: {} })).status, 401);
-  assert.is((await server.call("PUT", `/flows/${at.org}`, { key: server.given.user(at.org, null), body: {} })).status, 403);
-  assert.is((await server.call("GET", `/flows/${at.org}/${flow}`, { key: at.key })).status, 200);
-  assert.equal(await (await fetch(`${server.url}/ready`)).text(), "OK");
-  assert.equal(rows(), before);
+serving(
+  "every change is refused before its body is read, nobody learns more than before, and reads go on",
+  async () => {
+    server.disk.free = 999_999;
+    await server.room.check();
+    const before = rows();
+    const told = {
+      message:
+        "The server takes no changes at the moment: the disk of the data directory has 0 MB left, and below 0 MB (disk-reserve) only reads are served. Nothing was stored",
+    };
+    const changes = operations.filter(
+      ({ method, status, permission }) => method !== "GET" && status !== "removed" && permission !== "signed",
+    );
+    assert.ok(changes.length > 50);
+    for (const { id, method, path } of changes) {
+      const url = path.replace("{org}", at.org).replace(/\{[^}]*\}/g, "x");
+      const answer = await server.call(method, url, {
+        key: at.key,
+        raw: "this is no JSON",
+        headers: { "Content-Type": "application/json" },
+      });
+      assert.equal([answer.status, answer.body, answer.headers.get("Retry-After")], [507, told, "60"], id);
+    }
+    assert.is((await server.call("PUT", `/flows/${at.org}`, { key: null, body: {} })).status, 401);
+    assert.is(
+      (await server.call("PUT", `/flows/${at.org}`, { key: server.given.user(at.org, null), body: {} })).status,
+      403,
+    );
+    assert.is((await server.call("GET", `/flows/${at.org}/${flow}`, { key: at.key })).status, 200);
+    assert.equal(await (await fetch(`${server.url}/ready`)).text(), "OK");
+    assert.equal(rows(), before);
 
-  server.disk.free = Infinity;
-  await server.room.check();
-  assert.is((await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "again" } } })).status, 201);
-});
+    server.disk.free = Infinity;
+    await server.room.check();
+    assert.is(
+      (await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "again" } } }))
+        .status,
+      201,
+    );
+  },
+);
 
 serving("a batch that the storage fails is refused, and so is what comes until a trial succeeds", async () => {
   // The page that the database may not grow beyond: SQLite itself says that the disk is full.
@@ -166,18 +231,41 @@ serving("a batch that the storage fails is refused, and so is what comes until a
   const before = rows();
   const statuses: number[] = [];
   for (let trail = 0; !statuses.includes(507) && trail < 500; trail += 1) {
-    statuses.push((await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: `trail-${trail}`, description: "x".repeat(3000) } } })).status);
+    statuses.push(
+      (
+        await server.call("PUT", `/trails/${at.org}/${flow}`, {
+          key: at.key,
+          form: { json: { name: `trail-${trail}`, description: "x".repeat(3000) } },
+        })
+      ).status,
+    );
   }
-  assert.is(statuses.filter((status) => status !== 201 && status !== 503 && status !== 507).length, 0, String(statuses));
+  assert.is(
+    statuses.filter((status) => status !== 201 && status !== 503 && status !== 507).length,
+    0,
+    String(statuses),
+  );
   const refused = await server.call("PUT", `/flows/${at.org}`, { key: at.key, body: {} });
-  assert.equal([refused.status, refused.body], [507, { message: "The server takes no changes at the moment: the last write failed (SQLITE_FULL), and the next one is tried in a few seconds. Nothing was stored" }]);
+  assert.equal(
+    [refused.status, refused.body],
+    [
+      507,
+      {
+        message:
+          "The server takes no changes at the moment: the last write failed (SQLITE_FULL), and the next one is tried in a few seconds. Nothing was stored",
+      },
+    ],
+  );
   const stored = statuses.filter((status) => status === 201).length;
   const [trails] = rows() as number[];
   assert.is(trails, (before as number[])[0]! + stored);
   server.db.pragma("max_page_count = 1073741823");
   server.disk.fails = false;
   await server.room.check();
-  assert.is((await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "after" } } })).status, 201);
+  assert.is(
+    (await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "after" } } })).status,
+    201,
+  );
 });
 
 serving.run();

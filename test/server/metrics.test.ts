@@ -20,17 +20,39 @@ const test = suite("server/metrics");
 const TOKEN = "metrics-token-0123456789";
 const BUILD = { version: "1.2.3", commit: "abc" };
 const NO_FIGURES: MetricSources["figures"] = {
-  space: () => ({ bytes: 4096, free: 0 }), jobs: () => [], failingJobs: () => 0, deliveries: () => ({ waiting: 0, dead: 0, oldest: null }), evidence: () => ({ files: 0, bytes: 0 }),
+  space: () => ({ bytes: 4096, free: 0 }),
+  jobs: () => [],
+  failingJobs: () => 0,
+  deliveries: () => ({ waiting: 0, dead: 0, oldest: null }),
+  evidence: () => ({ files: 0, bytes: 0 }),
 };
 const metricsOf = (more: Partial<MetricSources> = {}): Metrics =>
-  createMetrics({ figures: NO_FIGURES, directory: null, now: () => 1000, build: BUILD, jobKinds: () => [], pools: () => ({}), ...more });
+  createMetrics({
+    figures: NO_FIGURES,
+    directory: null,
+    now: () => 1000,
+    build: BUILD,
+    jobKinds: () => [],
+    pools: () => ({}),
+    ...more,
+  });
 
 /** Series -> value. */
 const read = (text: string): Map<string, number> =>
-  new Map(text.split("\n").filter((line) => line !== "" && !line.startsWith("#")).map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ") + 1))]));
+  new Map(
+    text
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"))
+      .map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ") + 1))]),
+  );
 const collected = async (metrics: Metrics) => read(await metrics.collect());
 
-async function withServer(metrics: Metrics, key: string | null, work: (server: TestServer) => Promise<void>, rates = {}): Promise<void> {
+async function withServer(
+  metrics: Metrics,
+  key: string | null,
+  work: (server: TestServer) => Promise<void>,
+  rates = {},
+): Promise<void> {
   const server = await startServer({ metrics: { metrics, key }, rates });
   try {
     await work(server);
@@ -45,14 +67,19 @@ test("requests are counted by operation and status, and nobody can make a series
     for (const path of ["/flows", "/flows/x", "/users"]) await server.call("GET", `//unknown${path}`);
     for (const path of ["/none", `/${"x".repeat(500)}`, "/flows%00"]) await server.call("GET", path);
     await server.call("GET", `/flows/${at.org}`, { key: at.key });
-    await fetch(`${server.url}/api/v2/flows/${at.org}`, { method: "HEAD", headers: { Authorization: `Bearer ${at.key}` } });
+    await fetch(`${server.url}/api/v2/flows/${at.org}`, {
+      method: "HEAD",
+      headers: { Authorization: `Bearer ${at.key}` },
+    });
     await server.call("GET", `/flows/${at.org}`, { key: at.key, headers: { "If-None-Match": "*" } });
     await server.call("GET", `/flows/${at.org}`);
     await server.call("PATCH", `/flows/${at.org}`, { key: at.key });
     await server.call("GET", "//ready");
     await exchange(server.url, "nonsense\r\n\r\n");
     const gone = await dial(server.url);
-    await gone.send(`PUT /api/v2/flows/${at.org} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${at.key}\r\nContent-Length: 7\r\nX-Request-ID: gone\r\n\r\n`);
+    await gone.send(
+      `PUT /api/v2/flows/${at.org} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${at.key}\r\nContent-Length: 7\r\nX-Request-ID: gone\r\n\r\n`,
+    );
     gone.vanish();
     await logged(server, "gone");
     const answer = await server.call("GET", "//metrics", { key: TOKEN });
@@ -61,11 +88,21 @@ test("requests are counted by operation and status, and nobody can make a series
     assert.is(answer.headers.get("Cache-Control"), "no-store");
     const series = read(answer.text);
     const counts = [...series].filter(([name]) => name.startsWith("assay_http_requests_total"));
-    const labelled = (operation: string, status: number) => `assay_http_requests_total{operation="${operation}",status="${status}"}`;
-    assert.equal(Object.fromEntries(counts), Object.fromEntries([
-      [labelled("none", 404), 6], [labelled("none", 405), 1], [labelled("none", 400), 1], [labelled("get_flows", 200), 2], [labelled("get_flows", 304), 1],
-      [labelled("get_flows", 401), 1], [labelled("get_ready", 200), 1], [labelled("create_flow", 499), 1],
-    ]));
+    const labelled = (operation: string, status: number) =>
+      `assay_http_requests_total{operation="${operation}",status="${status}"}`;
+    assert.equal(
+      Object.fromEntries(counts),
+      Object.fromEntries([
+        [labelled("none", 404), 6],
+        [labelled("none", 405), 1],
+        [labelled("none", 400), 1],
+        [labelled("get_flows", 200), 2],
+        [labelled("get_flows", 304), 1],
+        [labelled("get_flows", 401), 1],
+        [labelled("get_ready", 200), 1],
+        [labelled("create_flow", 499), 1],
+      ]),
+    );
     assert.is(series.get('assay_http_request_duration_seconds_count{operation="get_flows"}'), 4);
     assert.is(series.get('assay_http_request_duration_seconds_bucket{le="+Inf",operation="get_flows"}'), 4);
     assert.is(series.get("assay_http_requests_in_flight"), 1, "the one that asks");
@@ -77,12 +114,30 @@ test("requests are counted by operation and status, and nobody can make a series
 test("the page of the server needs its token, and is not there without one", async () => {
   await withServer(metricsOf(), TOKEN, async (server) => {
     const basic = `Basic ${Buffer.from(`${TOKEN}:`).toString("base64")}`;
-    for (const [authorization, status] of [[`Bearer ${TOKEN}`, 200], [basic, 200], ["", 401], [`Bearer ${TOKEN}x`, 401], [`Bearer ${TOKEN.slice(1)}`, 401], ["Bearer", 401], [TOKEN, 401]] as const) {
-      const answer = await server.call("GET", "//metrics", { headers: authorization === "" ? {} : { Authorization: authorization } });
+    for (const [authorization, status] of [
+      [`Bearer ${TOKEN}`, 200],
+      [basic, 200],
+      ["", 401],
+      [`Bearer ${TOKEN}x`, 401],
+      [`Bearer ${TOKEN.slice(1)}`, 401],
+      ["Bearer", 401],
+      [TOKEN, 401],
+    ] as const) {
+      const answer = await server.call("GET", "//metrics", {
+        headers: authorization === "" ? {} : { Authorization: authorization },
+      });
       assert.is(answer.status, status, authorization);
-      if (status === 401) assert.equal([answer.body, answer.headers.get("WWW-Authenticate")?.startsWith("Bearer")], [{ message: "Authentication credentials are missing or invalid" }, true]);
+      if (status === 401)
+        assert.equal(
+          [answer.body, answer.headers.get("WWW-Authenticate")?.startsWith("Bearer")],
+          [{ message: "Authentication credentials are missing or invalid" }, true],
+        );
     }
-    assert.is((await server.call("GET", "//metrics", { key: server.given.org().key })).status, 401, "keys of the API open nothing here");
+    assert.is(
+      (await server.call("GET", "//metrics", { key: server.given.org().key })).status,
+      401,
+      "keys of the API open nothing here",
+    );
     const post = await server.call("POST", "//metrics", { key: TOKEN });
     assert.equal([post.status, post.headers.get("Allow")], [405, "GET, HEAD"]);
     const head = await server.call("HEAD", "//metrics", { key: TOKEN });
@@ -90,32 +145,52 @@ test("the page of the server needs its token, and is not there without one", asy
     assert.is((await server.call("GET", "//metrics/", { key: TOKEN })).status, 404);
     assert.not.ok(server.lines.some((line) => line.includes(TOKEN)));
   });
-  await withServer(metricsOf(), null, async (server) => assert.is((await server.call("GET", "//metrics", { key: TOKEN })).status, 404));
+  await withServer(metricsOf(), null, async (server) =>
+    assert.is((await server.call("GET", "//metrics", { key: TOKEN })).status, 404),
+  );
   const server = await startServer();
   assert.is((await server.call("GET", "//metrics", { key: TOKEN })).status, 404);
   await server.stop();
 });
 
 test("who has the token is not counted for an address; who has not, is", () =>
-  withServer(metricsOf(), TOKEN, async (server) => {
-    assert.is((await server.call("GET", "//metrics")).status, 401);
-    assert.is((await server.call("GET", "//metrics")).status, 429);
-    assert.is((await server.call("GET", "//metrics", { key: TOKEN })).status, 200);
-  }, { address: 1 }));
+  withServer(
+    metricsOf(),
+    TOKEN,
+    async (server) => {
+      assert.is((await server.call("GET", "//metrics")).status, 401);
+      assert.is((await server.call("GET", "//metrics")).status, 429);
+      assert.is((await server.call("GET", "//metrics", { key: TOKEN })).status, 200);
+    },
+    { address: 1 },
+  ));
 
 test("the listener of their own serves them to everybody, and nothing else", async () => {
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
-  const room = { readOnlyReason: () => null, ensureWritable: () => undefined, reportFailure: () => undefined, check: async () => undefined };
+  const room = {
+    readOnlyReason: () => null,
+    ensureWritable: () => undefined,
+    reportFailure: () => undefined,
+    check: async () => undefined,
+  };
   const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 };
-  const { server, url } = await listen(createMetricsApp({ limits, logger, room, metrics: { metrics: metricsOf() } }), { host: "127.0.0.1", port: 0 }, { headerTimeout: 5, requestTimeout: 5 });
+  const { server, url } = await listen(
+    createMetricsApp({ limits, logger, room, metrics: { metrics: metricsOf() } }),
+    { host: "127.0.0.1", port: 0 },
+    { headerTimeout: 5, requestTimeout: 5 },
+  );
   try {
     const answer = await fetch(`${url}/metrics`);
     assert.equal([answer.status, answer.headers.get("X-Content-Type-Options")], [200, "nosniff"]);
     assert.match(await answer.text(), 'assay_build_info{version="1.2.3",commit="abc",node="24.');
     for (const path of ["/", "/ready", "/api/v2/openapi.json", "/metrics/x", "/api/v2/doc/"]) {
       const other = await fetch(url + path);
-      assert.equal([other.status, await other.json()], [404, { message: "The requested URL was not found on the server" }], path);
+      assert.equal(
+        [other.status, await other.json()],
+        [404, { message: "The requested URL was not found on the server" }],
+        path,
+      );
     }
     assert.is((await fetch(`${url}/metrics`, { method: "POST" })).status, 405);
     assert.is(lines.filter((line) => line.includes('"status":200')).length, 0, "being collected is nothing to tell");
@@ -132,43 +207,90 @@ test("batches of writes have their size and duration, and those that were lost a
     metrics.batchEnded(9, 1, false);
     const series = await collected(metrics);
     assert.equal(
-      ["assay_commit_batch_size_count", "assay_commit_batch_size_sum", 'assay_commit_batch_size_bucket{le="4"}', "assay_commit_duration_seconds_sum", 'assay_commit_duration_seconds_bucket{le="0.0025"}', "assay_commit_failures_total"].map((name) => series.get(name)),
+      [
+        "assay_commit_batch_size_count",
+        "assay_commit_batch_size_sum",
+        'assay_commit_batch_size_bucket{le="4"}',
+        "assay_commit_duration_seconds_sum",
+        'assay_commit_duration_seconds_bucket{le="0.0025"}',
+        "assay_commit_failures_total",
+      ].map((name) => series.get(name)),
       [2, 67, 1, 0.702, 1, 1],
     );
   })());
 
 test("queues, ages and evidence are looked up when somebody asks", async () => {
   const figures = {
-    ...NO_FIGURES, space: () => ({ bytes: 81_920, free: 8192 }), evidence: () => ({ files: 12, bytes: 3400 }),
-    jobs: () => [{ kind: "notify", count: 4, due_at: 940 }, { kind: "later", count: 1, due_at: 5000 }], failingJobs: () => 3, deliveries: () => ({ waiting: 7, dead: 2, oldest: 100 }),
+    ...NO_FIGURES,
+    space: () => ({ bytes: 81_920, free: 8192 }),
+    evidence: () => ({ files: 12, bytes: 3400 }),
+    jobs: () => [
+      { kind: "notify", count: 4, due_at: 940 },
+      { kind: "later", count: 1, due_at: 5000 },
+    ],
+    failingJobs: () => 3,
+    deliveries: () => ({ waiting: 7, dead: 2, oldest: 100 }),
   };
-  const metrics = metricsOf({ figures, jobKinds: () => ["notify", "reevaluate"], pools: () => ({ recording: { waiting: 1, running: 2 } }) });
+  const metrics = metricsOf({
+    figures,
+    jobKinds: () => ["notify", "reevaluate"],
+    pools: () => ({ recording: { waiting: 1, running: 2 } }),
+  });
   const series = await collected(metrics);
   const expected: Record<string, number> = {
-    assay_database_bytes: 81_920, assay_database_free_bytes: 8192, assay_evidence_files: 12, assay_evidence_bytes: 3400,
-    'assay_jobs{kind="notify"}': 4, 'assay_jobs{kind="reevaluate"}': 0, 'assay_jobs{kind="later"}': 1, assay_jobs_overdue_seconds: 60, assay_jobs_failing: 3,
-    'assay_deliveries{state="waiting"}': 7, 'assay_deliveries{state="dead"}': 2, assay_deliveries_oldest_seconds: 900,
-    'assay_worker_tasks{pool="recording",state="waiting"}': 1, 'assay_worker_tasks{pool="recording",state="running"}': 2,
+    assay_database_bytes: 81_920,
+    assay_database_free_bytes: 8192,
+    assay_evidence_files: 12,
+    assay_evidence_bytes: 3400,
+    'assay_jobs{kind="notify"}': 4,
+    'assay_jobs{kind="reevaluate"}': 0,
+    'assay_jobs{kind="later"}': 1,
+    assay_jobs_overdue_seconds: 60,
+    assay_jobs_failing: 3,
+    'assay_deliveries{state="waiting"}': 7,
+    'assay_deliveries{state="dead"}': 2,
+    assay_deliveries_oldest_seconds: 900,
+    'assay_worker_tasks{pool="recording",state="waiting"}': 1,
+    'assay_worker_tasks{pool="recording",state="running"}': 2,
   };
   for (const [name, value] of Object.entries(expected)) assert.is(series.get(name), value, name);
   figures.jobs = () => [];
   figures.deliveries = () => ({ waiting: 0, dead: 0, oldest: null as never });
   const later = await collected(metrics);
-  assert.equal(['assay_jobs{kind="notify"}', 'assay_jobs{kind="later"}', "assay_jobs_overdue_seconds", "assay_deliveries_oldest_seconds"].map((name) => later.get(name)), [0, undefined, 0, 0]);
+  assert.equal(
+    [
+      'assay_jobs{kind="notify"}',
+      'assay_jobs{kind="later"}',
+      "assay_jobs_overdue_seconds",
+      "assay_deliveries_oldest_seconds",
+    ].map((name) => later.get(name)),
+    [0, undefined, 0, 0],
+  );
 });
 
 test("what a server does not have is not told", async () => {
   const bare = await metricsOf().collect();
-  for (const name of ["assay_read_only", "assay_backup_last_success", "assay_certificate_end"]) assert.not.match(bare, name);
+  for (const name of ["assay_read_only", "assay_backup_last_success", "assay_certificate_end"])
+    assert.not.match(bare, name);
   let backup: number | null = null;
   let readOnly = false;
   const metrics = metricsOf({ readOnly: () => readOnly, lastBackupAt: () => backup, certificateEndsAt: () => 2000 });
-  const names = ["assay_read_only", "assay_backup_last_success_timestamp_seconds", "assay_certificate_end_timestamp_seconds"];
+  const names = [
+    "assay_read_only",
+    "assay_backup_last_success_timestamp_seconds",
+    "assay_certificate_end_timestamp_seconds",
+  ];
   const first = await collected(metrics);
-  assert.equal(names.map((name) => first.get(name)), [0, undefined, 2000]);
+  assert.equal(
+    names.map((name) => first.get(name)),
+    [0, undefined, 2000],
+  );
   [backup, readOnly] = [900, true];
   const second = await collected(metrics);
-  assert.equal(names.map((name) => second.get(name)), [1, 900, 2000]);
+  assert.equal(
+    names.map((name) => second.get(name)),
+    [1, 900, 2000],
+  );
 });
 
 test("the sizes of the files are those of the data directory", async () => {

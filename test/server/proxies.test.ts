@@ -9,7 +9,11 @@ import { ask } from "./client.ts";
 
 const test = suite("server/proxies");
 
-const PROXY = { "X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "assay.example.com" };
+const PROXY = {
+  "X-Forwarded-For": "203.0.113.9",
+  "X-Forwarded-Proto": "https",
+  "X-Forwarded-Host": "assay.example.com",
+};
 
 /** One server for each answer to who decides; all with the same flow. */
 const servers = new Map<string, { server: TestServer; org: string; key: string }>();
@@ -17,7 +21,12 @@ test.before(async () => {
   const loopback = trustIn(["127.0.0.0/8"]);
   const kinds: Record<string, Network & { baseUrl?: string }> = {
     trusting: { manners: { trust: loopback }, followsProxies: true },
-    "trusting below a path": { manners: { trust: loopback }, followsProxies: true, basePath: "/x", baseUrl: "http://assay.test/x" },
+    "trusting below a path": {
+      manners: { trust: loopback },
+      followsProxies: true,
+      basePath: "/x",
+      baseUrl: "http://assay.test/x",
+    },
     configured: { manners: { trust: loopback }, baseUrl: "https://configured.example" },
     suspicious: { manners: { trust: trustIn(["10.0.0.0/8"]) }, followsProxies: true },
   };
@@ -25,9 +34,26 @@ test.before(async () => {
     const server = await startServer({ baseUrl, network });
     const { org, key } = server.given.org();
     const base = network.basePath ?? "";
-    await ask(server.url, { method: "PUT", path: `${base}/api/v2/flows/${org}`, key, body: JSON.stringify({ name: "f", description: "" }) });
-    const body = { fingerprint: "a".repeat(64), filename: "app", git_commit: "c".repeat(40), build_url: "https://ci.test", commit_url: "https://git.test", trail_name: null };
-    const artifact = await ask(server.url, { method: "POST", path: `${base}/api/v2/artifacts/${org}/f`, key, body: JSON.stringify(body) });
+    await ask(server.url, {
+      method: "PUT",
+      path: `${base}/api/v2/flows/${org}`,
+      key,
+      body: JSON.stringify({ name: "f", description: "" }),
+    });
+    const body = {
+      fingerprint: "a".repeat(64),
+      filename: "app",
+      git_commit: "c".repeat(40),
+      build_url: "https://ci.test",
+      commit_url: "https://git.test",
+      trail_name: null,
+    };
+    const artifact = await ask(server.url, {
+      method: "POST",
+      path: `${base}/api/v2/artifacts/${org}/f`,
+      key,
+      body: JSON.stringify(body),
+    });
     if (artifact.status !== 201) throw new Error(artifact.text);
     servers.set(kind, { server, org, key });
   }
@@ -39,7 +65,11 @@ test.after(async () => {
 /** Where the addresses of an artifact's answer begin. */
 async function rootAt(kind: string, headers: Record<string, string>, base = ""): Promise<string> {
   const { server, org, key } = servers.get(kind) as NonNullable<ReturnType<typeof servers.get>>;
-  const { body, status, text } = await ask(server.url, { path: `${base}/api/v2/artifacts/${org}/f/fingerprint/${"a".repeat(64)}`, key, headers });
+  const { body, status, text } = await ask(server.url, {
+    path: `${base}/api/v2/artifacts/${org}/f/fingerprint/${"a".repeat(64)}`,
+    key,
+    headers,
+  });
   assert.is(status, 200, text);
   const root = body.html_url.slice(0, body.html_url.indexOf(`/${org}/flows`));
   assert.ok(body.api_url.startsWith(`${root}/api/v2/artifacts/${org}/`), body.api_url);
@@ -56,8 +86,15 @@ test("a trusted proxy decides where nobody configured the address", async () => 
   assert.is(await documented("trusting", PROXY), "https://assay.example.com/api/v2");
   assert.is(await rootAt("trusting below a path", PROXY, "/x"), "https://assay.example.com/x");
   assert.is(await documented("trusting below a path", PROXY, "/x"), "https://assay.example.com/x/api/v2");
-  assert.is(await rootAt("trusting", { Forwarded: 'for=203.0.113.9;proto=https;host="other.example:8443"' }), "https://other.example:8443");
-  assert.is(await rootAt("trusting", { "X-Forwarded-Proto": "https" }), "https://assay.example.com", "the host is the one that was asked for");
+  assert.is(
+    await rootAt("trusting", { Forwarded: 'for=203.0.113.9;proto=https;host="other.example:8443"' }),
+    "https://other.example:8443",
+  );
+  assert.is(
+    await rootAt("trusting", { "X-Forwarded-Proto": "https" }),
+    "https://assay.example.com",
+    "the host is the one that was asked for",
+  );
 });
 
 test("a configured address always wins, and without a proxy or with a hostile header the server's own counts", async () => {
@@ -67,7 +104,11 @@ test("a configured address always wins, and without a proxy or with a hostile he
   assert.is(await documented("suspicious", PROXY), "http://assay.test/api/v2");
   assert.is(await rootAt("trusting", {}), "http://assay.test");
   assert.is(await rootAt("trusting", { "X-Forwarded-Host": 'evil.example/"><script>' }), "http://assay.test");
-  assert.is(await rootAt("trusting", { ...PROXY, Forwarded: "for=203.0.113.9;proto=https;host=evil.example" }), "http://assay.test", "who of the two lies is not known");
+  assert.is(
+    await rootAt("trusting", { ...PROXY, Forwarded: "for=203.0.113.9;proto=https;host=evil.example" }),
+    "http://assay.test",
+    "who of the two lies is not known",
+  );
 });
 
 test("answers that are kept are those of one address: no client sees another's", async () => {
@@ -80,7 +121,11 @@ test("answers that are kept are those of one address: no client sees another's",
     assert.is(await documented("trusting", PROXY), "https://assay.example.com/api/v2");
     assert.is(await documented("trusting", {}), "http://assay.test/api/v2");
   }
-  for (let name = 0; name < 100; name += 1) assert.is(await rootAt("trusting", { ...PROXY, "X-Forwarded-Host": `h${name}.example` }), `https://h${name}.example`);
+  for (let name = 0; name < 100; name += 1)
+    assert.is(
+      await rootAt("trusting", { ...PROXY, "X-Forwarded-Host": `h${name}.example` }),
+      `https://h${name}.example`,
+    );
   assert.is(await rootAt("trusting", other), "https://other.example");
 });
 
@@ -88,21 +133,45 @@ test("links between pages begin with the address that the client used", async ()
   const { server, org, key } = servers.get("trusting") as NonNullable<ReturnType<typeof servers.get>>;
   const trail = await server.given.trail({ org, key }, { flow: "f" });
   for (let round = 0; round < 2; round += 1) await server.given.attestation({ org, key }, { flow: "f", trail });
-  const { body, status, text } = await ask(server.url, { path: `/api/v2/attestations/${org}?per_page=1`, key, headers: PROXY });
+  const { body, status, text } = await ask(server.url, {
+    path: `/api/v2/attestations/${org}?per_page=1`,
+    key,
+    headers: PROXY,
+  });
   assert.is(status, 200, text);
   assert.match(body._links.next.href, `https://assay.example.com/api/v2/attestations/${org}?`);
 
   const environment = await server.given.environment({ org, key }, { type: "server" });
   for (let round = 0; round < 2; round += 1) {
     const body = JSON.stringify({ artifacts: [{ digests: { app: String(round).repeat(64) }, creationTimestamp: 1 }] });
-    assert.is((await ask(server.url, { method: "PUT", path: `/api/v2/environments/${org}/${environment}/report/server`, key, body })).status, 201);
+    assert.is(
+      (
+        await ask(server.url, {
+          method: "PUT",
+          path: `/api/v2/environments/${org}/${environment}/report/server`,
+          key,
+          body,
+        })
+      ).status,
+      201,
+    );
   }
-  const events = await ask(server.url, { path: `/api/v2/environments/${org}/${environment}/events?per_page=1`, key, headers: PROXY });
-  assert.match(String(events.headers["link"]), `<https://assay.example.com/api/v2/environments/${org}/${environment}/events?`);
+  const events = await ask(server.url, {
+    path: `/api/v2/environments/${org}/${environment}/events?per_page=1`,
+    key,
+    headers: PROXY,
+  });
+  assert.match(
+    String(events.headers["link"]),
+    `<https://assay.example.com/api/v2/environments/${org}/${environment}/events?`,
+  );
 });
 
 test("what a trusted proxy says of TLS decides whether cookies and the browser's memory of https are for TLS alone", async () => {
-  for (const [kind, secure] of [["trusting", true], ["suspicious", false]] as const) {
+  for (const [kind, secure] of [
+    ["trusting", true],
+    ["suspicious", false],
+  ] as const) {
     const { server } = servers.get(kind) as NonNullable<ReturnType<typeof servers.get>>;
     const { headers } = await ask(server.url, { path: "/login", headers: PROXY });
     assert.is(/; secure/i.test(String(headers["set-cookie"])), secure, String(headers["set-cookie"]));
@@ -111,7 +180,10 @@ test("what a trusted proxy says of TLS decides whether cookies and the browser's
 });
 
 test("the log names the client: the one that a trusted proxy tells of, else who is connected", async () => {
-  for (const [kind, client] of [["trusting", "203.0.113.9"], ["suspicious", "127.0.0.1"]] as const) {
+  for (const [kind, client] of [
+    ["trusting", "203.0.113.9"],
+    ["suspicious", "127.0.0.1"],
+  ] as const) {
     const { server } = servers.get(kind) as NonNullable<ReturnType<typeof servers.get>>;
     await ask(server.url, { path: "/api/v2/openapi.json", headers: { ...PROXY, "X-Request-ID": `client-${kind}` } });
     assert.is((await logged(server, `client-${kind}`))["client"], client);

@@ -1,4 +1,7 @@
-/** What stands in for systemd: a socket for the messages of a service. Needs python3, because Node has no datagram sockets of this kind. */
+/**
+ * What stands in for systemd: a socket for the messages of a service. Needs python3, because Node has no datagram
+ * sockets of this kind.
+ */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 
@@ -35,9 +38,22 @@ export async function startReceiver(path: string) {
   return {
     /** Resolves once so many messages came. */
     heard: (count: number): Promise<void> => lines(count + 1),
-    /** All messages, each as its words in alphabetical order: systemd-notify has an order of its own. The clock is not told. */
+    /**
+     * All messages, each as its words in alphabetical order: systemd-notify has an order of its own. The clock is not
+     * told.
+     */
     messages: (): string[][] =>
-      told.trimEnd().split("\n").slice(1).map((line) => line.replace(/USEC=\d+/, "USEC=n").split("|").filter((word) => word !== "").sort()),
+      told
+        .trimEnd()
+        .split("\n")
+        .slice(1)
+        .map((line) =>
+          line
+            .replace(/USEC=\d+/, "USEC=n")
+            .split("|")
+            .filter((word) => word !== "")
+            .sort(),
+        ),
     stop: (): void => void receiver.kill(),
   };
 }

@@ -15,10 +15,25 @@ const put = (directory: string, { certificate, key }: { certificate: string; key
   writeFileSync(join(directory, "tls.crt"), certificate);
   writeFileSync(join(directory, "tls.key"), key, { mode: 0o600 });
 };
-const serve = (directory: string, ...more: string[]): string[] =>
-  ["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", "--tls-cert", join(directory, "tls.crt"), "--tls-key", join(directory, "tls.key"), ...more];
-const urlOf = async (server: Started): Promise<string> => /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1] ?? "";
-const linesOf = (text: string): Record<string, any>[] => text.split("\n").filter((line) => line.startsWith("{")).map((line) => JSON.parse(line));
+const serve = (directory: string, ...more: string[]): string[] => [
+  "serve",
+  "--data",
+  join(directory, "data"),
+  "--listen",
+  "127.0.0.1:0",
+  "--tls-cert",
+  join(directory, "tls.crt"),
+  "--tls-key",
+  join(directory, "tls.key"),
+  ...more,
+];
+const urlOf = async (server: Started): Promise<string> =>
+  /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1] ?? "";
+const linesOf = (text: string): Record<string, any>[] =>
+  text
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line));
 
 test("serves https, tells it, and logs which certificate it is", () =>
   inDirectory(async (directory) => {
@@ -31,7 +46,14 @@ test("serves https, tells it, and logs which certificate it is", () =>
     const { code, err } = await server.stop();
     assert.is(code, 0);
     const line = linesOf(err).find(({ msg }) => msg === "serving with this certificate");
-    assert.equal([line?.["subject"], line?.["names"], line?.["valid_until"]], ["O=Assay test, CN=assay.example.com", ["assay.example.com", "localhost", "127.0.0.1"], "2120-01-01T00:00:00.000Z"]);
+    assert.equal(
+      [line?.["subject"], line?.["names"], line?.["valid_until"]],
+      [
+        "O=Assay test, CN=assay.example.com",
+        ["assay.example.com", "localhost", "127.0.0.1"],
+        "2120-01-01T00:00:00.000Z",
+      ],
+    );
     assert.not.match(err, "PRIVATE KEY");
   }));
 
@@ -69,8 +91,13 @@ test("a certificate that has ended, and a key that everybody can read, serve wit
     const url = await urlOf(server);
     assert.is(await fingerprintAt(url), fingerprintOf(ENDED));
     const { err } = await server.stop();
-    const warnings = linesOf(err).filter(({ level }) => level === "warn").map(({ msg }) => msg);
-    assert.equal(warnings, [`everybody on this machine can read the private key in ${key}: chmod 0600 ${key}`, `the certificate in ${join(directory, "tls.crt")} ended on 2021-01-01: clients will refuse it`]);
+    const warnings = linesOf(err)
+      .filter(({ level }) => level === "warn")
+      .map(({ msg }) => msg);
+    assert.equal(warnings, [
+      `everybody on this machine can read the private key in ${key}: chmod 0600 ${key}`,
+      `the certificate in ${join(directory, "tls.crt")} ended on 2021-01-01: clients will refuse it`,
+    ]);
   }));
 
 test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", () =>
@@ -90,7 +117,13 @@ test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", (
     server.signal("SIGHUP");
     const text = await server.wrote(/cannot be used: the one in use stays/);
     const line = linesOf(text).at(-1);
-    assert.equal([line?.["level"], line?.["problem"]], ["error", `the key in ${join(directory, "tls.key")} does not belong to the certificate in ${join(directory, "tls.crt")}`]);
+    assert.equal(
+      [line?.["level"], line?.["problem"]],
+      [
+        "error",
+        `the key in ${join(directory, "tls.key")} does not belong to the certificate in ${join(directory, "tls.crt")}`,
+      ],
+    );
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
 
     put(directory, FIRST);
@@ -106,10 +139,14 @@ test("the metrics tell when the certificate that is in use ends", () =>
   inDirectory(async (directory) => {
     put(directory, FIRST);
     const server = start(serve(directory, "--metrics-listen", "127.0.0.1:0"));
-    const [, url = ""] = /metrics: (http:\S+)/.exec(await server.wrote(/API reference[^]*metrics: \S+\n|metrics: \S+\n[^]*API reference/)) ?? [];
+    const [, url = ""] =
+      /metrics: (http:\S+)/.exec(
+        await server.wrote(/API reference[^]*metrics: \S+\n|metrics: \S+\n[^]*API reference/),
+      ) ?? [];
     const told = async (): Promise<number> =>
       Number(/^assay_certificate_end_timestamp_seconds (\S+)$/m.exec(await (await fetch(url)).text())?.[1]);
-    const endOf = ({ certificate }: { certificate: string }): number => Date.parse(new X509Certificate(certificate).validTo) / 1000;
+    const endOf = ({ certificate }: { certificate: string }): number =>
+      Date.parse(new X509Certificate(certificate).validTo) / 1000;
     assert.is(await told(), endOf(FIRST));
     put(directory, ENDED);
     server.signal("SIGHUP");

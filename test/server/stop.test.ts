@@ -13,7 +13,10 @@ import { allOf, ask, dialPlain, dialTls, slowRequest } from "./client.ts";
 const test = suite("server/stop");
 
 const LOOPBACK: ListenAddress = { host: "127.0.0.1", port: 0 };
-const MANNERS: [string, Network][] = [["http", {}], ["https", { manners: { tls: FIRST } }]];
+const MANNERS: [string, Network][] = [
+  ["http", {}],
+  ["https", { manners: { tls: FIRST } }],
+];
 const dial = (url: string) => (url.startsWith("https:") ? dialTls(url) : dialPlain(url));
 
 for (const [scheme, network] of MANNERS) {
@@ -29,7 +32,10 @@ for (const [scheme, network] of MANNERS) {
     let stopped = false;
     const stopping = closeListener(server.server, 60).then(() => (stopped = true));
     assert.is(await silence, "");
-    await ask(server.url, { path: "/ready" }).then(() => assert.unreachable("it still listens"), (error: Error & { code?: string }) => assert.is(error.code, "ECONNREFUSED"));
+    await ask(server.url, { path: "/ready" }).then(
+      () => assert.unreachable("it still listens"),
+      (error: Error & { code?: string }) => assert.is(error.code, "ECONNREFUSED"),
+    );
     assert.is(stopped, false);
     busy.write(body.slice(5));
     assert.match(await answer, /HTTP\/1\.1 201 Created\r\n[^]*\r\nConnection: close\r\n/);
@@ -51,7 +57,9 @@ for (const [scheme, network] of MANNERS) {
 }
 
 test("a handshake that never ends is cut when the patience is over", async () => {
-  const server = await startServer({ network: { manners: { tls: FIRST }, limits: { headerTimeout: 600, requestTimeout: 600 } } });
+  const server = await startServer({
+    network: { manners: { tls: FIRST }, limits: { headerTimeout: 600, requestTimeout: 600 } },
+  });
   const socket = await dialPlain(server.url);
   const all = allOf(socket);
   // The beginning of a TLS record, and no more.
@@ -90,7 +98,9 @@ test("a body that dribbles in ends with the time for the whole request", async (
 
 test("no more connections are taken than the limit of open files leaves, and that is told", async () => {
   let crowded = 0;
-  const server = await startServer({ network: { manners: { maxConnections: 2, onConnectionLimit: () => (crowded += 1) } } });
+  const server = await startServer({
+    network: { manners: { maxConnections: 2, onConnectionLimit: () => (crowded += 1) } },
+  });
   const [first, second] = [await dialPlain(server.url), await dialPlain(server.url)];
   const third = connect(Number(new URL(server.url).port), "127.0.0.1");
   assert.is(await allOf(third), "");
@@ -104,7 +114,8 @@ test("no more connections are taken than the limit of open files leaves, and tha
 });
 
 test("the limit of connections follows from that of open files", () => {
-  const limits = (files: string): string => `Limit  Soft Limit  Hard Limit  Units\nMax open files            ${files}               1048576              files     \nMax locked memory  1 2 bytes\n`;
+  const limits = (files: string): string =>
+    `Limit  Soft Limit  Hard Limit  Units\nMax open files            ${files}               1048576              files     \nMax locked memory  1 2 bytes\n`;
   assert.is(maxConnections(limits("1024")), 768);
   assert.is(maxConnections(limits("1048576")), 1_048_320);
   assert.is(maxConnections(limits("300")), 150, "where there is little, half of it");
@@ -114,7 +125,11 @@ test("the limit of connections follows from that of open files", () => {
 });
 
 test("idle connections stay open longer than proxies keep theirs", async () => {
-  const { server } = await listen({ callback: () => (_, response) => void response.end(), refused: () => "id" }, LOOPBACK, { headerTimeout: 5, requestTimeout: 5 });
+  const { server } = await listen(
+    { callback: () => (_, response) => void response.end(), refused: () => "id" },
+    LOOPBACK,
+    { headerTimeout: 5, requestTimeout: 5 },
+  );
   assert.ok(server.keepAliveTimeout > 60_000);
   await closeListener(server, 1);
 });

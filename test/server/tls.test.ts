@@ -13,7 +13,11 @@ const test = suite("server/tls");
 
 let server: TestServer;
 test.before(async () => {
-  server = await startServer({ limits: { json: 10_000 }, baseUrl: "https://assay.example.com", network: { manners: { tls: FIRST } } });
+  server = await startServer({
+    limits: { json: 10_000 },
+    baseUrl: "https://assay.example.com",
+    network: { manners: { tls: FIRST } },
+  });
 });
 test.after(() => server.stop());
 
@@ -22,7 +26,10 @@ test("speaks https and only that, from TLS 1.2 on", async () => {
   assert.equal((await ask(server.url, { path: "/ready" })).text, "OK");
   assert.is((await dialTls(server.url)).getProtocol(), "TLSv1.3");
   assert.is((await dialTls(server.url, { maxVersion: "TLSv1.2" })).getProtocol(), "TLSv1.2");
-  const refused = await dialTls(server.url, { maxVersion: "TLSv1.1" }).then(() => null, (error: Error & { code?: string }) => error.code);
+  const refused = await dialTls(server.url, { maxVersion: "TLSv1.1" }).then(
+    () => null,
+    (error: Error & { code?: string }) => error.code,
+  );
   assert.ok(refused !== null, "TLS 1.1 is over");
 });
 
@@ -40,15 +47,30 @@ test("plain http at the encrypted port ends, and nothing else does", async () =>
 
 test("the addresses in answers are https, and bodies are limited as ever", async () => {
   const { org, key } = server.given.org();
-  const flow = await ask(server.url, { method: "PUT", path: `/api/v2/flows/${org}`, key, body: JSON.stringify({ name: "f", description: "" }) });
+  const flow = await ask(server.url, {
+    method: "PUT",
+    path: `/api/v2/flows/${org}`,
+    key,
+    body: JSON.stringify({ name: "f", description: "" }),
+  });
   assert.is(flow.status, 201, flow.text);
-  assert.is((await ask(server.url, { path: "/api/v2/openapi.json" })).body.servers[0].url, "https://assay.example.com/api/v2");
-  const large = await ask(server.url, { method: "PUT", path: `/api/v2/flows/${org}`, key, body: JSON.stringify({ name: "g", description: "x".repeat(10_000) }) });
+  assert.is(
+    (await ask(server.url, { path: "/api/v2/openapi.json" })).body.servers[0].url,
+    "https://assay.example.com/api/v2",
+  );
+  const large = await ask(server.url, {
+    method: "PUT",
+    path: `/api/v2/flows/${org}`,
+    key,
+    body: JSON.stringify({ name: "g", description: "x".repeat(10_000) }),
+  });
   assert.is(large.status, 413);
 });
 
 test("headers that dribble in, and a handshake that does not come, are cut", async () => {
-  const hasty = await startServer({ network: { manners: { tls: FIRST }, limits: { headerTimeout: 1, requestTimeout: 2 } } });
+  const hasty = await startServer({
+    network: { manners: { tls: FIRST }, limits: { headerTimeout: 1, requestTimeout: 2 } },
+  });
   const slow = await dialTls(hasty.url);
   slow.write("GET /ready HTTP/1.1\r\nHost: x\r\nX-A: ");
   assert.match(await allOf(slow), /^HTTP\/1\.1 408 Request Timeout\r\n[^]*The request did not arrive in time/);
@@ -74,12 +96,23 @@ test("a new pair is for new connections: an upload goes on, a kept connection st
   assert.is((await ask(server.url, { path: "/ready", agent })).status, 200);
   assert.ok(kept && Object.values(agent.freeSockets)[0]?.[0] === kept, "the same connection");
   upload.write(body.slice(10));
-  await new Promise<void>((resolve) => (received().includes("201 Created") ? resolve() : upload.on("data", () => received().includes("201 Created") && resolve())));
+  await new Promise<void>((resolve) =>
+    received().includes("201 Created")
+      ? resolve()
+      : upload.on("data", () => received().includes("201 Created") && resolve()),
+  );
   upload.end();
   assert.match(await answer, /HTTP\/1\.1 201 Created/);
   assert.is((await ask(server.url, { path: `/api/v2/flows/${org}/slow`, key })).body.name, "slow");
-  assert.is((await dialTls(server.url, { maxVersion: "TLSv1.2" })).getProtocol(), "TLSv1.2", "the new pair has the limits of the old one");
-  const old = await dialTls(server.url, { maxVersion: "TLSv1.1" }).then(() => "accepted", () => "refused");
+  assert.is(
+    (await dialTls(server.url, { maxVersion: "TLSv1.2" })).getProtocol(),
+    "TLSv1.2",
+    "the new pair has the limits of the old one",
+  );
+  const old = await dialTls(server.url, { maxVersion: "TLSv1.1" }).then(
+    () => "accepted",
+    () => "refused",
+  );
   assert.is(old, "refused");
   agent.destroy();
 });

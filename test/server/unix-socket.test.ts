@@ -22,7 +22,10 @@ test.before(() => {
 });
 test.after(() => rmSync(directory, { recursive: true, force: true }));
 
-const served = async (network: Network, use: (server: Awaited<ReturnType<typeof startServer>>) => Promise<void>): Promise<void> => {
+const served = async (
+  network: Network,
+  use: (server: Awaited<ReturnType<typeof startServer>>) => Promise<void>,
+): Promise<void> => {
   const server = await startServer({ network });
   try {
     await use(server);
@@ -45,28 +48,49 @@ test("serves there, for owner and group, and takes the file away when it stops",
     assert.is(lstatSync(path).mode & 0o777, 0o660);
     assert.is((await ask(server.url, { path: "/ready" })).text, "OK");
     const { org, key } = server.given.org();
-    const made = await ask(server.url, { method: "PUT", path: `/api/v2/flows/${org}`, key, body: JSON.stringify({ name: "f", description: "" }) });
+    const made = await ask(server.url, {
+      method: "PUT",
+      path: `/api/v2/flows/${org}`,
+      key,
+      body: JSON.stringify({ name: "f", description: "" }),
+    });
     assert.is(made.status, 201);
   });
   assert.not(existsSync(path));
 });
 
 test("limits of time hold there as well", async () => {
-  await served({ place: { path: join(directory, "slow.sock") }, limits: { headerTimeout: 1, requestTimeout: 1 } }, async (server) => {
-    const slow = await dialPlain(server.url);
-    slow.write("GET /ready HTTP/1.1\r\nHost: x\r\nX-A: ");
-    assert.match(await allOf(slow), /^HTTP\/1\.1 408 Request Timeout\r\n[^]*The request did not arrive in time/);
-  });
+  await served(
+    { place: { path: join(directory, "slow.sock") }, limits: { headerTimeout: 1, requestTimeout: 1 } },
+    async (server) => {
+      const slow = await dialPlain(server.url);
+      slow.write("GET /ready HTTP/1.1\r\nHost: x\r\nX-A: ");
+      assert.match(await allOf(slow), /^HTTP\/1\.1 408 Request Timeout\r\n[^]*The request did not arrive in time/);
+    },
+  );
 });
 
 test("the proxy at the socket is trusted by the word unix, and else its headers are nobody's", async () => {
-  const headers = { "X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "assay.example.com" };
-  for (const [proxies, client, server] of [[["unix"], "203.0.113.9", "https://assay.example.com"], [["0.0.0.0/0", "::/0"], "unix", "http://assay.test"]] as const) {
-    await served({ place: { path: join(directory, "proxy.sock") }, manners: { trust: trustIn(proxies) }, followsProxies: true }, async (running) => {
-      const { body } = await ask(running.url, { path: "/api/v2/openapi.json", headers: { ...headers, "X-Request-ID": "who" } });
-      assert.is(body.servers[0].url, `${server}/api/v2`);
-      assert.is((await logged(running, "who"))["client"], client);
-    });
+  const headers = {
+    "X-Forwarded-For": "203.0.113.9",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Host": "assay.example.com",
+  };
+  for (const [proxies, client, server] of [
+    [["unix"], "203.0.113.9", "https://assay.example.com"],
+    [["0.0.0.0/0", "::/0"], "unix", "http://assay.test"],
+  ] as const) {
+    await served(
+      { place: { path: join(directory, "proxy.sock") }, manners: { trust: trustIn(proxies) }, followsProxies: true },
+      async (running) => {
+        const { body } = await ask(running.url, {
+          path: "/api/v2/openapi.json",
+          headers: { ...headers, "X-Request-ID": "who" },
+        });
+        assert.is(body.servers[0].url, `${server}/api/v2`);
+        assert.is((await logged(running, "who"))["client"], client);
+      },
+    );
   }
 });
 
@@ -77,7 +101,14 @@ test("the file of a server that was killed is replaced; a living one keeps its p
     assert.is((await ask(server.url, { path: "/ready" })).status, 200);
     const data = join(directory, "second");
     const { code, out, err } = await cli(["serve", "--data", data, "--listen", `unix:${path}`]);
-    assert.equal([code, out, err], [1, "", `assay: cannot listen on unix:${path}: another program answers there; stop it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`]);
+    assert.equal(
+      [code, out, err],
+      [
+        1,
+        "",
+        `assay: cannot listen on unix:${path}: another program answers there; stop it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
+      ],
+    );
     assert.is((await ask(server.url, { path: "/ready" })).status, 200, "the living one was not disturbed");
   });
 });
@@ -87,11 +118,20 @@ test("a file that is no socket stays, and is told; so is a directory that is mis
   writeFileSync(path, "somebody's");
   const serve = (listen: string) => cli(["serve", "--data", join(directory, "third"), "--listen", listen]);
   const { code, err } = await serve(`unix:${path}`);
-  assert.equal([code, err], [1, `assay: cannot listen on unix:${path}: there is a file that is no socket; remove it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`]);
+  assert.equal(
+    [code, err],
+    [
+      1,
+      `assay: cannot listen on unix:${path}: there is a file that is no socket; remove it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
+    ],
+  );
   assert.ok(lstatSync(path).isFile());
   symlinkSync(path, join(directory, "link"));
   assert.match((await serve(`unix:${join(directory, "link")}`)).err, "no socket");
-  assert.match((await serve(`unix:${join(directory, "missing", "a.sock")}`)).err, "its directory is missing, or this user may not write there; make it,");
+  assert.match(
+    (await serve(`unix:${join(directory, "missing", "a.sock")}`)).err,
+    "its directory is missing, or this user may not write there; make it,",
+  );
 });
 
 test("a path that is too long for the system is told with the limit", async () => {
@@ -104,8 +144,14 @@ test("serve says where it listens, and takes localhost as its address unless tol
   const path = join(directory, "told.sock");
   const server = start(["serve", "--data", join(directory, "data"), "--listen", `unix:${path}`, "--base-path", "/x"]);
   await server.wrote(/API reference/);
-  assert.ok(server.out().startsWith(`listening on unix:${path}\nAPI reference: http://localhost/x/api/v2/doc/\n`), server.out());
-  assert.is((await ask(`unix:${path}`, { path: "/x/api/v2/openapi.json" })).body.servers[0].url, "http://localhost/x/api/v2");
+  assert.ok(
+    server.out().startsWith(`listening on unix:${path}\nAPI reference: http://localhost/x/api/v2/doc/\n`),
+    server.out(),
+  );
+  assert.is(
+    (await ask(`unix:${path}`, { path: "/x/api/v2/openapi.json" })).body.servers[0].url,
+    "http://localhost/x/api/v2",
+  );
   assert.is((await server.stop()).code, 0);
   assert.not(existsSync(path));
 });
@@ -129,7 +175,10 @@ test("a living server that cannot be asked keeps its place as well", async () =>
   await new Promise<void>((resolve) => other.listen(path, resolve));
   chmodSync(path, 0o600);
   try {
-    await startServer({ network: { place: { path } } }).then(() => assert.unreachable("it took the place"), (error: Error & { code?: string }) => assert.is(error.code, "EADDRINUSE"));
+    await startServer({ network: { place: { path } } }).then(
+      () => assert.unreachable("it took the place"),
+      (error: Error & { code?: string }) => assert.is(error.code, "EADDRINUSE"),
+    );
   } finally {
     await new Promise((resolve) => other.close(resolve));
   }

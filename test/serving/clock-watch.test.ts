@@ -19,9 +19,19 @@ function world() {
   const store = openStore(db, { now: () => clock.wall, newId: () => "unused" });
   const lines: { level: string; msg: string; [field: string]: unknown }[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line) => void lines.push(JSON.parse(line)) } });
-  const start = () => createClockWatch({ store, writer: new GroupCommitWriter(db), logger, now: () => clock.wall, monotonic: () => clock.monotonic });
+  const start = () =>
+    createClockWatch({
+      store,
+      writer: new GroupCommitWriter(db),
+      logger,
+      now: () => clock.wall,
+      monotonic: () => clock.monotonic,
+    });
   return {
-    db, store, clock, start,
+    db,
+    store,
+    clock,
+    start,
     /** So many seconds go by. */
     pass(seconds: number): void {
       clock.wall += seconds;
@@ -29,8 +39,13 @@ function world() {
     },
     change: (): void =>
       store.audit.append({
-        organizationId: null, actor: { kind: "operator", publicId: "", name: "test", keyPublicId: "" },
-        operation: "test", event: "test", target: "", requestId: "", detail: null,
+        organizationId: null,
+        actor: { kind: "operator", publicId: "", name: "test", keyPublicId: "" },
+        operation: "test",
+        event: "test",
+        target: "",
+        requestId: "",
+        detail: null,
       }),
     /** What was logged since this was asked last, as level and the beginning of the message. */
     logged: (): string[] => lines.splice(0).map(({ level, msg }) => `${level}: ${msg}`),
@@ -53,7 +68,11 @@ test("a clock that runs as it should is right, and stores the good time once an 
   assert.is(store.clock.read()?.goodAt, T + HOUR);
   clock.wall += 20 * HOUR;
   await watch.look();
-  assert.equal([watch.report(), watch.trusted()], [{ state: "right", problem: null }, T + 21 * HOUR], "less than a day");
+  assert.equal(
+    [watch.report(), watch.trusted()],
+    [{ state: "right", problem: null }, T + 21 * HOUR],
+    "less than a day",
+  );
   assert.equal(logged(), []);
 });
 
@@ -64,15 +83,26 @@ test("a change under a clock two years ahead is an error line, once and then eve
   await watch.look();
   clock.wall += YEARS;
   await watch.look();
-  assert.match(logged().join("\n"), /^warn: the clock shows 2025-\S+, 730 days past the last known good time \(2023-11-14T22:13:20\.000Z\); see assay help troubleshooting$/);
+  assert.match(
+    logged().join("\n"),
+    /^warn: the clock shows 2025-\S+, 730 days past the last known good time \(2023-11-14T22:13:20\.000Z\); see assay help troubleshooting$/,
+  );
   assert.equal(watch.trusted(), T);
   change();
   await watch.look();
   const [line] = lines;
-  assert.equal({ level: line?.level, off_by_s: line?.["off_by_s"], last_known_good: line?.["last_known_good"] }, {
-    level: "error", off_by_s: YEARS, last_known_good: "2023-11-14T22:13:20.000Z",
-  });
-  assert.match(logged().join("\n"), /^error: changes are recorded under a clock that is not believed: the clock shows /);
+  assert.equal(
+    { level: line?.level, off_by_s: line?.["off_by_s"], last_known_good: line?.["last_known_good"] },
+    {
+      level: "error",
+      off_by_s: YEARS,
+      last_known_good: "2023-11-14T22:13:20.000Z",
+    },
+  );
+  assert.match(
+    logged().join("\n"),
+    /^error: changes are recorded under a clock that is not believed: the clock shows /,
+  );
   pass(600);
   change();
   await watch.look();
@@ -82,7 +112,10 @@ test("a change under a clock two years ahead is an error line, once and then eve
   assert.is(watch.trusted(), T + 600, "by the clock that nobody can set");
   pass(HOUR);
   await watch.look();
-  assert.equal(logged().map((text) => text.slice(0, 30)), ["error: changes are recorded un"]);
+  assert.equal(
+    logged().map((text) => text.slice(0, 30)),
+    ["error: changes are recorded un"],
+  );
   assert.is(store.clock.read()?.goodAt, T + 600 + HOUR, "the good time is reckoned on");
 
   clock.wall -= YEARS;
@@ -104,7 +137,10 @@ test("a restart forgets neither the jump nor the good time", async () => {
   pass(HOUR);
   clock.wall -= YEARS;
   const next = start();
-  assert.equal(logged().map((text) => text.slice(0, 48)), ["error: the clock is behind the newest record: on"]);
+  assert.equal(
+    logged().map((text) => text.slice(0, 48)),
+    ["error: the clock is behind the newest record: on"],
+  );
   await next.look();
   assert.is(next.report().state, "right");
 });
@@ -118,9 +154,15 @@ test("a start with the clock behind the newest record is an error line with both
   clock.wall -= 55;
   start();
   const { level, now, newest_record, behind_by_s, msg } = lines[0] ?? { level: "", msg: "" };
-  assert.equal({ level, now, newest_record, behind_by_s }, {
-    level: "error", now: "2023-11-14T22:12:20.000Z", newest_record: "2023-11-14T22:13:20.000Z", behind_by_s: 60,
-  });
+  assert.equal(
+    { level, now, newest_record, behind_by_s },
+    {
+      level: "error",
+      now: "2023-11-14T22:12:20.000Z",
+      newest_record: "2023-11-14T22:13:20.000Z",
+      behind_by_s: 60,
+    },
+  );
   assert.is(msg, "the clock is behind the newest record: one of them is wrong, see assay help troubleshooting");
 });
 
@@ -132,7 +174,10 @@ test("a server that was stopped for days is not believed at once, and after a da
   await watch.look();
   change();
   await watch.look();
-  assert.equal(logged().map((text) => text.slice(0, 20)), ["warn: the clock show", "error: changes are r"]);
+  assert.equal(
+    logged().map((text) => text.slice(0, 20)),
+    ["warn: the clock show", "error: changes are r"],
+  );
   for (let hour = 0; hour < 23; hour += 1) {
     pass(HOUR);
     await watch.look();
@@ -142,7 +187,10 @@ test("a server that was stopped for days is not believed at once, and after a da
   pass(HOUR);
   await watch.look();
   assert.equal(logged(), ["warn: the clock has run for a day without a jump and is taken for right"]);
-  assert.equal([watch.report().state, store.clock.read()?.goodAt, store.clock.read()?.isOpen], ["right", T + 10 * DAY, false]);
+  assert.equal(
+    [watch.report().state, store.clock.read()?.goodAt, store.clock.read()?.isOpen],
+    ["right", T + 10 * DAY, false],
+  );
 });
 
 test("a wrong clock that was taken for right is noticed when it comes back", async () => {
@@ -159,7 +207,10 @@ test("a wrong clock that was taken for right is noticed when it comes back", asy
   logged();
   clock.wall -= YEARS;
   await watch.look();
-  assert.equal([watch.report().state, watch.trusted(), store.clock.read()?.goodAt], ["right", T + DAY + 1, T + DAY + 1]);
+  assert.equal(
+    [watch.report().state, watch.trusted(), store.clock.read()?.goodAt],
+    ["right", T + DAY + 1, T + DAY + 1],
+  );
   assert.is(store.clock.timeOfSnapshot(T + DAY + 2, T + YEARS + DAY), T + DAY + 2);
 });
 
@@ -170,11 +221,18 @@ test("a clock that falls behind a good time is an error line, and is reported", 
   await watch.look();
   clock.wall -= 9 * DAY;
   await watch.look();
-  assert.match(logged().join("\n"), /^error: the clock shows \S+, 9 days before the last known good time \(\S+\); see assay help troubleshooting$/);
+  assert.match(
+    logged().join("\n"),
+    /^error: the clock shows \S+, 9 days before the last known good time \(\S+\); see assay help troubleshooting$/,
+  );
   pass(600);
   await watch.look();
   assert.equal(logged(), []);
-  assert.equal([watch.report().state, watch.trusted()], ["behind", T + 600 - 9 * DAY], "nothing is deleted earlier than the clock says");
+  assert.equal(
+    [watch.report().state, watch.trusted()],
+    ["behind", T + 600 - 9 * DAY],
+    "nothing is deleted earlier than the clock says",
+  );
 });
 
 test.run();

@@ -20,7 +20,8 @@ async function inDirectory(body: (directory: string) => Promise<void>): Promise<
 
 /** The locks on a file, as the kernel lists them, without their running numbers. */
 const locksOn = (file: string): string[] =>
-  readFileSync("/proc/locks", "utf8").split("\n")
+  readFileSync("/proc/locks", "utf8")
+    .split("\n")
     .filter((line) => line.includes(`:${statSync(file).ino} `))
     .map((line) => line.replace(/^\d+: /, ""));
 
@@ -28,7 +29,11 @@ test("a database that can be read has no problem, with a log and without one", (
   inDirectory(async (directory) => {
     const db = openDatabase(directory, 1);
     const clock = { ms: 0 };
-    const probe = openStorageProbe(directory, () => clock.ms, () => 0.5);
+    const probe = openStorageProbe(
+      directory,
+      () => clock.ms,
+      () => 0.5,
+    );
     assert.is(await probe.check(), null);
     db.exec("UPDATE clock SET good_at = 1; INSERT INTO clock (id, good_at) VALUES (1, 1)");
     assert.ok(statSync(join(directory, "assay.db-wal")).size > 0);
@@ -44,10 +49,14 @@ test("the disk is asked once a second at most, and probes that come together sha
     writeFileSync(join(directory, "assay.db"), Buffer.alloc(40_960));
     const clock = { ms: 0 };
     const pages: number[] = [];
-    const probe = openStorageProbe(directory, () => clock.ms, () => {
-      pages.push(clock.ms);
-      return 0.999;
-    });
+    const probe = openStorageProbe(
+      directory,
+      () => clock.ms,
+      () => {
+        pages.push(clock.ms);
+        return 0.999;
+      },
+    );
     await Promise.all([probe.check(), probe.check(), probe.check()]);
     clock.ms = 999;
     await probe.check();
@@ -62,7 +71,11 @@ test("a file that ends early, and a page behind its end, break nothing", () =>
   inDirectory(async (directory) => {
     const file = join(directory, "assay.db");
     writeFileSync(file, Buffer.alloc(40_960));
-    const probe = openStorageProbe(directory, () => 0, () => 1);
+    const probe = openStorageProbe(
+      directory,
+      () => 0,
+      () => 1,
+    );
     truncateSync(file, 100);
     assert.is(await probe.check(), null);
     probe.close();
@@ -74,7 +87,11 @@ test("the locks that SQLite holds on the database survive every question", () =>
     db.exec("INSERT INTO clock (id, good_at) VALUES (1, 1)");
     const before = locksOn(join(directory, "assay.db"));
     const clock = { ms: 0 };
-    const probe = openStorageProbe(directory, () => clock.ms, () => 0);
+    const probe = openStorageProbe(
+      directory,
+      () => clock.ms,
+      () => 0,
+    );
     for (let round = 0; round < 3; round += 1, clock.ms += 5_000) assert.is(await probe.check(), null);
     // A lock that is gone would let another process take the log away, because it believed itself to be alone.
     assert.equal(locksOn(join(directory, "assay.db")), before);

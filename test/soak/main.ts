@@ -1,10 +1,12 @@
-// `make soak`: ten minutes in the life of an installation. Writers, reporters and readers all the time; a backup and a restore every minute; kill -9 every twenty
-// seconds. After each kill everything acknowledged since the last one is asked for and the database is verified; each restored copy is verified whole and
-// asked for everything that was acknowledged before its backup began.
+// `make soak`: ten minutes in the life of an installation. Writers, reporters and readers all the time; a backup and a
+// restore every minute; kill -9 every twenty seconds. After each kill everything acknowledged since the last one is
+// asked for and the database is verified; each restored copy is verified whole and asked for everything that was
+// acknowledged before its backup began.
 //
 //   node test/soak/main.ts [--minutes N] [--seed N]
 //
-// It ends with 1 on any loss, any damage, any refusal and any command that ends badly, and tells how large memory, log and database became.
+// It ends with 1 on any loss, any damage, any refusal and any command that ends badly, and tells how large memory, log
+// and database became.
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +29,10 @@ import { readers } from "./readers.ts";
 /** Seconds from a start to its kill, and between two backups. */
 const KILL_EVERY = 20;
 const BACKUP_EVERY = 60;
-/** Lanes, and milliseconds that each rests after a request: some hundred requests a second, for an installation to live with for ten minutes. */
+/**
+ * Lanes, and milliseconds that each rests after a request: some hundred requests a second, for an installation to live
+ * with for ten minutes.
+ */
 const WRITERS = 6;
 const READERS = 4;
 const REST = 60;
@@ -40,14 +45,24 @@ const LONGEST_LOG = 256 * 1_048_576;
 
 type Any = Entry | EnvironmentEntry;
 
-const { values } = parseArgs({ options: { minutes: { type: "string", default: "10" }, seed: { type: "string", default: "1" } } });
+const { values } = parseArgs({
+  options: { minutes: { type: "string", default: "10" }, seed: { type: "string", default: "1" } },
+});
 const minutes = Number(values.minutes);
 const seed = Number(values.seed);
 const directory = mkdtempSync(join(tmpdir(), "assay-soak-"));
 const data = join(directory, "data");
 const applyFile = join(directory, "apply.yaml");
 writeFileSync(applyFile, APPLY_FILE);
-const serveOn = (place: string): string[] => ["serve", "--data", place, "--listen", "127.0.0.1:0", "--log-level", "error"];
+const serveOn = (place: string): string[] => [
+  "serve",
+  "--data",
+  place,
+  "--listen",
+  "127.0.0.1:0",
+  "--log-level",
+  "error",
+];
 
 const problems: string[] = [];
 const all: Any[] = [];
@@ -55,22 +70,29 @@ const most = { memory: 0, log: 0 };
 const counts = { kills: 0, backups: 0, reads: 0, verified: 0 };
 const began = Date.now();
 
-/** A command of the executable to its end; another exit code than 0 is a problem. @returns what it printed on stdout. */
+/**
+ * A command of the executable to its end; another exit code than 0 is a problem. @returns what it printed on stdout.
+ */
 async function command(args: readonly string[]): Promise<string> {
   const child = spawn(EXECUTABLE, args, { stdio: ["ignore", "pipe", "pipe"], env: {} });
   const [out, err]: Buffer[][] = [[], []];
   child.stdout.on("data", (bytes: Buffer) => out?.push(bytes));
   child.stderr.on("data", (bytes: Buffer) => err?.push(bytes));
   const code = await new Promise((resolve) => child.once("close", resolve));
-  if (code !== 0) problems.push(`assay ${args.join(" ")} ended with ${String(code)}: ${Buffer.concat(err ?? [])}${Buffer.concat(out ?? [])}`);
+  if (code !== 0)
+    problems.push(
+      `assay ${args.join(" ")} ended with ${String(code)}: ${Buffer.concat(err ?? [])}${Buffer.concat(out ?? [])}`,
+    );
   return Buffer.concat(out ?? []).toString();
 }
 
-const paced = <T>(lane: Lane<T>, rest: number): Lane<T> => async () => {
-  const done = await lane();
-  await sleep(rest);
-  return done;
-};
+const paced =
+  <T>(lane: Lane<T>, rest: number): Lane<T> =>
+  async () => {
+    const done = await lane();
+    await sleep(rest);
+    return done;
+  };
 
 /** Watches a process until it is told to stop. */
 function watch(pid: number): () => void {
@@ -107,7 +129,10 @@ async function missing(url: string, place: string, entries: readonly Any[], sinc
   }
 }
 
-/** Waits for the work that was asked for before a kill; then the server must show what the database holds, of which the writers are told too. */
+/**
+ * Waits for the work that was asked for before a kill; then the server must show what the database holds, of which the
+ * writers are told too.
+ */
 async function settled(url: string): Promise<string[]> {
   const db = openReadOnly(data);
   try {
@@ -138,7 +163,10 @@ let server = await start([...serveOn(data), "--bootstrap", applyFile]);
 all.push(...(await prepare(apiOf(server.url))));
 const world = await prepareEnvironments(apiOf(server.url));
 
-/** What was acknowledged before a kill is there, and the database is whole: asked of the next server while the next load runs. */
+/**
+ * What was acknowledged before a kill is there, and the database is whole: asked of the next server while the next load
+ * runs.
+ */
 async function lookedAt(cycle: number, entries: readonly Any[], since: number): Promise<void> {
   for (const text of await missing(server.url, data, entries, since)) problems.push(`cycle ${cycle}: LOST ${text}`);
   await command(["verify", "--quick", "--data", data, "--json"]);
@@ -154,11 +182,17 @@ for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length ===
   const started = Date.now();
   const forget = watch(server.pid);
   const own = seed * 10_000 + cycle;
-  const reading = readers(api, READERS, own).map((lane): Lane<Any> => async () => {
-    counts.reads += 1;
-    return lane();
-  });
-  const lanes = [...[...writers(api, WRITERS, own), ...reading].map((lane: Lane<Any>) => paced(lane, REST)), ...environmentWriters(api, world, own).map((lane) => paced(lane, LONG_REST))];
+  const reading = readers(api, READERS, own).map(
+    (lane): Lane<Any> =>
+      async () => {
+        counts.reads += 1;
+        return lane();
+      },
+  );
+  const lanes = [
+    ...[...writers(api, WRITERS, own), ...reading].map((lane: Lane<Any>) => paced(lane, REST)),
+    ...environmentWriters(api, world, own).map((lane) => paced(lane, LONG_REST)),
+  ];
   // Acknowledged at once, so that a backup that begins now knows of it.
   const load = writeUntilGone(lanes, { push: (entry) => (all.push(entry), entries.push(entry)) });
   if (Date.now() - lastBackup >= (BACKUP_EVERY - KILL_EVERY / 2) * 1_000) {
@@ -172,14 +206,17 @@ for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length ===
   forget();
   const killed = await server.stop("SIGKILL");
   counts.kills += 1;
-  if (killed.signal !== "SIGKILL") problems.push(`cycle ${cycle}: the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
+  if (killed.signal !== "SIGKILL")
+    problems.push(`cycle ${cycle}: the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
   for (const refused of await load) problems.push(`cycle ${cycle}: refused ${refused}`);
   server = await start(serveOn(data));
   for (const text of leftInStaging(data)) problems.push(`cycle ${cycle}: ${text}`);
   for (const text of await settled(server.url)) problems.push(`cycle ${cycle}: ${text}`);
   looking = lookedAt(cycle, entries, started / 1000);
   const seconds = Math.round((Date.now() - began) / 1000);
-  console.log(`${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes acknowledged, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`);
+  console.log(
+    `${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes acknowledged, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`,
+  );
 }
 await Promise.all([looking, backingUp]);
 

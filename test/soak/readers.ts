@@ -1,10 +1,14 @@
-// Readers that never stop by themselves, beside the writers of the crash test: what people and dashboards ask for all day.
+// Readers that never stop by themselves, beside the writers of the crash test: what people and dashboards ask for all
+// day.
 import { ORG, sha256 } from "../crash/ledger.ts";
 import type { Api, Entry } from "../crash/ledger.ts";
 import { randomOf, refusal } from "../crash/load.ts";
 import type { Lane } from "../crash/load.ts";
 
-/** Statuses that a right question may get while others write: what is asked for may not be there yet, or have no verdict. */
+/**
+ * Statuses that a right question may get while others write: what is asked for may not be there yet, or have no
+ * verdict.
+ */
 const FINE = new Set([200, 404]);
 
 /** Lanes of random reads. They acknowledge nothing; an answer that should not have come is a refusal. */

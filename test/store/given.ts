@@ -27,37 +27,98 @@ export function opened() {
   const clock = { at: 1_700_000_000 };
   let ids = 0;
   const store = openStore(db, { now: () => (clock.at += 1), newId: () => `id-${++ids}` });
-  const organizationId = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
+  const organizationId = store.organizations.create({
+    name: "acme",
+    kind: "shared",
+    isPublic: false,
+    controlsEnabled: true,
+  });
 
   const flow = (name: string, template = "version: 1") =>
-    store.flows.create(organizationId, { name, description: "", visibility: "private", templateId: store.templates.intern(template).id, repoUrl: null });
+    store.flows.create(organizationId, {
+      name,
+      description: "",
+      visibility: "private",
+      templateId: store.templates.intern(template).id,
+      repoUrl: null,
+    });
   const trail = (flowId: number, name: string, fields: Partial<TrailFields> = {}) =>
     store.trails.create(
       { organizationId, flowId, name, createdBy: "ada" },
       {
-        description: null, git_commit_info_json: null, origin_url: null, external_urls_json: null, user_data_json: null,
-        template_id: store.flows.get(flowId).template_id, template_inherited: 1, ...fields,
+        description: null,
+        git_commit_info_json: null,
+        origin_url: null,
+        external_urls_json: null,
+        user_data_json: null,
+        template_id: store.flows.get(flowId).template_id,
+        template_inherited: 1,
+        ...fields,
       },
     );
-  const artifact = (flowId: number, trailId: number | null, fingerprint: string, fields: Partial<ArtifactFields> & { referenceName?: string } = {}): number => {
+  const artifact = (
+    flowId: number,
+    trailId: number | null,
+    fingerprint: string,
+    fields: Partial<ArtifactFields> & { referenceName?: string } = {},
+  ): number => {
     const { referenceName = null, ...rest } = fields;
     return store.artifacts.create(
       { organizationId, flowId, trailId, fingerprint, referenceName, createdBy: "ada" },
       {
-        filename: "app", description: null, git_commit: "c".repeat(40), git_commit_info_json: null, commits_list_json: null, repo_info_json: null,
-        repo_id: null, repo_url: null, build_url: "", commit_url: "", external_urls_json: null, annotations_json: null, user_data_json: null,
-        template_json: "[]", legacy_is_compliant: null, ...rest,
+        filename: "app",
+        description: null,
+        git_commit: "c".repeat(40),
+        git_commit_info_json: null,
+        commits_list_json: null,
+        repo_info_json: null,
+        repo_id: null,
+        repo_url: null,
+        build_url: "",
+        commit_url: "",
+        external_urls_json: null,
+        annotations_json: null,
+        user_data_json: null,
+        template_json: "[]",
+        legacy_is_compliant: null,
+        ...rest,
       },
       clock.at,
     );
   };
   const attestation = (flowId: number, trailId: number, name: string, fields: Partial<NewAttestation> = {}) =>
     store.attestations.create({
-      organization_id: organizationId, flow_id: flowId, trail_id: trailId, scope: "trail", name, type: "generic", is_compliant: 1,
-      artifact_fingerprint: null, target_artifacts_json: null, git_commit: null, git_commit_info_json: null, repo_info_json: null, origin_url: null,
-      description: null, annotations_json: "{}", external_urls_json: null, user_data_json: null, payload_json: "{}", reasons_json: "[]",
-      overridden_type: null, original_id: null, control: null, control_version: null, type_version: null, evidence_digest: null, evidence_size: null,
-      evidence_filename: null, evidence_content_type: null, reported_by: "ada", created_at: clock.at, ...fields,
+      organization_id: organizationId,
+      flow_id: flowId,
+      trail_id: trailId,
+      scope: "trail",
+      name,
+      type: "generic",
+      is_compliant: 1,
+      artifact_fingerprint: null,
+      target_artifacts_json: null,
+      git_commit: null,
+      git_commit_info_json: null,
+      repo_info_json: null,
+      origin_url: null,
+      description: null,
+      annotations_json: "{}",
+      external_urls_json: null,
+      user_data_json: null,
+      payload_json: "{}",
+      reasons_json: "[]",
+      overridden_type: null,
+      original_id: null,
+      control: null,
+      control_version: null,
+      type_version: null,
+      evidence_digest: null,
+      evidence_size: null,
+      evidence_filename: null,
+      evidence_content_type: null,
+      reported_by: "ada",
+      created_at: clock.at,
+      ...fields,
     });
 
   return { db: real, store, clock, sql, organizationId, flow, trail, artifact, attestation };
@@ -65,10 +126,16 @@ export function opened() {
 
 /** The plan of a statement, one line per step. */
 export const plan = (db: Db, sql: string): string[] =>
-  (db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...placeholders(sql)) as { detail: string }[]).map(({ detail }) => detail);
+  (db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...placeholders(sql)) as { detail: string }[]).map(
+    ({ detail }) => detail,
+  );
 
-/** The steps that walk through a whole table of ours; not those through a parameter's JSON, or a page that a subquery cut out. */
-export const scans = (db: Db, sql: string): string[] => plan(db, sql).filter((step) => /^SCAN (?!page$|wanted$|CONSTANT|.*VIRTUAL TABLE)/.test(step));
+/**
+ * The steps that walk through a whole table of ours; not those through a parameter's JSON, or a page that a subquery
+ * cut out.
+ */
+export const scans = (db: Db, sql: string): string[] =>
+  plan(db, sql).filter((step) => /^SCAN (?!page$|wanted$|CONSTANT|.*VIRTUAL TABLE)/.test(step));
 
 /** Planning looks at no value, but every parameter has to have one. */
 function placeholders(sql: string): unknown[] {

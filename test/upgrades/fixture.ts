@@ -15,14 +15,17 @@ export type Fixture = {
 
 /** Schema versions that there are fixtures of, in order. */
 export const fixtureVersions = (): number[] =>
-  readdirSync(PLACE).flatMap((name) => (/^schema-\d+$/.test(name) ? [Number(name.slice(7))] : [])).sort((a, b) => a - b);
+  readdirSync(PLACE)
+    .flatMap((name) => (/^schema-\d+$/.test(name) ? [Number(name.slice(7))] : []))
+    .sort((a, b) => a - b);
 
 /** Puts a copy of a fixture into an empty directory, as a data directory that a server of its time left. */
 export function place(schema: number, directory: string): Fixture {
   const from = join(PLACE, `schema-${schema}`);
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   writeFileSync(join(directory, "assay.db"), gunzipSync(readFileSync(join(from, "assay.db.gz"))), { mode: 0o600 });
-  if (existsSync(join(from, "evidence"))) cpSync(join(from, "evidence"), join(directory, "evidence"), { recursive: true });
+  if (existsSync(join(from, "evidence")))
+    cpSync(join(from, "evidence"), join(directory, "evidence"), { recursive: true });
   const { key, answers } = JSON.parse(readFileSync(join(from, "answers.json"), "utf8")) as Omit<Fixture, "schema">;
   return { schema, key, answers };
 }
@@ -39,16 +42,18 @@ export function age(directory: string, version: number): void {
 }
 
 /**
- * What of `expected` is not in `actual`, as paths with both values: new fields may come, and nothing that was told may be told
- * otherwise. Lists are as long as they were.
+ * What of `expected` is not in `actual`, as paths with both values: new fields may come, and nothing that was told may
+ * be told otherwise. Lists are as long as they were.
  */
 export function lost(expected: unknown, actual: unknown, at = ""): string[] {
   if (Array.isArray(expected)) {
-    if (!Array.isArray(actual) || actual.length !== expected.length) return [`${at}: a list of ${expected.length} became ${JSON.stringify(actual)?.slice(0, 200)}`];
+    if (!Array.isArray(actual) || actual.length !== expected.length)
+      return [`${at}: a list of ${expected.length} became ${JSON.stringify(actual)?.slice(0, 200)}`];
     return expected.flatMap((value, place) => lost(value, actual[place], `${at}[${place}]`));
   }
   if (typeof expected === "object" && expected !== null) {
-    if (typeof actual !== "object" || actual === null || Array.isArray(actual)) return [`${at}: an object became ${JSON.stringify(actual)}`];
+    if (typeof actual !== "object" || actual === null || Array.isArray(actual))
+      return [`${at}: an object became ${JSON.stringify(actual)}`];
     const found = actual as Record<string, unknown>;
     return Object.entries(expected).flatMap(([name, value]) =>
       name in found

@@ -57,7 +57,9 @@ const WORDS: Record<string, readonly string[]> = {
 /** Commands that take the options of data and do not open it, or only to put another in its place. */
 const ASIDE = ["config show", "restore", "health", "systemd"];
 
-const opening = COMMANDS.filter(({ name, options, takesConfig }) => !ASIDE.includes(name) && (takesConfig || OPTIONS.data.flag in options));
+const opening = COMMANDS.filter(
+  ({ name, options, takesConfig }) => !ASIDE.includes(name) && (takesConfig || OPTIONS.data.flag in options),
+);
 
 test("there are commands to ask", () => {
   assert.ok(opening.length > 20);
@@ -68,7 +70,9 @@ const state = (data: string): string[] =>
   (readdirSync(data, { recursive: true }) as string[])
     .filter((path) => path !== "assay.lock" && statSync(join(data, path)).isFile())
     .sort()
-    .map((path) => `${path} ${statSync(join(data, path)).mtimeMs} ${readFileSync(join(data, path)).toString("base64")}`);
+    .map(
+      (path) => `${path} ${statSync(join(data, path)).mtimeMs} ${readFileSync(join(data, path)).toString("base64")}`,
+    );
 
 for (const { name } of opening) {
   test(`assay ${name} refuses it`, () =>
@@ -78,9 +82,12 @@ for (const { name } of opening) {
       mkdirSync(join(data, "staging"));
       age(data, 99);
       const before = state(data);
-      const { code, out, err } = await cli([...name.split(" "), ...(WORDS[name] ?? []), "--data", data], { stdin: "organizations: []\n" });
+      const { code, out, err } = await cli([...name.split(" "), ...(WORDS[name] ?? []), "--data", data], {
+        stdin: "organizations: []\n",
+      });
       assert.is(code, 3, `${out}${err}\nif it is a new command: what it needs belongs into WORDS of this file`);
-      if (name === "doctor") assert.match(out, /FAIL {2}database +schema 99, and this program knows versions up to \d+\n/);
+      if (name === "doctor")
+        assert.match(out, /FAIL {2}database +schema 99, and this program knows versions up to \d+\n/);
       else {
         assert.match(
           err,

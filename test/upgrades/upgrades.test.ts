@@ -20,7 +20,9 @@ test("there is a fixture of every released schema", () => {
   const newest = /^## (.+)$/m.exec(changelog)?.[1];
   // A schema counts as released with the release that brings it; until then it is not to be kept.
   const released = newest === "Unreleased" ? schemaVersion() - 1 : schemaVersion();
-  const missing = Array.from({ length: released }, (_, place) => place + 1).filter((version) => !fixtureVersions().includes(version));
+  const missing = Array.from({ length: released }, (_, place) => place + 1).filter(
+    (version) => !fixtureVersions().includes(version),
+  );
   assert.equal(missing, [], "run make fixture with the program that is released, and commit test/cases/upgrades");
 });
 
@@ -28,7 +30,10 @@ test("what is lost, and what is told otherwise, is found", () => {
   const before = { a: 1, list: [{ b: "x" }], none: null };
   assert.equal(lost(before, { a: 1, list: [{ b: "x", more: 1 }], none: null, added: true }), []);
   assert.equal(lost(before, { a: 2, list: [{ b: "x" }], none: null }, "/p"), ["/p.a: 1 became 2"]);
-  assert.equal(lost(before, { a: 1, list: [], none: undefined }), [".list: a list of 1 became []", ".none: null became undefined"]);
+  assert.equal(lost(before, { a: 1, list: [], none: undefined }), [
+    ".list: a list of 1 became []",
+    ".none: null became undefined",
+  ]);
   assert.equal(lost(before, { a: 1, list: [{}] }), ['.list[0].b: "x" is gone', ".none: null is gone"]);
 });
 
@@ -38,7 +43,17 @@ for (const version of fixtureVersions()) {
       const data = join(home, "data");
       const { key, answers } = place(version, data);
       const original = readFileSync(join(data, "assay.db"));
-      const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-url", BASE_URL, "--log-level", "error"]);
+      const server = start([
+        "serve",
+        "--data",
+        data,
+        "--listen",
+        "127.0.0.1:0",
+        "--base-url",
+        BASE_URL,
+        "--log-level",
+        "error",
+      ]);
       const url = /listening on (http:\/\/[^\s"]+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
       try {
         assert.is(readHeader(join(data, "assay.db"))?.schemaVersion, schemaVersion());
@@ -46,12 +61,25 @@ for (const version of fixtureVersions()) {
         const problems: string[] = [];
         for (const [path, answer] of Object.entries(answers)) {
           const { status, body, bytes } = await client.json("GET", path);
-          problems.push(...(status === 200 ? lost(answer, body ?? bytes.toString(), path) : [`${path}: ${status} ${bytes.toString("utf8", 0, 300)}`]));
+          problems.push(
+            ...(status === 200
+              ? lost(answer, body ?? bytes.toString(), path)
+              : [`${path}: ${status} ${bytes.toString("utf8", 0, 300)}`]),
+          );
         }
-        assert.equal(problems.filter((problem) => !MOVES.test(problem)), []);
+        assert.equal(
+          problems.filter((problem) => !MOVES.test(problem)),
+          [],
+        );
         // It goes on from there: a new record in an old trail.
         const told = { attestation_name: "after-the-upgrade", is_compliant: true };
-        const recorded = await client.form("POST", "/attestations/acme/shop/trail/release-1/generic", "data_json", told, { part: "attachment_file", name: "n.txt", content: "new" });
+        const recorded = await client.form(
+          "POST",
+          "/attestations/acme/shop/trail/release-1/generic",
+          "data_json",
+          told,
+          { part: "attachment_file", name: "n.txt", content: "new" },
+        );
         assert.is(recorded.status, 201, recorded.bytes.toString());
       } finally {
         assert.is((await server.stop()).code, 0);
@@ -74,16 +102,36 @@ for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS)
     inDirectory(async (home) => {
       const data = join(home, "data");
       const { key } = place(version, data);
-      const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-url", BASE_URL, "--log-level", "error"]);
+      const server = start([
+        "serve",
+        "--data",
+        data,
+        "--listen",
+        "127.0.0.1:0",
+        "--base-url",
+        BASE_URL,
+        "--log-level",
+        "error",
+      ]);
       const url = /listening on (http:\/\/[^\s"]+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
       try {
         const client = clientOf(url, key);
-        type Told = { artifacts: { fingerprint: string; compliant: boolean; annotation: { type: string }; flows: { trail_name: string | null }[] }[] };
+        type Told = {
+          artifacts: {
+            fingerprint: string;
+            compliant: boolean;
+            annotation: { type: string };
+            flows: { trail_name: string | null }[];
+          }[];
+        };
         const vintage = async (index: number) => {
           const { artifacts } = (await client.json("GET", `/snapshots/acme/vintage/${index}`)).body as Told;
-          return Object.fromEntries(artifacts.map(({ fingerprint, compliant, annotation, flows }) => [
-            fingerprint, { compliant, annotation: annotation.type, trail: flows[0]?.trail_name },
-          ]));
+          return Object.fromEntries(
+            artifacts.map(({ fingerprint, compliant, annotation, flows }) => [
+              fingerprint,
+              { compliant, annotation: annotation.type, trail: flows[0]?.trail_name },
+            ]),
+          );
         };
         assert.equal(await vintage(1), {
           [WITHOUT_TRAIL]: { compliant: false, annotation: "started-non-compliant", trail: null },
@@ -96,10 +144,17 @@ for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS)
           [AGAIN]: { compliant: true, annotation: "updated-provenance", trail: "first" },
         });
         const lacking = (await client.json("GET", `/asserts/acme/fingerprint/${"07".repeat(32)}`)).body as any;
-        assert.equal(lacking.compliance_status.attestations_statuses, [{
-          attestation_name: "scan", attestation_type: "*", attestation_id: null, overridden_attestation_id: null, status: "MISSING",
-          is_compliant: null, unexpected: false,
-        }]);
+        assert.equal(lacking.compliance_status.attestations_statuses, [
+          {
+            attestation_name: "scan",
+            attestation_type: "*",
+            attestation_id: null,
+            overridden_attestation_id: null,
+            status: "MISSING",
+            is_compliant: null,
+            unexpected: false,
+          },
+        ]);
       } finally {
         assert.is((await server.stop()).code, 0);
       }
@@ -116,11 +171,18 @@ for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS)
 function rowsOf(source: string | Buffer): Record<string, unknown[]> {
   const db: Db = new Database(source as string, { nativeBinding: loadAddon() as unknown as string });
   const problems: string[] = [];
-  const sink = { found: (about: string, problem: string) => void problems.push(`${about}: ${problem}`), note: () => undefined, looked: () => undefined };
+  const sink = {
+    found: (about: string, problem: string) => void problems.push(`${about}: ${problem}`),
+    note: () => undefined,
+    looked: () => undefined,
+  };
   checkIntegrity(db, sink);
   checkForeignKeys(db, sink);
   assert.equal(problems, []);
-  const names = db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all();
+  const names = db
+    .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    .pluck()
+    .all();
   const rows = Object.fromEntries(names.map((name) => [name, db.prepare(`SELECT t.* FROM ${name} t`).raw().all()]));
   db.close();
   return rows;

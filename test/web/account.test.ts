@@ -36,10 +36,22 @@ test("another password ends all sessions and begins one; the old password and th
   assert.equal([answer.status, answer.location], [303, "../account?done=password"]);
   assert.is.not(browser.cookies.get("assay"), old);
   assert.is.not(await browser.apiToken(), token);
-  assert.is(saidBy(await browser.get("/account?done=password")), "The password was changed. All other sessions were ended.");
-  assert.equal([await isIn(browser), await isIn(other), await isIn(browserOf(server.url, { Cookie: `assay=${old}` }))], [true, false, false]);
-  assert.equal([(await browserOf(server.url).login(name, PASSWORD)).status, (await browserOf(server.url).login(name, NEW)).status], [403, 303]);
-  const events = server.db.prepare("SELECT event FROM audit_log WHERE target = ? AND operation = 'change_password' ORDER BY id").pluck().all(name);
+  assert.is(
+    saidBy(await browser.get("/account?done=password")),
+    "The password was changed. All other sessions were ended.",
+  );
+  assert.equal(
+    [await isIn(browser), await isIn(other), await isIn(browserOf(server.url, { Cookie: `assay=${old}` }))],
+    [true, false, false],
+  );
+  assert.equal(
+    [(await browserOf(server.url).login(name, PASSWORD)).status, (await browserOf(server.url).login(name, NEW)).status],
+    [403, 303],
+  );
+  const events = server.db
+    .prepare("SELECT event FROM audit_log WHERE target = ? AND operation = 'change_password' ORDER BY id")
+    .pluck()
+    .all(name);
   assert.equal(events, ["password.set", "session.started"]);
 });
 
@@ -50,16 +62,26 @@ test("a password that is refused changes nothing", async () => {
     [change("wrong"), 403, "Nothing was changed: the present password is wrong."],
     [change(PASSWORD, "short"), 400, "Nothing was changed: a password has at least 12 characters."],
     [change(PASSWORD, NEW, `${NEW}!`), 400, "Nothing was changed: the two new passwords differ."],
-    [{ ...change(), csrf: "wrong" }, 403, "This form was open for too long, or does not come from here. Please try again."],
+    [
+      { ...change(), csrf: "wrong" },
+      403,
+      "This form was open for too long, or does not come from here. Please try again.",
+    ],
     [{ ...change(), csrf: "" }, 403, "This form was open for too long, or does not come from here. Please try again."],
   ] as const) {
     const answer = await browser.fill("/account/password", fields, "/account");
     assert.equal([answer.status, saidBy(answer)], [status, said]);
   }
   const csrf = await browser.tokenOf("/account");
-  assert.is((await browser.post("/account/password", { ...change(), csrf }, { Origin: "https://evil.example" })).status, 403);
+  assert.is(
+    (await browser.post("/account/password", { ...change(), csrf }, { Origin: "https://evil.example" })).status,
+    403,
+  );
   assert.equal(server.store.passwords.find(id), before);
-  assert.is((await browserOf(server.url).fill("/account/password", change(), "/login")).location, "../login?next=%2Faccount");
+  assert.is(
+    (await browserOf(server.url).fill("/account/password", change(), "/login")).location,
+    "../login?next=%2Faccount",
+  );
 });
 
 test("people see their own sessions, and end them", async () => {
@@ -69,11 +91,19 @@ test("people see their own sessions, and end them", async () => {
   const stranger = (await given()).browser;
   const page = shown(await browser.get("/account"));
   assert.match(page, /127\.0\.0\.1 Browser\/1 <b> password .* this one .*127\.0\.0\.1 Browser\/2 password .* End /);
-  const idOf = async (one: Browser) => server.store.sessions.holder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
+  const idOf = async (one: Browser) =>
+    server.store.sessions.holder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
   assert.is((await browser.fill("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);
   assert.ok(await isIn(stranger), "the session of somebody else");
-  assert.is((await other.post("/account/session", { csrf: await stranger.tokenOf("/account"), id: await idOf(browser) })).status, 403);
-  assert.is((await browser.fill("/account/session", { id: await idOf(other) }, "/account")).location, "../account?done=session");
+  assert.is(
+    (await other.post("/account/session", { csrf: await stranger.tokenOf("/account"), id: await idOf(browser) }))
+      .status,
+    403,
+  );
+  assert.is(
+    (await browser.fill("/account/session", { id: await idOf(other) }, "/account")).location,
+    "../account?done=session",
+  );
   assert.equal([await isIn(browser), await isIn(other)], [true, false]);
   await other.login(name, PASSWORD);
   assert.is((await browser.fill("/account/sessions", {}, "/account")).location, "../account?done=sessions");
@@ -83,7 +113,10 @@ test("people see their own sessions, and end them", async () => {
 test("signing out needs the token of the session", async () => {
   const { browser } = await given();
   assert.is((await browser.post("/logout", {})).status, 403);
-  assert.is((await browser.post("/logout", { csrf: await browser.tokenOf("/account") }, { Origin: "null" })).status, 403);
+  assert.is(
+    (await browser.post("/logout", { csrf: await browser.tokenOf("/account") }, { Origin: "null" })).status,
+    403,
+  );
   assert.ok(await isIn(browser));
   assert.is((await browserOf(server.url).post("/logout", {})).location, "./login");
 });
@@ -130,16 +163,29 @@ test("a cookie gets another value every hour; the one before is let in for a mom
   assert.ok(await isIn(browser));
   assert.not.ok(await isIn(thief));
   assert.not.ok(await isIn(browser), "two had it");
-  assert.ok(server.lines.some((line) => line.includes("a cookie that it had before was used again") && line.includes(name)));
-  assert.is(server.db.prepare("SELECT count(*) FROM audit_log WHERE operation = 'reused_cookie' AND target = ?").pluck().get(name), 1);
+  assert.ok(
+    server.lines.some((line) => line.includes("a cookie that it had before was used again") && line.includes(name)),
+  );
+  assert.is(
+    server.db
+      .prepare("SELECT count(*) FROM audit_log WHERE operation = 'reused_cookie' AND target = ?")
+      .pluck()
+      .get(name),
+    1,
+  );
 });
 
 test("of requests that come at once when the cookie is due each is answered, and one gets the new cookie", async () => {
   const { browser } = await given();
   const old = browser.cookies.get("assay") as string;
   server.clock.at += 3600;
-  const answers = await Promise.all(Array.from({ length: 10 }, () => browserOf(server.url, { Cookie: `assay=${old}` }).get("/account")));
-  assert.equal(answers.map(({ status }) => status), Array(10).fill(200));
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => browserOf(server.url, { Cookie: `assay=${old}` }).get("/account")),
+  );
+  assert.equal(
+    answers.map(({ status }) => status),
+    Array(10).fill(200),
+  );
   assert.is(answers.filter(({ headers }) => headers.getSetCookie().length > 0).length, 1);
 });
 
@@ -163,14 +209,23 @@ test("a server that takes no writes still shows what it has, and says why nobody
 test("who signed in is told to pages of this server, and to nobody who did not", async () => {
   const { browser, name } = await given();
   const { headers, text } = await browser.get("/session");
-  assert.equal([headers.get("Cache-Control"), headers.get("Content-Type"), headers.get("Access-Control-Allow-Origin")], ["no-store", "application/json; charset=utf-8", null]);
+  assert.equal(
+    [headers.get("Cache-Control"), headers.get("Content-Type"), headers.get("Access-Control-Allow-Origin")],
+    ["no-store", "application/json; charset=utf-8", null],
+  );
   assert.is((JSON.parse(text) as { user: string }).user, name);
   assert.equal(JSON.parse((await browserOf(server.url).get("/session")).text), { user: null, csrf_token: null });
-  assert.equal(JSON.parse((await browserOf(server.url, { Cookie: "assay=" }).get("/session")).text), { user: null, csrf_token: null });
+  assert.equal(JSON.parse((await browserOf(server.url, { Cookie: "assay=" }).get("/session")).text), {
+    user: null,
+    csrf_token: null,
+  });
 });
 
 test("programs find nothing at the root, as ever", async () => {
-  assert.equal(await server.call("GET", "//").then(({ status, body }) => [status, body]), [404, { message: "The requested URL was not found on the server" }]);
+  assert.equal(await server.call("GET", "//").then(({ status, body }) => [status, body]), [
+    404,
+    { message: "The requested URL was not found on the server" },
+  ]);
 });
 
 test.run();

@@ -6,7 +6,11 @@ export type Browser = ReturnType<typeof browserOf>;
 
 /** What a page says to people, without its markup. */
 export const shown = ({ text }: Pick<Page, "text">): string =>
-  (/<main[^>]*>([\s\S]*)<\/main>/.exec(text)?.[1] ?? text).replace(/<[^>]*>/g, " ").replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code))).replace(/\s+/g, " ").trim();
+  (/<main[^>]*>([\s\S]*)<\/main>/.exec(text)?.[1] ?? text)
+    .replace(/<[^>]*>/g, " ")
+    .replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)))
+    .replace(/\s+/g, " ")
+    .trim();
 
 /** What stands in the message of a page; null where there is none. */
 export const saidBy = ({ text }: Pick<Page, "text">): string | null => {
@@ -18,11 +22,21 @@ export const saidBy = ({ text }: Pick<Page, "text">): string | null => {
 export function browserOf(url: string, headers: Record<string, string> = {}) {
   const cookies = new Map<string, string>();
 
-  async function send(method: string, path: string, more: { headers?: Record<string, string>; body?: string } = {}): Promise<Page> {
+  async function send(
+    method: string,
+    path: string,
+    more: { headers?: Record<string, string>; body?: string } = {},
+  ): Promise<Page> {
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
     const response = await fetch(new URL(path, `${url}/`), {
-      method, redirect: "manual",
-      headers: { Accept: "text/html,*/*;q=0.8", ...(cookie === "" ? {} : { Cookie: cookie }), ...headers, ...more.headers },
+      method,
+      redirect: "manual",
+      headers: {
+        Accept: "text/html,*/*;q=0.8",
+        ...(cookie === "" ? {} : { Cookie: cookie }),
+        ...headers,
+        ...more.headers,
+      },
       ...(more.body === undefined ? {} : { body: more.body }),
     });
     for (const line of response.headers.getSetCookie()) {
@@ -30,12 +44,20 @@ export function browserOf(url: string, headers: Record<string, string> = {}) {
       if (/expires=Thu, 01 Jan 1970/i.test(line)) cookies.delete(name);
       else cookies.set(name, value);
     }
-    return { status: response.status, text: await response.text(), location: response.headers.get("Location"), headers: response.headers };
+    return {
+      status: response.status,
+      text: await response.text(),
+      location: response.headers.get("Location"),
+      headers: response.headers,
+    };
   }
 
   const get = (path: string, more: Record<string, string> = {}): Promise<Page> => send("GET", path, { headers: more });
   const post = (path: string, fields: Record<string, string>, more: Record<string, string> = {}): Promise<Page> =>
-    send("POST", path, { headers: { "Content-Type": "application/x-www-form-urlencoded", Origin: headers["Origin"] ?? url, ...more }, body: new URLSearchParams(fields).toString() });
+    send("POST", path, {
+      headers: { "Content-Type": "application/x-www-form-urlencoded", Origin: headers["Origin"] ?? url, ...more },
+      body: new URLSearchParams(fields).toString(),
+    });
 
   /** The token in the forms of a page. */
   async function tokenOf(path: string): Promise<string> {
@@ -44,12 +66,19 @@ export function browserOf(url: string, headers: Record<string, string> = {}) {
   }
 
   return {
-    cookies, send, get, post, tokenOf,
+    cookies,
+    send,
+    get,
+    post,
+    tokenOf,
     /** Opens the page of a form and sends it. */
-    fill: async (path: string, fields: Record<string, string>, page = path): Promise<Page> => post(path, { csrf: await tokenOf(page), ...fields }),
-    login: async (name: string, password: string, next = ""): Promise<Page> => post("/login", { csrf: await tokenOf("/login"), name, password, next }),
+    fill: async (path: string, fields: Record<string, string>, page = path): Promise<Page> =>
+      post(path, { csrf: await tokenOf(page), ...fields }),
+    login: async (name: string, password: string, next = ""): Promise<Page> =>
+      post("/login", { csrf: await tokenOf("/login"), name, password, next }),
     /** The token of the session for the API. */
-    apiToken: async (): Promise<string> => (JSON.parse((await get("/session")).text) as { csrf_token: string }).csrf_token,
+    apiToken: async (): Promise<string> =>
+      (JSON.parse((await get("/session")).text) as { csrf_token: string }).csrf_token,
   };
 }
 

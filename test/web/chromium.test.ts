@@ -1,5 +1,5 @@
-// The reference page in a real browser that can reach nothing but this machine: it must be whole without the network, and
-// a pasted key must work and go nowhere else.
+// The reference page in a real browser that can reach nothing but this machine: it must be whole without the network,
+// and a pasted key must work and go nowhere else.
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -45,15 +45,23 @@ test.after(async () => {
 type Visit = { page: Page; context: BrowserContext; requests: Request[]; complaints: string[] };
 
 /** Opens the page in a fresh profile, runs `work` and then checks that the browser had nothing to complain about. */
-async function visit(options: { path?: string; dark?: boolean; cookie?: boolean; login?: string }, work: (visit: Visit) => Promise<void>): Promise<void> {
-  const context = await browser.newContext({ colorScheme: options.dark ? "dark" : "light", viewport: { width: 1280, height: 900 } });
+async function visit(
+  options: { path?: string; dark?: boolean; cookie?: boolean; login?: string },
+  work: (visit: Visit) => Promise<void>,
+): Promise<void> {
+  const context = await browser.newContext({
+    colorScheme: options.dark ? "dark" : "light",
+    viewport: { width: 1280, height: 900 },
+  });
   try {
     context.setDefaultTimeout(PATIENCE);
     if (options.cookie) await context.addCookies([{ name: "session", value: "of-another-page", url: server.url }]);
     if (options.login !== undefined) {
       const outside = browserOf(server.url);
       await outside.login(options.login, PASSWORD);
-      await context.addCookies([{ name: "assay", value: outside.cookies.get("assay") ?? "", url: server.url, httpOnly: true, sameSite: "Lax" }]);
+      await context.addCookies([
+        { name: "assay", value: outside.cookies.get("assay") ?? "", url: server.url, httpOnly: true, sameSite: "Lax" },
+      ]);
     }
     const page = await context.newPage();
     const requests: Request[] = [];
@@ -62,14 +70,17 @@ async function visit(options: { path?: string; dark?: boolean; cookie?: boolean;
     page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("console", (message) => {
-      if (message.type() === "error" || message.type() === "warning") complaints.push(`${message.type()}: ${message.text()}`);
+      if (message.type() === "error" || message.type() === "warning")
+        complaints.push(`${message.type()}: ${message.text()}`);
     });
     await page.goto(`${server.url}${options.path ?? "/api/v2/doc/"}`);
     await page.locator(".opblock-tag").first().waitFor();
     await work({ page, context, requests, complaints });
     assert.equal(complaints, []);
     const origin = new URL(server.url).origin;
-    const strangers = requests.map((request) => request.url()).filter((url) => !url.startsWith("data:") && new URL(url).origin !== origin);
+    const strangers = requests
+      .map((request) => request.url())
+      .filter((url) => !url.startsWith("data:") && new URL(url).origin !== origin);
     assert.equal(strangers, []);
   } finally {
     await context.close();
@@ -86,11 +97,14 @@ async function authorize(page: Page, scheme: "HTTPBearer" | "HTTPBasic", key: st
   await dialog.locator(".close-modal").click();
 }
 
-/** Tries get_organization, wherever the page stands, and gives back the request and what the page shows of the answer. */
+/**
+ * Tries get_organization, wherever the page stands, and gives back the request and what the page shows of the answer.
+ */
 async function execute(page: Page, org: string): Promise<{ request: Request; status: string; body: unknown }> {
   const operation = page.locator("#operations-Organizations-get_organization");
   if (!(await operation.isVisible())) await page.locator("#operations-tag-Organizations").click();
-  if ((await operation.locator(".opblock-body").count()) === 0) await operation.locator(".opblock-summary-control").click();
+  if ((await operation.locator(".opblock-body").count()) === 0)
+    await operation.locator(".opblock-summary-control").click();
   await operation.getByRole("button", { name: "Try it out" }).click();
   await operation.getByPlaceholder("org").fill(org);
   const sent = page.waitForRequest((request) => request.url().includes("/organizations/"));
@@ -129,7 +143,9 @@ inBrowser("shows every operation of openapi.json, and nothing comes from elsewhe
       await heading.click();
       const prefix = `operations-${tag.replace(/ /g, "_")}-`;
       await page.locator(`.opblock[id^="${prefix}"]`).first().waitFor();
-      const ids = await page.locator(OPERATION).evaluateAll((blocks) => blocks.map((block) => (block as unknown as { id: string }).id));
+      const ids = await page
+        .locator(OPERATION)
+        .evaluateAll((blocks) => blocks.map((block) => (block as unknown as { id: string }).id));
       shown.set(tag, ids.map((id) => id.replace(prefix, "")).sort());
       await heading.click();
       await page.locator(OPERATION).first().waitFor({ state: "detached" });
@@ -151,7 +167,8 @@ inBrowser("shows every operation of openapi.json, and nothing comes from elsewhe
       "/session",
     ]);
     await screenshot(page, "assay-doc");
-  }));
+  }),
+);
 
 inBrowser("a pasted key works as bearer token, without cookies, and reloading forgets it", () =>
   visit({ cookie: true }, async ({ page, context }) => {
@@ -170,7 +187,8 @@ inBrowser("a pasted key works as bearer token, without cookies, and reloading fo
     assert.is(await page.evaluate("localStorage.length + sessionStorage.length"), 0);
     await page.reload();
     await page.locator(".auth-wrapper .authorize.unlocked").waitFor();
-  }));
+  }),
+);
 
 inBrowser("a key works as user name of basic authentication, in the dark and under the alias", () =>
   visit({ path: "/api/fastapi/doc/", dark: true }, async ({ page }) => {
@@ -183,7 +201,8 @@ inBrowser("a key works as user name of basic authentication, in the dark and und
     assert.is((await request.allHeaders())["authorization"], `Basic ${Buffer.from(`${key}:`).toString("base64")}`);
     assert.is(await page.evaluate("document.documentElement.className"), "dark-mode");
     await screenshot(page, "assay-doc-dark");
-  }));
+  }),
+);
 
 inBrowser("the address of an operation opens it; a refused key shows the refusal", () =>
   visit({ path: "/doc#/Organizations/get_organization" }, async ({ page, complaints }) => {
@@ -194,16 +213,25 @@ inBrowser("the address of an operation opens it; a refused key shows the refusal
     assert.is(status, "401");
     assert.equal(body, { message: "Authentication credentials are missing or invalid" });
     // The browser itself notes every 4xx.
-    assert.equal(complaints.splice(0), ["error: Failed to load resource: the server responded with a status of 401 (Unauthorized)"]);
-  }));
+    assert.equal(complaints.splice(0), [
+      "error: Failed to load resource: the server responded with a status of 401 (Unauthorized)",
+    ]);
+  }),
+);
 
 inBrowser("the page's policy keeps script from sending a key to another host", () =>
   visit({}, async ({ page, complaints }) => {
-    const outcome = await page.evaluate("fetch('http://127.0.0.2:9/', { mode: 'no-cors' }).then(() => 'sent', (error) => error.message)");
+    const outcome = await page.evaluate(
+      "fetch('http://127.0.0.2:9/', { mode: 'no-cors' }).then(() => 'sent', (error) => error.message)",
+    );
     assert.is(outcome, "Failed to fetch");
-    assert.ok(complaints.some((text) => text.includes("Content Security Policy")), complaints.join("\n"));
+    assert.ok(
+      complaints.some((text) => text.includes("Content Security Policy")),
+      complaints.join("\n"),
+    );
     complaints.length = 0;
-  }));
+  }),
+);
 
 inBrowser("where the document cannot be had, the page says so", async () => {
   const page = await browser.newPage();
@@ -212,80 +240,106 @@ inBrowser("where the document cannot be had, the page says so", async () => {
     await page.route("**/openapi.json", (route) => route.fulfill({ status: 503, body: "" }));
     await page.goto(`${server.url}/api/v2/doc/`);
     const text = await page.getByRole("alert").innerText();
-    assert.is(text, "The description of the API could not be loaded: the server answered 503. Reload the page to try again.");
+    assert.is(
+      text,
+      "The description of the API could not be loaded: the server answered 503. Reload the page to try again.",
+    );
   } finally {
     await page.close();
   }
 });
 
-inBrowser("somebody signs in, tries an operation that changes something without a key, changes the password and signs out", async () => {
-  const { org } = server.given.org({ name: "login-org" });
-  await givePassword(server, `${org}-admin`);
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-  const complaints: string[] = [];
-  try {
-    context.setDefaultTimeout(PATIENCE);
-    const page = await context.newPage();
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => {
-      // What Chromium would suggest for a form of Swagger UI is `verbose`; ours follow it.
-      if (!page.url().includes("/api/v2/doc/") || message.type() === "error" || message.type() === "warning") complaints.push(`${message.type()}: ${message.text()}`);
-    });
-    page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+inBrowser(
+  "somebody signs in, tries an operation that changes something without a key, changes the password and signs out",
+  async () => {
+    const { org } = server.given.org({ name: "login-org" });
+    await givePassword(server, `${org}-admin`);
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    const complaints: string[] = [];
+    try {
+      context.setDefaultTimeout(PATIENCE);
+      const page = await context.newPage();
+      page.on("pageerror", (error) => complaints.push(String(error)));
+      page.on("console", (message) => {
+        // What Chromium would suggest for a form of Swagger UI is `verbose`; ours follow it.
+        if (!page.url().includes("/api/v2/doc/") || message.type() === "error" || message.type() === "warning")
+          complaints.push(`${message.type()}: ${message.text()}`);
+      });
+      page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
 
-    await page.goto(`${server.url}/`);
-    assert.is(page.url(), `${server.url}/login`);
-    await screenshot(page, "assay-login");
-    await page.getByLabel("Login name").fill(`${org}-admin`);
-    await page.getByLabel("Password").fill("wrong");
-    await page.getByRole("button", { name: "Sign in", exact: true }).click();
-    assert.is(await page.getByRole("alert").innerText(), "The login name or the password is wrong.");
-    await screenshot(page, "assay-login-refused");
-    assert.is(await page.evaluate("document.activeElement.id"), "password", "the name is kept");
-    await page.keyboard.type(PASSWORD);
-    await page.keyboard.press("Enter");
-    await page.waitForURL("**/account");
-    await page.getByText("this one").waitFor();
-    await screenshot(page, "assay-account");
-    // The browser notes every 4xx by itself.
-    assert.equal(complaints.splice(0), ["error: Failed to load resource: the server responded with a status of 403 (Forbidden)"]);
+      await page.goto(`${server.url}/`);
+      assert.is(page.url(), `${server.url}/login`);
+      await screenshot(page, "assay-login");
+      await page.getByLabel("Login name").fill(`${org}-admin`);
+      await page.getByLabel("Password").fill("wrong");
+      await page.getByRole("button", { name: "Sign in", exact: true }).click();
+      assert.is(await page.getByRole("alert").innerText(), "The login name or the password is wrong.");
+      await screenshot(page, "assay-login-refused");
+      assert.is(await page.evaluate("document.activeElement.id"), "password", "the name is kept");
+      await page.keyboard.type(PASSWORD);
+      await page.keyboard.press("Enter");
+      await page.waitForURL("**/account");
+      await page.getByText("this one").waitFor();
+      await screenshot(page, "assay-account");
+      // The browser notes every 4xx by itself.
+      assert.equal(complaints.splice(0), [
+        "error: Failed to load resource: the server responded with a status of 403 (Forbidden)",
+      ]);
 
-    await page.goto(`${server.url}/api/v2/doc/#/Controls/post_control`);
-    await page.getByText(`Signed in as ${org}-admin`).waitFor();
-    const operation = page.locator(".opblock.is-open");
-    await operation.getByRole("button", { name: "Try it out" }).click();
-    await operation.getByPlaceholder("org").fill(org);
-    await operation.locator("textarea").first().fill(JSON.stringify({ identifier: "from-the-page", name: "From the page" }));
-    const sent = page.waitForRequest((request) => request.method() === "POST");
-    await operation.getByRole("button", { name: "Execute" }).click();
-    const request = await sent;
-    await operation.locator(".live-responses-table tbody .response-col_status").waitFor();
-    const headers = await request.allHeaders();
-    assert.equal([(await request.response())?.status(), headers["authorization"], /^[\w-]{43}$/.test(headers["x-csrf-token"] ?? "")], [201, undefined, true]);
-    await screenshot(page, "assay-doc-signed-in");
+      await page.goto(`${server.url}/api/v2/doc/#/Controls/post_control`);
+      await page.getByText(`Signed in as ${org}-admin`).waitFor();
+      const operation = page.locator(".opblock.is-open");
+      await operation.getByRole("button", { name: "Try it out" }).click();
+      await operation.getByPlaceholder("org").fill(org);
+      await operation
+        .locator("textarea")
+        .first()
+        .fill(JSON.stringify({ identifier: "from-the-page", name: "From the page" }));
+      const sent = page.waitForRequest((request) => request.method() === "POST");
+      await operation.getByRole("button", { name: "Execute" }).click();
+      const request = await sent;
+      await operation.locator(".live-responses-table tbody .response-col_status").waitFor();
+      const headers = await request.allHeaders();
+      assert.equal(
+        [
+          (await request.response())?.status(),
+          headers["authorization"],
+          /^[\w-]{43}$/.test(headers["x-csrf-token"] ?? ""),
+        ],
+        [201, undefined, true],
+      );
+      await screenshot(page, "assay-doc-signed-in");
 
-    // A pasted key counts, and then the cookie stays at home.
-    const { org: other, key } = server.given.org();
-    await authorize(page, "HTTPBearer", key);
-    const tried = await execute(page, other);
-    assert.equal([tried.status, (await tried.request.allHeaders())["cookie"], (await tried.request.allHeaders())["x-csrf-token"]], ["200", undefined, undefined]);
+      // A pasted key counts, and then the cookie stays at home.
+      const { org: other, key } = server.given.org();
+      await authorize(page, "HTTPBearer", key);
+      const tried = await execute(page, other);
+      assert.equal(
+        [
+          tried.status,
+          (await tried.request.allHeaders())["cookie"],
+          (await tried.request.allHeaders())["x-csrf-token"],
+        ],
+        ["200", undefined, undefined],
+      );
 
-    await page.getByText(`Signed in as ${org}-admin`).click();
-    await page.waitForURL("**/account");
-    await page.getByLabel("Present password").fill(PASSWORD);
-    await page.getByLabel("New password", { exact: true }).fill("another horse battery");
-    await page.getByLabel("New password again").fill("another horse battery");
-    await page.getByRole("button", { name: "Change password" }).click();
-    await page.getByText("The password was changed.").waitFor();
-    await page.getByRole("button", { name: "Sign out" }).click();
-    await page.waitForURL("**/login");
-    await page.goto(`${server.url}/account`);
-    assert.is(page.url(), `${server.url}/login?next=%2Faccount`);
-    assert.equal(complaints, []);
-  } finally {
-    await context.close();
-  }
-});
+      await page.getByText(`Signed in as ${org}-admin`).click();
+      await page.waitForURL("**/account");
+      await page.getByLabel("Present password").fill(PASSWORD);
+      await page.getByLabel("New password", { exact: true }).fill("another horse battery");
+      await page.getByLabel("New password again").fill("another horse battery");
+      await page.getByRole("button", { name: "Change password" }).click();
+      await page.getByText("The password was changed.").waitFor();
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.waitForURL("**/login");
+      await page.goto(`${server.url}/account`);
+      assert.is(page.url(), `${server.url}/login?next=%2Faccount`);
+      assert.equal(complaints, []);
+    } finally {
+      await context.close();
+    }
+  },
+);
 
 inBrowser("a session that ended is told in the page, and the browser asks for no password of its own", async () => {
   const { org } = server.given.org({ name: "ended-org" });
@@ -295,14 +349,20 @@ inBrowser("a session that ended is told in the page, and the browser asks for no
     server.store.sessions.endOfUser(server.store.users.find(`${org}-admin`)?.id as number);
     const { status } = await execute(page, org);
     assert.is(status, "401");
-    assert.equal(complaints.splice(0), ["error: Failed to load resource: the server responded with a status of 401 (Unauthorized)"]);
+    assert.equal(complaints.splice(0), [
+      "error: Failed to load resource: the server responded with a status of 401 (Unauthorized)",
+    ]);
   });
 });
 
 inBrowser("the pages of logins fit a narrow screen and the dark", async () => {
   const { org } = server.given.org({ name: "narrow-org" });
   await givePassword(server, `${org}-admin`);
-  const context = await browser.newContext({ viewport: { width: 360, height: 720 }, colorScheme: "dark", javaScriptEnabled: false });
+  const context = await browser.newContext({
+    viewport: { width: 360, height: 720 },
+    colorScheme: "dark",
+    javaScriptEnabled: false,
+  });
   try {
     context.setDefaultTimeout(PATIENCE);
     const page = await context.newPage();

@@ -17,15 +17,23 @@ const PAGE = "/api/v2/doc/";
 const NOT_FOUND = { message: "The requested URL was not found on the server" };
 
 /** A request as it is: nothing unpacked, no redirect followed, no header added. `path` is taken as written. */
-function raw(path: string, options: { method?: string; headers?: Record<string, string> } = {}): Promise<{ status: number; headers: IncomingHttpHeaders; body: Buffer }> {
+function raw(
+  path: string,
+  options: { method?: string; headers?: Record<string, string> } = {},
+): Promise<{ status: number; headers: IncomingHttpHeaders; body: Buffer }> {
   const { hostname, port } = new URL(server.url);
   return new Promise((resolve, reject) => {
-    const sent = request({ hostname, port, path, method: options.method ?? "GET", headers: options.headers ?? {}, agent: false }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on("data", (chunk: Buffer) => chunks.push(chunk));
-      response.on("error", reject);
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) }));
-    });
+    const sent = request(
+      { hostname, port, path, method: options.method ?? "GET", headers: options.headers ?? {}, agent: false },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.on("error", reject);
+        response.on("end", () =>
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) }),
+        );
+      },
+    );
     sent.on("error", reject);
     sent.end();
   });
@@ -34,10 +42,13 @@ function raw(path: string, options: { method?: string; headers?: Record<string, 
 /** Addresses of the files that the page names, without those that lead out of doc/. */
 async function namedFiles(): Promise<string[]> {
   const html = (await raw(PAGE)).body.toString("utf8");
-  return [...html.matchAll(/(?:href|src)="([^"]+)"/g)].map((match) => String(match[1])).filter((address) => !address.startsWith("../"));
+  return [...html.matchAll(/(?:href|src)="([^"]+)"/g)]
+    .map((match) => String(match[1]))
+    .filter((address) => !address.startsWith("../"));
 }
 
-const fileNamed = async (pattern: RegExp): Promise<string> => PAGE + String((await namedFiles()).find((name) => pattern.test(name)));
+const fileNamed = async (pattern: RegExp): Promise<string> =>
+  PAGE + String((await namedFiles()).find((name) => pattern.test(name)));
 
 test("the page is HTML for everybody, with its title, the version and where keys come from", async () => {
   const { status, headers, body } = await raw(PAGE);
@@ -55,7 +66,8 @@ test("the page is HTML for everybody, with its title, the version and where keys
 test("no script and no style stands in the page, and no address leads to another host or to the host root", async () => {
   const html = (await raw(PAGE)).body.toString("utf8");
   assert.not.match(html, /<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=|javascript:/i);
-  for (const [, address] of html.matchAll(/(?:href|src|action)="([^"]*)"/g)) assert.not.match(String(address), /^(?:[a-z]+:|\/)/i);
+  for (const [, address] of html.matchAll(/(?:href|src|action)="([^"]*)"/g))
+    assert.not.match(String(address), /^(?:[a-z]+:|\/)/i);
 });
 
 test("the policy allows this server alone, and no inline or evaluated code", async () => {
@@ -182,12 +194,29 @@ test("shorter addresses lead to the page, also where a proxy has put the server 
     assert.is(status, 302, path);
     assert.is(body.length, 0, path);
     assert.is(new URL(location, `http://host.test${path}`).href, `http://host.test${target}`);
-    assert.is(new URL(location, `http://host.test/behind/a/proxy${path}`).href, `http://host.test/behind/a/proxy${target}`);
+    assert.is(
+      new URL(location, `http://host.test/behind/a/proxy${path}`).href,
+      `http://host.test/behind/a/proxy${target}`,
+    );
   }
 });
 
 test("unknown files below doc/ are a JSON 404, whatever they look like and however they are asked for", async () => {
-  const names = ["index.html", "reference.js", "swagger-ui.css", "/", "../ui/", "..%2fopenapi.json", "../../../etc/passwd", "%2e%2e/", "%", "%00", "__proto__", "constructor", "swagger-ui.0000000000000000.css"];
+  const names = [
+    "index.html",
+    "reference.js",
+    "swagger-ui.css",
+    "/",
+    "../ui/",
+    "..%2fopenapi.json",
+    "../../../etc/passwd",
+    "%2e%2e/",
+    "%",
+    "%00",
+    "__proto__",
+    "constructor",
+    "swagger-ui.0000000000000000.css",
+  ];
   for (const root of [PAGE, "/api/fastapi/doc/"]) {
     for (const name of names) {
       for (const method of ["GET", "POST"]) {

@@ -24,13 +24,20 @@ async function given(): Promise<{ name: string; org: string; key: string }> {
 const WRONG = "The login name or the password is wrong.";
 const STRANGE = "This form was open for too long, or does not come from here. Please try again.";
 const audit = (event: string, name: string) =>
-  server.db.prepare("SELECT actor_name, key_id, operation, detail_json FROM audit_log WHERE event = ? AND target = ? ORDER BY id").all(event, name) as { actor_name: string; key_id: string; operation: string; detail_json: string }[];
+  server.db
+    .prepare(
+      "SELECT actor_name, key_id, operation, detail_json FROM audit_log WHERE event = ? AND target = ? ORDER BY id",
+    )
+    .all(event, name) as { actor_name: string; key_id: string; operation: string; detail_json: string }[];
 
 test("whoever signs in gets a session and sees their account; signing out ends it on the server", async () => {
   const { name, org } = await given();
   const browser = browserOf(server.url);
   assert.equal(await browser.get("/").then(({ status, location }) => [status, location]), [303, "./login"]);
-  assert.equal(await browser.get("/account").then(({ status, location }) => [status, location]), [303, "./login?next=%2Faccount"]);
+  assert.equal(await browser.get("/account").then(({ status, location }) => [status, location]), [
+    303,
+    "./login?next=%2Faccount",
+  ]);
 
   const answer = await browser.login(name, PASSWORD);
   assert.equal([answer.status, answer.location], [303, "./account"]);
@@ -74,7 +81,10 @@ test("pages forbid script, frames and caches", async () => {
   for (const path of ["/login", "/account"]) {
     const { headers, text } = path === "/login" ? await browserOf(server.url).get(path) : await browser.get(path);
     assert.is(headers.get("Cache-Control"), "no-store");
-    assert.is(headers.get("Content-Security-Policy"), "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'");
+    assert.is(
+      headers.get("Content-Security-Policy"),
+      "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    );
     assert.is(headers.get("X-Frame-Options"), "DENY");
     assert.is(headers.get("X-Content-Type-Options"), "nosniff");
     assert.is(headers.get("Referrer-Policy"), "same-origin");
@@ -82,9 +92,14 @@ test("pages forbid script, frames and caches", async () => {
     assert.not.match(text, /<script|<style|style="|onclick|http:\/\//);
     for (const [, address = ""] of text.matchAll(/<link [^>]*href="([^"]*)"/g)) {
       const file = await browser.get(`/${address.replace(/^\.\//, "")}`);
-      assert.equal([file.status, file.headers.get("Cache-Control")], [200, "public, max-age=31536000, immutable"], address);
+      assert.equal(
+        [file.status, file.headers.get("Cache-Control")],
+        [200, "public, max-age=31536000, immutable"],
+        address,
+      );
     }
-    for (const [, id = ""] of text.matchAll(/<input id="([^"]*)"/g)) assert.ok(text.includes(`<label for="${id}">`), id);
+    for (const [, id = ""] of text.matchAll(/<input id="([^"]*)"/g))
+      assert.ok(text.includes(`<label for="${id}">`), id);
   }
 });
 
@@ -93,12 +108,26 @@ test("a wrong password, an unknown name and a user without password are told apa
   server.given.org({ name: "nopassword" });
   const work: unknown[] = [];
   const passwords = createPasswords(CHEAP);
-  const other = await startServer({ logins: { passwords: { ...passwords, verify: (text, stored) => (work.push(stored === null), passwords.verify(text, stored)) } } });
+  const other = await startServer({
+    logins: {
+      passwords: {
+        ...passwords,
+        verify: (text, stored) => (work.push(stored === null), passwords.verify(text, stored)),
+      },
+    },
+  });
   try {
     await givePassword(other, name);
     other.given.org({ name: "nopassword" });
     const answers = [];
-    for (const [who, password] of [[name, "wrong password"], ["nobody", PASSWORD], ["nopassword-admin", PASSWORD], [name, ""], [name, "\u0000".repeat(12)], [name, "x".repeat(2000)]] as const) {
+    for (const [who, password] of [
+      [name, "wrong password"],
+      ["nobody", PASSWORD],
+      ["nopassword-admin", PASSWORD],
+      [name, ""],
+      [name, "\u0000".repeat(12)],
+      [name, "x".repeat(2000)],
+    ] as const) {
       const browser = browserOf(other.url);
       const { status, text } = await browser.login(who, password);
       answers.push([status, saidBy({ text }), text.replaceAll(who, "NAME").replace(/name="csrf" value="[^"]*"/, "")]);
@@ -131,7 +160,10 @@ test("too many failed logins have to wait, for the account and for the address",
     const refused = await browser.login("bob", PASSWORD);
     assert.is(refused.status, 429);
     assert.match(refused.headers.get("Retry-After") ?? "", /^\d+$/);
-    assert.is(saidBy(refused), `There were too many failed logins. Please try again in ${refused.headers.get("Retry-After")} seconds.`);
+    assert.is(
+      saidBy(refused),
+      `There were too many failed logins. Please try again in ${refused.headers.get("Retry-After")} seconds.`,
+    );
     other.clock.at += 900;
     assert.is((await browser.login("bob", PASSWORD)).status, 303);
   } finally {
@@ -141,11 +173,19 @@ test("too many failed logins have to wait, for the account and for the address",
 
 test("an account is tried no more often than it may be, from however many addresses at once", async () => {
   const taken = new Map<string, number>();
-  const tries = { peek: () => 0, forgive: (key: string) => void taken.delete(key), take: (key: string) => (taken.set(key, (taken.get(key) ?? 0) + 1), key.startsWith("account ") && (taken.get(key) ?? 0) > 10 ? 60 : 0) };
+  const tries = {
+    peek: () => 0,
+    forgive: (key: string) => void taken.delete(key),
+    take: (key: string) => (
+      taken.set(key, (taken.get(key) ?? 0) + 1), key.startsWith("account ") && (taken.get(key) ?? 0) > 10 ? 60 : 0
+    ),
+  };
   const other = await startServer({ logins: { tries } });
   try {
     await givePassword(other, "ann");
-    const statuses = await Promise.all(Array.from({ length: 20 }, async () => (await browserOf(other.url).login("ann", "wrong")).status));
+    const statuses = await Promise.all(
+      Array.from({ length: 20 }, async () => (await browserOf(other.url).login("ann", "wrong")).status),
+    );
     assert.equal(statuses.sort(), [...Array(10).fill(403), ...Array(10).fill(429)]);
   } finally {
     await other.stop();
@@ -155,25 +195,53 @@ test("an account is tried no more often than it may be, from however many addres
 test("a login form of somebody else is refused, whatever it holds", async () => {
   const { name } = await given();
   const fields = { name, password: PASSWORD, next: "" };
-  const strange = async (work: (browser: ReturnType<typeof browserOf>) => ReturnType<ReturnType<typeof browserOf>["post"]>) => {
+  const strange = async (
+    work: (browser: ReturnType<typeof browserOf>) => ReturnType<ReturnType<typeof browserOf>["post"]>,
+  ) => {
     const browser = browserOf(server.url);
     const answer = await work(browser);
     assert.equal([answer.status, saidBy(answer), browser.cookies.has("assay")], [403, STRANGE, false]);
   };
   await strange((browser) => browser.post("/login", fields));
   await strange((browser) => browser.post("/login", { ...fields, csrf: "" }));
-  await strange(async (browser) => (await browser.tokenOf("/login"), browser.post("/login", { ...fields, csrf: "A".repeat(43) })));
-  for (const origin of ["https://evil.example", "null", server.url.replace("http:", "https:"), `${server.url}.evil.example`])
-    await strange(async (browser) => browser.post("/login", { ...fields, csrf: await browser.tokenOf("/login") }, { Origin: origin }));
+  await strange(
+    async (browser) => (await browser.tokenOf("/login"), browser.post("/login", { ...fields, csrf: "A".repeat(43) })),
+  );
+  for (const origin of [
+    "https://evil.example",
+    "null",
+    server.url.replace("http:", "https:"),
+    `${server.url}.evil.example`,
+  ])
+    await strange(async (browser) =>
+      browser.post("/login", { ...fields, csrf: await browser.tokenOf("/login") }, { Origin: origin }),
+    );
   await strange(async (browser) =>
     browser.send("POST", "/login", {
       headers: { "Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "cross-site" },
       body: new URLSearchParams({ ...fields, csrf: await browser.tokenOf("/login") }).toString(),
-    }));
+    }),
+  );
   const proxied = browserOf(server.url);
-  assert.is((await proxied.post("/login", { ...fields, csrf: await proxied.tokenOf("/login") }, { Origin: "http://assay.test" })).status, 303, "the public address");
-  for (const [type, body, status] of [["application/json", "{}", 400], ["application/x-www-form-urlencoded", "x".repeat(20_000), 413]] as const)
-    assert.is((await browserOf(server.url).send("POST", "/login", { headers: { "Content-Type": type }, body })).status, status);
+  assert.is(
+    (
+      await proxied.post(
+        "/login",
+        { ...fields, csrf: await proxied.tokenOf("/login") },
+        { Origin: "http://assay.test" },
+      )
+    ).status,
+    303,
+    "the public address",
+  );
+  for (const [type, body, status] of [
+    ["application/json", "{}", 400],
+    ["application/x-www-form-urlencoded", "x".repeat(20_000), 413],
+  ] as const)
+    assert.is(
+      (await browserOf(server.url).send("POST", "/login", { headers: { "Content-Type": type }, body })).status,
+      status,
+    );
   assert.is((await browserOf(server.url).send("PUT", "/login")).status, 405);
 });
 
@@ -181,7 +249,20 @@ test("after the login people go where they wanted, but never to another host", a
   const { name } = await given();
   const ends = async (next: string) => (await browserOf(server.url).login(name, PASSWORD, next)).location;
   assert.is(await ends("/api/v2/doc/#/Flows/list_flows"), "./api/v2/doc/#/Flows/list_flows");
-  for (const next of ["//evil.example", "/\\evil.example", "https://evil.example", "/\t/evil.example", "/..//evil.example", "/.//evil.example", "\\\\evil.example", "javascript:alert(1)", "/%0d%0aSet-Cookie:x", "evil", "/a b", "/x".repeat(1001)]) {
+  for (const next of [
+    "//evil.example",
+    "/\\evil.example",
+    "https://evil.example",
+    "/\t/evil.example",
+    "/..//evil.example",
+    "/.//evil.example",
+    "\\\\evil.example",
+    "javascript:alert(1)",
+    "/%0d%0aSet-Cookie:x",
+    "evil",
+    "/a b",
+    "/x".repeat(1001),
+  ]) {
     const at = await ends(next);
     assert.is(new URL(at ?? "", `${server.url}/login`).origin, server.url, next);
     assert.ok(at === "./account" || next === "/%0d%0aSet-Cookie:x", `${next}: ${at}`);
@@ -192,9 +273,15 @@ test("after the login people go where they wanted, but never to another host", a
 
 test("pages find their root wherever a proxy put the server", () => {
   for (const [originalUrl, path, at] of [
-    ["/", "/", "/"], ["/login?x=/y", "/login", "/"], ["/login/oidc/callback", "/login/oidc/callback", "/"],
-    ["/assay", "/", "/assay/"], ["/a/assay?x", "/", "/a/assay/"], ["/a/assay/", "/", "/a/assay/"], ["/assay/login/oidc", "/login/oidc", "/assay/"],
-  ] as const) assert.is(new URL(rootOf({ originalUrl, path }), `https://assay.example${originalUrl}`).pathname, at, originalUrl);
+    ["/", "/", "/"],
+    ["/login?x=/y", "/login", "/"],
+    ["/login/oidc/callback", "/login/oidc/callback", "/"],
+    ["/assay", "/", "/assay/"],
+    ["/a/assay?x", "/", "/a/assay/"],
+    ["/a/assay/", "/", "/a/assay/"],
+    ["/assay/login/oidc", "/login/oidc", "/assay/"],
+  ] as const)
+    assert.is(new URL(rootOf({ originalUrl, path }), `https://assay.example${originalUrl}`).pathname, at, originalUrl);
 });
 
 test("what a page is told is shown as text", async () => {
@@ -226,7 +313,10 @@ test("a password that was hashed with other parameters is hashed anew by the nex
   server.store.passwords.set(id, await createPasswords({ cost: 32, block_size: 8, parallelism: 2 }).hash(PASSWORD));
   for (let count = 0; count < 2; count += 1) {
     assert.is((await browserOf(server.url).login(name, PASSWORD)).status, 303);
-    assert.equal([server.store.passwords.find(id)?.cost, server.store.passwords.find(id)?.parallelism], [CHEAP.cost, CHEAP.parallelism]);
+    assert.equal(
+      [server.store.passwords.find(id)?.cost, server.store.passwords.find(id)?.parallelism],
+      [CHEAP.cost, CHEAP.parallelism],
+    );
   }
 });
 
@@ -234,7 +324,16 @@ test("more logins than a server can check are told to come again", async () => {
   const other = await startServer();
   try {
     await givePassword(other, "ann");
-    const statuses = await Promise.all(Array.from({ length: 60 }, async (_, index) => (await other.passwords.verify(`wrong ${index}`, null).then(() => 200, (error: { code: string }) => error.code))));
+    const statuses = await Promise.all(
+      Array.from(
+        { length: 60 },
+        async (_, index) =>
+          await other.passwords.verify(`wrong ${index}`, null).then(
+            () => 200,
+            (error: { code: string }) => error.code,
+          ),
+      ),
+    );
     assert.equal([...new Set(statuses)].sort(), [200, "unavailable"].sort());
     assert.is(statuses.filter((status) => status === 200).length, 33);
     assert.is((await browserOf(other.url).login("ann", PASSWORD)).status, 303, "afterwards all is well");

@@ -16,14 +16,26 @@ import type { OidcServer, ProviderOptions } from "./provider.ts";
 const test = suite("web/oidc");
 
 const ROLES = "platform=acme:admin,devs=acme:member,devs=beta:reader,everyone=nowhere:admin";
-const NO_ROLE = "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.";
+const NO_ROLE =
+  "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.";
 const REFUSED = "The login was refused, by the provider or because its answer does not hold.";
 const NOT_BEGUN = "This login was not begun in this browser, or took too long.";
 
-type Place = { server: TestServer; oidc: OidcServer; infos: string[]; browser(): Browser; login(browser?: Browser, next?: string): Promise<Page>; begin(browser: Browser, next?: string): Promise<string> };
+type Place = {
+  server: TestServer;
+  oidc: OidcServer;
+  infos: string[];
+  browser(): Browser;
+  login(browser?: Browser, next?: string): Promise<Page>;
+  begin(browser: Browser, next?: string): Promise<string>;
+};
 
 /** A server with the organizations acme and beta, and a provider. `tamper` may put something between them. */
-type Given = Partial<ProviderOptions> & { tamper?: (real: Fetch) => Fetch; clientAuth?: ClientAuthentication; clientSecret?: string };
+type Given = Partial<ProviderOptions> & {
+  tamper?: (real: Fetch) => Fetch;
+  clientAuth?: ClientAuthentication;
+  clientSecret?: string;
+};
 
 async function given(options: Given, body: (place: Place) => Promise<void>): Promise<void> {
   const { tamper, clientAuth = "auto", clientSecret = CLIENT.secret, ...registered } = options;
@@ -31,10 +43,19 @@ async function given(options: Given, body: (place: Place) => Promise<void>): Pro
   const baseUrl = "http://assay.test";
   oidc.serve(baseUrl);
   const real = createFetch(null);
-  const settings = { issuer: oidc.issuer, clientId: CLIENT.id, clientSecret, clientAuth, scopes: "openid profile email groups", groupsClaim: "groups" };
+  const settings = {
+    issuer: oidc.issuer,
+    clientId: CLIENT.id,
+    clientSecret,
+    clientAuth,
+    scopes: "openid profile email groups",
+    groupsClaim: "groups",
+  };
   const infos: string[] = [];
   const provider = createProvider(settings, {
-    fetch: tamper?.(real) ?? real, now: () => Date.now() / 1000, info: (facts, text) => void infos.push(`${text} ${JSON.stringify(facts)}`),
+    fetch: tamper?.(real) ?? real,
+    now: () => Date.now() / 1000,
+    info: (facts, text) => void infos.push(`${text} ${JSON.stringify(facts)}`),
   });
   const server = await startServer({ baseUrl, logins: { provider, mapping: parseGroupRoles(ROLES) ?? [] } });
   for (const name of ["acme", "beta"]) server.given.org({ name });
@@ -57,28 +78,66 @@ async function given(options: Given, body: (place: Place) => Promise<void>): Pro
 }
 
 const rolesOf = ({ server }: Place, name: string): Record<string, string> =>
-  Object.fromEntries(server.store.users.memberships(server.store.users.find(name)?.id as number).map(({ organization, role }) => [organization, role]));
+  Object.fromEntries(
+    server.store.users
+      .memberships(server.store.users.find(name)?.id as number)
+      .map(({ organization, role }) => [organization, role]),
+  );
 const eventsOf = ({ server }: Place, name: string) =>
-  server.db.prepare("SELECT event_type, role, previous_role, changed_by, source FROM membership_events WHERE user_name = ? ORDER BY id").raw().all(name);
+  server.db
+    .prepare(
+      "SELECT event_type, role, previous_role, changed_by, source FROM membership_events WHERE user_name = ? ORDER BY id",
+    )
+    .raw()
+    .all(name);
 
 for (const inToken of [true, false])
   test(`the groups ${inToken ? "of the ID token" : "of the userinfo endpoint"} decide over roles, anew with each login`, () =>
     given({ inToken }, async (place) => {
       const { server, oidc, browser, login } = place;
-      oidc.state.person = { sub: "42", preferred_username: "Ann.B@example.com", name: "Ann B.", email: "ann@example.com", email_verified: true, groups: ["devs", "platform", "unknown"] };
+      oidc.state.person = {
+        sub: "42",
+        preferred_username: "Ann.B@example.com",
+        name: "Ann B.",
+        email: "ann@example.com",
+        email_verified: true,
+        groups: ["devs", "platform", "unknown"],
+      };
       const first = browser();
       const answer = await login(first, "?next=%2Fapi%2Fv2%2Fdoc%2F");
       assert.equal([answer.status, answer.location], [303, "../../api/v2/doc/"]);
-      assert.match(shown(await first.get("/account")), /^Ann B\. Login name Ann\.B E-mail ann@example\.com Sign out .*OpenID Connect.*Password You have none here/);
+      assert.match(
+        shown(await first.get("/account")),
+        /^Ann B\. Login name Ann\.B E-mail ann@example\.com Sign out .*OpenID Connect.*Password You have none here/,
+      );
       assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "admin", beta: "reader" });
-      assert.equal(eventsOf(place, "Ann.B"), [["added", "admin", null, "Ann.B", "oidc"], ["added", "admin", null, "Ann.B", "oidc"], ["added", "reader", null, "Ann.B", "oidc"]]);
+      assert.equal(eventsOf(place, "Ann.B"), [
+        ["added", "admin", null, "Ann.B", "oidc"],
+        ["added", "admin", null, "Ann.B", "oidc"],
+        ["added", "reader", null, "Ann.B", "oidc"],
+      ]);
       const token = await first.apiToken();
-      assert.is((await server.call("GET", "/membership-audit-log/acme?source=oidc", { headers: { Cookie: `assay=${first.cookies.get("assay")}`, "X-CSRF-Token": token } })).body.total_count, 1);
+      assert.is(
+        (
+          await server.call("GET", "/membership-audit-log/acme?source=oidc", {
+            headers: { Cookie: `assay=${first.cookies.get("assay")}`, "X-CSRF-Token": token },
+          })
+        ).body.total_count,
+        1,
+      );
 
       oidc.state.person = { sub: "42", preferred_username: "another name", groups: "devs" };
       assert.is((await login()).status, 303);
       assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "member", beta: "reader" });
-      assert.is((await server.call("GET", "/membership-audit-log/acme", { headers: { Cookie: `assay=${first.cookies.get("assay")}` } })).status, 403, "at once, also for the session of before");
+      assert.is(
+        (
+          await server.call("GET", "/membership-audit-log/acme", {
+            headers: { Cookie: `assay=${first.cookies.get("assay")}` },
+          })
+        ).status,
+        403,
+        "at once, also for the session of before",
+      );
 
       oidc.state.person = { sub: "42", groups: [] };
       const second = browser();
@@ -86,7 +145,11 @@ for (const inToken of [true, false])
       assert.equal([gone.status, saidBy(gone), second.cookies.has("assay")], [403, NO_ROLE, false]);
       assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin" });
       assert.is((await first.get("/account")).status, 303, "what was begun with the groups of before ended");
-      assert.equal(eventsOf(place, "Ann.B").slice(3), [["changed", "member", "admin", "Ann.B", "oidc"], ["removed", null, "member", "Ann.B", "oidc"], ["removed", null, "reader", "Ann.B", "oidc"]]);
+      assert.equal(eventsOf(place, "Ann.B").slice(3), [
+        ["changed", "member", "admin", "Ann.B", "oidc"],
+        ["removed", null, "member", "Ann.B", "oidc"],
+        ["removed", null, "reader", "Ann.B", "oidc"],
+      ]);
     }));
 
 test("somebody without a mapped group gets no account, also where the mapping names an organization that is not there", () =>
@@ -96,7 +159,10 @@ test("somebody without a mapped group gets no account, also where the mapping na
       const answer = await login();
       assert.equal([answer.status, saidBy(answer)], [403, NO_ROLE]);
     }
-    assert.equal([server.store.users.find("eve"), server.db.prepare("SELECT count(*) FROM identities").pluck().get()], [null, 0]);
+    assert.equal(
+      [server.store.users.find("eve"), server.db.prepare("SELECT count(*) FROM identities").pluck().get()],
+      [null, 0],
+    );
   }));
 
 test("nobody becomes a user who is here already, whatever name or address the provider gives", () =>
@@ -106,8 +172,17 @@ test("nobody becomes a user who is here already, whatever name or address the pr
     oidc.state.person = { sub: "42", preferred_username: "ann", email: "Ann@example.com", groups: ["devs"] };
     assert.is((await login()).status, 303);
     assert.equal(server.store.users.memberships(id), []);
-    assert.equal([server.store.users.find("ann-2")?.email, rolesOf(place, "ann-2")], [null, { acme: "member", "ann-2": "admin", beta: "reader" }]);
-    oidc.state.person = { sub: "43", preferred_username: "../..", email: "zoë@example.com", email_verified: false, groups: ["devs"] };
+    assert.equal(
+      [server.store.users.find("ann-2")?.email, rolesOf(place, "ann-2")],
+      [null, { acme: "member", "ann-2": "admin", beta: "reader" }],
+    );
+    oidc.state.person = {
+      sub: "43",
+      preferred_username: "../..",
+      email: "zoë@example.com",
+      email_verified: false,
+      groups: ["devs"],
+    };
     assert.is((await login()).status, 303);
     assert.is(server.store.users.find("zoe")?.email, null);
     oidc.state.person = { sub: "44", preferred_username: "acme", groups: ["devs"] };
@@ -147,7 +222,8 @@ test("a disabled user is refused, and not made a second time", () =>
 test("an answer counts once, in the browser that asked for it", () =>
   given({}, async ({ oidc, browser, begin, server }) => {
     oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
-    const expect = async (page: Promise<Page>, status: number, said: string) => assert.equal(await page.then((answer) => [answer.status, saidBy(answer)]), [status, said]);
+    const expect = async (page: Promise<Page>, status: number, said: string) =>
+      assert.equal(await page.then((answer) => [answer.status, saidBy(answer)]), [status, said]);
     // Another browser, with and without a login of its own.
     const callback = await begin(browser());
     await expect(browser().get(callback), 400, NOT_BEGUN);
@@ -179,18 +255,26 @@ test("an answer counts once, in the browser that asked for it", () =>
     }
     const denied = browser();
     await begin(denied);
-    const { state } = JSON.parse(Buffer.from(denied.cookies.get("assay-oidc") as string, "base64url").toString()) as { state: string };
-    await expect(denied.get(`/login/oidc/callback?error=access_denied&state=${state}&iss=${encodeURIComponent(oidc.issuer)}`), 403, REFUSED);
+    const { state } = JSON.parse(Buffer.from(denied.cookies.get("assay-oidc") as string, "base64url").toString()) as {
+      state: string;
+    };
+    await expect(
+      denied.get(`/login/oidc/callback?error=access_denied&state=${state}&iss=${encodeURIComponent(oidc.issuer)}`),
+      403,
+      REFUSED,
+    );
   }));
 
 test("an ID token without a subject is refused, and makes nobody", () => {
   let reissue: ((idToken: string) => string) | null = null;
-  const tamper = (real: Fetch): Fetch => async (url, options) => {
-    const response = await real(url, options);
-    if (!reissue || !url.endsWith("/token")) return response;
-    const body = (await response.json()) as { id_token: string };
-    return Response.json({ ...body, id_token: reissue(body.id_token) });
-  };
+  const tamper =
+    (real: Fetch): Fetch =>
+    async (url, options) => {
+      const response = await real(url, options);
+      if (!reissue || !url.endsWith("/token")) return response;
+      const body = (await response.json()) as { id_token: string };
+      return Response.json({ ...body, id_token: reissue(body.id_token) });
+    };
   return given({ inToken: true, tamper }, async ({ oidc, login, server }) => {
     oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
     const before = server.store.users.count();
@@ -208,21 +292,32 @@ test("an ID token without a subject is refused, and makes nobody", () => {
 
 test("an ID token that the provider did not sign is refused", () => {
   let forges = false;
-  const tamper = (real: Fetch): Fetch => async (url, options) => {
-    const response = await real(url, options);
-    if (!forges || !url.endsWith("/token")) return response;
-    const body = (await response.json()) as { id_token: string };
-    const [head, payload = "", signature] = body.id_token.split(".");
-    const claims = { ...(JSON.parse(Buffer.from(payload, "base64url").toString()) as object), groups: ["platform"] };
-    return Response.json({ ...body, id_token: [head, Buffer.from(JSON.stringify(claims)).toString("base64url"), signature].join(".") });
-  };
+  const tamper =
+    (real: Fetch): Fetch =>
+    async (url, options) => {
+      const response = await real(url, options);
+      if (!forges || !url.endsWith("/token")) return response;
+      const body = (await response.json()) as { id_token: string };
+      const [head, payload = "", signature] = body.id_token.split(".");
+      const claims = { ...(JSON.parse(Buffer.from(payload, "base64url").toString()) as object), groups: ["platform"] };
+      return Response.json({
+        ...body,
+        id_token: [head, Buffer.from(JSON.stringify(claims)).toString("base64url"), signature].join("."),
+      });
+    };
   return given({ tamper }, async ({ oidc, login, server }) => {
     oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
     assert.is((await login()).status, 303);
     forges = true;
     const answer = await login();
     assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
-    assert.is(server.store.organizations.roleOf(server.store.organizations.find("acme")?.id as number, server.store.users.find("ann")?.id as number), "member");
+    assert.is(
+      server.store.organizations.roleOf(
+        server.store.organizations.find("acme")?.id as number,
+        server.store.users.find("ann")?.id as number,
+      ),
+      "member",
+    );
   });
 });
 
@@ -232,10 +327,19 @@ test("the provider is asked when somebody wants to sign in; while it is down pas
     await givePassword(server, "acme-admin");
     await oidc.stop();
     const answer = await browser().get("/login/oidc");
-    assert.equal([answer.status, saidBy(answer), answer.headers.get("Retry-After")], [503, "The login provider does not answer. You can try again, or sign in with a password if you have one.", "60"]);
-    assert.ok(server.lines.some((line) => line.includes("ECONNREFUSED")), "the operator learns why");
+    assert.equal(
+      [answer.status, saidBy(answer), answer.headers.get("Retry-After")],
+      [503, "The login provider does not answer. You can try again, or sign in with a password if you have one.", "60"],
+    );
+    assert.ok(
+      server.lines.some((line) => line.includes("ECONNREFUSED")),
+      "the operator learns why",
+    );
     assert.is((await browser().login("acme-admin", PASSWORD)).status, 303);
-    assert.match((await browser().get("/login?next=%2Faccount")).text, /<a class="button" href="\.\/login\/oidc\?next=%2Faccount">Sign in with OpenID Connect<\/a>/);
+    assert.match(
+      (await browser().get("/login?next=%2Faccount")).text,
+      /<a class="button" href="\.\/login\/oidc\?next=%2Faccount">Sign in with OpenID Connect<\/a>/,
+    );
   }));
 
 const BASIC = "client_secret_basic";
@@ -246,9 +350,21 @@ const CLIENTS: readonly { name: string; given: Given; method: string }[] = [
   { name: "basic, where both are offered", given: { clientMethod: BASIC, offered: [POST, BASIC] }, method: BASIC },
   { name: "basic, where it alone is offered", given: { clientMethod: BASIC, offered: [BASIC] }, method: BASIC },
   { name: "basic, where the description does not say", given: { clientMethod: BASIC, offered: null }, method: BASIC },
-  { name: "basic, as the operator says", given: { clientMethod: BASIC, offered: [POST, BASIC], clientAuth: "basic" }, method: BASIC },
-  { name: "post, where it alone is offered", given: { clientMethod: POST, offered: [POST, "private_key_jwt"] }, method: POST },
-  { name: "post, as the operator says", given: { clientMethod: POST, offered: [BASIC, POST], clientAuth: "post" }, method: POST },
+  {
+    name: "basic, as the operator says",
+    given: { clientMethod: BASIC, offered: [POST, BASIC], clientAuth: "basic" },
+    method: BASIC,
+  },
+  {
+    name: "post, where it alone is offered",
+    given: { clientMethod: POST, offered: [POST, "private_key_jwt"] },
+    method: POST,
+  },
+  {
+    name: "post, as the operator says",
+    given: { clientMethod: POST, offered: [BASIC, POST], clientAuth: "post" },
+    method: POST,
+  },
 ];
 
 for (const { name, given: registered, method } of CLIENTS)
@@ -258,20 +374,34 @@ for (const { name, given: registered, method } of CLIENTS)
       assert.is((await login()).status, 303);
       assert.is((await login()).status, 303);
       assert.equal(oidc.state.methods, [method, method]);
-      const facts = { issuer: oidc.issuer, client_auth: method, offered: registered.offered, oidc_client_auth: registered.clientAuth ?? "auto" };
+      const facts = {
+        issuer: oidc.issuer,
+        client_auth: method,
+        offered: registered.offered,
+        oidc_client_auth: registered.clientAuth ?? "auto",
+      };
       assert.equal(infos, [`the login provider was found ${JSON.stringify(facts)}`], "said once");
     }));
 
 test("a provider that takes no client secret is not asked, and the log says what it offers", () =>
-  given({ offered: ["private_key_jwt", "none"], clientMethod: "none" as typeof BASIC }, async ({ server, oidc, browser }) => {
-    const answer = await browser().get("/login/oidc");
-    assert.equal([answer.status, oidc.state.methods], [503, []]);
-    const said = "it takes no client secret: client_secret_basic and client_secret_post are not among its methods (private_key_jwt, none); set oidc-client-auth if one works";
-    assert.ok(server.lines.some((line) => (JSON.parse(line) as { reason?: string }).reason === said), server.lines.join("\n"));
-  }));
+  given(
+    { offered: ["private_key_jwt", "none"], clientMethod: "none" as typeof BASIC },
+    async ({ server, oidc, browser }) => {
+      const answer = await browser().get("/login/oidc");
+      assert.equal([answer.status, oidc.state.methods], [503, []]);
+      const said =
+        "it takes no client secret: client_secret_basic and client_secret_post are not among its methods (private_key_jwt, none); set oidc-client-auth if one works";
+      assert.ok(
+        server.lines.some((line) => (JSON.parse(line) as { reason?: string }).reason === said),
+        server.lines.join("\n"),
+      );
+    },
+  ));
 
 const reasonsOf = (server: TestServer): string[] =>
-  server.lines.flatMap((line) => (line.includes("login refused") ? [(JSON.parse(line) as { reason: string }).reason] : []));
+  server.lines.flatMap((line) =>
+    line.includes("login refused") ? [(JSON.parse(line) as { reason: string }).reason] : [],
+  );
 
 test("a refusal by challenge is logged with its error code and description", () =>
   given({ clientMethod: POST, offered: [BASIC, POST] }, async ({ server, oidc, login }) => {
@@ -282,13 +412,17 @@ test("a refusal by challenge is logged with its error code and description", () 
     assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
     // As Keycloak refuses: the challenge says nothing, the body does.
     oidc.state.refuse = (response) =>
-      void response.writeHead(401, { "WWW-Authenticate": 'Basic realm="x"', "Content-Type": "application/json" })
+      void response
+        .writeHead(401, { "WWW-Authenticate": 'Basic realm="x"', "Content-Type": "application/json" })
         .end('{"error":"unauthorized_client","error_description":"Invalid client or Invalid client credentials"}');
     await login();
-    oidc.state.refuse = (response) => void response.writeHead(401, { "WWW-Authenticate": 'Basic realm="x"' }).end("go away");
+    oidc.state.refuse = (response) =>
+      void response.writeHead(401, { "WWW-Authenticate": 'Basic realm="x"' }).end("go away");
     await login();
     oidc.state.refuse = (response) =>
-      void response.writeHead(400, { "Content-Type": "application/json" }).end('{"error":"invalid_client","error_description":"no"}');
+      void response
+        .writeHead(400, { "Content-Type": "application/json" })
+        .end('{"error":"invalid_client","error_description":"no"}');
     await login();
     assert.equal(reasonsOf(server), [
       `${challenge} (basic): invalid_client: this client has another method${hint}`,
@@ -302,14 +436,18 @@ test("a wrong client secret is logged with what the provider says of it, and nev
   given({ clientMethod: BASIC, clientSecret: "a-wrong-secret-of-this-test" }, async ({ server, login }) => {
     assert.is((await login()).status, 403);
     const [reason = ""] = reasonsOf(server);
-    assert.match(reason, /invalid_client: client authentication failed.*this server authenticated with client_secret_basic, see oidc-client-auth$/);
+    assert.match(
+      reason,
+      /invalid_client: client authentication failed.*this server authenticated with client_secret_basic, see oidc-client-auth$/,
+    );
     assert.not.match(server.lines.join(), "a-wrong-secret");
   }));
 
 test("a server without a provider says so", async () => {
   const server = await startServer();
   try {
-    for (const path of ["/login/oidc", "/login/oidc/callback?code=x&state=y"]) assert.is((await browserOf(server.url).get(path)).status, 404);
+    for (const path of ["/login/oidc", "/login/oidc/callback?code=x&state=y"])
+      assert.is((await browserOf(server.url).get(path)).status, 404);
     assert.not.match((await browserOf(server.url).get("/login")).text, /OpenID/);
   } finally {
     await server.stop();

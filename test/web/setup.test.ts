@@ -1,5 +1,14 @@
 /** The first administrator. */
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +23,9 @@ import { browserOf, PASSWORD, saidBy, shown } from "./browser.ts";
 const test = suite("web/setup");
 
 /** A server that knows nobody, with its token. */
-async function given(body: (place: { server: TestServer; setup: Setup; token: string }) => Promise<void>): Promise<void> {
+async function given(
+  body: (place: { server: TestServer; setup: Setup; token: string }) => Promise<void>,
+): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-setup-"));
   const setup = openSetup(directory);
   const server = await startServer({ logins: { setup } });
@@ -27,10 +38,21 @@ async function given(body: (place: { server: TestServer; setup: Setup; token: st
 }
 
 const fieldsOf = (token: string, more: Record<string, string> = {}): Record<string, string> => ({
-  token, organization: "acme", name: "ops", password: PASSWORD, again: PASSWORD, ...more,
+  token,
+  organization: "acme",
+  name: "ops",
+  password: PASSWORD,
+  again: PASSWORD,
+  ...more,
 });
 const TAKEN = "This server has its first administrator already, or an organization of that name.";
-const rows = ({ db }: TestServer) => db.prepare("SELECT (SELECT count(*) FROM users) + (SELECT count(*) FROM organizations) + (SELECT count(*) FROM audit_log)").pluck().get();
+const rows = ({ db }: TestServer) =>
+  db
+    .prepare(
+      "SELECT (SELECT count(*) FROM users) + (SELECT count(*) FROM organizations) + (SELECT count(*) FROM audit_log)",
+    )
+    .pluck()
+    .get();
 
 test("whoever has the token makes the first organization with its admin, and is signed in", () =>
   given(async ({ server, setup, token }) => {
@@ -38,13 +60,43 @@ test("whoever has the token makes the first organization with its admin, and is 
     assert.match((await browser.get("/login")).text, /<a href="\.\/setup">Set up the first administrator<\/a>/);
     const answer = await browser.fill("/setup", fieldsOf(`  ${token}\n`));
     assert.equal([answer.status, answer.location], [303, "./account"]);
-    assert.match(shown(await browser.get("/account")), /Login name ops .* acme admin ops \(personal\) admin .* one-time token /);
+    assert.match(
+      shown(await browser.get("/account")),
+      /Login name ops .* acme admin ops \(personal\) admin .* one-time token /,
+    );
     assert.not.ok(existsSync(setup.file));
-    const entries = server.db.prepare("SELECT actor_kind || ' ' || actor_name || ' ' || operation || ' ' || event || ' ' || target FROM audit_log ORDER BY id").pluck().all();
-    assert.equal(entries, ["user.created ops", "organization.created ops", "member.added ops", "organization.created acme", "member.added ops", "password.set ops", "session.started ops"].map((entry) => `operator setup setup ${entry}`));
-    assert.is(server.db.prepare("SELECT count(*) FROM membership_events WHERE source = 'app' AND changed_by = 'ops'").pluck().get(), 2);
+    const entries = server.db
+      .prepare(
+        "SELECT actor_kind || ' ' || actor_name || ' ' || operation || ' ' || event || ' ' || target FROM audit_log ORDER BY id",
+      )
+      .pluck()
+      .all();
+    assert.equal(
+      entries,
+      [
+        "user.created ops",
+        "organization.created ops",
+        "member.added ops",
+        "organization.created acme",
+        "member.added ops",
+        "password.set ops",
+        "session.started ops",
+      ].map((entry) => `operator setup setup ${entry}`),
+    );
+    assert.is(
+      server.db
+        .prepare("SELECT count(*) FROM membership_events WHERE source = 'app' AND changed_by = 'ops'")
+        .pluck()
+        .get(),
+      2,
+    );
 
-    assert.equal(await browserOf(server.url).get("/setup").then(({ status, location }) => [status, location]), [303, "./login"]);
+    assert.equal(
+      await browserOf(server.url)
+        .get("/setup")
+        .then(({ status, location }) => [status, location]),
+      [303, "./login"],
+    );
     const second = browserOf(server.url);
     const refused = await second.fill("/setup", fieldsOf(token, { organization: "beta", name: "eve" }), "/login");
     assert.equal([refused.status, saidBy(refused)], [409, TAKEN]);
@@ -53,12 +105,17 @@ test("whoever has the token makes the first organization with its admin, and is 
 
 test("of twenty who come at once one wins", () =>
   given(async ({ server, token }) => {
-    const answers = await Promise.all(Array.from({ length: 20 }, async (_, index) => {
-      const browser = browserOf(server.url);
-      return browser.fill("/setup", fieldsOf(token, { organization: `org-${index}`, name: `user-${index}` }));
-    }));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, async (_, index) => {
+        const browser = browserOf(server.url);
+        return browser.fill("/setup", fieldsOf(token, { organization: `org-${index}`, name: `user-${index}` }));
+      }),
+    );
     assert.equal(answers.map(({ status }) => status).sort(), [303, ...Array(19).fill(409)]);
-    assert.equal([server.store.users.count(), server.store.organizations.list().length, server.store.sessions.list().length], [1, 2, 1]);
+    assert.equal(
+      [server.store.users.count(), server.store.organizations.list().length, server.store.sessions.list().length],
+      [1, 2, 1],
+    );
   }));
 
 test("what is refused leaves nothing behind, and the token goes on", () =>
@@ -67,12 +124,32 @@ test("what is refused leaves nothing behind, and the token goes on", () =>
     for (const [fields, status, said] of [
       [fieldsOf("x".repeat(43)), 403, "Nothing was set up: this is not the token."],
       [fieldsOf(""), 403, "Nothing was set up: this is not the token."],
-      [fieldsOf(token, { organization: "a b" }), 400, "Nothing was set up: the organization needs a name of letters, digits and - _ . ~."],
-      [fieldsOf(token, { name: "" }), 400, "Nothing was set up: the login name consists of letters, digits and - _ . ~."],
-      [fieldsOf(token, { name: "acme" }), 400, "Nothing was set up: your personal organization bears your login name, so the shared one needs another name."],
+      [
+        fieldsOf(token, { organization: "a b" }),
+        400,
+        "Nothing was set up: the organization needs a name of letters, digits and - _ . ~.",
+      ],
+      [
+        fieldsOf(token, { name: "" }),
+        400,
+        "Nothing was set up: the login name consists of letters, digits and - _ . ~.",
+      ],
+      [
+        fieldsOf(token, { name: "acme" }),
+        400,
+        "Nothing was set up: your personal organization bears your login name, so the shared one needs another name.",
+      ],
       [fieldsOf(token, { again: "other" }), 400, "Nothing was set up: the two passwords differ."],
-      [fieldsOf(token, { password: "short", again: "short" }), 400, "Nothing was set up: a password has at least 12 characters."],
-      [fieldsOf(token, { csrf: "" }), 403, "This form was open for too long, or does not come from here. Please try again."],
+      [
+        fieldsOf(token, { password: "short", again: "short" }),
+        400,
+        "Nothing was set up: a password has at least 12 characters.",
+      ],
+      [
+        fieldsOf(token, { csrf: "" }),
+        403,
+        "This form was open for too long, or does not come from here. Please try again.",
+      ],
     ] as const) {
       const browser = browserOf(server.url);
       const answer = await browser.fill("/setup", fields);
@@ -80,7 +157,16 @@ test("what is refused leaves nothing behind, and the token goes on", () =>
       assert.not.ok(answer.text.includes(token), "the page never repeats it");
     }
     const strange = browserOf(server.url);
-    assert.is((await strange.post("/setup", { ...fieldsOf(token), csrf: await strange.tokenOf("/setup") }, { Origin: "https://evil.example" })).status, 403);
+    assert.is(
+      (
+        await strange.post(
+          "/setup",
+          { ...fieldsOf(token), csrf: await strange.tokenOf("/setup") },
+          { Origin: "https://evil.example" },
+        )
+      ).status,
+      403,
+    );
     assert.equal([rows(server), existsSync(setup.file)], [before, true]);
     assert.is((await browserOf(server.url).fill("/setup", fieldsOf(token))).status, 303);
   }));
@@ -88,7 +174,8 @@ test("what is refused leaves nothing behind, and the token goes on", () =>
 test("the token is not guessed for long", () =>
   given(async ({ server, token }) => {
     const browser = browserOf(server.url);
-    for (let count = 0; count < 10; count += 1) assert.is((await browser.fill("/setup", fieldsOf("wrong"))).status, 403);
+    for (let count = 0; count < 10; count += 1)
+      assert.is((await browser.fill("/setup", fieldsOf("wrong"))).status, 403);
     const refused = await browser.fill("/setup", fieldsOf(token));
     assert.equal([refused.status, refused.headers.get("Retry-After") === null], [429, false]);
     server.clock.at += 900;
@@ -101,10 +188,13 @@ async function claimFrom(address: string, { url }: TestServer, fields: Record<st
     new Promise<{ status: number; cookie: string; text: string }>((resolve, reject) => {
       const outgoing = request(`${url}/setup`, { method, headers, localAddress: address }, (incoming) => {
         let text = "";
-        incoming.setEncoding("utf8").on("data", (chunk: string) => (text += chunk)).on("end", () => {
-          const cookie = (incoming.headers["set-cookie"] ?? []).map((line) => line.split(";", 1)[0]).join("; ");
-          resolve({ status: incoming.statusCode ?? 0, cookie, text });
-        });
+        incoming
+          .setEncoding("utf8")
+          .on("data", (chunk: string) => (text += chunk))
+          .on("end", () => {
+            const cookie = (incoming.headers["set-cookie"] ?? []).map((line) => line.split(";", 1)[0]).join("; ");
+            resolve({ status: incoming.statusCode ?? 0, cookie, text });
+          });
       });
       outgoing.on("error", reject).end(body);
     });
@@ -150,7 +240,10 @@ test("the token is kept for the owner alone, and the same after a restart", () =
     assert.is(statSync(first.file).mode & 0o777, 0o600);
     assert.is(readFileSync(first.file, "utf8"), `${first.fresh}\n`);
     const again = openSetup(directory);
-    assert.equal([again.fresh, again.isToken(first.fresh ?? ""), again.isToken("x"), again.isToken("")], [null, true, false, false]);
+    assert.equal(
+      [again.fresh, again.isToken(first.fresh ?? ""), again.isToken("x"), again.isToken("")],
+      [null, true, false, false],
+    );
     // A start that died while it wrote.
     writeFileSync(first.file, "half");
     const whole = openSetup(directory);

@@ -17,11 +17,22 @@ async function filled(): Promise<Db> {
 
 /** Every row of every table. */
 function contents(db: Db): Record<string, unknown[]> {
-  const tables = db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").pluck().all();
+  const tables = db
+    .prepare<[], string>(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    )
+    .pluck()
+    .all();
   return Object.fromEntries(
     tables.map((table) => {
       const columns = db.prepare<[string], string>("SELECT name FROM pragma_table_info(?)").pluck().all(table);
-      return [table, db.prepare(`SELECT ${columns.join(", ")} FROM ${table}`).raw().all()];
+      return [
+        table,
+        db
+          .prepare(`SELECT ${columns.join(", ")} FROM ${table}`)
+          .raw()
+          .all(),
+      ];
     }),
   );
 }
@@ -34,15 +45,22 @@ test("the same size gives the same rows", async () => {
 test("everything is there, and every stored verdict is what evaluating the facts again gives", async () => {
   const db = await filled();
   const count = (table: string): unknown => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
-  assert.equal([count("artifacts"), count("attestations"), count("trails"), count("attestation_series_records")], [ARTIFACTS, 5 * ARTIFACTS, ARTIFACTS / 2, 5 * ARTIFACTS]);
-  for (const table of ["repos", "deployments", "snapshots", "evaluations", "flow_tags", "audit_log"]) assert.ok((count(table) as number) > 0, table);
+  assert.equal(
+    [count("artifacts"), count("attestations"), count("trails"), count("attestation_series_records")],
+    [ARTIFACTS, 5 * ARTIFACTS, ARTIFACTS / 2, 5 * ARTIFACTS],
+  );
+  for (const table of ["repos", "deployments", "snapshots", "evaluations", "flow_tags", "audit_log"])
+    assert.ok((count(table) as number) > 0, table);
   assert.equal(db.pragma("foreign_key_check"), []);
   assert.equal(db.pragma("integrity_check", { simple: true }), "ok");
   const store = openStore(db, { now: () => 0, newId: () => "-" });
   type Trail = { id: number; state: string; compliance_json: string; last_modified_at: number };
   for (const trail of db.prepare<[], Trail>("SELECT id, state, compliance_json, last_modified_at FROM trails").all()) {
     const { result } = store.evaluation.judge(trail.id, trail.last_modified_at);
-    assert.equal([result.compliance_status.status, JSON.stringify(result.compliance_status)], [trail.state, trail.compliance_json]);
+    assert.equal(
+      [result.compliance_status.status, JSON.stringify(result.compliance_status)],
+      [trail.state, trail.compliance_json],
+    );
   }
 });
 

@@ -1,6 +1,7 @@
 /**
- * The contract's table of operations (test/cases/operations.json), held against what this server serves and publishes. A line of
- * the table says method, path, id, mark, kind of body, success and error statuses, and the query with types, defaults and limits.
+ * The contract's table of operations (test/cases/operations.json), held against what this server serves and publishes.
+ * A line of the table says method, path, id, mark, kind of body, success and error statuses, and the query with types,
+ * defaults and limits.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -44,12 +45,16 @@ const FURTHER: Readonly<Record<string, readonly string[]>> = {
   // api_url leads to one record, also where trail does not tell it from others of its fingerprint.
   get_artifact_by_fingerprint: ["artifact_id"],
 };
-/** Parameters that are published in other words than the table's, each with the reason; the reason ends, the line ends (tested). */
+/**
+ * Parameters that are published in other words than the table's, each with the reason; the reason ends, the line ends
+ * (tested).
+ */
 const WORDED_OTHERWISE: Readonly<Record<string, string>> = {
   "get_flows page": "without page and per_page the list is bare, so that neither has a value of its own",
   "list_trails page": "without per_page the list is bare",
   "get_flows sort": "the text below the table says that name is the default",
-  "get_env_events start": "1 unless given, but only when no range of higher rank is given: that it is absent has to be seen",
+  "get_env_events start":
+    "1 unless given, but only when no range of higher rank is given: that it is absent has to be seen",
   "get_env_events end": "NOW unless given, as start",
   "list_attestations_for_criteria commit_list": "the text below the table says that it is mandatory",
   "get_env_auditlog event_types": "a list joined by commas, or repeated keys as with every other list",
@@ -91,9 +96,16 @@ type Components = Record<string, unknown>;
 
 /** The document that the server publishes, by method and path. */
 async function published(): Promise<Map<string, Published>> {
-  const { body } = await server.call<{ paths: Record<string, Record<string, Published>>; components: { schemas: Components } }>("GET", "/openapi.json");
+  const { body } = await server.call<{
+    paths: Record<string, Record<string, Published>>;
+    components: { schemas: Components };
+  }>("GET", "/openapi.json");
   components = body.components.schemas;
-  return new Map(Object.entries(body.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, one]) => [`${method.toUpperCase()} ${path}`, one] as const)));
+  return new Map(
+    Object.entries(body.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, one]) => [`${method.toUpperCase()} ${path}`, one] as const),
+    ),
+  );
 }
 
 test("the table is complete", () => {
@@ -103,7 +115,9 @@ test("the table is complete", () => {
 });
 
 test("every operation of the table is there under its id, and no other is unless it is declared as ours", () => {
-  const missing = served.filter((line) => !PAGES.includes(line.id) && built.get(keyOf(line))?.id !== line.id).map(({ id }) => id);
+  const missing = served
+    .filter((line) => !PAGES.includes(line.id) && built.get(keyOf(line))?.id !== line.id)
+    .map(({ id }) => id);
   assert.equal(missing, [], "operations that are not there");
   const known = new Set(table.map(keyOf));
   const ours = (key: string): boolean => built.get(key)?.origin === "assay";
@@ -116,7 +130,9 @@ test("every operation of the table is there under its id, and no other is unless
 
 test("marks: deprecated ones are published as such, unlisted and removed ones are not published", async () => {
   const document = await published();
-  const unexpected = table.filter(({ status }) => status === "unlisted" || status === "removed").filter((line) => document.has(keyOf(line)));
+  const unexpected = table
+    .filter(({ status }) => status === "unlisted" || status === "removed")
+    .filter((line) => document.has(keyOf(line)));
   assert.equal(unexpected.map(keyOf), []);
   for (const line of present.filter(({ status }) => status !== "unlisted")) {
     const found = document.get(keyOf(line));
@@ -137,16 +153,25 @@ test("bodies and statuses are those of the table", async () => {
     return [
       ...(String(kinds) === String(expected) ? [] : [`${line.id}: body ${kinds} instead of ${expected}`]),
       ...(String(success) === String(line.ok) ? [] : [`${line.id}: success ${success} instead of ${line.ok}`]),
-      ...line.errors.filter((status) => !statuses.includes(status) && !(`${line.id} ${status}` in NEVER_ANSWERED)).map((status) => `${line.id}: ${status} is not declared`),
+      ...line.errors
+        .filter((status) => !statuses.includes(status) && !(`${line.id} ${status}` in NEVER_ANSWERED))
+        .map((status) => `${line.id}: ${status} is not declared`),
     ];
   });
   assert.equal(differences, []);
 });
 
 /** A published parameter in the words of the table. */
-function lineOf({ name, required, schema }: Parameter, { type, words, minimum: least }: QueryLine, components: Components): QueryLine {
+function lineOf(
+  { name, required, schema }: Parameter,
+  { type, words, minimum: least }: QueryLine,
+  components: Components,
+): QueryLine {
   const shape = (schema["type"] === "array" ? schema["items"] : schema) as Record<string, unknown>;
-  const item = typeof shape["$ref"] === "string" ? (components[shape["$ref"].replace("#/components/schemas/", "")] as Record<string, unknown>) : shape;
+  const item =
+    typeof shape["$ref"] === "string"
+      ? (components[shape["$ref"].replace("#/components/schemas/", "")] as Record<string, unknown>)
+      : shape;
   const { minimum } = item as { minimum?: number };
   return {
     name,
@@ -161,7 +186,8 @@ function lineOf({ name, required, schema }: Parameter, { type, words, minimum: l
   };
 }
 
-const sorted = (line: QueryLine): unknown => Object.fromEntries(Object.entries(line).sort(([a], [b]) => (a < b ? -1 : 1)));
+const sorted = (line: QueryLine): unknown =>
+  Object.fromEntries(Object.entries(line).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 test("queries are those of the table: names, types, defaults, limits, words, repetition", async () => {
   const document = await published();
@@ -176,14 +202,19 @@ test("queries are those of the table: names, types, defaults, limits, words, rep
       const is = parameter ? sorted(lineOf(parameter, expected, components)) : null;
       const key = `${line.id} ${expected.name}`;
       if (JSON.stringify(is) === JSON.stringify(sorted(expected))) agreed.push(key);
-      else if (is === null || !(key in WORDED_OTHERWISE)) differences.push({ operation: line.id, is, expected: sorted(expected) });
+      else if (is === null || !(key in WORDED_OTHERWISE))
+        differences.push({ operation: line.id, is, expected: sorted(expected) });
     }
     const further = found?.map(({ name }) => name).filter((name) => !asked.some((one) => one.name === name)) ?? [];
     const unknown = further.filter((name) => !FURTHER[line.id]?.includes(name) && !OTHER_SPELLINGS.includes(name));
     if (unknown.length > 0) differences.push({ operation: line.id, unknown });
   }
   assert.equal(differences, []);
-  assert.equal(agreed.filter((key) => key in WORDED_OTHERWISE), [], "worded as in the table by now");
+  assert.equal(
+    agreed.filter((key) => key in WORDED_OTHERWISE),
+    [],
+    "worded as in the table by now",
+  );
 });
 
 test("removed operations answer 410 to everybody with a key, and 401 without", async () => {
@@ -191,7 +222,10 @@ test("removed operations answer 410 to everybody with a key, and 401 without", a
   const stranger = server.given.user(org, null);
   for (const line of table.filter(({ status }) => status === "removed")) {
     const path = line.path.replace("{org}", org).replace(/\{\w+\}/g, "x");
-    const answer = await server.call(line.method, path, { key: stranger, ...(line.method === "GET" ? {} : { raw: "{", headers: { "Content-Type": "text/odd" } }) });
+    const answer = await server.call(line.method, path, {
+      key: stranger,
+      ...(line.method === "GET" ? {} : { raw: "{", headers: { "Content-Type": "text/odd" } }),
+    });
     assert.equal([answer.status, Object.keys(answer.body)], [410, ["message"]], keyOf(line));
     assert.is((await server.call(line.method, path)).status, 401, keyOf(line));
   }
@@ -209,8 +243,13 @@ test("beta operations are refused in an organization without controls", async ()
   server.db.prepare("UPDATE organizations SET controls_enabled = 0 WHERE name = ?").run(org);
   for (const line of present.filter(({ status }) => status === "beta")) {
     const operation = built.get(keyOf(line));
-    const path = line.path.replace("{org}", org).replace(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(operation?.example.params?.[name] ?? "x"));
-    const answer = await server.call(line.method, path, { key, ...(line.body === "json" ? { body: operation?.example.body } : {}) });
+    const path = line.path
+      .replace("{org}", org)
+      .replace(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(operation?.example.params?.[name] ?? "x"));
+    const answer = await server.call(line.method, path, {
+      key,
+      ...(line.body === "json" ? { body: operation?.example.body } : {}),
+    });
     assert.equal([answer.status, Object.keys(answer.body)], [403, ["message"]], line.id);
   }
 });

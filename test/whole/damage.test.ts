@@ -1,6 +1,6 @@
 /**
- * One bad record never fails a list (semantics 9): stored JSON is damaged, column by column and record by record, and every list is
- * asked again. Each of its items is as it was, or it is marked.
+ * One bad record never fails a list (semantics 9): stored JSON is damaged, column by column and record by record, and
+ * every list is asked again. Each of its items is as it was, or it is marked.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -15,16 +15,37 @@ import type { Draft, Received } from "./requests.ts";
 import { createWorld } from "./world.ts";
 import type { World } from "./world.ts";
 
-const RECORD = ["attestations.annotations_json", "attestations.external_urls_json", "attestations.git_commit_info_json", "attestations.payload_json", "attestations.user_data_json"];
-const ARTIFACT = [
-  "artifacts.annotations_json", "artifacts.attestations_json", "artifacts.external_urls_json", "artifacts.git_commit_info_json", "artifacts.repo_info_json",
-  "artifacts.user_data_json", ...RECORD,
+const RECORD = [
+  "attestations.annotations_json",
+  "attestations.external_urls_json",
+  "attestations.git_commit_info_json",
+  "attestations.payload_json",
+  "attestations.user_data_json",
 ];
-const TYPE = ["custom_type_versions.rules_json", "custom_type_versions.schema_json", "custom_type_versions.summary_json"];
+const ARTIFACT = [
+  "artifacts.annotations_json",
+  "artifacts.attestations_json",
+  "artifacts.external_urls_json",
+  "artifacts.git_commit_info_json",
+  "artifacts.repo_info_json",
+  "artifacts.user_data_json",
+  ...RECORD,
+];
+const TYPE = [
+  "custom_type_versions.rules_json",
+  "custom_type_versions.schema_json",
+  "custom_type_versions.summary_json",
+];
 const ACTION = ["actions.triggers_json", "notification_targets.target_json"];
 const TRAIL = [
-  "artifacts.git_commit_info_json", "artifacts.repo_info_json", "evaluations.facts_json", "trail_events.event_json", "trails.compliance_json",
-  "trails.external_urls_json", "trails.git_commit_info_json", "trails.user_data_json",
+  "artifacts.git_commit_info_json",
+  "artifacts.repo_info_json",
+  "evaluations.facts_json",
+  "trail_events.event_json",
+  "trails.compliance_json",
+  "trails.external_urls_json",
+  "trails.git_commit_info_json",
+  "trails.user_data_json",
 ];
 
 /** Every operation that answers with a list of records, and the columns whose damage it shows. */
@@ -32,7 +53,12 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   build_statistics: [],
   environment_diff: ["evaluations.facts_json", "snapshot_artifacts.instances_json"],
   get_artifact_attestation: RECORD,
-  get_artifact_by_commit_sha: [...ARTIFACT, "artifacts.reasons_json", "artifacts.template_json", "snapshot_artifacts.instances_json"],
+  get_artifact_by_commit_sha: [
+    ...ARTIFACT,
+    "artifacts.reasons_json",
+    "artifacts.template_json",
+    "snapshot_artifacts.instances_json",
+  ],
   get_attestations: RECORD,
   get_custom_attestation_types: TYPE,
   get_env_auditlog: ["evaluations.facts_json"],
@@ -74,20 +100,48 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
 
 /** What goes missing without a mark, each with the reason. */
 const UNMARKED: Readonly<Record<string, string>> = {
-  "environment_diff evaluations.facts_json": "the artifact is shown as one without provenance; its shape has no field for a mark",
+  "environment_diff evaluations.facts_json":
+    "the artifact is shown as one without provenance; its shape has no field for a mark",
   "environment_diff snapshot_artifacts.instances_json": "the names of pods are left out; how many there were is known",
-  "get_artifact_by_commit_sha snapshot_artifacts.instances_json": "a lead time that cannot be told is left out, as for any start without a time",
-  "list_trails evaluations.facts_json": "whose provenance an artifact was cannot be told, and a history holds what was told",
+  "get_artifact_by_commit_sha snapshot_artifacts.instances_json":
+    "a lead time that cannot be told is left out, as for any start without a time",
+  "list_trails evaluations.facts_json":
+    "whose provenance an artifact was cannot be told, and a history holds what was told",
   "list_trails_for_org evaluations.facts_json": "as list_trails",
 };
 
 /** Reads of a single record, or of none: a damaged one may fail them. */
 const SINGLE: readonly string[] = [
-  "assert_artifact", "download_trail_audit_package", "download_trail_audit_pdf", "environment_policy_schema_v1", "flow_template_schema_v1",
-  "get_artifact_by_fingerprint", "get_attestation_evidence", "get_audit_package", "get_control", "get_control_decision", "get_control_version",
-  "get_action", "get_custom_attestation_type", "get_deployment", "get_deployment_frequency", "get_environment", "get_environment_notification", "get_notification_config", "get_flow", "get_latest_artifact_commit",
-  "get_openapi", "get_organization", "get_policy", "get_repo", "get_service_account", "get_service_account_api_key", "get_snapshot", "get_trail",
-  "get_user_default_org", "get_version",
+  "assert_artifact",
+  "download_trail_audit_package",
+  "download_trail_audit_pdf",
+  "environment_policy_schema_v1",
+  "flow_template_schema_v1",
+  "get_artifact_by_fingerprint",
+  "get_attestation_evidence",
+  "get_audit_package",
+  "get_control",
+  "get_control_decision",
+  "get_control_version",
+  "get_action",
+  "get_custom_attestation_type",
+  "get_deployment",
+  "get_deployment_frequency",
+  "get_environment",
+  "get_environment_notification",
+  "get_notification_config",
+  "get_flow",
+  "get_latest_artifact_commit",
+  "get_openapi",
+  "get_organization",
+  "get_policy",
+  "get_repo",
+  "get_service_account",
+  "get_service_account_api_key",
+  "get_snapshot",
+  "get_trail",
+  "get_user_default_org",
+  "get_version",
 ];
 
 const test = suite("whole/damage");
@@ -112,7 +166,9 @@ function items({ text, headers }: Received): string[] {
   if (!String(headers["content-type"]).startsWith("application/json")) return text.split("\n");
   const within = (value: unknown, depth: number): unknown[] => {
     if (Array.isArray(value)) return value;
-    return typeof value === "object" && value !== null && depth > 0 ? Object.values(value).flatMap((one) => within(one, depth - 1)) : [];
+    return typeof value === "object" && value !== null && depth > 0
+      ? Object.values(value).flatMap((one) => within(one, depth - 1))
+      : [];
   };
   return within(JSON.parse(text), 2).map((item) => JSON.stringify(item));
 }
@@ -133,7 +189,8 @@ async function fullest(operation: AssayOperation): Promise<{ draft: Draft; items
     const found = items(answer);
     if (!best || found.length > best.items.length) best = { draft, items: found };
   }
-  if (!best || best.items.length === 0) throw new Error(`${operation.id} has nothing to list: give it something in test/whole/world.ts`);
+  if (!best || best.items.length === 0)
+    throw new Error(`${operation.id} has nothing to list: give it something in test/whole/world.ts`);
   return best;
 }
 
@@ -152,8 +209,14 @@ const BROKEN = "{broken";
 
 /** The places that hold something in a column, each with what damages it and what heals it. */
 function places({ table, column, keys }: Column): { damage(): void; heal(): void }[] {
-  const rows = server.db.prepare<[], Record<string, unknown>>(`SELECT ${[...keys, column].join(", ")} FROM ${table} WHERE ${column} IS NOT NULL`).all();
-  const set = server.db.prepare(`UPDATE ${table} SET ${column} = ? WHERE ${keys.map((key) => `${key} = ?`).join(" AND ")}`);
+  const rows = server.db
+    .prepare<[], Record<string, unknown>>(
+      `SELECT ${[...keys, column].join(", ")} FROM ${table} WHERE ${column} IS NOT NULL`,
+    )
+    .all();
+  const set = server.db.prepare(
+    `UPDATE ${table} SET ${column} = ? WHERE ${keys.map((key) => `${key} = ?`).join(" AND ")}`,
+  );
   return rows.map((row) => ({
     damage: () => void set.run(BROKEN, ...keys.map((key) => row[key])),
     heal: () => void set.run(row[column], ...keys.map((key) => row[key])),
@@ -175,8 +238,16 @@ const isMarked = (item: string): boolean => item.includes(UNREADABLE) || item.in
 
 test("every read is told of here", () => {
   const told = [...Object.keys(LISTS), ...SINGLE];
-  assert.equal(reads.map(({ id }) => id).filter((id) => !told.includes(id)), [], "put these into LISTS, or into SINGLE");
-  assert.equal(told.filter((id) => !reads.some((operation) => operation.id === id)), [], "these are gone");
+  assert.equal(
+    reads.map(({ id }) => id).filter((id) => !told.includes(id)),
+    [],
+    "put these into LISTS, or into SINGLE",
+  );
+  assert.equal(
+    told.filter((id) => !reads.some((operation) => operation.id === id)),
+    [],
+    "these are gone",
+  );
 });
 
 for (const operation of reads.filter(({ id }) => id in LISTS))
@@ -190,7 +261,12 @@ for (const operation of reads.filter(({ id }) => id in LISTS))
       const now = items(answer);
       assert.is(now.length, sound.length, `${name} damaged: the list has another length`);
       const changed = now.filter((item, index) => item !== sound[index]);
-      if (!(`${operation.id} ${name}` in UNMARKED)) assert.equal(changed.filter((item) => !isMarked(item)), [], `${name} damaged: items that are not marked`);
+      if (!(`${operation.id} ${name}` in UNMARKED))
+        assert.equal(
+          changed.filter((item) => !isMarked(item)),
+          [],
+          `${name} damaged: items that are not marked`,
+        );
       return changed.length > 0;
     };
     for (const column of columns()) {

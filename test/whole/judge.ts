@@ -1,4 +1,7 @@
-/** What must be true of every answer, whatever was asked: its status is declared, its body has the declared shape, refusals have the contract's form. */
+/**
+ * What must be true of every answer, whatever was asked: its status is declared, its body has the declared shape,
+ * refusals have the contract's form.
+ */
 import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
@@ -30,7 +33,10 @@ export function createJudge(published: unknown) {
   ajv.addSchema(unlisted, "unlisted");
   const checks = new Map<string, ValidateFunction>();
   const declared = new Map<string, { answers: Answers; at: string }>();
-  for (const [name, document] of [["published", published], ["unlisted", unlisted]] as const) {
+  for (const [name, document] of [
+    ["published", published],
+    ["unlisted", unlisted],
+  ] as const) {
     const { paths, components } = document as Document;
     // Refusals that many operations share are components.
     const whole = (answer: Answers[string]): Answers[string] =>
@@ -52,22 +58,33 @@ export function createJudge(published: unknown) {
     return check(body) ? null : ajv.errorsText(check.errors);
   }
 
-  return function judge({ draft: { operation, strays }, method, target }: Written, { status, headers, text }: Received): void {
+  return function judge(
+    { draft: { operation, strays }, method, target }: Written,
+    { status, headers, text }: Received,
+  ): void {
     const label = `${operation.id}: ${method} ${target.slice(0, 300)} was answered ${status} ${text.slice(0, 600)}`;
     assert.ok(status < 500, label);
     assert.ok(headers["x-request-id"], `no X-Request-ID: ${label}`);
-    for (const [name, value] of SECURITY_HEADERS) if (name !== "Cache-Control") assert.is(headers[name.toLowerCase()], value, `${name}: ${label}`);
+    for (const [name, value] of SECURITY_HEADERS)
+      if (name !== "Cache-Control") assert.is(headers[name.toLowerCase()], value, `${name}: ${label}`);
     const type = String(headers["content-type"] ?? "").split(";")[0] as string;
     const isRead = (method === "GET" || method === "HEAD") && status < 400;
     assert.is(headers["cache-control"], isRead ? "private, no-cache" : "no-store", `Cache-Control: ${label}`);
-    assert.is(/^W\/"[\w-]{22}"$/.test(String(headers["etag"])), isRead && (status === 304 || type === "application/json") && !headers["content-disposition"], `ETag: ${label}`);
+    assert.is(
+      /^W\/"[\w-]{22}"$/.test(String(headers["etag"])),
+      isRead && (status === 304 || type === "application/json") && !headers["content-disposition"],
+      `ETag: ${label}`,
+    );
     if (status >= 400) refusal(status, type, text, label);
     // Who answered is not known then; that successes have their shape, the server itself looks after in tests.
     if (strays) return;
     const answer = declared.get(operation.id)?.answers[status];
     assert.ok(answer !== undefined || status === 431, `undeclared status: ${label}`);
     if (status >= 400 || status === 206) return;
-    assert.ok(answer?.content === undefined || type in answer.content || "*/*" in answer.content, `undeclared content type ${type}: ${label}`);
+    assert.ok(
+      answer?.content === undefined || type in answer.content || "*/*" in answer.content,
+      `undeclared content type ${type}: ${label}`,
+    );
     if (type === "application/json") assert.is(shapeProblem(operation.id, status, type, JSON.parse(text)), null, label);
   };
 
@@ -84,4 +101,3 @@ export function createJudge(published: unknown) {
     assert.ok(texts.length > 0 && texts.every((one) => typeof one === "string" && one.length > 0), `errors: ${label}`);
   }
 }
-

@@ -1,7 +1,7 @@
 /**
- * No read walks through a table. Every GET operation is asked with each of its query parameters and with generated mixtures of them;
- * what statements ran meanwhile is asked of SQLite for its plan. (What a plan cannot tell, how far a range of an index reaches,
- * is measured by make bench on a large database.)
+ * No read walks through a table. Every GET operation is asked with each of its query parameters and with generated
+ * mixtures of them; what statements ran meanwhile is asked of SQLite for its plan. (What a plan cannot tell, how far a
+ * range of an index reaches, is measured by make bench on a large database.)
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -29,8 +29,15 @@ const READS_NOTHING: Readonly<Record<string, string>> = {
   flow_template_schema_v1: "a text that never changes",
 };
 
-/** What these read, a thread reads on a connection of its own; test/store/flows/audit-packages.test.ts looks at its plans. */
-const READ_ELSEWHERE: readonly string[] = ["get_audit_package", "download_trail_audit_package", "download_trail_audit_pdf"];
+/**
+ * What these read, a thread reads on a connection of its own; test/store/flows/audit-packages.test.ts looks at its
+ * plans.
+ */
+const READ_ELSEWHERE: readonly string[] = [
+  "get_audit_package",
+  "download_trail_audit_package",
+  "download_trail_audit_pdf",
+];
 
 const test = suite("whole/plans");
 const watcher = createWatcher();
@@ -50,7 +57,8 @@ test.after(async () => {
 /** Aliases of our tables in a statement. */
 function aliases(sql: string): Map<string, string> {
   const found = new Map([...tables].map((table) => [table, table]));
-  for (const [, table, alias] of sql.matchAll(/\b(?:FROM|JOIN|,)\s+(\w+)\s+(?:AS\s+)?(\w+)/gi)) if (table && alias && tables.has(table)) found.set(alias, table);
+  for (const [, table, alias] of sql.matchAll(/\b(?:FROM|JOIN|,)\s+(\w+)\s+(?:AS\s+)?(\w+)/gi))
+    if (table && alias && tables.has(table)) found.set(alias, table);
   return found;
 }
 
@@ -85,10 +93,17 @@ for (const operation of operations.filter(({ method, status }) => method === "GE
     });
     client.close();
     const reads = ran.filter((sql) => /^\s*(SELECT|WITH)/i.test(sql));
-    assert.ok(statuses.includes(200) || READ_ELSEWHERE.includes(operation.id), `${operation.id} was never answered with 200`);
+    assert.ok(
+      statuses.includes(200) || READ_ELSEWHERE.includes(operation.id),
+      `${operation.id} was never answered with 200`,
+    );
     // Who asks is looked up for every operation with a key.
     assert.is(reads.length === 0, operation.id in READS_NOTHING, `${operation.id} ran ${reads.length} statements`);
-    const offences = reads.flatMap((sql) => scanned(sql).filter((table) => !(table in SMALL)).map((table) => `${table} in ${sql.replace(/\s+/g, " ")}`));
+    const offences = reads.flatMap((sql) =>
+      scanned(sql)
+        .filter((table) => !(table in SMALL))
+        .map((table) => `${table} in ${sql.replace(/\s+/g, " ")}`),
+    );
     assert.equal(offences, []);
   });
 

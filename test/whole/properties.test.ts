@@ -1,7 +1,7 @@
 /**
- * Every operation under generated requests, such as it should take and such with a fault in them, from everybody. Whatever is sent:
- * no 5xx, nothing undeclared, every answer in its declared shape, the document takes what the server takes, and a
- * refusal leaves nothing behind.
+ * Every operation under generated requests, such as it should take and such with a fault in them, from everybody.
+ * Whatever is sent: no 5xx, nothing undeclared, every answer in its declared shape, the document takes what the server
+ * takes, and a refusal leaves nothing behind.
  *
  * SEED=n repeats a run that failed elsewhere, RUNS=n multiplies the number of requests.
  */
@@ -38,7 +38,11 @@ const NEVER_SUCCEEDS: Readonly<Record<string, string>> = {
 };
 
 /** What threads of their own do needs a database in a file, which the others are quicker without. */
-const NEEDS_A_FILE: readonly string[] = ["get_audit_package", "download_trail_audit_package", "download_trail_audit_pdf"];
+const NEEDS_A_FILE: readonly string[] = [
+  "get_audit_package",
+  "download_trail_audit_package",
+  "download_trail_audit_pdf",
+];
 
 const test = suite("whole/properties");
 let world: World;
@@ -49,13 +53,22 @@ test.after(() => world.stop());
 
 /** How many rows each table has, in one statement. */
 function rowCounter({ db }: TestServer): () => string {
-  const tables = db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").pluck().all();
-  const count = db.prepare<[], object>(`SELECT ${tables.map((table) => `(SELECT count(*) FROM ${table}) AS ${table}`).join(", ")}`);
+  const tables = db
+    .prepare<[], string>(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    )
+    .pluck()
+    .all();
+  const count = db.prepare<[], object>(
+    `SELECT ${tables.map((table) => `(SELECT count(*) FROM ${table}) AS ${table}`).join(", ")}`,
+  );
   return () => JSON.stringify(count.get());
 }
 
 /** The paths of all lists that the organization itself has. */
-const lists = operations.filter(({ method, path, status }) => method === "GET" && status === undefined && /^\/[a-z-]+\/\{org\}$/.test(path));
+const lists = operations.filter(
+  ({ method, path, status }) => method === "GET" && status === undefined && /^\/[a-z-]+\/\{org\}$/.test(path),
+);
 
 async function exercise(operation: AssayOperation): Promise<void> {
   const directory = NEEDS_A_FILE.includes(operation.id) ? mkdtempSync(join(tmpdir(), "assay-whole-")) : null;
@@ -77,7 +90,8 @@ async function exercise(operation: AssayOperation): Promise<void> {
     judged(written, answer);
     agreed(draft, answer);
     const mayWrite = operation.method !== "GET" && answer.status < 400;
-    if (!mayWrite && changes.get() !== touched) assert.is(rows(), before, `left something behind: ${answer.status} ${answer.text}`);
+    if (!mayWrite && changes.get() !== touched)
+      assert.is(rows(), before, `left something behind: ${answer.status} ${answer.text}`);
     return answer;
   };
   try {
@@ -86,13 +100,19 @@ async function exercise(operation: AssayOperation): Promise<void> {
       const { status } = await ask(draft);
       if (status < 300) successes += 1;
     });
-    const facts = { takesBody: operation.body.kind !== "none", takesQuery: Object.keys((operation.query as { properties: object }).properties).length > 0 };
+    const facts = {
+      takesBody: operation.body.kind !== "none",
+      takesQuery: Object.keys((operation.query as { properties: object }).properties).length > 0,
+    };
     const fault = faultFor(facts);
-    const faulty = fc.tuple(requests, fc.array(fault, { minLength: 1, maxLength: 2 })).map(([draft, faults]) => faults.reduce((one, change) => change(one), draft));
+    const faulty = fc
+      .tuple(requests, fc.array(fault, { minLength: 1, maxLength: 2 }))
+      .map(([draft, faults]) => faults.reduce((one, change) => change(one), draft));
     await check(operation, faulty, FAULTY_RUNS, async (draft) => void (await ask(draft)));
 
     if (operation.method !== "GET") await everythingReads(server);
-    if (operation.status !== "removed" && !(operation.id in NEVER_SUCCEEDS)) assert.ok(successes > 0, `none of ${VALID_RUNS} generated requests succeeded`);
+    if (operation.status !== "removed" && !(operation.id in NEVER_SUCCEEDS))
+      assert.ok(successes > 0, `none of ${VALID_RUNS} generated requests succeeded`);
     evidenceIsAccountedFor(server);
   } finally {
     client.close();
@@ -102,10 +122,20 @@ async function exercise(operation: AssayOperation): Promise<void> {
 }
 
 /** Of its own for each operation, so that operations of one shape see different requests. */
-const seedOf = ({ id }: AssayOperation): number => [...id].reduce((seed, letter) => (seed * 31 + letter.charCodeAt(0)) | 0, SEED);
+const seedOf = ({ id }: AssayOperation): number =>
+  [...id].reduce((seed, letter) => (seed * 31 + letter.charCodeAt(0)) | 0, SEED);
 
-async function check<T>(operation: AssayOperation, values: fc.Arbitrary<T>, runs: number, property: (value: T) => Promise<void>): Promise<void> {
-  const details = await fc.check(fc.asyncProperty(values, property), { seed: seedOf(operation), numRuns: runs, endOnFailure: true });
+async function check<T>(
+  operation: AssayOperation,
+  values: fc.Arbitrary<T>,
+  runs: number,
+  property: (value: T) => Promise<void>,
+): Promise<void> {
+  const details = await fc.check(fc.asyncProperty(values, property), {
+    seed: seedOf(operation),
+    numRuns: runs,
+    endOnFailure: true,
+  });
   if (!details.failed) return;
   const { errorInstance } = details;
   const draft = details.counterexample?.[0] as Draft | undefined;
@@ -120,7 +150,10 @@ async function check<T>(operation: AssayOperation, values: fc.Arbitrary<T>, runs
 async function everythingReads(server: TestServer): Promise<void> {
   for (const list of lists) {
     const answer = await server.call("GET", list.path.replace("{org}", world.org), { key: world.keys.admin });
-    assert.ok(answer.status === 200 || answer.status === 400, `${list.id} afterwards: ${answer.status} ${answer.text.slice(0, 500)}`);
+    assert.ok(
+      answer.status === 200 || answer.status === 400,
+      `${list.id} afterwards: ${answer.status} ${answer.text.slice(0, 500)}`,
+    );
   }
   assert.equal(server.db.pragma("foreign_key_check"), []);
 }
@@ -128,13 +161,18 @@ async function everythingReads(server: TestServer): Promise<void> {
 /** No file stays in staging, and each that was published is named by a record. */
 function evidenceIsAccountedFor({ directory, db }: TestServer): void {
   assert.equal(readdirSync(join(directory, "staging")), [], "files in staging");
-  const named = new Set(db.prepare<[], string>("SELECT evidence_digest FROM attestations WHERE evidence_digest IS NOT NULL").pluck().all());
-  const files = readdirSync(join(directory, "evidence"), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const named = new Set(
+    db.prepare<[], string>("SELECT evidence_digest FROM attestations WHERE evidence_digest IS NOT NULL").pluck().all(),
+  );
+  const files = readdirSync(join(directory, "evidence"), { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
   const digests = files.map((entry) => /[a-f0-9]{64}|[a-f0-9]{62}$/.exec(entry.name)?.[0] ?? entry.name);
   const orphans = digests.filter((digest) => ![...named].some((one) => one.endsWith(digest)));
   assert.equal(orphans, [], "evidence that no record names");
 }
 
-for (const operation of operations.filter(({ status }) => status !== "removed")) test(operation.id, () => exercise(operation));
+for (const operation of operations.filter(({ status }) => status !== "removed"))
+  test(operation.id, () => exercise(operation));
 
 test.run();

@@ -23,7 +23,9 @@ export type Draft = {
   strays: boolean;
 };
 
-/** Something that exists, or only might: resolved when the whole request is known, so that its parts belong together. */
+/**
+ * Something that exists, or only might: resolved when the whole request is known, so that its parts belong together.
+ */
 class Reference {
   readonly pool: string;
   readonly pick: number;
@@ -35,10 +37,29 @@ class Reference {
 
 /** Names of fields and parameters whose values are those of another name. */
 const SAME_AS: Readonly<Record<string, string>> = {
-  flow: "flow_name", flow_names: "flow_name", flows: "flow_name", environment_name: "env_name", environments: "env_name", env: "env_name",
-  trail: "trail_name", policies: "policy_name", policy_names: "policy_name", included_environments: "physical_env", physical_env_name: "physical_env",
-  artifact_fingerprint: "fingerprint", git_commit: "commit_sha", sha1: "commit_sha", commit_list: "commit_sha", snappish1: "snappish", snappish2: "snappish",
-  control: "identifier", type_name: "custom_attestation_type_name", repo_names: "repo_name", repo_inner_id: "repo", tags: "tag", for_control: "identifier",
+  flow: "flow_name",
+  flow_names: "flow_name",
+  flows: "flow_name",
+  environment_name: "env_name",
+  environments: "env_name",
+  env: "env_name",
+  trail: "trail_name",
+  policies: "policy_name",
+  policy_names: "policy_name",
+  included_environments: "physical_env",
+  physical_env_name: "physical_env",
+  artifact_fingerprint: "fingerprint",
+  git_commit: "commit_sha",
+  sha1: "commit_sha",
+  commit_list: "commit_sha",
+  snappish1: "snappish",
+  snappish2: "snappish",
+  control: "identifier",
+  type_name: "custom_attestation_type_name",
+  repo_names: "repo_name",
+  repo_inner_id: "repo",
+  tags: "tag",
+  for_control: "identifier",
 };
 /** What these are called in one operation is something else in the others. */
 const NEW_NAMES = new Set(["name", "new_name", "repo_id", "identifier", "resource_type", "resource_id"]);
@@ -48,7 +69,8 @@ const poolOf = (name: string, world: World): string | null => {
   return (world.values[pool]?.length ?? 0) > 0 ? pool : null;
 };
 
-const reference = (pool: string): fc.Arbitrary<Reference> => fc.nat({ max: 1_000 }).map((pick) => new Reference(pool, pick));
+const reference = (pool: string): fc.Arbitrary<Reference> =>
+  fc.nat({ max: 1_000 }).map((pick) => new Reference(pool, pick));
 
 /** The arbitrary of a value that stands under a name: mostly something that exists, where the name tells of what. */
 function valueUnder(name: string, shape: Shape, world: World, isNew: boolean): fc.Arbitrary<unknown> {
@@ -75,7 +97,8 @@ function resolve(value: unknown, world: World, subject: Readonly<Record<string, 
     return known !== undefined && value.pick % 6 !== 0 ? known : pool[value.pick % pool.length];
   }
   if (Array.isArray(value)) return value.map((item) => resolve(item, world, subject));
-  if (typeof value === "object" && value !== null) return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, resolve(item, world, subject)]));
+  if (typeof value === "object" && value !== null)
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, resolve(item, world, subject)]));
   return value;
 }
 
@@ -97,22 +120,36 @@ function exampleBody(value: unknown, world: World, shape: Shape = {}): unknown {
 
 /** The shapes of an object's fields; of a union, those of the branch that knows all of them. */
 const propertiesFor = (value: object, { properties, anyOf = [] }: Shape): Readonly<Record<string, Shape>> =>
-  properties ?? anyOf.find((branch) => branch.properties && Object.keys(value).every((name) => name in (branch.properties as object)))?.properties ?? {};
+  properties ??
+  anyOf.find((branch) => branch.properties && Object.keys(value).every((name) => name in (branch.properties as object)))
+    ?.properties ??
+  {};
 
 type Parameters = { properties: Record<string, Shape>; required?: string[] };
 
 /** Requests that the operation should take, as far as its shapes tell: they are refused only for what they refer to. */
 export function valid(operation: AssayOperation, world: World): fc.Arbitrary<Draft> {
-  const names = [...operation.path.matchAll(/\{(\w+)\*?\}/g)].map((match) => match[1] as string).filter((name) => name !== "org");
+  const names = [...operation.path.matchAll(/\{(\w+)\*?\}/g)]
+    .map((match) => match[1] as string)
+    .filter((name) => name !== "org");
   for (const name of names)
-    if (!(name in world.values)) throw new Error(`${operation.id}: test/whole/world.ts does not say what values the path parameter ${name} may take (VALUES)`);
+    if (!(name in world.values))
+      throw new Error(
+        `${operation.id}: test/whole/world.ts does not say what values the path parameter ${name} may take (VALUES)`,
+      );
   const params = operation.params as unknown as Parameters;
   const path = fc.record(
     Object.fromEntries(
       names.map((name) => {
         const shape = params.properties[name] ?? {};
         const made = arbitraryOf({ minLength: 1, ...shape } as Shape).filter((value) => value !== "");
-        return [name, fc.oneof({ weight: 12, arbitrary: world.values[name]?.length ? reference(name) : made }, { weight: 1, arbitrary: made })];
+        return [
+          name,
+          fc.oneof(
+            { weight: 12, arbitrary: world.values[name]?.length ? reference(name) : made },
+            { weight: 1, arbitrary: made },
+          ),
+        ];
       }),
     ),
   );
@@ -121,46 +158,94 @@ export function valid(operation: AssayOperation, world: World): fc.Arbitrary<Dra
   // Few at a time: a filter too many, and there is nothing left to find.
   const optional = Object.keys(properties).filter((name) => !needed.includes(name));
   const chosen = fc.subarray(optional, { maxLength: Math.min(3, optional.length) });
-  const some = chosen.chain((names) => fc.record(Object.fromEntries([...needed, ...names].map((name) => [name, valueUnder(name, properties[name] as Shape, world, false)]))));
-  const query = fc.oneof({ weight: 6, arbitrary: some }, { weight: 1, arbitrary: fc.constant(exampleBody(operation.example.query ?? {}, world) as Record<string, unknown>) });
+  const some = chosen.chain((names) =>
+    fc.record(
+      Object.fromEntries(
+        [...needed, ...names].map((name) => [name, valueUnder(name, properties[name] as Shape, world, false)]),
+      ),
+    ),
+  );
+  const query = fc.oneof(
+    { weight: 6, arbitrary: some },
+    { weight: 1, arbitrary: fc.constant(exampleBody(operation.example.query ?? {}, world) as Record<string, unknown>) },
+  );
   const body = operation.body.kind === "none" ? fc.constant(undefined) : bodyOf(operation, world);
-  const file = operation.body.kind === "form" && operation.body.file ? fc.option(fc.constantFrom(operation.example.file ?? "{}", "", "x: [", "version: 1"), { freq: 3 }) : fc.constant(null);
-  const role = fc.oneof({ weight: 10, arbitrary: fc.constant<Role>("admin") }, { weight: 4, arbitrary: fc.constantFrom<Role>("member", "snapshotter", "reader", "bot", "stranger", "nobody", "impostor") });
-  const org = fc.oneof({ weight: 14, arbitrary: fc.constant(world.org) }, { weight: 1, arbitrary: fc.constantFrom(world.open, world.plain, "no-such-org") });
+  const file =
+    operation.body.kind === "form" && operation.body.file
+      ? fc.option(fc.constantFrom(operation.example.file ?? "{}", "", "x: [", "version: 1"), { freq: 3 })
+      : fc.constant(null);
+  const role = fc.oneof(
+    { weight: 10, arbitrary: fc.constant<Role>("admin") },
+    {
+      weight: 4,
+      arbitrary: fc.constantFrom<Role>("member", "snapshotter", "reader", "bot", "stranger", "nobody", "impostor"),
+    },
+  );
+  const org = fc.oneof(
+    { weight: 14, arbitrary: fc.constant(world.org) },
+    { weight: 1, arbitrary: fc.constantFrom(world.open, world.plain, "no-such-org") },
+  );
   return fc.record({ path, query, body, file, role, org, subject: fc.nat({ max: 1_000 }) }).map((parts) => {
     const subject = { ...subjectFor(names, world, parts.subject), ...world.places[operation.id] };
     const found = resolve(parts.path, world, subject) as Record<string, unknown>;
-    const segments = operation.path.split("/").slice(1).map((segment) => {
-      const name = /^\{(\w+)(\*?)\}$/.exec(segment);
-      if (!name) return segment;
-      const value = name[1] === "org" ? parts.org : String(found[name[1] as string]);
-      return name[2] ? value.split("/").map(encode).join("/") : encode(value);
-    });
+    const segments = operation.path
+      .split("/")
+      .slice(1)
+      .map((segment) => {
+        const name = /^\{(\w+)(\*?)\}$/.exec(segment);
+        if (!name) return segment;
+        const value = name[1] === "org" ? parts.org : String(found[name[1] as string]);
+        return name[2] ? value.split("/").map(encode).join("/") : encode(value);
+      });
     const asked = Object.entries(resolve(parts.query, world, subject) as Record<string, unknown>);
     return {
-      operation, role: parts.role, segments,
-      query: asked.flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((one) => `${encode(name)}=${encode(String(one))}`)),
+      operation,
+      role: parts.role,
+      segments,
+      query: asked.flatMap(([name, value]) =>
+        (Array.isArray(value) ? value : [value]).map((one) => `${encode(name)}=${encode(String(one))}`),
+      ),
       json: parts.body === undefined ? undefined : asJson(resolve(parts.body, world, subject)),
-      file: parts.file, headers: {}, rewrite: null, strays: operation.path.includes("*}"),
+      file: parts.file,
+      headers: {},
+      rewrite: null,
+      strays: operation.path.includes("*}"),
     };
   });
 }
 
-const encode = (text: string): string => encodeURIComponent(text.toWellFormed()).replace(/^\.{1,2}$/, (dots) => dots.replaceAll(".", "%2E"));
+const encode = (text: string): string =>
+  encodeURIComponent(text.toWellFormed()).replace(/^\.{1,2}$/, (dots) => dots.replaceAll(".", "%2E"));
 
 function bodyOf(operation: AssayOperation, world: World): fc.Arbitrary<unknown> {
   const { schema, kind } = operation.body as { kind: string; schema: Shape; optional?: boolean };
   const made = arbitraryOf(schema, (name, shape) => valueUnder(name, shape, world, NEW_NAMES.has(name)));
   const example = fc.constant(exampleBody(operation.example.body, world, schema));
-  const least = arbitraryOf({ ...schema, properties: Object.fromEntries(Object.entries(schema.properties ?? {}).filter(([name]) => schema.required?.includes(name))) }, (name, shape) =>
-    valueUnder(name, shape, world, NEW_NAMES.has(name)));
+  const least = arbitraryOf(
+    {
+      ...schema,
+      properties: Object.fromEntries(
+        Object.entries(schema.properties ?? {}).filter(([name]) => schema.required?.includes(name)),
+      ),
+    },
+    (name, shape) => valueUnder(name, shape, world, NEW_NAMES.has(name)),
+  );
   // The example with some of its fields made anew: near to what is useful, and rarely the same twice.
   const mixed = fc.tuple(example, made, fc.nat()).map(([one, other, mask]) => {
-    const fields = Object.entries(other as Record<string, unknown>).filter((_field, index) => (mask >> (index % 30)) & 1);
+    const fields = Object.entries(other as Record<string, unknown>).filter(
+      (_field, index) => (mask >> (index % 30)) & 1,
+    );
     return { ...(one as object), ...Object.fromEntries(fields.slice(0, 2)) };
   });
-  const bodies = [{ weight: 3, arbitrary: example }, { weight: 4, arbitrary: mixed }, { weight: 2, arbitrary: least }, { weight: 2, arbitrary: made }];
-  return kind === "json" && (operation.body as { optional: boolean }).optional ? fc.oneof(...bodies, { weight: 1, arbitrary: fc.constantFrom(null, undefined) }) : fc.oneof(...bodies);
+  const bodies = [
+    { weight: 3, arbitrary: example },
+    { weight: 4, arbitrary: mixed },
+    { weight: 2, arbitrary: least },
+    { weight: 2, arbitrary: made },
+  ];
+  return kind === "json" && (operation.body as { optional: boolean }).optional
+    ? fc.oneof(...bodies, { weight: 1, arbitrary: fc.constantFrom(null, undefined) })
+    : fc.oneof(...bodies);
 }
 
 /** One of the subjects that say the most about the path. */
@@ -171,7 +256,13 @@ function subjectFor(names: readonly string[], world: World, pick: number): Reado
   return best[pick % best.length] ?? {};
 }
 
-export type Written = { method: string; target: string; headers: Record<string, string>; body: Buffer | null; draft: Draft };
+export type Written = {
+  method: string;
+  target: string;
+  headers: Record<string, string>;
+  body: Buffer | null;
+  draft: Draft;
+};
 
 const BOUNDARY = "----boundary-of-the-form";
 
@@ -193,18 +284,31 @@ export function write(draft: Draft, world: World): Written {
   }
   if (draft.rewrite) body = draft.rewrite(body ?? Buffer.alloc(0));
   if (body) headers["Content-Length"] = String(body.length);
-  return { method: operation.method, target: `/api/v2/${segments.join("/")}${query.length > 0 ? `?${query.join("&")}` : ""}`, headers: { ...headers, ...draft.headers }, body, draft };
+  return {
+    method: operation.method,
+    target: `/api/v2/${segments.join("/")}${query.length > 0 ? `?${query.join("&")}` : ""}`,
+    headers: { ...headers, ...draft.headers },
+    body,
+    draft,
+  };
 }
 
 /** A number that JavaScript cannot hold is written by its name. */
 export const HUGE = "@1e999@";
 const serialize = (json: unknown): string => JSON.stringify(json).replaceAll(`"${HUGE}"`, "1e999");
 
-function formText(shape: { part: string; file: { part: string } | null }, text: string | null, file: string | null): string {
+function formText(
+  shape: { part: string; file: { part: string } | null },
+  text: string | null,
+  file: string | null,
+): string {
   const parts: string[] = [];
-  if (text !== null) parts.push(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="${shape.part}"\r\n\r\n${text}\r\n`);
+  if (text !== null)
+    parts.push(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="${shape.part}"\r\n\r\n${text}\r\n`);
   if (file !== null && shape.file)
-    parts.push(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="${shape.file.part}"; filename="a file.txt"\r\nContent-Type: text/plain\r\n\r\n${file}\r\n`);
+    parts.push(
+      `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${shape.file.part}"; filename="a file.txt"\r\nContent-Type: text/plain\r\n\r\n${file}\r\n`,
+    );
   return `${parts.join("")}--${BOUNDARY}--\r\n`;
 }
 
@@ -221,7 +325,13 @@ export function createClient(url: string) {
           const chunks: Buffer[] = [];
           response.on("error", reject);
           response.on("data", (chunk: Buffer) => chunks.push(chunk));
-          response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text: Buffer.concat(chunks).toString("utf8") }));
+          response.on("end", () =>
+            resolve({
+              status: response.statusCode ?? 0,
+              headers: response.headers,
+              text: Buffer.concat(chunks).toString("utf8"),
+            }),
+          );
         });
         sent.on("error", reject);
         sent.end(body ?? undefined);

@@ -34,17 +34,64 @@ export type Named = (name: string, shape: Shape) => fc.Arbitrary<unknown> | null
 
 /** Keywords that say nothing about which values fit, or are read together with others. */
 const KNOWN = new Set([
-  "type", "const", "enum", "anyOf", "oneOf", "pattern", "format", "minLength", "maxLength", "minimum", "maximum", "items", "minItems", "maxItems",
-  "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "maxProperties", "minProperties",
-  "description", "default", "deprecated", "title", "examples", "contentMediaType", "uniqueItems", "x-max-bytes",
-  "x-component", "x-repeated", "x-reserved", "x-deprecation", "x-unpublished", "x-published", "x-published-as", "not",
+  "type",
+  "const",
+  "enum",
+  "anyOf",
+  "oneOf",
+  "pattern",
+  "format",
+  "minLength",
+  "maxLength",
+  "minimum",
+  "maximum",
+  "items",
+  "minItems",
+  "maxItems",
+  "properties",
+  "required",
+  "additionalProperties",
+  "patternProperties",
+  "propertyNames",
+  "maxProperties",
+  "minProperties",
+  "description",
+  "default",
+  "deprecated",
+  "title",
+  "examples",
+  "contentMediaType",
+  "uniqueItems",
+  "x-max-bytes",
+  "x-component",
+  "x-repeated",
+  "x-reserved",
+  "x-deprecation",
+  "x-unpublished",
+  "x-published",
+  "x-published-as",
+  "not",
 ]);
 
 /** Text as people write it and then some; what can be stored at all (no NUL, no lone surrogates). */
 const text = (min: number, max: number): fc.Arbitrary<string> => {
-  const plain = fc.string({ unit: "grapheme", minLength: min, maxLength: Math.min(max, Math.max(min, 24)) }).filter((one) => one.isWellFormed() && !one.includes("\0"));
+  const plain = fc
+    .string({ unit: "grapheme", minLength: min, maxLength: Math.min(max, Math.max(min, 24)) })
+    .filter((one) => one.isWellFormed() && !one.includes("\0"));
   const odd = fc
-    .constantFrom("<script>alert(1)</script>", "\u202eright to left", "naïve 🧪 text", "a\nb\tc", "' OR 1=1 --", "%00%ff", "__proto__", "null", "\u2028", " ", "{}")
+    .constantFrom(
+      "<script>alert(1)</script>",
+      "\u202eright to left",
+      "naïve 🧪 text",
+      "a\nb\tc",
+      "' OR 1=1 --",
+      "%00%ff",
+      "__proto__",
+      "null",
+      "\u2028",
+      " ",
+      "{}",
+    )
     .filter((one) => one.length >= min && one.length <= max);
   return fc.oneof({ weight: 3, arbitrary: plain }, { weight: min > 20 || max < 2 ? 0 : 1, arbitrary: odd });
 };
@@ -56,7 +103,11 @@ const FORMATS: Readonly<Record<string, fc.Arbitrary<string>>> = {
   uri: fc.constantFrom("https://example.com/a?b=c#d"),
   "web-url": fc.constantFrom("https://example.com/a?b=c#d", "http://localhost", "www.example.com:8080/1", ""),
   "remote-url": fc.constantFrom(
-    "https://example.com/a.git", "ssh://git@example.com/a.git", "git@example.com:acme/a.git", "/srv/git/a", "",
+    "https://example.com/a.git",
+    "ssh://git@example.com/a.git",
+    "git@example.com:acme/a.git",
+    "/srv/git/a",
+    "",
   ),
   iri: fc.constantFrom("https://example.com/a?b=c#d", "https://chat.example.com/büro"),
   "date-time": fc.constantFrom("2024-01-31T12:00:00Z"),
@@ -105,7 +156,10 @@ export function arbitraryOf(declared: Shape, named: Named = () => null): fc.Arbi
     case "string":
       return textOf(shape);
     case "array":
-      return fc.array(arbitraryOf(shape.items ?? {}, named), { minLength: shape.minItems ?? 0, maxLength: Math.min(shape.maxItems ?? 3, Math.max(3, shape.minItems ?? 0)) });
+      return fc.array(arbitraryOf(shape.items ?? {}, named), {
+        minLength: shape.minItems ?? 0,
+        maxLength: Math.min(shape.maxItems ?? 3, Math.max(3, shape.minItems ?? 0)),
+      });
     case "object":
       return objectOf(shape, named);
     default:
@@ -113,16 +167,26 @@ export function arbitraryOf(declared: Shape, named: Named = () => null): fc.Arbi
   }
 }
 
-function objectOf({ properties = {}, required = [], additionalProperties, patternProperties, propertyNames }: Shape, named: Named): fc.Arbitrary<unknown> {
-  const fields = Object.fromEntries(Object.entries(properties).map(([name, shape]) => [name, named(name, shape) ?? arbitraryOf(shape, named)]));
+function objectOf(
+  { properties = {}, required = [], additionalProperties, patternProperties, propertyNames }: Shape,
+  named: Named,
+): fc.Arbitrary<unknown> {
+  const fields = Object.fromEntries(
+    Object.entries(properties).map(([name, shape]) => [name, named(name, shape) ?? arbitraryOf(shape, named)]),
+  );
   const known = fc.record(fields, { requiredKeys: required.filter((name) => name in fields) });
-  const [pattern, shape] = Object.entries(patternProperties ?? {})[0] ?? [undefined, typeof additionalProperties === "object" ? additionalProperties : {}];
+  const [pattern, shape] = Object.entries(patternProperties ?? {})[0] ?? [
+    undefined,
+    typeof additionalProperties === "object" ? additionalProperties : {},
+  ];
   const open = additionalProperties !== false || pattern !== undefined;
   if (!open) return known;
   // A record of any keys, whose handler knows which ones, has both.
   const keys = propertyNames ?? (pattern === undefined ? { maxLength: 12 } : { pattern });
   const key = textOf(keys).filter((name) => name !== "__proto__" && !(name in fields));
-  return fc.tuple(known, fc.dictionary(key, arbitraryOf(shape, named), { maxKeys: 2 })).map(([one, more]) => ({ ...more, ...one }));
+  return fc
+    .tuple(known, fc.dictionary(key, arbitraryOf(shape, named), { maxKeys: 2 }))
+    .map(([one, more]) => ({ ...more, ...one }));
 }
 
 const isStorable = (value: unknown): boolean => {

@@ -19,7 +19,8 @@ export function createWatcher(): Watcher {
       get(target, name) {
         const value = Reflect.get(target, name) as unknown;
         if (typeof value !== "function") return value;
-        if (MODES.has(name as string)) return (...args: unknown[]) => watched((value as (...args: unknown[]) => object).apply(target, args), sql);
+        if (MODES.has(name as string))
+          return (...args: unknown[]) => watched((value as (...args: unknown[]) => object).apply(target, args), sql);
         if (RUNS.has(name as string))
           return (...args: unknown[]) => {
             seen?.add(sql);

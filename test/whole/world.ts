@@ -1,7 +1,7 @@
 /**
- * A world in which every operation finds something to work on: an organization as teams leave it, with flows, trails, evidence,
- * policies and environments in which things run. Made through the API, so that the rows are those that requests make; the
- * values that path parameters may take are read from the tables.
+ * A world in which every operation finds something to work on: an organization as teams leave it, with flows, trails,
+ * evidence, policies and environments in which things run. Made through the API, so that the rows are those that
+ * requests make; the values that path parameters may take are read from the tables.
  *
  * An operation with a path parameter that VALUES does not know fails its tests with words that say so.
  */
@@ -56,7 +56,8 @@ trail:
 
 const COMMITS = ["1", "2", "3", "4"].map((digit) => digit.repeat(40));
 const PRINTS = ["a", "b", "c", "d"].map((digit) => digit.repeat(64));
-const POLICY = "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - { type: junit, name: unit-tests }\n";
+const POLICY =
+  "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - { type: junit, name: unit-tests }\n";
 
 /** Reads of values, each with the organization's key as its only parameter. */
 const VALUES: Readonly<Record<string, string | readonly string[]>> = {
@@ -81,7 +82,8 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   notification_number: "SELECT number FROM actions WHERE organization_id = ? AND kind = 'env'",
   notification_type: ["api_key_expiry"],
   name: "SELECT name FROM service_accounts WHERE organization_id = ?",
-  key_id: "SELECT k.public_id FROM api_keys k JOIN service_accounts a ON a.id = k.service_account_id WHERE a.organization_id = ?",
+  key_id:
+    "SELECT k.public_id FROM api_keys k JOIN service_accounts a ON a.id = k.service_account_id WHERE a.organization_id = ?",
   hook_uid: "SELECT public_id FROM inbound_webhooks WHERE organization_id = ?",
   snapshot_expression: ["1", "2", "-1", "~1", "#1", "@{now}"],
   resource_type: ["flow", "flows", "env", "environments", "repo", "controls"],
@@ -144,16 +146,29 @@ export async function createWorld(): Promise<World> {
   const organizationId = (server.store.organizations.find(org) as { id: number }).id;
   const values = Object.fromEntries(
     Object.entries(VALUES).map(([name, source]) => [
-      name, typeof source === "string" ? server.db.prepare<[number], unknown>(source).pluck().all(organizationId).map(String) : source,
+      name,
+      typeof source === "string"
+        ? server.db.prepare<[number], unknown>(source).pluck().all(organizationId).map(String)
+        : source,
     ]),
   );
   const subjects = SUBJECTS.flatMap((sql) =>
-    server.db.prepare<[number], Record<string, unknown>>(sql).all(organizationId).map((row) =>
-      Object.fromEntries(Object.entries(row).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]]))),
-    ),
+    server.db
+      .prepare<[number], Record<string, unknown>>(sql)
+      .all(organizationId)
+      .map((row) =>
+        Object.fromEntries(
+          Object.entries(row).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]])),
+        ),
+      ),
   );
   return {
-    org, open: open.org, plain: plain.org, values, subjects, places: PLACES,
+    org,
+    open: open.org,
+    plain: plain.org,
+    values,
+    subjects,
+    places: PLACES,
     keys: {
       admin: key,
       member: server.given.user(org, "member"),
@@ -171,7 +186,8 @@ type At = { org: string; key: string };
 
 async function made(server: TestServer, method: string, path: string, options: CallOptions): Promise<any> {
   const { status, text, body } = await server.call(method, path, options);
-  if (status !== 200 && status !== 201) throw new Error(`the world could not be made: ${method} ${path} was answered ${status} ${text}`);
+  if (status !== 200 && status !== 201)
+    throw new Error(`the world could not be made: ${method} ${path} was answered ${status} ${text}`);
   return body;
 }
 
@@ -179,38 +195,90 @@ async function flowsAndEvidence(server: TestServer, at: At): Promise<void> {
   const { given } = server;
   for (const name of ["backend", "frontend", "old-name", "retired"]) await given.flow(at, { name, template: TEMPLATE });
   await made(server, "PUT", `/flows/${at.org}/old-name/rename`, { key: at.key, body: { new_name: "renamed" } });
-  await made(server, "PATCH", `/tags/${at.org}/flow/backend`, { key: at.key, body: { set_tags: { team: "payments" }, remove_tags: [] } });
-  const info = (commit: string) => ({ sha1: commit, message: "Round half to even", author: "Ada <ada@example.com>", branch: "main", timestamp: 1_690_000_000, url: `https://git.test/${commit}`, parents: [] });
-  const repo = (n: number) => ({ id: `47${n}`, name: `acme/repo-${n}`, url: `https://git.test/acme/repo-${n}`, provider: n === 0 ? "github" : "gitlab", description: "" });
+  await made(server, "PATCH", `/tags/${at.org}/flow/backend`, {
+    key: at.key,
+    body: { set_tags: { team: "payments" }, remove_tags: [] },
+  });
+  const info = (commit: string) => ({
+    sha1: commit,
+    message: "Round half to even",
+    author: "Ada <ada@example.com>",
+    branch: "main",
+    timestamp: 1_690_000_000,
+    url: `https://git.test/${commit}`,
+    parents: [],
+  });
+  const repo = (n: number) => ({
+    id: `47${n}`,
+    name: `acme/repo-${n}`,
+    url: `https://git.test/acme/repo-${n}`,
+    provider: n === 0 ? "github" : "gitlab",
+    description: "",
+  });
   for (const [n, flow] of ["backend", "backend", "frontend", "renamed"].entries()) {
     const trail = `release-${n}`;
     const commit = COMMITS[n] as string;
     await given.trail(at, {
-      flow, name: trail, description: "A release", git_commit_info: info(commit), origin_url: "https://ci.test/1", user_data: { n },
-      external_urls: { board: { href: "https://board.test/1" } }, repo_info: repo(n % 2),
+      flow,
+      name: trail,
+      description: "A release",
+      git_commit_info: info(commit),
+      origin_url: "https://ci.test/1",
+      user_data: { n },
+      external_urls: { board: { href: "https://board.test/1" } },
+      repo_info: repo(n % 2),
     });
     await given.artifact(at, {
-      flow, trail, name: "backend", commit, fingerprint: PRINTS[n] as string, git_commit_info: info(commit), repo_info: repo(n % 2), repo_url: repo(n % 2).url,
-      user_data: { n }, external_urls: { run: { href: "https://ci.test/1" } }, annotations: { team: "payments" }, commits_list: [info(commit)],
+      flow,
+      trail,
+      name: "backend",
+      commit,
+      fingerprint: PRINTS[n] as string,
+      git_commit_info: info(commit),
+      repo_info: repo(n % 2),
+      repo_url: repo(n % 2).url,
+      user_data: { n },
+      external_urls: { run: { href: "https://ci.test/1" } },
+      annotations: { team: "payments" },
+      commits_list: [info(commit)],
     });
-    const common = { git_commit_info: info(commit), repo_info: repo(n % 2), annotations: { n: "1" }, user_data: { n }, external_urls: { run: { href: "https://ci.test/1" } } };
+    const common = {
+      git_commit_info: info(commit),
+      repo_info: repo(n % 2),
+      annotations: { n: "1" },
+      user_data: { n },
+      external_urls: { run: { href: "https://ci.test/1" } },
+    };
     const file = { name: "attachment_file", filename: "report.txt", content: `evidence ${n}`, type: "text/plain" };
     for (const kind of ["junit", "snyk", "sonar", "jira", "pull_request", "generic"]) {
       const { example } = byId.get(`post_${kind}_attestation`) as AssayOperation;
       const { attestation_name: _name, ...payload } = example.body as Record<string, unknown>;
       const onArtifact = kind === "junit" || kind === "snyk";
       await given.attestation(at, {
-        ...payload, ...common, flow, trail, kind, name: { junit: "unit-tests", snyk: "scan", jira: "ticket", pull_request: "review" }[kind] ?? kind,
-        ...(onArtifact ? { fingerprint: PRINTS[n] as string } : {}), file,
+        ...payload,
+        ...common,
+        flow,
+        trail,
+        kind,
+        name: { junit: "unit-tests", snyk: "scan", jira: "ticket", pull_request: "review" }[kind] ?? kind,
+        ...(onArtifact ? { fingerprint: PRINTS[n] as string } : {}),
+        file,
       });
     }
     await given.attestation(at, {
-      ...((byId.get("post_override_attestation") as AssayOperation).example.body as object), flow, trail, kind: "override", name: "generic",
+      ...((byId.get("post_override_attestation") as AssayOperation).example.body as object),
+      flow,
+      trail,
+      kind: "override",
+      name: "generic",
     });
   }
   await given.artifact(at, { flow: "backend", trail: null, commit: COMMITS[0] as string });
   for (const id of server.db.prepare<[], string>("SELECT public_id FROM repos").pluck().all())
-    await made(server, "PATCH", `/tags/${at.org}/repo/${id}`, { key: at.key, body: { set_tags: { team: "payments" }, remove_tags: [] } });
+    await made(server, "PATCH", `/tags/${at.org}/repo/${id}`, {
+      key: at.key,
+      body: { set_tags: { team: "payments" }, remove_tags: [] },
+    });
   await made(server, "PUT", `/flows/${at.org}/retired/archive`, { key: at.key });
 }
 
@@ -225,36 +293,76 @@ async function environments(server: TestServer, at: At): Promise<void> {
   await given.environment(at, { name: "everything", members: ["production", "cluster"] });
   await given.environment(at, { name: "retired-env", type: "server" });
   await made(server, "PUT", `/environments/${at.org}/retired-env/archive`, { key: at.key });
-  await made(server, "PATCH", `/tags/${at.org}/env/production`, { key: at.key, body: { set_tags: { team: "payments" }, remove_tags: [] } });
-  const report = (...prints: string[]) => ({ artifacts: prints.map((print) => ({ digests: { [`app-${print[0]}`]: print }, creationTimestamp: 1_690_000_000 })) });
+  await made(server, "PATCH", `/tags/${at.org}/env/production`, {
+    key: at.key,
+    body: { set_tags: { team: "payments" }, remove_tags: [] },
+  });
+  const report = (...prints: string[]) => ({
+    artifacts: prints.map((print) => ({ digests: { [`app-${print[0]}`]: print }, creationTimestamp: 1_690_000_000 })),
+  });
   for (const prints of [PRINTS.slice(0, 2), PRINTS.slice(1, 4), [...PRINTS.slice(1), "e".repeat(64)]])
-    await made(server, "PUT", `/environments/${at.org}/production/report/docker`, { key: at.key, body: report(...prints) });
+    await made(server, "PUT", `/environments/${at.org}/production/report/docker`, {
+      key: at.key,
+      body: report(...prints),
+    });
   for (const prints of [PRINTS.slice(0, 1), PRINTS.slice(0, 3)]) {
-    const pods = prints.map((print) => ({ podName: `pod-${print[0]}`, namespace: "default", digests: { [`app-${print[0]}`]: print }, creationTimestamp: 1_690_000_000 }));
+    const pods = prints.map((print) => ({
+      podName: `pod-${print[0]}`,
+      namespace: "default",
+      digests: { [`app-${print[0]}`]: print },
+      creationTimestamp: 1_690_000_000,
+    }));
     await made(server, "PUT", `/environments/${at.org}/cluster/report/K8S`, { key: at.key, body: { artifacts: pods } });
   }
   for (const print of ["e".repeat(64), PRINTS[3] as string]) {
     const { example } = byId.get("allow_artifact_for_env") as AssayOperation;
-    await made(server, "PUT", `/allowlists/${at.org}/production`, { key: at.key, body: { ...(example.body as object), artifact_fingerprint: print } });
+    await made(server, "PUT", `/allowlists/${at.org}/production`, {
+      key: at.key,
+      body: { ...(example.body as object), artifact_fingerprint: print },
+    });
   }
 }
 
 /** Environments of the types that need no life of their own. */
 const ONE_OF_EACH: Readonly<Record<string, string>> = {
-  "env-server": "server", "env-lambda": "lambda", "env-s3": "S3", "env-ecs": "ECS", "env-azure": "azure-apps", "env-run": "cloud-run",
+  "env-server": "server",
+  "env-lambda": "lambda",
+  "env-s3": "S3",
+  "env-ecs": "ECS",
+  "env-azure": "azure-apps",
+  "env-run": "cloud-run",
 };
 
-/** What further resources need, by the operation that makes them, in the order in which they are made. `body` is laid over the operation's example. */
+/**
+ * What further resources need, by the operation that makes them, in the order in which they are made. `body` is laid
+ * over the operation's example.
+ */
 const FURTHER: readonly { id: string; path?: Record<string, string>; body: Record<string, unknown> }[] = [
   { id: "post_control", body: { identifier: "SOC-1", name: "Reviews" } },
   { id: "post_control", body: { identifier: "SOC-2", name: "Tests" } },
   { id: "put_control", path: { identifier: "SOC-1" }, body: { description: "Every change is reviewed" } },
-  { id: "patch_tags", path: { resource_type: "control", resource_id: "SOC-1" }, body: { set_tags: { area: "change" }, remove_tags: [] } },
+  {
+    id: "patch_tags",
+    path: { resource_type: "control", resource_id: "SOC-1" },
+    body: { set_tags: { area: "change" }, remove_tags: [] },
+  },
   { id: "post_custom_attestation_type", body: { name: "coverage" } },
   { id: "post_custom_attestation_type", body: { name: "licences" } },
-  { id: "post_custom_attestation", path: { flow_name: "backend", trail_name: "release-0" }, body: { attestation_name: "covered", type_name: "coverage" } },
-  { id: "post_system_attestation", path: { flow_name: "backend", trail_name: "release-0" }, body: { attestation_name: "decided", control: "SOC-1" } },
-  { id: "post_system_attestation", path: { flow_name: "frontend", trail_name: "release-2" }, body: { attestation_name: "decided", control: "SOC-1" } },
+  {
+    id: "post_custom_attestation",
+    path: { flow_name: "backend", trail_name: "release-0" },
+    body: { attestation_name: "covered", type_name: "coverage" },
+  },
+  {
+    id: "post_system_attestation",
+    path: { flow_name: "backend", trail_name: "release-0" },
+    body: { attestation_name: "decided", control: "SOC-1" },
+  },
+  {
+    id: "post_system_attestation",
+    path: { flow_name: "frontend", trail_name: "release-2" },
+    body: { attestation_name: "decided", control: "SOC-1" },
+  },
   { id: "create_service_account", body: { name: "deployer" } },
   { id: "create_service_account", body: { name: "scanner" } },
   { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "ci" } },
@@ -263,7 +371,10 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
 
 /** Who is told of what, last: what happens while the world is made tells nobody. */
 const LISTENING: typeof FURTHER = [
-  { id: "create_or_update_env_action", body: { name: "alerts", environments: ["production", "everything"], triggers: ["ON_STARTED_ARTIFACT"] } },
+  {
+    id: "create_or_update_env_action",
+    body: { name: "alerts", environments: ["production", "everything"], triggers: ["ON_STARTED_ARTIFACT"] },
+  },
   { id: "create_or_update_env_action", body: { name: "spare-alerts", environments: ["env-server"] } },
   { id: "create_or_update_flow_action", body: { name: "builds", flows: ["backend", "frontend"] } },
   { id: "create_or_update_flow_action", body: { name: "trails", flows: ["renamed"], triggers: ["ON_STARTED_TRAIL"] } },
@@ -273,11 +384,24 @@ const LISTENING: typeof FURTHER = [
 async function rest(server: TestServer, at: At, needed: typeof FURTHER): Promise<void> {
   for (const { id, path = {}, body } of needed) {
     const operation = byId.get(id) as AssayOperation;
-    const target = operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => (name === "org" ? at.org : (path[name] as string)));
+    const target = operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) =>
+      name === "org" ? at.org : (path[name] as string),
+    );
     const json = { ...(operation.example.body as object), ...body };
     const shape = operation.body;
     await made(server, operation.method, target, {
-      key: at.key, ...(shape.kind === "form" ? { form: { field: shape.part, json, ...(shape.file && operation.example.file ? { file: { name: shape.file.part, filename: "file", content: operation.example.file } } : {}) } } : { body: json }),
+      key: at.key,
+      ...(shape.kind === "form"
+        ? {
+            form: {
+              field: shape.part,
+              json,
+              ...(shape.file && operation.example.file
+                ? { file: { name: shape.file.part, filename: "file", content: operation.example.file } }
+                : {}),
+            },
+          }
+        : { body: json }),
     });
   }
 }

@@ -18,7 +18,8 @@ const documents = openDocuments();
 test.after(() => documents.close());
 
 const TEMPLATE = "trail:\n  attestations:\n  - {name: scan, type: snyk}\n";
-const POLICY = "_schema: /v1\nartifacts:\n  attestations:\n  - {type: junit, if: \"flow.name == 'a' or matches(artifact.name, '^b')\"}\n  - {type: decision, for_control: C-1}\n";
+const POLICY =
+  "_schema: /v1\nartifacts:\n  attestations:\n  - {type: junit, if: \"flow.name == 'a' or matches(artifact.name, '^b')\"}\n  - {type: decision, for_control: C-1}\n";
 /** The text with blanks behind it until it is of that size. */
 const padded = (text: string, size: number): Buffer => Buffer.from(text + "\n".repeat(size - Buffer.byteLength(text)));
 
@@ -48,7 +49,9 @@ test("files of up to 8 KB are read in the main thread, and nothing is stored of 
   assert.equal(await reader.readTemplate("a", template), { text: template.toString(), parsedJson: null });
   const policy = padded(POLICY, MAX_INLINE_DOCUMENT_BYTES);
   assert.equal(await reader.readPolicy("a", policy), {
-    yaml: policy.toString(), parsedJson: null, controls: [{ control: "C-1", line: 5, column: 35, path: "artifacts.attestations.1.for_control" }],
+    yaml: policy.toString(),
+    parsedJson: null,
+    controls: [{ control: "C-1", line: 5, column: 35, path: "artifacts.attestations.1.for_control" }],
   });
   assert.equal(tasks, []);
 });
@@ -75,37 +78,56 @@ test("a larger policy is read in a thread, and its stored form gives the same ru
 test("a large file is refused in the words of a small one", async () => {
   const size = MAX_INLINE_DOCUMENT_BYTES + 1;
   assert.equal(await refused(documents.readTemplate("a", padded("version: 2", size))), {
-    code: "invalid", message: "Input payload validation failed",
-    fields: { template_file: "1 validation errors for Template\nversion\n  Input should be 1 [input: 2] (line 1, column 10)" },
+    code: "invalid",
+    message: "Input payload validation failed",
+    fields: {
+      template_file: "1 validation errors for Template\nversion\n  Input should be 1 [input: 2] (line 1, column 10)",
+    },
   });
   assert.equal(await refused(documents.readPolicy("a", padded("_schema: /v2", size))), {
-    code: "invalid", message: "Input payload validation failed",
-    fields: { policy_file: "line 1, column 10: _schema: the schema is not supported; its path must end in /v1 [input: /v2]" },
+    code: "invalid",
+    message: "Input payload validation failed",
+    fields: {
+      policy_file: "line 1, column 10: _schema: the schema is not supported; its path must end in /v1 [input: /v2]",
+    },
   });
-  assert.equal(await refused(documents.readPolicy("a", Buffer.concat([padded("_schema: /v1\n", size), Buffer.from([0xff])]))), {
-    code: "invalid", message: "Input payload validation failed",
-    fields: { policy_file: `line ${size - 11}, column 1: the file is not UTF-8 text. Save it in that encoding` },
-  });
+  assert.equal(
+    await refused(documents.readPolicy("a", Buffer.concat([padded("_schema: /v1\n", size), Buffer.from([0xff])]))),
+    {
+      code: "invalid",
+      message: "Input payload validation failed",
+      fields: { policy_file: `line ${size - 11}, column 1: the file is not UTF-8 text. Save it in that encoding` },
+    },
+  );
 });
 
 const LARGE = padded(TEMPLATE, 10_000);
 
 test("a file that takes too much time or memory is refused as too large, with the bound", async () => {
   assert.equal(await refused(readerOf(new DeadlineError("documents", 5_000, true)).reader.readTemplate("a", LARGE)), {
-    code: "too_large", message: "template_file: the file could not be read within 5 seconds. Send a shorter one", fields: null,
+    code: "too_large",
+    message: "template_file: the file could not be read within 5 seconds. Send a shorter one",
+    fields: null,
   });
   assert.equal(await refused(readerOf(new WorkerDiedError("gone", true, {})).reader.readPolicy("a", LARGE)), {
-    code: "too_large", message: "policy_file: the file takes more memory to read than one file may. Send a shorter one", fields: null,
+    code: "too_large",
+    message: "policy_file: the file takes more memory to read than one file may. Send a shorter one",
+    fields: null,
   });
 });
 
 test("a server that is too busy to read a file asks to send it again", async () => {
   const busy = [
-    new DeadlineError("documents", 10_000, false), new WorkerDiedError("gone", false, {}), new QueueFullError("documents", 64), new PoolClosedError("documents"),
+    new DeadlineError("documents", 10_000, false),
+    new WorkerDiedError("gone", false, {}),
+    new QueueFullError("documents", 64),
+    new PoolClosedError("documents"),
   ];
   for (const error of busy) {
     assert.equal(await refused(readerOf(error).reader.readTemplate("a", LARGE)), {
-      code: "unavailable", message: "Large files keep the server busy. Please try again", fields: null,
+      code: "unavailable",
+      message: "Large files keep the server busy. Please try again",
+      fields: null,
     });
   }
   const mistake = new TaskError("no", "TypeError", null);

@@ -2,7 +2,18 @@
 import { serveTasks } from "../../src/workers/task-protocol.ts";
 
 export type Input = {
-  kind: "echo" | "transfer" | "throw" | "throw-text" | "reject" | "unsendable" | "hold" | "loop" | "exit" | "crash" | "exhaust";
+  kind:
+    | "echo"
+    | "transfer"
+    | "throw"
+    | "throw-text"
+    | "reject"
+    | "unsendable"
+    | "hold"
+    | "loop"
+    | "exit"
+    | "crash"
+    | "exhaust";
   value?: unknown;
   /** For "hold": [0] is set when the task runs, and it runs until [1] is set. */
   flags?: Int32Array;

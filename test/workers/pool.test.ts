@@ -2,7 +2,12 @@ import { Worker } from "node:worker_threads";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  createPool, DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedError,
+  createPool,
+  DeadlineError,
+  PoolClosedError,
+  QueueFullError,
+  TaskError,
+  WorkerDiedError,
 } from "../../src/workers/pool.ts";
 import type { Input } from "./pool-worker.ts";
 import { rejection } from "../evidence/given.ts";
@@ -11,7 +16,13 @@ import { rejection } from "../evidence/given.ts";
 const AMPLE = 60_000;
 const ENTRY = new URL("pool-worker.ts", import.meta.url);
 
-function givenPool({ size = 1, queueLimit = 10, laneLimit = 10, keepIdle = null as number | null, start = () => new Worker(ENTRY) } = {}) {
+function givenPool({
+  size = 1,
+  queueLimit = 10,
+  laneLimit = 10,
+  keepIdle = null as number | null,
+  start = () => new Worker(ENTRY),
+} = {}) {
   const started: Worker[] = [];
   const pool = createPool<Input, unknown>({
     name: "test pool",
@@ -34,9 +45,11 @@ function givenPool({ size = 1, queueLimit = 10, laneLimit = 10, keepIdle = null 
       const flags = new Int32Array(new SharedArrayBuffer(8));
       const result = pool.run({ kind: "hold", value, flags }, { deadline: AMPLE, ...options });
       let ended = false;
-      result.catch(() => {}).finally(() => {
-        ended = true;
-      });
+      result
+        .catch(() => {})
+        .finally(() => {
+          ended = true;
+        });
       while (Atomics.load(flags, 0) === 0 && !ended) await new Promise(setImmediate);
       const release = () => {
         Atomics.store(flags, 1, 1);
@@ -170,7 +183,10 @@ test("an aborted task is given up: before it is accepted, while it waits, while 
   const { pool, started, hold, echo } = givenPool();
   const gone = () => new Error("the client is gone");
   const early = AbortSignal.abort(gone());
-  assert.is((await rejection(pool.run({ kind: "echo" }, { deadline: AMPLE, signal: early }))).message, "the client is gone");
+  assert.is(
+    (await rejection(pool.run({ kind: "echo" }, { deadline: AMPLE, signal: early }))).message,
+    "the client is gone",
+  );
   assert.is(started.length, 0);
 
   const controller = new AbortController();
@@ -216,7 +232,9 @@ for (const [kind, cause] of [
 }
 
 test("a thread that runs out of its memory takes nothing else with it", async () => {
-  const { pool, echo } = givenPool({ start: () => new Worker(ENTRY, { resourceLimits: { maxOldGenerationSizeMb: 16 } }) });
+  const { pool, echo } = givenPool({
+    start: () => new Worker(ENTRY, { resourceLimits: { maxOldGenerationSizeMb: 16 } }),
+  });
   const error = await rejection(pool.run({ kind: "exhaust" }, { deadline: AMPLE }));
   assert.instance(error, WorkerDiedError);
   assert.is((error.cause as NodeJS.ErrnoException).code, "ERR_WORKER_OUT_OF_MEMORY");
@@ -277,7 +295,8 @@ test("a task with an allowance whose turn does not come before its deadline did 
 test("a lane never has all threads, and lanes take turns", async () => {
   const { pool, hold, started } = givenPool({ size: 2 });
   const order: unknown[] = [];
-  const run = (lane: string, value: string) => pool.run({ kind: "echo", value }, { deadline: AMPLE, lane }).then((result) => order.push(result));
+  const run = (lane: string, value: string) =>
+    pool.run({ kind: "echo", value }, { deadline: AMPLE, lane }).then((result) => order.push(result));
   const held = await hold("a held", { lane: "a" });
   const waiting = ["a1", "a2", "a3"].map((value) => run("a", value));
   await run("b", "b1");

@@ -1,6 +1,7 @@
 /**
- * API keys of service accounts (semantics 1.6). A key has no update: a change is a new one. Its text is in the answer that
- * makes it and nowhere else; only the hash is stored. Keys whose time is over are unknown here, as revoked ones are.
+ * API keys of service accounts (semantics 1.6). A key has no update: a change is a new one. Its text is in the answer
+ * that makes it and nowhere else; only the hash is stored. Keys whose time is over are unknown here, as revoked ones
+ * are.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
@@ -16,7 +17,10 @@ import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 import { holdsAtLeast, requireAccount, requireManaged } from "./service-accounts.ts";
 
-const KeysPath = Closed({ org: OrgPath.properties.org, name: Type.String({ description: "Name of the service account" }) });
+const KeysPath = Closed({
+  org: OrgPath.properties.org,
+  name: Type.String({ description: "Name of the service account" }),
+});
 const KeyPath = Closed({ ...KeysPath.properties, key_id: Type.String({ description: "Id of the key, not its text" }) });
 
 const expiresAt = (absent: string) =>
@@ -43,7 +47,14 @@ const GRACE_HOURS = 24;
 const ApiKeyRotateInput = named(
   "ApiKeyRotateInput",
   Closed({
-    grace_period_hours: Type.Optional(Type.Integer({ minimum: 1, maximum: 720, default: GRACE_HOURS, description: "How long the old key goes on working" })),
+    grace_period_hours: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 720,
+        default: GRACE_HOURS,
+        description: "How long the old key goes on working",
+      }),
+    ),
     expires_at: expiresAt("Unless given the new key ends when the old one would have"),
   }),
 );
@@ -61,25 +72,38 @@ const ApiKeyListItemResponse = named(
   Closed({
     ...SHOWN,
     last_used_at: Type.Number({ description: "Epoch seconds; 0: not yet" }),
-    grace_period_expires_at: Type.Optional({ ...GraceEnd, description: "Only of a rotated key: from then on it is refused" }),
+    grace_period_expires_at: Type.Optional({
+      ...GraceEnd,
+      description: "Only of a rotated key: from then on it is refused",
+    }),
   }),
 );
 const Secret = Type.String({ description: "The key itself; it is not shown again" });
 const ApiKeyCreatedResponse = named("ApiKeyCreatedResponse", Closed({ ...SHOWN, key: Secret }));
 const ApiKeyRotatedResponse = named(
   "ApiKeyRotatedResponse",
-  Closed({ ...SHOWN, key: Secret, api_key: { ...Secret, description: "The same as key" }, grace_period_expires_at: GraceEnd }),
+  Closed({
+    ...SHOWN,
+    key: Secret,
+    api_key: { ...Secret, description: "The same as key" },
+    grace_period_expires_at: GraceEnd,
+  }),
 );
 
 /** Whole seconds: clients read nothing else. An old record may hold any figure; one that no clock reaches is none. */
 const wholeSeconds = (seconds: number): number => (Number.isSafeInteger(Math.floor(seconds)) ? Math.floor(seconds) : 0);
 
 const presentKey = ({ public_id: id, description, created_at, expires_at }: ApiKeyRow) => ({
-  id, description, created_at, expires_at: wholeSeconds(expires_at),
+  id,
+  description,
+  created_at,
+  expires_at: wholeSeconds(expires_at),
 });
 function presentItem(row: ApiKeyRow): Static<typeof ApiKeyListItemResponse> {
   const item = { ...presentKey(row), last_used_at: row.last_used_at };
-  return row.grace_period_expires_at === null ? item : { ...item, grace_period_expires_at: row.grace_period_expires_at };
+  return row.grace_period_expires_at === null
+    ? item
+    : { ...item, grace_period_expires_at: row.grace_period_expires_at };
 }
 
 function requireKey({ store }: OperationContext, account: ServiceAccountRow, id: string): ApiKeyRow {
@@ -89,8 +113,9 @@ function requireKey({ store }: OperationContext, account: ServiceAccountRow, id:
 }
 
 /**
- * The account, for somebody who is about to get a key of it. A key is as powerful as its account, which an admin may have raised
- * above the one who created it, who may also have been lowered: then it is out of their reach. @throws AppError 404, 403.
+ * The account, for somebody who is about to get a key of it. A key is as powerful as its account, which an admin may
+ * have raised above the one who created it, who may also have been lowered: then it is out of their reach. @throws
+ * AppError 404, 403.
  */
 function requireMintable(context: OperationContext, name: string): ServiceAccountRow {
   const account = requireManaged(context, name);
@@ -99,11 +124,19 @@ function requireMintable(context: OperationContext, name: string): ServiceAccoun
 }
 
 function refusePast(context: OperationContext, expiresAt: number): void {
-  if (expiresAt !== 0 && expiresAt <= context.now()) throw invalid({ expires_at: `Expiry must be in the future [input: ${expiresAt}]` });
+  if (expiresAt !== 0 && expiresAt <= context.now())
+    throw invalid({ expires_at: `Expiry must be in the future [input: ${expiresAt}]` });
 }
 
-const NOT_YOURS = { description: "The caller's role does not allow it, or somebody else created the account", schema: Message };
-const NOT_MINTABLE = { description: "The caller's role does not allow it or is below the account's privilege, or somebody else created the account", schema: Message };
+const NOT_YOURS = {
+  description: "The caller's role does not allow it, or somebody else created the account",
+  schema: Message,
+};
+const NOT_MINTABLE = {
+  description:
+    "The caller's role does not allow it or is below the account's privilege, or somebody else created the account",
+  schema: Message,
+};
 const NO_ACCOUNT = { description: "No such service account", schema: Message };
 const NO_KEY = { description: "No such service account, or no such key that works", schema: Message };
 const EXAMPLE_PATH = { org: "acme", name: "ci-bot" };
@@ -123,7 +156,10 @@ export const listApiKeys = operation({
   body: NO_BODY,
   responses: { 200: { description: "The keys", schema: Type.Array(ApiKeyListItemResponse) }, 404: NO_ACCOUNT },
   example: { params: EXAMPLE_PATH },
-  handle: (context, { params }) => ({ status: 200, body: context.store.apiKeys.listActive(requireAccount(context, params.name).id).map(presentItem) }),
+  handle: (context, { params }) => ({
+    status: 200,
+    body: context.store.apiKeys.listActive(requireAccount(context, params.name).id).map(presentItem),
+  }),
 });
 
 /** Who is told of the key's end beside the admins; null for a machine, which reads no mail. */
@@ -149,7 +185,10 @@ export const createApiKey = operation({
     const expiresAt = body.expires_at ?? 0;
     refusePast(context, expiresAt);
     const key = context.newSecret();
-    const id = store.apiKeys.create({ serviceAccountId: account.id }, { digest: keyDigest(key), description: body.description, expiresAt, creatingUserId: makerOf(context) });
+    const id = store.apiKeys.create(
+      { serviceAccountId: account.id },
+      { digest: keyDigest(key), description: body.description, expiresAt, creatingUserId: makerOf(context) },
+    );
     note({ account: account.name, key_id: id, description: body.description, expires_at: expiresAt });
     return { status: 201, body: { ...presentKey(store.apiKeys.get(id)), key } };
   },
@@ -169,7 +208,10 @@ export const getApiKey = operation({
   body: NO_BODY,
   responses: { 200: { description: "The key", schema: ApiKeyListItemResponse }, 404: NO_KEY },
   example: { params: EXAMPLE_KEY_PATH },
-  handle: (context, { params }) => ({ status: 200, body: presentItem(requireKey(context, requireAccount(context, params.name), params.key_id)) }),
+  handle: (context, { params }) => ({
+    status: 200,
+    body: presentItem(requireKey(context, requireAccount(context, params.name), params.key_id)),
+  }),
 });
 
 export const revokeApiKey = operation({
@@ -230,6 +272,9 @@ export const rotateApiKey = operation({
       lapsed: { ...context.auditEntry(), event: "api_key.lapsed" },
     });
     note({ new_key_id: id, expires_at: expiresAt, grace_period_expires_at: graceEnds });
-    return { status: 201, body: { ...presentKey(store.apiKeys.get(id)), key: secret, api_key: secret, grace_period_expires_at: graceEnds } };
+    return {
+      status: 201,
+      body: { ...presentKey(store.apiKeys.get(id)), key: secret, api_key: secret, grace_period_expires_at: graceEnds },
+    };
   },
 });

@@ -3,7 +3,11 @@ import { Type } from "typebox";
 import { ROLES } from "../../domain/access.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
-import { MEMBERSHIP_CHANGES, MEMBERSHIP_ORDERS, MEMBERSHIP_SOURCES } from "../../store/accounts/membership-audit-log.ts";
+import {
+  MEMBERSHIP_CHANGES,
+  MEMBERSHIP_ORDERS,
+  MEMBERSHIP_SOURCES,
+} from "../../store/accounts/membership-audit-log.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
 import { operation } from "../context.ts";
 import { OrgPath } from "./organizations.ts";
@@ -28,13 +32,34 @@ const MembershipAuditEvent = named(
         "Who did it: a user as people saw their name then, a service account, the login name of an OpenID Connect" +
         " login, or `operator (NAME)` with the user of the operating system who ran the command on the server",
     }),
-    source: OneOf(MEMBERSHIP_SOURCES, { description: "Where it was done; `script` is the command line of the server, `oidc` a login with OpenID Connect" }),
+    source: OneOf(MEMBERSHIP_SOURCES, {
+      description: "Where it was done; `script` is the command line of the server, `oidc` a login with OpenID Connect",
+    }),
   }),
 );
-const MembershipAuditLogPage = named("MembershipAuditLogPage", Closed({ ...Counts, events: Type.Array(MembershipAuditEvent) }));
+const MembershipAuditLogPage = named(
+  "MembershipAuditLogPage",
+  Closed({ ...Counts, events: Type.Array(MembershipAuditEvent) }),
+);
 
-const present = ({ timestamp, event_type, user_shown, user_name, role, previous_role, changed_by, source }: MembershipEventRow) => ({
-  timestamp, event_type, user: user_shown, user_name, role, previous_role, changed_by, source,
+const present = ({
+  timestamp,
+  event_type,
+  user_shown,
+  user_name,
+  role,
+  previous_role,
+  changed_by,
+  source,
+}: MembershipEventRow) => ({
+  timestamp,
+  event_type,
+  user: user_shown,
+  user_name,
+  role,
+  previous_role,
+  changed_by,
+  source,
 });
 
 export const listAuditLog = operation({
@@ -51,7 +76,12 @@ export const listAuditLog = operation({
   params: OrgPath,
   query: Closed({
     ...paging.query,
-    search: Type.Optional(Type.String({ maxLength: NAME_LENGTH, description: "Part of a name of the user or of who changed it, in any case" })),
+    search: Type.Optional(
+      Type.String({
+        maxLength: NAME_LENGTH,
+        description: "Part of a name of the user or of who changed it, in any case",
+      }),
+    ),
     event_type: Type.Optional(OneOf(MEMBERSHIP_CHANGES)),
     role: Repeated(OneOf(ROLES), { description: "The new role; of several, any may match" }),
     source: Repeated(OneOf(MEMBERSHIP_SOURCES), { description: "Of several, any may match" }),
@@ -75,6 +105,9 @@ export const listAuditLog = operation({
     };
     const order = { by: query.sort_by ?? "when", direction: query.sort_dir ?? "desc" };
     const events = store.membershipAuditLog.list(organization.id, filter, order, window).map(present);
-    return { status: 200, body: { ...counts(store.membershipAuditLog.count(organization.id, filter), window.page, window.perPage), events } };
+    return {
+      status: 200,
+      body: { ...counts(store.membershipAuditLog.count(organization.id, filter), window.page, window.perPage), events },
+    };
   },
 });

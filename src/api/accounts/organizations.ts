@@ -13,7 +13,9 @@ const OrganizationResponse = named(
   Closed({
     name: Type.String(),
     kind: OneOf(["personal", "shared"]),
-    experimental_features_enabled: Type.Boolean({ description: "Whether the organization's beta features (controls) are on" }),
+    experimental_features_enabled: Type.Boolean({
+      description: "Whether the organization's beta features (controls) are on",
+    }),
     created_at: Type.Number(),
     last_modified_at: Type.Number(),
   }),
@@ -33,7 +35,8 @@ export const getOrganization = operation({
   path: "/organizations/{org}",
   tag: "Organizations",
   summary: "Read an organization",
-  description: "Name, kind and the state of the beta features. An organization that does not exist answers like one that the caller may not see.",
+  description:
+    "Name, kind and the state of the beta features. An organization that does not exist answers like one that the caller may not see.",
   permission: "org:read",
   audit: null,
   params: OrgPath,
@@ -46,7 +49,11 @@ export const getOrganization = operation({
 
 const OrganizationUpdate = named(
   "OrganizationUpdate",
-  Closed({ experimental_features_enabled: Type.Boolean({ description: "Whether the organization's beta features (controls) are on" }) }),
+  Closed({
+    experimental_features_enabled: Type.Boolean({
+      description: "Whether the organization's beta features (controls) are on",
+    }),
+  }),
 );
 
 export const updateExperimentalFeatures = operation({

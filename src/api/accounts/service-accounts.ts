@@ -1,6 +1,6 @@
 /**
- * Service accounts (semantics 1.5). Everybody above readers sees all accounts of the organization; admins manage all of them,
- * members and snapshotters those that they created (decisions 36, 110). Nobody hands out more than they hold.
+ * Service accounts (semantics 1.5). Everybody above readers sees all accounts of the organization; admins manage all of
+ * them, members and snapshotters those that they created (decisions 36, 110). Nobody hands out more than they hold.
  */
 import { Type } from "typebox";
 import { ROLES, mayGrant } from "../../domain/access.ts";
@@ -14,7 +14,11 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "./organizations.ts";
 
-const AccountName = Matching(SERVICE_ACCOUNT_NAME, { minLength: 1, maxLength: 64, description: "Letters, digits and hyphens" });
+const AccountName = Matching(SERVICE_ACCOUNT_NAME, {
+  minLength: 1,
+  maxLength: 64,
+  description: "Letters, digits and hyphens",
+});
 const Description = Type.String({ maxLength: 512 });
 
 const AccountPath = Closed({ org: OrgPath.properties.org, name: AccountName });
@@ -43,7 +47,9 @@ const SHOWN = {
   display_name: Type.String(),
   description: Nullable(Type.String()),
   privilege: ServiceAccountPrivilege,
-  creating_user_id: Type.String({ description: "Id of the user or service account that made it, empty when the operator did" }),
+  creating_user_id: Type.String({
+    description: "Id of the user or service account that made it, empty when the operator did",
+  }),
   created_at: Type.Number({ description: "Epoch seconds" }),
 };
 const ServiceAccountListItem = named("ServiceAccountListItem", Closed(SHOWN));
@@ -53,7 +59,12 @@ const ServiceAccountResponse = named(
 );
 
 const presentItem = ({ name, description, privilege, creating_user_id, created_at }: ServiceAccountRow) => ({
-  name, display_name: name, description, privilege, creating_user_id, created_at,
+  name,
+  display_name: name,
+  description,
+  privilege,
+  creating_user_id,
+  created_at,
 });
 const present = (row: ServiceAccountRow) => ({ ...presentItem(row), for_webhook: row.for_webhook === 1 });
 
@@ -72,9 +83,13 @@ export function requireManaged(context: OperationContext, name: string): Service
 }
 
 /** Whether the caller may hand out that privilege: never more than their own role (semantics 1.4). */
-export const holdsAtLeast = ({ role }: OperationContext, privilege: Role): boolean => role !== null && mayGrant(role, privilege);
+export const holdsAtLeast = ({ role }: OperationContext, privilege: Role): boolean =>
+  role !== null && mayGrant(role, privilege);
 
-const NOT_YOURS = { description: "The caller's role does not allow it, or somebody else created the account", schema: Message };
+const NOT_YOURS = {
+  description: "The caller's role does not allow it, or somebody else created the account",
+  schema: Message,
+};
 const NO_ACCOUNT = { description: "No such service account", schema: Message };
 const EXAMPLE_PATH = { org: "acme", name: "ci-bot" };
 
@@ -92,7 +107,10 @@ export const listServiceAccounts = operation({
   body: NO_BODY,
   responses: { 200: { description: "The accounts", schema: Type.Array(ServiceAccountListItem) } },
   example: { params: { org: "acme" } },
-  handle: ({ store, organization }) => ({ status: 200, body: store.serviceAccounts.list(organization.id).map(presentItem) }),
+  handle: ({ store, organization }) => ({
+    status: 200,
+    body: store.serviceAccounts.list(organization.id).map(presentItem),
+  }),
 });
 
 export const createServiceAccount = operation({
@@ -101,7 +119,8 @@ export const createServiceAccount = operation({
   path: "/service-accounts/{org}",
   tag: "Service Accounts",
   summary: "Create a service account",
-  description: "Makes an account without a key. Its name is unique in the organization and never changes. Personal organizations have no service accounts.",
+  description:
+    "Makes an account without a key. Its name is unique in the organization and never changes. Personal organizations have no service accounts.",
   permission: "service_account:write",
   audit: "service_account.created",
   params: OrgPath,
@@ -115,10 +134,18 @@ export const createServiceAccount = operation({
   handle(context, { body }) {
     const { store, organization, caller, note } = context;
     const { name, description = null, privilege = "reader" } = body;
-    if (organization.kind === "personal") throw badRequest("Service accounts are for shared organizations: this one is personal");
+    if (organization.kind === "personal")
+      throw badRequest("Service accounts are for shared organizations: this one is personal");
     if (!holdsAtLeast(context, privilege)) throw forbidden();
-    if (store.serviceAccounts.find(organization.id, name)) throw invalid({ name: `A service account with this name already exists [input: ${name}]` });
-    const id = store.serviceAccounts.create({ organizationId: organization.id, name, description, privilege, creatingUserId: caller.publicId });
+    if (store.serviceAccounts.find(organization.id, name))
+      throw invalid({ name: `A service account with this name already exists [input: ${name}]` });
+    const id = store.serviceAccounts.create({
+      organizationId: organization.id,
+      name,
+      description,
+      privilege,
+      creatingUserId: caller.publicId,
+    });
     note({ account: name, privilege });
     return { status: 201, body: present(store.serviceAccounts.get(id)) };
   },
@@ -155,7 +182,11 @@ export const updateServiceAccount = operation({
   params: AccountPath,
   query: NoQuery,
   body: json(ServiceAccountPatchInput),
-  responses: { 200: { description: "The account as it is now", schema: ServiceAccountResponse }, 403: NOT_YOURS, 404: NO_ACCOUNT },
+  responses: {
+    200: { description: "The account as it is now", schema: ServiceAccountResponse },
+    403: NOT_YOURS,
+    404: NO_ACCOUNT,
+  },
   example: { params: EXAMPLE_PATH, body: { description: null, privilege: "reader" } },
   handle(context, { params, body }) {
     const { store, note, role, caller } = context;
@@ -165,7 +196,8 @@ export const updateServiceAccount = operation({
     // Clients send the whole account: naming the privilege that it has changes nothing.
     if (privilege !== account.privilege && role !== "admin") throw forbidden();
     const isDescribed = description !== account.description;
-    if (!isDescribed && privilege === account.privilege) return { status: 200, body: present(account), unaudited: true };
+    if (!isDescribed && privilege === account.privilege)
+      return { status: 200, body: present(account), unaudited: true };
     store.serviceAccounts.describe(account.id, description);
     store.serviceAccounts.setPrivilege(account.id, privilege, caller.displayName, "app");
     note({ account: account.name, privilege, previous_privilege: account.privilege, description_changed: isDescribed });
@@ -179,7 +211,8 @@ export const deleteServiceAccount = operation({
   path: "/service-accounts/{org}/{name}",
   tag: "Service Accounts",
   summary: "Delete a service account",
-  description: "Removes the account with all its keys, at once and for good. What it reported stays. An account through which an enabled incoming webhook acts is refused.",
+  description:
+    "Removes the account with all its keys, at once and for good. What it reported stays. An account through which an enabled incoming webhook acts is refused.",
   permission: "service_account:write",
   audit: "service_account.deleted",
   params: AccountPath,
@@ -196,8 +229,15 @@ export const deleteServiceAccount = operation({
     const account = requireManaged(context, params.name);
     // Its events would be lost in silence.
     const hooks = store.serviceAccounts.enabledHooks(account.id);
-    if (hooks.length > 0) throw badRequest(`Service account '${account.name}' is in use by incoming webhooks (${hooks.join(", ")}): disable them first`);
-    note({ account: account.name, privilege: account.privilege, keys: store.apiKeys.listActive(account.id).map((key) => key.public_id) });
+    if (hooks.length > 0)
+      throw badRequest(
+        `Service account '${account.name}' is in use by incoming webhooks (${hooks.join(", ")}): disable them first`,
+      );
+    note({
+      account: account.name,
+      privilege: account.privilege,
+      keys: store.apiKeys.listActive(account.id).map((key) => key.public_id),
+    });
     store.serviceAccounts.remove(account.id);
     return { status: 200, body: "OK" };
   },

@@ -16,7 +16,8 @@ export const getDefaultOrg = operation({
   path: "/user/default-org",
   tag: "User",
   summary: "Read the caller's default organization",
-  description: "The organization that the web pages open first. It never restricts API calls. A service account has the organization that it belongs to.",
+  description:
+    "The organization that the web pages open first. It never restricts API calls. A service account has the organization that it belongs to.",
   permission: "authenticated",
   audit: null,
   params: Closed({}),
@@ -39,7 +40,8 @@ export const putDefaultOrg = operation({
   path: "/user/{org}",
   tag: "User",
   summary: "Choose the caller's default organization",
-  description: "Needs no body. An organization that does not exist and one that the caller is no member of get the same answer.",
+  description:
+    "Needs no body. An organization that does not exist and one that the caller is no member of get the same answer.",
   permission: "authenticated",
   audit: "user.default_organization_set",
   params: OrgPath,

@@ -31,19 +31,37 @@ const JQEvaluator = named(
   "JQEvaluator",
   Closed({
     content_type: Type.Optional(Type.Literal("jq", { default: "jq" })),
-    rules: Type.Array(Expression, { maxItems: MAX_EXPRESSIONS, description: "Data is compliant when every rule gives exactly one output, the value true" }),
+    rules: Type.Array(Expression, {
+      maxItems: MAX_EXPRESSIONS,
+      description: "Data is compliant when every rule gives exactly one output, the value true",
+    }),
   }),
 );
-const DefaultEvaluator = named("DefaultEvaluator", Closed({ content_type: Type.Optional(Type.Literal("default", { default: "default" })) }));
-const SummaryEntry = named("SummaryEntry", Closed({ name: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Label of the row" }), expression: Expression }));
+const DefaultEvaluator = named(
+  "DefaultEvaluator",
+  Closed({ content_type: Type.Optional(Type.Literal("default", { default: "default" })) }),
+);
+const SummaryEntry = named(
+  "SummaryEntry",
+  Closed({
+    name: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Label of the row" }),
+    expression: Expression,
+  }),
+);
 const Summary = Nullable(Type.Array(SummaryEntry, { maxItems: MAX_EXPRESSIONS }));
 
 const CustomAttestationTypePostInput = named(
   "CustomAttestationTypePostInput",
   Closed({
-    name: Name(CUSTOM_TYPE_NAME, { description: "Name of the type; one that has it gets a further version and is active again" }),
+    name: Name(CUSTOM_TYPE_NAME, {
+      description: "Name of the type; one that has it gets a further version and is active again",
+    }),
     description: Maybe(Text),
-    evaluator: Maybe(Type.Union([JQEvaluator, DefaultEvaluator], { description: "How data is judged; left out, whatever fits the schema is compliant" })),
+    evaluator: Maybe(
+      Type.Union([JQEvaluator, DefaultEvaluator], {
+        description: "How data is judged; left out, whatever fits the schema is compliant",
+      }),
+    ),
     summary: Type.Optional(Summary),
   }),
 );
@@ -54,7 +72,11 @@ const typeForm = {
   part: "data_json",
   schema: CustomAttestationTypePostInput,
   bounds: CONFIGURATION,
-  file: { part: "type_schema", description: "JSON Schema of the data, draft-07 or 2020-12 as `$schema` says (2020-12 without), at most 10 MB", kind: "memory" },
+  file: {
+    part: "type_schema",
+    description: "JSON Schema of the data, draft-07 or 2020-12 as `$schema` says (2020-12 without), at most 10 MB",
+    kind: "memory",
+  },
 } satisfies FormBody<typeof CustomAttestationTypePostInput>;
 
 const CustomAttestationTypeVersion = named(
@@ -64,7 +86,9 @@ const CustomAttestationTypeVersion = named(
     timestamp: Type.Number({ description: "Epoch seconds" }),
     created_by: Type.String(),
     comment: Type.Optional(Type.String({ description: "Left out when unset" })),
-    type_schema: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: "JSON Schema. Left out when unset" })),
+    type_schema: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: "JSON Schema. Left out when unset" }),
+    ),
     evaluator: Type.Union([JQEvaluator, DefaultEvaluator]),
     summary: Summary,
   }),
@@ -79,7 +103,11 @@ const CustomAttestationTypeResponse = named(
     archived: Type.Boolean(),
     created_by: Type.Optional(Type.String({ description: "Left out when one version is asked for" })),
     created_at: Type.Optional(Type.Number({ description: "Left out when one version is asked for" })),
-    last_modified_at: Type.Optional(Type.Number({ description: "When a version was added or the type archived. Left out when one version is asked for" })),
+    last_modified_at: Type.Optional(
+      Type.Number({
+        description: "When a version was added or the type archived. Left out when one version is asked for",
+      }),
+    ),
     versions: Type.Array(CustomAttestationTypeVersion, { description: "Newest first" }),
   }),
 );
@@ -107,11 +135,22 @@ function presentVersion(row: CustomTypeVersionRow, allowance: Allowance): Static
 }
 
 /** The version marked as damaged; it keeps its place, because clients count versions. */
-const unreadableVersion = ({ version, timestamp, created_by }: CustomTypeVersionRow, mark: string): Static<typeof CustomAttestationTypeVersion> => ({
-  version, timestamp, created_by, comment: mark, evaluator: { content_type: "default" }, summary: null,
+const unreadableVersion = (
+  { version, timestamp, created_by }: CustomTypeVersionRow,
+  mark: string,
+): Static<typeof CustomAttestationTypeVersion> => ({
+  version,
+  timestamp,
+  created_by,
+  comment: mark,
+  evaluator: { content_type: "default" },
+  summary: null,
 });
 
-const presentVersions = (rows: Iterable<CustomTypeVersionRow>, allowance: Allowance): Static<typeof CustomAttestationTypeVersion>[] =>
+const presentVersions = (
+  rows: Iterable<CustomTypeVersionRow>,
+  allowance: Allowance,
+): Static<typeof CustomAttestationTypeVersion>[] =>
   presentEach(rows, (row) => presentVersion(row, allowance), unreadableVersion);
 
 const presentHead = ({ organization }: OperationContext, row: CustomTypeRow) => ({
@@ -129,11 +168,19 @@ const presentType = (context: OperationContext, row: CustomTypeRow, allowance: A
   versions: presentVersions(context.store.customAttestationTypes.versions(row.id), allowance),
 });
 
-/** The schema of an uploaded file, as JSON text. @throws AppError invalid on `type_schema` for anything but a JSON object. */
+/**
+ * The schema of an uploaded file, as JSON text. @throws AppError invalid on `type_schema` for anything but a JSON
+ * object.
+ */
 async function readSchema(context: OperationContext, { bytes }: UploadedFile): Promise<string> {
   let schema: unknown;
   try {
-    schema = await readNested(context, bytes, { field: "type_schema", what: "The file 'type_schema'", bounds: RECORD, asText: true });
+    schema = await readNested(context, bytes, {
+      field: "type_schema",
+      what: "The file 'type_schema'",
+      bounds: RECORD,
+      asText: true,
+    });
   } catch (error) {
     if (!(error instanceof AppError) || error.fields === null) throw error;
     const [[path, problem]] = Object.entries(error.fields) as [[string, string]];
@@ -211,7 +258,12 @@ export const getCustomAttestationTypes = operation({
   example: { params: { org: "acme" } },
   handle(context) {
     const allowance = listAllowance();
-    return { status: 200, body: context.store.customAttestationTypes.list(context.organization.id).map((row) => presentType(context, row, allowance)) };
+    return {
+      status: 200,
+      body: context.store.customAttestationTypes
+        .list(context.organization.id)
+        .map((row) => presentType(context, row, allowance)),
+    };
   },
 });
 
@@ -225,7 +277,11 @@ export const getCustomAttestationType = operation({
   permission: "custom_type:read",
   audit: null,
   params: TypePath,
-  query: Closed({ version: Type.Optional(Type.String({ description: "Number of a version; anything but an integer gives the type with all of them" })) }),
+  query: Closed({
+    version: Type.Optional(
+      Type.String({ description: "Number of a version; anything but an integer gives the type with all of them" }),
+    ),
+  }),
   body: NO_BODY,
   responses: {
     200: { description: "The type", schema: CustomAttestationTypeResponse },
@@ -235,11 +291,15 @@ export const getCustomAttestationType = operation({
   handle(context, { params, query }) {
     const types = context.store.customAttestationTypes;
     const row = types.require(context.organization, params.custom_attestation_type_name);
-    if (!/^[+-]?\d+$/.test(query.version ?? "")) return { status: 200, body: presentType(context, row, listAllowance()) };
+    if (!/^[+-]?\d+$/.test(query.version ?? ""))
+      return { status: 200, body: presentType(context, row, listAllowance()) };
     const number = Number(query.version);
     const version = Number.isSafeInteger(number) ? types.version(row.id, number) : null;
     if (!version) throw notFound(`version ${query.version} does not exist for custom attestation type '${row.name}'`);
-    return { status: 200, body: { ...presentHead(context, row), versions: presentVersions([version], singleAllowance()) } };
+    return {
+      status: 200,
+      body: { ...presentHead(context, row), versions: presentVersions([version], singleAllowance()) },
+    };
   },
 });
 
@@ -249,7 +309,8 @@ export const archiveCustomAttestationType = operation({
   path: "/custom-attestation-types/{org}/{custom_attestation_type_name}/archive",
   tag: "Custom Attestation Types",
   summary: "Retire a type of attestations",
-  description: "New attestations of the type are refused; those that exist stay readable, and so does the type. A further version makes it active again.",
+  description:
+    "New attestations of the type are refused; those that exist stay readable, and so does the type. A further version makes it active again.",
   permission: "custom_type:write",
   audit: "custom_type.archived",
   params: TypePath,

@@ -15,13 +15,19 @@ import { attestation } from "./report.ts";
 type Judged = { data: unknown; version: number; verdict: Exclude<CustomVerdict, { mismatch: string }> };
 
 /**
- * A text that holds the JSON of an object or array stands for that; any other value for itself (operations.md, Attestation).
+ * A text that holds the JSON of an object or array stands for that; any other value for itself (operations.md,
+ * Attestation).
  * @throws AppError invalid for JSON in a text that cannot be stored, too_large for JSON of too many values.
  */
 async function dataOf(context: OperationContext, value: unknown): Promise<unknown> {
   if (typeof value !== "string" || !/^[ \t\r\n]*[[{]/.test(value)) return value;
   try {
-    const data = await readNested(context, value, { field: FIELD, what: `The JSON in '${FIELD}'`, bounds: RECORD, asText: true });
+    const data = await readNested(context, value, {
+      field: FIELD,
+      what: `The JSON in '${FIELD}'`,
+      bounds: RECORD,
+      asText: true,
+    });
     requireWithinBytes(FIELD, data, MAX_FREE_FORM_BYTES);
     return data;
   } catch (error) {
@@ -44,14 +50,23 @@ export const postCustom = attestation({
     "The latest version of the type judges: the data must fit its schema, and is compliant when every jq rule gives exactly one output, the value true. " +
     "The record keeps the number of the version, what came of each rule, and the summary.",
   payload: {
-    type_name: Type.String({ maxLength: NAME_LENGTH, description: "Name of the type, which must exist and not be archived" }),
-    attestation_data: Type.Unknown({ "x-max-bytes": MAX_FREE_FORM_BYTES, description: "Any JSON value. A text that holds the JSON of an object or array counts as that object or array" }),
+    type_name: Type.String({
+      maxLength: NAME_LENGTH,
+      description: "Name of the type, which must exist and not be archived",
+    }),
+    attestation_data: Type.Unknown({
+      "x-max-bytes": MAX_FREE_FORM_BYTES,
+      description: "Any JSON value. A text that holds the JSON of an object or array counts as that object or array",
+    }),
   },
   label: ({ type_name }) => customLabel(type_name),
   async prepare(context, { type_name, attestation_data }): Promise<Judged> {
     const { store, organization, customTypes, now } = context;
     const type = store.customAttestationTypes.require(organization, type_name);
-    if (type.archived_at !== null) throw invalid({ type_name: `Custom attestation type '${type_name}' has been archived for org '${organization.name}'` });
+    if (type.archived_at !== null)
+      throw invalid({
+        type_name: `Custom attestation type '${type_name}' has been archived for org '${organization.name}'`,
+      });
     const data = await dataOf(context, attestation_data);
     const latest = store.customAttestationTypes.latest(type.id);
     const verdict = await customTypes.judge(`type ${type.id}`, definitionOf(latest), data, now());

@@ -23,5 +23,7 @@ export const postJira = attestation({
   payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: LIST_LENGTH })) },
   judge: (payload) => judgeJira(payload as Parameters<typeof judgeJira>[0]),
   facts: ({ jira_results }) => ({ jira_results }),
-  example: { jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }] },
+  example: {
+    jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }],
+  },
 });

@@ -23,8 +23,11 @@ export const postJunit = attestation({
   input: "JUnitAttestationPostInput",
   form: "JUnitAttestationForm",
   summary: "Report the results of unit tests",
-  description: "Counts for each suite of a JUnit report. Compliant when no suite has a failure or an error; skipped tests do not matter.",
-  payload: { junit_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JUnitResult, { minItems: 1, maxItems: LIST_LENGTH })) },
+  description:
+    "Counts for each suite of a JUnit report. Compliant when no suite has a failure or an error; skipped tests do not matter.",
+  payload: {
+    junit_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JUnitResult, { minItems: 1, maxItems: LIST_LENGTH })),
+  },
   judge: judgeJunit,
   facts: ({ junit_results }) => ({ junit_results }),
   example: { junit_results: [{ name: "unit", failures: 0, errors: 0, skipped: 1, total: 42, duration: 3.5 }] },

@@ -22,7 +22,11 @@ export const postOverride = attestation({
     }),
   },
   judge: judgeOverride,
-  facts: ({ reason, new_compliance_status, original_attestation_type }) => ({ reason, new_compliance_status, original_attestation_type }),
+  facts: ({ reason, new_compliance_status, original_attestation_type }) => ({
+    reason,
+    new_compliance_status,
+    original_attestation_type,
+  }),
   originalType: ({ original_attestation_type }) => original_attestation_type,
   example: { reason: "Accepted by the security board", new_compliance_status: true, original_attestation_type: "snyk" },
 });

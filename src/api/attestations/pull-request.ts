@@ -33,7 +33,8 @@ const PullRequestReview = named(
       username: Maybe(Text),
       state: Maybe(
         Type.String({
-          maxLength: TEXT_LENGTH, description: "Such as APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED",
+          maxLength: TEXT_LENGTH,
+          description: "Such as APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED",
         }),
       ),
       timestamp: Maybe(EpochSeconds),
@@ -61,7 +62,11 @@ const FoundPullRequestV1 = named(
   "FoundPullRequestV1",
   Type.Object(
     {
-      url: WebUrl, state: Text, merge_commit: MergeCommit, author: Type.Optional(Text), commits: Type.Optional(Commits),
+      url: WebUrl,
+      state: Text,
+      merge_commit: MergeCommit,
+      author: Type.Optional(Text),
+      commits: Type.Optional(Commits),
       ...optionalKeys,
     },
     open,
@@ -105,7 +110,15 @@ export const postPullRequest = attestation({
         merge_commit: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112",
         base_ref: "main",
         approvers: [{ username: "grace", state: "APPROVED", timestamp: 1767225600 }],
-        commits: [{ sha1: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", author: "Ada <ada@example.com>", message: "Pay faster", timestamp: 1767222000, verified: true }],
+        commits: [
+          {
+            sha1: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112",
+            author: "Ada <ada@example.com>",
+            message: "Pay faster",
+            timestamp: 1767222000,
+            verified: true,
+          },
+        ],
       },
     ],
   },

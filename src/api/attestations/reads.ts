@@ -6,7 +6,14 @@ import { compileRegex } from "../../domain/text/regex.ts";
 import { badRequest, invalid, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import {
-  CheckedByHandler, Closed, Matching, Message, Nullable, Pagination, Repeated, named,
+  CheckedByHandler,
+  Closed,
+  Matching,
+  Message,
+  Nullable,
+  Pagination,
+  Repeated,
+  named,
 } from "../../http/schema.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestations.ts";
 import { operation } from "../context.ts";
@@ -17,7 +24,8 @@ import { pages, pagination } from "../paging.ts";
 import { requireTrail } from "../flows/trails.ts";
 import { AttestationItem, AttestationResponse, presentAttestations } from "../../contract/present-attestation.ts";
 
-const Timestamp = (description: string) => Type.Optional(Type.Integer({ description: `${description}, epoch seconds, inclusive` }));
+const Timestamp = (description: string) =>
+  Type.Optional(Type.Integer({ description: `${description}, epoch seconds, inclusive` }));
 
 const TypeWord = CheckedByHandler({ pattern: FILTER_WORD }, Type.String());
 
@@ -40,7 +48,9 @@ function typeFilter(words: readonly string[], parameter: string): string[] {
 const WORDS = [...KINDS.flatMap(({ word }) => (word === null || word === "custom" ? [] : [`'${word}'`])), "'override'"];
 const TYPE_WORDS = `${WORDS.join(", ")} or 'custom:<name>'`;
 
-/** The cursor is the key of the last record of the page before, as text that nobody takes for a number to count with. */
+/**
+ * The cursor is the key of the last record of the page before, as text that nobody takes for a number to count with.
+ */
 const cursorOf = (id: number): string => Buffer.from(`a${id}`).toString("base64url");
 function fromCursor(text: string): number {
   const match = /^a(\d{1,15})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
@@ -78,14 +88,23 @@ export const getAttestations = operation({
   example: { params: { org: "acme" }, query: { type: "junit", per_page: "20" } },
   handle(context, { params, query }) {
     const { store, organization, urls } = context;
-    if (query.name !== undefined && query.name_regex !== undefined) throw badRequest("Only one of 'name' and 'name_regex' can be given");
+    if (query.name !== undefined && query.name_regex !== undefined)
+      throw badRequest("Only one of 'name' and 'name_regex' can be given");
     const rows = store.attestationSearch.search(
       {
         organizationId: organization.id,
         before: query.after === undefined ? null : fromCursor(query.after),
         publicId: query.attestation_id ?? null,
-        names: query.name !== undefined ? [query.name] : query.name_regex !== undefined ? namesMatching(context, query.name_regex) : null,
-        flowIds: query.flow === undefined ? null : query.flow.flatMap((name) => store.flows.find(organization.id, name)?.id ?? []),
+        names:
+          query.name !== undefined
+            ? [query.name]
+            : query.name_regex !== undefined
+              ? namesMatching(context, query.name_regex)
+              : null,
+        flowIds:
+          query.flow === undefined
+            ? null
+            : query.flow.flatMap((name) => store.flows.find(organization.id, name)?.id ?? []),
         types: query.type === undefined ? null : typeFilter(query.type, "type"),
         isCompliant: query.is_compliant ?? null,
         from: query.from_timestamp ?? null,
@@ -101,7 +120,10 @@ export const getAttestations = operation({
       status: 200,
       body: {
         data: presentAttestations(context, page),
-        _links: { self: { href: `${base}?${search(query, query.after ?? null)}` }, next: after === null ? null : { href: `${base}?${search(query, after)}`, after } },
+        _links: {
+          self: { href: `${base}?${search(query, query.after ?? null)}` },
+          next: after === null ? null : { href: `${base}?${search(query, after)}`, after },
+        },
       },
     };
   },
@@ -124,14 +146,19 @@ function search(query: Record<string, unknown>, after: string | null): string {
  */
 const MAX_REGEX_STEPS = 40_000_000;
 
-/** The names in use that an expression finds. @throws AppError 400 on `name_regex`, also where it would hold the server up. */
+/**
+ * The names in use that an expression finds. @throws AppError 400 on `name_regex`, also where it would hold the server
+ * up.
+ */
 function namesMatching({ store, organization }: OperationContext, pattern: string): string[] {
-  const refuse = (problem: string) => invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
+  const refuse = (problem: string) =>
+    invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
   const regex = compileRegex(pattern);
   if ("problem" in regex) throw refuse(regex.problem);
   const names = store.attestationSearch.names(organization.id);
   const characters = names.reduce((sum, name) => sum + name.length, 0);
-  if (characters * regex.size > MAX_REGEX_STEPS) throw refuse(`the regular expression is too large to be tried on ${names.length} names`);
+  if (characters * regex.size > MAX_REGEX_STEPS)
+    throw refuse(`the regular expression is too large to be tried on ${names.length} names`);
   return names.filter((name) => regex.find(name));
 }
 
@@ -141,7 +168,8 @@ export const listForCriteria = operation({
   path: "/attestations/{org}/list_attestations_for_criteria",
   tag: "Attestation",
   summary: "List attestations by commit",
-  description: "Every requested commit with its attestations, newest first; an override stands before what it overrides. The other filters only narrow.",
+  description:
+    "Every requested commit with its attestations, newest first; an override stands before what it overrides. The other filters only narrow.",
   permission: "attestation:read",
   audit: null,
   params: OrgPath,
@@ -166,15 +194,24 @@ export const listForCriteria = operation({
       ),
     },
   },
-  example: { params: { org: "acme" }, query: { commit_list: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", attestation_type: "pull_request" } },
+  example: {
+    params: { org: "acme" },
+    query: { commit_list: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", attestation_type: "pull_request" },
+  },
   handle(context, { query }) {
     const { store, organization } = context;
-    const types = query.attestation_type === undefined ? null : typeFilter([query.attestation_type], "attestation_type");
-    const flowId = query.flow_name === undefined ? null : (store.flows.find(organization.id, query.flow_name)?.id ?? -1);
+    const types =
+      query.attestation_type === undefined ? null : typeFilter([query.attestation_type], "attestation_type");
+    const flowId =
+      query.flow_name === undefined ? null : (store.flows.find(organization.id, query.flow_name)?.id ?? -1);
     const body: Record<string, unknown> = {};
     const allowance = listAllowance();
     for (const sha of new Set(query.commit_list)) {
-      const rows = matching(store.attestationLists.ofCommit(organization.id, sha), { flowId, name: query.attestation_name ?? null, types });
+      const rows = matching(store.attestationLists.ofCommit(organization.id, sha), {
+        flowId,
+        name: query.attestation_name ?? null,
+        types,
+      });
       body[sha] = presentAttestations(context, rows, { allowance });
     }
     return { status: 200, body };
@@ -184,14 +221,25 @@ export const listForCriteria = operation({
 type Criteria = { flowId: number | null; name: string | null; types: readonly string[] | null };
 
 /** The rows that fit every criterion that is given. */
-function* matching(rows: Iterable<PlacedAttestationRow>, { flowId, name, types }: Criteria): Generator<PlacedAttestationRow> {
+function* matching(
+  rows: Iterable<PlacedAttestationRow>,
+  { flowId, name, types }: Criteria,
+): Generator<PlacedAttestationRow> {
   for (const row of rows) {
     if ((flowId !== null && row.flow_id !== flowId) || (name !== null && row.name !== name)) continue;
-    if (types === null || types.includes(row.type) || (row.overridden_type !== null && types.includes(row.overridden_type))) yield row;
+    if (
+      types === null ||
+      types.includes(row.type) ||
+      (row.overridden_type !== null && types.includes(row.overridden_type))
+    )
+      yield row;
   }
 }
 
-const FlowAttestationListPage = named("FlowAttestationListPage", Closed({ data: AttestationResponse, pagination: Pagination }));
+const FlowAttestationListPage = named(
+  "FlowAttestationListPage",
+  Closed({ data: AttestationResponse, pagination: Pagination }),
+);
 const PAGES = pages({ perPage: 20, most: null });
 
 const FlowPath = Closed({ org: Type.String(), flow_name: Type.String() });
@@ -224,7 +272,13 @@ export const getFlowAttestations = operation({
     const { limit, offset, page, perPage } = PAGES.window(query);
     const rows = store.attestationLists.ofFlow(flow.id, span, limit, offset);
     const total = store.attestationLists.countOfFlow(flow.id, span);
-    return { status: 200, body: { data: presentAttestations(context, rows, { placeCommit: "branch" }), pagination: pagination(total, page, perPage) } };
+    return {
+      status: 200,
+      body: {
+        data: presentAttestations(context, rows, { placeCommit: "branch" }),
+        pagination: pagination(total, page, perPage),
+      },
+    };
   },
 });
 
@@ -237,7 +291,12 @@ export const getTrailAttestation = operation({
   description: "The whole history of the name, newest first; a name that was never reported gives an empty list.",
   permission: "attestation:read",
   audit: null,
-  params: Closed({ org: Type.String(), flow_name: Type.String(), trail_name: Type.String(), attestation_name: Type.String() }),
+  params: Closed({
+    org: Type.String(),
+    flow_name: Type.String(),
+    trail_name: Type.String(),
+    attestation_name: Type.String(),
+  }),
   query: NoQuery,
   body: NO_BODY,
   responses: {
@@ -249,7 +308,10 @@ export const getTrailAttestation = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    return { status: 200, body: presentAttestations(context, store.attestationLists.underTrail(trail.id, params.attestation_name)) };
+    return {
+      status: 200,
+      body: presentAttestations(context, store.attestationLists.underTrail(trail.id, params.attestation_name)),
+    };
   },
 });
 
@@ -259,7 +321,8 @@ export const getArtifactAttestation = operation({
   path: "/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}",
   tag: "Attestation",
   summary: "Read the attestations under one name on an artifact",
-  description: "The whole history of the name on that artifact of the flow, newest first; a name that was never reported gives an empty list.",
+  description:
+    "The whole history of the name on that artifact of the flow, newest first; a name that was never reported gives an empty list.",
   permission: "attestation:read",
   audit: null,
   params: Closed({
@@ -281,7 +344,13 @@ export const getArtifactAttestation = operation({
     const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
     if (fingerprint === null || !store.artifacts.latest(flow.id, fingerprint, null))
       throw store.artifacts.missing(params.fingerprint, params.flow_name, organization.name);
-    return { status: 200, body: presentAttestations(context, store.attestationLists.underArtifact(flow.id, fingerprint, params.attestation_name)) };
+    return {
+      status: 200,
+      body: presentAttestations(
+        context,
+        store.attestationLists.underArtifact(flow.id, fingerprint, params.attestation_name),
+      ),
+    };
   },
 });
 
@@ -291,10 +360,16 @@ export const getEvidence = operation({
   path: "/attestations/{org}/{flow_name}/trail/{trail_name}/attestation/{attestation_id}/evidence",
   tag: "Attestation",
   summary: "Download the evidence of an attestation",
-  description: "The file as it was uploaded, with its own content type. Byte ranges are served; the ETag is the SHA-256 of the content.",
+  description:
+    "The file as it was uploaded, with its own content type. Byte ranges are served; the ETag is the SHA-256 of the content.",
   permission: "attestation:read",
   audit: null,
-  params: Closed({ org: Type.String(), flow_name: Type.String(), trail_name: Type.String(), attestation_id: Type.String() }),
+  params: Closed({
+    org: Type.String(),
+    flow_name: Type.String(),
+    trail_name: Type.String(),
+    attestation_id: Type.String(),
+  }),
   query: NoQuery,
   body: NO_BODY,
   responses: {
@@ -307,17 +382,28 @@ export const getEvidence = operation({
     },
     404: { description: "No such attestation on the trail, or it has no evidence", schema: Message },
   },
-  example: { params: { org: "acme", flow_name: "backend", trail_name: "release-1", attestation_id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6" } },
+  example: {
+    params: {
+      org: "acme",
+      flow_name: "backend",
+      trail_name: "release-1",
+      attestation_id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6",
+    },
+  },
   handle(context, { params }) {
     const { store, organization, evidence } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
     const row = store.attestations.findByPublicId(organization.id, params.attestation_id);
     if (!row || row.trail_id !== trail.id)
-      throw notFound(`Attestation '${params.attestation_id}' does not exist in trail '${params.trail_name}' of flow '${params.flow_name}' belonging to organization '${organization.name}'`);
+      throw notFound(
+        `Attestation '${params.attestation_id}' does not exist in trail '${params.trail_name}' of flow '${params.flow_name}' belonging to organization '${organization.name}'`,
+      );
     const { evidence_digest: digest, evidence_size: size } = row;
     if (digest === null || size === null)
-      throw notFound(`Attestation '${params.attestation_id}' in organization '${organization.name}' has no evidence file`);
+      throw notFound(
+        `Attestation '${params.attestation_id}' in organization '${organization.name}' has no evidence file`,
+      );
     return {
       status: 200,
       download: {

@@ -1,6 +1,6 @@
 /**
- * Reporting attestations: one factory for all kinds. A kind is its payload and its judge; everything that is the same for
- * all of them (binding, history, evaluation, evidence) is here.
+ * Reporting attestations: one factory for all kinds. A kind is its payload and its judge; everything that is the same
+ * for all of them (binding, history, evaluation, evidence) is here.
  */
 import { Type } from "typebox";
 import type { Static, TObject, TSchema } from "typebox";
@@ -22,8 +22,21 @@ import type { TrailRow } from "../../store/flows/trails.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import {
-  Annotations, ExternalUrls, Fingerprint, GitCommit, LIST_LENGTH, MAX_FREE_FORM_BYTES, Name, RepoInfoPostInput, Text, UserData, WebUrl,
-  presentEventRepoInfo, repoFacts, storedCommit, toJson,
+  Annotations,
+  ExternalUrls,
+  Fingerprint,
+  GitCommit,
+  LIST_LENGTH,
+  MAX_FREE_FORM_BYTES,
+  Name,
+  RepoInfoPostInput,
+  Text,
+  UserData,
+  WebUrl,
+  presentEventRepoInfo,
+  repoFacts,
+  storedCommit,
+  toJson,
 } from "../../contract/shapes.ts";
 import { beginImplicitly } from "../flows/trails.ts";
 
@@ -32,12 +45,17 @@ const MAX_OPEN_REPORT_BYTES = 3 * MAX_FREE_FORM_BYTES;
 
 /** The fields that every kind has (semantics 3.1). */
 export const COMMON = {
-  attestation_name: Name(ATTESTATION_NAME, { description: "Name of the attestation, without the artifact's part of a dotted name" }),
+  attestation_name: Name(ATTESTATION_NAME, {
+    description: "Name of the attestation, without the artifact's part of a dotted name",
+  }),
   origin_url: Maybe(WebUrl),
   description: Maybe(Text),
   artifact_fingerprint: Maybe(Fingerprint),
   target_artifacts: Maybe(
-    Type.Array(Name(ATTESTATION_NAME), { maxItems: LIST_LENGTH, description: "Names of the template's artifacts that this belongs to; clients send one" }),
+    Type.Array(Name(ATTESTATION_NAME), {
+      maxItems: LIST_LENGTH,
+      description: "Names of the template's artifacts that this belongs to; clients send one",
+    }),
   ),
   git_commit_info: Maybe(GitCommit),
   repo_info: Maybe(RepoInfoPostInput),
@@ -80,7 +98,11 @@ type Kind<P extends Record<string, TSchema>, Prepared> = {
   /** The stored label, where that is not the segment. */
   label?(payload: Static<TObject<P>>): string;
   /** What has columns of its own in the record. */
-  columns?(context: OperationContext, payload: Static<TObject<P>>, prepared: Prepared): Partial<Pick<NewAttestation, "type_version" | "control" | "control_version">>;
+  columns?(
+    context: OperationContext,
+    payload: Static<TObject<P>>,
+    prepared: Prepared,
+  ): Partial<Pick<NewAttestation, "type_version" | "control" | "control_version">>;
   /** Of an override: the client's word for the type of what it overrides. */
   originalType?(payload: Static<TObject<P>>): string;
   example: Record<string, unknown>;
@@ -89,10 +111,17 @@ type Kind<P extends Record<string, TSchema>, Prepared> = {
 /** The identity with types: a kind that others than its operation record too (api/inbound-webhooks.ts). */
 export const kind = <P extends Record<string, TSchema>>(declaration: Kind<P, null>): Kind<P, null> => declaration;
 
-/** The operation that reports a kind: multipart with an optional attachment, or plain JSON where the kind has no form. */
+/**
+ * The operation that reports a kind: multipart with an optional attachment, or plain JSON where the kind has no form.
+ */
 export function attestation<P extends Record<string, TSchema>, Prepared = null>(kind: Kind<P, Prepared>) {
   const fields = { ...COMMON, ...kind.payload };
-  const schema = named(kind.input, kind.open ? Type.Object(fields, { additionalProperties: true, "x-max-bytes": MAX_OPEN_REPORT_BYTES }) : Closed(fields)) as unknown as TObject<typeof COMMON & P>;
+  const schema = named(
+    kind.input,
+    kind.open
+      ? Type.Object(fields, { additionalProperties: true, "x-max-bytes": MAX_OPEN_REPORT_BYTES })
+      : Closed(fields),
+  ) as unknown as TObject<typeof COMMON & P>;
   const form: FormBody<typeof schema> = {
     kind: "form",
     component: kind.form ?? "",
@@ -135,8 +164,17 @@ export function attestation<P extends Record<string, TSchema>, Prepared = null>(
     },
     handle(context, { params, body, file }, prepared: Prepared | null) {
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
-      const trail = context.store.trails.find(flow.id, params.trail_name) ?? beginImplicitly(context, flow, params.trail_name);
-      recordAttestation(context, kind, { params, flow, trail, common: body as CommonFields, payload: body as unknown as Static<TObject<P>>, prepared: prepared as Prepared, file });
+      const trail =
+        context.store.trails.find(flow.id, params.trail_name) ?? beginImplicitly(context, flow, params.trail_name);
+      recordAttestation(context, kind, {
+        params,
+        flow,
+        trail,
+        common: body as CommonFields,
+        payload: body as unknown as Static<TObject<P>>,
+        prepared: prepared as Prepared,
+        file,
+      });
       return { status: 201, body: "OK" };
     },
   });
@@ -149,9 +187,15 @@ type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_c
 
 /**
  * To what the report belongs (semantics 3.2).
- * @throws AppError 404 for a fingerprint that the trail does not hold, 400 for a target that nothing identifies (messages 5).
+ * @throws AppError 404 for a fingerprint that the trail does not hold, 400 for a target that nothing identifies
+ * (messages 5).
  */
-function bind(context: OperationContext, { flow_name, trail_name }: Params, trailId: number, common: CommonFields): { binding: Bound; artifacts: ArtifactInTrailRow[] } {
+function bind(
+  context: OperationContext,
+  { flow_name, trail_name }: Params,
+  trailId: number,
+  common: CommonFields,
+): { binding: Bound; artifacts: ArtifactInTrailRow[] } {
   const artifacts = context.store.artifacts.inTrail(trailId);
   const binding = bindAttestation({
     attestationName: common.attestation_name,
@@ -159,7 +203,11 @@ function bind(context: OperationContext, { flow_name, trail_name }: Params, trai
     targetArtifacts: common.target_artifacts ?? [],
     commit: common.git_commit_info?.sha1 ?? null,
     artifactsInTrail: artifacts.map((row) => ({
-      artifactId: String(row.id), fingerprint: row.fingerprint, referenceName: row.reference_name, gitCommit: row.git_commit, sequence: row.id,
+      artifactId: String(row.id),
+      fingerprint: row.fingerprint,
+      referenceName: row.reference_name,
+      gitCommit: row.git_commit,
+      sequence: row.id,
     })),
   });
   if (binding.kind === "unknown_fingerprint")
@@ -173,8 +221,17 @@ function bind(context: OperationContext, { flow_name, trail_name }: Params, trai
   return { binding, artifacts };
 }
 
-/** What a report follows under its name: what counts where it belongs, or what waits there with it. Null for the first of its name. */
-function previousOf({ store }: OperationContext, trailId: number, name: string, binding: Bound, bound: readonly ArtifactInTrailRow[]): AttestationRow | null {
+/**
+ * What a report follows under its name: what counts where it belongs, or what waits there with it. Null for the first
+ * of its name.
+ */
+function previousOf(
+  { store }: OperationContext,
+  trailId: number,
+  name: string,
+  binding: Bound,
+  bound: readonly ArtifactInTrailRow[],
+): AttestationRow | null {
   if (binding.kind === "trail") return store.attestations.current(trailId, null, name);
   for (const { id } of bound) {
     const current = store.attestations.current(trailId, id, name);
@@ -216,8 +273,11 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   const at = context.now();
   const verdict = kind.judge(payload, prepared);
   const previous = previousOf(context, trail.id, name, binding, bound);
-  const overridden = kind.originalType ? (previous?.overridden_type ?? previous?.type ?? storedLabel(kind.originalType(payload))) : null;
-  const original = overridden === null ? null : previous?.overridden_type ? previous.original_id : (previous?.id ?? null);
+  const overridden = kind.originalType
+    ? (previous?.overridden_type ?? previous?.type ?? storedLabel(kind.originalType(payload)))
+    : null;
+  const original =
+    overridden === null ? null : previous?.overridden_type ? previous.original_id : (previous?.id ?? null);
   const type = overridden === null ? (kind.label?.(payload) ?? kind.segment) : "override";
   const commit = common.git_commit_info ? storedCommit(common.git_commit_info) : null;
   // An override without a commit is about the commit of what it overrides, so that look-ups by commit find both.
@@ -261,12 +321,17 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   if (binding.kind === "trail") store.attestations.bindToTrail(trail.id, id, name);
   for (const artifact of bound) store.attestations.bindToArtifact(trail.id, artifact.id, id, name);
   if (binding.kind === "pending")
-    for (const target of binding.referenceNames) store.attestations.waitForArtifact(trail.id, target, binding.commit, id);
+    for (const target of binding.referenceNames)
+      store.attestations.waitForArtifact(trail.id, target, binding.commit, id);
   if (repo) store.trails.addRepo(trail.id, store.repos.capture(organization.id, repo));
 
   const target = common.target_artifacts?.[0] ?? bound[0]?.reference_name ?? null;
   const eventType =
-    binding.kind === "trail" ? "trail_attestation_reported" : common.artifact_fingerprint ? "artifact_attestation_reported" : "trail_attestation_for_artifact_reported";
+    binding.kind === "trail"
+      ? "trail_attestation_reported"
+      : common.artifact_fingerprint
+        ? "artifact_attestation_reported"
+        : "trail_attestation_for_artifact_reported";
   store.trails.addEvent(trail.id, eventType, at, {
     attestation_type: type,
     attestation_id: publicId,

@@ -39,6 +39,10 @@ export const postSnyk = attestation({
   judge: (payload) => judgeSnyk(payload as Parameters<typeof judgeSnyk>[0]),
   facts: ({ snyk_results }) => ({ processed_snyk_results: snyk_results }),
   example: {
-    snyk_results: { schema_version: 1, tool: { name: "Snyk Open Source", version: "1.1290" }, results: [{ low_count: 0, medium_count: 0, high_count: 0 }] },
+    snyk_results: {
+      schema_version: 1,
+      tool: { name: "Snyk Open Source", version: "1.1290" },
+      results: [{ low_count: 0, medium_count: 0, high_count: 0 }],
+    },
   },
 });

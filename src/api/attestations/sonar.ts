@@ -8,13 +8,23 @@ const open = { additionalProperties: true };
 const QualityGateCondition = named(
   "QualityGateCondition",
   Type.Object(
-    { metric: Text, errorThreshold: Maybe(Text), operator: Maybe(Text), status: Text, value: Maybe(Text), onLeakPeriod: Maybe(Type.Boolean()) },
+    {
+      metric: Text,
+      errorThreshold: Maybe(Text),
+      operator: Maybe(Text),
+      status: Text,
+      value: Maybe(Text),
+      onLeakPeriod: Maybe(Type.Boolean()),
+    },
     open,
   ),
 );
 const QualityGate = named(
   "QualityGate",
-  Type.Object({ name: Maybe(Text), status: Text, conditions: Maybe(Type.Array(QualityGateCondition, { maxItems: LIST_LENGTH })) }, open),
+  Type.Object(
+    { name: Maybe(Text), status: Text, conditions: Maybe(Type.Array(QualityGateCondition, { maxItems: LIST_LENGTH })) },
+    open,
+  ),
 );
 const SonarProject = named("SonarProject", Type.Object({ key: Text, name: Maybe(Text), url: Maybe(WebUrl) }, open));
 export const SonarResults = named(
@@ -39,7 +49,8 @@ export const SONAR = kind({
   input: "SonarAttestationPostInput",
   form: "SonarAttestationForm",
   summary: "Report the result of a code quality gate",
-  description: "The scan result as Sonar gives it. Compliant when the quality gate says OK or PASSED; a scan without a gate is not.",
+  description:
+    "The scan result as Sonar gives it. Compliant when the quality gate says OK or PASSED; a scan without a gate is not.",
   payload: { sonar_results: WithinBytes(MAX_RESULTS_BYTES, SonarResults) },
   judge: (payload) => judgeSonar(payload as Parameters<typeof judgeSonar>[0]),
   facts: ({ sonar_results }) => ({ sonar_results }),

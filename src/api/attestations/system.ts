@@ -16,14 +16,21 @@ import { COMMON, attestation } from "./report.ts";
 const DECISION = "decision";
 
 /** What `attestation_data` of a decision holds; further keys are the reporter's own and are kept. */
-const DecisionData = Type.Object({ is_compliant: Type.Boolean({ description: "Whether the control is satisfied" }) }, { additionalProperties: true });
+const DecisionData = Type.Object(
+  { is_compliant: Type.Boolean({ description: "Whether the control is satisfied" }) },
+  { additionalProperties: true },
+);
 
 /** The types with the shape of their data, oldest version first. */
 const TYPES = [{ name: DECISION, versions: [{ version: 1, schema: DecisionData }] }];
 
 const PAYLOAD = {
   type_name: OneOf([DECISION]),
-  control: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Identifier of the control, which need not exist" }),
+  control: Type.String({
+    minLength: 1,
+    maxLength: NAME_LENGTH,
+    description: "Identifier of the control, which need not exist",
+  }),
   attestation_data: PublishedAs(
     Type.Union([DecisionData, Type.String({ description: "The same as JSON text" })], {
       "x-max-bytes": MAX_FREE_FORM_BYTES,
@@ -71,12 +78,20 @@ export const postSystem = attestation({
   prepare: (context, { attestation_data: data }) => decisionData(context, data),
   judge: ({ type_name, control }, data) => judgeDecision({ type_name, control, attestation_data: data }),
   label: ({ type_name }) => storedLabel(type_name),
-  columns: ({ store, organization }, { control }) => ({ control, control_version: store.controls.find(organization.id, control)?.version ?? null }),
+  columns: ({ store, organization }, { control }) => ({
+    control,
+    control_version: store.controls.find(organization.id, control)?.version ?? null,
+  }),
   facts({ attestation_data: _given, control: _column, ...rest }, data) {
     const own = Object.entries(rest).filter(([name]) => !Object.hasOwn(COMMON, name));
     return { ...Object.fromEntries(own), attestation_data: data };
   },
-  example: { attestation_name: "review-board", type_name: DECISION, control: "SDLC-7", attestation_data: { is_compliant: true } },
+  example: {
+    attestation_name: "review-board",
+    type_name: DECISION,
+    control: "SDLC-7",
+    attestation_data: { is_compliant: true },
+  },
 });
 
 const SystemAttestationType = named(
@@ -86,7 +101,10 @@ const SystemAttestationType = named(
     versions: Type.Array(
       named(
         "SystemAttestationTypeVersion",
-        Closed({ version: Type.Integer(), schema: Type.Record(Type.String(), Type.Unknown(), { description: "JSON Schema of `attestation_data`" }) }),
+        Closed({
+          version: Type.Integer(),
+          schema: Type.Record(Type.String(), Type.Unknown(), { description: "JSON Schema of `attestation_data`" }),
+        }),
       ),
     ),
   }),

@@ -1,4 +1,6 @@
-/** Allowlists: fingerprints that an environment accepts whatever its policies say, each with a reason (semantics 5.6). */
+/**
+ * Allowlists: fingerprints that an environment accepts whatever its policies say, each with a reason (semantics 5.6).
+ */
 import { Type } from "typebox";
 import { badRequest } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
@@ -58,7 +60,10 @@ export const allowArtifact = operation({
   handle(context, { params, body }) {
     const { store, organization, caller, note } = context;
     const environment = store.environments.requireWritable(organization, params.env_name);
-    if (environment.type === "logical") throw badRequest(`Environment '${params.env_name}' in organization '${organization.name}' is logical: artifacts are allowed in the environments that it includes`);
+    if (environment.type === "logical")
+      throw badRequest(
+        `Environment '${params.env_name}' in organization '${organization.name}' is logical: artifacts are allowed in the environments that it includes`,
+      );
     const entry = {
       fingerprint: body.artifact_fingerprint,
       artifact_name: body.artifact_name,
@@ -68,9 +73,17 @@ export const allowArtifact = operation({
     };
     const latest = store.allowlists.latest(environment.id, entry.fingerprint);
     // Clients send a PUT again when its answer was lost (wire-contract 1.6).
-    const isRepeated = latest?.artifact_name === entry.artifact_name && latest.description === entry.description && latest.user_id === entry.user_id;
+    const isRepeated =
+      latest?.artifact_name === entry.artifact_name &&
+      latest.description === entry.description &&
+      latest.user_id === entry.user_id;
     const allowlist_id = isRepeated ? latest.public_id : store.allowlists.allow(environment, entry);
-    note({ environment: environment.name, artifact_fingerprint: body.artifact_fingerprint, allowlist_id, added: !isRepeated });
+    note({
+      environment: environment.name,
+      artifact_fingerprint: body.artifact_fingerprint,
+      allowlist_id,
+      added: !isRepeated,
+    });
     if (!isRepeated) artifactAllowed(context, environment.id);
     return { status: 201, body };
   },
@@ -82,7 +95,8 @@ export const listAllowlist = operation({
   path: "/allowlists/{org}",
   tag: "Allowlists",
   summary: "List what is allowed",
-  description: "Every entry of every environment, newest first. Of several entries for one fingerprint in one environment the newest counts.",
+  description:
+    "Every entry of every environment, newest first. Of several entries for one fingerprint in one environment the newest counts.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,
@@ -91,9 +105,16 @@ export const listAllowlist = operation({
   responses: { 200: { description: "All entries", schema: Type.Array(AllowlistResponse) } },
   example: { params: { org: "acme" } },
   handle({ store, organization }) {
-    const body = store.allowlists.list(organization.id).map(({ artifact_name, fingerprint, environment_name, timestamp, user_name, description }) => ({
-      artifact_name, fingerprint, environment_name, timestamp, user_name, description,
-    }));
+    const body = store.allowlists
+      .list(organization.id)
+      .map(({ artifact_name, fingerprint, environment_name, timestamp, user_name, description }) => ({
+        artifact_name,
+        fingerprint,
+        environment_name,
+        timestamp,
+        user_name,
+        description,
+      }));
     return { status: 200, body };
   },
 });

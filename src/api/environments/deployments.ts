@@ -1,4 +1,6 @@
-/** Deployments: an artifact with provenance started in an environment (semantics 6.10). Read-only; snapshots make them. */
+/**
+ * Deployments: an artifact with provenance started in an environment (semantics 6.10). Read-only; snapshots make them.
+ */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { dayOf, frequencyOf } from "../../domain/frequency.ts";
@@ -55,7 +57,10 @@ const DeploymentResponse = named(
   }),
 );
 
-export const DeploymentListPage = named("DeploymentListPage", Closed({ ...Counts, deployments: Type.Array(DeploymentResponse) }));
+export const DeploymentListPage = named(
+  "DeploymentListPage",
+  Closed({ ...Counts, deployments: Type.Array(DeploymentResponse) }),
+);
 const { per_page: _perPage, ...OtherCounts } = Counts;
 const EnvironmentDeploymentListPage = named(
   "EnvironmentDeploymentListPage",
@@ -71,12 +76,18 @@ const DeploymentFrequencyResponse = named(
     end_ts: Type.Number({ description: "The present, epoch seconds" }),
     total: Type.Integer(),
     median_per_day: Type.Number({ description: "Days without a deployment count as 0" }),
-    daily: Type.Array(Closed({ date: Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }), count: Type.Integer() }), { description: "Every day, the oldest first" }),
+    daily: Type.Array(
+      Closed({ date: Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }), count: Type.Integer() }),
+      { description: "Every day, the oldest first" },
+    ),
   }),
 );
 
 /** A deployment as lists show it. */
-export function presentDeployment({ urls, organization: { name: org } }: Pick<OperationContext, "urls" | "organization">, row: DeploymentRow): Static<typeof DeploymentResponse> {
+export function presentDeployment(
+  { urls, organization: { name: org } }: Pick<OperationContext, "urls" | "organization">,
+  row: DeploymentRow,
+): Static<typeof DeploymentResponse> {
   const { snapshot_index: index, flow_name, artifact_public_id } = row;
   const environment = row.environment_name ?? UNREADABLE;
   return {
@@ -110,7 +121,13 @@ export function presentDeployment({ urls, organization: { name: org } }: Pick<Op
 
 /** What ran before; null when nothing did, and when what is known of it is gone. */
 function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | null {
-  if (row.previous_fingerprint === null || row.previous_name === null || row.previous_snapshot_index === null || row.previous_deployed_at === null) return null;
+  if (
+    row.previous_fingerprint === null ||
+    row.previous_name === null ||
+    row.previous_snapshot_index === null ||
+    row.previous_deployed_at === null
+  )
+    return null;
   return {
     fingerprint: row.previous_fingerprint,
     artifact_name: row.previous_name,
@@ -124,7 +141,14 @@ function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | 
   };
 }
 
-function diffUrl({ git_commit, commit_url, repo_url, previous_commit, previous_commit_url, previous_repo_url }: DeploymentRow): string | null {
+function diffUrl({
+  git_commit,
+  commit_url,
+  repo_url,
+  previous_commit,
+  previous_commit_url,
+  previous_repo_url,
+}: DeploymentRow): string | null {
   if (git_commit === null || previous_commit === null) return null;
   return compareUrl(
     { sha: previous_commit, commitUrl: previous_commit_url ?? "", repoUrl: previous_repo_url },
@@ -133,7 +157,8 @@ function diffUrl({ git_commit, commit_url, repo_url, previous_commit, previous_c
 }
 
 /** Where the deployments of an environment happen: in itself, or in the members of a logical one. */
-export const placesOf = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] => (type === "logical" ? store.environments.members(id) : [id]);
+export const placesOf = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] =>
+  type === "logical" ? store.environments.members(id) : [id];
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const PAGES = pages({ perPage: 15, most: 50, least: 0 });
@@ -151,7 +176,9 @@ export const listDeployments = operation({
   query: Closed({
     ...PAGES.query,
     repo_name: Type.Optional(Type.String({ description: "Name of a source repository" })),
-    env_name: Type.Optional(Type.String({ description: "Name of an environment; a logical one stands for its members" })),
+    env_name: Type.Optional(
+      Type.String({ description: "Name of an environment; a logical one stands for its members" }),
+    ),
     ...EpochWindow,
   }),
   body: NO_BODY,
@@ -172,7 +199,11 @@ export const listDeployments = operation({
 });
 
 /** One page of deployments in its envelope. */
-export const deploymentPage = (context: OperationContext, filter: DeploymentFilter, window: Window): Static<typeof DeploymentListPage> => ({
+export const deploymentPage = (
+  context: OperationContext,
+  filter: DeploymentFilter,
+  window: Window,
+): Static<typeof DeploymentListPage> => ({
   ...counts(context.store.deployments.count(filter), window.page, window.perPage),
   deployments: context.store.deployments.list(filter, window).map((row) => presentDeployment(context, row)),
 });
@@ -186,7 +217,10 @@ export const getDeployment = operation({
   description: "The latest start of the artifact in the environment; in a logical environment, in any of its members.",
   permission: "environment:read",
   audit: null,
-  params: Closed({ ...EnvironmentPath.properties, fingerprint: Type.String({ description: "Full SHA-256 fingerprint" }) }),
+  params: Closed({
+    ...EnvironmentPath.properties,
+    fingerprint: Type.String({ description: "Full SHA-256 fingerprint" }),
+  }),
   query: Closed({}),
   body: NO_BODY,
   responses: {
@@ -198,7 +232,8 @@ export const getDeployment = operation({
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
     const row = store.deployments.latest(placesOf(context, environment), params.fingerprint);
-    if (!row) throw notFound(`Deployment '${params.fingerprint}' does not exist in organization '${organization.name}'`);
+    if (!row)
+      throw notFound(`Deployment '${params.fingerprint}' does not exist in organization '${organization.name}'`);
     return { status: 200, body: presentDeployment(context, row) };
   },
 });
@@ -211,7 +246,8 @@ export const listEnvironmentDeployments = operation({
   path: "/environments/{org}/{env_name}/deployments",
   tag: "Environments",
   summary: "List the deployments into an environment",
-  description: "Newest first, in pages; the last 30 days unless told otherwise. A logical environment has the deployments of its members.",
+  description:
+    "Newest first, in pages; the last 30 days unless told otherwise. A logical environment has the deployments of its members.",
   permission: "environment:read",
   audit: null,
   params: EnvironmentPath,
@@ -221,13 +257,21 @@ export const listEnvironmentDeployments = operation({
     200: { description: "One page", schema: EnvironmentDeploymentListPage },
     404: { description: "No such environment, or it has been archived", schema: Message },
   },
-  example: { params: { org: "acme", env_name: "production" }, query: { from: "2026-01-01", to: "2026-01-31T12:00:00Z", page_size: "50" } },
+  example: {
+    params: { org: "acme", env_name: "production" },
+    query: { from: "2026-01-01", to: "2026-01-31T12:00:00Z", page_size: "50" },
+  },
   handle(context, { params, query }) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
     const window = ENVIRONMENT_PAGES.window({ page: query.page, per_page: query.page_size });
     const environmentIds = placesOf(context, environment);
-    const filter = { organizationId: organization.id, environmentIds, repoIds: null, ...textWindow(query, context.now()) };
+    const filter = {
+      organizationId: organization.id,
+      environmentIds,
+      repoIds: null,
+      ...textWindow(query, context.now()),
+    };
     const { per_page: page_size, ...rest } = deploymentPage(context, filter, window);
     return { status: 200, body: { ...rest, page_size } };
   },
@@ -253,15 +297,24 @@ export const getDeploymentFrequency = operation({
   handle(context, { params, query }) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
-    const flow = query.flow_id ? (store.flows.withPublicId(organization.id, query.flow_id) ?? store.flows.find(organization.id, query.flow_id)) : null;
-    if (query.flow_id && !flow) throw notFound(`Flow '${query.flow_id}' does not exist in organization '${organization.name}'`);
+    const flow = query.flow_id
+      ? (store.flows.withPublicId(organization.id, query.flow_id) ?? store.flows.find(organization.id, query.flow_id))
+      : null;
+    if (query.flow_id && !flow)
+      throw notFound(`Flow '${query.flow_id}' does not exist in organization '${organization.name}'`);
     const to = context.now();
     const lastDay = dayOf(to);
     const from = (lastDay - WINDOW_DAYS + 1) * DAY;
     const perDay = store.deployments.perDay(placesOf(context, environment), flow?.id ?? null, { from, to });
     return {
       status: 200,
-      body: { environment_name: environment.name, flow_id: query.flow_id || null, start_ts: from, end_ts: to, ...frequencyOf(perDay, lastDay, WINDOW_DAYS) },
+      body: {
+        environment_name: environment.name,
+        flow_id: query.flow_id || null,
+        start_ts: from,
+        end_ts: to,
+        ...frequencyOf(perDay, lastDay, WINDOW_DAYS),
+      },
     };
   },
 });

@@ -17,7 +17,9 @@ import { expressionProblem, requireSnapshot } from "./snapshots.ts";
 const ArtifactInfo = named(
   "ArtifactInfo",
   Closed({
-    fingerprint: Type.String({ description: "Empty where the reporter could not resolve the image; such artifacts are compared by name" }),
+    fingerprint: Type.String({
+      description: "Empty where the reporter could not resolve the image; such artifacts are compared by name",
+    }),
     name: Type.String(),
     most_recent_timestamp: Type.Integer({ description: "Start of the latest instance, epoch seconds" }),
     flow: Type.String({ description: "The first flow, empty without provenance" }),
@@ -29,13 +31,22 @@ const ArtifactInfo = named(
   }),
 );
 
-const DiffItem = named("DiffItem", Closed({ snapshot_id: Nullable(Type.String({ description: "`ENV#N`; null in the groups of both" })), artifacts: Type.Array(ArtifactInfo) }));
+const DiffItem = named(
+  "DiffItem",
+  Closed({
+    snapshot_id: Nullable(Type.String({ description: "`ENV#N`; null in the groups of both" })),
+    artifacts: Type.Array(ArtifactInfo),
+  }),
+);
 
 const EnvironmentDiffResponse = named(
   "EnvironmentDifference",
   Closed(
     { snappish1: DiffItem, snappish2: DiffItem, changed: DiffItem, "not-changed": DiffItem },
-    { description: "What only the first has, what only the second has, what has another number of instances, what is the same" },
+    {
+      description:
+        "What only the first has, what only the second has, what has another number of instances, what is the same",
+    },
   ),
 );
 
@@ -63,7 +74,10 @@ export const environmentDiff = operation({
   example: { params: { org: "acme" }, query: { snappish1: "staging", snappish2: "production~0" } },
   handle(context, { query }) {
     const now = context.now();
-    const [first, second] = [parseSnapshotExpression(query.snappish1, now), parseSnapshotExpression(query.snappish2, now)];
+    const [first, second] = [
+      parseSnapshotExpression(query.snappish1, now),
+      parseSnapshotExpression(query.snappish2, now),
+    ];
     if (!first || !second)
       throw invalid({
         ...(first ? {} : { snappish1: expressionProblem(query.snappish1) }),
@@ -103,7 +117,14 @@ function sideOf(
     // Unresolved images have no fingerprint in common, only the lack of one.
     const key = row.fingerprint === "" ? `:${row.name}` : row.fingerprint;
     const known = artifacts.get(key);
-    const found = known ?? { fingerprint: row.fingerprint, name: row.name, latest: 0, instances: 0, pods: new Set<string>(), ...provenanceOf(row) };
+    const found = known ?? {
+      fingerprint: row.fingerprint,
+      name: row.name,
+      latest: 0,
+      instances: 0,
+      pods: new Set<string>(),
+      ...provenanceOf(row),
+    };
     if (!known) artifacts.set(key, found);
     const { created, pods } = instancesOf(row);
     found.instances += row.now;
@@ -116,9 +137,15 @@ function sideOf(
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
 }
 
-function runningIn({ store }: OperationContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningArtifactRow[] {
+function runningIn(
+  { store }: OperationContext,
+  environment: EnvironmentRow,
+  { idx }: SnapshotRow,
+): RunningArtifactRow[] {
   if (environment.type !== "logical") return store.snapshots.running(environment.id, idx);
-  return store.snapshots.members(environment.id, idx).flatMap(({ member_id, member_index }) => store.snapshots.running(member_id, member_index));
+  return store.snapshots
+    .members(environment.id, idx)
+    .flatMap(({ member_id, member_index }) => store.snapshots.running(member_id, member_index));
 }
 
 /** The first flow as stored. A damaged record reads as without provenance: it must not fail the rest (semantics 9). */
@@ -146,7 +173,8 @@ function compare(s1: Side, s2: Side): Static<typeof EnvironmentDiffResponse> {
   const onlySecond: Info[] = [];
   const changed: Info[] = [];
   const same: Info[] = [];
-  for (const [key, found] of s1.artifacts) if (!s2.artifacts.has(key)) onlyFirst.push(infoOf(found, found.instances, 0));
+  for (const [key, found] of s1.artifacts)
+    if (!s2.artifacts.has(key)) onlyFirst.push(infoOf(found, found.instances, 0));
   for (const [key, found] of s2.artifacts) {
     const before = s1.artifacts.get(key)?.instances ?? 0;
     const group = before === 0 ? onlySecond : before === found.instances ? same : changed;
@@ -162,7 +190,11 @@ function compare(s1: Side, s2: Side): Static<typeof EnvironmentDiffResponse> {
 
 type Info = Static<typeof ArtifactInfo>;
 
-const infoOf = ({ fingerprint, name, latest, flow, commitUrl, instances, pods }: Found, s1: number, s2: number): Info => ({
+const infoOf = (
+  { fingerprint, name, latest, flow, commitUrl, instances, pods }: Found,
+  s1: number,
+  s2: number,
+): Info => ({
   fingerprint,
   name,
   most_recent_timestamp: latest,

@@ -1,6 +1,6 @@
 /**
- * The events of an environment as a CSV file: all of them, oldest first, written while they are read, so that a file of any
- * size takes the memory of a few hundred lines.
+ * The events of an environment as a CSV file: all of them, oldest first, written while they are read, so that a file of
+ * any size takes the memory of a few hundred lines.
  */
 import { Readable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
@@ -21,8 +21,19 @@ import type { OperationContext } from "../context.ts";
 import { UNREADABLE } from "../paging.ts";
 
 const COLUMNS = [
-  "timestamp", "time", "environment", "snapshot_index", "event_type", "description", "artifact_name", "artifact_fingerprint", "compliance", "flows",
-  "git_commit", "commit_url", "reported_by",
+  "timestamp",
+  "time",
+  "environment",
+  "snapshot_index",
+  "event_type",
+  "description",
+  "artifact_name",
+  "artifact_fingerprint",
+  "compliance",
+  "flows",
+  "git_commit",
+  "commit_url",
+  "reported_by",
 ];
 
 /** Stands for artifacts without a flow among flow_names (wire-contract 9). No flow has a name with a space. */
@@ -50,7 +61,9 @@ export const getEnvAuditlog = operation({
     event_types: Repeated(CheckedByHandler({ pattern: `^(?:${EVENT_KINDS.join("|")})?$` }, Type.String()), {
       description: "Of `started`, `exited` and `changed`, separated by commas; `changed` is everything else",
     }),
-    flow_names: Repeated(Type.String(), { description: "Artifacts that had been reported to one of these flows; `no provenance`: to none" }),
+    flow_names: Repeated(Type.String(), {
+      description: "Artifacts that had been reported to one of these flows; `no provenance`: to none",
+    }),
     repo_names: Repeated(Type.String(), { description: "Artifacts with provenance from one of these repositories" }),
   }),
   body: NO_BODY,
@@ -58,7 +71,10 @@ export const getEnvAuditlog = operation({
     200: { description: "The file", schema: Type.String(), contentType: "text/csv", isStream: true },
     404: { description: "No such environment, or no such repository", schema: Message },
   },
-  example: { params: { org: "acme", env_name: "production" }, query: { event_types: "started,exited", flow_names: "payments" } },
+  example: {
+    params: { org: "acme", env_name: "production" },
+    query: { event_types: "started,exited", flow_names: "payments" },
+  },
   handle(context, { params, query }) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
@@ -69,7 +85,9 @@ export const getEnvAuditlog = operation({
       repoIds: repoIds && new Set(repoIds),
     };
     const range = store.environmentEvents.between(environment, {
-      from: query.from_timestamp ?? -Infinity, to: query.to_timestamp ?? Infinity, now: context.now(),
+      from: query.from_timestamp ?? -Infinity,
+      to: query.to_timestamp ?? Infinity,
+      now: context.now(),
     });
     return {
       status: 200,
@@ -93,22 +111,30 @@ function given(texts: readonly string[] | undefined): string[] | null {
  * is found under its suffixed name, never under that of the flow that took its name (semantics 1.8).
  */
 function flowFilterOf({ store, organization }: OperationContext, names: readonly string[] | null): FlowFilter | null {
-  return names && {
-    ids: new Set(names.flatMap((name) => store.flows.find(organization.id, name)?.id ?? [])),
-    none: names.includes(NO_PROVENANCE),
-  };
+  return (
+    names && {
+      ids: new Set(names.flatMap((name) => store.flows.find(organization.id, name)?.id ?? [])),
+      none: names.includes(NO_PROVENANCE),
+    }
+  );
 }
 
 function kindsOf(words: readonly string[] | null): ReadonlySet<EventKind> | null {
   const unknown = words?.find((word) => !EVENT_KINDS.some((kind) => kind === word));
-  if (unknown !== undefined) throw invalid({ event_types: `Input should be 'started', 'exited' or 'changed' [input: ${unknown}]` });
+  if (unknown !== undefined)
+    throw invalid({ event_types: `Input should be 'started', 'exited' or 'changed' [input: ${unknown}]` });
   return words && new Set(words as EventKind[]);
 }
 
 /** Events read at once. Between two such pages other requests have their turn. */
 const LINES = 200;
 
-async function* lines(store: OperationContext["store"], environment: EnvironmentRow, range: IndexRange, filter: Filter): AsyncGenerator<string> {
+async function* lines(
+  store: OperationContext["store"],
+  environment: EnvironmentRow,
+  range: IndexRange,
+  filter: Filter,
+): AsyncGenerator<string> {
   yield csvLine(COLUMNS);
   let from = { ...range, id: 0 };
   for (;;) {
@@ -123,9 +149,17 @@ async function* lines(store: OperationContext["store"], environment: Environment
 }
 
 /** Turns an event of a page into its line, or into none when the filter leaves it out. */
-function selector(store: OperationContext["store"], rows: readonly EnvironmentEventRow[], { kinds, flows, repoIds }: Filter) {
+function selector(
+  store: OperationContext["store"],
+  rows: readonly EnvironmentEventRow[],
+  { kinds, flows, repoIds }: Filter,
+) {
   const facts = flowsByEvent(store, rows);
-  const records = repoIds && store.environmentEvents.records([...facts.values()].flatMap((of) => of?.map(({ artifact_id }) => artifact_id) ?? []));
+  const records =
+    repoIds &&
+    store.environmentEvents.records(
+      [...facts.values()].flatMap((of) => of?.map(({ artifact_id }) => artifact_id) ?? []),
+    );
   const ofFlows = (of: readonly FlowRecord[]): boolean =>
     !flows || (of.length === 0 ? flows.none : of.some(({ flow_id }) => flows.ids.has(flow_id)));
   const ofRepos = (of: readonly FlowRecord[]): boolean =>

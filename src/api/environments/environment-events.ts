@@ -1,5 +1,6 @@
 /**
- * What started, stopped or changed in an environment: one event for each artifact that a snapshot shows changed (semantics
+ * What started, stopped or changed in an environment: one event for each artifact that a snapshot shows changed
+ * (semantics
  * 6.8). The events of a logical environment are those of its members, with the name and the numbers of the member.
  */
 import { Type } from "typebox";
@@ -7,7 +8,12 @@ import type { Static } from "typebox";
 import { withFlowNames } from "../../domain/compliance/environment.ts";
 import type { Facts, FlowRecord } from "../../domain/compliance/environment.ts";
 import {
-  BOUND_PATTERN, INTERVAL_PATTERN, beginsBeyond, parseBound, parseInterval, resolvePosition,
+  BOUND_PATTERN,
+  INTERVAL_PATTERN,
+  beginsBeyond,
+  parseBound,
+  parseInterval,
+  resolvePosition,
 } from "../../domain/snapshot/expression.ts";
 import type { Position } from "../../domain/snapshot/expression.ts";
 import { describeEvent, kindOf } from "../../domain/snapshot/events.ts";
@@ -33,7 +39,9 @@ const Addresses = Type.Object({ self: Type.String(), html: Type.String() }, { ad
 const EnvironmentEvent = named(
   "EnvironmentEvent",
   Closed({
-    type: Type.String({ description: "How the snapshot annotates the artifact: `started-compliant`, `exited`, `became-compliant`, ..." }),
+    type: Type.String({
+      description: "How the snapshot annotates the artifact: `started-compliant`, `exited`, `became-compliant`, ...",
+    }),
     environment_name: Type.String({ description: "Of a logical environment: the member in which it happened" }),
     snapshot_index: Type.Integer(),
     artifact_name: Type.String(),
@@ -42,7 +50,9 @@ const EnvironmentEvent = named(
     reported_at: Type.Number({ description: "Epoch seconds" }),
     pipeline: Type.String({ description: "The first flow; empty without provenance" }),
     deployments: Type.Array(Type.Integer(), { description: "Always empty" }),
-    flows: Type.Array(EnvironmentEventFlow, { description: "The flows that the artifact had been reported to by then" }),
+    flows: Type.Array(EnvironmentEventFlow, {
+      description: "The flows that the artifact had been reported to by then",
+    }),
     artifact_compliance: Nullable(Type.Boolean()),
     snapshot_compliance: Nullable(Type.Boolean()),
     code_diff: Nullable(
@@ -80,7 +90,9 @@ export const getEnvEvents = operation({
     ),
     ...PAGES.query,
     reverse: Type.Boolean({ default: false, description: "Oldest first" }),
-    repo_name: Repeated(Type.String(), { description: "Only artifacts that then had provenance from one of these repositories" }),
+    repo_name: Repeated(Type.String(), {
+      description: "Only artifacts that then had provenance from one of these repositories",
+    }),
     start_ts: Moment("As `from`"),
     end_ts: Moment("As `to`"),
     start: Bound(
@@ -111,18 +123,27 @@ export const getEnvEvents = operation({
 });
 
 type Ranges = {
-  from?: number | undefined; to?: number | undefined; start_ts?: number | undefined; end_ts?: number | undefined;
-  start?: string | undefined; end?: string | undefined; interval?: string | undefined;
+  from?: number | undefined;
+  to?: number | undefined;
+  start_ts?: number | undefined;
+  end_ts?: number | undefined;
+  start?: string | undefined;
+  end?: string | undefined;
+  interval?: string | undefined;
 };
 
 /**
- * The snapshots that a query asks for (semantics 13, number 78). An empty text is absent; a range that does not count must be
- * well formed all the same. @throws AppError 400 on the malformed parameters.
+ * The snapshots that a query asks for (semantics 13, number 78). An empty text is absent; a range that does not count
+ * must be well formed all the same. @throws AppError 400 on the malformed parameters.
  */
 function rangeOf({ store, now }: OperationContext, environment: EnvironmentRow, query: Ranges): IndexRange {
   const at = now();
   const problems: Record<string, string> = {};
-  const read = <T>(name: "start" | "end" | "interval", parse: (text: string, now: number) => T | null, expected: string): T | null => {
+  const read = <T>(
+    name: "start" | "end" | "interval",
+    parse: (text: string, now: number) => T | null,
+    expected: string,
+  ): T | null => {
     const text = query[name] || null;
     const value = text === null ? null : parse(text, at);
     if (text !== null && value === null) problems[name] = `Input should be ${expected} [input: ${text}]`;
@@ -133,7 +154,10 @@ function rangeOf({ store, now }: OperationContext, environment: EnvironmentRow, 
   const interval = read("interval", parseInterval, "an interval such as '1..5', '~3..NOW' or 'NOW'");
   if (Object.keys(problems).length > 0) throw invalid(problems);
 
-  for (const [from, to] of [[query.from, query.to], [query.start_ts, query.end_ts]])
+  for (const [from, to] of [
+    [query.from, query.to],
+    [query.start_ts, query.end_ts],
+  ])
     if (from !== undefined || to !== undefined)
       return store.environmentEvents.between(environment, { from: from ?? -Infinity, to: to ?? Infinity, now: at });
   const bounded = { store, environment, now: at };
@@ -141,7 +165,11 @@ function rangeOf({ store, now }: OperationContext, environment: EnvironmentRow, 
   if (!interval) return { first: 1, last: environment.snapshot_count };
   // An omitted left side is NOW, so the sides of an interval come in either order (domain/snappish.ts, resolveRange).
   const { first, last } = indexesOf(bounded, interval.from, interval.to);
-  const isReversed = first > last && interval.from.kind !== "time" && interval.to.kind !== "time" && !beginsBeyond(interval.to, first, environment.snapshot_count);
+  const isReversed =
+    first > last &&
+    interval.from.kind !== "time" &&
+    interval.to.kind !== "time" &&
+    !beginsBeyond(interval.to, first, environment.snapshot_count);
   return isReversed ? { first: last, last: first } : { first, last };
 }
 
@@ -162,8 +190,14 @@ function indexesOf(
   return { first: index(from, "first"), last: index(to, "last") };
 }
 
-/** The repositories of a filter; null when there is none, and empty texts are none. @throws AppError 404 for an unknown one. */
-export function repoIdsOf({ store, organization }: OperationContext, names: readonly string[] | undefined): number[] | null {
+/**
+ * The repositories of a filter; null when there is none, and empty texts are none. @throws AppError 404 for an unknown
+ * one.
+ */
+export function repoIdsOf(
+  { store, organization }: OperationContext,
+  names: readonly string[] | undefined,
+): number[] | null {
   const given = (names ?? []).filter((name) => name !== "");
   if (given.length === 0) return null;
   return given.flatMap((name) => store.repos.requireNamed(organization, name).map(({ id }) => id));

@@ -1,4 +1,7 @@
-/** Attaching policies to an environment and detaching them (semantics 5.5). What is so already stays so, and is no error. */
+/**
+ * Attaching policies to an environment and detaching them (semantics 5.5). What is so already stays so, and is no
+ * error.
+ */
 import { Type } from "typebox";
 import { badRequest, invalid } from "../../errors.ts";
 import { json, optionalJson } from "../../http/operation.ts";
@@ -15,19 +18,29 @@ import { LIST_LENGTH, NAME_LENGTH } from "../../contract/shapes.ts";
 const PolicyName = Type.String({ maxLength: NAME_LENGTH });
 const AttachPoliciesPutInput = named(
   "AttachPoliciesPutInput",
-  Closed({ policy_names: Type.Array(PolicyName, { maxItems: LIST_LENGTH, description: "Names of policies; all must exist" }) }),
+  Closed({
+    policy_names: Type.Array(PolicyName, { maxItems: LIST_LENGTH, description: "Names of policies; all must exist" }),
+  }),
 );
 
-/** The active physical environment of that name. @throws AppError not_found; 400 for a logical one, which has no policies of its own (semantics 6.3). */
+/**
+ * The active physical environment of that name. @throws AppError not_found; 400 for a logical one, which has no
+ * policies of its own (semantics 6.3).
+ */
 function requirePhysical({ store, organization }: OperationContext, name: string): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type === "logical")
-    throw badRequest(`Environment '${name}' in organization '${organization.name}' is logical: policies are attached to the environments that it includes`);
+    throw badRequest(
+      `Environment '${name}' in organization '${organization.name}' is logical: policies are attached to the environments that it includes`,
+    );
   return environment;
 }
 
 const responses = {
-  404: { description: "No such environment, it has been archived, or a policy does not exist; then nothing was changed", schema: Message },
+  404: {
+    description: "No such environment, it has been archived, or a policy does not exist; then nothing was changed",
+    schema: Message,
+  },
 };
 
 export const attachPolicyToEnv = operation({
@@ -67,7 +80,9 @@ export const detachPolicyFromEnv = operation({
   permission: "environment:write",
   audit: "environment.policies_detached",
   params: EnvironmentPath,
-  query: Closed({ policy_names: Repeated(PolicyName, { description: "In place of a body, for clients that send none with DELETE" }) }),
+  query: Closed({
+    policy_names: Repeated(PolicyName, { description: "In place of a body, for clients that send none with DELETE" }),
+  }),
   body: optionalJson(AttachPoliciesPutInput),
   responses: { 200: { description: "They are not attached", schema: Ok }, ...responses },
   example: { params: { org: "acme", env_name: "production" }, body: { policy_names: ["production"] } },

@@ -1,6 +1,6 @@
 /**
- * Environments: what is said about them, the members of logical ones, and the policies given with them. PUT is an upsert by
- * name that always answers 201; what is not sent, or sent as null, stays as it is.
+ * Environments: what is said about them, the members of logical ones, and the policies given with them. PUT is an
+ * upsert by name that always answers 201; what is not sent, or sent as null, stays as it is.
  */
 import { Type } from "typebox";
 import { logicalState } from "../../domain/compliance/environment.ts";
@@ -27,19 +27,26 @@ import { Tags, tagFilters } from "../tags.ts";
 /** Path of an environment. */
 export const EnvironmentPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
-  env_name: Type.String({ description: "Name of the environment; an earlier name works until another environment takes it" }),
+  env_name: Type.String({
+    description: "Name of the environment; an earlier name works until another environment takes it",
+  }),
 });
 
 const EnvironmentKind = named("EnvironmentType", OneOf(ENVIRONMENT_TYPES));
-const Names = (description: string) => Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH, description }));
+const Names = (description: string) =>
+  Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH, description }));
 const FLAG = { description: "Returned as sent; without effect" };
 /** Semantics 11 has the day on which the one lost its effect. */
 const IncludeScaling = Deprecated("2026-08-19", Maybe(Type.Boolean(FLAG)));
 const RequireProvenance = Deprecated(FIRST_DEPRECATIONS, Maybe(Type.Boolean(FLAG)));
 
 const lists = {
-  included_environments: Names("Names of the physical environments in a logical one, in this order; null or not sent: they stay as they are"),
-  policies: Names("Names of all policies that are attached to a physical environment; null or not sent: they stay as they are"),
+  included_environments: Names(
+    "Names of the physical environments in a logical one, in this order; null or not sent: they stay as they are",
+  ),
+  policies: Names(
+    "Names of all policies that are attached to a physical environment; null or not sent: they stay as they are",
+  ),
 };
 
 const CreateEnvironmentPutInput = named(
@@ -68,7 +75,10 @@ const RenameEnvironmentPutInput = named(
   Closed({ new_name: Name(ENVIRONMENT_NAME, { description: "The new name, held by no other environment" }) }),
 );
 
-const JoinPhysicalToLogicalPutInput = named("JoinPhysicalToLogicalPutInput", Closed({ physical_env_name: Type.String({ maxLength: NAME_LENGTH }) }));
+const JoinPhysicalToLogicalPutInput = named(
+  "JoinPhysicalToLogicalPutInput",
+  Closed({ physical_env_name: Type.String({ maxLength: NAME_LENGTH }) }),
+);
 
 const EnvironmentResponse = named(
   "EnvironmentResponse",
@@ -77,21 +87,42 @@ const EnvironmentResponse = named(
     name: Type.String(),
     type: EnvironmentKind,
     description: Type.String(),
-    last_modified_at: Type.Number({ description: "Epoch seconds; of a logical environment the newest among its members" }),
-    last_reported_at: Nullable(Type.Number({ description: "Epoch seconds; null when nothing was reported, and for a logical environment" })),
-    last_changed_at: Nullable(Type.Number({ description: "Epoch seconds of the latest snapshot; of a logical environment the newest among its members" })),
-    state: Nullable(Type.Boolean({ description: "Verdict of the latest snapshot; null: unknown, because no policy is attached or nothing was reported" })),
+    last_modified_at: Type.Number({
+      description: "Epoch seconds; of a logical environment the newest among its members",
+    }),
+    last_reported_at: Nullable(
+      Type.Number({ description: "Epoch seconds; null when nothing was reported, and for a logical environment" }),
+    ),
+    last_changed_at: Nullable(
+      Type.Number({
+        description: "Epoch seconds of the latest snapshot; of a logical environment the newest among its members",
+      }),
+    ),
+    state: Nullable(
+      Type.Boolean({
+        description:
+          "Verdict of the latest snapshot; null: unknown, because no policy is attached or nothing was reported",
+      }),
+    ),
     include_scaling: Type.Boolean({ deprecated: true, description: "Returned as sent; without effect" }),
     require_provenance: Type.Boolean({ deprecated: true, description: "Returned as sent; without effect" }),
     tags: Tags,
     policies: Type.Array(Type.String(), { description: "Names of the attached policies" }),
-    included_environments: Nullable(Type.Array(Type.String(), { description: "Names of the members of a logical environment; null for a physical one" })),
+    included_environments: Nullable(
+      Type.Array(Type.String(), {
+        description: "Names of the members of a logical environment; null for a physical one",
+      }),
+    ),
   }),
 );
-const EnvironmentListPage = named("EnvironmentListPage", Closed({ ...Counts, environments: Type.Array(EnvironmentResponse) }));
+const EnvironmentListPage = named(
+  "EnvironmentListPage",
+  Closed({ ...Counts, environments: Type.Array(EnvironmentResponse) }),
+);
 
 function presentEnvironment(row: EnvironmentView, org: string) {
-  const members = row.members_json === null ? null : (JSON.parse(row.members_json) as [name: string, state: 0 | 1 | null][]);
+  const members =
+    row.members_json === null ? null : (JSON.parse(row.members_json) as [name: string, state: 0 | 1 | null][]);
   return {
     org,
     name: row.name,
@@ -100,7 +131,8 @@ function presentEnvironment(row: EnvironmentView, org: string) {
     last_modified_at: row.last_modified_at,
     last_reported_at: row.last_reported_at,
     last_changed_at: row.last_changed_at,
-    state: members === null ? fromSqlBoolean(row.state) : logicalState(members.map(([, state]) => fromSqlBoolean(state))),
+    state:
+      members === null ? fromSqlBoolean(row.state) : logicalState(members.map(([, state]) => fromSqlBoolean(state))),
     include_scaling: row.include_scaling === 1,
     require_provenance: row.require_provenance === 1,
     tags: JSON.parse(row.tags_json) as Record<string, string>,
@@ -120,22 +152,31 @@ const memberKeys = ({ store, organization }: OperationContext, names: readonly s
     return id;
   });
 
-const onlyPhysical = (name: string): string => `Environment '${name}' is logical: only physical environments can be included`;
+const onlyPhysical = (name: string): string =>
+  `Environment '${name}' is logical: only physical environments can be included`;
 
 type Lists = { included_environments?: readonly string[] | null; policies?: readonly string[] | null };
 /** null: to be left as they are. */
 type Wanted = { members: number[] | null; policies: number[] | null };
 
 /**
- * The keys that the lists of a body stand for; a name given twice counts once. Reads only, so that a refusal comes before
- * the first write.
- * @throws AppError invalid for a list that the type does not have or a member that cannot be one, not_found for an unknown policy.
+ * The keys that the lists of a body stand for; a name given twice counts once. Reads only, so that a refusal comes
+ * before the first write.
+ * @throws AppError invalid for a list that the type does not have or a member that cannot be one, not_found for an
+ * unknown policy.
  */
-function wantedLists(context: OperationContext, type: EnvironmentType, { included_environments: members = null, policies = null }: Lists): Wanted {
+function wantedLists(
+  context: OperationContext,
+  type: EnvironmentType,
+  { included_environments: members = null, policies = null }: Lists,
+): Wanted {
   // Empty lists ask for nothing: clients send them for every type.
   if (members !== null && members.length > 0 && type !== "logical")
-    throw invalid({ included_environments: `Only a logical environment includes others: this one has the type '${type}'` });
-  if (policies !== null && policies.length > 0 && type === "logical") throw invalid({ policies: "Policies cannot be attached to a logical environment" });
+    throw invalid({
+      included_environments: `Only a logical environment includes others: this one has the type '${type}'`,
+    });
+  if (policies !== null && policies.length > 0 && type === "logical")
+    throw invalid({ policies: "Policies cannot be attached to a logical environment" });
   return { members: members && memberKeys(context, members), policies: policies && policyKeys(context, policies) };
 }
 
@@ -161,7 +202,10 @@ export const createEnv = operation({
   body: json(CreateEnvironmentPutInput),
   responses: {
     201: { description: "Created or updated", schema: Ok },
-    404: { description: "A policy does not exist, or the name is that of an archived environment, suffix included", schema: Message },
+    404: {
+      description: "A policy does not exist, or the name is that of an archived environment, suffix included",
+      schema: Message,
+    },
   },
   example: {
     params: { org: "acme" },
@@ -170,9 +214,12 @@ export const createEnv = operation({
   handle(context, { body }) {
     const { store, organization, note } = context;
     const { environments } = store;
-    const existing = environments.holder(organization.id, body.name) && environments.requireWritable(organization, body.name);
+    const existing =
+      environments.holder(organization.id, body.name) && environments.requireWritable(organization, body.name);
     if (existing && existing.type !== body.type)
-      throw invalid({ type: `The type of an environment cannot be changed: this one has the type '${existing.type}' [input: ${body.type}]` });
+      throw invalid({
+        type: `The type of an environment cannot be changed: this one has the type '${existing.type}' [input: ${body.type}]`,
+      });
     const wanted = wantedLists(context, body.type, body);
     const fields = {
       description: body.description || (existing?.description ?? ""),
@@ -193,7 +240,8 @@ export const updateEnv = operation({
   path: "/environments/{org}/{env_name}",
   tag: "Environments",
   summary: "Change an environment",
-  description: "Changes the fields that are sent and not null; an empty description clears it, an empty list empties the list.",
+  description:
+    "Changes the fields that are sent and not null; an empty description clears it, an empty list empties the list.",
   permission: "environment:write",
   audit: "environment.updated",
   params: EnvironmentPath,
@@ -250,7 +298,8 @@ export const listEnvs = operation({
   path: "/environments/{org}",
   tag: "Environments",
   summary: "List environments",
-  description: "The active environments of the organization: a bare list of all of them, or with `page` or `per_page` one page in an envelope.",
+  description:
+    "The active environments of the organization: a bare list of all of them, or with `page` or `per_page` one page in an envelope.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,
@@ -258,13 +307,20 @@ export const listEnvs = operation({
     ...PAGES.query,
     sort: Type.Optional(OneOf(["name", "last_modified_at", "last_changed_at"], { default: "name" })),
     sort_direction: Type.Optional(OneOf(["asc", "desc"], { default: "asc" })),
-    space_id: Repeated(Type.String(), { description: "Environments of these spaces and the spaces below them; any may match" }),
+    space_id: Repeated(Type.String(), {
+      description: "Environments of these spaces and the spaces below them; any may match",
+    }),
     name: Type.Optional(Type.String({ description: "A part of the name, in any case" })),
     type: Repeated(EnvironmentKind, { description: "Any may match" }),
     tag: Repeated(Type.String(), { description: "`key` or `key:value`; all must match" }),
   }),
   body: NO_BODY,
-  responses: { 200: { description: "All environments, or one page of them", schema: Type.Union([EnvironmentListPage, Type.Array(EnvironmentResponse)]) } },
+  responses: {
+    200: {
+      description: "All environments, or one page of them",
+      schema: Type.Union([EnvironmentListPage, Type.Array(EnvironmentResponse)]),
+    },
+  },
   example: { params: { org: "acme" }, query: { page: "1", name: "prod", type: "K8S", tag: "team:payments" } },
   handle({ store, organization }, { query }) {
     const filter = { search: query.name ?? "", types: query.type ?? null, tags: tagFilters(query.tag) };
@@ -301,7 +357,11 @@ export const archiveEnv = operation({
   handle({ store, organization, note }, { params }) {
     const environment = store.environments.requireWritable(organization, params.env_name);
     const actions = store.actions.placeArchived("env", environment.id);
-    note({ environment: environment.name, archived_as: store.environments.archive(environment), ...archivedWith(actions) });
+    note({
+      environment: environment.name,
+      archived_as: store.environments.archive(environment),
+      ...archivedWith(actions),
+    });
     return { status: 200, body: "OK" };
   },
 });
@@ -326,7 +386,8 @@ export const renameEnvironment = operation({
   handle({ store, organization, note }, { params, body }) {
     const environment = store.environments.requireWritable(organization, params.env_name);
     const holder = store.environments.holder(organization.id, body.new_name);
-    if (holder && holder.id !== environment.id) throw invalid({ new_name: `An environment with this name already exists [input: ${body.new_name}]` });
+    if (holder && holder.id !== environment.id)
+      throw invalid({ new_name: `An environment with this name already exists [input: ${body.new_name}]` });
     if (!holder) store.environments.rename(environment, body.new_name);
     note({ from: environment.name, to: body.new_name });
     return { status: 200, body: "OK" };
@@ -337,7 +398,9 @@ export const renameEnvironment = operation({
 function requireLogical({ store, organization }: OperationContext, name: string): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type !== "logical")
-    throw badRequest(`Environment '${name}' in organization '${organization.name}' is not logical: it has the type '${environment.type}' and includes no others`);
+    throw badRequest(
+      `Environment '${name}' in organization '${organization.name}' is not logical: it has the type '${environment.type}' and includes no others`,
+    );
   return environment;
 }
 
@@ -362,7 +425,10 @@ export const joinPhysicalToLogical = operation({
     const { store, organization, note } = context;
     const logical = requireLogical(context, params.env_name);
     const member = store.environments.requireWritable(organization, body.physical_env_name);
-    if (member.type === "logical") throw invalid({ physical_env_name: `${onlyPhysical(body.physical_env_name)} [input: ${body.physical_env_name}]` });
+    if (member.type === "logical")
+      throw invalid({
+        physical_env_name: `${onlyPhysical(body.physical_env_name)} [input: ${body.physical_env_name}]`,
+      });
     const added = store.environments.addMember(logical.id, member.id);
     note({ environment: logical.name, member: member.name, added });
     return { status: 200, body: "OK" };

@@ -1,6 +1,6 @@
 /**
- * Reports of what runs in an environment: one factory for all types. A type is the shape of its items and how they become
- * artifacts (report-shapes.ts); everything after that is in recording.ts.
+ * Reports of what runs in an environment: one factory for all types. A type is the shape of its items and how they
+ * become artifacts (report-shapes.ts); everything after that is in recording.ts.
  */
 import { LARGE_JSON_BYTES, REPORT, json } from "../../http/operation.ts";
 import { Message, Ok } from "../../http/schema.ts";
@@ -41,7 +41,10 @@ function report({ id, type, summary, example }: ReportType) {
       404: { description: "No such environment", schema: Message },
       409: { description: "The environment was archived or renamed meanwhile: try again", schema: Message },
     },
-    example: { params: { org: "acme", env_name: type === "K8S" ? "production" : `production-${type}` }, body: { artifacts: [example] } },
+    example: {
+      params: { org: "acme", env_name: type === "K8S" ? "production" : `production-${type}` },
+      body: { artifacts: [example] },
+    },
     async prepare(context, { params, body, rawBody: unread }) {
       if (unread) return prepareLargeReport(context, params.env_name, type, unread);
       const artifacts = artifactsOf(body);
@@ -60,14 +63,26 @@ export const reportK8s = report({
   id: "k8s_report",
   type: "K8S",
   summary: "Report the pods of a Kubernetes cluster",
-  example: { podName: "web-5d8f7", namespace: "shop", digests: { "registry.example.com/web:1.4": DIGEST }, creationTimestamp: STARTED, owners: null },
+  example: {
+    podName: "web-5d8f7",
+    namespace: "shop",
+    digests: { "registry.example.com/web:1.4": DIGEST },
+    creationTimestamp: STARTED,
+    owners: null,
+  },
 });
 
 export const reportEcs = report({
   id: "ecs_report",
   type: "ECS",
   summary: "Report the tasks of AWS ECS",
-  example: { taskArn: "arn:aws:ecs:eu-north-1:1:task/shop/7", cluster_name: "shop", service_name: "web", digests: { web: DIGEST }, creationTimestamp: STARTED },
+  example: {
+    taskArn: "arn:aws:ecs:eu-north-1:1:task/shop/7",
+    cluster_name: "shop",
+    service_name: "web",
+    digests: { web: DIGEST },
+    creationTimestamp: STARTED,
+  },
 });
 
 export const reportS3 = report({
@@ -102,12 +117,24 @@ export const reportAzureApps = report({
   id: "azure_apps_report",
   type: "azure-apps",
   summary: "Report Azure web and function apps",
-  example: { app_name: "shop-web", app_kind: "app,linux,container", digests_source: "acr", digests: { "shop-web": DIGEST }, creationTimestamp: 0 },
+  example: {
+    app_name: "shop-web",
+    app_kind: "app,linux,container",
+    digests_source: "acr",
+    digests: { "shop-web": DIGEST },
+    creationTimestamp: 0,
+  },
 });
 
 export const reportCloudRun = report({
   id: "cloud_run_report",
   type: "cloud-run",
   summary: "Report Google Cloud Run revisions and jobs",
-  example: { kind: "service", serviceName: "web", revisionName: "web-00004", digests: { web: DIGEST }, creationTimestamp: STARTED },
+  example: {
+    kind: "service",
+    serviceName: "web",
+    revisionName: "web-00004",
+    digests: { web: DIGEST },
+    creationTimestamp: STARTED,
+  },
 });

@@ -2,7 +2,13 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import {
-  INTERVAL_PATTERN, SNAPSHOT_EXPRESSION_PATTERN, labelOf, parseInterval, parsePosition, resolvePosition, resolveRange,
+  INTERVAL_PATTERN,
+  SNAPSHOT_EXPRESSION_PATTERN,
+  labelOf,
+  parseInterval,
+  parsePosition,
+  resolvePosition,
+  resolveRange,
 } from "../../domain/snapshot/expression.ts";
 import type { Position } from "../../domain/snapshot/expression.ts";
 import { invalid, notFound } from "../../errors.ts";
@@ -59,7 +65,8 @@ export const getSnapshot = operation({
 });
 
 /** The field text of a malformed expression. */
-export const expressionProblem = (text: string): string => `Input should be a valid snapshot expression [input: ${text}]`;
+export const expressionProblem = (text: string): string =>
+  `Input should be a valid snapshot expression [input: ${text}]`;
 
 /**
  * The snapshot at a position.
@@ -140,20 +147,30 @@ export const listSnapshots = operation({
     if (!page) return { status: 200, body: [] };
     // With the one behind the page, whose beginning is the end of the last one on it.
     const rows = store.snapshots.between(id, page.first, page.last + 1);
-    const items = rows.filter(({ idx }) => idx <= page.last).map((row, place) => presentItem(row, rows[place + 1] ?? null, now));
+    const items = rows
+      .filter(({ idx }) => idx <= page.last)
+      .map((row, place) => presentItem(row, rows[place + 1] ?? null, now));
     return { status: 200, body: query.reverse ? items : items.reverse() };
   },
 });
 
 /** The indexes on a page of a range; they have no gaps. null for a page beyond the end. */
-function pageOf({ first, last }: { first: number; last: number }, { offset, limit }: Window, oldestFirst: boolean): { first: number; last: number } | null {
+function pageOf(
+  { first, last }: { first: number; last: number },
+  { offset, limit }: Window,
+  oldestFirst: boolean,
+): { first: number; last: number } | null {
   if (offset > last - first) return null;
   return oldestFirst
     ? { first: first + offset, last: Math.min(last, first + offset + limit - 1) }
     : { first: Math.max(first, last - offset - limit + 1), last: last - offset };
 }
 
-const presentItem = ({ idx, timestamp, compliant }: SnapshotRow, next: SnapshotRow | null, now: number): Static<typeof SnapshotListItem> => ({
+const presentItem = (
+  { idx, timestamp, compliant }: SnapshotRow,
+  next: SnapshotRow | null,
+  now: number,
+): Static<typeof SnapshotListItem> => ({
   index: idx,
   from: timestamp,
   to: next?.timestamp ?? 0,

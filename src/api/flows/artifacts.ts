@@ -1,11 +1,20 @@
 /**
- * Artifacts. A report gives one record in its trail for each (fingerprint, reference name): a further report of the same
- * updates it, the history keeps every one. Reports without a trail are those of older clients and belong to the flow alone.
+ * Artifacts. A report gives one record in its trail for each (fingerprint, reference name): a further report of the
+ * same updates it, the history keeps every one. Reports without a trail are those of older clients and belong to the
+ * flow alone.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { pendingFor } from "../../domain/attestation/binding.ts";
-import { ATTESTATION_NAME, COMMIT_SHA, FINGERPRINT_PREFIX, PUBLIC_ID, REFERENCE_NAME, TRAIL_NAME, matches } from "../../domain/names.ts";
+import {
+  ATTESTATION_NAME,
+  COMMIT_SHA,
+  FINGERPRINT_PREFIX,
+  PUBLIC_ID,
+  REFERENCE_NAME,
+  TRAIL_NAME,
+  matches,
+} from "../../domain/names.ts";
 import { ANY_TYPE } from "../../domain/attestation/kinds.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
 import { notFound } from "../../errors.ts";
@@ -19,10 +28,32 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { pages } from "../paging.ts";
-import { ArtifactListItemResponse, ArtifactResponse, presentArtifact, presentArtifactItems, presentArtifacts } from "../../contract/present-artifact.ts";
 import {
-  Annotations, ExternalUrls, FIRST_DEPRECATIONS, Fingerprint, GitCommit, LIST_LENGTH, MAX_RESULTS_BYTES, Name, PATH_LENGTH, RemoteUrl, RepoInfoPostInput, Text,
-  UserData, WebUrl, presentEventRepoInfo, repoFacts, storedCommit, toJson,
+  ArtifactListItemResponse,
+  ArtifactResponse,
+  presentArtifact,
+  presentArtifactItems,
+  presentArtifacts,
+} from "../../contract/present-artifact.ts";
+import {
+  Annotations,
+  ExternalUrls,
+  FIRST_DEPRECATIONS,
+  Fingerprint,
+  GitCommit,
+  LIST_LENGTH,
+  MAX_RESULTS_BYTES,
+  Name,
+  PATH_LENGTH,
+  RemoteUrl,
+  RepoInfoPostInput,
+  Text,
+  UserData,
+  WebUrl,
+  presentEventRepoInfo,
+  repoFacts,
+  storedCommit,
+  toJson,
 } from "../../contract/shapes.ts";
 import { beginImplicitly, requireTrail } from "./trails.ts";
 
@@ -32,12 +63,22 @@ const CreateArtifact = named(
   "CreateArtifact",
   Closed({
     fingerprint: Fingerprint,
-    filename: Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "Name of the file, directory or image" }),
+    filename: Type.String({
+      minLength: 1,
+      maxLength: PATH_LENGTH,
+      description: "Name of the file, directory or image",
+    }),
     git_commit: Matching(COMMIT_SHA, { maxLength: 40, description: "Full commit id, 40 lower-case hex characters" }),
     build_url: WebUrl,
     commit_url: WebUrl,
-    trail_name: Maybe(Name(TRAIL_NAME, { description: "The trail, begun if it does not exist; absent or null: the artifact belongs to the flow alone" })),
-    template_reference_name: Maybe(Name(REFERENCE_NAME, { description: "The artifact of the template that this one is" })),
+    trail_name: Maybe(
+      Name(TRAIL_NAME, {
+        description: "The trail, begun if it does not exist; absent or null: the artifact belongs to the flow alone",
+      }),
+    ),
+    template_reference_name: Maybe(
+      Name(REFERENCE_NAME, { description: "The artifact of the template that this one is" }),
+    ),
     description: Maybe(Text),
     git_commit_info: Maybe(GitCommit),
     repo_info: Maybe(RepoInfoPostInput),
@@ -46,14 +87,23 @@ const CreateArtifact = named(
     annotations: Maybe(Annotations),
     user_data: Maybe(UserData),
     commits_list: Maybe(
-      WithinBytes(MAX_RESULTS_BYTES, Type.Array(GitCommit, { maxItems: LIST_LENGTH, description: "Commits since the previous artifact, newest first" })),
+      WithinBytes(
+        MAX_RESULTS_BYTES,
+        Type.Array(GitCommit, {
+          maxItems: LIST_LENGTH,
+          description: "Commits since the previous artifact, newest first",
+        }),
+      ),
     ),
     template: Maybe(
       Type.Union([Type.Array(TemplateName, { maxItems: LIST_LENGTH }), Type.String({ maxLength: PATH_LENGTH })], {
-        description: "Without a trail only: names of the attestations that the artifact should have, as a list or separated by commas",
+        description:
+          "Without a trail only: names of the attestations that the artifact should have, as a list or separated by commas",
       }),
     ),
-    is_compliant: Maybe(Type.Boolean({ description: "Without a trail only: false marks the artifact as not compliant" })),
+    is_compliant: Maybe(
+      Type.Boolean({ description: "Without a trail only: false marks the artifact as not compliant" }),
+    ),
   }),
 );
 type Report = Static<typeof CreateArtifact>;
@@ -78,7 +128,11 @@ function expectedWithoutTrail({ trail }: Template, given: Report["template"]): T
 }
 
 /** What is stored of a report. @throws AppError 400 for a repository whose URL is none. */
-function fieldsOf({ store, organization }: OperationContext, report: Report, template: readonly string[]): ArtifactFields {
+function fieldsOf(
+  { store, organization }: OperationContext,
+  report: Report,
+  template: readonly string[],
+): ArtifactFields {
   const repo = repoFacts(report.repo_info);
   return {
     filename: report.filename,
@@ -99,8 +153,18 @@ function fieldsOf({ store, organization }: OperationContext, report: Report, tem
   };
 }
 
-/** Creates the record of that identity or updates it; actions are told of a new one, and of a new commit. @returns its key, and the commit that it had before, null for a new one. */
-function put({ store, organization, caller }: OperationContext, flow: FlowRow, trailId: number | null, report: Report, fields: ArtifactFields, at: number) {
+/**
+ * Creates the record of that identity or updates it; actions are told of a new one, and of a new commit. @returns its
+ * key, and the commit that it had before, null for a new one.
+ */
+function put(
+  { store, organization, caller }: OperationContext,
+  flow: FlowRow,
+  trailId: number | null,
+  report: Report,
+  fields: ArtifactFields,
+  at: number,
+) {
   const identity = {
     flowId: flow.id,
     trailId,
@@ -110,7 +174,9 @@ function put({ store, organization, caller }: OperationContext, flow: FlowRow, t
   };
   const known = store.artifacts.find(identity);
   if (known) store.artifacts.update(known.id, fields, at);
-  const id = known?.id ?? store.artifacts.create({ ...identity, organizationId: organization.id, createdBy: caller.displayName }, fields, at);
+  const id =
+    known?.id ??
+    store.artifacts.create({ ...identity, organizationId: organization.id, createdBy: caller.displayName }, fields, at);
   const previousCommit = known?.git_commit ?? null;
   // Not for the same once more: clients send a report again when its answer was lost.
   if (previousCommit !== report.git_commit) store.triggers.artifactReported(flow.id, id, at, caller.displayName);
@@ -133,7 +199,8 @@ function reportToTrail(context: OperationContext, flow: FlowRow, trailName: stri
     const candidates = store.attestations.candidatesFor(trail.id, artifact);
     const received = new Set(pendingFor(artifact, candidates));
     for (const candidate of candidates)
-      if (received.has(candidate.attestationId)) store.attestations.bindToArtifact(trail.id, id, candidate.id, candidate.name);
+      if (received.has(candidate.attestationId))
+        store.attestations.bindToArtifact(trail.id, id, candidate.id, candidate.name);
   }
 
   const { public_id } = store.artifacts.get(id);
@@ -147,7 +214,13 @@ function reportToTrail(context: OperationContext, flow: FlowRow, trailName: stri
     repo_info: presentEventRepoInfo(report.repo_info),
   });
   const { status } = store.evaluation.evaluate(trail.id, at);
-  note({ artifact_id: public_id, artifact_fingerprint: report.fingerprint, trail: trailName, created: previousCommit === null, trail_state: status });
+  note({
+    artifact_id: public_id,
+    artifact_fingerprint: report.fingerprint,
+    trail: trailName,
+    created: previousCommit === null,
+    trail_state: status,
+  });
 }
 
 /** A report without a trail (semantics 2.4). */
@@ -160,7 +233,13 @@ function reportToFlow(context: OperationContext, flow: FlowRow, report: Report):
   const fields = { ...fieldsOf(context, report, template), legacy_is_compliant: toSqlBoolean(isCompliant) };
   const { id, previousCommit } = put(context, flow, null, report, fields, at);
   const state = store.evaluation.evaluateLegacy(id, flow.id, { expected, isCompliant }, at);
-  note({ artifact_id: store.artifacts.get(id).public_id, artifact_fingerprint: report.fingerprint, trail: null, created: previousCommit === null, artifact_state: state });
+  note({
+    artifact_id: store.artifacts.get(id).public_id,
+    artifact_fingerprint: report.fingerprint,
+    trail: null,
+    created: previousCommit === null,
+    artifact_state: state,
+  });
 }
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
@@ -192,7 +271,12 @@ export const createArtifact = operation({
       build_url: "https://ci.example.com/payments/17",
       commit_url: `https://git.example.com/payments/commit/${EXAMPLE_COMMIT}`,
       repo_url: "https://git.example.com/payments",
-      repo_info: { id: "4711", name: "acme/payments", url: "https://git.example.com/acme/payments", provider: "github" },
+      repo_info: {
+        id: "4711",
+        name: "acme/payments",
+        url: "https://git.example.com/acme/payments",
+        provider: "github",
+      },
       trail_name: "release-1.4.0",
       template_reference_name: "server",
     },
@@ -208,9 +292,15 @@ export const createArtifact = operation({
 
 const TrailFilter = Type.Optional(Type.String({ description: "Only what was reported to this trail" }));
 
-/** The key of the trail that a query names; an empty text names none. @throws AppError 404 for an unknown one (messages 12). */
-const trailIdOf = (context: OperationContext, flow: { id: number; name: string }, trail: string | undefined): number | null =>
-  trail ? requireTrail(context, flow, trail).id : null;
+/**
+ * The key of the trail that a query names; an empty text names none. @throws AppError 404 for an unknown one (messages
+ * 12).
+ */
+const trailIdOf = (
+  context: OperationContext,
+  flow: { id: number; name: string },
+  trail: string | undefined,
+): number | null => (trail ? requireTrail(context, flow, trail).id : null);
 
 /** The latest record that matches all that was asked for, null when none does. */
 function chosenRecord(
@@ -239,7 +329,10 @@ export const getArtifactByFingerprint = operation({
   permission: "artifact:read",
   audit: null,
   cacheable: true,
-  params: Closed({ ...FlowPath.properties, fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }) }),
+  params: Closed({
+    ...FlowPath.properties,
+    fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }),
+  }),
   query: Closed({
     trail: TrailFilter,
     artifact_id: Type.Optional(Matching(PUBLIC_ID, { description: "Id of the record" })),
@@ -274,7 +367,10 @@ export const getArtifactByCommit = operation({
   description: "Every record in the flow that was built from the commit, newest first.",
   permission: "artifact:read",
   audit: null,
-  params: Closed({ ...FlowPath.properties, commit_sha: Type.String({ description: "The commit id or at least its first 5 characters" }) }),
+  params: Closed({
+    ...FlowPath.properties,
+    commit_sha: Type.String({ description: "The commit id or at least its first 5 characters" }),
+  }),
   query: Closed({ trail: TrailFilter }),
   body: NO_BODY,
   responses: {
@@ -286,9 +382,13 @@ export const getArtifactByCommit = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const trailId = trailIdOf(context, { id: flow.id, name: params.flow_name }, query.trail);
-    const rows = matches(COMMIT_PREFIX, params.commit_sha) ? store.artifacts.ofCommit(flow.id, params.commit_sha, trailId) : [];
+    const rows = matches(COMMIT_PREFIX, params.commit_sha)
+      ? store.artifacts.ofCommit(flow.id, params.commit_sha, trailId)
+      : [];
     if (rows.length === 0)
-      throw notFound(`Artifact with git commit '${params.commit_sha}' does not exist in flow '${params.flow_name}' belonging to organization '${organization.name}'`);
+      throw notFound(
+        `Artifact with git commit '${params.commit_sha}' does not exist in flow '${params.flow_name}' belonging to organization '${organization.name}'`,
+      );
     return { status: 200, body: presentArtifacts(context, rows) };
   },
 });
@@ -301,21 +401,29 @@ export const getLatestArtifactCommit = operation({
   path: "/artifacts/{org}/{flow_name}/{fingerprint}/latest_commit",
   tag: "Artifacts",
   summary: "Read the latest commit of an artifact",
-  description: "The commit of the newest record with the fingerprint, null when there is none. With `branch`, of the newest record that names that branch in its commit or its list of commits.",
+  description:
+    "The commit of the newest record with the fingerprint, null when there is none. With `branch`, of the newest record that names that branch in its commit or its list of commits.",
   permission: "artifact:read",
   audit: null,
-  params: Closed({ ...FlowPath.properties, fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }) }),
+  params: Closed({
+    ...FlowPath.properties,
+    fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }),
+  }),
   query: Closed({ branch: Type.Optional(Type.String({ description: "Short name of the branch" })) }),
   body: NO_BODY,
   responses: {
     200: { description: "The commit", schema: LatestCommitResponse },
     404: { description: "No such flow", schema: Message },
   },
-  example: { params: { org: "acme", flow_name: "payments", fingerprint: EXAMPLE_FINGERPRINT }, query: { branch: "main" } },
+  example: {
+    params: { org: "acme", flow_name: "payments", fingerprint: EXAMPLE_FINGERPRINT },
+    query: { branch: "main" },
+  },
   handle({ store, organization }, { params, query }) {
     const flow = store.flows.require(organization, params.flow_name);
     const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
-    const commit = fingerprint === null ? null : store.artifacts.latestCommit(flow.id, fingerprint, query.branch || null);
+    const commit =
+      fingerprint === null ? null : store.artifacts.latestCommit(flow.id, fingerprint, query.branch || null);
     return { status: 200, body: { latest_commit: commit } };
   },
 });
@@ -329,7 +437,8 @@ export const listArtifacts = operation({
   path: "/artifacts/{org}",
   tag: "Artifacts",
   summary: "List artifacts",
-  description: "Newest first, in pages: those of the organization, of one flow or of one repository. With both filters the flow counts.",
+  description:
+    "Newest first, in pages: those of the organization, of one flow or of one repository. With both filters the flow counts.",
   permission: "artifact:read",
   audit: null,
   params: OrgPath,
@@ -353,10 +462,17 @@ export const listArtifacts = operation({
     }
     if (query.repo_name) {
       const repos = store.repos.requireNamed(organization, query.repo_name);
-      const rows = store.artifacts.listRepos(repos.map(({ id }) => id), limit, offset);
+      const rows = store.artifacts.listRepos(
+        repos.map(({ id }) => id),
+        limit,
+        offset,
+      );
       return { status: 200, body: presentArtifactItems(context, rows) };
     }
-    return { status: 200, body: presentArtifactItems(context, store.artifacts.listOrganization(organization.id, limit, offset)) };
+    return {
+      status: 200,
+      body: presentArtifactItems(context, store.artifacts.listOrganization(organization.id, limit, offset)),
+    };
   },
 });
 

@@ -21,16 +21,26 @@ type TrailParams = { flow_name: string; trail_name: string };
 const COME_AGAIN = 10;
 
 /** The trail as the subject of a package, and the name of that package. @throws AppError 404 (messages 12) */
-function findTrail(context: OperationContext, { flow_name, trail_name }: TrailParams): { subject: PackageSubject; name: string } {
+function findTrail(
+  context: OperationContext,
+  { flow_name, trail_name }: TrailParams,
+): { subject: PackageSubject; name: string } {
   const flow = context.store.flows.require(context.organization, flow_name);
   const trail = requireTrail(context, { id: flow.id, name: flow_name }, trail_name);
-  return { subject: { kind: "trail", trailId: trail.id }, name: auditPackageName({ flow: flow.name, trail: trail.name }) };
+  return {
+    subject: { kind: "trail", trailId: trail.id },
+    name: auditPackageName({ flow: flow.name, trail: trail.name }),
+  };
 }
 
 /** Bytes of that type, as the OpenAPI document tells them. */
 const bytesOf = (contentType: string) => ({ contentType, schema: Type.String({ format: "binary" }) });
 
-const requestOf = ({ organization, urls }: OperationContext, subject: PackageSubject) => ({ organizationId: organization.id, subject, baseUrl: urls.root });
+const requestOf = ({ organization, urls }: OperationContext, subject: PackageSubject) => ({
+  organizationId: organization.id,
+  subject,
+  baseUrl: urls.root,
+});
 
 /** Opens a package; what is wrong before its first byte is the answer. */
 async function open(context: OperationContext, subject: PackageSubject, gone: AbortSignal): Promise<Readable> {
@@ -43,8 +53,11 @@ async function open(context: OperationContext, subject: PackageSubject, gone: Ab
 
 /** 503 where coming again may help; null for what is no matter of load. */
 function refusalOf(error: unknown): AppError | null {
-  if (error instanceof PackagesBusyError) return unavailable("The server is making as many audit packages as it can. Please try again", COME_AGAIN, error);
-  return (error as NodeJS.ErrnoException).code === "ENOSPC" ? unavailable("The server has no room to make the audit package. Please try again", COME_AGAIN, error) : null;
+  if (error instanceof PackagesBusyError)
+    return unavailable("The server is making as many audit packages as it can. Please try again", COME_AGAIN, error);
+  return (error as NodeJS.ErrnoException).code === "ENOSPC"
+    ? unavailable("The server has no room to make the audit package. Please try again", COME_AGAIN, error)
+    : null;
 }
 
 export const getAuditPackage = operation({
@@ -57,12 +70,17 @@ export const getAuditPackage = operation({
     "A tar archive, compressed on the way (`Content-Encoding: gzip`): every record of the artifact in the flow, its attestations with their evidence, where it ran and under which policies, and a readable report, all in one directory. `SHA256SUMS` in it is checked with `sha256sum --check`. The same records give the same bytes. A download that breaks off is not complete.",
   permission: "artifact:read",
   audit: null,
-  params: Closed({ ...FlowPath.properties, fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }) }),
+  params: Closed({
+    ...FlowPath.properties,
+    fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }),
+  }),
   query: NoQuery,
   body: NO_BODY,
   responses: {
     200: {
-      description: "The archive", ...bytesOf("application/octet-stream"), isStream: true,
+      description: "The archive",
+      ...bytesOf("application/octet-stream"),
+      isStream: true,
       headers: { "Content-Encoding": Type.String({ description: "gzip" }) },
     },
     404: { description: "No such flow or artifact, or several with that beginning", schema: Message },
@@ -72,7 +90,8 @@ export const getAuditPackage = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
-    if (fingerprint === null || !store.artifacts.latest(flow.id, fingerprint, null)) throw store.artifacts.missing(params.fingerprint, params.flow_name, organization.name);
+    if (fingerprint === null || !store.artifacts.latest(flow.id, fingerprint, null))
+      throw store.artifacts.missing(params.fingerprint, params.flow_name, organization.name);
     return {
       status: 200,
       stream: {
@@ -123,7 +142,8 @@ export const downloadTrailAuditPdf = operation({
   path: "/trails/{org}/{flow_name}/{trail_name}/audit_pdf",
   tag: "Trails",
   summary: "Download the report of a trail",
-  description: "The report that the audit package has as `trail-page.pdf`. Byte ranges are served; the ETag is the SHA-256 of the file.",
+  description:
+    "The report that the audit package has as `trail-page.pdf`. Byte ranges are served; the ETag is the SHA-256 of the file.",
   permission: "trail:read",
   audit: null,
   params: TrailPath,

@@ -1,4 +1,7 @@
-/** Builds: what was built when, told by the first report of each fingerprint (semantics 8.1). Read-only; reports of artifacts make them. */
+/**
+ * Builds: what was built when, told by the first report of each fingerprint (semantics 8.1). Read-only; reports of
+ * artifacts make them.
+ */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
@@ -19,7 +22,9 @@ const BuildItemResponse = named(
     fingerprint: Type.String(),
     flow_name: Type.String({ description: "The flow to which it was reported first" }),
     trail_name: Type.String({ description: "Empty for an artifact that was reported without a trail" }),
-    repo_info: Nullable(named("BuildRepoInfo", Closed({ name: Type.String(), repo_id: Type.String({ description: "Id at the forge" }) }))),
+    repo_info: Nullable(
+      named("BuildRepoInfo", Closed({ name: Type.String(), repo_id: Type.String({ description: "Id at the forge" }) })),
+    ),
     _links: Closed({ artifact: Type.Optional(Place), repo: Type.Optional(Place) }),
   }),
 );
@@ -36,7 +41,10 @@ const BuildStatisticsResponse = named(
 );
 
 /** A build of which the record is gone is still counted, so it is shown too, marked. */
-function presentBuild({ urls, organization: { name: org } }: OperationContext, row: BuildRow): Static<typeof BuildItemResponse> {
+function presentBuild(
+  { urls, organization: { name: org } }: OperationContext,
+  row: BuildRow,
+): Static<typeof BuildItemResponse> {
   const { fingerprint, flow_name, artifact_public_id, repo_name, repo_external_id, repo_public_id } = row;
   const isKnown = fingerprint !== null && flow_name !== null && artifact_public_id !== null;
   return {
@@ -54,20 +62,30 @@ function presentBuild({ urls, organization: { name: org } }: OperationContext, r
             ),
           }
         : {}),
-      ...(repo_public_id === null ? {} : { repo: place(urls.repoApi(org, repo_public_id), urls.repoPage(org, repo_public_id)) }),
+      ...(repo_public_id === null
+        ? {}
+        : { repo: place(urls.repoApi(org, repo_public_id), urls.repoPage(org, repo_public_id)) }),
     },
   };
 }
 
 const RepoFilter = {
-  repo_inner_id: Type.Optional(Type.String({ description: "Id of a repository here: the one that never changes, and counts most" })),
+  repo_inner_id: Type.Optional(
+    Type.String({ description: "Id of a repository here: the one that never changes, and counts most" }),
+  ),
   repo_id: Type.Optional(Type.String({ description: "Id of a repository at its forge; counts more than the name" })),
   repo_name: Type.Optional(Type.String({ description: "Name of a repository as it is now" })),
 };
 type Asked = { repo_inner_id?: string; repo_id?: string; repo_name?: string };
 
-/** The repositories that a query names, by what identifies them best; null when it names none. Empty texts are no filter. */
-function repoIdsOf({ store: { repos }, organization: { id } }: OperationContext, { repo_inner_id, repo_id, repo_name }: Asked): number[] | null {
+/**
+ * The repositories that a query names, by what identifies them best; null when it names none. Empty texts are no
+ * filter.
+ */
+function repoIdsOf(
+  { store: { repos }, organization: { id } }: OperationContext,
+  { repo_inner_id, repo_id, repo_name }: Asked,
+): number[] | null {
   if (repo_inner_id) {
     const repo = repos.withPublicId(id, repo_inner_id);
     return repo ? [repo.id] : [];
@@ -96,7 +114,11 @@ export const listBuilds = operation({
   handle(context, { query }) {
     const { store, organization } = context;
     const window = PAGES.window(query);
-    const filter: BuildFilter = { organizationId: organization.id, repoIds: repoIdsOf(context, query), ...epochWindow(query, context.now()) };
+    const filter: BuildFilter = {
+      organizationId: organization.id,
+      repoIds: repoIdsOf(context, query),
+      ...epochWindow(query, context.now()),
+    };
     const builds = store.builds.list(filter, window).map((row) => presentBuild(context, row));
     return { status: 200, body: { ...counts(store.builds.count(filter), window.page, window.perPage), builds } };
   },
@@ -119,7 +141,12 @@ export const buildStatistics = operation({
   handle(context, { query }) {
     const { store, organization } = context;
     const { from, to } = epochWindow(query, context.now());
-    const timestamps = store.builds.times({ organizationId: organization.id, repoIds: repoIdsOf(context, query), from, to });
+    const timestamps = store.builds.times({
+      organizationId: organization.id,
+      repoIds: repoIdsOf(context, query),
+      from,
+      to,
+    });
     return { status: 200, body: { start_ts: from, end_ts: to, count: timestamps.length, timestamps } };
   },
 });

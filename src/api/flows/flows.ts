@@ -31,14 +31,17 @@ export const FlowPath = Closed({
 
 const VISIBILITIES = ["public", "private"] as const;
 const FlowName = Name(FLOW_NAME, { description: "Name of the flow, unique in the organization" });
-const NewVisibility = Maybe(OneOf(VISIBILITIES, { description: "Not sent: a new flow is private, an existing one stays as it is" }));
+const NewVisibility = Maybe(
+  OneOf(VISIBILITIES, { description: "Not sent: a new flow is private, an existing one stays as it is" }),
+);
 
 /** One less than the entries of a template: the artifact is one of them. */
 const MAX_LEGACY_NAMES = MAX_TEMPLATE_ENTRIES - 1;
 const LegacyTemplate = Maybe(
   Type.Array(Name(ATTESTATION_NAME, { minLength: 1 }), {
     maxItems: MAX_LEGACY_NAMES,
-    description: "Names of attestations that one artifact called `artifact` is expected to have, of any type; the entry `artifact` itself is left out",
+    description:
+      "Names of attestations that one artifact called `artifact` is expected to have, of any type; the entry `artifact` itself is left out",
   }),
 );
 
@@ -63,7 +66,10 @@ const LegacyCreateFlow = named(
   }),
 );
 
-const RenameFlow = named("RenameFlow", Closed({ new_name: Name(FLOW_NAME, { description: "The new name, held by no other flow" }) }));
+const RenameFlow = named(
+  "RenameFlow",
+  Closed({ new_name: Name(FLOW_NAME, { description: "The new name, held by no other flow" }) }),
+);
 
 const flowProperties = {
   name: Type.String(),
@@ -100,7 +106,12 @@ const presentFlow = (row: FlowRow, org: string, template: string, tags: Record<s
   tags,
 });
 
-function presentListed({ store }: Pick<OperationContext, "store">, row: FlowListRow, org: string, allowance: Allowance) {
+function presentListed(
+  { store }: Pick<OperationContext, "store">,
+  row: FlowListRow,
+  org: string,
+  allowance: Allowance,
+) {
   if (row.template === null) throw new Error(`template ${row.template_id} is gone`);
   const template = stubBytes(row.template) === null ? row.template : store.templates.get(row.template_id).content;
   takeText(allowance, template);
@@ -131,24 +142,40 @@ export const getFlows = operation({
   path: "/flows/{org}",
   tag: "Flows",
   summary: "List flows",
-  description: "The active flows of the organization: a bare list of all of them, or with `page` or `per_page` one page in an envelope.",
+  description:
+    "The active flows of the organization: a bare list of all of them, or with `page` or `per_page` one page in an envelope.",
   permission: "flow:read",
   audit: null,
   params: OrgPath,
   query: Closed({
     search_by_name: Type.Optional(Type.String({ description: "A part of the name" })),
-    case_sensitive: Type.Optional(Type.Boolean({ default: true, description: "Whether search_by_name tells upper from lower case" })),
+    case_sensitive: Type.Optional(
+      Type.Boolean({ default: true, description: "Whether search_by_name tells upper from lower case" }),
+    ),
     ...PAGES.query,
-    space_id: Repeated(Type.String(), { description: "Flows of these spaces and the spaces below them; any may match" }),
+    space_id: Repeated(Type.String(), {
+      description: "Flows of these spaces and the spaces below them; any may match",
+    }),
     tag: Repeated(Type.String(), { description: "`key` or `key:value`; all must match" }),
     sort: Type.Optional(OneOf(["name", "latest_activity"], { default: "name" })),
-    sort_direction: Type.Optional(OneOf(["asc", "desc"], { description: "Not given: asc by name, desc by latest activity" })),
+    sort_direction: Type.Optional(
+      OneOf(["asc", "desc"], { description: "Not given: asc by name, desc by latest activity" }),
+    ),
   }),
   body: NO_BODY,
-  responses: { 200: { description: "All flows, or one page of them", schema: Type.Union([FlowListPage, Type.Array(FlowListItem)]) } },
+  responses: {
+    200: {
+      description: "All flows, or one page of them",
+      schema: Type.Union([FlowListPage, Type.Array(FlowListItem)]),
+    },
+  },
   example: { params: { org: "acme" }, query: { page: "1", search_by_name: "pay", tag: "team:payments" } },
   handle({ store, organization }, { query }) {
-    const filter = { search: query.search_by_name ?? "", caseSensitive: query.case_sensitive ?? true, tags: tagFilters(query.tag) };
+    const filter = {
+      search: query.search_by_name ?? "",
+      caseSensitive: query.case_sensitive ?? true,
+      tags: tagFilters(query.tag),
+    };
     const by = query.sort ?? "name";
     const order = { by, direction: query.sort_direction ?? (by === "name" ? "asc" : "desc") } as const;
     // Every flow is at the root as long as there are no spaces, so a filter by space finds nothing.
@@ -168,7 +195,8 @@ export const getFlows = operation({
 });
 
 /** Whether a `space_id` filter names a space: an id that is empty or null filters nothing (semantics 1.7). */
-export const isSpaceFilter = (ids: readonly string[] | undefined): boolean => (ids ?? []).some((id) => id !== "" && id !== "null");
+export const isSpaceFilter = (ids: readonly string[] | undefined): boolean =>
+  (ids ?? []).some((id) => id !== "" && id !== "null");
 
 export const getFlow = operation({
   id: "get_flow",
@@ -191,7 +219,10 @@ export const getFlow = operation({
     const row = store.flows.require(organization, params.flow_name);
     const { content } = store.templates.get(row.template_id);
     const last_deployment_at = store.deployments.latestOfFlow(organization.id, row.id);
-    return { status: 200, body: { ...presentFlow(row, organization.name, content, store.flows.tags(row.id)), last_deployment_at } };
+    return {
+      status: 200,
+      body: { ...presentFlow(row, organization.name, content, store.flows.tags(row.id)), last_deployment_at },
+    };
   },
 });
 
@@ -205,8 +236,13 @@ type FlowInput = {
   repoUrl: string | null | undefined;
 };
 
-/** Creates or updates. @throws AppError not_found for the suffixed name of an archived flow, which refuses every write. */
-function applyFlow({ store, organization, note }: OperationContext, { name, description, visibility, template, repoUrl }: FlowInput): { status: 200 | 201; body: "OK" } {
+/**
+ * Creates or updates. @throws AppError not_found for the suffixed name of an archived flow, which refuses every write.
+ */
+function applyFlow(
+  { store, organization, note }: OperationContext,
+  { name, description, visibility, template, repoUrl }: FlowInput,
+): { status: 200 | 201; body: "OK" } {
   const existing = store.flows.holder(organization.id, name) && store.flows.requireWritable(organization, name);
   const fields = {
     description,
@@ -221,8 +257,8 @@ function applyFlow({ store, organization, note }: OperationContext, { name, desc
 }
 
 /**
- * The flow of that name, or that once had it, created with the empty template where there is none: for reports of other products, which
- * nobody prepared a flow for. @throws AppError not_found for the suffixed name of an archived flow.
+ * The flow of that name, or that once had it, created with the empty template where there is none: for reports of other
+ * products, which nobody prepared a flow for. @throws AppError not_found for the suffixed name of an archived flow.
  */
 export function flowFor(context: OperationContext, name: string, description: string): FlowRow {
   const { store, organization } = context;
@@ -293,7 +329,8 @@ export const createFlow = operation({
   path: "/flows/{org}",
   tag: "Flows",
   summary: "Create or update a flow with a list as template",
-  description: "The older form, for clients that know no template files: use `PUT /flows/{org}/template_file`. The list is stored as the template it stands for.",
+  description:
+    "The older form, for clients that know no template files: use `PUT /flows/{org}/template_file`. The list is stored as the template it stands for.",
   deprecation: { since: FIRST_DEPRECATIONS, successor: "/flows/{org}/template_file" },
   permission: "flow:write",
   audit: "flow.applied",
@@ -305,10 +342,19 @@ export const createFlow = operation({
     201: { description: "Created", schema: Ok },
     404: { description: "The name is that of an archived flow, suffix included", schema: Message },
   },
-  example: { params: { org: "acme" }, body: { name: "payments", description: "Builds of the payment service", template: ["artifact", "unit-tests"] } },
+  example: {
+    params: { org: "acme" },
+    body: { name: "payments", description: "Builds of the payment service", template: ["artifact", "unit-tests"] },
+  },
   prepare: async (_context, { body }) => listedTemplate(body.template),
   handle: (context, { body }, template) =>
-    applyFlow(context, { name: body.name, description: body.description, visibility: body.visibility ?? null, template, repoUrl: body.repo_url }),
+    applyFlow(context, {
+      name: body.name,
+      description: body.description,
+      visibility: body.visibility ?? null,
+      template,
+      repoUrl: body.repo_url,
+    }),
 });
 
 export const archiveFlow = operation({
@@ -357,7 +403,8 @@ export const renameFlow = operation({
   handle({ store, organization, note }, { params, body }) {
     const flow = store.flows.requireWritable(organization, params.flow_name);
     const holder = store.flows.holder(organization.id, body.new_name);
-    if (holder && holder.id !== flow.id) throw invalid({ new_name: `A flow with this name already exists [input: ${body.new_name}]` });
+    if (holder && holder.id !== flow.id)
+      throw invalid({ new_name: `A flow with this name already exists [input: ${body.new_name}]` });
     if (!holder) store.flows.rename(flow, body.new_name);
     note({ from: flow.name, to: body.new_name });
     return { status: 200, body: "OK" };

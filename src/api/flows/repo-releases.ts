@@ -50,7 +50,10 @@ const RepoLiveStatusResponse = named(
           ),
         ),
         environments: Type.Array(
-          named("EmbeddedEnvironmentResponse", Closed({ id: Type.String(), name: Type.String(), type: Type.String(), _links: Place })),
+          named(
+            "EmbeddedEnvironmentResponse",
+            Closed({ id: Type.String(), name: Type.String(), type: Type.String(), _links: Place }),
+          ),
         ),
       }),
     ),
@@ -58,7 +61,11 @@ const RepoLiveStatusResponse = named(
   }),
 );
 
-function presentLive({ urls, organization: { name: org } }: OperationContext, repoId: string, rows: readonly LiveRow[]): Static<typeof RepoLiveStatusResponse> {
+function presentLive(
+  { urls, organization: { name: org } }: OperationContext,
+  repoId: string,
+  rows: readonly LiveRow[],
+): Static<typeof RepoLiveStatusResponse> {
   const artifacts = new Map(rows.map((row) => [row.artifact_id, row]));
   const environments = new Map(rows.map((row) => [row.environment_id, row]));
   return {
@@ -70,7 +77,10 @@ function presentLive({ urls, organization: { name: org } }: OperationContext, re
       compliance: row.compliant === null ? null : row.compliant === 1 ? "COMPLIANT" : "NON-COMPLIANT",
       started_at: row.started_at,
       _links: {
-        snapshot: place(urls.snapshotApi(org, row.environment_name, row.snapshot_index), urls.snapshotPage(org, row.environment_name, row.snapshot_index)),
+        snapshot: place(
+          urls.snapshotApi(org, row.environment_name, row.snapshot_index),
+          urls.snapshotPage(org, row.environment_name, row.snapshot_index),
+        ),
       },
     })),
     _embedded: {
@@ -120,12 +130,20 @@ export const getRepoLiveArtifacts = operation({
   },
 });
 
-const RepoIdPath = Closed({ org: OrgPath.properties.org, repo: Matching(PUBLIC_ID, { description: "Id of the repository here" }) });
-/** Anything else before the last word of these paths belongs to the name of a repository, such as `acme/deployments`. */
+const RepoIdPath = Closed({
+  org: OrgPath.properties.org,
+  repo: Matching(PUBLIC_ID, { description: "Id of the repository here" }),
+});
+/**
+ * Anything else before the last word of these paths belongs to the name of a repository, such as `acme/deployments`.
+ */
 const isRepoId = ({ repo }: Readonly<Record<string, string>>): boolean => matches(PUBLIC_ID, repo ?? "");
 
 const ReleaseFilter = {
-  env: Repeated(Type.String(), { default: [], description: "Names of environments; a logical one stands for its members" }),
+  env: Repeated(Type.String(), {
+    default: [],
+    description: "Names of environments; a logical one stands for its members",
+  }),
   ...EpochWindow,
 };
 type Asked = { env?: string[]; start_ts?: number; end_ts?: number; "start-ts"?: number; "end-ts"?: number };
@@ -165,7 +183,10 @@ export const listRepoDeployments = operation({
     200: { description: "One page", schema: DeploymentListPage },
     404: { description: "No such repository", schema: Message },
   },
-  example: { params: { org: "acme", repo: "5d1f6a0e-3c1b-4f6e-9a52-7c0e4b1d" }, query: { env: "production", page: "1", per_page: "15" } },
+  example: {
+    params: { org: "acme", repo: "5d1f6a0e-3c1b-4f6e-9a52-7c0e4b1d" },
+    query: { env: "production", page: "1", per_page: "15" },
+  },
   handle(context, { params, query }) {
     const repo = context.store.repos.require(context.organization, params.repo);
     return { status: 200, body: deploymentPage(context, filterOf(context, repo.id, query), PAGES.window(query)) };
@@ -183,10 +204,14 @@ const RepoDeploymentStatisticsResponse = named(
         Closed({
           environment_name: Type.String(),
           deployed_at: Type.Array(Type.Number(), { description: "Epoch seconds of each deployment, the oldest first" }),
-          lead_time_seconds: Type.Array(Nullable(Type.Number()), { description: "Of the same deployments: from the report of the build to the start" }),
+          lead_time_seconds: Type.Array(Nullable(Type.Number()), {
+            description: "Of the same deployments: from the report of the build to the start",
+          }),
         }),
       ),
-      { description: "Physical environments, by name: those in which something started, and those that were asked for" },
+      {
+        description: "Physical environments, by name: those in which something started, and those that were asked for",
+      },
     ),
   }),
 );
@@ -213,14 +238,19 @@ export const getRepoDeploymentStatistics = operation({
     const { store } = context;
     const repo = store.repos.require(context.organization, params.repo);
     const filter = filterOf(context, repo.id, query);
-    const series = new Map((filter.environmentIds ?? []).map((id): [number, Series] => [id, { deployed_at: [], lead_time_seconds: [] }]));
+    const series = new Map(
+      (filter.environmentIds ?? []).map((id): [number, Series] => [id, { deployed_at: [], lead_time_seconds: [] }]),
+    );
     for (const { environment_id, deployed_at, lead_time } of store.deployments.points(filter)) {
       const one = series.get(environment_id) ?? { deployed_at: [], lead_time_seconds: [] };
       series.set(environment_id, one);
       one.deployed_at.push(deployed_at);
       one.lead_time_seconds.push(lead_time);
     }
-    const environments = [...series].map(([id, one]) => ({ environment_name: store.environments.get(id).name, ...one }));
+    const environments = [...series].map(([id, one]) => ({
+      environment_name: store.environments.get(id).name,
+      ...one,
+    }));
     environments.sort((a, b) => (a.environment_name < b.environment_name ? -1 : 1));
     return { status: 200, body: { start_ts: filter.from, end_ts: filter.to, environments } };
   },

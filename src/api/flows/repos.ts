@@ -1,4 +1,7 @@
-/** Source repositories: they come into being with the reports that name them, and are only read and tagged here (semantics 8.1). */
+/**
+ * Source repositories: they come into being with the reports that name them, and are only read and tagged here
+ * (semantics 8.1).
+ */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { badRequest } from "../../errors.ts";
@@ -23,7 +26,9 @@ const RepoResponse = named(
     repo_id: Type.String({ description: "Its id at the forge" }),
     description: Nullable(Type.String()),
     vcs_instance: Nullable(Type.String({ description: "Host of the code host, from the URL" })),
-    namespace_path: Type.Array(Type.String(), { description: "The levels above the repository: as reported, else from its name" }),
+    namespace_path: Type.Array(Type.String(), {
+      description: "The levels above the repository: as reported, else from its name",
+    }),
     additional_info: Nullable(Type.Record(Type.String(), Type.Unknown())),
     tags: Tags,
     created_at: Type.Number({ description: "Epoch seconds of the first report that named it" }),
@@ -39,12 +44,17 @@ const RepoFilterOptionsResponse = named(
   Closed({
     providers: Type.Array(Type.String()),
     vcs_instances: Type.Array(Type.String()),
-    namespace_values: Type.Array(Type.String(), { description: "In full, one level below the namespace asked for; the highest ones without one" }),
+    namespace_values: Type.Array(Type.String(), {
+      description: "In full, one level below the namespace asked for; the highest ones without one",
+    }),
   }),
 );
 
 /** @throws SyntaxError for a damaged record. */
-function presentRepo({ urls, organization: { name: org } }: OperationContext, row: RepoView): Static<typeof RepoResponse> {
+function presentRepo(
+  { urls, organization: { name: org } }: OperationContext,
+  row: RepoView,
+): Static<typeof RepoResponse> {
   return {
     id: row.public_id,
     name: row.name,
@@ -53,7 +63,8 @@ function presentRepo({ urls, organization: { name: org } }: OperationContext, ro
     repo_id: row.external_id,
     description: row.description || null,
     vcs_instance: row.vcs_instance || null,
-    namespace_path: fromJson<string[]>(row.namespace_path_json) ?? row.namespace.split("/").filter((level) => level !== ""),
+    namespace_path:
+      fromJson<string[]>(row.namespace_path_json) ?? row.namespace.split("/").filter((level) => level !== ""),
     additional_info: fromJson<Record<string, unknown>>(row.additional_info_json),
     tags: JSON.parse(row.tags_json) as Record<string, string>,
     created_at: row.created_at,
@@ -73,7 +84,8 @@ const presentRepos = (context: OperationContext, rows: readonly RepoView[]): Sta
   presentEach(
     rows,
     (row) => presentRepo(context, row),
-    (row) => presentRepo(context, { ...row, namespace_path_json: null, additional_info_json: null, description: UNREADABLE }),
+    (row) =>
+      presentRepo(context, { ...row, namespace_path_json: null, additional_info_json: null, description: UNREADABLE }),
   );
 
 /** Shows the providers that nobody told. It is no word of RepoProvider: such a repository is chosen by its id. */
@@ -82,17 +94,27 @@ const NOT_TOLD = "unknown";
 type Asked = { provider?: string; id?: string };
 
 /**
- * The repository that path and query mean: the id decides, then name and provider; of several, the one that was created last. An empty
- * id is none. `orRefuse`: several by name alone are refused. @throws AppError 404 when there is none, 400 naming the providers.
+ * The repository that path and query mean: the id decides, then name and provider; of several, the one that was created
+ * last. An empty id is none. `orRefuse`: several by name alone are refused. @throws AppError 404 when there is none,
+ * 400 naming the providers.
  */
-export function chooseRepo({ store, organization }: OperationContext, name: string, { provider, id }: Asked, { orRefuse }: { orRefuse: boolean }): RepoRow {
+export function chooseRepo(
+  { store, organization }: OperationContext,
+  name: string,
+  { provider, id }: Asked,
+  { orRefuse }: { orRefuse: boolean },
+): RepoRow {
   if (id) return store.repos.require(organization, id);
-  const all = store.repos.named(organization.id, name).filter((row) => provider === undefined || row.provider === provider);
+  const all = store.repos
+    .named(organization.id, name)
+    .filter((row) => provider === undefined || row.provider === provider);
   const [newest] = all;
   if (!newest) throw store.repos.missing(name, organization.name);
   if (orRefuse && all.length > 1 && provider === undefined) {
     const providers = [...new Set(all.map((row) => row.provider || NOT_TOLD))].sort();
-    throw badRequest(`Multiple repos named '${name}' exist (${providers.join(", ")}). Specify the 'provider' query parameter to choose one`);
+    throw badRequest(
+      `Multiple repos named '${name}' exist (${providers.join(", ")}). Specify the 'provider' query parameter to choose one`,
+    );
   }
   return newest;
 }
@@ -109,10 +131,17 @@ export const RepoChoice = {
 const Facets = {
   provider: Type.Optional(RepoProvider),
   vcs_instance: Type.Optional(Type.String({ description: "Host of the code host, in any case" })),
-  namespace: Type.Optional(Type.String({ description: "Namespace, levels joined by slashes; what lies below belongs to it" })),
+  namespace: Type.Optional(
+    Type.String({ description: "Namespace, levels joined by slashes; what lies below belongs to it" }),
+  ),
   tag: Repeated(Type.String(), { description: "`key` or `key:value`; repositories must have all of them" }),
 };
-const facetsOf = (query: { provider?: string; vcs_instance?: string; namespace?: string; tag?: string[] }): RepoFacets => ({
+const facetsOf = (query: {
+  provider?: string;
+  vcs_instance?: string;
+  namespace?: string;
+  tag?: string[];
+}): RepoFacets => ({
   provider: query.provider ?? null,
   // An empty text is no filter.
   vcsInstance: query.vcs_instance || null,
@@ -128,7 +157,8 @@ export const listRepos = operation({
   path: "/repos/{org}",
   tag: "Repos",
   summary: "List repositories",
-  description: "The repositories that reports named, by name, in pages. The filters combine; `repo_id` counts more than `name`, and `name` and `search` exclude each other.",
+  description:
+    "The repositories that reports named, by name, in pages. The filters combine; `repo_id` counts more than `name`, and `name` and `search` exclude each other.",
   permission: "repo:read",
   audit: null,
   params: OrgPath,
@@ -164,7 +194,8 @@ export const listRepoFilterOptions = operation({
   path: "/repos/{org}/filter-options",
   tag: "Repos",
   summary: "List what repositories can be filtered by",
-  description: "Each list holds the values among the repositories that fit all the other filters. Of `namespace`, only what lies below it is listed.",
+  description:
+    "Each list holds the values among the repositories that fit all the other filters. Of `namespace`, only what lies below it is listed.",
   permission: "repo:read",
   audit: null,
   params: OrgPath,
@@ -201,7 +232,8 @@ export const getRepo = operation({
   path: "/repos/{org}/{repo_name*}",
   tag: "Repos",
   summary: "Read a repository",
-  description: "By name, and by `provider` where several have it; or by `id`. Of several with that name and provider, the one that was created last.",
+  description:
+    "By name, and by `provider` where several have it; or by `id`. Of several with that name and provider, the one that was created last.",
   permission: "repo:read",
   audit: null,
   params: RepoNamePath,

@@ -20,7 +20,8 @@ const MOST_ARTIFACTS = 50;
 /** Ids are stored in lower case, and looked for in any. */
 const SEARCH_VALUE = "^[a-fA-F0-9]{5,}$";
 
-const Matches = <T extends string>(type: T) => Closed({ type: Type.Literal(type), count: Type.Integer(), matches: Type.Array(Type.String()) });
+const Matches = <T extends string>(type: T) =>
+  Closed({ type: Type.Literal(type), count: Type.Integer(), matches: Type.Array(Type.String()) });
 
 const SearchResponse = named(
   "SearchResponse",
@@ -40,7 +41,9 @@ const SearchResponse = named(
         Closed({
           fingerprint: Type.String(),
           name: Type.String({ description: "As reported, or the name under which it ran" }),
-          has_provenance: Type.Boolean({ description: "Whether it was ever reported to a flow. If not, all texts about a report are empty" }),
+          has_provenance: Type.Boolean({
+            description: "Whether it was ever reported to a flow. If not, all texts about a report are empty",
+          }),
           git_commit: Type.String(),
           flow: Type.String(),
           pipeline: Type.String({ description: "The same as flow" }),
@@ -48,12 +51,16 @@ const SearchResponse = named(
           template_reference_name: Type.String(),
           build_url: Type.String(),
           commit_url: Type.String(),
-          compliance_state: Type.String({ description: "COMPLIANT, NON-COMPLIANT or INCOMPLETE; empty without provenance" }),
+          compliance_state: Type.String({
+            description: "COMPLIANT, NON-COMPLIANT or INCOMPLETE; empty without provenance",
+          }),
           running_in: Type.Array(Type.String(), { description: "Environment and latest snapshot, as `production#42`" }),
           exited_from: Type.Array(Type.String(), { description: "Environment and the snapshot that showed the exit" }),
           html_url: Type.String(),
           api_url: Type.String(),
-          history: Type.Array(HistoryEntry, { description: "Of the starts and stops in an environment the latest ones" }),
+          history: Type.Array(HistoryEntry, {
+            description: "Of the starts and stops in an environment the latest ones",
+          }),
         }),
       ),
       { description: `The latest record in each flow, newest first, at most ${MOST_ARTIFACTS}; then what only ran` },
@@ -63,7 +70,8 @@ const SearchResponse = named(
 type FoundArtifact = Static<typeof SearchResponse>["artifacts"][number];
 
 const placesIn = ({ running, exited }: RecentArtifactLocations): Pick<FoundArtifact, "running_in" | "exited_from"> => {
-  const text = ({ environment_name, snapshot_index }: RecentArtifactLocations["running"][number]): string => `${environment_name}#${snapshot_index}`;
+  const text = ({ environment_name, snapshot_index }: RecentArtifactLocations["running"][number]): string =>
+    `${environment_name}#${snapshot_index}`;
   return { running_in: running.map(text), exited_from: exited.map(text) };
 };
 
@@ -116,7 +124,11 @@ const presentUnreported = (fingerprint: string, name: string, presence: RecentAr
   history: movesOf(presence),
 });
 
-function artifactsOf(context: OperationContext, fingerprints: readonly string[], commits: readonly string[]): FoundArtifact[] {
+function artifactsOf(
+  context: OperationContext,
+  fingerprints: readonly string[],
+  commits: readonly string[],
+): FoundArtifact[] {
   const { store, organization } = context;
   const presences = new Map<string, RecentArtifactLocations>();
   const presenceOf = (fingerprint: string): RecentArtifactLocations => {
@@ -124,13 +136,23 @@ function artifactsOf(context: OperationContext, fingerprints: readonly string[],
     presences.set(fingerprint, presence);
     return presence;
   };
-  const byFingerprint = fingerprints.map((fingerprint) => ({ fingerprint, rows: store.search.ofFingerprint(organization.id, fingerprint) }));
-  const rows = [...byFingerprint.flatMap(({ rows }) => rows), ...commits.flatMap((commit) => store.search.ofCommit(organization.id, commit))];
-  const reported = [...new Map(rows.map((row) => [row.id, row])).values()].sort((a, b) => b.id - a.id).slice(0, MOST_ARTIFACTS);
+  const byFingerprint = fingerprints.map((fingerprint) => ({
+    fingerprint,
+    rows: store.search.ofFingerprint(organization.id, fingerprint),
+  }));
+  const rows = [
+    ...byFingerprint.flatMap(({ rows }) => rows),
+    ...commits.flatMap((commit) => store.search.ofCommit(organization.id, commit)),
+  ];
+  const reported = [...new Map(rows.map((row) => [row.id, row])).values()]
+    .sort((a, b) => b.id - a.id)
+    .slice(0, MOST_ARTIFACTS);
   const unreported = byFingerprint.filter(({ rows }) => rows.length === 0).map(({ fingerprint }) => fingerprint);
   return [
     ...reported.map((row) => presentReported(context, row, presenceOf(row.fingerprint))),
-    ...unreported.map((fingerprint) => presentUnreported(fingerprint, store.search.nameOf(organization.id, fingerprint), presenceOf(fingerprint))),
+    ...unreported.map((fingerprint) =>
+      presentUnreported(fingerprint, store.search.nameOf(organization.id, fingerprint), presenceOf(fingerprint)),
+    ),
   ];
 }
 
@@ -143,7 +165,10 @@ export const getSearch = operation({
   description: `By the whole id or its first characters, artifacts that were never reported and only ran included. A beginning that more than ${MOST_MATCHES} fingerprints and commits share is too ambiguous.`,
   permission: "artifact:read",
   audit: null,
-  params: Closed({ ...OrgPath.properties, search_value: Matching(SEARCH_VALUE, { description: "Fingerprint or commit, or at least its first 5 characters" }) }),
+  params: Closed({
+    ...OrgPath.properties,
+    search_value: Matching(SEARCH_VALUE, { description: "Fingerprint or commit, or at least its first 5 characters" }),
+  }),
   query: NoQuery,
   body: NO_BODY,
   responses: {

@@ -1,7 +1,7 @@
 /**
- * Trails. A begin is an upsert with the semantics of a *patch*: what is absent or null keeps its stored value, everything else
- * replaces it, an empty text and `{}` included. The history gets `trail_reported` when the trail comes into being, whether by a
- * begin or by a report that named it first, and `trail_updated` at every begin after that.
+ * Trails. A begin is an upsert with the semantics of a *patch*: what is absent or null keeps its stored value,
+ * everything else replaces it, an empty text and `{}` included. The history gets `trail_reported` when the trail comes
+ * into being, whether by a begin or by a report that named it first, and `trail_updated` at every begin after that.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
@@ -21,8 +21,18 @@ import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { PageOf, pages, pagination } from "../paging.ts";
 import { TrailResponse, presentTrail, presentTrails } from "../../contract/present-trail.ts";
 import {
-  ExternalUrls, GitCommit, Name, RepoInfoPostInput, Text, UserData, WebUrl, presentCommit, presentEventRepoInfo,
-  repoFacts, storedCommit, toJson,
+  ExternalUrls,
+  GitCommit,
+  Name,
+  RepoInfoPostInput,
+  Text,
+  UserData,
+  WebUrl,
+  presentCommit,
+  presentEventRepoInfo,
+  repoFacts,
+  storedCommit,
+  toJson,
 } from "../../contract/shapes.ts";
 
 const CreateTrail = named(
@@ -42,7 +52,11 @@ type Begin = Static<typeof CreateTrail>;
 const TrailListPage = PageOf("TrailListPage", TrailResponse);
 
 /** What an event says beside its type: who, with which template, about which commit and repository. */
-function eventOf({ store, caller }: OperationContext, templateId: number, report: Pick<Begin, "git_commit_info" | "repo_info"> | null) {
+function eventOf(
+  { store, caller }: OperationContext,
+  templateId: number,
+  report: Pick<Begin, "git_commit_info" | "repo_info"> | null,
+) {
   return {
     template_id: store.templates.publicIdOf(templateId),
     setting_user_id: caller.publicId,
@@ -52,14 +66,25 @@ function eventOf({ store, caller }: OperationContext, templateId: number, report
 }
 
 const ReportedTrail = Closed({ trail_name: Name(TRAIL_NAME) });
-const NOTHING_TOLD = { description: null, git_commit_info_json: null, origin_url: null, external_urls_json: null, user_data_json: null } as const;
+const NOTHING_TOLD = {
+  description: null,
+  git_commit_info_json: null,
+  origin_url: null,
+  external_urls_json: null,
+  user_data_json: null,
+} as const;
 
 /**
- * The trail of that name in a flow, created with the flow's template if a report names it first (semantics 2.3); `description` is
- * for the case that it is. Whoever calls it evaluates the trail in the same write.
+ * The trail of that name in a flow, created with the flow's template if a report names it first (semantics 2.3);
+ * `description` is for the case that it is. Whoever calls it evaluates the trail in the same write.
  * @throws AppError 400 on `trail_name` for a name that no trail can have.
  */
-export function beginImplicitly(context: OperationContext, flow: FlowRow, trailName: string, description: string | null = null): TrailRow {
+export function beginImplicitly(
+  context: OperationContext,
+  flow: FlowRow,
+  trailName: string,
+  description: string | null = null,
+): TrailRow {
   const { store, organization, caller, note } = context;
   const existing = store.trails.find(flow.id, trailName);
   if (existing) return existing;
@@ -104,7 +129,12 @@ function commitText(json: string | null): string | null {
 }
 
 /** Begins a trail or updates it. @param template the uploaded template, null when none came. */
-function begin(context: OperationContext, flow: FlowRow, report: Begin, template: StoredTemplateFile | null): { status: 200 | 201; body: "OK" } {
+function begin(
+  context: OperationContext,
+  flow: FlowRow,
+  report: Begin,
+  template: StoredTemplateFile | null,
+): { status: 200 | 201; body: "OK" } {
   const { store, organization, caller, note } = context;
   const known = store.trails.find(flow.id, report.name);
   // The trails of a flow mostly bring one and the same file: its text is then kept once.
@@ -117,7 +147,9 @@ function begin(context: OperationContext, flow: FlowRow, report: Begin, template
   const stored = known ?? NOTHING_TOLD;
   const fields: TrailFields = {
     description: report.description ?? stored.description,
-    git_commit_info_json: report.git_commit_info ? JSON.stringify(storedCommit(report.git_commit_info)) : stored.git_commit_info_json,
+    git_commit_info_json: report.git_commit_info
+      ? JSON.stringify(storedCommit(report.git_commit_info))
+      : stored.git_commit_info_json,
     origin_url: report.origin_url ?? stored.origin_url,
     external_urls_json: toJson(report.external_urls) ?? stored.external_urls_json,
     user_data_json: toJson(report.user_data) ?? stored.user_data_json,
@@ -129,7 +161,10 @@ function begin(context: OperationContext, flow: FlowRow, report: Begin, template
   const event = eventOf(context, templateId, report);
 
   if (!known) {
-    const trail = store.trails.create({ organizationId: organization.id, flowId: flow.id, name: report.name, createdBy: caller.displayName }, fields);
+    const trail = store.trails.create(
+      { organizationId: organization.id, flowId: flow.id, name: report.name, createdBy: caller.displayName },
+      fields,
+    );
     if (repoId !== null) store.trails.addRepo(trail.id, repoId);
     store.trails.addEvent(trail.id, "trail_reported", trail.created_at, event);
     const { status } = store.evaluation.evaluate(trail.id, trail.created_at);
@@ -166,7 +201,11 @@ export const createTrail = operation({
     part: "data_json",
     schema: CreateTrail,
     bounds: RECORD,
-    file: { part: "template_file", description: "The trail's own template: YAML in UTF-8, at most 10 MB", kind: "memory" },
+    file: {
+      part: "template_file",
+      description: "The trail's own template: YAML in UTF-8, at most 10 MB",
+      kind: "memory",
+    },
   },
   responses: {
     200: { description: "Updated: the trail existed, perhaps because a report had named it", schema: Ok },
@@ -178,7 +217,13 @@ export const createTrail = operation({
     body: {
       name: "release-1.4.0",
       description: "Release of the payment service",
-      git_commit_info: { sha1: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112", message: "Round half to even", author: "Ada <ada@example.com>", branch: "main", timestamp: 1700000000 },
+      git_commit_info: {
+        sha1: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112",
+        message: "Round half to even",
+        author: "Ada <ada@example.com>",
+        branch: "main",
+        timestamp: 1700000000,
+      },
     },
     file: "version: 1\ntrail:\n  attestations:\n    - name: pull-request\n      type: pull_request\n",
   },
@@ -218,8 +263,11 @@ export const getTrail = operation({
 });
 
 /** The trail of that name. `flow.name` is the name that the caller used. @throws AppError 404 (messages 12). */
-export const requireTrail = ({ store, organization }: OperationContext, flow: { id: number; name: string }, trailName: string): TrailRow =>
-  store.trails.require({ organization: organization.name, flow }, trailName);
+export const requireTrail = (
+  { store, organization }: OperationContext,
+  flow: { id: number; name: string },
+  trailName: string,
+): TrailRow => store.trails.require({ organization: organization.name, flow }, trailName);
 
 const PAGES = pages({ perPage: 20, most: 100 });
 const PAGES_IF_ASKED = pages({ perPage: 20, most: 100, onRequest: true });
@@ -237,7 +285,10 @@ export const listTrails = operation({
   query: Closed({ ...PAGES_IF_ASKED.query }),
   body: NO_BODY,
   responses: {
-    200: { description: "All trails, or one page of them", schema: Type.Union([TrailListPage, Type.Array(TrailResponse)]) },
+    200: {
+      description: "All trails, or one page of them",
+      schema: Type.Union([TrailListPage, Type.Array(TrailResponse)]),
+    },
     404: { description: "No such flow", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments" }, query: { page: "1", per_page: "20" } },
@@ -246,7 +297,8 @@ export const listTrails = operation({
     const flow = store.flows.require(organization, params.flow_name);
     const filter: TrailFilter = { organizationId: organization.id, flowId: flow.id, flowTag: null, fingerprint: null };
     // `page` alone asks for no envelope (semantics 2.5).
-    if (query.per_page === undefined) return { status: 200, texts: presentTrails(context, store.trails.list(filter, null, 0)) };
+    if (query.per_page === undefined)
+      return { status: 200, texts: presentTrails(context, store.trails.list(filter, null, 0)) };
     return onePage(context, filter, PAGES_IF_ASKED.window(query));
   },
 });
@@ -267,12 +319,17 @@ export const listTrailsForOrg = operation({
       { pattern: String.raw`^[^\x00=]*=[^\x00]*$` },
       Type.Optional(Type.String({ description: "`key=value`: trails of the flows with that tag" })),
     ),
-    fingerprint: Type.Optional(Type.String({ description: "Trails to which this artifact was reported; the first 5 characters or more" })),
+    fingerprint: Type.Optional(
+      Type.String({ description: "Trails to which this artifact was reported; the first 5 characters or more" }),
+    ),
     ...PAGES.query,
   }),
   body: NO_BODY,
   responses: { 200: { description: "One page", schema: TrailListPage } },
-  example: { params: { org: "acme" }, query: { flow: "payments", flow_tag: "team=payments", page: "1", per_page: "20" } },
+  example: {
+    params: { org: "acme" },
+    query: { flow: "payments", flow_tag: "team=payments", page: "1", per_page: "20" },
+  },
   handle(context, { query }) {
     const { store, organization } = context;
     const window = PAGES.window(query);
@@ -282,7 +339,11 @@ export const listTrailsForOrg = operation({
     const flow = query.flow ? store.flows.find(organization.id, query.flow) : null;
     if ((query.flow && !flow) || (fingerprint !== null && !matches(FINGERPRINT_PREFIX, fingerprint)))
       return { status: 200, body: { data: [], pagination: pagination(0, window.page, window.perPage) } };
-    return onePage(context, { organizationId: organization.id, flowId: flow?.id ?? null, flowTag, fingerprint }, window);
+    return onePage(
+      context,
+      { organizationId: organization.id, flowId: flow?.id ?? null, flowTag, fingerprint },
+      window,
+    );
   },
 });
 
@@ -294,8 +355,15 @@ function tagOf(text: string): { key: string; value: string } {
 }
 
 /** One page in its envelope. */
-function onePage(context: OperationContext, filter: TrailFilter, { limit, offset, page, perPage }: ReturnType<typeof PAGES.window>): { status: 200; texts: string[] } {
+function onePage(
+  context: OperationContext,
+  filter: TrailFilter,
+  { limit, offset, page, perPage }: ReturnType<typeof PAGES.window>,
+): { status: 200; texts: string[] } {
   const { trails } = context.store;
   const data = presentTrails(context, trails.list(filter, limit, offset));
-  return { status: 200, texts: ['{"data":', ...data, `,"pagination":${JSON.stringify(pagination(trails.count(filter), page, perPage))}}`] };
+  return {
+    status: 200,
+    texts: ['{"data":', ...data, `,"pagination":${JSON.stringify(pagination(trails.count(filter), page, perPage))}}`],
+  };
 }

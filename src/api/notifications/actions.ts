@@ -23,10 +23,17 @@ const ActionPath = Closed({
   action_number: Type.Integer({ description: "Number of the action in the organization" }),
 });
 
-const ActionName = Name(ACTION_NAME, { description: "Name of the action, unique in the organization; an action that has it is replaced" });
-const Names = (what: string) => Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH, description: `Names of ${what}, whose order is kept` });
+const ActionName = Name(ACTION_NAME, {
+  description: "Name of the action, unique in the organization; an action that has it is replaced",
+});
+const Names = (what: string) =>
+  Type.Array(Type.String({ maxLength: NAME_LENGTH }), {
+    maxItems: LIST_LENGTH,
+    description: `Names of ${what}, whose order is kept`,
+  });
 /** Each trigger a few times at most: what is given twice counts once. */
-const Triggers = <const T extends readonly string[]>(words: T) => Type.Array(OneOf(words), { maxItems: 100, description: "What to tell of; the order is kept" });
+const Triggers = <const T extends readonly string[]>(words: T) =>
+  Type.Array(OneOf(words), { maxItems: 100, description: "What to tell of; the order is kept" });
 
 export const EnvActionPutInput = named(
   "EnvActionPutInput",
@@ -92,14 +99,28 @@ const UNREADABLE_TARGET = { unreadable: UNREADABLE };
 
 /** In place of a damaged record. */
 export const placeholderProperties = (row: ActionRow) => ({
-  ...frame(row), triggers: [UNREADABLE], targets: [], is_failing: false, last_success_timestamp: null, last_failure_timestamp: null,
+  ...frame(row),
+  triggers: [UNREADABLE],
+  targets: [],
+  is_failing: false,
+  last_success_timestamp: null,
+  last_failure_timestamp: null,
 });
 
 const frame = ({ name, kind, number, created_by, from_chat, created_at, last_modified_at }: ActionRow) => ({
-  name, type: kind, number, created_by, is_created_from_slack_app: from_chat === 1, created_at, last_modified_at,
+  name,
+  type: kind,
+  number,
+  created_by,
+  is_created_from_slack_app: from_chat === 1,
+  created_at,
+  last_modified_at,
 });
 
-const presentAction = (context: OperationContext, row: ActionRow) => ({ ...presentProperties(context, row), ...placesOf(context, row) });
+const presentAction = (context: OperationContext, row: ActionRow) => ({
+  ...presentProperties(context, row),
+  ...placesOf(context, row),
+});
 
 function placesOf({ store }: OperationContext, row: ActionRow) {
   const places = store.actions.places(row);
@@ -114,14 +135,28 @@ function fieldsOf(context: OperationContext, input: EnvInput | FlowInput): Actio
   const { store, organization } = context;
   const places =
     "environments" in input
-      ? keysNamed("environments", input.environments, (name) => store.environments.requireWritable(organization, name).id)
+      ? keysNamed(
+          "environments",
+          input.environments,
+          (name) => store.environments.requireWritable(organization, name).id,
+        )
       : keysNamed("flows", input.flows, (name) => store.flows.requireWritable(organization, name).id);
-  return { name: input.name, triggers: [...new Set<string>(input.triggers)], places, targets: readTargets(context, input.targets), newSecret: context.newSecret };
+  return {
+    name: input.name,
+    triggers: [...new Set<string>(input.triggers)],
+    places,
+    targets: readTargets(context, input.targets),
+    newSecret: context.newSecret,
+  };
 }
 
-const isTaken = (name: string, kind: ActionKind): string => `${kind === "env" ? "An environment" : "A flow"} action with this name already exists [input: ${name}]`;
+const isTaken = (name: string, kind: ActionKind): string =>
+  `${kind === "env" ? "An environment" : "A flow"} action with this name already exists [input: ${name}]`;
 
-/** Creates an action, or replaces the one that has its name. @throws AppError invalid, also for the name of an action of the other kind. */
+/**
+ * Creates an action, or replaces the one that has its name. @throws AppError invalid, also for the name of an action of
+ * the other kind.
+ */
 export function putAction(context: OperationContext, input: EnvInput | FlowInput): { status: 200 | 201; body: "OK" } {
   const { store, organization, caller, note } = context;
   const kind = "environments" in input ? "env" : "flow";
@@ -134,7 +169,9 @@ export function putAction(context: OperationContext, input: EnvInput | FlowInput
     note({ action: input.name, number: existing.number, created: false, changed, targets: types });
     return { status: 200, body: "OK" };
   }
-  const fromChat = fields.targets.some(({ type, target }) => type === "SLACK" && "context" in target && target.context != null);
+  const fromChat = fields.targets.some(
+    ({ type, target }) => type === "SLACK" && "context" in target && target.context != null,
+  );
   const { number } = store.actions.create(organization.id, kind, fields, { user: caller.displayName, fromChat });
   note({ action: input.name, number, created: true, targets: types });
   return { status: 201, body: "OK" };
@@ -147,7 +184,13 @@ export function replaceAction(context: OperationContext, row: ActionRow, input: 
   if (holder && holder.id !== row.id) throw invalid({ name: isTaken(input.name, holder.kind) });
   const fields = fieldsOf(context, input);
   const changed = store.actions.update(row, fields);
-  note({ action: input.name, number: row.number, created: false, changed, targets: fields.targets.map(({ type }) => type ?? "other") });
+  note({
+    action: input.name,
+    number: row.number,
+    created: false,
+    changed,
+    targets: fields.targets.map(({ type }) => type ?? "other"),
+  });
   return { status: 200, body: "OK" };
 }
 
@@ -229,7 +272,13 @@ export const putFlowAction = operation({
   responses: { 200: { description: "Replaced", schema: Ok }, 201: { description: "Created", schema: Ok } },
   example: {
     params: { org: "acme" },
-    body: { name: "builds", type: "flow", flows: ["payments"], triggers: ["ON_ATTESTED_PROVENANCE"], targets: [{ type: "EMAIL", emails: ["team@example.com"] }] },
+    body: {
+      name: "builds",
+      type: "flow",
+      flows: ["payments"],
+      triggers: ["ON_ATTESTED_PROVENANCE"],
+      targets: [{ type: "EMAIL", emails: ["team@example.com"] }],
+    },
   },
   handle: (context, { body }) => putAction(context, body),
 });
@@ -246,9 +295,15 @@ export const getAction = operation({
   params: ActionPath,
   query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "The action", schema: ActionResponse }, 404: { description: "No such action", schema: Message } },
+  responses: {
+    200: { description: "The action", schema: ActionResponse },
+    404: { description: "No such action", schema: Message },
+  },
   example: { params: { org: "acme", action_number: "1" } },
-  handle: (context, { params }) => ({ status: 200, body: presentAction(context, context.store.actions.require(context.organization, params.action_number)) }),
+  handle: (context, { params }) => ({
+    status: 200,
+    body: presentAction(context, context.store.actions.require(context.organization, params.action_number)),
+  }),
 });
 
 export const deleteAction = operation({
@@ -265,5 +320,6 @@ export const deleteAction = operation({
   body: NO_BODY,
   responses: { 200: { description: "Deleted", schema: Ok }, 404: { description: "No such action", schema: Message } },
   example: { params: { org: "acme", action_number: "1" } },
-  handle: (context, { params }) => deleteActionRow(context, context.store.actions.require(context.organization, params.action_number)),
+  handle: (context, { params }) =>
+    deleteActionRow(context, context.store.actions.require(context.organization, params.action_number)),
 });

@@ -1,9 +1,20 @@
-/** The older door to actions of environments: the same records with the same numbers, for clients that know no others. */
+/**
+ * The older door to actions of environments: the same records with the same numbers, for clients that know no others.
+ */
 import { Type } from "typebox";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Message, Ok, named } from "../../http/schema.ts";
 import type { ActionRow } from "../../store/notifications/actions.ts";
-import { EXAMPLE, EnvActionPutInput, actionProperties, deleteActionRow, placeholderProperties, presentProperties, putAction, replaceAction } from "./actions.ts";
+import {
+  EXAMPLE,
+  EnvActionPutInput,
+  actionProperties,
+  deleteActionRow,
+  placeholderProperties,
+  presentProperties,
+  putAction,
+  replaceAction,
+} from "./actions.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../accounts/organizations.ts";
@@ -14,12 +25,19 @@ const NotificationPath = Closed({
   notification_number: Type.Integer({ description: "Number of the action in the organization" }),
 });
 
-const EnvironmentNotificationResponse = named("EnvironmentNotificationResponse", Closed({ ...actionProperties, environments: Type.Array(Type.String()) }));
+const EnvironmentNotificationResponse = named(
+  "EnvironmentNotificationResponse",
+  Closed({ ...actionProperties, environments: Type.Array(Type.String()) }),
+);
 
-const present = (context: OperationContext, row: ActionRow) => ({ ...presentProperties(context, row), environments: context.store.actions.places(row) });
+const present = (context: OperationContext, row: ActionRow) => ({
+  ...presentProperties(context, row),
+  environments: context.store.actions.places(row),
+});
 
 /** An action of flows is none here. @throws AppError not_found. */
-const requireRow = ({ store, organization }: OperationContext, number: number): ActionRow => store.actions.require(organization, number, "env");
+const requireRow = ({ store, organization }: OperationContext, number: number): ActionRow =>
+  store.actions.require(organization, number, "env");
 
 export const listEnvironmentNotifications = operation({
   id: "get_environment_notifications",
@@ -33,7 +51,9 @@ export const listEnvironmentNotifications = operation({
   params: OrgPath,
   query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "All actions of environments", schema: Type.Array(EnvironmentNotificationResponse) } },
+  responses: {
+    200: { description: "All actions of environments", schema: Type.Array(EnvironmentNotificationResponse) },
+  },
   example: { params: { org: "acme" } },
   handle: (context) => ({
     status: 200,
@@ -74,9 +94,15 @@ export const getEnvironmentNotification = operation({
   params: NotificationPath,
   query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "The action", schema: EnvironmentNotificationResponse }, 404: { description: "No such action of environments", schema: Message } },
+  responses: {
+    200: { description: "The action", schema: EnvironmentNotificationResponse },
+    404: { description: "No such action of environments", schema: Message },
+  },
   example: { params: { org: "acme", notification_number: "1" } },
-  handle: (context, { params }) => ({ status: 200, body: present(context, requireRow(context, params.notification_number)) }),
+  handle: (context, { params }) => ({
+    status: 200,
+    body: present(context, requireRow(context, params.notification_number)),
+  }),
 });
 
 export const updateEnvironmentNotification = operation({
@@ -91,7 +117,10 @@ export const updateEnvironmentNotification = operation({
   params: NotificationPath,
   query: NoQuery,
   body: json(EnvActionPutInput),
-  responses: { 200: { description: "Replaced", schema: Ok }, 404: { description: "No such action of environments", schema: Message } },
+  responses: {
+    200: { description: "Replaced", schema: Ok },
+    404: { description: "No such action of environments", schema: Message },
+  },
   example: { params: { org: "acme", notification_number: "1" }, body: EXAMPLE },
   handle: (context, { params, body }) => replaceAction(context, requireRow(context, params.notification_number), body),
 });
@@ -108,7 +137,10 @@ export const deleteEnvironmentNotification = operation({
   params: NotificationPath,
   query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "Deleted", schema: Ok }, 404: { description: "No such action of environments", schema: Message } },
+  responses: {
+    200: { description: "Deleted", schema: Ok },
+    404: { description: "No such action of environments", schema: Message },
+  },
   example: { params: { org: "acme", notification_number: "1" } },
   handle: (context, { params }) => deleteActionRow(context, requireRow(context, params.notification_number)),
 });

@@ -1,6 +1,7 @@
 /**
- * Webhooks of other products, which become flows, trails and attestations here (semantics 8.6). They need no key: the address is
- * unguessable and the body is signed, and what comes in is recorded by the service account of the door (store/inbound-webhooks.ts).
+ * Webhooks of other products, which become flows, trails and attestations here (semantics 8.6). They need no key: the
+ * address is unguessable and the body is signed, and what comes in is recorded by the service account of the door
+ * (store/inbound-webhooks.ts).
  */
 import { Type } from "typebox";
 import type { Static, TSchema } from "typebox";
@@ -25,7 +26,9 @@ import { NoQuery } from "../accounts/organizations.ts";
 import { LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text } from "../../contract/shapes.ts";
 import { beginImplicitly } from "../flows/trails.ts";
 
-const HookPath = Closed({ hook_uid: Type.String({ description: "Unguessable id of the webhook, from `assay webhook enable`" }) });
+const HookPath = Closed({
+  hook_uid: Type.String({ description: "Unguessable id of the webhook, from `assay webhook enable`" }),
+});
 
 /** Never read before its signature was checked, and then by `readCall`: the signature is over its bytes. */
 const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optionalJson(schema), rawAbove: 0 });
@@ -59,7 +62,8 @@ const SonarWebhook = named(
       ...SonarResults.properties,
       analysedAt: Maybe(
         Type.String({
-          maxLength: TEXT_LENGTH, description: "Absent only for a task with the status FAILED or CANCELED",
+          maxLength: TEXT_LENGTH,
+          description: "Absent only for a task with the status FAILED or CANCELED",
         }),
       ),
       revision: Maybe(Text),
@@ -99,7 +103,10 @@ export const sonarWebhook = operation({
   example: {
     params: { hook_uid: "hLk3mWcN4v0sYt2bXq9dRz7aJf5gPe1uToKi8nVlBwE" },
     body: {
-      serverUrl: "https://sonar.example.com", taskId: "AVh21JS2JepAEhwQ-b3u", status: "SUCCESS", analysedAt: "2026-01-31T12:00:00+0000",
+      serverUrl: "https://sonar.example.com",
+      taskId: "AVh21JS2JepAEhwQ-b3u",
+      status: "SUCCESS",
+      analysedAt: "2026-01-31T12:00:00+0000",
       revision: "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112",
       project: { key: "backend", name: "Backend", url: "https://sonar.example.com/dashboard?id=backend" },
       qualityGate: { name: "Sonar way", status: "OK", conditions: [] },
@@ -112,7 +119,8 @@ export const sonarWebhook = operation({
     const door = doorOf(context, "sonar", params.hook_uid);
     const { place, problems } = placeOfScan(call, JSON.parse(door.settings_json) as SonarFlowNames);
     if (problems) throw invalid(problems);
-    if (!store.inboundWebhooks.receive(door.id, unread ?? Buffer.alloc(0))) return { status: 200, body: "OK", unaudited: true };
+    if (!store.inboundWebhooks.receive(door.id, unread ?? Buffer.alloc(0)))
+      return { status: 200, body: "OK", unaudited: true };
     const flow = flowFor(context, place.flow, place.flowDescription);
     recordAttestation(context, SONAR, {
       params: { org: organization.name, flow_name: place.flow, trail_name: place.trail },
@@ -144,7 +152,9 @@ const LaunchDarklyWebhook = named(
       titleVerb: Maybe(Text),
       comment: Maybe(Text),
       member: Maybe(Type.Object({ email: Maybe(Text), firstName: Maybe(Text), lastName: Maybe(Text) }, open)),
-      target: Maybe(Type.Object({ name: Maybe(Text), resources: Maybe(Type.Array(Text, { maxItems: LIST_LENGTH })) }, open)),
+      target: Maybe(
+        Type.Object({ name: Maybe(Text), resources: Maybe(Type.Array(Text, { maxItems: LIST_LENGTH })) }, open),
+      ),
       accesses: Maybe(Type.Array(Type.Object({ resource: Maybe(Text) }, open), { maxItems: LIST_LENGTH })),
     },
     { ...open, "x-max-bytes": MAX_RESULTS_BYTES },
@@ -183,7 +193,11 @@ export const launchDarklyWebhook = operation({
   example: {
     params: { hook_uid: "Qf7bUe2mZx0rKd9tVw4sLy6nHc8gJp1aRo5iTk3vBqX" },
     body: {
-      kind: "flag", name: "New checkout", titleVerb: "turned on the flag", comment: "rollout", date: 1769860800000,
+      kind: "flag",
+      name: "New checkout",
+      titleVerb: "turned on the flag",
+      comment: "rollout",
+      date: 1769860800000,
       member: { email: "ada@example.com", firstName: "Ada", lastName: "Lovelace" },
       target: { name: "New checkout", resources: ["proj/web:env/production:flag/new-checkout"] },
     },
@@ -193,8 +207,12 @@ export const launchDarklyWebhook = operation({
     const { store, organization, note } = context;
     const door = doorOf(context, "launch-darkly", params.hook_uid);
     const places = placesOfChange(call);
-    if (places.length > MOST_PLACES) throw invalid({ target: `A change may touch at most ${MOST_PLACES} flags and environments [input: ${places.length}]` });
-    if (!store.inboundWebhooks.receive(door.id, unread ?? Buffer.alloc(0))) return { status: 200, body: "OK", unaudited: true };
+    if (places.length > MOST_PLACES)
+      throw invalid({
+        target: `A change may touch at most ${MOST_PLACES} flags and environments [input: ${places.length}]`,
+      });
+    if (!store.inboundWebhooks.receive(door.id, unread ?? Buffer.alloc(0)))
+      return { status: 200, body: "OK", unaudited: true };
     for (const { project, environment, flag, flow: flowName, trail: trailName } of places) {
       const flow = flowFor(context, flowName, `Changes of LaunchDarkly flags in ${environment}`);
       recordAttestation(context, GENERIC, {

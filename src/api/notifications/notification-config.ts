@@ -1,4 +1,7 @@
-/** Whom the server tells of what it notices by itself: one kind so far, API keys that are about to end. Every role reads, admins write. */
+/**
+ * Whom the server tells of what it notices by itself: one kind so far, API keys that are about to end. Every role
+ * reads, admins write.
+ */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { excerpt } from "../../domain/text/excerpt.ts";
@@ -56,7 +59,12 @@ const NotificationConfigPutInput = named(
 
 const NotificationTarget = named(
   "NotificationTarget",
-  Closed({ type: OneOf(TYPES), webhook: Type.Optional(Type.String()), payload_version: Type.Optional(Type.String()), emails: Type.Optional(Type.Array(Type.String())) }),
+  Closed({
+    type: OneOf(TYPES),
+    webhook: Type.Optional(Type.String()),
+    payload_version: Type.Optional(Type.String()),
+    emails: Type.Optional(Type.Array(Type.String())),
+  }),
 );
 
 const NotificationConfigResponse = named(
@@ -64,10 +72,19 @@ const NotificationConfigResponse = named(
   Closed({
     notification_type: OneOf(NOTIFICATION_TYPES),
     scope: Nullable(Type.String({ description: "Always null: it holds for the whole organization" })),
-    targets: Type.Array(NotificationTarget, { description: "Empty: the default recipients, which are the admins and the member who made the key" }),
+    targets: Type.Array(NotificationTarget, {
+      description: "Empty: the default recipients, which are the admins and the member who made the key",
+    }),
     detection: Type.Record(Type.String(), Type.Unknown(), { description: "Always empty" }),
-    last_notified_at: Nullable(Type.Number({ description: "Epoch seconds of the latest message that reached one of the targets" })),
-    last_failure: Nullable(named("NotificationFailure", Closed({ failed_at: Type.Number({ description: "Epoch seconds" }), error: Type.String() }))),
+    last_notified_at: Nullable(
+      Type.Number({ description: "Epoch seconds of the latest message that reached one of the targets" }),
+    ),
+    last_failure: Nullable(
+      named(
+        "NotificationFailure",
+        Closed({ failed_at: Type.Number({ description: "Epoch seconds" }), error: Type.String() }),
+      ),
+    ),
   }),
 );
 
@@ -76,7 +93,9 @@ type Kind = (typeof NOTIFICATION_TYPES)[number];
 function present({ store, organization }: OperationContext, kind: Kind): Static<typeof NotificationConfigResponse> {
   const rows = store.notificationTargets.list({ organizationId: organization.id, notificationType: kind });
   const reached = rows.flatMap(({ last_success_at }) => last_success_at ?? []);
-  const failures = rows.flatMap(({ last_failure_at, last_error }) => (last_failure_at === null ? [] : [{ failed_at: last_failure_at, error: last_error ?? "" }]));
+  const failures = rows.flatMap(({ last_failure_at, last_error }) =>
+    last_failure_at === null ? [] : [{ failed_at: last_failure_at, error: last_error ?? "" }],
+  );
   return {
     notification_type: kind,
     scope: null,
@@ -97,12 +116,18 @@ function readTargets(context: OperationContext, sent: Static<typeof Notification
     const allowed = type === "WEBHOOK" ? [...wanted, "payload_version"] : wanted;
     for (const name of wanted) if (!(name in target)) problems[`${field}.${name}`] = "Field required";
     for (const [name, value] of Object.entries(target))
-      if (name !== "type" && !allowed.includes(name)) problems[`${field}.${name}`] = `Extra inputs are not permitted [input: ${excerpt(String(value), 200)}]`;
+      if (name !== "type" && !allowed.includes(name))
+        problems[`${field}.${name}`] = `Extra inputs are not permitted [input: ${excerpt(String(value), 200)}]`;
     const address = webhook ?? "";
     const read: Target =
-      type === "EMAIL" ? { type, emails: emails ?? [] } : type === "SLACK" ? { type, webhook: address } : { type, webhook: address, ...(payload_version ? { payload_version } : {}) };
+      type === "EMAIL"
+        ? { type, emails: emails ?? [] }
+        : type === "SLACK"
+          ? { type, webhook: address }
+          : { type, webhook: address, ...(payload_version ? { payload_version } : {}) };
     if (wanted.some((name) => !(name in target))) return read;
-    if (type === "EMAIL" || /^https:\/\//i.test(address)) Object.assign(problems, addressProblems(context, read, field));
+    if (type === "EMAIL" || /^https:\/\//i.test(address))
+      Object.assign(problems, addressProblems(context, read, field));
     else problems[`${field}.webhook`] = `The URL must begin with https:// [input: ${excerpt(address, 200)}]`;
     return read;
   });
@@ -143,7 +168,12 @@ export const putNotificationConfig = operation({
   responses: { 201: { description: "Replaced; this is how it is now", schema: NotificationConfigResponse } },
   example: {
     params: { org: "acme", notification_type: "api_key_expiry" },
-    body: { targets: [{ type: "EMAIL", emails: ["platform@example.com"] }, { type: "WEBHOOK", webhook: "https://hooks.example.com/keys", payload_version: "1.0" }] },
+    body: {
+      targets: [
+        { type: "EMAIL", emails: ["platform@example.com"] },
+        { type: "WEBHOOK", webhook: "https://hooks.example.com/keys", payload_version: "1.0" },
+      ],
+    },
   },
   handle(context, { params, body }) {
     const { store, organization, note, newSecret } = context;
@@ -170,7 +200,10 @@ export const deleteNotificationConfig = operation({
   responses: { 200: { description: "The default recipients are told, as before anything was configured", schema: Ok } },
   example: { params: { org: "acme", notification_type: "api_key_expiry" } },
   handle({ store, organization, note }, { params }) {
-    const removed = store.notificationTargets.removeAll({ organizationId: organization.id, notificationType: params.notification_type });
+    const removed = store.notificationTargets.removeAll({
+      organizationId: organization.id,
+      notificationType: params.notification_type,
+    });
     note({ notification_type: params.notification_type, removed });
     return { status: 200, body: "OK" };
   },

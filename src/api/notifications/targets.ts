@@ -8,7 +8,16 @@ import { MAIL_ADDRESS_PATTERN, isMailAddress } from "../../domain/network/mail-a
 import { TARGET_PATTERN } from "../../domain/network/webhook-url.ts";
 import { invalid } from "../../errors.ts";
 import type { FieldErrors } from "../../errors.ts";
-import { CheckedByHandler, Closed, Maybe, Nullable, OneOf, PublishedAs, WithinBytes, named } from "../../http/schema.ts";
+import {
+  CheckedByHandler,
+  Closed,
+  Maybe,
+  Nullable,
+  OneOf,
+  PublishedAs,
+  WithinBytes,
+  named,
+} from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import { isTargetFailing } from "../../store/notifications/notification-targets.ts";
 import type { TargetRow } from "../../store/notifications/notification-targets.ts";
@@ -41,9 +50,28 @@ const READ_ONLY = {
 };
 
 const INPUTS = {
-  SLACK: named("SlackActionTarget", Closed({ type: OneOf(["SLACK"], { default: "SLACK" }), ...READ_ONLY, webhook: Webhook, context: Maybe(SlackAppContext) })),
-  WEBHOOK: named("WebhookActionTarget", Closed({ type: OneOf(["WEBHOOK"], { default: "WEBHOOK" }), ...READ_ONLY, webhook: Webhook, payload_version: Type.Optional({ ...PayloadVersion, default: PAYLOAD_VERSION }) })),
-  EMAIL: named("EmailActionTarget", Closed({ type: OneOf(["EMAIL"], { default: "EMAIL" }), ...READ_ONLY, emails: Emails })),
+  SLACK: named(
+    "SlackActionTarget",
+    Closed({
+      type: OneOf(["SLACK"], { default: "SLACK" }),
+      ...READ_ONLY,
+      webhook: Webhook,
+      context: Maybe(SlackAppContext),
+    }),
+  ),
+  WEBHOOK: named(
+    "WebhookActionTarget",
+    Closed({
+      type: OneOf(["WEBHOOK"], { default: "WEBHOOK" }),
+      ...READ_ONLY,
+      webhook: Webhook,
+      payload_version: Type.Optional({ ...PayloadVersion, default: PAYLOAD_VERSION }),
+    }),
+  ),
+  EMAIL: named(
+    "EmailActionTarget",
+    Closed({ type: OneOf(["EMAIL"], { default: "EMAIL" }), ...READ_ONLY, emails: Emails }),
+  ),
 } satisfies Record<TargetType, TSchema>;
 
 const OtherTargetInput = Type.Object(
@@ -58,7 +86,9 @@ export const ActionTargets = Type.Array(
       WithinBytes(MAX_DETAIL_BYTES, OtherTargetInput),
       WithinBytes(MAX_DETAIL_BYTES, Type.Record(Type.String(), Type.Unknown())),
     ),
-    INPUTS.SLACK, INPUTS.WEBHOOK, INPUTS.EMAIL,
+    INPUTS.SLACK,
+    INPUTS.WEBHOOK,
+    INPUTS.EMAIL,
   ]),
   { maxItems: MOST_TARGETS },
 );
@@ -69,7 +99,10 @@ const isTargetType = (type: unknown): type is TargetType => (TARGET_TYPES as rea
  * The targets of an action. @throws AppError invalid with one text for each field of a target that is none, such as
  * `targets.0.webhook`.
  */
-export function readTargets(context: Pick<OperationContext, "targetProblem">, sent: Static<typeof ActionTargets>): KeptTarget[] {
+export function readTargets(
+  context: Pick<OperationContext, "targetProblem">,
+  sent: Static<typeof ActionTargets>,
+): KeptTarget[] {
   const problems: Record<string, string> = {};
   const targets = sent.map((target, place): KeptTarget => {
     const other = target as OtherTarget;
@@ -89,16 +122,30 @@ export function readTargets(context: Pick<OperationContext, "targetProblem">, se
 /** A target without what is not the sender's to say, in one form for all spellings. */
 function keptForm(target: Target): Target {
   switch (target.type) {
-    case "WEBHOOK": return { type: "WEBHOOK", webhook: target.webhook, payload_version: PAYLOAD_VERSION };
-    case "SLACK": return { type: "SLACK", webhook: target.webhook, context: target.context ?? null };
-    case "EMAIL": return { type: "EMAIL", emails: target.emails };
+    case "WEBHOOK":
+      return { type: "WEBHOOK", webhook: target.webhook, payload_version: PAYLOAD_VERSION };
+    case "SLACK":
+      return { type: "SLACK", webhook: target.webhook, context: target.context ?? null };
+    case "EMAIL":
+      return { type: "EMAIL", emails: target.emails };
   }
 }
 
-/** What is wrong with the addresses of a target, as far as that can be said without asking for what a name stands for (semantics 8.4). */
-export function addressProblems({ targetProblem }: Pick<OperationContext, "targetProblem">, target: Target, field: string): FieldErrors {
+/**
+ * What is wrong with the addresses of a target, as far as that can be said without asking for what a name stands for
+ * (semantics 8.4).
+ */
+export function addressProblems(
+  { targetProblem }: Pick<OperationContext, "targetProblem">,
+  target: Target,
+  field: string,
+): FieldErrors {
   if (target.type === "EMAIL") {
-    const wrong = target.emails.flatMap((email, place) => (isMailAddress(email) ? [] : [[`${field}.emails.${place}`, `Input should be an e-mail address [input: ${excerpt(email, SHOWN)}]`]]));
+    const wrong = target.emails.flatMap((email, place) =>
+      isMailAddress(email)
+        ? []
+        : [[`${field}.emails.${place}`, `Input should be an e-mail address [input: ${excerpt(email, SHOWN)}]`]],
+    );
     return Object.fromEntries(wrong) as FieldErrors;
   }
   const problem = targetProblem(target.webhook);
@@ -108,27 +155,57 @@ export function addressProblems({ targetProblem }: Pick<OperationContext, "targe
 /** Characters of an address that are told: people know it by its beginning. */
 const SHOWN = 200;
 
-const times = { last_success_at: Nullable(Type.Number({ description: "Epoch seconds" })), last_failure_at: Nullable(Type.Number({ description: "Epoch seconds" })) };
-const SlackTargetResponse = named("SlackTargetResponse", Type.Object({
-  type: OneOf(["SLACK"]), webhook: Type.String(), ...times, context: Nullable(named("SlackAppContextResponse", Type.Object(ChannelProperties))),
-}));
-const WebhookTargetResponse = named("WebhookTargetResponse", Type.Object({ type: OneOf(["WEBHOOK"]), webhook: Type.String(), payload_version: Type.String(), ...times }));
-const EmailTargetResponse = named("EmailTargetResponse", Type.Object({ type: OneOf(["EMAIL"]), emails: Type.Array(Type.String()), ...times }));
+const times = {
+  last_success_at: Nullable(Type.Number({ description: "Epoch seconds" })),
+  last_failure_at: Nullable(Type.Number({ description: "Epoch seconds" })),
+};
+const SlackTargetResponse = named(
+  "SlackTargetResponse",
+  Type.Object({
+    type: OneOf(["SLACK"]),
+    webhook: Type.String(),
+    ...times,
+    context: Nullable(named("SlackAppContextResponse", Type.Object(ChannelProperties))),
+  }),
+);
+const WebhookTargetResponse = named(
+  "WebhookTargetResponse",
+  Type.Object({ type: OneOf(["WEBHOOK"]), webhook: Type.String(), payload_version: Type.String(), ...times }),
+);
+const EmailTargetResponse = named(
+  "EmailTargetResponse",
+  Type.Object({ type: OneOf(["EMAIL"]), emails: Type.Array(Type.String()), ...times }),
+);
 
 export const TargetResponses = Type.Array(
-  Type.Union([SlackTargetResponse, WebhookTargetResponse, EmailTargetResponse, Type.Record(Type.String(), Type.Unknown())]),
+  Type.Union([
+    SlackTargetResponse,
+    WebhookTargetResponse,
+    EmailTargetResponse,
+    Type.Record(Type.String(), Type.Unknown()),
+  ]),
   { description: "In the order given. Empty for callers who are no members of the organization" },
 );
 
 /** A target as answers show it. @throws Error for a damaged record. */
-export function presentTarget({ type, target_json, last_success_at, last_failure_at }: TargetRow): Record<string, unknown> {
+export function presentTarget({
+  type,
+  target_json,
+  last_success_at,
+  last_failure_at,
+}: TargetRow): Record<string, unknown> {
   const target = JSON.parse(target_json) as Record<string, unknown>;
   return type === null ? target : { ...target, last_success_at, last_failure_at };
 }
 
 /** What became of the messages to several targets. Times in epoch seconds, null before the first. */
-export function outcomeOf(rows: readonly TargetRow[]): { is_failing: boolean; last_success_timestamp: number | null; last_failure_timestamp: number | null } {
-  const latest = (times: (number | null)[]): number | null => times.reduce((last, time) => (last === null || (time ?? 0) > last ? time : last), null);
+export function outcomeOf(rows: readonly TargetRow[]): {
+  is_failing: boolean;
+  last_success_timestamp: number | null;
+  last_failure_timestamp: number | null;
+} {
+  const latest = (times: (number | null)[]): number | null =>
+    times.reduce((last, time) => (last === null || (time ?? 0) > last ? time : last), null);
   return {
     is_failing: rows.some(isTargetFailing),
     last_success_timestamp: latest(rows.map(({ last_success_at }) => last_success_at)),

@@ -1,6 +1,6 @@
 /**
- * The verdict on an artifact, with everything that led to it. Three scopes (semantics 5.8): the flows it was reported to, an
- * environment's policies, or policies that the caller names. A negative verdict is an answer, not an error.
+ * The verdict on an artifact, with everything that led to it. Three scopes (semantics 5.8): the flows it was reported
+ * to, an environment's policies, or policies that the caller names. A negative verdict is an answer, not an error.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
@@ -36,7 +36,9 @@ const ArtifactComplianceResultResponse = named(
     artifact_fingerprint: Type.String(),
     status: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
     is_compliant: Type.Boolean(),
-    attestations_statuses: Type.Array(AttestationComplianceStatusResponse, { description: "The artifact's own entries first, then those of its trail" }),
+    attestations_statuses: Type.Array(AttestationComplianceStatusResponse, {
+      description: "The artifact's own entries first, then those of its trail",
+    }),
     evaluated_at: Type.Number({ description: "Epoch seconds of the event that caused the evaluation" }),
     unexpected: Type.Boolean({ description: "Whether the template knows no artifact of this name" }),
   }),
@@ -66,7 +68,10 @@ const RequiredAttestationRule = named(
 );
 const PolicyRuleDefinition = named(
   "PolicyRuleDefinition",
-  Closed({ type: OneOf(["provenance", "trail-compliance", "attestation"]), definition: Type.Union([RequiredAttestationRule, BooleanRule]) }),
+  Closed({
+    type: OneOf(["provenance", "trail-compliance", "attestation"]),
+    definition: Type.Union([RequiredAttestationRule, BooleanRule]),
+  }),
 );
 const RuleResolutionContext = named(
   "RuleResolutionContext",
@@ -75,15 +80,23 @@ const RuleResolutionContext = named(
     trail_name: Nullable(Type.String()),
     artifact_status: Nullable(Type.String()),
     for_control: Type.Optional(Nullable(Type.String())),
-    evaluation_error: Type.Optional(Type.String({ description: "Why an expression of the rule could not be evaluated" })),
+    evaluation_error: Type.Optional(
+      Type.String({ description: "Why an expression of the rule could not be evaluated" }),
+    ),
   }),
 );
 const RuleResolution = named(
   "RuleResolution",
   Closed({
     type: OneOf([
-      "missing_attestation", "non_compliant_attestation", "non_compliant_in_trail", "no_provenance", "missing_provenance", "legacy_flow",
-      "rule_satisfied", "rule_not_applicable",
+      "missing_attestation",
+      "non_compliant_attestation",
+      "non_compliant_in_trail",
+      "no_provenance",
+      "missing_provenance",
+      "legacy_flow",
+      "rule_satisfied",
+      "rule_not_applicable",
     ]),
     context: Nullable(RuleResolutionContext),
   }),
@@ -109,7 +122,12 @@ export const PolicyEvaluation = named(
 
 const AllowlistInformation = named(
   "AllowlistInformation",
-  Closed({ allowlist_id: Type.String(), allowed_by_user_id: Type.String(), timestamp: Type.Number(), description: Type.String() }),
+  Closed({
+    allowlist_id: Type.String(),
+    allowed_by_user_id: Type.String(),
+    timestamp: Type.Number(),
+    description: Type.String(),
+  }),
 );
 
 const AssertArtifactResponse = named(
@@ -118,9 +136,15 @@ const AssertArtifactResponse = named(
     fingerprint: Type.String(),
     scope: OneOf(["flow", "environment", "policy"]),
     ...flowFields,
-    flows: Type.Array(AssertArtifactFlowResponse, { description: "Every flow that the artifact was reported to, the first one first" }),
+    flows: Type.Array(AssertArtifactFlowResponse, {
+      description: "Every flow that the artifact was reported to, the first one first",
+    }),
     environment: Nullable(Type.String({ description: "Scope `environment` only" })),
-    policy_evaluations: Nullable(Type.Array(PolicyEvaluation, { description: "In the order in which the policies were named or attached; null in scope `flow`" })),
+    policy_evaluations: Nullable(
+      Type.Array(PolicyEvaluation, {
+        description: "In the order in which the policies were named or attached; null in scope `flow`",
+      }),
+    ),
     allow_listing: Nullable(AllowlistInformation),
   }),
 );
@@ -151,29 +175,47 @@ export const assertArtifact = operation({
     200: { description: "The verdict, positive or negative", schema: AssertArtifactResponse },
     404: { description: "No such artifact, flow, policy or environment", schema: Message },
   },
-  example: { params: { org: "acme", fingerprint: "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd" }, query: { policy_name: "production" } },
+  example: {
+    params: { org: "acme", fingerprint: "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd" },
+    query: { policy_name: "production" },
+  },
   handle(context, { params, query }) {
     const { store, organization } = context;
     const policyNames = query.policy_name ?? [];
     if (query.environment_name !== undefined && policyNames.length > 0)
       throw badRequest("Only one of 'environment_name' and 'policy_name' can be given");
-    const environment = query.environment_name === undefined ? null : store.environments.require(organization, query.environment_name);
+    const environment =
+      query.environment_name === undefined ? null : store.environments.require(organization, query.environment_name);
     const flow = query.flow_name === undefined ? null : store.flows.require(organization, query.flow_name);
     const records = store.subjects.records(organization.id, params.fingerprint, flow?.id ?? null);
     const allowed = environment && store.allowlists.latest(environment.id, params.fingerprint);
     const flows = records.map((row) => presentFlow(context, row));
     // Who asks about a flow asks about provenance, which an entry of the allowlist does not replace.
-    const first = flows[0] ?? (environment && allowed && !flow ? withoutProvenance(context, environment.name, allowed) : null);
+    const first =
+      flows[0] ?? (environment && allowed && !flow ? withoutProvenance(context, environment.name, allowed) : null);
     if (!first)
       throw flow
         ? store.artifacts.missing(params.fingerprint, query.flow_name as string, organization.name)
-        : notFound(`Artifact with fingerprint '${params.fingerprint}' does not exist in organization '${organization.name}'`);
+        : notFound(
+            `Artifact with fingerprint '${params.fingerprint}' does not exist in organization '${organization.name}'`,
+          );
 
-    const scope = environment ? ("environment" as const) : policyNames.length > 0 ? ("policy" as const) : ("flow" as const);
-    const policies = environment ? store.policies.inForce(environment.id) : policyNames.map((name) => store.policies.latestOf(organization, name));
-    const subject = policies.length > 0 ? store.subjects.subject(params.fingerprint, records, flows.length === 0 ? allowed?.artifact_name : "") : null;
+    const scope = environment
+      ? ("environment" as const)
+      : policyNames.length > 0
+        ? ("policy" as const)
+        : ("flow" as const);
+    const policies = environment
+      ? store.policies.inForce(environment.id)
+      : policyNames.map((name) => store.policies.latestOf(organization, name));
+    const subject =
+      policies.length > 0
+        ? store.subjects.subject(params.fingerprint, records, flows.length === 0 ? allowed?.artifact_name : "")
+        : null;
     const evaluations = subject ? policies.map((policy) => evaluate(context, policy, subject)) : [];
-    const satisfied = subject ? evaluations.every(({ status }) => status === "COMPLIANT") : flows.length > 0 && flows.every((one) => one.compliant);
+    const satisfied = subject
+      ? evaluations.every(({ status }) => status === "COMPLIANT")
+      : flows.length > 0 && flows.every((one) => one.compliant);
     return {
       status: 200,
       body: {
@@ -195,9 +237,17 @@ export const assertArtifact = operation({
   },
 });
 
-/** One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never compliant. */
-function evaluate({ store }: OperationContext, { policy_name, version_id, version }: LatestVersion, subject: Subject): Static<typeof PolicyEvaluation> {
-  if (version_id === null) return { policy_name, policy_version: version, status: "NON-COMPLIANT", rule_evaluations: [] };
+/**
+ * One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never
+ * compliant.
+ */
+function evaluate(
+  { store }: OperationContext,
+  { policy_name, version_id, version }: LatestVersion,
+  subject: Subject,
+): Static<typeof PolicyEvaluation> {
+  if (version_id === null)
+    return { policy_name, policy_version: version, status: "NON-COMPLIANT", rule_evaluations: [] };
   const verdict = evaluatePolicy(store.policies.parsed(version_id), subject);
   return {
     policy_name,
@@ -208,10 +258,14 @@ function evaluate({ store }: OperationContext, { policy_name, version_id, versio
 }
 
 /**
- * What stands in place of the first flow for an artifact that nobody reported but an environment allows (semantics 5.6). It
- * has no artifact page; that of the environment is where it is known.
+ * What stands in place of the first flow for an artifact that nobody reported but an environment allows (semantics
+ * 5.6). It has no artifact page; that of the environment is where it is known.
  */
-function withoutProvenance({ organization, urls }: OperationContext, environment: string, allowed: AllowlistRow): Static<typeof AssertArtifactFlowResponse> {
+function withoutProvenance(
+  { organization, urls }: OperationContext,
+  environment: string,
+  allowed: AllowlistRow,
+): Static<typeof AssertArtifactFlowResponse> {
   return {
     flow: "",
     trail: null,
@@ -229,10 +283,14 @@ function withoutProvenance({ organization, urls }: OperationContext, environment
 }
 
 /** The artifact in one flow, with the stored verdict of its trail. */
-function presentFlow({ store, organization, urls }: OperationContext, row: PlacedArtifactRow): Static<typeof AssertArtifactFlowResponse> {
+function presentFlow(
+  { store, organization, urls }: OperationContext,
+  row: PlacedArtifactRow,
+): Static<typeof AssertArtifactFlowResponse> {
   const trail = row.trail_id === null ? null : store.trails.compliance(row.trail_id);
   const own = fromJson<AttestationStatus[]>(row.attestations_json) ?? [];
-  const entry = trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);
+  const entry =
+    trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);
   return {
     flow: row.flow_name,
     trail: row.trail_name,

@@ -26,7 +26,9 @@ const ControlCoverageResponse = named(
           name: Type.String(),
           type: OneOf(ENVIRONMENT_TYPES),
           covered: Type.Boolean(),
-          policies: Type.Array(Type.String(), { description: "Names of the attached policies that ask for the control" }),
+          policies: Type.Array(Type.String(), {
+            description: "Names of the attached policies that ask for the control",
+          }),
         }),
       ),
     ),
@@ -34,7 +36,8 @@ const ControlCoverageResponse = named(
 );
 
 /** In percent with one decimal (decision 84). */
-const percent = (covered: number, total: number): number => (total === 0 ? 0 : Math.round((covered / total) * 1000) / 10);
+const percent = (covered: number, total: number): number =>
+  total === 0 ? 0 : Math.round((covered / total) * 1000) / 10;
 
 export const getControlCoverage = operation({
   ...CONTROLS,
@@ -53,7 +56,10 @@ export const getControlCoverage = operation({
     covered: Type.Optional(Type.Boolean({ description: "Only covered environments, or only the others" })),
   }),
   body: NO_BODY,
-  responses: { 200: { description: "One page, with the figures of the whole", schema: ControlCoverageResponse }, 404: NO_CONTROL },
+  responses: {
+    200: { description: "One page, with the figures of the whole", schema: ControlCoverageResponse },
+    404: NO_CONTROL,
+  },
   example: { params: { org: "acme", identifier: "SDLC-7" }, query: { covered: "false" } },
   handle({ store, organization }, { params, query }) {
     const { id } = store.controls.require(organization, params.identifier);

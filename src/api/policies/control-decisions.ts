@@ -1,6 +1,7 @@
 /**
- * What was decided about a control (semantics 7.2): decisions, and overrides of decisions, each under its own time. An override is
- * listed because it is what counts from then on, for policies too: without it the list would say the opposite of the verdicts.
+ * What was decided about a control (semantics 7.2): decisions, and overrides of decisions, each under its own time. An
+ * override is listed because it is what counts from then on, for policies too: without it the list would say the
+ * opposite of the verdicts.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
@@ -24,24 +25,47 @@ const ControlDecision = named(
       ...AttestationItem.properties,
       id: Type.String({ description: "The same as `attestation_id`" }),
       timestamp: Type.Number({ description: "Epoch seconds; the same as `created_at`" }),
-      attestation_type: Type.String({ description: "`system:decision`, or `override` for one that decides an earlier decision anew" }),
+      attestation_type: Type.String({
+        description: "`system:decision`, or `override` for one that decides an earlier decision anew",
+      }),
       control: Type.String(),
-      control_version: Nullable(Type.Integer({ description: "Version of the control at that time, of an override that of the decision; null: there was no such control yet" })),
+      control_version: Nullable(
+        Type.Integer({
+          description:
+            "Version of the control at that time, of an override that of the decision; null: there was no such control yet",
+        }),
+      ),
       flow_id: Type.String({ description: "What the filter by flows takes" }),
       artifact_name: Nullable(Type.String()),
-      artifact_fingerprint: Nullable(Type.String({ description: "Of the artifact that it belongs to; null for a whole trail, and until the artifact is reported" })),
-      attestation_data: Nullable(Type.Record(Type.String(), Type.Unknown(), { description: "As it was reported; null for an override" })),
+      artifact_fingerprint: Nullable(
+        Type.String({
+          description: "Of the artifact that it belongs to; null for a whole trail, and until the artifact is reported",
+        }),
+      ),
+      attestation_data: Nullable(
+        Type.Record(Type.String(), Type.Unknown(), { description: "As it was reported; null for an override" }),
+      ),
       original_attestation_id: Nullable(Type.String({ description: "Of an override: the decision that it overrode" })),
     },
     { description: "A decision with all that is known of it, as attestations are shown" },
   ),
 );
-const ControlDecisionListPage = named("ControlDecisionListPage", Closed({ ...Counts, decisions: Type.Array(ControlDecision) }));
+const ControlDecisionListPage = named(
+  "ControlDecisionListPage",
+  Closed({ ...Counts, decisions: Type.Array(ControlDecision) }),
+);
 
-function presentDecision(context: OperationContext, row: PlacedAttestationRow, control: string, allowance: Allowance): Static<typeof ControlDecision> {
+function presentDecision(
+  context: OperationContext,
+  row: PlacedAttestationRow,
+  control: string,
+  allowance: Allowance,
+): Static<typeof ControlDecision> {
   const { controlDecisions, attestations, flows } = context.store;
   // One by one through the list, so that a damaged record is marked there.
-  const [item] = presentAttestations(context, [row], { allowance }) as [Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> }];
+  const [item] = presentAttestations(context, [row], { allowance }) as [
+    Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> },
+  ];
   const artifact = controlDecisions.artifactOf(row);
   return {
     ...item,
@@ -57,7 +81,8 @@ function presentDecision(context: OperationContext, row: PlacedAttestationRow, c
   };
 }
 
-const When = (description: string) => Type.Optional(Type.Number({ description: `${description}, epoch seconds, inclusive` }));
+const When = (description: string) =>
+  Type.Optional(Type.Number({ description: `${description}, epoch seconds, inclusive` }));
 
 export const listControlDecisions = operation({
   ...CONTROLS,
@@ -65,7 +90,8 @@ export const listControlDecisions = operation({
   method: "GET",
   path: "/controls/{org}/{identifier}/decisions",
   summary: "List the decisions on a control",
-  description: "In pages, newest first unless asked otherwise. Overrides of decisions are among them. All filters combine.",
+  description:
+    "In pages, newest first unless asked otherwise. Overrides of decisions are among them. All filters combine.",
   permission: "control:read",
   audit: null,
   params: ControlPath,
@@ -93,7 +119,10 @@ export const listControlDecisions = operation({
     const rows = store.controlDecisions.list(organization.id, identifier, filter, query.sort_direction, part);
     const allowance = listAllowance();
     const decisions = rows.map((row) => presentDecision(context, row, identifier, allowance));
-    return { status: 200, body: { ...counts(store.controlDecisions.count(organization.id, identifier, filter), page, perPage), decisions } };
+    return {
+      status: 200,
+      body: { ...counts(store.controlDecisions.count(organization.id, identifier, filter), page, perPage), decisions },
+    };
   },
 });
 
@@ -105,17 +134,25 @@ export const getControlDecision = operation({
   summary: "Read one decision on a control",
   permission: "control:read",
   audit: null,
-  params: Closed({ ...ControlPath.properties, decision_id: Type.String({ description: "Id of the decision, or of an override of one" }) }),
+  params: Closed({
+    ...ControlPath.properties,
+    decision_id: Type.String({ description: "Id of the decision, or of an override of one" }),
+  }),
   query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "The decision", schema: ControlDecision }, 404: { description: "No such control, or no such decision on it", schema: Message } },
+  responses: {
+    200: { description: "The decision", schema: ControlDecision },
+    404: { description: "No such control, or no such decision on it", schema: Message },
+  },
   example: { params: { org: "acme", identifier: "SDLC-7", decision_id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6" } },
   handle(context, { params }) {
     const { store, organization } = context;
     const { identifier } = store.controls.require(organization, params.identifier);
     const row = store.attestations.findByPublicId(organization.id, params.decision_id);
     if (row?.control !== identifier)
-      throw notFound(`Decision '${params.decision_id}' on control '${identifier}' does not exist in organization '${organization.name}'`);
+      throw notFound(
+        `Decision '${params.decision_id}' on control '${identifier}' does not exist in organization '${organization.name}'`,
+      );
     return { status: 200, body: presentDecision(context, row, identifier, singleAllowance()) };
   },
 });

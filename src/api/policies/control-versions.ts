@@ -23,7 +23,10 @@ const ControlVersion = named(
     created_by: Type.String({ description: "Who changed it" }),
   }),
 );
-const ControlVersionListPage = named("ControlVersionListPage", Closed({ ...Counts, versions: Type.Array(ControlVersion) }));
+const ControlVersionListPage = named(
+  "ControlVersionListPage",
+  Closed({ ...Counts, versions: Type.Array(ControlVersion) }),
+);
 
 const presentVersion = (identifier: string, row: ControlVersionRow): Static<typeof ControlVersion> => ({
   identifier,
@@ -42,7 +45,8 @@ export const listControlVersions = operation({
   method: "GET",
   path: "/controls/{org}/{identifier}/versions",
   summary: "List the versions of a control",
-  description: "In pages, newest first unless asked otherwise. Creating, editing, archiving and unarchiving each make one; tagging does not.",
+  description:
+    "In pages, newest first unless asked otherwise. Creating, editing, archiving and unarchiving each make one; tagging does not.",
   permission: "control:read",
   audit: null,
   params: ControlPath,
@@ -72,16 +76,26 @@ export const getControlVersion = operation({
   audit: null,
   params: Closed({
     ...ControlPath.properties,
-    version_number: Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, description: "Number of the version, from 1" }),
+    version_number: Type.Integer({
+      minimum: Number.MIN_SAFE_INTEGER,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: "Number of the version, from 1",
+    }),
   }),
   query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "The version", schema: ControlVersion }, 404: { description: "No such control, or no such version of it", schema: Message } },
+  responses: {
+    200: { description: "The version", schema: ControlVersion },
+    404: { description: "No such control, or no such version of it", schema: Message },
+  },
   example: { params: { org: "acme", identifier: "SDLC-7", version_number: "1" } },
   handle({ store, organization }, { params }) {
     const { id, identifier } = store.controls.require(organization, params.identifier);
     const row = store.controls.version(id, params.version_number);
-    if (!row) throw notFound(`Version '${params.version_number}' of control '${identifier}' does not exist in organization '${organization.name}'`);
+    if (!row)
+      throw notFound(
+        `Version '${params.version_number}' of control '${identifier}' does not exist in organization '${organization.name}'`,
+      );
     return { status: 200, body: presentVersion(identifier, row) };
   },
 });

@@ -1,4 +1,7 @@
-/** Controls (semantics 7.1). Every operation here and in the files beside this one belongs to the feature that an organization can switch off. */
+/**
+ * Controls (semantics 7.1). Every operation here and in the files beside this one belongs to the feature that an
+ * organization can switch off.
+ */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { CONTROL_IDENTIFIER } from "../../domain/names.ts";
@@ -26,12 +29,14 @@ export const NO_CONTROL = { description: "No such control", schema: Message };
 
 /** How lists of this resource are paged. */
 export const PAGES = pages({ perPage: 15, most: 100 });
-export const SortDirection = (fallback: "asc" | "desc", by: string) => OneOf(["asc", "desc"], { default: fallback, description: `Direction of the order by ${by}` });
+export const SortDirection = (fallback: "asc" | "desc", by: string) =>
+  OneOf(["asc", "desc"], { default: fallback, description: `Direction of the order by ${by}` });
 
 // Read by people as a title; a thousand characters and more are the full sentences of standards.
 const ControlName = Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "What the control is called" });
 const ControlLinks = Type.Record(Type.String(), WebUrl, {
-  maxProperties: LIST_LENGTH, description: "Name of a link to its address; names may contain dots",
+  maxProperties: LIST_LENGTH,
+  description: "Name of a link to its address; names may contain dots",
 });
 
 const ControlPostInput = named(
@@ -51,10 +56,13 @@ const ControlPutInput = named(
   "ControlPutInput",
   Closed({
     name: Maybe(ControlName),
-    description: Type.Optional(Nullable(Type.String({ maxLength: TEXT_LENGTH, description: "Null or empty: none any more" }))),
+    description: Type.Optional(
+      Nullable(Type.String({ maxLength: TEXT_LENGTH, description: "Null or empty: none any more" })),
+    ),
     links: Maybe(
       Type.Record(Type.String(), WebUrl, {
-        maxProperties: LIST_LENGTH, description: "Takes the place of all links; null: they stay",
+        maxProperties: LIST_LENGTH,
+        description: "Takes the place of all links; null: they stay",
       }),
     ),
   }),
@@ -77,7 +85,9 @@ const ControlResponse = named(
   Closed({
     ...listed,
     archived: Type.Boolean(),
-    policies_referencing: Type.Array(Type.String(), { description: "Names of the policies whose latest version has a rule for the control" }),
+    policies_referencing: Type.Array(Type.String(), {
+      description: "Names of the policies whose latest version has a rule for the control",
+    }),
   }),
 );
 const CONTROL = { description: "The control as it is now", schema: ControlResponse };
@@ -94,7 +104,8 @@ const presentListed = (row: ControlRow, tags: Record<string, string>): Static<ty
 });
 
 /** The item of a control whose record cannot be shown: what identifies it, and a mark. */
-const placeholder = (row: ControlListRow): Static<typeof ControlListItem> => presentListed({ ...row, description: UNREADABLE, links_json: "{}" }, {});
+const placeholder = (row: ControlListRow): Static<typeof ControlListItem> =>
+  presentListed({ ...row, description: UNREADABLE, links_json: "{}" }, {});
 
 const presentControl = ({ store }: OperationContext, row: ControlRow): Static<typeof ControlResponse> => ({
   ...presentListed(row, store.controls.tags(row.id)),
@@ -133,7 +144,11 @@ export const listControls = operation({
     const filter = { search: query.search ?? "", archived: query.archived, tags: tagFilters(query.tag) };
     const { page, perPage, ...part } = PAGES.window(query);
     const rows = store.controls.list(organization.id, filter, query.sort_direction, part);
-    const controls = presentEach(rows, (row) => presentListed(row, JSON.parse(row.tags_json) as Record<string, string>), placeholder);
+    const controls = presentEach(
+      rows,
+      (row) => presentListed(row, JSON.parse(row.tags_json) as Record<string, string>),
+      placeholder,
+    );
     return { status: 200, body: { ...counts(store.controls.count(organization.id, filter), page, perPage), controls } };
   },
 });
@@ -144,22 +159,37 @@ export const postControl = operation({
   method: "POST",
   path: "/controls/{org}",
   summary: "Create a control",
-  description: "An identifier that any control of the organization has or had, archived ones included, is taken for good: the 409 is final.",
+  description:
+    "An identifier that any control of the organization has or had, archived ones included, is taken for good: the 409 is final.",
   permission: "control:write",
   audit: "control.created",
   params: OrgPath,
   query: NoQuery,
   body: json(ControlPostInput),
-  responses: { 201: { ...CONTROL, description: "Created" }, 409: { description: "The identifier is taken", schema: Message } },
+  responses: {
+    201: { ...CONTROL, description: "Created" },
+    409: { description: "The identifier is taken", schema: Message },
+  },
   example: {
     params: { org: "acme" },
-    body: { identifier: "SDLC-7", name: "Changes are reviewed", description: "Somebody else than the author approves", links: { wiki: "https://example.com/sdlc-7" } },
+    body: {
+      identifier: "SDLC-7",
+      name: "Changes are reviewed",
+      description: "Somebody else than the author approves",
+      links: { wiki: "https://example.com/sdlc-7" },
+    },
   },
   handle(context, { body }) {
     const { store, organization, caller, note } = context;
     const { identifier, name, description, links } = body;
-    if (identifier === RESERVED) throw invalid({ identifier: `The identifier '${RESERVED}' is reserved [input: ${identifier}]` });
-    const row = store.controls.create(organization, identifier, { name, description: description || null, links: links ?? {} }, caller.displayName);
+    if (identifier === RESERVED)
+      throw invalid({ identifier: `The identifier '${RESERVED}' is reserved [input: ${identifier}]` });
+    const row = store.controls.create(
+      organization,
+      identifier,
+      { name, description: description || null, links: links ?? {} },
+      caller.displayName,
+    );
     note({ control: identifier });
     return { status: 201, body: presentControl(context, row) };
   },

@@ -26,10 +26,27 @@ const PolicyPath = Closed({
 const PolicyPutInput = named(
   "PolicyPutInput",
   Closed({
-    name: Matching(POLICY_NAME, { maxLength: NAME_LENGTH, description: "Name of the policy; a policy that has it is updated" }),
-    description: Type.Optional(Type.String({ default: "", maxLength: TEXT_LENGTH, description: "What the policy is for; left out, it becomes empty" })),
-    type: Type.Optional(OneOf(["env"], { default: "env", description: "Kind of policy: the only one is for environments" })),
-    comment: Type.Optional(Type.String({ default: "", maxLength: TEXT_LENGTH, description: "What changed in this version; kept with a new version only" })),
+    name: Matching(POLICY_NAME, {
+      maxLength: NAME_LENGTH,
+      description: "Name of the policy; a policy that has it is updated",
+    }),
+    description: Type.Optional(
+      Type.String({
+        default: "",
+        maxLength: TEXT_LENGTH,
+        description: "What the policy is for; left out, it becomes empty",
+      }),
+    ),
+    type: Type.Optional(
+      OneOf(["env"], { default: "env", description: "Kind of policy: the only one is for environments" }),
+    ),
+    comment: Type.Optional(
+      Type.String({
+        default: "",
+        maxLength: TEXT_LENGTH,
+        description: "What changed in this version; kept with a new version only",
+      }),
+    ),
   }),
 );
 
@@ -50,7 +67,8 @@ const VersionedPolicy = named(
     timestamp: Type.Number(),
     created_by: Type.String(),
     policy_yaml: Type.String({
-      description: "The file as it was uploaded, byte for byte; a comment that says so where it is too long to be shown beside the others",
+      description:
+        "The file as it was uploaded, byte for byte; a comment that says so where it is too long to be shown beside the others",
     }),
   }),
 );
@@ -61,7 +79,9 @@ const PolicyEvent = named(
     type: OneOf(["creation", "metadata_update", "new_version", "renaming", "archiving"]),
     timestamp: Type.Number(),
     user: Type.String(),
-    data: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: "Of a new_version: the number of the `version`" })),
+    data: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: "Of a new_version: the number of the `version`" }),
+    ),
   }),
 );
 
@@ -112,7 +132,10 @@ const presentEvent = ({ type, timestamp, user_name, data_json }: PolicyEventRow)
   ...(data_json === null ? {} : { data: eventData(data_json) }),
 });
 
-/** Details that cannot be read are marked as such instead of failing the policy, or a list, that they are part of (semantics 9). */
+/**
+ * Details that cannot be read are marked as such instead of failing the policy, or a list, that they are part of
+ * (semantics 9).
+ */
 function eventData(json: string): Record<string, unknown> {
   const unreadable = { unreadable: true };
   try {
@@ -137,7 +160,10 @@ const presentWithin = (store: Store, row: PolicyRow, allowance: Allowance, whole
   consuming_envs: store.policies.consumingEnvironments(row.id),
 });
 
-/** Keys of the policies of these names, each once, in the order given. @throws AppError not_found for the first that does not exist (messages 9). */
+/**
+ * Keys of the policies of these names, each once, in the order given. @throws AppError not_found for the first that
+ * does not exist (messages 9).
+ */
 export const policyKeys = ({ store, organization }: OperationContext, names: readonly string[]): number[] => [
   ...new Set(names.map((name) => store.policies.require(organization, name).id)),
 ];
@@ -145,11 +171,15 @@ export const policyKeys = ({ store, organization }: OperationContext, names: rea
 const refused = (line: string): AppError => invalid({ policy_file: line });
 
 /**
- * Every control that a policy names must exist (semantics 5.1, decision 106). One that is archived does: its identifier is taken
- * for ever, and an unchanged file must not become invalid. @throws AppError invalid with all that do not.
+ * Every control that a policy names must exist (semantics 5.1, decision 106). One that is archived does: its identifier
+ * is taken for ever, and an unchanged file must not become invalid. @throws AppError invalid with all that do not.
  */
 function requireControls({ store, organization }: OperationContext, references: readonly ControlReference[]): void {
-  const existing = new Set([...new Set(references.map(({ control }) => control))].filter((control) => store.controls.find(organization.id, control)));
+  const existing = new Set(
+    [...new Set(references.map(({ control }) => control))].filter((control) =>
+      store.controls.find(organization.id, control),
+    ),
+  );
   const unknown = references.filter(({ control }) => !existing.has(control));
   if (unknown.length === 0) return;
   const problems = unknown.map(({ control, line, column, path }) => ({

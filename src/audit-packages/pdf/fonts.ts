@@ -1,6 +1,7 @@
 /**
- * The fonts of the report, all of them shipped: DejaVu for Latin, Greek, Cyrillic, Arabic, Hebrew and symbols, and Noto for Chinese,
- * Japanese and Korean. A character that none of them has is shown as its code point, never as an empty box.
+ * The fonts of the report, all of them shipped: DejaVu for Latin, Greek, Cyrillic, Arabic, Hebrew and symbols, and Noto
+ * for Chinese, Japanese and Korean. A character that none of them has is shown as its code point, never as an empty
+ * box.
  */
 import { inflateSync } from "node:zlib";
 import { create } from "fontkit";
@@ -33,8 +34,12 @@ function face(name: FaceName): Face {
   return made;
 }
 
-/** What may need one of the large fonts: nothing before the radicals and Hangul does, beside full-width forms and rare planes. */
-const EAST_ASIAN = /[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\u{1b000}-\u{1b16f}\u{20000}-\u{3fffd}]/u;
+/**
+ * What may need one of the large fonts: nothing before the radicals and Hangul does, beside full-width forms and rare
+ * planes.
+ */
+const EAST_ASIAN =
+  /[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\u{1b000}-\u{1b16f}\u{20000}-\u{3fffd}]/u;
 /** Only Japanese is written with them, and then its own forms of the common characters are wanted. */
 const KANA = /[\u3040-\u30ff]/;
 
@@ -52,16 +57,24 @@ const SFNT_HEADER = 12;
 const SFNT_ENTRY = 16;
 
 /**
- * The font in a WOFF file (W3C WOFF 1.0): the same tables, deflated one by one. fontkit reads such files too, but inflates a table
- * anew for every glyph.
+ * The font in a WOFF file (W3C WOFF 1.0): the same tables, deflated one by one. fontkit reads such files too, but
+ * inflates a table anew for every glyph.
  */
 function sfntOf(woff: Buffer): Buffer {
   const count = woff.readUInt16BE(12);
   const tables = Array.from({ length: count }, (_, index) => {
     const entry = WOFF_HEADER + index * WOFF_ENTRY;
-    const [offset, packed, size] = [woff.readUInt32BE(entry + 4), woff.readUInt32BE(entry + 8), woff.readUInt32BE(entry + 12)];
+    const [offset, packed, size] = [
+      woff.readUInt32BE(entry + 4),
+      woff.readUInt32BE(entry + 8),
+      woff.readUInt32BE(entry + 12),
+    ];
     const stored = woff.subarray(offset, offset + packed);
-    return { tag: woff.subarray(entry, entry + 4), sum: woff.readUInt32BE(entry + 16), bytes: packed < size ? inflateSync(stored) : stored };
+    return {
+      tag: woff.subarray(entry, entry + 4),
+      sum: woff.readUInt32BE(entry + 16),
+      bytes: packed < size ? inflateSync(stored) : stored,
+    };
   });
   const head = Buffer.alloc(SFNT_HEADER + count * SFNT_ENTRY);
   head.writeUInt32BE(woff.readUInt32BE(4), 0);

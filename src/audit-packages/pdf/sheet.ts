@@ -1,18 +1,35 @@
 /**
- * Pages under a cursor that goes down: lines of text, badges, tables, and a header and footer on each page. What does not fit any
- * more goes to the next page.
+ * Pages under a cursor that goes down: lines of text, badges, tables, and a header and footer on each page. What does
+ * not fit any more goes to the next page.
  */
 import PDFDocument from "pdfkit";
 import type { Face, Style } from "./fonts.ts";
 import { linesOf } from "./text.ts";
 import type { Line, Measure } from "./text.ts";
 
-export const COLOR = { text: "#1c2733", dim: "#5b6b7b", rule: "#d5dce3", shade: "#f2f5f8", good: "#1a7f45", bad: "#b3261e", open: "#8a5a00", unknown: "#5b6b7b", white: "#ffffff" } as const;
+export const COLOR = {
+  text: "#1c2733",
+  dim: "#5b6b7b",
+  rule: "#d5dce3",
+  shade: "#f2f5f8",
+  good: "#1a7f45",
+  bad: "#b3261e",
+  open: "#8a5a00",
+  unknown: "#5b6b7b",
+  white: "#ffffff",
+} as const;
 export type Color = (typeof COLOR)[keyof typeof COLOR];
 
-export type TextOptions = { style?: Style; size?: number; color?: Color; /** Points from the left margin. */ indent?: number; width?: number; /** Lines. */ most?: number };
+export type TextOptions = {
+  style?: Style;
+  size?: number;
+  color?: Color /** Points from the left margin. */;
+  indent?: number;
+  width?: number /** Lines. */;
+  most?: number;
+};
 export type Cell = { text: string; style?: Style; color?: Color };
-export type Column = { title: string; /** Parts of the width. */ share: number };
+export type Column = { title: string /** Parts of the width. */; share: number };
 
 const MARGIN = 48;
 const TOP = 74;
@@ -31,7 +48,13 @@ export type Sheet = ReturnType<typeof createSheet>;
 export function createSheet({ title, subject, at }: { title: string; subject: string; at: number }) {
   const when = new Date(at * 1000);
   const doc = new PDFDocument({
-    size: "A4", margin: 0, autoFirstPage: false, bufferPages: true, lang: "en", displayTitle: true, pdfVersion: "1.7",
+    size: "A4",
+    margin: 0,
+    autoFirstPage: false,
+    bufferPages: true,
+    lang: "en",
+    displayTitle: true,
+    pdfVersion: "1.7",
     // None: the first text asks for one that is shipped.
     font: "",
     info: { Title: title, Subject: subject, Creator: "Assay", Producer: "Assay", CreationDate: when, ModDate: when },
@@ -46,7 +69,8 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
     set = { face, size };
   }
 
-  // With features, even none, pdfkit hands over a run as a whole; without, word by word, which turns the order of words around.
+  // With features, even none, pdfkit hands over a run as a whole; without, word by word, which turns the order of words
+  // around.
   const options = (script: string | null) => ({ lineBreak: false, ...(script === null ? {} : { features: [] }) });
 
   const measure: Measure = ({ text, face, script }, size) => {
@@ -75,7 +99,10 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
     }
   }
 
-  const lay = (text: string, { style = "plain", size = BODY, width: wide = width, most = 1_000 }: TextOptions): Line[] => linesOf(text, { style, size, width: wide, most, measure });
+  const lay = (
+    text: string,
+    { style = "plain", size = BODY, width: wide = width, most = 1_000 }: TextOptions,
+  ): Line[] => linesOf(text, { style, size, width: wide, most, measure });
 
   function text(content: string, given: TextOptions = {}): void {
     const { size = BODY, color = COLOR.text, indent = 0 } = given;
@@ -87,14 +114,22 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
   }
 
   function rule(): void {
-    doc.moveTo(MARGIN, y).lineTo(MARGIN + width, y).lineWidth(0.6).strokeColor(COLOR.rule).stroke();
+    doc
+      .moveTo(MARGIN, y)
+      .lineTo(MARGIN + width, y)
+      .lineWidth(0.6)
+      .strokeColor(COLOR.rule)
+      .stroke();
   }
 
   /** A word in a box of its colour. @returns its width */
   function badge(word: string, color: string, x: number, top: number, size: number): number {
     const [line = []] = lay(word, { style: "bold", size });
     const wide = line.reduce((sum, run) => sum + run.width, 0) + 2 * size * 0.7;
-    doc.roundedRect(x, top, wide, size * 1.75, 3).fillColor(color).fill();
+    doc
+      .roundedRect(x, top, wide, size * 1.75, 3)
+      .fillColor(color)
+      .fill();
     drawLine(line, x + size * 0.7, top + size * 0.3, size, COLOR.white);
     return wide;
   }
@@ -128,7 +163,10 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
       y += 1;
     },
     /** Names and values in two columns; those without a value are left out. */
-    facts(pairs: readonly (readonly [name: string, value: string | null, style?: Style])[], { indent = 0, most = 4 }: { indent?: number; most?: number } = {}): void {
+    facts(
+      pairs: readonly (readonly [name: string, value: string | null, style?: Style])[],
+      { indent = 0, most = 4 }: { indent?: number; most?: number } = {},
+    ): void {
       const left = 92;
       for (const [name, value, style = "plain"] of pairs) {
         if (value === null || value === "") continue;
@@ -137,13 +175,17 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
         reserve(Math.min(lines.length, 3) * BODY * LEADING);
         for (const [place, line] of lines.entries()) {
           reserve(BODY * LEADING);
-          if (place === 0) drawLine(lay(name, { size: BODY, width: left - 6, most: 1 })[0] ?? [], MARGIN + indent, y, BODY, COLOR.dim);
+          if (place === 0)
+            drawLine(lay(name, { size: BODY, width: left - 6, most: 1 })[0] ?? [], MARGIN + indent, y, BODY, COLOR.dim);
           drawLine(line, MARGIN + indent + left, y, size, COLOR.text);
           y += BODY * LEADING;
         }
       }
     },
-    bullets(lines: readonly string[], { indent = 0, most = 4, color = COLOR.text }: { indent?: number; most?: number; color?: Color } = {}): void {
+    bullets(
+      lines: readonly string[],
+      { indent = 0, most = 4, color = COLOR.text }: { indent?: number; most?: number; color?: Color } = {},
+    ): void {
       for (const content of lines) {
         reserve(BODY * LEADING);
         drawLine(lay("•", {})[0] ?? [], MARGIN + indent, y, BODY, COLOR.dim);
@@ -171,11 +213,24 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
       const total = columns.reduce((sum, { share }) => sum + share, 0);
       const widths = columns.map(({ share }) => (width * share) / total);
       const head = (): void => {
-        doc.rect(MARGIN, y, width, size * LEADING + 2 * CELL_PADDING).fillColor(COLOR.shade).fill();
-        row(columns.map(({ title }) => ({ text: title, style: "bold", color: COLOR.dim })), false);
+        doc
+          .rect(MARGIN, y, width, size * LEADING + 2 * CELL_PADDING)
+          .fillColor(COLOR.shade)
+          .fill();
+        row(
+          columns.map(({ title }) => ({ text: title, style: "bold", color: COLOR.dim })),
+          false,
+        );
       };
       const row = (cells: readonly Cell[], breaks: boolean): void => {
-        const laid = cells.map(({ text: content, style }, place) => lay(content, { size, width: (widths[place] ?? 0) - 2 * CELL_PADDING, most: CELL_LINES, ...(style ? { style } : {}) }));
+        const laid = cells.map(({ text: content, style }, place) =>
+          lay(content, {
+            size,
+            width: (widths[place] ?? 0) - 2 * CELL_PADDING,
+            most: CELL_LINES,
+            ...(style ? { style } : {}),
+          }),
+        );
         const height = Math.max(1, ...laid.map(({ length }) => length)) * size * LEADING + 2 * CELL_PADDING;
         if (breaks && y + height > pageHeight - BOTTOM) {
           addPage();
@@ -183,7 +238,14 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
         }
         let x = MARGIN;
         for (const [place, lines] of laid.entries()) {
-          for (const [number, line] of lines.entries()) drawLine(line, x + CELL_PADDING, y + CELL_PADDING + number * size * LEADING, size, cells[place]?.color ?? COLOR.text);
+          for (const [number, line] of lines.entries())
+            drawLine(
+              line,
+              x + CELL_PADDING,
+              y + CELL_PADDING + number * size * LEADING,
+              size,
+              cells[place]?.color ?? COLOR.text,
+            );
           x += widths[place] ?? 0;
         }
         y += height;
@@ -210,11 +272,28 @@ export function createSheet({ title, subject, at }: { title: string; subject: st
           const [line = []] = lay(content, { size, width: half, most: 1 });
           drawLine(line, MARGIN + width - line.reduce((sum, run) => sum + run.width, 0), top, size, COLOR.dim);
         };
-        const left = (content: string, top: number, style: Style): void => drawLine(lay(content, { size, width: half, most: 1, style })[0] ?? [], MARGIN, top, size, style === "bold" ? COLOR.text : COLOR.dim);
+        const left = (content: string, top: number, style: Style): void =>
+          drawLine(
+            lay(content, { size, width: half, most: 1, style })[0] ?? [],
+            MARGIN,
+            top,
+            size,
+            style === "bold" ? COLOR.text : COLOR.dim,
+          );
         left(head.left, 36, "bold");
         right(head.right, 36);
-        doc.moveTo(MARGIN, 52).lineTo(MARGIN + width, 52).lineWidth(0.6).strokeColor(COLOR.rule).stroke();
-        doc.moveTo(MARGIN, pageHeight - 44).lineTo(MARGIN + width, pageHeight - 44).lineWidth(0.6).strokeColor(COLOR.rule).stroke();
+        doc
+          .moveTo(MARGIN, 52)
+          .lineTo(MARGIN + width, 52)
+          .lineWidth(0.6)
+          .strokeColor(COLOR.rule)
+          .stroke();
+        doc
+          .moveTo(MARGIN, pageHeight - 44)
+          .lineTo(MARGIN + width, pageHeight - 44)
+          .lineWidth(0.6)
+          .strokeColor(COLOR.rule)
+          .stroke();
         left(head.foot, pageHeight - 36, "plain");
         right(`page ${page - start + 1} of ${count}`, pageHeight - 36);
       }

@@ -1,6 +1,7 @@
 /**
- * Lines of text in whatever script. A text is cut into runs, each of one font and one direction; runs are cut where a line may
- * end. Nothing of a user's text can leave its column: what is too long for a line is cut anywhere, and too many lines end in dots.
+ * Lines of text in whatever script. A text is cut into runs, each of one font and one direction; runs are cut where a
+ * line may end. Nothing of a user's text can leave its column: what is too long for a line is cut anywhere, and too
+ * many lines end in dots.
  */
 import { codePoint } from "../../domain/text/excerpt.ts";
 import { facesFor } from "./fonts.ts";
@@ -12,11 +13,18 @@ export type Line = TextRun[];
 /** The width of a text in one font, in points. */
 export type Measure = (run: Pick<TextRun, "text" | "face" | "script">, size: number) => number;
 
-/** Each has rules of its own for the forms of its letters, which the font engine takes from the first letter of a run. */
+/**
+ * Each has rules of its own for the forms of its letters, which the font engine takes from the first letter of a run.
+ */
 const RIGHT_TO_LEFT = [
-  ["hebrew", /\p{Script=Hebrew}/u], ["arabic", /\p{Script=Arabic}/u], ["syriac", /\p{Script=Syriac}/u], ["thaana", /\p{Script=Thaana}/u], ["nko", /\p{Script=Nko}/u],
+  ["hebrew", /\p{Script=Hebrew}/u],
+  ["arabic", /\p{Script=Arabic}/u],
+  ["syriac", /\p{Script=Syriac}/u],
+  ["thaana", /\p{Script=Thaana}/u],
+  ["nko", /\p{Script=Nko}/u],
 ] as const;
-const scriptOf = (character: string): string | null => (character < "\u0590" ? null : (RIGHT_TO_LEFT.find(([, letters]) => letters.test(character))?.[0] ?? null));
+const scriptOf = (character: string): string | null =>
+  character < "\u0590" ? null : (RIGHT_TO_LEFT.find(([, letters]) => letters.test(character))?.[0] ?? null);
 /** Characters without a direction of their own. */
 const NEUTRAL = /[\s\p{P}\p{S}\p{M}]/u;
 /** What nobody sees, or what would turn the text around: shown by its code point. */
@@ -37,24 +45,35 @@ export function runsOf(text: string, style: Style): Omit<TextRun, "width">[] {
       if (last?.face.font.hasGlyphForCodePoint(code)) last.text += character;
       continue;
     }
-    const face = INVISIBLE.test(character) ? undefined : last && /\p{M}/u.test(character) && last.face.font.hasGlyphForCodePoint(code) ? last.face : faces.find(({ font }) => font.hasGlyphForCodePoint(code));
+    const face = INVISIBLE.test(character)
+      ? undefined
+      : last && /\p{M}/u.test(character) && last.face.font.hasGlyphForCodePoint(code)
+        ? last.face
+        : faces.find(({ font }) => font.hasGlyphForCodePoint(code));
     const shown = face ? character : `<${codePoint(character)}>`;
     const used = face ?? first;
-    const script = face === undefined ? null : (scriptOf(character) ?? (NEUTRAL.test(character) ? (last?.script ?? null) : null));
+    const script =
+      face === undefined ? null : (scriptOf(character) ?? (NEUTRAL.test(character) ? (last?.script ?? null) : null));
     if (last && last.face === used && last.script === script) last.text += shown;
     else runs.push({ text: shown, face: used, script });
   }
   return runs;
 }
 
-/** Places where a line may end: after a space, after what joins the parts of a path or a name, and around an ideograph. */
-const PIECES = /\s+|[^\s/\-_=?&\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]*[/\-_=?&]+|[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]|[^\s/\-_=?&\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]+/gu;
+/**
+ * Places where a line may end: after a space, after what joins the parts of a path or a name, and around an ideograph.
+ */
+const PIECES =
+  /\s+|[^\s/\-_=?&\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]*[/\-_=?&]+|[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]|[^\s/\-_=?&\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]+/gu;
 
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 
 type Setting = { style: Style; size: number; width: number; most: number; measure: Measure };
 
-/** The lines of a text in a column. @param width in points @param most lines; the last ends in dots when there would be more */
+/**
+ * The lines of a text in a column. @param width in points @param most lines; the last ends in dots when there would be
+ * more
+ */
 export function linesOf(text: string, { style, size, width, most, measure }: Setting): Line[] {
   const lines: Line[] = [[]];
 

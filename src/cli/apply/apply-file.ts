@@ -3,11 +3,11 @@
  *
  * Applying a plan is declarative and idempotent. What the file names is created where it is missing and brought to the
  * stated values where it differs; applying the same file again changes nothing. What the file does not name is left
- * alone: organizations, users, members, accounts and keys beyond the file stay as they are, and nothing is ever deleted.
- * Things are recognised by name: organizations and users by theirs, members by their user, service accounts by their name
- * within the organization, keys by their description within their owner. A key without `key` is minted once and shown
- * once; where a key of that description exists already, nothing is minted. A key without a description, or with an empty
- * one, is described as "from an apply file".
+ * alone: organizations, users, members, accounts and keys beyond the file stay as they are, and nothing is ever
+ * deleted. Things are recognised by name: organizations and users by theirs, members by their user, service accounts by
+ * their name within the organization, keys by their description within their owner. A key without `key` is minted once
+ * and shown once; where a key of that description exists already, nothing is minted. A key without a description, or
+ * with an empty one, is described as "from an apply file".
  *
  *     organizations:
  *       - name: acme
@@ -39,7 +39,12 @@ import type { SourcePosition } from "../../domain/text/yaml.ts";
 /** `key` is null where the server mints one; `expiresAt` is epoch seconds, 0 for never. */
 export type ApiKeyPlan = { description: string; key: string | null; expiresAt: number; place: SourcePosition };
 
-export type ServiceAccountPlan = { name: string; privilege: Role; apiKeys: readonly ApiKeyPlan[]; place: SourcePosition };
+export type ServiceAccountPlan = {
+  name: string;
+  privilege: Role;
+  apiKeys: readonly ApiKeyPlan[];
+  place: SourcePosition;
+};
 
 export type MemberPlan = { user: string; role: Role; place: SourcePosition };
 
@@ -92,7 +97,10 @@ export function isKeyDescription(value: string): boolean {
   return /^.{1,256}$/su.test(value);
 }
 
-/** Describes keys of an apply file that have no description: keys are known by it, and the API demands one (semantics 1.6). */
+/**
+ * Describes keys of an apply file that have no description: keys are known by it, and the API demands one (semantics
+ * 1.6).
+ */
 export const DEFAULT_KEY_DESCRIPTION = "from an apply file";
 
 // More would only bury the first mistakes, from which the others mostly follow.
@@ -100,7 +108,8 @@ const MOST_PROBLEMS = 100;
 
 /**
  * Reads the text of an apply file. Every mistake is reported at once, in the order of the file, as
- * "line L column C: PLACE: what is wrong", up to 100 of them. The text of a key never appears in a message. Never throws.
+ * "line L column C: PLACE: what is wrong", up to 100 of them. The text of a key never appears in a message. Never
+ * throws.
  */
 export function parseApplyFile(text: string): ApplyFileResult {
   const yaml = readYaml(text, PLAIN);
@@ -115,7 +124,8 @@ export function parseApplyFile(text: string): ApplyFileResult {
     checkKeysAndAddresses(reading, plan);
     if (problems.length === 0) return { plan, problems: null };
   } else if (problems.length === 0) {
-    // Empty text is refused rather than taken for "change nothing": it is what a file that was never mounted looks like.
+    // Empty text is refused rather than taken for "change nothing": it is what a file that was never mounted looks
+    // like.
     reading.refuse({ line: 1, column: 1 }, "the file is empty, give organizations or users");
   }
   const sorted = problems
@@ -129,8 +139,9 @@ type Reading = { place(node: unknown): SourcePosition; refuse(place: SourcePosit
 
 /**
  * Turns a node into a value. What it cannot read it refuses and replaces by `blank`, so that the reading goes on and
- * finds the other mistakes; the plan is thrown away then. Blank texts are empty, and no check takes those for duplicates.
- * `where` names the node: organizations[0].members[1].role. `absent` holds the value of a field that may be left out.
+ * finds the other mistakes; the plan is thrown away then. Blank texts are empty, and no check takes those for
+ * duplicates. `where` names the node: organizations[0].members[1].role. `absent` holds the value of a field that may be
+ * left out.
  */
 type Reader<T> = {
   read(reading: Reading, node: unknown, where: string): T;
@@ -139,10 +150,7 @@ type Reader<T> = {
 };
 
 // Organizations and users share one grammar, see domain/names.ts.
-const NAME = text(
-  (value) => matches(USER_NAME, value),
-  NAME_RULE,
-);
+const NAME = text((value) => matches(USER_NAME, value), NAME_RULE);
 const ACCOUNT_NAME = text(isAccountName, ACCOUNT_NAME_RULE);
 const DISPLAY_NAME = text(isDisplayName, "a text of at most 256 characters on one line");
 const EMAIL = text(isEmail, "an e-mail address or null");
@@ -180,7 +188,10 @@ const SERVICE_ACCOUNTS = list(
 );
 
 const MEMBERS = list(
-  record<{ user: string; role: Role }, MemberPlan>({ user: NAME, role: ROLE }, (fields, place) => ({ ...fields, place })),
+  record<{ user: string; role: Role }, MemberPlan>({ user: NAME, role: ROLE }, (fields, place) => ({
+    ...fields,
+    place,
+  })),
   (member) => member.user,
 );
 
@@ -194,9 +205,12 @@ const ORGANIZATIONS = list(
       name: NAME,
       kind: optional(choice<"shared" | "personal">(["shared", "personal"]), "shared"),
       public: optional(YES_NO, false),
-      features: optional(record<{ controls: boolean }>({ controls: optional(YES_NO, true) }, (fields) => fields), {
-        controls: true,
-      }),
+      features: optional(
+        record<{ controls: boolean }>({ controls: optional(YES_NO, true) }, (fields) => fields),
+        {
+          controls: true,
+        },
+      ),
       members: optional(MEMBERS, []),
       service_accounts: optional(SERVICE_ACCOUNTS, []),
     },
@@ -213,7 +227,12 @@ const USERS = list(
       email: optional(nullable(EMAIL), null),
       api_keys: optional(API_KEYS, []),
     },
-    ({ display_name, api_keys, ...fields }, place) => ({ ...fields, displayName: display_name, apiKeys: api_keys, place }),
+    ({ display_name, api_keys, ...fields }, place) => ({
+      ...fields,
+      displayName: display_name,
+      apiKeys: api_keys,
+      place,
+    }),
   ),
   (user) => user.name,
 );
@@ -229,7 +248,10 @@ function checkOrganizations(reading: Reading, plan: ApplyPlan): void {
     const { name, kind, members, serviceAccounts, place } = organization;
     const where = `organizations[${index}]`;
     if (kind === "shared" && name !== "" && users.has(name)) {
-      reading.refuse(place, `${where}: ${show(name)} is also a user of this file, whose personal organization bears that name`);
+      reading.refuse(
+        place,
+        `${where}: ${show(name)} is also a user of this file, whose personal organization bears that name`,
+      );
     }
     if (kind === "shared") return;
     members.forEach((member, position) => {
@@ -244,7 +266,8 @@ function checkOrganizations(reading: Reading, plan: ApplyPlan): void {
   });
 }
 
-// A key identifies its owner, so one text cannot serve two. E-mail addresses are looked up without case (semantics 1.3).
+// A key identifies its owner, so one text cannot serve two. E-mail addresses are looked up without case (semantics
+// 1.3).
 function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
   const keys = new Map<string, SourcePosition>();
   const holders = new Map<string, UserPlan>();
@@ -332,7 +355,10 @@ function choice<T extends string>(words: readonly [T, ...T[]]): Reader<T> {
   return scalar<T>((value) => words.find((word) => word === value) ?? null, accepts, words[0]);
 }
 
-function list<T extends { place: SourcePosition }>(reader: Reader<T>, identity: (item: T) => string): Reader<readonly T[]> {
+function list<T extends { place: SourcePosition }>(
+  reader: Reader<T>,
+  identity: (item: T) => string,
+): Reader<readonly T[]> {
   return {
     blank: [],
     read(reading, node, where) {
@@ -378,7 +404,8 @@ function record<T extends object, R = T>(
       for (const { key, value } of node.items) {
         const field = isScalar(key) ? String(key.value) : "";
         const reader = readers.get(field);
-        if (!reader) reading.refuse(reading.place(key), `${inside}${truncate(field, 100)}: unknown key, known are ${known}`);
+        if (!reader)
+          reading.refuse(reading.place(key), `${inside}${truncate(field, 100)}: unknown key, known are ${known}`);
         else if (value === null) reading.refuse(reading.place(key), `${inside}${field}: there is no value`);
         else if (!given.has(field)) values.set(field, reader.read(reading, value, `${inside}${field}`));
         given.add(field);

@@ -1,9 +1,10 @@
 /**
  * Applies a plan (apply-file.ts) to the store.
  *
- * Invariants: everything is checked before anything is written, and the caller runs both in one transaction, so a plan is
- * applied whole or not at all; what the plan does not name is not touched; a second run of the same plan writes nothing.
- * A user is born with the personal organization that bears their name (semantics 1.2), also where the plan leaves it out.
+ * Invariants: everything is checked before anything is written, and the caller runs both in one transaction, so a plan
+ * is applied whole or not at all; what the plan does not name is not touched; a second run of the same plan writes
+ * nothing. A user is born with the personal organization that bears their name (semantics 1.2), also where the plan
+ * leaves it out.
  */
 import { newSecret } from "../../server/app.ts";
 import { keepsAdmin } from "../../domain/access.ts";
@@ -59,19 +60,34 @@ export function applyPlan(store: Store, plan: ApplyPlan, operation: string, now:
 type Applying = {
   store: Store;
   operator: Operator;
-  tell(kind: Change["kind"], name: string, outcome: Change["outcome"], detail?: string | null, key?: string | null): void;
+  tell(
+    kind: Change["kind"],
+    name: string,
+    outcome: Change["outcome"],
+    detail?: string | null,
+    key?: string | null,
+  ): void;
 };
 
 /** The personal organization of a user, as a plan that names it with its defaults. */
 function personalOrganization({ name, place }: UserPlan): OrganizationPlan {
-  return { name, kind: "personal", public: false, features: { controls: true }, members: [], serviceAccounts: [], place };
+  return {
+    name,
+    kind: "personal",
+    public: false,
+    features: { controls: true },
+    members: [],
+    serviceAccounts: [],
+    place,
+  };
 }
 
 function applyUsers({ store, operator, tell }: Applying, plans: readonly UserPlan[]): void {
   const known = plans.map((plan) => ({ plan, user: store.users.find(plan.name) }));
   // Users of one plan may swap addresses, and an address is unique at every moment.
   for (const { plan, user } of known) {
-    if (user && user.email !== plan.email) store.users.describe(user.id, { displayName: user.display_name, email: null });
+    if (user && user.email !== plan.email)
+      store.users.describe(user.id, { displayName: user.display_name, email: null });
   }
   for (const { plan, user } of known) {
     const wanted = { displayName: plan.displayName, email: plan.email };
@@ -113,7 +129,11 @@ function applyOrganization(applying: Applying, plan: OrganizationPlan): void {
   for (const account of plan.serviceAccounts) applyServiceAccount(applying, { id, name }, account);
 }
 
-function applyMember({ store, operator, tell }: Applying, organization: Named, member: { user: string; role: Role }): void {
+function applyMember(
+  { store, operator, tell }: Applying,
+  organization: Named,
+  member: { user: string; role: Role },
+): void {
   const user = existing(store.users.find(member.user));
   const previous = store.organizations.roleOf(organization.id, user.id);
   const name = `${organization.name}/${user.name}`;
@@ -141,7 +161,12 @@ function applyKeys({ store, operator, tell }: Applying, owner: Owner, plans: rea
     const known = key === null ? liveKey(store, owner, description) : store.apiKeys.find(keyDigest(key));
     if (known) {
       const kept = known.description !== description || known.expires_at !== expiresAt;
-      tell("api_key", owner.name, "unchanged", kept ? `${description}; a key keeps the description and expiry it was made with` : description);
+      tell(
+        "api_key",
+        owner.name,
+        "unchanged",
+        kept ? `${description}; a key keeps the description and expiry it was made with` : description,
+      );
     } else {
       const minted = key === null ? newSecret() : null;
       operator.createKey(owner, { key: key ?? (minted as string), description, expiresAt });
@@ -171,14 +196,21 @@ function existing<T>(found: T | null): T {
 }
 
 /** `users` are the names of the users in the plan. */
-type Checking = { store: Store; users: ReadonlySet<string>; now: number; refuse(place: SourcePosition, problem: string): void };
+type Checking = {
+  store: Store;
+  users: ReadonlySet<string>;
+  now: number;
+  refuse(place: SourcePosition, problem: string): void;
+};
 
 /** What keeps the plan from being applied to this store, in the order of the file. */
 function findProblems(store: Store, plan: ApplyPlan, now: number): string[] {
   const problems: { place: SourcePosition; text: string }[] = [];
   const users = new Set(plan.users.map((user) => user.name));
   const checking: Checking = { store, users, now, refuse: (place, text) => void problems.push({ place, text }) };
-  plan.organizations.forEach((organization, index) => checkOrganization(checking, organization, `organizations[${index}]`));
+  plan.organizations.forEach((organization, index) =>
+    checkOrganization(checking, organization, `organizations[${index}]`),
+  );
   plan.users.forEach((user, index) => checkUser(checking, user, `users[${index}]`));
   return problems
     .sort((a, b) => byPlace(a.place, b.place))
@@ -199,14 +231,32 @@ function checkOrganization(checking: Checking, organization: OrganizationPlan, w
   }
   organization.members.forEach((member, index) => {
     if (isUser(member.user)) return;
-    refuse(member.place, `${where}.members[${index}]: there is no user "${member.user}", neither in this file nor in the database`);
+    refuse(
+      member.place,
+      `${where}.members[${index}]: there is no user "${member.user}", neither in this file nor in the database`,
+    );
   });
-  if (found && kind === "shared" && !keepsAdmin(store.organizations.members(found.id), new Map(organization.members.map(({ user, role }) => [user, role])))) {
-    refuse(place, `${where}.members: this would leave "${name}" without an admin; assay member set-role --force does that`);
+  if (
+    found &&
+    kind === "shared" &&
+    !keepsAdmin(
+      store.organizations.members(found.id),
+      new Map(organization.members.map(({ user, role }) => [user, role])),
+    )
+  ) {
+    refuse(
+      place,
+      `${where}.members: this would leave "${name}" without an admin; assay member set-role --force does that`,
+    );
   }
   organization.serviceAccounts.forEach((account, index) => {
     const known = found && store.serviceAccounts.find(found.id, account.name);
-    checkKeys(checking, account.apiKeys, known ? { serviceAccountId: known.id } : null, `${where}.service_accounts[${index}]`);
+    checkKeys(
+      checking,
+      account.apiKeys,
+      known ? { serviceAccountId: known.id } : null,
+      `${where}.service_accounts[${index}]`,
+    );
   });
 }
 
@@ -214,10 +264,14 @@ function checkUser(checking: Checking, user: UserPlan, where: string): void {
   const { store, users, refuse } = checking;
   const known = store.users.find(user.name);
   if (!known && store.organizations.find(user.name)?.kind === "shared") {
-    refuse(user.place, `${where}: "${user.name}" is a shared organization, so no personal organization of this user can bear the name`);
+    refuse(
+      user.place,
+      `${where}: "${user.name}" is a shared organization, so no personal organization of this user can bear the name`,
+    );
   }
   const holder = user.email === null ? null : store.users.findByEmail(user.email);
-  // Somebody whose address this plan changes too gives it up; that two of the plan want the same was refused by the reader.
+  // Somebody whose address this plan changes too gives it up; that two of the plan want the same was refused by the
+  // reader.
   if (holder && holder.name !== user.name && !users.has(holder.name)) {
     refuse(user.place, `${where}.email: ${JSON.stringify(user.email)} is the address of user "${holder.name}" already`);
   }
@@ -225,7 +279,12 @@ function checkUser(checking: Checking, user: UserPlan, where: string): void {
 }
 
 /** `owner` is null for somebody who is yet to be created. */
-function checkKeys(checking: Checking, keys: readonly ApiKeyPlan[], owner: { userId: number } | { serviceAccountId: number } | null, where: string): void {
+function checkKeys(
+  checking: Checking,
+  keys: readonly ApiKeyPlan[],
+  owner: { userId: number } | { serviceAccountId: number } | null,
+  where: string,
+): void {
   const { store, now, refuse } = checking;
   keys.forEach(({ key, expiresAt, place }, index) => {
     const here = `${where}.api_keys[${index}]`;
@@ -234,7 +293,9 @@ function checkKeys(checking: Checking, keys: readonly ApiKeyPlan[], owner: { use
       if (expiresAt !== 0 && expiresAt <= now) refuse(place, `${here}.expires_at: ${expiresAt} lies in the past`);
       return;
     }
-    const isOwn = owner !== null && ("userId" in owner ? known.user_id === owner.userId : known.service_account_id === owner.serviceAccountId);
+    const isOwn =
+      owner !== null &&
+      ("userId" in owner ? known.user_id === owner.userId : known.service_account_id === owner.serviceAccountId);
     if (!isOwn) refuse(place, `${here}.key: this key belongs to somebody else, give another one`);
     else if (known.revoked_at !== null && !store.apiKeys.hasLapsed(known))
       refuse(place, `${here}.key: this key was revoked, give a new one`);

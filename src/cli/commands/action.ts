@@ -35,11 +35,13 @@ export const actionSecret: Command = {
       if (args.switches.has("rotate"))
         change(data, () => {
           const operator = operatorOf(data.store, "action secret");
-          for (const { id } of data.store.notificationTargets.secrets(owner)) operator.setTargetSecret(owner.organizationId, of, id, newSecret());
+          for (const { id } of data.store.notificationTargets.secrets(owner))
+            operator.setTargetSecret(owner.organizationId, of, id, newSecret());
         });
       return data.store.notificationTargets.secrets(owner);
     });
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ webhooks: webhooks.map(({ webhook, secret }) => ({ webhook, secret })) })}\n`);
+    if (args.switches.has("json"))
+      io.stdout(`${JSON.stringify({ webhooks: webhooks.map(({ webhook, secret }) => ({ webhook, secret })) })}\n`);
     else if (webhooks.length === 0) io.stderr("there is no WEBHOOK among the targets\n");
     else io.stdout(webhooks.map(({ webhook, secret }) => `${secret}  ${oneLine(webhook)}\n`).join(""));
     return EXIT.done;

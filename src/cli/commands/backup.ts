@@ -27,7 +27,10 @@ export const backup: Command = {
     overwrite: { kind: "switch", description: "Replace FILE if it is there" },
     verify: { kind: "switch", description: "Read the archive back and check all of it before it gets its name" },
     "without-evidence": { kind: "switch", description: "The database alone" },
-    "allow-missing": { kind: "switch", description: "Leave out evidence that is missing or damaged, and say so in the archive" },
+    "allow-missing": {
+      kind: "switch",
+      description: "Leave out evidence that is missing or damaged, and say so in the archive",
+    },
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
@@ -56,22 +59,39 @@ export const backup: Command = {
     let made: Backup;
     try {
       made = await makeBackup({
-        directory, program: buildInfo(), now: systemSources.now, signal: stop, watch: progress,
-        target: name === "-" ? { write: io.writeBytes } : { file: resolve(io.cwd, name), overwrite: args.switches.has("overwrite") },
-        evidence: args.switches.has("without-evidence") ? null : async (recorded) => (await openEvidence(directory, access, recorded)).vault,
+        directory,
+        program: buildInfo(),
+        now: systemSources.now,
+        signal: stop,
+        watch: progress,
+        target:
+          name === "-"
+            ? { write: io.writeBytes }
+            : { file: resolve(io.cwd, name), overwrite: args.switches.has("overwrite") },
+        evidence: args.switches.has("without-evidence")
+          ? null
+          : async (recorded) => (await openEvidence(directory, access, recorded)).vault,
         allowMissing: args.switches.has("allow-missing"),
         reserve: OPTIONS.diskReserve.parse(OPTIONS.diskReserve.default ?? "") ?? 0,
         ...(args.switches.has("verify") ? { check: (partial: string) => checkFile(partial, stop) } : {}),
       });
     } catch (error) {
       progress.end();
-      if (error instanceof IncompleteEvidenceError) throw commandFailure([...error.problems, "nothing was written; with --allow-missing the backup is made without them"], EXIT.damaged);
+      if (error instanceof IncompleteEvidenceError)
+        throw commandFailure(
+          [...error.problems, "nothing was written; with --allow-missing the backup is made without them"],
+          EXIT.damaged,
+        );
       throw backupFailure(error, name);
     } finally {
       progress.end();
     }
 
-    const { manifest: { created_at, schema_version, database, files, evidence }, bytes, sha256 } = made;
+    const {
+      manifest: { created_at, schema_version, database, files, evidence },
+      bytes,
+      sha256,
+    } = made;
     const seconds = Number(((performance.now() - began) / 1000).toFixed(3));
     const rows = Object.values(database.rows).reduce((sum, count) => sum + count, 0);
     const text = json
@@ -79,7 +99,11 @@ export const backup: Command = {
       : [
           `backup of ${directory} at ${created_at}: ${name === "-" ? "stdout" : name}`,
           `schema ${schema_version}, ${rows} rows, ${evidence ? `${files.count} evidence files (${megabytes(files.bytes)})` : "no evidence"}`,
-          ...(files.missing.length > 0 ? [`${files.missing.length} evidence files are missing in it: ${files.missing.slice(0, 3).join(", ")}${files.missing.length > 3 ? ", ..." : ""}`] : []),
+          ...(files.missing.length > 0
+            ? [
+                `${files.missing.length} evidence files are missing in it: ${files.missing.slice(0, 3).join(", ")}${files.missing.length > 3 ? ", ..." : ""}`,
+              ]
+            : []),
           `${megabytes(bytes)} in ${seconds.toFixed(1)} s, SHA-256 ${sha256}\n`,
         ].join("\n");
     (name === "-" ? io.stderr : io.stdout)(text);

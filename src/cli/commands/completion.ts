@@ -9,7 +9,11 @@ import { zshCompletion } from "../install/completion-zsh.ts";
 import { EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
 
-const SHELLS: Readonly<Record<string, (vocabulary: Vocabulary) => string>> = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion };
+const SHELLS: Readonly<Record<string, (vocabulary: Vocabulary) => string>> = {
+  bash: bashCompletion,
+  zsh: zshCompletion,
+  fish: fishCompletion,
+};
 
 /** `commands` gives the table of commands, which this command is part of itself. */
 export const completion = (commands: () => readonly Command[]): Command => ({

@@ -11,7 +11,10 @@ export const configExplain: Command = {
   name: "config explain",
   summary: "Tell every option: its names, what it takes, its default",
   usage: "[OPTION]",
-  details: ["Each can be given as a flag, as a variable or as a key of the YAML file that --config names; a flag beats a variable,", "which beats the file."],
+  details: [
+    "Each can be given as a flag, as a variable or as a key of the YAML file that --config names; a flag beats a variable,",
+    "which beats the file.",
+  ],
   options: {},
   takesConfig: false,
   positionals: { least: 0, most: 1, names: ["OPTION"], words: Object.values(OPTIONS).map(({ flag }) => flag) },
@@ -24,7 +27,14 @@ export const configExplain: Command = {
     const rows = asked === undefined ? ROWS : optionsCalled(asked);
     if (args.switches.has("json")) {
       const shown = rows.map(({ flag, variable, key, placeholder, accepts, default: preset, description, secret }) => ({
-        flag: `--${flag}`, variable, key, placeholder, accepts, default: preset, description, secret,
+        flag: `--${flag}`,
+        variable,
+        key,
+        placeholder,
+        accepts,
+        default: preset,
+        description,
+        secret,
       }));
       io.stdout(`${JSON.stringify({ options: shown })}\n`);
     } else {
@@ -52,7 +62,9 @@ export const configShow: Command = {
   name: "config show",
   summary: "Show the effective value of every option and where it came from",
   usage: "[OPTIONS]",
-  details: ["Takes the same flags, variables and file as assay serve, and refuses what that would refuse. Secrets are masked."],
+  details: [
+    "Takes the same flags, variables and file as assay serve, and refuses what that would refuse. Secrets are masked.",
+  ],
   options: {},
   takesConfig: true,
   configuration: { complete: true },
@@ -62,7 +74,9 @@ export const configShow: Command = {
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ options: shown })}\n`);
     else {
       const width = Math.max(...shown.map(({ option }) => option.length)) + 2;
-      const lines = shown.map(({ option, value, source }) => `${option.padEnd(width)}${value ?? "(not set)"}  [${source}]\n`);
+      const lines = shown.map(
+        ({ option, value, source }) => `${option.padEnd(width)}${value ?? "(not set)"}  [${source}]\n`,
+      );
       io.stdout(lines.join(""));
     }
     return EXIT.done;

@@ -1,6 +1,7 @@
 /**
- * `assay dev`: a server for one developer, set up by itself. Its key lies in the data directory, so that every start prints
- * the same; it opens nothing that this directory does not hold anyway. Never used on data that somebody else set up.
+ * `assay dev`: a server for one developer, set up by itself. Its key lies in the data directory, so that every start
+ * prints the same; it opens nothing that this directory does not hold anyway. Never used on data that somebody else set
+ * up.
  */
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -54,19 +55,36 @@ function setUp(data: Data, directory: string): string {
   const file = join(directory, KEY_FILE);
   const user = store.users.find(USER);
   if (!user && (store.users.count() > 0 || store.organizations.list().length > 0)) {
-    throw commandFailure(`${directory} was set up for others: serve it with assay serve, or give assay dev a directory of its own with --data`);
+    throw commandFailure(
+      `${directory} was set up for others: serve it with assay serve, or give assay dev a directory of its own with --data`,
+    );
   }
   const kept = readToken(file);
   const known = kept === null ? null : store.apiKeys.find(keyDigest(kept));
   if (kept !== null && known && store.apiKeys.isAlive(known)) return kept;
 
-  // Written before it is stored: a start that dies in between leaves a file with an unknown key, which the next replaces.
+  // Written before it is stored: a start that dies in between leaves a file with an unknown key, which the next
+  // replaces.
   const key = newSecret();
   writeFileSync(`${file}.new`, `${key}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
-  if (!user) applyWhole(data, firstPlan({ org: ORGANIZATION, user: USER, email: null, displayName: "Developer" }, { description: DESCRIPTION, text: key }), KEY_FILE, "dev");
+  if (!user)
+    applyWhole(
+      data,
+      firstPlan(
+        { org: ORGANIZATION, user: USER, email: null, displayName: "Developer" },
+        { description: DESCRIPTION, text: key },
+      ),
+      KEY_FILE,
+      "dev",
+    );
   else {
-    change(data, () => operatorOf(store, "dev").createKey({ userId: user.id, name: user.name }, { key, description: DESCRIPTION, expiresAt: 0 }));
+    change(data, () =>
+      operatorOf(store, "dev").createKey(
+        { userId: user.id, name: user.name },
+        { key, description: DESCRIPTION, expiresAt: 0 },
+      ),
+    );
   }
   return key;
 }
@@ -85,9 +103,9 @@ function announce(instance: Instance, key: string): Announcement {
 }
 
 /**
- * Commands for a POSIX shell with curl: a flow with a template, a trail, an artifact, an attestation with evidence, the verdict
- * on the artifact, an environment with a policy in which it runs, and the verdict there. They may be pasted again: everything
- * but the report of the artifact and the attestation is an update.
+ * Commands for a POSIX shell with curl: a flow with a template, a trail, an artifact, an attestation with evidence, the
+ * verdict on the artifact, an environment with a policy in which it runs, and the verdict there. They may be pasted
+ * again: everything but the report of the artifact and the attestation is an update.
  */
 function firstAttestation(environment: Readonly<Record<string, string>>): string {
   const exports = Object.entries(environment).map(([name, value]) => `export ${name}=${quoted(value)}`);

@@ -1,5 +1,14 @@
 /** `assay docker`: what `docker build` needs for an image of this executable, without any base image. */
-import { copyFileSync, mkdirSync, chmodSync, readFileSync, readdirSync, realpathSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  chmodSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { packedExecutable, readAsset } from "../../assets.ts";
 import { loadLibrary } from "../data-directory.ts";
@@ -32,7 +41,10 @@ export const docker: Command = {
   positionals: { least: 1, most: 1, names: ["DIRECTORY"] },
   async run(args, io) {
     const executable = packedExecutable();
-    if (executable === null) throw commandFailure("only the built executable can be put into an image, and this runs from a checkout: make image");
+    if (executable === null)
+      throw commandFailure(
+        "only the built executable can be put into an image, and this runs from a checkout: make image",
+      );
     const directory = resolve(io.cwd, args.positionals[0] ?? "");
     mkdirSync(directory, { recursive: true });
     if (readdirSync(directory).length > 0) throw commandFailure(`${directory} is not empty: give a new directory`);
@@ -50,7 +62,10 @@ export const docker: Command = {
 
     const shown = libraries.map(({ to }) => to);
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ directory, libraries: shown })}\n`);
-    else io.stdout(`${[`wrote ${directory}, with the libraries`, ...shown.map((path) => `  ${path}`)].join("\n")}\nnext: docker build --tag assay ${directory}\n`);
+    else
+      io.stdout(
+        `${[`wrote ${directory}, with the libraries`, ...shown.map((path) => `  ${path}`)].join("\n")}\nnext: docker build --tag assay ${directory}\n`,
+      );
     return EXIT.done;
   },
 };
@@ -58,8 +73,9 @@ export const docker: Command = {
 export type Library = { readonly from: string; readonly to: string };
 
 /**
- * The shared libraries of a process, from the text of its /proc/self/maps: where each is, and under which path the loader
- * looks for it. That is its directory and its name up to the first number (libstdc++.so.6 of libstdc++.so.6.0.30).
+ * The shared libraries of a process, from the text of its /proc/self/maps: where each is, and under which path the
+ * loader looks for it. That is its directory and its name up to the first number (libstdc++.so.6 of
+ * libstdc++.so.6.0.30).
  * @throws a command failure where that name does not lead to the file.
  */
 export function loadedLibraries(maps: string, resolved: (path: string) => string = realpathSync): Library[] {
@@ -67,7 +83,10 @@ export function loadedLibraries(maps: string, resolved: (path: string) => string
   return [...paths].sort().map((from) => {
     const name = /^.*?\.so(?:\.\d+)?/.exec(basename(from))?.[0] ?? basename(from);
     const to = name === basename(LOADER) ? LOADER : join(dirname(from), name);
-    if (resolved(to) !== resolved(from)) throw commandFailure(`${from} is loaded, and ${to} is another library: this machine's libraries cannot be copied`);
+    if (resolved(to) !== resolved(from))
+      throw commandFailure(
+        `${from} is loaded, and ${to} is another library: this machine's libraries cannot be copied`,
+      );
     return { from, to };
   });
 }

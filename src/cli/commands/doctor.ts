@@ -31,21 +31,28 @@ export const doctor: Command = {
     const { config } = await configure(args.flags, io, doctor.configuration);
     const directory = resolve(io.cwd, config.data ?? "");
     const { checks, newer } = await diagnose({
-      directory, config,
+      directory,
+      config,
       certificate: () => certificateOf(config, io.cwd),
       evidence: (recorded) => checkEvidence(directory, recorded, config, io),
     });
     const count = (level: Check["level"]): number => checks.filter((check) => check.level === level).length;
     const [warnings, failures] = [count("warn"), count("fail")];
     if (args.switches.has("json")) {
-      io.stdout(`${JSON.stringify({ data: directory, failures, warnings, checks: checks.map(({ name, level, found, todo }) => ({ check: name, level, found, todo })) })}\n`);
+      io.stdout(
+        `${JSON.stringify({ data: directory, failures, warnings, checks: checks.map(({ name, level, found, todo }) => ({ check: name, level, found, todo })) })}\n`,
+      );
     } else {
       const width = Math.max(...checks.map(({ name }) => name.length)) + 2;
       for (const { name, level, found, todo } of checks) {
         io.stdout(`${level.toUpperCase().replace("OK", "ok").padEnd(6)}${name.padEnd(width)}${oneLine(found)}\n`);
         if (todo !== null) io.stdout(`${"".padEnd(6 + width)}-> ${oneLine(todo)}\n`);
       }
-      io.stdout(failures + warnings === 0 ? `All ${checks.length} checks passed.\n` : `${checks.length} checks: ${failures} failed, ${warnings} with a warning.\n`);
+      io.stdout(
+        failures + warnings === 0
+          ? `All ${checks.length} checks passed.\n`
+          : `${checks.length} checks: ${failures} failed, ${warnings} with a warning.\n`,
+      );
     }
     return newer ? EXIT.newerDatabase : failures > 0 ? EXIT.failed : EXIT.done;
   },
@@ -56,13 +63,20 @@ async function checkEvidence(directory: string, recorded: string | null, config:
   const name = "evidence store";
   try {
     const agreed = agreedPlace(recorded, config.evidenceStore);
-    if (agreed !== IN_DIRECTORY) return await checkStorage(directory, agreed, evidenceAccess(config, await readAuthorities(config, io), io));
+    if (agreed !== IN_DIRECTORY)
+      return await checkStorage(directory, agreed, evidenceAccess(config, await readAuthorities(config, io), io));
   } catch (error) {
-    if (error instanceof EvidencePlaceError) return fail(name, error.message, "the server does not start like this; assay help evidence-storage");
+    if (error instanceof EvidencePlaceError)
+      return fail(name, error.message, "the server does not start like this; assay help evidence-storage");
     throw error;
   }
   const place = join(directory, "evidence");
-  if (!existsSync(place)) return warn(name, `there is no ${place}`, "if there was evidence, restore it; the server makes an empty one when it starts");
+  if (!existsSync(place))
+    return warn(
+      name,
+      `there is no ${place}`,
+      "if there was evidence, restore it; the server makes an empty one when it starts",
+    );
   accessSync(place, constants.R_OK | constants.X_OK);
   return ok(name, place);
 }
@@ -76,11 +90,17 @@ async function checkStorage(directory: string, place: string, access: EvidenceAc
     return ok(name, `${place} answers`);
   } catch (error) {
     const why = error instanceof EvidenceUnavailableError ? error.why : String(error);
-    return fail(name, `${place} gives no answer: ${why}`, "check --s3-endpoint, the keys and the network; uploads and downloads of evidence are answered with 503 until it answers");
+    return fail(
+      name,
+      `${place} gives no answer: ${why}`,
+      "check --s3-endpoint, the keys and the network; uploads and downloads of evidence are answered with 503 until it answers",
+    );
   } finally {
     await vault.close();
   }
 }
 
 const certificateOf = ({ tlsCert, tlsKey }: Config, cwd: string): Check | null =>
-  tlsCert === null || tlsKey === null ? null : checkCertificate({ certificate: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey) }, machine.now());
+  tlsCert === null || tlsKey === null
+    ? null
+    : checkCertificate({ certificate: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey) }, machine.now());

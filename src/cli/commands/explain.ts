@@ -1,4 +1,7 @@
-/** `assay explain`: why a snapshot says what it says, with its verdicts judged again. Reads only, beside a running server. */
+/**
+ * `assay explain`: why a snapshot says what it says, with its verdicts judged again. Reads only, beside a running
+ * server.
+ */
 import { systemSources } from "../../server/app.ts";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { nearestNames } from "../../domain/text/near-names.ts";
@@ -58,21 +61,38 @@ export const explain: Command = {
       db.transaction(() => {
         const organization = organizationOf(store, args.texts.get("org")?.[0] ?? null);
         const environment = environmentOf(store, organization, place.environment);
-        const index = resolvePosition(place.position, environment.snapshot_count, (at) => store.snapshots.indexAt(environment, at, now));
-        if (index < 1 || index > environment.snapshot_count) throw outOfRange(organization, environment, expression, place.environment, index);
+        const index = resolvePosition(place.position, environment.snapshot_count, (at) =>
+          store.snapshots.indexAt(environment, at, now),
+        );
+        if (index < 1 || index > environment.snapshot_count)
+          throw outOfRange(organization, environment, expression, place.environment, index);
         const evaluated = store.explanations.explain(environment, index);
-        if (!evaluated) throw commandFailure(`snapshot ${environment.name}#${index} is gone from the database`, EXIT.damaged);
+        if (!evaluated)
+          throw commandFailure(`snapshot ${environment.name}#${index} is gone from the database`, EXIT.damaged);
         const explanation = store.explanations.withPresentFlowNames(evaluated);
-        const question: Question = { organization: organization.name, expression, fingerprint: fingerprint === null ? null : meant(explanation, fingerprint) };
+        const question: Question = {
+          organization: organization.name,
+          expression,
+          fingerprint: fingerprint === null ? null : meant(explanation, fingerprint),
+        };
         return {
-          text: json ? `${JSON.stringify(explanationJson(explanation, question))}\n` : explanationText(explanation, question),
+          text: json
+            ? `${JSON.stringify(explanationJson(explanation, question))}\n`
+            : explanationText(explanation, question),
           damage: problemsOf(explanation),
         };
       })(),
     );
     io.stdout(text);
     if (damage.length === 0) return EXIT.done;
-    reportProblems(io, [...damage.slice(0, MOST_PROBLEMS).map(oneLine), `${damage.length} ${damage.length === 1 ? "problem" : "problems"} found: do not rely on this snapshot before the cause is known`], json);
+    reportProblems(
+      io,
+      [
+        ...damage.slice(0, MOST_PROBLEMS).map(oneLine),
+        `${damage.length} ${damage.length === 1 ? "problem" : "problems"} found: do not rely on this snapshot before the cause is known`,
+      ],
+      json,
+    );
     return EXIT.damaged;
   },
 };
@@ -88,7 +108,12 @@ function organizationOf(store: Store, name: string | null): OrganizationRow {
   if (name === null) {
     const [only] = all;
     if (only && all.length === 1) return only;
-    throw commandFailure(all.length === 0 ? "there is no organization yet; see assay help init" : `there are several organizations: give --org ${names.slice(0, 10).join(" or ")}`, EXIT.usage);
+    throw commandFailure(
+      all.length === 0
+        ? "there is no organization yet; see assay help init"
+        : `there are several organizations: give --org ${names.slice(0, 10).join(" or ")}`,
+      EXIT.usage,
+    );
   }
   const found = all.find((organization) => organization.name === name);
   if (!found) throw commandFailure([`there is no organization ${shown(name)}`, ...hint(name, names)]);
@@ -111,19 +136,50 @@ function hint(word: string, names: readonly string[]): string[] {
 }
 
 /** With the text of messages 10. */
-function outOfRange(organization: OrganizationRow, { snapshot_count }: EnvironmentRow, expression: string, name: string, index: number): Error {
+function outOfRange(
+  organization: OrganizationRow,
+  { snapshot_count }: EnvironmentRow,
+  expression: string,
+  name: string,
+  index: number,
+): Error {
   const text = `Org: '${organization.name}'. Snapshot '${expression}' resolves to '${name}#${index}'. len(snapshots) == ${snapshot_count}. Indexes are 1-based`;
-  return commandFailure([text, snapshot_count === 0 ? "nothing was reported there yet" : `the first snapshot is ${name}#1, the latest ${name}#${snapshot_count}`]);
+  return commandFailure([
+    text,
+    snapshot_count === 0
+      ? "nothing was reported there yet"
+      : `the first snapshot is ${name}#1, the latest ${name}#${snapshot_count}`,
+  ]);
 }
 
-/** The one fingerprint in the snapshot that begins so. @throws a command failure when there is none, or more than one. */
+/**
+ * The one fingerprint in the snapshot that begins so. @throws a command failure when there is none, or more than one.
+ */
 function meant(explanation: Explanation, prefix: string): string {
   const at = `${explanation.environment.name}#${explanation.snapshot.idx}`;
-  const found = [...new Set(everything(explanation).map(({ row }) => row.fingerprint).filter((fingerprint) => fingerprint.startsWith(prefix)))].sort();
+  const found = [
+    ...new Set(
+      everything(explanation)
+        .map(({ row }) => row.fingerprint)
+        .filter((fingerprint) => fingerprint.startsWith(prefix)),
+    ),
+  ].sort();
   const [only] = found;
-  if (only === undefined) throw commandFailure([`${at} shows no artifact whose fingerprint begins with ${prefix}`, `assay explain ${at} lists what it shows`]);
-  if (found.length > 1) throw commandFailure([`${prefix} is ambiguous in ${at}; give more of one of these:`, ...found.slice(0, 10), ...(found.length > 10 ? [`and ${found.length - 10} more`] : [])]);
+  if (only === undefined)
+    throw commandFailure([
+      `${at} shows no artifact whose fingerprint begins with ${prefix}`,
+      `assay explain ${at} lists what it shows`,
+    ]);
+  if (found.length > 1)
+    throw commandFailure([
+      `${prefix} is ambiguous in ${at}; give more of one of these:`,
+      ...found.slice(0, 10),
+      ...(found.length > 10 ? [`and ${found.length - 10} more`] : []),
+    ]);
   return only;
 }
 
-const everything = ({ artifacts, members }: Explanation): ExplainedArtifact[] => [...artifacts, ...members.flatMap(everything)];
+const everything = ({ artifacts, members }: Explanation): ExplainedArtifact[] => [
+  ...artifacts,
+  ...members.flatMap(everything),
+];

@@ -1,4 +1,6 @@
-/** `assay health`: asks a server whether it can do its work, for health checks where there is nothing else to ask with. */
+/**
+ * `assay health`: asks a server whether it can do its work, for health checks where there is nothing else to ask with.
+ */
 import { request as requestHttp } from "node:http";
 import type { RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
@@ -27,8 +29,16 @@ export const health: Command = {
     "authorities. Nothing is sent but GET /ready.",
   ],
   options: {
-    url: { kind: "text", placeholder: "URL", description: "http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH" },
-    timeout: { kind: "text", placeholder: "DURATION", description: `How long to wait for the answer (default ${DEFAULT_TIMEOUT})` },
+    url: {
+      kind: "text",
+      placeholder: "URL",
+      description: "http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH",
+    },
+    timeout: {
+      kind: "text",
+      placeholder: "DURATION",
+      description: `How long to wait for the answer (default ${DEFAULT_TIMEOUT})`,
+    },
   },
   takesConfig: true,
   check(args) {
@@ -36,7 +46,8 @@ export const health: Command = {
     const problems: string[] = [];
     const refuse = (name: string, text: string, accepts: string): unknown =>
       problems.push(`--${name}: ${JSON.stringify(truncate(text, 100))} is not accepted, give ${accepts}`);
-    if (url !== null && parseTarget(url) === null) refuse("url", url, "http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH");
+    if (url !== null && parseTarget(url) === null)
+      refuse("url", url, "http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH");
     if (timeoutOf(timeout) === null) refuse("timeout", timeout, "a duration such as 5s, from 1s to 10m");
     return problems;
   },
@@ -48,8 +59,8 @@ export const health: Command = {
     const authorities = config.caFile === null ? [] : [await readText(io, config.caFile)];
     const { status, body } = await ask(target, {
       timeout: seconds * 1000,
-      // Its own listener on this machine, found by its own configuration, that is told nothing: whom the certificate names is no
-      // question then, and it never names a loopback address.
+      // Its own listener on this machine, found by its own configuration, that is told nothing: whom the certificate
+      // names is no question then, and it never names a loopback address.
       rejectUnauthorized: given !== null,
       ca: [...getCACertificates("default"), ...authorities],
     });
@@ -61,11 +72,15 @@ export const health: Command = {
   },
 };
 
-/** Where a server with this configuration is reached from its own machine. Probes are served at the root, whatever its base path is. */
+/**
+ * Where a server with this configuration is reached from its own machine. Probes are served at the root, whatever its
+ * base path is.
+ */
 function ownTarget({ listen, tlsCert }: Config): Target {
   const url = new URL("/ready", defaultBaseUrl(listen, tlsCert !== null));
   if ("path" in listen) return { url, socketPath: listen.path };
-  if (listen.port === 0) throw commandFailure("the server takes any free port, so this cannot know which: give --url URL", EXIT.usage);
+  if (listen.port === 0)
+    throw commandFailure("the server takes any free port, so this cannot know which: give --url URL", EXIT.usage);
   // Not by name: that may stand for another family of addresses than the server listens on.
   if (listen.host === "0.0.0.0") url.hostname = "127.0.0.1";
   if (listen.host === "::") url.hostname = "[::1]";
@@ -73,7 +88,8 @@ function ownTarget({ listen, tlsCert }: Config): Target {
 }
 
 const wishOf = ({ texts }: Args): { url: string | null; timeout: string } => ({
-  url: texts.get("url")?.[0] ?? null, timeout: texts.get("timeout")?.[0] ?? DEFAULT_TIMEOUT,
+  url: texts.get("url")?.[0] ?? null,
+  timeout: texts.get("timeout")?.[0] ?? DEFAULT_TIMEOUT,
 });
 
 const timeoutOf = (text: string): number | null => parseDuration(text, 1, 600);
@@ -91,7 +107,10 @@ function parseTarget(text: string): Target | null {
 const ANSWER_LIMIT = 4096;
 
 /** The status and the beginning of the body. @throws a command failure that says why there is no answer. */
-function ask({ url, socketPath }: Target, options: { timeout: number; rejectUnauthorized: boolean; ca: string[] }): Promise<{ status: number; body: string }> {
+function ask(
+  { url, socketPath }: Target,
+  options: { timeout: number; rejectUnauthorized: boolean; ca: string[] },
+): Promise<{ status: number; body: string }> {
   const place = socketPath === null ? url.href : `unix:${socketPath}`;
   const { timeout, ...trust } = options;
   return new Promise((resolve, reject) => {
@@ -99,8 +118,10 @@ function ask({ url, socketPath }: Target, options: { timeout: number; rejectUnau
     // One deadline for all of it: a server that answers byte by byte is not ready either.
     const signal = AbortSignal.timeout(timeout);
     const settings: RequestOptions = { signal, agent: false, ...(socketPath !== null && { socketPath }) };
-    const request = url.protocol === "https:" ? requestHttps(url, { ...settings, ...trust }) : requestHttp(url, settings);
-    const failed = (error: Error & { code?: string }): void => fail(signal.aborted ? `no answer within ${timeout / 1000} s` : reasonOf(error));
+    const request =
+      url.protocol === "https:" ? requestHttps(url, { ...settings, ...trust }) : requestHttp(url, settings);
+    const failed = (error: Error & { code?: string }): void =>
+      fail(signal.aborted ? `no answer within ${timeout / 1000} s` : reasonOf(error));
     request.on("error", failed);
     request.on("response", (response) => {
       let body = "";
@@ -115,4 +136,5 @@ function ask({ url, socketPath }: Target, options: { timeout: number; rejectUnau
 
 /** What Node says, but for its advice to people who start Node themselves. */
 const reasonOf = (error: Error & { code?: string }): string =>
-  error.message.replace(/; if the root CA is installed locally.*$/, "; --ca-file FILE adds its authority") || (error.code ?? "no connection");
+  error.message.replace(/; if the root CA is installed locally.*$/, "; --ca-file FILE adds its authority") ||
+  (error.code ?? "no connection");

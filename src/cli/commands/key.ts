@@ -16,7 +16,11 @@ import { tableText } from "../table.ts";
 import { requireOrganization, requireServiceAccount, requireUser, shownTime } from "../lookup.ts";
 
 const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
-  user: { kind: "text", placeholder: "NAME", description: "User who holds the key; it acts in all organizations of the user" },
+  user: {
+    kind: "text",
+    placeholder: "NAME",
+    description: "User who holds the key; it acts in all organizations of the user",
+  },
   org: { kind: "text", placeholder: "NAME", description: "Organization of the service account" },
   "service-account": { kind: "text", placeholder: "NAME", description: "Service account that holds the key" },
 };
@@ -26,12 +30,22 @@ export const keyCreate: Command = {
   name: "key create",
   summary: "Create an API key",
   usage: `${OWNER_USAGE} --description TEXT --data DIRECTORY`,
-  details: ["Prints the key on stdout, once; the server keeps only its hash. It works at once, also on a running server."],
+  details: [
+    "Prints the key on stdout, once; the server keeps only its hash. It works at once, also on a running server.",
+  ],
   options: {
     ...OWNER_OPTIONS,
     description: { kind: "text", placeholder: "TEXT", description: "What the key is for, 1 to 256 characters" },
-    "expires-at": { kind: "text", placeholder: "TIME", description: "When it ends: epoch seconds, or like 2030-12-31T23:59:59Z (default never)" },
-    "expires-in": { kind: "text", placeholder: "DURATION", description: "After how long it ends, like 90d, 24h or 1h30m" },
+    "expires-at": {
+      kind: "text",
+      placeholder: "TIME",
+      description: "When it ends: epoch seconds, or like 2030-12-31T23:59:59Z (default never)",
+    },
+    "expires-in": {
+      kind: "text",
+      placeholder: "DURATION",
+      description: "After how long it ends, like 90d, 24h or 1h30m",
+    },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
@@ -48,11 +62,13 @@ export const keyCreate: Command = {
     const expiresAt = expiryOption(args, systemSources.now());
     const directory = await dataDirectory(args, io);
     const key = newSecret();
-    const made = withData(directory, (data) => change(data, () => {
-      const owner = find(data.store);
-      const id = operatorOf(data.store, "key create").createKey(owner, { key, description, expiresAt });
-      return { owner, row: data.store.apiKeys.get(id) };
-    }));
+    const made = withData(directory, (data) =>
+      change(data, () => {
+        const owner = find(data.store);
+        const id = operatorOf(data.store, "key create").createKey(owner, { key, description, expiresAt });
+        return { owner, row: data.store.apiKeys.get(id) };
+      }),
+    );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ ...present(made.row), key })}\n`);
     else {
       io.stderr(`API key ${made.row.public_id} of ${made.owner.name}, ${ending(made.row)}; it is not shown again\n`);
@@ -73,11 +89,21 @@ export const keyList: Command = {
   async run(args, io) {
     const find = ownerOption(args);
     const directory = await dataDirectory(args, io);
-    const keys = withData(directory, ({ store }) => store.apiKeys.list(find(store)).filter((key) => store.apiKeys.isAlive(key)));
+    const keys = withData(directory, ({ store }) =>
+      store.apiKeys.list(find(store)).filter((key) => store.apiKeys.isAlive(key)),
+    );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ keys: keys.map(present) })}\n`);
     else {
-      const row = (key: ApiKeyRow): string[] => [key.public_id, shownTime(key.created_at), endOf(key), lastUse(key), key.description];
-      io.stdout(tableText(["ID", "CREATED", "EXPIRES", "LAST USED", "DESCRIPTION"], keys.map(row), "no keys that work"));
+      const row = (key: ApiKeyRow): string[] => [
+        key.public_id,
+        shownTime(key.created_at),
+        endOf(key),
+        lastUse(key),
+        key.description,
+      ];
+      io.stdout(
+        tableText(["ID", "CREATED", "EXPIRES", "LAST USED", "DESCRIPTION"], keys.map(row), "no keys that work"),
+      );
     }
     return EXIT.done;
   },
@@ -87,7 +113,9 @@ export const keyRevoke: Command = {
   name: "key revoke",
   summary: "Revoke an API key",
   usage: `ID ${OWNER_USAGE} --data DIRECTORY`,
-  details: ["ID is what assay key list shows. The key ends at once, also on a running server, and cannot be brought back."],
+  details: [
+    "ID is what assay key list shows. The key ends at once, also on a running server, and cannot be brought back.",
+  ],
   options: { ...OWNER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
   positionals: { least: 1, most: 1, names: ["ID"] },
@@ -96,13 +124,20 @@ export const keyRevoke: Command = {
     const find = ownerOption(args);
     const directory = await dataDirectory(args, io);
     const id = args.positionals[0] ?? "";
-    const row = withData(directory, (data) => change(data, () => {
-      const owner = find(data.store);
-      const key = data.store.apiKeys.list(owner).find((candidate) => candidate.public_id === id && data.store.apiKeys.isAlive(candidate));
-      if (!key) throw commandFailure(`API key not found: ${owner.name} has no key ${JSON.stringify(id.slice(0, 100))} that works`);
-      operatorOf(data.store, "key revoke").revokeKey(owner, key);
-      return key;
-    }));
+    const row = withData(directory, (data) =>
+      change(data, () => {
+        const owner = find(data.store);
+        const key = data.store.apiKeys
+          .list(owner)
+          .find((candidate) => candidate.public_id === id && data.store.apiKeys.isAlive(candidate));
+        if (!key)
+          throw commandFailure(
+            `API key not found: ${owner.name} has no key ${JSON.stringify(id.slice(0, 100))} that works`,
+          );
+        operatorOf(data.store, "key revoke").revokeKey(owner, key);
+        return key;
+      }),
+    );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ revoked: row.public_id })}\n`);
     else io.stdout(`revoked ${row.public_id}: ${oneLine(row.description)}\n`);
     return EXIT.done;
@@ -110,8 +145,8 @@ export const keyRevoke: Command = {
 };
 
 /**
- * Reads who holds the key. @returns what finds the owner in a store, and throws a command failure where there is none; a
- * mistake in the options goes to `problems`.
+ * Reads who holds the key. @returns what finds the owner in a store, and throws a command failure where there is none;
+ * a mistake in the options goes to `problems`.
  */
 function ownerOption(args: Args, problems: string[] = []): (store: Store) => Owner {
   const [user, org, account] = ["user", "org", "service-account"].map((name) => args.texts.get(name)?.[0] ?? null);
@@ -150,13 +185,16 @@ function expiryOption(args: Args, now: number, problems: string[] = []): number 
   if (after !== undefined) {
     const begin = Math.floor(now);
     const seconds = parseDuration(after, 1, LATEST_EXPIRY - begin);
-    if (seconds === null) problems.push("--expires-in: give a duration such as 90d, 24h or 1h30m, ending before the year 2100");
+    if (seconds === null)
+      problems.push("--expires-in: give a duration such as 90d, 24h or 1h30m, ending before the year 2100");
     return begin + (seconds ?? 0);
   }
   if (at === undefined) return 0;
   const seconds = /^\d{1,10}$/.test(at) ? Number(at) : timestampOf(at);
   if (seconds === null || seconds > LATEST_EXPIRY) {
-    problems.push("--expires-at: give whole epoch seconds up to 4102444800, where 0 is never, or a time like 2030-12-31T23:59:59Z");
+    problems.push(
+      "--expires-at: give whole epoch seconds up to 4102444800, where 0 is never, or a time like 2030-12-31T23:59:59Z",
+    );
   } else if (seconds !== 0 && seconds <= now) problems.push("--expires-at: this time lies in the past");
   return seconds ?? 0;
 }
@@ -166,12 +204,21 @@ function timestampOf(text: string): number | null {
   const match = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)$/.exec(text);
   const day = new Date(`${match?.[1]}T00:00:00Z`);
   const seconds = Date.parse(text) / 1000;
-  return match && !Number.isNaN(seconds) && !Number.isNaN(day.getTime()) && day.toISOString().startsWith(match[1] ?? "-") ? seconds : null;
+  return match &&
+    !Number.isNaN(seconds) &&
+    !Number.isNaN(day.getTime()) &&
+    day.toISOString().startsWith(match[1] ?? "-")
+    ? seconds
+    : null;
 }
 
 /** A key as the API shows it (semantics 1.6). */
 const present = (row: ApiKeyRow) => ({
-  id: row.public_id, description: row.description, created_at: row.created_at, expires_at: row.expires_at, last_used_at: row.last_used_at,
+  id: row.public_id,
+  description: row.description,
+  created_at: row.created_at,
+  expires_at: row.expires_at,
+  last_used_at: row.last_used_at,
   ...(row.grace_period_expires_at === null ? {} : { grace_period_expires_at: row.grace_period_expires_at }),
 });
 

@@ -13,7 +13,12 @@ export const licenses: Command = {
     const texts = listAssets(LICENSES).map((key) => ({ file: key.slice(LICENSES.length), text: readTextAsset(key) }));
     if (texts.length === 0) throw notBuilt();
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ licenses: texts })}\n`);
-    else io.stdout(texts.map(({ file, text }) => `==> ${file.replace(/\.txt$/, "").replaceAll("__", "/")} <==\n\n${text.trimEnd()}\n`).join("\n"));
+    else
+      io.stdout(
+        texts
+          .map(({ file, text }) => `==> ${file.replace(/\.txt$/, "").replaceAll("__", "/")} <==\n\n${text.trimEnd()}\n`)
+          .join("\n"),
+      );
     return EXIT.done;
   },
 };
@@ -31,4 +36,7 @@ export const sbom: Command = {
   },
 };
 
-const notBuilt = (): Error => commandFailure("only the built executable knows what is inside of it, and this runs from a checkout: make build, then use dist/assay");
+const notBuilt = (): Error =>
+  commandFailure(
+    "only the built executable knows what is inside of it, and this runs from a checkout: make build, then use dist/assay",
+  );

@@ -42,25 +42,37 @@ export function manualPage(commands: readonly Command[], version: string): strin
     ".B assay help",
     "[\\fICOMMAND\\fR|\\fITOPIC\\fR|\\fIWORD\\fR]",
     ".SH DESCRIPTION",
-    ...prose("Pipelines report flows, trails, artifacts and attestations with evidence; environments report what runs; policies decide whether it may; anybody may ask for the verdict and gets the reasons with it. Assay keeps all of it in one data directory and serves the HTTP API v2."),
+    ...prose(
+      "Pipelines report flows, trails, artifacts and attestations with evidence; environments report what runs; policies decide whether it may; anybody may ask for the verdict and gets the reasons with it. Assay keeps all of it in one data directory and serves the HTTP API v2.",
+    ),
     ".SH COMMANDS",
     ...prose("Every command takes --help, and --json, which makes results and errors readable for scripts."),
     ...commands.flatMap(commandLines),
     ".SH CONFIGURATION",
-    ...prose("Where a command takes [OPTIONS], these are among them. Each can be given as a flag, as a variable, or as a key of the YAML file that --config names; a flag beats a variable, which beats the file."),
+    ...prose(
+      "Where a command takes [OPTIONS], these are among them. Each can be given as a flag, as a variable, or as a key of the YAML file that --config names; a flag beats a variable, which beats the file.",
+    ),
     ...ROWS.flatMap(({ flag, placeholder, description, variable, key, default: preset, accepts }) => [
       ...tagged(`--${flag}`, placeholder),
       ...prose(`${description}.`),
       ".br",
-      ...prose(`Variable ${variable}${key === null ? "" : `, key ${key}`}${preset === null ? "" : `, default ${preset}`}. Takes ${accepts}.`),
+      ...prose(
+        `Variable ${variable}${key === null ? "" : `, key ${key}`}${preset === null ? "" : `, default ${preset}`}. Takes ${accepts}.`,
+      ),
     ]),
     ".SH EXIT STATUS",
-    ...Object.entries(EXIT).flatMap(([name, code]) => [".TP", `.B ${code}`, ...prose(EXIT_MEANINGS[name as keyof typeof EXIT])]),
+    ...Object.entries(EXIT).flatMap(([name, code]) => [
+      ".TP",
+      `.B ${code}`,
+      ...prose(EXIT_MEANINGS[name as keyof typeof EXIT]),
+    ]),
     ".SH ENVIRONMENT",
     ...prose("Every option of the section CONFIGURATION has a variable; an empty one counts as not set. Beside them:"),
     ".TP",
     ".B ASSAY_NATIVE_DIR",
-    ...prose("A writable directory on a file system that allows execution, for machines where no temporary directory does."),
+    ...prose(
+      "A writable directory on a file system that allows execution, for machines where no temporary directory does.",
+    ),
     ".SH FILES",
     ...FILES.flatMap(([path, text]) => [".TP", `.I ${escaped(path)}`, ...prose(text)]),
     ".SH TOPICS",
@@ -78,20 +90,33 @@ function commandLines(command: Command): string[] {
     `.SS ${quoted(`assay ${command.name} ${command.usage}`.trimEnd())}`,
     ...prose(`${command.summary}.`),
     ...(command.details ? [".PP", ...prose(command.details.join(" "))] : []),
-    ...own.flatMap(([name, option]) => [...tagged(`--${name}`, placeholderOf(option)), ...prose(`${option.description}.`)]),
+    ...own.flatMap(([name, option]) => [
+      ...tagged(`--${name}`, placeholderOf(option)),
+      ...prose(`${option.description}.`),
+    ]),
   ];
 }
 
 const placeholderOf = (option: CommandOption): string => (option.kind === "text" ? option.placeholder : "");
 
-const tagged = (flag: string, placeholder: string): string[] => [".TP", `\\fB${escaped(flag)}\\fR${placeholder === "" ? "" : ` \\fI${escaped(placeholder)}\\fR`}`];
+const tagged = (flag: string, placeholder: string): string[] => [
+  ".TP",
+  `\\fB${escaped(flag)}\\fR${placeholder === "" ? "" : ` \\fI${escaped(placeholder)}\\fR`}`,
+];
 
 /** Lines of running text, one for each sentence as roff likes it; none of them is taken for a request. */
 function prose(text: string): string[] {
   return text.split(/(?<=[.;:]) (?=[A-Z])/).map((line) => escaped(line).replace(/^(?=[.'])/, "\\&"));
 }
 
-const escaped = (text: string): string => text.replaceAll("\\", "\\e").replaceAll("-", "\\-").replaceAll("'", "\\(aq").replaceAll("`", "\\(ga").replaceAll("^", "\\(ha").replaceAll("~", "\\(ti");
+const escaped = (text: string): string =>
+  text
+    .replaceAll("\\", "\\e")
+    .replaceAll("-", "\\-")
+    .replaceAll("'", "\\(aq")
+    .replaceAll("`", "\\(ga")
+    .replaceAll("^", "\\(ha")
+    .replaceAll("~", "\\(ti");
 
 /** An argument of a request. */
-const quoted = (text: string): string => `"${escaped(text).replaceAll('"', '\\(dq')}"`;
+const quoted = (text: string): string => `"${escaped(text).replaceAll('"', "\\(dq")}"`;

@@ -1,6 +1,7 @@
 /**
- * `assay member`: who belongs to an organization, in which role. Works with and without a running server, which refuses from the
- * next request on what somebody may not do any more. Every change is in the history of memberships and in the audit log.
+ * `assay member`: who belongs to an organization, in which role. Works with and without a running server, which refuses
+ * from the next request on what somebody may not do any more. Every change is in the history of memberships and in the
+ * audit log.
  */
 import { ROLES, keepsAdmin } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
@@ -24,7 +25,12 @@ const USER_WORD = "USER is a login name or an e-mail address.";
 const LAST_ADMIN = "The last admin of an organization is kept, unless --force is given.";
 
 /** What became of a membership. `role` null: it ended; `previous` null: there was none. */
-type Outcome = { outcome: "added" | "changed" | "removed" | "unchanged"; user: UserRow; role: Role | null; previous: Role | null };
+type Outcome = {
+  outcome: "added" | "changed" | "removed" | "unchanged";
+  user: UserRow;
+  role: Role | null;
+  previous: Role | null;
+};
 
 export const memberAdd: Command = {
   name: "member add",
@@ -39,7 +45,9 @@ export const memberAdd: Command = {
     const role = roleOf(args);
     return changeMember(args, io, (store, organization, user, previous) => {
       if (previous !== null && previous !== role) {
-        throw commandFailure(`${user.name} is a member of ${organization.name} already, as ${previous}; assay member set-role changes the role`);
+        throw commandFailure(
+          `${user.name} is a member of ${organization.name} already, as ${previous}; assay member set-role changes the role`,
+        );
       }
       if (previous === null) operatorOf(store, "member add").setRole(organization.id, user, role, null);
       return { outcome: previous === null ? "added" : "unchanged", user, role, previous };
@@ -104,10 +112,21 @@ export const memberList: Command = {
     const directory = await dataDirectory(args, io);
     const members = withData(directory, ({ store }) => store.organizations.members(requireOrganization(store, org).id));
     if (args.switches.has("json")) {
-      const shown = members.map(({ name, display_name, email, role, created_at }) => ({ user: name, display_name: display_name || name, email, role, since: created_at }));
+      const shown = members.map(({ name, display_name, email, role, created_at }) => ({
+        user: name,
+        display_name: display_name || name,
+        email,
+        role,
+        since: created_at,
+      }));
       io.stdout(`${JSON.stringify({ organization: org, members: shown })}\n`);
     } else {
-      const rows = members.map(({ name, display_name, role, created_at }) => [name, role, shownTime(created_at), display_name || name]);
+      const rows = members.map(({ name, display_name, role, created_at }) => [
+        name,
+        role,
+        shownTime(created_at),
+        display_name || name,
+      ]);
       io.stdout(tableText(["USER", "ROLE", "SINCE", "NAME"], rows, `${org} has no members`));
     }
     return EXIT.done;
@@ -122,36 +141,58 @@ async function changeMember(
 ): Promise<number> {
   const org = orgOf(args);
   const directory = await dataDirectory(args, io);
-  const { made, accounts } = withData(directory, (data) => change(data, () => {
-    const { store } = data;
-    const organization = requireOrganization(store, org);
-    const user = requireUser(store, args.positionals[0] ?? "");
-    if (organization.kind === "personal") throw commandFailure(`${org} is the personal organization of its user, who stays its only member and admin`);
-    const outcome = work(store, organization, user, store.organizations.roleOf(organization.id, user.id));
-    return { made: outcome, accounts: outcome.outcome === "removed" ? accountsOf(store, organization, user) : [] };
-  }));
+  const { made, accounts } = withData(directory, (data) =>
+    change(data, () => {
+      const { store } = data;
+      const organization = requireOrganization(store, org);
+      const user = requireUser(store, args.positionals[0] ?? "");
+      if (organization.kind === "personal")
+        throw commandFailure(`${org} is the personal organization of its user, who stays its only member and admin`);
+      const outcome = work(store, organization, user, store.organizations.roleOf(organization.id, user.id));
+      return { made: outcome, accounts: outcome.outcome === "removed" ? accountsOf(store, organization, user) : [] };
+    }),
+  );
   const { outcome, user, role, previous } = made;
   if (args.switches.has("json")) {
-    io.stdout(`${JSON.stringify({ organization: org, user: user.name, outcome, role, previous_role: previous, service_accounts: accounts })}\n`);
+    io.stdout(
+      `${JSON.stringify({ organization: org, user: user.name, outcome, role, previous_role: previous, service_accounts: accounts })}\n`,
+    );
   } else {
-    io.stdout(`${outcome} ${org}/${user.name}: ${previous === role ? role : `${previous ?? "no member"} -> ${role ?? "no member"}`}\n`);
-    if (accounts.length > 0) io.stderr(`service accounts that ${user.name} created go on working: ${accounts.join(", ")}\n`);
+    io.stdout(
+      `${outcome} ${org}/${user.name}: ${previous === role ? role : `${previous ?? "no member"} -> ${role ?? "no member"}`}\n`,
+    );
+    if (accounts.length > 0)
+      io.stderr(`service accounts that ${user.name} created go on working: ${accounts.join(", ")}\n`);
   }
   return EXIT.done;
 }
 
 /** The names of the service accounts of an organization that a user created and that have keys which work. */
 export const accountsOf = (store: Store, organization: { id: number }, user: UserRow): string[] =>
-  store.serviceAccounts.list(organization.id)
+  store.serviceAccounts
+    .list(organization.id)
     .filter((account) => account.creating_user_id === user.public_id && store.apiKeys.listActive(account.id).length > 0)
     .map(({ name }) => name);
 
-function refuseLastAdmin(store: Store, organization: OrganizationRow, user: UserRow, role: Role | null, args: Args): void {
-  if (args.switches.has("force") || keepsAdmin(store.organizations.members(organization.id), new Map([[user.name, role]]))) return;
-  throw commandFailure(`${user.name} is the last admin of ${organization.name}; make somebody else admin first, or give --force`);
+function refuseLastAdmin(
+  store: Store,
+  organization: OrganizationRow,
+  user: UserRow,
+  role: Role | null,
+  args: Args,
+): void {
+  if (
+    args.switches.has("force") ||
+    keepsAdmin(store.organizations.members(organization.id), new Map([[user.name, role]]))
+  )
+    return;
+  throw commandFailure(
+    `${user.name} is the last admin of ${organization.name}; make somebody else admin first, or give --force`,
+  );
 }
 
-const noMember = (user: UserRow, organization: OrganizationRow): Error => commandFailure(`${user.name} is no member of ${organization.name}`);
+const noMember = (user: UserRow, organization: OrganizationRow): Error =>
+  commandFailure(`${user.name} is no member of ${organization.name}`);
 
 const orgOf = ({ texts }: Args): string => texts.get("org")?.[0] ?? "";
 
@@ -159,8 +200,10 @@ const orgProblems = (args: Args): string[] => (orgOf(args) === "" ? ["--org: giv
 
 const findRole = ({ texts }: Args): Role | undefined => ROLES.find((word) => word === texts.get("role")?.[0]);
 
-const orgAndRoleProblems = (args: Args): string[] =>
-  [...orgProblems(args), ...(findRole(args) ? [] : [`--role: give ${listed(ROLES)}`])];
+const orgAndRoleProblems = (args: Args): string[] => [
+  ...orgProblems(args),
+  ...(findRole(args) ? [] : [`--role: give ${listed(ROLES)}`]),
+];
 
 function roleOf(args: Args): Role {
   const role = findRole(args);

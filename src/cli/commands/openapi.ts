@@ -15,7 +15,13 @@ export const openapi: Command = {
   name: "openapi",
   summary: "Print the OpenAPI document of the API",
   usage: "",
-  options: { [flag]: { kind: "text", placeholder, description: `Public URL of the server in the document (default ${DEFAULT_BASE_URL})` } },
+  options: {
+    [flag]: {
+      kind: "text",
+      placeholder,
+      description: `Public URL of the server in the document (default ${DEFAULT_BASE_URL})`,
+    },
+  },
   takesConfig: false,
   check(args) {
     const problem = `--${flag}: ${JSON.stringify(truncate(given(args), 100))} is not accepted, give ${accepts}`;

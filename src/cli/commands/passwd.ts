@@ -26,15 +26,21 @@ export const userPasswd: Command = {
     const removes = args.switches.has("remove");
     const { name } = withData(directory, ({ store }) => requireUser(store, word));
     const hash = removes ? null : await createPasswords().hash(await newPassword(io, name));
-    const { outcome, sessions } = withData(directory, (data) => change(data, () => {
-      const user = requireUser(data.store, word);
-      const operator = operatorOf(data.store, "user passwd");
-      if (hash) return { outcome: "set", sessions: operator.setPassword(user, hash) };
-      const removed = operator.removePassword(user);
-      return { outcome: removed.had ? "removed" : "unchanged", sessions: removed.sessions };
-    }));
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ user: name, password: outcome, ended_sessions: sessions })}\n`);
-    else io.stdout(`${outcome === "unchanged" ? "there was no password" : `${outcome} the password`} of ${name}, ended ${sessions} ${sessions === 1 ? "session" : "sessions"}\n`);
+    const { outcome, sessions } = withData(directory, (data) =>
+      change(data, () => {
+        const user = requireUser(data.store, word);
+        const operator = operatorOf(data.store, "user passwd");
+        if (hash) return { outcome: "set", sessions: operator.setPassword(user, hash) };
+        const removed = operator.removePassword(user);
+        return { outcome: removed.had ? "removed" : "unchanged", sessions: removed.sessions };
+      }),
+    );
+    if (args.switches.has("json"))
+      io.stdout(`${JSON.stringify({ user: name, password: outcome, ended_sessions: sessions })}\n`);
+    else
+      io.stdout(
+        `${outcome === "unchanged" ? "there was no password" : `${outcome} the password`} of ${name}, ended ${sessions} ${sessions === 1 ? "session" : "sessions"}\n`,
+      );
     return EXIT.done;
   },
 };

@@ -22,7 +22,10 @@ export const restore: Command = {
   ],
   options: {
     "without-evidence": { kind: "switch", description: "Take a backup that was made without evidence" },
-    "allow-missing": { kind: "switch", description: "Take a backup that was made without evidence files that were missing or damaged" },
+    "allow-missing": {
+      kind: "switch",
+      description: "Take a backup that was made without evidence files that were missing or damaged",
+    },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
@@ -42,7 +45,11 @@ export const restore: Command = {
     let manifest: Manifest;
     try {
       manifest = await restoreBackup({
-        directory, source, size, signal: stop, watch: progress,
+        directory,
+        source,
+        size,
+        signal: stop,
+        watch: progress,
         withoutEvidence: args.switches.has("without-evidence"),
         allowMissing: args.switches.has("allow-missing"),
       });
@@ -56,12 +63,17 @@ export const restore: Command = {
     const { created_at, schema_version, program, database, files, evidence } = manifest;
     const seconds = Number(((performance.now() - began) / 1000).toFixed(3));
     const rows = Object.values(database.rows).reduce((sum, count) => sum + count, 0);
-    if (json) io.stdout(`${JSON.stringify({ directory, created_at, schema_version, program, rows, evidence: evidence ? files : null, seconds })}\n`);
+    if (json)
+      io.stdout(
+        `${JSON.stringify({ directory, created_at, schema_version, program, rows, evidence: evidence ? files : null, seconds })}\n`,
+      );
     else {
       const lines = [
         `restored ${directory} as it was at ${created_at}, from a backup of Assay ${program.version}`,
         `schema ${schema_version}, ${rows} rows, ${evidence ? `${files.count} evidence files` : "no evidence"}: all counts and hashes are right (${seconds.toFixed(1)} s)`,
-        ...(files.missing.length > 0 ? [`${files.missing.length} evidence files were missing when it was made, see assay help restore`] : []),
+        ...(files.missing.length > 0
+          ? [`${files.missing.length} evidence files were missing when it was made, see assay help restore`]
+          : []),
       ];
       io.stdout(`${lines.join("\n")}\n`);
     }
@@ -70,12 +82,19 @@ export const restore: Command = {
 };
 
 /** The stored bytes; `size` null for those of stdin. @throws a command failure */
-async function openSource(io: Io, name: string): Promise<{ source: AsyncIterable<Uint8Array>; size: number | null; close(): Promise<void> }> {
+async function openSource(
+  io: Io,
+  name: string,
+): Promise<{ source: AsyncIterable<Uint8Array>; size: number | null; close(): Promise<void> }> {
   if (name === "-") return { source: bytesOf(io.stdin), size: null, close: async () => undefined };
   try {
     const file = await open(resolve(io.cwd, name), "r");
     const { size } = await file.stat();
-    return { source: file.createReadStream({ highWaterMark: 256 * 1024, autoClose: false }), size, close: () => file.close() };
+    return {
+      source: file.createReadStream({ highWaterMark: 256 * 1024, autoClose: false }),
+      size,
+      close: () => file.close(),
+    };
   } catch (error) {
     throw commandFailure(`cannot read ${name}: ${(error as Error).message}`);
   }

@@ -62,7 +62,11 @@ export const addresses = (instance: Instance): Announcement => {
   return {
     text: `${urls.map((url) => `listening on ${url}\n`).join("")}API reference: ${reference}\n${metricsUrl === null ? "" : `metrics: ${metricsUrl}\n`}${invitation.text}`,
     fields: {
-      listening, ...(others.length > 0 ? { also_listening: others } : {}), base_url: baseUrl, reference, ...(metricsUrl === null ? {} : { metrics: metricsUrl }),
+      listening,
+      ...(others.length > 0 ? { also_listening: others } : {}),
+      base_url: baseUrl,
+      reference,
+      ...(metricsUrl === null ? {} : { metrics: metricsUrl }),
       ...invitation.fields,
     },
   };
@@ -72,7 +76,10 @@ export const addresses = (instance: Instance): Announcement => {
 function invitationOf({ setup, baseUrl }: Instance): Announcement {
   if (setup === null) return { text: "", fields: {} };
   const url = `${baseUrl}/setup`;
-  const token = setup.fresh === null ? `the one-time token in ${setup.file}` : `this one-time token, which is also in ${setup.file}`;
+  const token =
+    setup.fresh === null
+      ? `the one-time token in ${setup.file}`
+      : `this one-time token, which is also in ${setup.file}`;
   return {
     text: `nobody has an account yet: claim the first administrator at ${url} with ${token}\n${setup.fresh === null ? "" : `${setup.fresh}\n`}`,
     fields: { setup: url, setup_token_file: setup.file, ...(setup.fresh === null ? {} : { setup_token: setup.fresh }) },
@@ -80,9 +87,10 @@ function invitationOf({ setup, baseUrl }: Instance): Announcement {
 }
 
 /**
- * Runs a server until it is asked to stop. `setUp` runs on the opened store before the bootstrap file and before anybody
- * can connect; `announce` makes what is printed once the server listens, `addresses` unless given.
- * @throws NetworkFileSystemError; what ends the start, see `startInstance`; an address that cannot be had as a command failure.
+ * Runs a server until it is asked to stop. `setUp` runs on the opened store before the bootstrap file and before
+ * anybody can connect; `announce` makes what is printed once the server listens, `addresses` unless given.
+ * @throws NetworkFileSystemError; what ends the start, see `startInstance`; an address that cannot be had as a command
+ * failure.
  */
 export async function runServer(
   args: Args,
@@ -100,7 +108,8 @@ export async function runServer(
   const { config, sources } = await configure(args.flags, io, rules.configuration);
   const authorities = await readAuthorities(config, io);
   const tls = await readPair(io, config);
-  const bootstrap = config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };
+  const bootstrap =
+    config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };
   const directory = resolve(io.cwd, config.data ?? "");
   const destination = bufferedDestination(io.stderr);
   const logger = createLogger({ level: config.logLevel, destination });
@@ -120,7 +129,11 @@ export async function runServer(
 
   try {
     refuseNetworkFileSystem(directory, config.networkFilesystem, rules.machine);
-    if (sockets) logger.info({ descriptors: sockets.map(({ fd }) => fd), in_place_of: listenText(config.listen) }, "systemd handed over the sockets to listen on");
+    if (sockets)
+      logger.info(
+        { descriptors: sockets.map(({ fd }) => fd), in_place_of: listenText(config.listen) },
+        "systemd handed over the sockets to listen on",
+      );
     if (tls) tellCertificate(logger, tls, "serving with this certificate");
     const before = noteDirectory(directory);
     try {
@@ -135,7 +148,11 @@ export async function runServer(
     // A start that is refused takes back a directory that it made, and with it the keys that it minted.
     let untold = "";
     const instance = await startInstance({
-      directory, config, authorities, logger, sockets,
+      directory,
+      config,
+      authorities,
+      logger,
+      sockets,
       tls: tls && tls.pair,
       evidence: evidenceAccess(config, authorities, io),
       derivesBaseUrl: sources.baseUrl === "default",
@@ -144,8 +161,14 @@ export async function runServer(
       beforeListening(data) {
         rules.setUp?.(data, directory);
         if (bootstrap === null) return;
-        const changes = applyWhole(data, bootstrap.plan, bootstrap.name, "bootstrap").filter(({ outcome }) => outcome !== "unchanged");
-        const text = !json ? describeChanges(changes, false) : changes.length > 0 ? `${JSON.stringify({ changes })}\n` : "";
+        const changes = applyWhole(data, bootstrap.plan, bootstrap.name, "bootstrap").filter(
+          ({ outcome }) => outcome !== "unchanged",
+        );
+        const text = !json
+          ? describeChanges(changes, false)
+          : changes.length > 0
+            ? `${JSON.stringify({ changes })}\n`
+            : "";
         if (before.isFresh) untold = text;
         else io.stdout(text);
       },

@@ -38,23 +38,40 @@ export const systemd: Command = {
     "name are handed over by systemd, as copies that it makes at each start; see assay help installing.",
   ],
   options: {
-    executable: { kind: "text", placeholder: "FILE", description: "Path of the executable on the server (default: this one)" },
+    executable: {
+      kind: "text",
+      placeholder: "FILE",
+      description: "Path of the executable on the server (default: this one)",
+    },
     socket: { kind: "switch", description: "Also a socket unit: connections wait while the service restarts" },
-    group: { kind: "text", placeholder: "NAME", description: "A group that can read the TLS files, which are then read where they are, also by a reload; and may open a Unix socket" },
-    output: { kind: "text", placeholder: "DIRECTORY", description: "Write the units there, over those that are there, instead of printing them" },
+    group: {
+      kind: "text",
+      placeholder: "NAME",
+      description:
+        "A group that can read the TLS files, which are then read where they are, also by a reload; and may open a Unix socket",
+    },
+    output: {
+      kind: "text",
+      placeholder: "DIRECTORY",
+      description: "Write the units there, over those that are there, instead of printing them",
+    },
   },
   takesConfig: true,
   // The variables of this shell are not the service's.
   configuration: { ignoresVariables: true, complete: true },
   check({ flags, texts }) {
     const problems: string[] = [];
-    const readable = ROWS.filter(({ flag, secret }) => secret && flags[flag] !== undefined).map(({ flag }) => `--${flag}`);
+    const readable = ROWS.filter(({ flag, secret }) => secret && flags[flag] !== undefined).map(
+      ({ flag }) => `--${flag}`,
+    );
     if (readable.length > 0) {
       const instead = "write it into a file and give that with --config FILE";
       problems.push(`${readable.join(", ")}: every user of the machine can read a unit; ${instead}`);
     }
     if (flags[OPTIONS.data.flag] !== undefined) {
-      problems.push(`--data: the service has its data in ${STATE_DIRECTORY}; for another disk mount that at /var/lib/private/assay`);
+      problems.push(
+        `--data: the service has its data in ${STATE_DIRECTORY}; for another disk mount that at /var/lib/private/assay`,
+      );
     }
     const [group, executable] = [texts.get("group")?.[0], texts.get("executable")?.[0]];
     if (group !== undefined && !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(group)) {
@@ -69,23 +86,36 @@ export const systemd: Command = {
     const socket = args.switches.has("socket");
 
     const handedOver = FILES.filter((name) => config[name] !== null && !(group !== null && RENEWED.includes(name)));
-    const credentials = handedOver.map((name) => ({ name: OPTIONS[name].flag, path: resolve(io.cwd, config[name] ?? "") }));
+    const credentials = handedOver.map((name) => ({
+      name: OPTIONS[name].flag,
+      path: resolve(io.cwd, config[name] ?? ""),
+    }));
     const flags: Record<string, string> = {
       ...args.flags,
-      ...Object.fromEntries(RENEWED.flatMap((name) => (config[name] === null ? [] : [[OPTIONS[name].flag, resolve(io.cwd, String(config[name]))]]))),
+      ...Object.fromEntries(
+        RENEWED.flatMap((name) =>
+          config[name] === null ? [] : [[OPTIONS[name].flag, resolve(io.cwd, String(config[name]))]],
+        ),
+      ),
       ...Object.fromEntries(handedOver.map((name) => [OPTIONS[name].flag, credentialPath(OPTIONS[name].flag)])),
     };
     const writable = config.backupDirectory === null ? [] : [resolve(io.cwd, config.backupDirectory)];
     if (flags[OPTIONS.backupDirectory.flag] !== undefined) flags[OPTIONS.backupDirectory.flag] = writable[0] ?? "";
 
     const executable = executablePath(args.texts.get("executable")?.[0] ?? packedExecutable() ?? USUAL_PATH);
-    if (HIDDEN.test(executable)) io.stderr(`assay: the service does not see ${executable}: copy it to ${USUAL_PATH} and give --executable ${USUAL_PATH}\n`);
+    if (HIDDEN.test(executable))
+      io.stderr(
+        `assay: the service does not see ${executable}: copy it to ${USUAL_PATH} and give --executable ${USUAL_PATH}\n`,
+      );
 
     const units: Record<string, string> = {
       "assay.service": serviceUnit({
         executable,
         arguments: ROWS.flatMap(({ flag }) => (flags[flag] === undefined ? [] : [`--${flag}`, flags[flag]])),
-        credentials, group, writable, socket,
+        credentials,
+        group,
+        writable,
+        socket,
         ownSocket: !socket && isUnixSocket(config.listen),
         lowPort: (!socket && isLow(config.listen)) || (config.metricsListen !== null && isLow(config.metricsListen)),
       }),
@@ -107,11 +137,15 @@ const isLow = (listen: Place): boolean => "port" in listen && listen.port > 0 &&
 /** Where the socket unit listens, as ListenStream= takes it. */
 function socketAddress(listen: Place): string {
   if ("path" in listen) {
-    if (listen.path.startsWith(RUNTIME_DIRECTORY)) throw refusal(`--listen: what lies in ${RUNTIME_DIRECTORY} goes when the service stops, its socket too: take /run/assay.sock`);
+    if (listen.path.startsWith(RUNTIME_DIRECTORY))
+      throw refusal(
+        `--listen: what lies in ${RUNTIME_DIRECTORY} goes when the service stops, its socket too: take /run/assay.sock`,
+      );
     return listen.path;
   }
   const { host, port } = listen;
-  if (isIP(host) === 0) throw refusal(`--listen: systemd takes no host names for a socket: give an address in place of ${host}`);
+  if (isIP(host) === 0)
+    throw refusal(`--listen: systemd takes no host names for a socket: give an address in place of ${host}`);
   if (port === 0) throw refusal("--listen: a socket unit needs a port");
   return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
@@ -140,5 +174,10 @@ function tell(units: Readonly<Record<string, string>>, directory: string | null,
     io.stdout(json ? `${JSON.stringify({ written: places })}\n` : places.map((path) => `${path}\n`).join(""));
   } else if (json) io.stdout(`${JSON.stringify({ units })}\n`);
   else if (Object.keys(units).length === 1) io.stdout(Object.values(units).join(""));
-  else io.stdout(Object.entries(units).map(([name, text]) => `# ${name}\n${text}`).join("\n"));
+  else
+    io.stdout(
+      Object.entries(units)
+        .map(([name, text]) => `# ${name}\n${text}`)
+        .join("\n"),
+    );
 }

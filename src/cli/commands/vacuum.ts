@@ -1,4 +1,7 @@
-/** `assay vacuum`: writes the database of a stopped server anew, so that the file has no holes; and removes evidence that no record names. */
+/**
+ * `assay vacuum`: writes the database of a stopped server anew, so that the file has no holes; and removes evidence
+ * that no record names.
+ */
 import { systemSources } from "../../server/app.ts";
 import { SWEEP_AGE } from "../../server/scheduler.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
@@ -23,7 +26,10 @@ export const vacuum: Command = {
     "unless its database was made by an older version: this command changes that, once.",
   ],
   options: {
-    evidence: { kind: "switch", description: "Remove files of evidence too that no record has named for a day; a running server does that hourly" },
+    evidence: {
+      kind: "switch",
+      description: "Remove files of evidence too that no record has named for a day; a running server does that hourly",
+    },
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
@@ -34,8 +40,13 @@ export const vacuum: Command = {
     try {
       const { sizes, swept } = await work(directory, args.switches.has("evidence") ? access : null);
       if (args.switches.has("json"))
-        io.stdout(`${JSON.stringify({ bytes_before: sizes.before, bytes_after: sizes.after, ...(swept ? { evidence_files: swept.removed, evidence_bytes: swept.bytes } : {}) })}\n`);
-      else io.stdout(`database: ${sizes.before} bytes before, ${sizes.after} bytes now\n${swept ? `evidence: ${swept.removed} files of ${swept.bytes} bytes removed\n` : ""}`);
+        io.stdout(
+          `${JSON.stringify({ bytes_before: sizes.before, bytes_after: sizes.after, ...(swept ? { evidence_files: swept.removed, evidence_bytes: swept.bytes } : {}) })}\n`,
+        );
+      else
+        io.stdout(
+          `database: ${sizes.before} bytes before, ${sizes.after} bytes now\n${swept ? `evidence: ${swept.removed} files of ${swept.bytes} bytes removed\n` : ""}`,
+        );
       return EXIT.done;
     } finally {
       lock.release();
@@ -67,7 +78,8 @@ async function work(directory: string, access: EvidenceAccess | null): Promise<D
   }
 }
 
-const damaged = (problems: readonly string[]): Error => commandFailure(["the database is damaged; nothing was changed: restore a backup", ...problems], EXIT.damaged);
+const damaged = (problems: readonly string[]): Error =>
+  commandFailure(["the database is damaged; nothing was changed: restore a backup", ...problems], EXIT.damaged);
 
 /** @throws a command failure when the file is damaged, or there is no room. */
 function written({ db }: Data, directory: string): { before: number; after: number } {
@@ -78,7 +90,8 @@ function written({ db }: Data, directory: string): { before: number; after: numb
     vacuumDatabase(db, directory, directory);
   } catch (error) {
     if (error instanceof NoRoomError) throw commandFailure(error.message);
-    if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) throw commandFailure("another command uses the database; nothing was changed, try again");
+    if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY"))
+      throw commandFailure("another command uses the database; nothing was changed, try again");
     throw error;
   }
   if (!spaceStore(db).pages().givesBack) throw new Error("the database was written anew, and does not give back pages");
@@ -86,17 +99,26 @@ function written({ db }: Data, directory: string): { before: number; after: numb
 }
 
 /**
- * @throws DataDirectoryInUseError while a backup is made, which needs what its copy of the database names; a command failure when the storage
+ * @throws DataDirectoryInUseError while a backup is made, which needs what its copy of the database names; a command
+ * failure when the storage
  *   of the evidence gives no answer.
  */
 async function sweep({ store }: Data, directory: string, evidence: Vault): Promise<{ removed: number; bytes: number }> {
   const lock = lockEvidence(directory);
-  if (!lock) throw new DataDirectoryInUseError(`a backup of ${directory} is being made: the database was written anew, and no evidence was removed; try again when that is done`);
+  if (!lock)
+    throw new DataDirectoryInUseError(
+      `a backup of ${directory} is being made: the database was written anew, and no evidence was removed; try again when that is done`,
+    );
   try {
-    return await evidence.sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: systemSources.now() - SWEEP_AGE });
+    return await evidence.sweep({
+      isReferenced: store.attestations.isEvidenceReferenced,
+      olderThan: systemSources.now() - SWEEP_AGE,
+    });
   } catch (error) {
     if (!(error instanceof EvidenceUnavailableError)) throw error;
-    throw commandFailure(`the database was written anew, but the storage of the evidence gives no answer: ${error.why}. Run this again to remove what no record names, or leave it to the server`);
+    throw commandFailure(
+      `the database was written anew, but the storage of the evidence gives no answer: ${error.why}. Run this again to remove what no record names, or leave it to the server`,
+    );
   } finally {
     lock.release();
   }

@@ -19,7 +19,11 @@ import { stopSignal } from "../stop-signal.ts";
 import { copyEvidence, countThere } from "../vault-copy.ts";
 import type { Copied } from "../vault-copy.ts";
 
-const TO = { kind: "text", placeholder: "PLACE", description: "s3://BUCKET/PREFIX, or directory for the data directory" } as const;
+const TO = {
+  kind: "text",
+  placeholder: "PLACE",
+  description: "s3://BUCKET/PREFIX, or directory for the data directory",
+} as const;
 
 export const vaultStatus: Command = {
   name: "vault status",
@@ -30,7 +34,10 @@ export const vaultStatus: Command = {
   takesConfig: false,
   async run(args, io) {
     const { directory, access } = await evidenceDirectory(args, io);
-    const { recorded, total } = withData(directory, ({ store }) => ({ recorded: store.evidencePlace.current(), total: store.figures.evidence() }));
+    const { recorded, total } = withData(directory, ({ store }) => ({
+      recorded: store.evidencePlace.current(),
+      total: store.figures.evidence(),
+    }));
     const place = placeFor(recorded, access);
     const { vault, remote } = await openEvidence(directory, access, recorded);
     let why: string | null = null;
@@ -43,7 +50,10 @@ export const vaultStatus: Command = {
       await vault.close();
     }
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ place, ...total, reachable: why === null, why })}\n`);
-    else io.stdout(`evidence is kept in ${told(place, directory)}: ${total.files} files that attestations name, ${total.bytes} bytes\n${why === null ? "it can be reached" : `it gives no answer: ${why}`}\n`);
+    else
+      io.stdout(
+        `evidence is kept in ${told(place, directory)}: ${total.files} files that attestations name, ${total.bytes} bytes\n${why === null ? "it can be reached" : `it gives no answer: ${why}`}\n`,
+      );
     return why === null ? EXIT.done : EXIT.failed;
   },
 };
@@ -79,7 +89,10 @@ export const vaultMigrate: Command = {
   options: {
     to: TO,
     "remove-source": { kind: "switch", description: "Remove the evidence from the old place once the new one counts" },
-    "allow-missing": { kind: "switch", description: "Move although evidence is missing or damaged already, and tell what" },
+    "allow-missing": {
+      kind: "switch",
+      description: "Move although evidence is missing or damaged already, and tell what",
+    },
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
@@ -90,13 +103,17 @@ export const vaultMigrate: Command = {
       const lock = lockDirectory(directory);
       let alone: Lock | null = null;
       try {
-        // From the beginning, so that a backup that reads from the old place is the end of it before anything was moved.
+        // From the beginning, so that a backup that reads from the old place is the end of it before anything was
+        // moved.
         if (args.switches.has("remove-source")) alone = lockToRemove(directory);
         const copied = await copy(move, args, io);
-        if (!args.switches.has("allow-missing")) refuseLost(copied, "nothing was switched; with --allow-missing the rest is moved without them");
-        if ((await countThere(data.store, target, signal)) < copied.files) throw commandFailure("the target lost files while others were copied; nothing was switched, run this again");
+        if (!args.switches.has("allow-missing"))
+          refuseLost(copied, "nothing was switched; with --allow-missing the rest is moved without them");
+        if ((await countThere(data.store, target, signal)) < copied.files)
+          throw commandFailure("the target lost files while others were copied; nothing was switched, run this again");
         change(data, () => operatorOf(data.store, "vault migrate").moveEvidence(from, to));
-        const removed = alone && (await source.sweep({ isReferenced: () => false, olderThan: Number.POSITIVE_INFINITY })).removed;
+        const removed =
+          alone && (await source.sweep({ isReferenced: () => false, olderThan: Number.POSITIVE_INFINITY })).removed;
         tell(args, io, move, copied, { switched: true, removed });
       } finally {
         alone?.release();
@@ -109,10 +126,20 @@ export const vaultMigrate: Command = {
 function lockToRemove(directory: string): Lock {
   const lock = lockEvidence(directory);
   if (lock) return lock;
-  throw new DataDirectoryInUseError(`a backup of ${directory} is being made, which reads the evidence where it is: nothing was moved, try again when that is done`);
+  throw new DataDirectoryInUseError(
+    `a backup of ${directory} is being made, which reads the evidence where it is: nothing was moved, try again when that is done`,
+  );
 }
 
-type Move = { directory: string; data: Data; from: string; to: string; source: Vault; target: Vault; signal: AbortSignal };
+type Move = {
+  directory: string;
+  data: Data;
+  from: string;
+  to: string;
+  source: Vault;
+  target: Vault;
+  signal: AbortSignal;
+};
 
 /** The place that --to names; null for what is none. */
 function targetOf({ texts }: Args): string | null {
@@ -130,16 +157,26 @@ async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>)
     // What the configuration says is no matter here: somebody may have changed it already.
     const from = data.store.evidencePlace.current() ?? IN_DIRECTORY;
     if (from === to) {
-      if (args.switches.has("json")) io.stdout(`${JSON.stringify({ from, to, switched: false, files: 0, copied: 0 })}\n`);
+      if (args.switches.has("json"))
+        io.stdout(`${JSON.stringify({ from, to, switched: false, files: 0, copied: 0 })}\n`);
       else io.stdout(`the evidence is kept in ${told(to, directory)} already; nothing to do\n`);
       return EXIT.done;
     }
-    const open = async (place: string): Promise<Vault> => (await openPlace({ place, parts: prepareDirectory(directory), access }, newPublicId)).vault;
+    const open = async (place: string): Promise<Vault> =>
+      (await openPlace({ place, parts: prepareDirectory(directory), access }, newPublicId)).vault;
     const source = await open(from);
     try {
       const target = await open(to);
       try {
-        await work({ directory, data, from, to, source, target, signal: stopSignal(io, "nothing was switched, what was copied stays: run this again to go on") });
+        await work({
+          directory,
+          data,
+          from,
+          to,
+          source,
+          target,
+          signal: stopSignal(io, "nothing was switched, what was copied stays: run this again to go on"),
+        });
         return EXIT.done;
       } finally {
         await target.close();
@@ -159,7 +196,9 @@ async function copy({ data, source, target, signal, to, directory }: Move, args:
     return await copyEvidence({ store: data.store, source, target, signal, reached: progress.reach });
   } catch (error) {
     if (error instanceof EvidenceUnavailableError) {
-      throw commandFailure(`${told(to, directory)} or the place before gives no answer: ${error.why}. Nothing was switched; what was copied stays, run this again to go on`);
+      throw commandFailure(
+        `${told(to, directory)} or the place before gives no answer: ${error.why}. Nothing was switched; what was copied stays, run this again to go on`,
+      );
     }
     throw error;
   } finally {
@@ -175,20 +214,34 @@ function refuseLost({ lost }: Copied, consequence: string): void {
   throw commandFailure([...shown, ...rest, consequence], EXIT.damaged);
 }
 
-function tell(args: Args, io: Io, { directory, from, to }: Move, copied: Copied, { switched, removed }: { switched: boolean; removed: number | null }): void {
+function tell(
+  args: Args,
+  io: Io,
+  { directory, from, to }: Move,
+  copied: Copied,
+  { switched, removed }: { switched: boolean; removed: number | null },
+): void {
   if (args.switches.has("json")) {
     io.stdout(`${JSON.stringify({ from, to, switched, ...copied, removed })}\n`);
     return;
   }
-  const lines = [`${copied.files} files of ${copied.bytes} bytes are in ${told(to, directory)}, ${copied.copied} of them newly copied`];
-  if (copied.unnamed > 0) lines.push(`${copied.unnamed} files of the last day that no attestation names yet were copied too`);
+  const lines = [
+    `${copied.files} files of ${copied.bytes} bytes are in ${told(to, directory)}, ${copied.copied} of them newly copied`,
+  ];
+  if (copied.unnamed > 0)
+    lines.push(`${copied.unnamed} files of the last day that no attestation names yet were copied too`);
   for (const { digest, state } of copied.lost) lines.push(`evidence ${digest} is ${state} in the old place`);
   if (switched) {
     const start = to === IN_DIRECTORY ? "without --evidence-store" : `with --evidence-store ${to}`;
     lines.push(`the evidence is kept there now: start the server ${start}`);
-    lines.push(removed === null ? `the old place, ${told(from, directory)}, was left as it is` : `${removed} files were removed from ${told(from, directory)}`);
+    lines.push(
+      removed === null
+        ? `the old place, ${told(from, directory)}, was left as it is`
+        : `${removed} files were removed from ${told(from, directory)}`,
+    );
   }
   io.stdout(`${lines.join("\n")}\n`);
 }
 
-const told = (place: string, directory: string): string => (place === IN_DIRECTORY ? `the data directory ${directory}` : place);
+const told = (place: string, directory: string): string =>
+  place === IN_DIRECTORY ? `the data directory ${directory}` : place;

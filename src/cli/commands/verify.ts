@@ -25,7 +25,10 @@ export const verify: Command = {
     "found, 1 when something could not be checked. Changes nothing, and works while the server runs.",
   ],
   options: {
-    quick: { kind: "switch", description: "Do not read the contents of evidence, only that each file is there and of the right size" },
+    quick: {
+      kind: "switch",
+      description: "Do not read the contents of evidence, only that each file is there and of the right size",
+    },
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
@@ -37,9 +40,19 @@ export const verify: Command = {
     const results = await withDataReadOnly(directory, async (db) => {
       const recorded = recordedPlaceIn(db);
       const elsewhere = placeFor(recorded, access) !== IN_DIRECTORY;
-      const vault = elsewhere || existsSync(join(directory, "evidence")) ? (await openEvidence(directory, access, recorded)).vault : null;
+      const vault =
+        elsewhere || existsSync(join(directory, "evidence"))
+          ? (await openEvidence(directory, access, recorded)).vault
+          : null;
       try {
-        return await inspect({ db, vault: vault ?? NO_EVIDENCE, staged: listStaged(join(directory, "staging")), quick, now: systemSources.now(), progress });
+        return await inspect({
+          db,
+          vault: vault ?? NO_EVIDENCE,
+          staged: listStaged(join(directory, "staging")),
+          quick,
+          now: systemSources.now(),
+          progress,
+        });
       } finally {
         progress.end();
         await vault?.close();
@@ -52,10 +65,22 @@ export const verify: Command = {
   },
 };
 
-/** A file that cannot even be opened has lost its first pages or its end, or was put in the place of a database of Assay. */
+/**
+ * A file that cannot even be opened has lost its first pages or its end, or was put in the place of a database of
+ * Assay.
+ */
 function unrecognizable(error: unknown): CheckResult[] {
   if (!(error instanceof ForeignDatabaseError) && !(error instanceof Error && isDamagedFile(error))) throw error;
-  return [{ name: "integrity", looked: {}, findings: [{ about: "assay.db", problem: error.message }], damage: 1, notes: [], noted: 0 }];
+  return [
+    {
+      name: "integrity",
+      looked: {},
+      findings: [{ about: "assay.db", problem: error.message }],
+      damage: 1,
+      notes: [],
+      noted: 0,
+    },
+  ];
 }
 
 const NO_EVIDENCE: Pick<Vault, "list" | "read" | "describe"> = {
@@ -65,7 +90,13 @@ const NO_EVIDENCE: Pick<Vault, "list" | "read" | "describe"> = {
 };
 
 const resultJson = ({ name, looked, damage, findings, noted, notes }: CheckResult) => ({
-  check: name, ok: damage === 0, looked_at: looked, damage, findings, noted, notes,
+  check: name,
+  ok: damage === 0,
+  looked_at: looked,
+  damage,
+  findings,
+  noted,
+  notes,
 });
 
 /** Findings of one check on the terminal; --json has a thousand of them. */
@@ -74,16 +105,23 @@ const MOST_SHOWN = 20;
 function writeText(io: Io, results: readonly CheckResult[], quick: boolean): void {
   const width = Math.max(...results.map(({ name }) => name.length)) + 2;
   for (const { name, looked, damage, findings, noted, notes } of results) {
-    const counts = Object.entries(looked).map(([what, count]) => `${count} ${what}`).join(", ");
+    const counts = Object.entries(looked)
+      .map(([what, count]) => `${count} ${what}`)
+      .join(", ");
     io.stdout(`${damage > 0 ? "DAMAGE" : "ok"}`.padEnd(8) + `${name.padEnd(width)}${counts}\n`);
-    for (const { about, problem } of findings.slice(0, MOST_SHOWN)) io.stdout(`        ${oneLine(about)}: ${oneLine(problem)}\n`);
+    for (const { about, problem } of findings.slice(0, MOST_SHOWN))
+      io.stdout(`        ${oneLine(about)}: ${oneLine(problem)}\n`);
     if (damage > MOST_SHOWN) io.stdout(`        and ${damage - MOST_SHOWN} more; --json tells more of them\n`);
-    for (const { about, problem } of notes.slice(0, MOST_SHOWN)) io.stdout(`        note: ${oneLine(about)} ${oneLine(problem)}\n`);
+    for (const { about, problem } of notes.slice(0, MOST_SHOWN))
+      io.stdout(`        note: ${oneLine(about)} ${oneLine(problem)}\n`);
     if (noted > MOST_SHOWN) io.stdout(`        note: and ${noted - MOST_SHOWN} more of these\n`);
   }
   const damaged = results.filter(({ damage }) => damage > 0);
   const sum = damaged.reduce((total, { damage }) => total + damage, 0);
   const scope = quick ? "; the contents of evidence were not read" : "";
   if (sum === 0) io.stdout(`All ${results.length} checks passed${scope}.\n`);
-  else io.stdout(`Damage: ${sum} ${sum === 1 ? "problem" : "problems"} in ${damaged.map(({ name }) => name).join(", ")}${scope}. Keep the directory as it is and read assay help verify.\n`);
+  else
+    io.stdout(
+      `Damage: ${sum} ${sum === 1 ? "problem" : "problems"} in ${damaged.map(({ name }) => name).join(", ")}${scope}. Keep the directory as it is and read assay help verify.\n`,
+    );
 }

@@ -16,11 +16,19 @@ export const version: Command = {
     const db = openMemory();
     const sqlite = db.prepare<[], string>("SELECT sqlite_version()").pluck().get() ?? "";
     db.close();
-    const facts = { version: buildInfo().version, commit: buildInfo().commit, node: process.version, sqlite, schema: schemaVersion() };
+    const facts = {
+      version: buildInfo().version,
+      commit: buildInfo().commit,
+      node: process.version,
+      sqlite,
+      schema: schemaVersion(),
+    };
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(facts)}\n`);
     else {
       const { commit, node, schema } = facts;
-      io.stdout(`assay ${facts.version}\ncommit ${commit ?? "unknown"}\nnode ${node}\nsqlite ${sqlite}\nschema ${schema}\n`);
+      io.stdout(
+        `assay ${facts.version}\ncommit ${commit ?? "unknown"}\nnode ${node}\nsqlite ${sqlite}\nschema ${schema}\n`,
+      );
     }
     return EXIT.done;
   },

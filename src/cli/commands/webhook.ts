@@ -17,9 +17,17 @@ import { operatorOf } from "../operator-changes.ts";
 import { tableText } from "../table.ts";
 import { requireOrganization, shownTime } from "../lookup.ts";
 
-const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "Organization that records what comes in" };
+const ORG: CommandOption = {
+  kind: "text",
+  placeholder: "NAME",
+  description: "Organization that records what comes in",
+};
 const FLOW_OPTIONS: Readonly<Record<string, CommandOption>> = {
-  "flow-name": { kind: "text", placeholder: "key|name", description: "sonar: what flows are named after when a scan names none, the project's key (default) or its name" },
+  "flow-name": {
+    kind: "text",
+    placeholder: "key|name",
+    description: "sonar: what flows are named after when a scan names none, the project's key (default) or its name",
+  },
   "flow-prefix": { kind: "text", placeholder: "TEXT", description: "sonar: what such a name begins with" },
   "flow-suffix": { kind: "text", placeholder: "TEXT", description: "sonar: what such a name ends with" },
 };
@@ -44,7 +52,10 @@ export const webhookEnable: Command = {
     const { directory, ...address } = await directoryAndUrl(args, io);
     const urls = urlsOf(args, io, address);
     return onOrganization(args, directory, ({ store }, organization) => {
-      if (organization.kind !== "shared") throw commandFailure(`${organization.name} is a personal organization, which has no service accounts; webhooks need one`);
+      if (organization.kind !== "shared")
+        throw commandFailure(
+          `${organization.name} is a personal organization, which has no service accounts; webhooks need one`,
+        );
       const operator = operatorOf(store, "webhook enable");
       const known = store.inboundWebhooks.inUse(organization.id, kind);
       if (known) {
@@ -52,7 +63,13 @@ export const webhookEnable: Command = {
         const stays = `the ${kind} webhook of ${organization.name} is enabled already; its address and its secret stay as they are\n`;
         return urls.told({ ...shown(known), settings }, `${stays}${urls.of(known)}\n`);
       }
-      const hook = operator.createWebhook(organization.id, { kind, settings, publicId: newSecret(), secret: newSecret(), accountName: freeName(store, organization.id, kind) });
+      const hook = operator.createWebhook(organization.id, {
+        kind,
+        settings,
+        publicId: newSecret(),
+        secret: newSecret(),
+        accountName: freeName(store, organization.id, kind),
+      });
       return urls.told({ ...shown(hook), secret: hook.secret }, `address: ${urls.of(hook)}\nsecret:  ${hook.secret}\n`);
     });
   },
@@ -75,7 +92,11 @@ export const webhookList: Command = {
         const { kind, disabled_at, last_received_at: at } = hook;
         return [kind, at === null ? "never" : shownTime(at), disabled_at === null ? urls.of(hook) : "disabled"];
       };
-      const text = tableText(["KIND", "LAST CALL", "ADDRESS"], hooks.map(row), `${organization.name} has no inbound webhooks`);
+      const text = tableText(
+        ["KIND", "LAST CALL", "ADDRESS"],
+        hooks.map(row),
+        `${organization.name} has no inbound webhooks`,
+      );
       const tell = hooks.some(({ disabled_at }) => disabled_at === null) ? urls.told : told(args, io);
       return tell({ webhooks: hooks.map(shown) }, text);
     });
@@ -86,7 +107,9 @@ export const webhookRotate: Command = {
   name: "webhook rotate-secret",
   summary: "Give a webhook a new secret",
   usage: "KIND --org NAME --data DIRECTORY",
-  details: ["The old secret ends at once, also on a running server: enter the new one in the other product right away."],
+  details: [
+    "The old secret ends at once, also on a running server: enter the new one in the other product right away.",
+  ],
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,
   positionals: KIND,
@@ -122,11 +145,13 @@ export const webhookDisable: Command = {
 };
 
 /** Runs `work` on the organization that --org names, in one transaction, and then says what it gave. */
-function onOrganization(args: Args, directory: string, work: (data: Data, organization: OrganizationRow) => () => void): number {
+function onOrganization(
+  args: Args,
+  directory: string,
+  work: (data: Data, organization: OrganizationRow) => () => void,
+): number {
   const name = args.texts.get("org")?.[0] ?? "";
-  const tell = withData(directory, (data) =>
-    change(data, () => work(data, requireOrganization(data.store, name))),
-  );
+  const tell = withData(directory, (data) => change(data, () => work(data, requireOrganization(data.store, name))));
   tell();
   return EXIT.done;
 }
@@ -134,13 +159,18 @@ function onOrganization(args: Args, directory: string, work: (data: Data, organi
 /** Says it after the commit: what is printed has happened. */
 type Tell = (json: object, text: string) => () => void;
 
-const told = (args: Args, io: Io): Tell => (json, text) => () => io.stdout(args.switches.has("json") ? `${JSON.stringify(json)}\n` : text);
+const told =
+  (args: Args, io: Io): Tell =>
+  (json, text) =>
+  () =>
+    io.stdout(args.switches.has("json") ? `${JSON.stringify(json)}\n` : text);
 
 /** The addresses to enter in the other product. `told` says something with such an address in it. */
 type Urls = { of(hook: InboundWebhookRow): string; told: Tell };
 
 function urlsOf(args: Args, io: Io, { baseUrl, isDerived }: { baseUrl: string; isDerived: boolean }): Urls {
-  const hint = "base-url is not set here, so the address follows from the listen address: give --base-url URL as the server has it\n";
+  const hint =
+    "base-url is not set here, so the address follows from the listen address: give --base-url URL as the server has it\n";
   return {
     of: (hook) => `${baseUrl}${pathOf(hook)}`,
     told: (json, text) => () => {
@@ -167,16 +197,22 @@ function kindOf(args: Args): WebhookKind {
 
 /** How flows are named that a scan does not name; `from` may be any text before it is checked. */
 const flowNamesOf = ({ texts }: Args): { from: string; prefix: string; suffix: string } => ({
-  from: texts.get("flow-name")?.[0] ?? "key", prefix: texts.get("flow-prefix")?.[0] ?? "", suffix: texts.get("flow-suffix")?.[0] ?? "",
+  from: texts.get("flow-name")?.[0] ?? "key",
+  prefix: texts.get("flow-prefix")?.[0] ?? "",
+  suffix: texts.get("flow-suffix")?.[0] ?? "",
 });
 
 function settingsProblems(args: Args): string[] {
   const kind = findKind(args);
   const given = Object.keys(FLOW_OPTIONS).filter((name) => args.texts.has(name));
-  if (kind !== undefined && kind !== "sonar") return given.map((name) => `--${name}: only the sonar webhook has this option`);
+  if (kind !== undefined && kind !== "sonar")
+    return given.map((name) => `--${name}: only the sonar webhook has this option`);
   const { from, prefix, suffix } = flowNamesOf(args);
   const problems = isSource(from) ? [] : ["--flow-name: say key or name"];
-  for (const [option, value] of [["flow-prefix", prefix], ["flow-suffix", suffix]] as const) {
+  for (const [option, value] of [
+    ["flow-prefix", prefix],
+    ["flow-suffix", suffix],
+  ] as const) {
     if (!/^[a-zA-Z0-9.\-_~]{0,100}$/.test(value)) problems.push(`--${option}: up to 100 letters, digits and . - _ ~`);
   }
   return problems;
@@ -200,11 +236,13 @@ function freeName(store: Store, organizationId: number, kind: WebhookKind): stri
 
 function inUse(store: Store, organization: OrganizationRow, kind: WebhookKind): InboundWebhookRow {
   const hook = store.inboundWebhooks.inUse(organization.id, kind);
-  if (!hook) throw commandFailure(`${organization.name} takes in no ${kind} webhook; assay webhook enable ${kind} opens one`);
+  if (!hook)
+    throw commandFailure(`${organization.name} takes in no ${kind} webhook; assay webhook enable ${kind} opens one`);
   return hook;
 }
 
-const pathOf = ({ kind, public_id }: Pick<InboundWebhookRow, "kind" | "public_id">): string => `/api/v2/webhooks/${kind}/${public_id}`;
+const pathOf = ({ kind, public_id }: Pick<InboundWebhookRow, "kind" | "public_id">): string =>
+  `/api/v2/webhooks/${kind}/${public_id}`;
 
 const shown = (hook: InboundWebhookRow) => ({
   kind: hook.kind,

@@ -21,7 +21,10 @@ ${indent(kinds(config).map((line) => `\t\t${line}`))}			esac
 
 _assay() {
 	local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command= options= positional= kind=
-	local configured='${commands.filter(({ takesConfig }) => takesConfig).map(({ name }) => name.replaceAll(" ", "_")).join(" ")}'
+	local configured='${commands
+    .filter(({ takesConfig }) => takesConfig)
+    .map(({ name }) => name.replaceAll(" ", "_"))
+    .join(" ")}'
 	# bash splits --option=value in three words.
 	if [[ $cur == = ]]; then
 		cur=
@@ -30,7 +33,9 @@ _assay() {
 	fi
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		COMPREPLY=($(compgen -W '${firstWords(vocabulary).map(({ word }) => word).join(" ")} --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W '${firstWords(vocabulary)
+      .map(({ word }) => word)
+      .join(" ")} --help --version' -- "$cur"))
 		return
 	fi
 	if ((COMP_CWORD == 2)); then
@@ -71,7 +76,8 @@ complete -F _assay assay
 
 const flags = (options: readonly OptionWord[]): string => options.map(({ flag }) => `--${flag}`).join(" ");
 
-const kindText = (value: Value | null): string => (value === null ? "" : typeof value === "string" ? value : value.join(" "));
+const kindText = (value: Value | null): string =>
+  value === null ? "" : typeof value === "string" ? value : value.join(" ");
 
 const kinds = (options: readonly OptionWord[]): string[] =>
   options.flatMap(({ flag, value }) => (value === null ? [] : [`--${flag}) kind='${kindText(value)}' ;;`]));

@@ -4,14 +4,18 @@ import type { OptionWord, Value, Vocabulary } from "./completion-words.ts";
 
 export function fishCompletion(vocabulary: Vocabulary): string {
   const { commands, config } = vocabulary;
-  const lines = firstWords(vocabulary).map(({ word, description }) => `complete -c assay -n '__assay_words 0' -a ${word} -d ${quoted(description)}`);
+  const lines = firstWords(vocabulary).map(
+    ({ word, description }) => `complete -c assay -n '__assay_words 0' -a ${word} -d ${quoted(description)}`,
+  );
   for (const { name, summary, options, takesConfig, positional } of commands) {
     const [first, second] = name.split(" ");
-    if (second !== undefined) lines.push(`complete -c assay -n '__assay_words 1 ${first}' -a ${second} -d ${quoted(summary)}`);
+    if (second !== undefined)
+      lines.push(`complete -c assay -n '__assay_words 1 ${first}' -a ${second} -d ${quoted(summary)}`);
     const condition = `-n '__assay_in ${name}'`;
     for (const option of options) lines.push(`complete -c assay ${condition} ${optionText(option)}`);
     if (takesConfig) lines.push(`__assay_config ${quoted(`__assay_in ${name}`)}`);
-    if (positional !== null && positional !== "text") lines.push(`complete -c assay ${condition} ${valueText(positional)}`);
+    if (positional !== null && positional !== "text")
+      lines.push(`complete -c assay ${condition} ${valueText(positional)}`);
   }
   return `# Completion of assay for fish; made by: assay completion fish
 

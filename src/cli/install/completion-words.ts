@@ -4,11 +4,19 @@ import type { CommandOption } from "../args.ts";
 import { commandOptions, topicNames } from "../framework.ts";
 import type { Command } from "../framework.ts";
 
-/** What may stand where a value is expected: the name of a file or a directory, one of a few words, or a text nobody can guess. */
+/**
+ * What may stand where a value is expected: the name of a file or a directory, one of a few words, or a text nobody can
+ * guess.
+ */
 export type Value = "file" | "directory" | "text" | readonly string[];
 
 /** One option: `value` is null for a switch. */
-export type OptionWord = { readonly flag: string; readonly description: string; readonly placeholder: string; readonly value: Value | null };
+export type OptionWord = {
+  readonly flag: string;
+  readonly description: string;
+  readonly placeholder: string;
+  readonly value: Value | null;
+};
 
 /** One command with its own options; those of the configuration come beside them where `takesConfig` says so. */
 export type CommandWords = {
@@ -25,17 +33,27 @@ export type Vocabulary = { readonly commands: readonly CommandWords[]; readonly 
 
 export function vocabularyOf(commands: readonly Command[]): Vocabulary {
   const config = ROWS.map(({ flag, description, placeholder, accepts, parse }): OptionWord => {
-    return { flag, description, placeholder, value: choices(accepts, (word) => parse(word) !== null) ?? valueOf(placeholder) };
+    return {
+      flag,
+      description,
+      placeholder,
+      value: choices(accepts, (word) => parse(word) !== null) ?? valueOf(placeholder),
+    };
   });
-  const words = commands.map((command): CommandWords => ({
-    name: command.name,
-    summary: command.summary,
-    options: Object.entries(commandOptions(command)).map(([flag, option]) => ({ flag, ...optionWord(option) })),
-    takesConfig: command.takesConfig,
-    positional: (command.positionals?.most ?? 0) === 0 ? null : (command.positionals?.words ?? positionalOf(command.usage)),
-  }));
+  const words = commands.map(
+    (command): CommandWords => ({
+      name: command.name,
+      summary: command.summary,
+      options: Object.entries(commandOptions(command)).map(([flag, option]) => ({ flag, ...optionWord(option) })),
+      takesConfig: command.takesConfig,
+      positional:
+        (command.positionals?.most ?? 0) === 0 ? null : (command.positionals?.words ?? positionalOf(command.usage)),
+    }),
+  );
   const help: CommandWords = {
-    name: "help", options: [], takesConfig: false,
+    name: "help",
+    options: [],
+    takesConfig: false,
     summary: "Tell more about a command or a topic of the operator's guide, or find what mentions a word",
     positional: [...new Set([...commands.map(({ name }) => name.split(" ")[0] ?? ""), ...topicNames()])],
   };
@@ -61,7 +79,10 @@ function choices(accepts: string, isAccepted: (word: string) => boolean): readon
 
 /** The first word of a usage line that is no option. */
 function positionalOf(usage: string): Value {
-  const [word = ""] = usage.replace(/\[?--[a-z-]+( [A-Z][^ ]*)?\]?/g, "").trim().split(" ");
+  const [word = ""] = usage
+    .replace(/\[?--[a-z-]+( [A-Z][^ ]*)?\]?/g, "")
+    .trim()
+    .split(" ");
   return valueOf(word.replace(/[[\].]/g, ""));
 }
 

@@ -42,7 +42,11 @@ _assay "$@"
 
 function commandCase({ name, options, takesConfig, positional }: CommandWords): string {
   const twoWords = name.includes(" ");
-  const list = [...options.map(argument), ...(takesConfig ? ["$config"] : []), ...(positional === null ? [] : [quoted(`*:argument:${action(positional)}`)])];
+  const list = [
+    ...options.map(argument),
+    ...(takesConfig ? ["$config"] : []),
+    ...(positional === null ? [] : [quoted(`*:argument:${action(positional)}`)]),
+  ];
   const head = twoWords ? `'${name}')` : `'${name} '*)`;
   return `${head}\n${twoWords ? "\t\ttaken=2\n" : ""}\t\toptions=(\n${list.map((item) => `\t\t\t${item}\n`).join("")}\t\t)\n\t\t;;\n`;
 }
@@ -50,7 +54,11 @@ function commandCase({ name, options, takesConfig, positional }: CommandWords): 
 /** One option as _arguments takes it: '--flag=[description]:placeholder:action'. */
 function argument({ flag, description, placeholder, value }: OptionWord): string {
   const text = description.replace(/[\[\]\\:]/g, (character) => `\\${character}`);
-  return quoted(value === null ? `--${flag}[${text}]` : `*--${flag}=[${text}]:${placeholder.replaceAll(":", "\\:")}:${action(value)}`);
+  return quoted(
+    value === null
+      ? `--${flag}[${text}]`
+      : `*--${flag}=[${text}]:${placeholder.replaceAll(":", "\\:")}:${action(value)}`,
+  );
 }
 
 function action(value: Value): string {

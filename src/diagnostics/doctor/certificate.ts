@@ -1,4 +1,7 @@
-/** The certificate that the server is to show: judged as a start judges it (certificates.ts), and one that has ended is a failure here. */
+/**
+ * The certificate that the server is to show: judged as a start judges it (certificates.ts), and one that has ended is
+ * a failure here.
+ */
 import { readFileSync } from "node:fs";
 import { checkPair } from "../../config/tls-certificate.ts";
 import type { Check } from "./check.ts";
@@ -13,7 +16,12 @@ export function checkCertificate(files: { certificate: string; key: string }, no
     const { problems, warnings, facts } = checkPair(pair, files, now);
     if (problems.length > 0 || facts === null) return fail(name, problems.join("; "), give);
     const valid = now >= facts.validFrom && now < facts.validTo;
-    if (warnings.length > 0) return (valid ? warn : fail)(name, warnings.join("; "), "check the clock; replace the certificate, and send the server SIGHUP");
+    if (warnings.length > 0)
+      return (valid ? warn : fail)(
+        name,
+        warnings.join("; "),
+        "check the clock; replace the certificate, and send the server SIGHUP",
+      );
     return ok(name, `is valid until ${new Date(facts.validTo * 1000).toISOString().slice(0, 10)}`);
   } catch (error) {
     return fail(name, `cannot be used: ${error instanceof Error ? error.message : String(error)}`, give);

@@ -17,7 +17,8 @@ const TELL_MORE = "see assay help troubleshooting";
 
 /**
  * The clock against what the database knows of it and against the file.
- * @param known `newest`: time of the latest change, in epoch seconds, null where it was not asked; `backwards`: by how much the
+ * @param known `newest`: time of the latest change, in epoch seconds, null where it was not asked; `backwards`: by how
+ * much the
  *   latest changes go back in time at most, in seconds; `clock`: null where nothing is known.
  */
 export function checkClock(
@@ -31,18 +32,36 @@ export function checkClock(
   const told = new Date(at * 1000).toISOString();
   if (clock?.isOpen && judgeClock(at, clock.goodAt) === "ahead") {
     const found = `it is ${told}, ${ageText(at - clock.goodAt)} past the last known good time, and changes were recorded under this clock`;
-    return fail(name, found, `set it right, if it is wrong: ${TELL_MORE}; a server that runs with it for a day takes it for right`);
+    return fail(
+      name,
+      found,
+      `set it right, if it is wrong: ${TELL_MORE}; a server that runs with it for a day takes it for right`,
+    );
   }
   if (newest !== null && newest > at + AHEAD) {
     const found = `it is ${told}, and the latest change in the database is ${ageText(newest - at)} in the future`;
     // The change was made by a clock that ran ahead, or this one is wrong now.
     const isKnown = clock !== null && clock.jumpTo !== null && newest >= clock.jumpTo && at < clock.jumpTo;
     return isKnown
-      ? warn(name, `${found}: it was made by a clock that ran ahead`, `if it is right now, nothing has to be done: ${TELL_MORE}`)
+      ? warn(
+          name,
+          `${found}: it was made by a clock that ran ahead`,
+          `if it is right now, nothing has to be done: ${TELL_MORE}`,
+        )
       : fail(name, `${found}: the clock was set back`, SYNCHRONIZE);
   }
-  if (file && file.mtimeMs / 1000 > at + AHEAD) return warn(name, `it is ${told}, and assay.db was written ${ageText(file.mtimeMs / 1000 - at)} in the future: the clock was set back`, SYNCHRONIZE);
-  if (backwards > AHEAD) return warn(name, `it is ${told}; among the latest changes are some that go back in time by ${ageText(backwards)}`, SYNCHRONIZE);
+  if (file && file.mtimeMs / 1000 > at + AHEAD)
+    return warn(
+      name,
+      `it is ${told}, and assay.db was written ${ageText(file.mtimeMs / 1000 - at)} in the future: the clock was set back`,
+      SYNCHRONIZE,
+    );
+  if (backwards > AHEAD)
+    return warn(
+      name,
+      `it is ${told}; among the latest changes are some that go back in time by ${ageText(backwards)}`,
+      SYNCHRONIZE,
+    );
   const synchronized = text("/run/systemd/timesync/synchronized") !== null;
   return ok(name, synchronized ? `${told}, synchronized by systemd-timesyncd` : told);
 }
@@ -63,7 +82,12 @@ export function portHolder(file: string, { text }: Pick<Machine, "text">): Serve
 }
 
 export const checkServer = (server: Server | null): Check =>
-  ok("server", server === null ? "does not run" : `runs${server.pid === null ? "" : ` as process ${server.pid}`}${server.uid === null ? "" : ` of user ${server.uid}`}`);
+  ok(
+    "server",
+    server === null
+      ? "does not run"
+      : `runs${server.pid === null ? "" : ` as process ${server.pid}`}${server.uid === null ? "" : ` of user ${server.uid}`}`,
+  );
 
 /** Each connection, file and thread of a server takes one; below this a busy one runs out. */
 const LEAST_FILES = 4_096;
@@ -74,7 +98,12 @@ export function checkOpenFiles(server: Server | null, { text }: Pick<Machine, "t
   const limits = (server?.pid == null ? null : text(`/proc/${server.pid}/limits`)) ?? text("/proc/self/limits");
   const limit = /^Max open files\s+(\S+)/m.exec(limits ?? "")?.[1];
   if (limit === undefined) return ok(name, "the limit is not known");
-  if (limit !== "unlimited" && Number(limit) < LEAST_FILES) return warn(name, `at most ${limit} at a time`, `let it have ${LEAST_FILES} or more: LimitNOFILE= of the unit, or ulimit -n`);
+  if (limit !== "unlimited" && Number(limit) < LEAST_FILES)
+    return warn(
+      name,
+      `at most ${limit} at a time`,
+      `let it have ${LEAST_FILES} or more: LimitNOFILE= of the unit, or ulimit -n`,
+    );
   return ok(name, `at most ${limit} at a time`);
 }
 
@@ -93,7 +122,12 @@ export function checkMemory({ text }: Pick<Machine, "text">): Check {
   const most = Number.isFinite(limit) ? Math.min(limit, total) : total;
   const told = `${fileSizeText(most)}${most < total ? " for this container or service" : ""}${available === null ? "" : `, ${fileSizeText(available)} of the machine available`}`;
   if (most < LEAST_MEMORY) return warn(name, told, `give it ${fileSizeText(LEAST_MEMORY)} or more`);
-  if (available !== null && available < LEAST_AVAILABLE) return warn(name, told, "something on this machine takes nearly all of it: find out what, before the kernel ends a process");
+  if (available !== null && available < LEAST_AVAILABLE)
+    return warn(
+      name,
+      told,
+      "something on this machine takes nearly all of it: find out what, before the kernel ends a process",
+    );
   return ok(name, told);
 }
 
@@ -110,9 +144,20 @@ export async function checkAddress(listen: Config["listen"], server: Server | nu
     probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(null)));
   });
   if (code === null) return ok(name, `${shown} is free`);
-  if (code === "EADDRINUSE") return fail(name, `${shown} is taken by another process`, "stop that process, or give --listen another port; ss -ltnp tells which it is");
-  if (code === "EACCES") return fail(name, `${shown} may not be bound by this user`, "give --listen a port of 1024 or more, or let the service bind it (AmbientCapabilities=CAP_NET_BIND_SERVICE)");
-  if (code === "EADDRNOTAVAIL") return fail(name, `${shown} is no address of this machine`, "give --listen one that it has");
+  if (code === "EADDRINUSE")
+    return fail(
+      name,
+      `${shown} is taken by another process`,
+      "stop that process, or give --listen another port; ss -ltnp tells which it is",
+    );
+  if (code === "EACCES")
+    return fail(
+      name,
+      `${shown} may not be bound by this user`,
+      "give --listen a port of 1024 or more, or let the service bind it (AmbientCapabilities=CAP_NET_BIND_SERVICE)",
+    );
+  if (code === "EADDRNOTAVAIL")
+    return fail(name, `${shown} is no address of this machine`, "give --listen one that it has");
   return fail(name, `${shown} cannot be bound: ${code}`, "give --listen another address");
 }
 
@@ -121,11 +166,21 @@ function checkSocket(path: string, server: Server | null): Check {
   const name = "address";
   if (server !== null) return ok(name, `unix:${path} is configured; the server runs`);
   const found = lstatSync(path, { throwIfNoEntry: false });
-  if (found && !found.isSocket()) return fail(name, `unix:${path} is a file that is no socket`, "remove it, or give --listen another path");
+  if (found && !found.isSocket())
+    return fail(name, `unix:${path} is a file that is no socket`, "remove it, or give --listen another path");
   try {
     accessSync(dirname(path), constants.W_OK);
   } catch {
-    return fail(name, `${dirname(path)} cannot be written, and a socket is made there`, "make the directory, writable for the user of the server, or give --listen another path");
+    return fail(
+      name,
+      `${dirname(path)} cannot be written, and a socket is made there`,
+      "make the directory, writable for the user of the server, or give --listen another path",
+    );
   }
-  return ok(name, found ? `unix:${path} was left by a server, and the next one replaces it if nobody answers there` : `unix:${path} can be made`);
+  return ok(
+    name,
+    found
+      ? `unix:${path} was left by a server, and the next one replaces it if nobody answers there`
+      : `unix:${path} can be made`,
+  );
 }

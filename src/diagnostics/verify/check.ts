@@ -26,4 +26,5 @@ export const reasonOf = (error: unknown): string => (error instanceof Error ? er
 export const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Whether SQLite says that it cannot make sense of the file. */
-export const isDamagedFile = (error: unknown): boolean => /^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(String((error as { code?: unknown } | null)?.code));
+export const isDamagedFile = (error: unknown): boolean =>
+  /^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(String((error as { code?: unknown } | null)?.code));

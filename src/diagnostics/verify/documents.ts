@@ -1,4 +1,7 @@
-/** Large templates and policies against their texts: what is evaluated is the stored form, and what people read is the text. */
+/**
+ * Large templates and policies against their texts: what is evaluated is the stored form, and what people read is the
+ * text.
+ */
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
 import type { Db } from "../../store/db/database.ts";
@@ -35,7 +38,8 @@ export async function checkDocuments(db: Db, { found, looked }: Sink): Promise<v
     const keys = db.prepare<[], number>(ids).pluck().all() as number[];
     for (const key of keys) {
       const row = read.get(key);
-      if (row && parsedOf(row.text) !== row.parsed_json) found(row.about, "its stored form, which is evaluated, is not what its text says");
+      if (row && parsedOf(row.text) !== row.parsed_json)
+        found(row.about, "its stored form, which is evaluated, is not what its text says");
       await breathe();
     }
     if (keys.length > 0) looked(what, keys.length);

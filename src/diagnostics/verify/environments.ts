@@ -1,6 +1,6 @@
 /**
- * What ran where: whether snapshots, intervals, counts and groups say the same thing. Nobody need stop writing meanwhile: each window
- * of snapshots is looked at in one transaction, and snapshots never change.
+ * What ran where: whether snapshots, intervals, counts and groups say the same thing. Nobody need stop writing
+ * meanwhile: each window of snapshots is looked at in one transaction, and snapshots never change.
  */
 import { environmentState, logicalState } from "../../domain/compliance/environment.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
@@ -14,32 +14,78 @@ import type { Sink } from "./check.ts";
 /** How far earlier looks got, by the key of the environment: snapshots never change, so each is looked at once. */
 export type LookedAt = Map<number, number>;
 
-/** So many snapshots are looked at in one transaction, with everything that ran in them: it bounds memory and how long a transaction lasts. */
+/**
+ * So many snapshots are looked at in one transaction, with everything that ran in them: it bounds memory and how long a
+ * transaction lasts.
+ */
 const WINDOW = 1_000;
 
-/** Of a chunk of snapshots: those before `from` were looked at before, those behind `until` are for later. `isLast`: there are none. */
+/**
+ * Of a chunk of snapshots: those before `from` were looked at before, those behind `until` are for later. `isLast`:
+ * there are none.
+ */
 type Window = { from: number; until: number; isLast: boolean };
 
 type Environment = {
-  id: number; name: string; type: string; snapshot_count: number; last_changed_at: number | null; last_reported_at: number | null;
-  state: 0 | 1 | null; running_digest: string | null;
+  id: number;
+  name: string;
+  type: string;
+  snapshot_count: number;
+  last_changed_at: number | null;
+  last_reported_at: number | null;
+  state: 0 | 1 | null;
+  running_digest: string | null;
 };
 type Snapshot = {
-  idx: number; timestamp: number; compliant: 0 | 1 | null; compliant_count: number; non_compliant_count: number; unknown_count: number;
-  policy_versions_json: string; member_id: number | null; member_index: number | null;
+  idx: number;
+  timestamp: number;
+  compliant: 0 | 1 | null;
+  compliant_count: number;
+  non_compliant_count: number;
+  unknown_count: number;
+  policy_versions_json: string;
+  member_id: number | null;
+  member_index: number | null;
 };
 type Row = {
-  id: number; fingerprint: string; name: string; first_index: number; last_index: number; annotation: string; was: number; now: number;
-  compliant: 0 | 1 | null; started_index: number; judged: 0 | 1 | null; versions: string;
+  id: number;
+  fingerprint: string;
+  name: string;
+  first_index: number;
+  last_index: number;
+  annotation: string;
+  was: number;
+  now: number;
+  compliant: 0 | 1 | null;
+  started_index: number;
+  judged: 0 | 1 | null;
+  versions: string;
 };
 type Member = {
-  member_id: number; member_index: number; position: number; first_index: number; last_index: number;
-  state: 0 | 1 | null; compliant_count: number; non_compliant_count: number; unknown_count: number; existing: number | null;
+  member_id: number;
+  member_index: number;
+  position: number;
+  first_index: number;
+  last_index: number;
+  state: 0 | 1 | null;
+  compliant_count: number;
+  non_compliant_count: number;
+  unknown_count: number;
+  existing: number | null;
 };
 type Say = (problem: string) => void;
 
-/** Looks at everything that is newer than what `looked` says, and moves it. @param step is told how many snapshots were looked at. */
-export async function checkEnvironments(db: Db, sink: Sink, looked: LookedAt = new Map(), step: (done: number) => void = () => undefined, window = WINDOW): Promise<void> {
+/**
+ * Looks at everything that is newer than what `looked` says, and moves it. @param step is told how many snapshots were
+ * looked at.
+ */
+export async function checkEnvironments(
+  db: Db,
+  sink: Sink,
+  looked: LookedAt = new Map(),
+  step: (done: number) => void = () => undefined,
+  window = WINDOW,
+): Promise<void> {
   const ids = db.prepare<[], number>("SELECT id FROM environments ORDER BY id").pluck().all();
   const environmentOf = db.prepare<[number], Environment>(
     "SELECT id, name, type, snapshot_count, last_changed_at, last_reported_at, state, running_digest FROM environments WHERE id = ?",
@@ -75,7 +121,11 @@ export async function checkEnvironments(db: Db, sink: Sink, looked: LookedAt = n
 
 /** A text that is the same for two lists of the same names and fingerprints: the one that environments keep. */
 export const setDigest = (running: readonly { name: string; fingerprint: string }[]): string =>
-  digestOf([...running].sort((a, b) => order(a.name, b.name) || order(a.fingerprint, b.fingerprint)).map((artifact) => ({ ...artifact, instances: { created: [] } })));
+  digestOf(
+    [...running]
+      .sort((a, b) => order(a.name, b.name) || order(a.fingerprint, b.fingerprint))
+      .map((artifact) => ({ ...artifact, instances: { created: [] } })),
+  );
 
 const order = (a: string, b: string): number => (a === b ? 0 : a < b ? -1 : 1);
 
@@ -105,7 +155,8 @@ function numbered(db: Db, environment: Environment, { from, until, isLast }: Win
     // The first of a window was looked at with the window before it.
     const noted = setbacks.get(idx);
     setbacks.delete(idx);
-    if (timestamp < time && noted === undefined) say(`snapshot ${idx} is older than the one before it, which is not noted`);
+    if (timestamp < time && noted === undefined)
+      say(`snapshot ${idx} is older than the one before it, which is not noted`);
     if (noted !== undefined && (noted !== timestamp || timestamp >= time))
       say(`snapshot ${idx} of ${timestamp} is noted as set back to ${noted}, behind one of ${time}`);
     expected = idx + 1;
@@ -114,15 +165,25 @@ function numbered(db: Db, environment: Environment, { from, until, isLast }: Win
   for (const idx of setbacks.keys()) say(`a setback is noted for snapshot ${idx}, which is not there`);
   if (!isLast) return snapshots;
   const latest = snapshots.at(-1);
-  if (environment.snapshot_count !== expected - 1) say(`snapshot_count is ${environment.snapshot_count}, there are ${expected - 1} snapshots`);
-  if (environment.last_changed_at !== (latest?.timestamp ?? null)) say(`last_changed_at is ${environment.last_changed_at}, the latest snapshot's time ${latest?.timestamp}`);
-  if (environment.state !== (latest?.compliant ?? null)) say(`state is ${environment.state}, the latest snapshot's ${latest?.compliant}`);
-  if ((environment.last_reported_at === null) !== (latest === undefined || environment.type === "logical")) say(`last_reported_at is ${environment.last_reported_at}`);
+  if (environment.snapshot_count !== expected - 1)
+    say(`snapshot_count is ${environment.snapshot_count}, there are ${expected - 1} snapshots`);
+  if (environment.last_changed_at !== (latest?.timestamp ?? null))
+    say(`last_changed_at is ${environment.last_changed_at}, the latest snapshot's time ${latest?.timestamp}`);
+  if (environment.state !== (latest?.compliant ?? null))
+    say(`state is ${environment.state}, the latest snapshot's ${latest?.compliant}`);
+  if ((environment.last_reported_at === null) !== (latest === undefined || environment.type === "logical"))
+    say(`last_reported_at is ${environment.last_reported_at}`);
   return snapshots;
 }
 
 /** Intervals, and the counts that follow from them. */
-function inspectRows(db: Db, environment: Environment, { from, until, isLast }: Window, snapshots: readonly Snapshot[], say: Say): void {
+function inspectRows(
+  db: Db,
+  environment: Environment,
+  { from, until, isLast }: Window,
+  snapshots: readonly Snapshot[],
+  say: Say,
+): void {
   const rows = db
     .prepare(
       `SELECT a.id, a.fingerprint, a.name, a.first_index, a.last_index, a.annotation, a.was, a.now, a.compliant, a.started_index, e.compliant AS judged,
@@ -144,11 +205,13 @@ function inspectRows(db: Db, environment: Environment, { from, until, isLast }: 
   if (isLast) {
     const running = rows.filter(({ last_index }) => last_index === OPEN);
     const digest = count === 0 ? null : setDigest(running);
-    if (environment.running_digest !== digest) say(`running_digest is ${environment.running_digest}, what runs has ${digest}`);
+    if (environment.running_digest !== digest)
+      say(`running_digest is ${environment.running_digest}, what runs has ${digest}`);
   }
 
   const begin = new Map<number, Row[]>();
-  for (const row of rows) if (row.annotation !== "exited") begin.set(row.first_index, [...(begin.get(row.first_index) ?? []), row]);
+  for (const row of rows)
+    if (row.annotation !== "exited") begin.set(row.first_index, [...(begin.get(row.first_index) ?? []), row]);
   let present = rows.filter((row) => row.annotation !== "exited" && row.first_index < from);
   for (const snapshot of snapshots) {
     const { idx } = snapshot;
@@ -156,12 +219,17 @@ function inspectRows(db: Db, environment: Environment, { from, until, isLast }: 
     const verdicts = present.map(({ compliant }) => fromSqlBoolean(compliant));
     const counted = [true, false, null].map((wanted) => verdicts.filter((verdict) => verdict === wanted).length);
     const told = [snapshot.compliant_count, snapshot.non_compliant_count, snapshot.unknown_count];
-    if (String(counted) !== String(told)) say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its rows are ${counted}`);
+    if (String(counted) !== String(told))
+      say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its rows are ${counted}`);
     const policies = (JSON.parse(snapshot.policy_versions_json) as number[]).length;
     const state = environmentState(verdicts, policies);
-    if (fromSqlBoolean(snapshot.compliant) !== state) say(`snapshot ${idx} says ${snapshot.compliant}, its rows lead to ${state}`);
+    if (fromSqlBoolean(snapshot.compliant) !== state)
+      say(`snapshot ${idx} says ${snapshot.compliant}, its rows lead to ${state}`);
     const others = present.filter(({ versions }) => versions !== snapshot.policy_versions_json);
-    if (others[0]) say(`snapshot ${idx} was evaluated under ${snapshot.policy_versions_json}, ${others.length} of its rows under others (${others[0].versions})`);
+    if (others[0])
+      say(
+        `snapshot ${idx} was evaluated under ${snapshot.policy_versions_json}, ${others.length} of its rows under others (${others[0].versions})`,
+      );
   }
 }
 
@@ -170,18 +238,22 @@ function inspectChain(chain: readonly Row[], { from, until, isLast }: Window, co
   let before: Row | null = null;
   for (const row of chain) {
     const until = row.last_index === OPEN ? "now" : row.last_index;
-    const wrong: Say = (problem) => say(`row ${row.id} (${row.name}, ${row.first_index} to ${until}, ${row.annotation}) ${problem}`);
-    if (row.first_index > count || (row.last_index !== OPEN && row.last_index > count)) wrong(`is beyond snapshot ${count}`);
+    const wrong: Say = (problem) =>
+      say(`row ${row.id} (${row.name}, ${row.first_index} to ${until}, ${row.annotation}) ${problem}`);
+    if (row.first_index > count || (row.last_index !== OPEN && row.last_index > count))
+      wrong(`is beyond snapshot ${count}`);
     if (row.compliant !== row.judged) wrong(`says ${row.compliant}, its evaluation ${row.judged}`);
     if (before && before.last_index >= row.first_index) wrong(`overlaps row ${before.id}`);
     const exited = row.annotation === "exited";
     if (exited && row.last_index !== row.first_index) wrong("is longer than one snapshot");
     if (exited !== (row.now === 0)) wrong(`has ${row.now} instances`);
-    if (before && before.annotation !== "exited" && before.last_index !== row.first_index - 1) wrong(`leaves a gap behind row ${before.id}`);
+    if (before && before.annotation !== "exited" && before.last_index !== row.first_index - 1)
+      wrong(`leaves a gap behind row ${before.id}`);
     if (row.first_index > from) inspectStep(before?.annotation === "exited" ? null : before, row, wrong);
     before = row;
   }
-  if (before && (isLast ? before.last_index !== OPEN : before.last_index < until) && before.annotation !== "exited") say(`row ${before.id} (${before.name}) ends with ${before.last_index}, and nothing says that it exited`);
+  if (before && (isLast ? before.last_index !== OPEN : before.last_index < until) && before.annotation !== "exited")
+    say(`row ${before.id} (${before.name}) ends with ${before.last_index}, and nothing says that it exited`);
 }
 
 /** From the row before to this one; null where the artifact did not run. */
@@ -190,18 +262,32 @@ function inspectStep(before: Row | null, row: Row, wrong: Say): void {
   const word = compliant === null ? "unknown" : compliant === 1 ? "compliant" : "non-compliant";
   if (!before) {
     if (annotation !== `started-${word}`) wrong(`has no row before it and should be started-${word}`);
-    if (row.started_index !== row.first_index || row.was !== 0) wrong(`starts with started_index ${row.started_index} and was ${row.was}`);
+    if (row.started_index !== row.first_index || row.was !== 0)
+      wrong(`starts with started_index ${row.started_index} and was ${row.was}`);
     return;
   }
-  if (row.started_index !== before.started_index) wrong(`started with ${row.started_index}, the row before it with ${before.started_index}`);
+  if (row.started_index !== before.started_index)
+    wrong(`started with ${row.started_index}, the row before it with ${before.started_index}`);
   if (row.was !== before.now) wrong(`was ${row.was}, the row before it has ${before.now} instances`);
   const flipped = compliant !== before.compliant;
-  const possible = flipped ? [compliant === null ? "unchanged" : `became-${word}`] : ["unchanged", "updated-provenance", "exited"];
-  if (!possible.includes(annotation)) wrong(`should be ${possible.join(" or ")}: before it was ${before.compliant}, now ${compliant}`);
+  const possible = flipped
+    ? [compliant === null ? "unchanged" : `became-${word}`]
+    : ["unchanged", "updated-provenance", "exited"];
+  if (!possible.includes(annotation))
+    wrong(`should be ${possible.join(" or ")}: before it was ${before.compliant}, now ${compliant}`);
 }
 
-/** Snapshots of a group show one snapshot of each member, and there is one for every snapshot of a member since it is one. */
-function inspectGroup(db: Db, group: Environment, { from, until, isLast }: Window, snapshots: readonly Snapshot[], say: Say): void {
+/**
+ * Snapshots of a group show one snapshot of each member, and there is one for every snapshot of a member since it is
+ * one.
+ */
+function inspectGroup(
+  db: Db,
+  group: Environment,
+  { from, until, isLast }: Window,
+  snapshots: readonly Snapshot[],
+  say: Say,
+): void {
   const rows = db
     .prepare(
       `SELECT m.member_id, m.member_index, m.position, m.first_index, m.last_index, s.idx AS existing, s.compliant AS state, s.compliant_count,
@@ -219,22 +305,38 @@ function inspectGroup(db: Db, group: Environment, { from, until, isLast }: Windo
   const begin = new Map<number, Member[]>();
   for (const row of rows) begin.set(row.first_index, [...(begin.get(row.first_index) ?? []), row]);
   let present = rows.filter((row) => row.first_index < from);
-  for (const { idx, compliant, compliant_count, non_compliant_count, unknown_count, member_id, member_index } of snapshots) {
+  for (const {
+    idx,
+    compliant,
+    compliant_count,
+    non_compliant_count,
+    unknown_count,
+    member_id,
+    member_index,
+  } of snapshots) {
     present = [...present.filter(({ last_index }) => last_index >= idx), ...(begin.get(idx) ?? [])];
     for (const what of ["member_id", "position"] as const)
-      if (new Set(present.map((row) => row[what])).size !== present.length) say(`snapshot ${idx} shows two members of one ${what}`);
+      if (new Set(present.map((row) => row[what])).size !== present.length)
+        say(`snapshot ${idx} shows two members of one ${what}`);
     const cause = present.find((row) => row.member_id === member_id);
-    if (cause?.member_index !== member_index) say(`snapshot ${idx} was caused by snapshot ${member_index} of member ${member_id}, and shows ${cause?.member_index}`);
-    const sum = (column: "compliant_count" | "non_compliant_count" | "unknown_count"): number => present.reduce((total, row) => total + row[column], 0);
+    if (cause?.member_index !== member_index)
+      say(
+        `snapshot ${idx} was caused by snapshot ${member_index} of member ${member_id}, and shows ${cause?.member_index}`,
+      );
+    const sum = (column: "compliant_count" | "non_compliant_count" | "unknown_count"): number =>
+      present.reduce((total, row) => total + row[column], 0);
     const counted = [sum("compliant_count"), sum("non_compliant_count"), sum("unknown_count")];
     const told = [compliant_count, non_compliant_count, unknown_count];
-    if (String(counted) !== String(told)) say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its members ${counted}`);
+    if (String(counted) !== String(told))
+      say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its members ${counted}`);
     // Members without a snapshot count as unknown and leave no row.
     const state = logicalState(present.map((row) => fromSqlBoolean(row.state)));
-    if (fromSqlBoolean(compliant) !== state && !(compliant === null && state === true)) say(`snapshot ${idx} says ${compliant}, its members lead to ${state}`);
+    if (fromSqlBoolean(compliant) !== state && !(compliant === null && state === true))
+      say(`snapshot ${idx} says ${compliant}, its members lead to ${state}`);
     // Not each snapshot of a member: it may have left the group for a while.
     const before = latest.get(member_id as number);
-    if (before !== undefined && (member_index as number) <= before) say(`snapshot ${idx} is of snapshot ${member_index} of member ${member_id}, after ${before}`);
+    if (before !== undefined && (member_index as number) <= before)
+      say(`snapshot ${idx} is of snapshot ${member_index} of member ${member_id}, after ${before}`);
     latest.set(member_id as number, member_index as number);
   }
 }

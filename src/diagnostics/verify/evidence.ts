@@ -1,7 +1,7 @@
 /**
- * Evidence files against the rows that name them. Both come in the order of their digests and are walked side by side, so nothing is
- * remembered, and no transaction is open while files are read. What looks wrong is looked at once more before it is told, because a
- * running server attaches and sweeps meanwhile.
+ * Evidence files against the rows that name them. Both come in the order of their digests and are walked side by side,
+ * so nothing is remembered, and no transaction is open while files are read. What looks wrong is looked at once more
+ * before it is told, because a running server attaches and sweeps meanwhile.
  */
 import type { Db } from "../../store/db/database.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "../../evidence/errors.ts";
@@ -16,7 +16,19 @@ type Place = { public_id: string; name: string; trail: string; flow: string; org
 
 /** `quick`: contents are not read. `now` in epoch seconds. `step` is told how many bytes of files were looked at. */
 export async function checkEvidence(
-  { db, vault, quick, now, step = () => undefined }: { db: Db; vault: Pick<Vault, "list" | "read" | "describe">; quick: boolean; now: number; step?: (bytes: number) => void },
+  {
+    db,
+    vault,
+    quick,
+    now,
+    step = () => undefined,
+  }: {
+    db: Db;
+    vault: Pick<Vault, "list" | "read" | "describe">;
+    quick: boolean;
+    now: number;
+    step?: (bytes: number) => void;
+  },
   { found, note, looked }: Sink,
 ): Promise<void> {
   const namedAfter = db.prepare<[string, number], Named>(
@@ -32,7 +44,12 @@ export async function checkEvidence(
   );
   /** The rows that name it, for whoever has to find out what is lost. */
   const whose = (digest: string, rows: number): string => {
-    const told = placesOf.all(digest).map(({ public_id, name, trail, flow, organization }) => `attestation ${public_id} ('${name}' of ${organization}/${flow}/${trail})`);
+    const told = placesOf
+      .all(digest)
+      .map(
+        ({ public_id, name, trail, flow, organization }) =>
+          `attestation ${public_id} ('${name}' of ${organization}/${flow}/${trail})`,
+      );
     return `named by ${told.join(", ")}${rows > told.length ? ` and ${rows - told.length} more` : ""}`;
   };
   const about = (digest: string): string => `evidence ${digest}`;
@@ -41,7 +58,8 @@ export async function checkEvidence(
   const whole = async ({ digest, size }: StoredFile, { rows, smallest, largest }: Named): Promise<void> => {
     looked("files", 1);
     const told = smallest === largest ? `${smallest}` : `${smallest} to ${largest}`;
-    if (smallest !== size || largest !== size) found(about(digest), `has ${size} bytes, and its rows say ${told}; ${whose(digest, rows)}`);
+    if (smallest !== size || largest !== size)
+      found(about(digest), `has ${size} bytes, and its rows say ${told}; ${whose(digest, rows)}`);
     else if (!quick) await content(digest, rows);
     step((bytes += size));
   };
@@ -50,7 +68,8 @@ export async function checkEvidence(
       for await (const block of vault.read(digest)) looked("bytes read", block.length);
     } catch (error) {
       if (error instanceof MissingEvidenceError) await missing(digest);
-      else if (error instanceof DamagedEvidenceError) found(about(digest), `${error.message.replace(/^evidence \S+ /, "")}; ${whose(digest, rows)}`);
+      else if (error instanceof DamagedEvidenceError)
+        found(about(digest), `${error.message.replace(/^evidence \S+ /, "")}; ${whose(digest, rows)}`);
       else throw error;
     }
   };
@@ -65,7 +84,10 @@ export async function checkEvidence(
   const unnamed = async (file: StoredFile): Promise<void> => {
     const named = namedNow.get(file.digest);
     if (named) return whole(file, named);
-    note(about(file.digest), `is named by no attestation: ${file.size} bytes, ${ageOf(now - file.modifiedAt)} old; the server removes such files after a day`);
+    note(
+      about(file.digest),
+      `is named by no attestation: ${file.size} bytes, ${ageOf(now - file.modifiedAt)} old; the server removes such files after a day`,
+    );
     looked("files", 1);
     step((bytes += file.size));
   };
@@ -76,7 +98,15 @@ export async function checkEvidence(
   const rows = inOrder((after) => namedAfter.all(after, AT_ONCE));
   let [file, row] = [await files.next(), rows.next()];
   while (!file.done || !row.done) {
-    const order = file.done ? 1 : row.done ? -1 : file.value.digest < row.value.digest ? -1 : file.value.digest > row.value.digest ? 1 : 0;
+    const order = file.done
+      ? 1
+      : row.done
+        ? -1
+        : file.value.digest < row.value.digest
+          ? -1
+          : file.value.digest > row.value.digest
+            ? 1
+            : 0;
     if (order === 0) await whole(file.value as StoredFile, row.value as Named);
     else if (order < 0) await unnamed(file.value as StoredFile);
     else await missing((row.value as Named).digest);
@@ -90,16 +120,30 @@ function* inOrder(after: (digest: string) => Named[]): Generator<Named, undefine
 }
 
 /** Files that an upload left in the staging directory, or has there now. `modifiedAt` and `now` in epoch seconds. */
-export function checkStaging(staged: readonly { name: string; size: number; modifiedAt: number }[], now: number, { note, looked }: Sink): void {
+export function checkStaging(
+  staged: readonly { name: string; size: number; modifiedAt: number }[],
+  now: number,
+  { note, looked }: Sink,
+): void {
   looked("staged files", staged.length);
   for (const { name, size, modifiedAt } of staged) {
-    note(`staging/${name}`, `${size} bytes, ${ageOf(now - modifiedAt)} old: an upload that is running, or one that did not end; the next start removes it`);
+    note(
+      `staging/${name}`,
+      `${size} bytes, ${ageOf(now - modifiedAt)} old: an upload that is running, or one that did not end; the next start removes it`,
+    );
   }
 }
 
 /** Seconds as people say them. */
 export function ageOf(seconds: number): string {
-  const [amount, unit] = seconds < 120 ? [seconds, "second"] : seconds < 7200 ? [seconds / 60, "minute"] : seconds < 172_800 ? [seconds / 3600, "hour"] : [seconds / 86_400, "day"];
+  const [amount, unit] =
+    seconds < 120
+      ? [seconds, "second"]
+      : seconds < 7200
+        ? [seconds / 60, "minute"]
+        : seconds < 172_800
+          ? [seconds / 3600, "hour"]
+          : [seconds / 86_400, "day"];
   const whole = Math.max(0, Math.round(amount as number));
   return `${whole} ${unit}${whole === 1 ? "" : "s"}`;
 }

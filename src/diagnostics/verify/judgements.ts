@@ -1,6 +1,7 @@
 /**
- * Verdicts on what runs: whether each is what its facts lead to, and the deployments that belong to them. Rows never change, so a few
- * thousand of them are looked at in one transaction. What is remembered of those before is a bit and a number for each.
+ * Verdicts on what runs: whether each is what its facts lead to, and the deployments that belong to them. Rows never
+ * change, so a few thousand of them are looked at in one transaction. What is remembered of those before is a bit and a
+ * number for each.
  */
 import type { Facts, Evaluation } from "../../domain/compliance/environment.ts";
 import { replay } from "../../domain/compliance/replay.ts";
@@ -16,11 +17,33 @@ export type Judged = { row: number; evaluation: number; deployment: number };
 export const nothingJudged = (): Judged => ({ row: 0, evaluation: 0, deployment: 0 });
 
 type Row = {
-  id: number; environment_id: number; first_index: number; fingerprint: string; name: string; annotation: string; compliant: 0 | 1 | null; timestamp: number | null;
-  evaluation_id: number; judged_in: number; judged: 0 | 1 | null; allowlist_id: number | null; allowed_in: number | null; allowed: string | null;
-  facts_json: string; verdicts_json: string; reasons_json: string;
+  id: number;
+  environment_id: number;
+  first_index: number;
+  fingerprint: string;
+  name: string;
+  annotation: string;
+  compliant: 0 | 1 | null;
+  timestamp: number | null;
+  evaluation_id: number;
+  judged_in: number;
+  judged: 0 | 1 | null;
+  allowlist_id: number | null;
+  allowed_in: number | null;
+  allowed: string | null;
+  facts_json: string;
+  verdicts_json: string;
+  reasons_json: string;
 };
-type Deployment = { id: number; deployed_at: number; artifact_name: string; compliant: 0 | 1 | null; ordinal: number; flow_id: number; artifact_id: number };
+type Deployment = {
+  id: number;
+  deployed_at: number;
+  artifact_name: string;
+  compliant: 0 | 1 | null;
+  ordinal: number;
+  flow_id: number;
+  artifact_id: number;
+};
 type Owner = Pick<Row, "environment_id" | "fingerprint" | "name">;
 type Say = (problem: string) => void;
 
@@ -28,10 +51,16 @@ type Say = (problem: string) => void;
 const AT_ONCE = 500;
 
 /**
- * Every evaluation that is newer than what `looked` says gives the same again; every artifact that started has its deployments.
+ * Every evaluation that is newer than what `looked` says gives the same again; every artifact that started has its
+ * deployments.
  * @param step is told how many rows were looked at.
  */
-export async function checkJudgements(db: Db, sink: Sink, looked: Judged = nothingJudged(), step: (done: number) => void = () => undefined): Promise<void> {
+export async function checkJudgements(
+  db: Db,
+  sink: Sink,
+  looked: Judged = nothingJudged(),
+  step: (done: number) => void = () => undefined,
+): Promise<void> {
   const store = readingStore(db);
   const after = { ...looked };
   const rowsAfter = db.prepare<[number], Row>(
@@ -42,7 +71,9 @@ export async function checkJudgements(db: Db, sink: Sink, looked: Judged = nothi
      LEFT JOIN snapshots s ON s.environment_id = a.environment_id AND s.idx = a.first_index
      WHERE a.id > ? ORDER BY a.id LIMIT ${AT_ONCE}`,
   );
-  const ownerOf = db.prepare<[number], Owner>("SELECT environment_id, fingerprint, name FROM snapshot_artifacts WHERE id = ?");
+  const ownerOf = db.prepare<[number], Owner>(
+    "SELECT environment_id, fingerprint, name FROM snapshot_artifacts WHERE id = ?",
+  );
   const deploymentsOf = db.prepare<[number, string, number, number, string], Deployment>(
     `SELECT id, deployed_at, artifact_name, compliant, ordinal, flow_id, artifact_id FROM deployments
      WHERE environment_id = ? AND fingerprint = ? AND id > ? AND snapshot_index = ? AND artifact_name = ? ORDER BY id`,
@@ -56,7 +87,13 @@ export async function checkJudgements(db: Db, sink: Sink, looked: Judged = nothi
     const first = judged.get(row.evaluation_id);
     if (first !== 0) {
       const owner = ownerOf.get(first);
-      if (owner && (owner.environment_id !== row.environment_id || owner.fingerprint !== row.fingerprint || owner.name !== row.name)) say("has the evaluation of another artifact");
+      if (
+        owner &&
+        (owner.environment_id !== row.environment_id ||
+          owner.fingerprint !== row.fingerprint ||
+          owner.name !== row.name)
+      )
+        say("has the evaluation of another artifact");
       return;
     }
     if (row.evaluation_id <= after.evaluation) return;
@@ -69,15 +106,31 @@ export async function checkJudgements(db: Db, sink: Sink, looked: Judged = nothi
     for (const { id } of own) deployed.set(id, 1);
     sink.looked("deployments", own.length);
     const { flows } = JSON.parse(row.facts_json) as Facts;
-    const expected = JSON.stringify(flows.map((flow, ordinal) => [flow.deployment_id, ordinal, flow.flow_id, flow.artifact_id, row.compliant, row.timestamp]));
-    const told = JSON.stringify(own.map((one) => [one.id, one.ordinal, one.flow_id, one.artifact_id, one.compliant, one.deployed_at]));
-    if (told !== expected) say(`started with deployments ${expected} (id, ordinal, flow, artifact, compliant, time), there are ${told}`);
+    const expected = JSON.stringify(
+      flows.map((flow, ordinal) => [
+        flow.deployment_id,
+        ordinal,
+        flow.flow_id,
+        flow.artifact_id,
+        row.compliant,
+        row.timestamp,
+      ]),
+    );
+    const told = JSON.stringify(
+      own.map((one) => [one.id, one.ordinal, one.flow_id, one.artifact_id, one.compliant, one.deployed_at]),
+    );
+    if (told !== expected)
+      say(`started with deployments ${expected} (id, ordinal, flow, artifact, compliant, time), there are ${told}`);
   };
   let done = 0;
   const turn = db.transaction((): boolean => {
     const rows = rowsAfter.all(looked.row);
     for (const row of rows) {
-      const say: Say = (problem) => sink.found(`snapshot_artifacts row ${row.id} (environment ${row.environment_id}, ${row.name}, from snapshot ${row.first_index})`, problem);
+      const say: Say = (problem) =>
+        sink.found(
+          `snapshot_artifacts row ${row.id} (environment ${row.environment_id}, ${row.name}, from snapshot ${row.first_index})`,
+          problem,
+        );
       judgement(row, say);
       try {
         if (row.annotation.startsWith("started-")) start(row, say);
@@ -101,12 +154,24 @@ export async function checkJudgements(db: Db, sink: Sink, looked: Judged = nothi
 type Marks = ReturnType<typeof numbersAfter>;
 
 /** Evaluations and deployments that no row has, and deployments that replace what they cannot. Moves `looked`. */
-function checkLeftOver(db: Db, { found }: Sink, after: Judged, looked: Judged, { judged, deployed }: { judged: Marks; deployed: Marks }): void {
-  for (const id of db.prepare<[number], number>("SELECT id FROM evaluations WHERE id > ? ORDER BY id").pluck().iterate(after.evaluation)) {
+function checkLeftOver(
+  db: Db,
+  { found }: Sink,
+  after: Judged,
+  looked: Judged,
+  { judged, deployed }: { judged: Marks; deployed: Marks },
+): void {
+  for (const id of db
+    .prepare<[number], number>("SELECT id FROM evaluations WHERE id > ? ORDER BY id")
+    .pluck()
+    .iterate(after.evaluation)) {
     if (judged.get(id) === 0) found(`evaluation ${id}`, "belongs to nothing");
     looked.evaluation = id;
   }
-  for (const id of db.prepare<[number], number>("SELECT id FROM deployments WHERE id > ? ORDER BY id").pluck().iterate(after.deployment)) {
+  for (const id of db
+    .prepare<[number], number>("SELECT id FROM deployments WHERE id > ? ORDER BY id")
+    .pluck()
+    .iterate(after.deployment)) {
     if (deployed.get(id) === 0) found(`deployment ${id}`, "belongs to nothing that started");
     looked.deployment = id;
   }
@@ -126,9 +191,14 @@ function differencesOf(store: Store, row: Row): string[] {
   if (row.allowlist_id !== null && !isForIt) return [`is allowed by entry ${row.allowlist_id}, which is not for it`];
   try {
     const kept: Evaluation = {
-      compliant: fromSqlBoolean(row.judged), verdicts: JSON.parse(row.verdicts_json) as Evaluation["verdicts"], reasons: JSON.parse(row.reasons_json) as Evaluation["reasons"],
+      compliant: fromSqlBoolean(row.judged),
+      verdicts: JSON.parse(row.verdicts_json) as Evaluation["verdicts"],
+      reasons: JSON.parse(row.reasons_json) as Evaluation["reasons"],
     };
-    return replay({ artifact: row, facts: JSON.parse(row.facts_json) as Facts, allowlisted: row.allowlist_id !== null, kept }, store.policies.parsed).differences;
+    return replay(
+      { artifact: row, facts: JSON.parse(row.facts_json) as Facts, allowlisted: row.allowlist_id !== null, kept },
+      store.policies.parsed,
+    ).differences;
   } catch (error) {
     return [`cannot be judged again: ${reasonOf(error)}`];
   }

@@ -14,7 +14,10 @@ export function checkIntegrity(db: Db, { found, looked }: Sink): void {
   checkConstraints(db, found);
 }
 
-/** SQLite leaves CHECK constraints out on a connection that only reads (sqlite3AddCheckConstraint), so they are asked as queries. */
+/**
+ * SQLite leaves CHECK constraints out on a connection that only reads (sqlite3AddCheckConstraint), so they are asked as
+ * queries.
+ */
 function checkConstraints(db: Db, found: Sink["found"]): void {
   const tables = db.prepare<[], { name: string; sql: string; wr: 0 | 1 }>(
     "SELECT s.name, s.sql, l.wr FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' AND l.name = s.name WHERE s.type = 'table' AND s.sql LIKE '%CHECK%'",
@@ -22,8 +25,11 @@ function checkConstraints(db: Db, found: Sink["found"]): void {
   for (const { name, sql, wr } of tables.all()) {
     const rules = constraintsOf(sql);
     for (const rule of rules) {
-      const broken = db.prepare<[], { id: number | null }>(`SELECT ${wr ? "NULL" : "rowid"} AS id FROM "${name}" WHERE NOT (${rule})`);
-      for (const { id } of broken.iterate()) found(id === null ? name : `${name} row ${id}`, `does not fulfil ${rule.replace(/\s+/g, " ")}`);
+      const broken = db.prepare<[], { id: number | null }>(
+        `SELECT ${wr ? "NULL" : "rowid"} AS id FROM "${name}" WHERE NOT (${rule})`,
+      );
+      for (const { id } of broken.iterate())
+        found(id === null ? name : `${name} row ${id}`, `does not fulfil ${rule.replace(/\s+/g, " ")}`);
     }
   }
 }
@@ -44,8 +50,14 @@ export function constraintsOf(sql: string): string[] {
 
 /** Rows that point at nothing. */
 export function checkForeignKeys(db: Db, { found, looked }: Sink): void {
-  const broken = db.prepare<[], { table: string; rowid: number | null; parent: string }>('SELECT "table", rowid, parent FROM pragma_foreign_key_check');
-  for (const { table, rowid, parent } of broken.iterate()) found(`${table} ${rowid === null ? "(a row without a number)" : `row ${rowid}`}`, `points at a row of ${parent} that is not there`);
+  const broken = db.prepare<[], { table: string; rowid: number | null; parent: string }>(
+    'SELECT "table", rowid, parent FROM pragma_foreign_key_check',
+  );
+  for (const { table, rowid, parent } of broken.iterate())
+    found(
+      `${table} ${rowid === null ? "(a row without a number)" : `row ${rowid}`}`,
+      `points at a row of ${parent} that is not there`,
+    );
   looked("tables", db.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'table'").pluck().get() as number);
 }
 
@@ -66,16 +78,25 @@ export function checkSchema(db: Db, { found, looked }: Sink): void {
     if (is === undefined) found(name, "is missing");
     else if (is !== sql) found(name, "is defined otherwise than this program defines it");
   }
-  for (const name of actual.keys()) if (!expected.has(name) && !LITESTREAM_OBJECT.test(name)) found(name, "is nothing that this program made");
+  for (const name of actual.keys())
+    if (!expected.has(name) && !LITESTREAM_OBJECT.test(name)) found(name, "is nothing that this program made");
   looked("tables and indexes", expected.size);
 }
 
-/** Every table, index, trigger and view with its SQL, without comments and layout: a migrated table keeps those of its time. */
+/**
+ * Every table, index, trigger and view with its SQL, without comments and layout: a migrated table keeps those of its
+ * time.
+ */
 export function shapeOf(db: Db): Map<string, string> {
-  const rows = db.prepare<[], { type: string; name: string; sql: string }>("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%' ORDER BY type, name");
+  const rows = db.prepare<[], { type: string; name: string; sql: string }>(
+    "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%' ORDER BY type, name",
+  );
   return new Map(rows.all().map(({ type, name, sql }) => [`${type} ${name}`, withoutLayout(sql)]));
 }
 
 /** SQLite adds a column with a comma and a bracket of its own layout, so blanks around these mean nothing either. */
 const withoutLayout = (sql: string): string =>
-  sql.replace(/--[^\n]*/g, "").replace(/\s+/g, " ").replace(/ ?([(),]) ?/g, "$1");
+  sql
+    .replace(/--[^\n]*/g, "")
+    .replace(/\s+/g, " ")
+    .replace(/ ?([(),]) ?/g, "$1");

@@ -1,7 +1,7 @@
 /**
- * Verdicts of trails and artifacts, judged again from what is stored, and the history of each trail against its records. A trail
- * can be judged alone, so a transaction holds a hundred of them: one over all would keep a busy server from emptying its log for
- * as long as the whole takes.
+ * Verdicts of trails and artifacts, judged again from what is stored, and the history of each trail against its
+ * records. A trail can be judged alone, so a transaction holds a hundred of them: one over all would keep a busy server
+ * from emptying its log for as long as the whole takes.
  */
 import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
@@ -25,10 +25,18 @@ type LegacyRow = {
 type Told = { trail_id: number; id: string };
 
 /** @param step is told how many trails are done. */
-export async function checkTrails(db: Db, { found, looked }: Sink, step: (done: number) => void = () => undefined): Promise<void> {
+export async function checkTrails(
+  db: Db,
+  { found, looked }: Sink,
+  step: (done: number) => void = () => undefined,
+): Promise<void> {
   const store = readingStore(db);
-  const trailsAfter = db.prepare<[number, number], TrailRow>("SELECT id, name, state, compliance_json, reasons_json FROM trails WHERE id > ? ORDER BY id LIMIT ?");
-  const recordsOf = db.prepare<[number, number], Told>("SELECT trail_id, public_id AS id FROM attestations WHERE trail_id BETWEEN ? AND ?");
+  const trailsAfter = db.prepare<[number, number], TrailRow>(
+    "SELECT id, name, state, compliance_json, reasons_json FROM trails WHERE id > ? ORDER BY id LIMIT ?",
+  );
+  const recordsOf = db.prepare<[number, number], Told>(
+    "SELECT trail_id, public_id AS id FROM attestations WHERE trail_id BETWEEN ? AND ?",
+  );
   // What is no JSON is told as an event that names nothing.
   const eventsOf = db.prepare<[number, number], { trail_id: number; type: string; id: string | null }>(
     "SELECT trail_id, type, CASE WHEN json_valid(event_json) THEN event_json ->> 'attestation_id' END AS id FROM trail_events WHERE trail_id BETWEEN ? AND ?",
@@ -41,15 +49,20 @@ export async function checkTrails(db: Db, { found, looked }: Sink, step: (done: 
       const { rows, result } = store.evaluation.judge(trail.id, stored.evaluated_at);
       const again = result.compliance_status.status;
       if (trail.state !== again) found(about, `is stored as ${trail.state}, and is ${again} when judged again`);
-      else if (stored.status !== trail.state || trail.compliance_json !== JSON.stringify(result.compliance_status)) found(about, "its stored compliance status is not the one that is found again");
-      else if (trail.reasons_json !== JSON.stringify(result.reasons)) found(about, "its stored reasons are not those that are found again");
+      else if (stored.status !== trail.state || trail.compliance_json !== JSON.stringify(result.compliance_status))
+        found(about, "its stored compliance status is not the one that is found again");
+      else if (trail.reasons_json !== JSON.stringify(result.reasons))
+        found(about, "its stored reasons are not those that are found again");
       looked("artifacts", rows.length);
       for (const [index, verdict] of result.artifacts.entries()) {
         const row = rows[index];
         const artifact = `artifact ${row?.public_id} in ${about}`;
-        if (row?.state !== verdict.state) found(artifact, `is stored as ${row?.state}, and is ${verdict.state} when judged again`);
-        else if (row.attestations_json !== JSON.stringify(verdict.attestationsStatuses)) found(artifact, "its stored statuses are not those that are found again");
-        else if (row.reasons_json !== JSON.stringify(verdict.reasons)) found(artifact, "its stored reasons are not those that are found again");
+        if (row?.state !== verdict.state)
+          found(artifact, `is stored as ${row?.state}, and is ${verdict.state} when judged again`);
+        else if (row.attestations_json !== JSON.stringify(verdict.attestationsStatuses))
+          found(artifact, "its stored statuses are not those that are found again");
+        else if (row.reasons_json !== JSON.stringify(verdict.reasons))
+          found(artifact, "its stored reasons are not those that are found again");
       }
     } catch (error) {
       found(about, `cannot be judged again: ${reasonOf(error)}`);
@@ -65,8 +78,14 @@ export async function checkTrails(db: Db, { found, looked }: Sink, step: (done: 
     }
     const records = recordsOf.all(first, last);
     looked("attestations", records.length);
-    for (const { trail_id, id } of records) if (told.get(id) !== 1) found(`attestation ${id}`, `stands ${told.get(id) ?? 0} times in the history of trail ${trail_id}, and once is right`);
-    for (const { id, name } of trails) if (began.get(id) !== 1) found(`trail ${name} (${id})`, `began ${began.get(id) ?? 0} times in its history`);
+    for (const { trail_id, id } of records)
+      if (told.get(id) !== 1)
+        found(
+          `attestation ${id}`,
+          `stands ${told.get(id) ?? 0} times in the history of trail ${trail_id}, and once is right`,
+        );
+    for (const { id, name } of trails)
+      if (began.get(id) !== 1) found(`trail ${name} (${id})`, `began ${began.get(id) ?? 0} times in its history`);
   };
 
   let done = 0;
@@ -101,7 +120,8 @@ async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["
         const isCompliant = fromSqlBoolean(row.legacy_is_compliant);
         const { state, reasons } = evaluateLegacyArtifact({ template, isCompliant });
         if (row.state !== state) found(about, `is stored as ${row.state}, and is ${state} when judged again`);
-        else if (row.reasons_json !== JSON.stringify(reasons)) found(about, "its stored reasons are not those that are found again");
+        else if (row.reasons_json !== JSON.stringify(reasons))
+          found(about, "its stored reasons are not those that are found again");
         else if (!listsAsMissing(row, template))
           found(about, "its stored entries are not the attestations that its template expects");
       } catch (error) {
@@ -113,7 +133,9 @@ async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["
   }
 }
 
-/** Whether the stored entries are those of a record without a trail. Its template has only names, so types may be any. */
+/**
+ * Whether the stored entries are those of a record without a trail. Its template has only names, so types may be any.
+ */
 function listsAsMissing({ attestations_json }: LegacyRow, template: readonly string[]): boolean {
   const entries = JSON.parse(attestations_json) as AttestationStatus[];
   const types = new Map(entries.map((entry) => [entry.attestation_name, entry.attestation_type]));

@@ -1,10 +1,10 @@
 /**
- * Everything that can be checked of a data directory, in one order: first whether the database can be read, then what it says, then
- * the files that it names. Writes nothing, and works beside a server.
+ * Everything that can be checked of a data directory, in one order: first whether the database can be read, then what
+ * it says, then the files that it names. Writes nothing, and works beside a server.
  *
- * There is no transaction around all of it. While one is open SQLite cannot start its log anew, and on a busy server a log that grows for
- * an hour fills the disk. It would not prove more: what is checked holds after every commit, so each part is looked at in a transaction
- * of its own: a statement, a hundred trails, a thousand snapshots.
+ * There is no transaction around all of it. While one is open SQLite cannot start its log anew, and on a busy server a
+ * log that grows for an hour fills the disk. It would not prove more: what is checked holds after every commit, so each
+ * part is looked at in a transaction of its own: a statement, a hundred trails, a thousand snapshots.
  */
 import type { Db } from "../../store/db/database.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
@@ -19,7 +19,17 @@ import { RECORD_QUESTIONS, checkAudit, checkRecords } from "./records.ts";
 import { checkForeignKeys, checkIntegrity, checkSchema } from "./soundness.ts";
 import { checkTrails } from "./trails.ts";
 
-export type CheckName = "integrity" | "foreign keys" | "schema" | "derived tables" | "trails" | "snapshots" | "evaluations" | "audit log" | "evidence" | "staging";
+export type CheckName =
+  | "integrity"
+  | "foreign keys"
+  | "schema"
+  | "derived tables"
+  | "trails"
+  | "snapshots"
+  | "evaluations"
+  | "audit log"
+  | "evidence"
+  | "staging";
 
 export type CheckResult = {
   name: CheckName;
@@ -47,8 +57,14 @@ export type VerifyParts = {
   progress?: { begin(what: string, total: number, unit?: "bytes" | "files"): void; reach(done: number): void };
 };
 
-/** Runs all checks. @throws what kept one of them from being made, unless damage was found before, which then explains it. */
-export async function verifyInstallation({ db, vault, staged, quick, now, progress }: VerifyParts, done: (result: CheckResult) => void = () => undefined): Promise<CheckResult[]> {
+/**
+ * Runs all checks. @throws what kept one of them from being made, unless damage was found before, which then explains
+ * it.
+ */
+export async function verifyInstallation(
+  { db, vault, staged, quick, now, progress }: VerifyParts,
+  done: (result: CheckResult) => void = () => undefined,
+): Promise<CheckResult[]> {
   const count = (table: string): number => db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
   const begin = (what: string, total: number, unit: "bytes" | "files" = "files") => progress?.begin(what, total, unit);
   const reach = (at: number): void => progress?.reach(at);
@@ -57,16 +73,27 @@ export async function verifyInstallation({ db, vault, staged, quick, now, progre
     ["integrity", (sink) => checkIntegrity(db, sink)],
     ["foreign keys", (sink) => checkForeignKeys(db, sink)],
     ["schema", (sink) => checkSchema(db, sink)],
-    ["derived tables", async (sink) => {
-      begin("derived tables", RECORD_QUESTIONS);
-      await checkRecords(db, sink, () => reach((asked += 1)));
-      await checkDocuments(db, sink);
-    }],
+    [
+      "derived tables",
+      async (sink) => {
+        begin("derived tables", RECORD_QUESTIONS);
+        await checkRecords(db, sink, () => reach((asked += 1)));
+        await checkDocuments(db, sink);
+      },
+    ],
     ["trails", (sink) => (begin("trails", count("trails")), checkTrails(db, sink, reach))],
     ["snapshots", (sink) => (begin("snapshots", count("snapshots")), checkEnvironments(db, sink, new Map(), reach))],
-    ["evaluations", (sink) => (begin("evaluations", count("snapshot_artifacts")), checkJudgements(db, sink, undefined, reach))],
+    [
+      "evaluations",
+      (sink) => (begin("evaluations", count("snapshot_artifacts")), checkJudgements(db, sink, undefined, reach)),
+    ],
     ["audit log", (sink) => checkAudit(db, sink)],
-    ["evidence", (sink) => (begin("evidence", evidenceBytes(db), "bytes"), checkEvidence({ db, vault, quick, now, step: reach }, sink))],
+    [
+      "evidence",
+      (sink) => (
+        begin("evidence", evidenceBytes(db), "bytes"), checkEvidence({ db, vault, quick, now, step: reach }, sink)
+      ),
+    ],
     ["staging", (sink) => checkStaging(staged, now, sink)],
   ];
   const results: CheckResult[] = [];
@@ -80,7 +107,8 @@ export async function verifyInstallation({ db, vault, staged, quick, now, progre
       const damaged = isDamagedFile(error) || results.some(({ damage }) => damage > 0);
       if (!damaged) throw error;
       // A storage that does not answer is no damage of the database; but what nobody looked at is not in order either.
-      if (error instanceof EvidenceUnavailableError) sink.found("evidence", `cannot be looked at, because its storage gives no answer: ${error.why}`);
+      if (error instanceof EvidenceUnavailableError)
+        sink.found("evidence", `cannot be looked at, because its storage gives no answer: ${error.why}`);
       else sink.found("assay.db", `cannot be looked at any further here: ${reasonOf(error)}`);
     }
     results.push(result);
@@ -105,4 +133,5 @@ function sinkOf(result: CheckResult): Sink {
   };
 }
 
-const evidenceBytes = (db: Db): number => db.prepare<[], number>("SELECT bytes FROM evidence_totals").pluck().get() ?? 0;
+const evidenceBytes = (db: Db): number =>
+  db.prepare<[], number>("SELECT bytes FROM evidence_totals").pluck().get() ?? 0;

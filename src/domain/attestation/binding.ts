@@ -1,6 +1,7 @@
 // To what an attestation belongs (semantics 3.2): the trail, artifacts already in it, or artifacts yet to come. The two
 // functions are two halves of one relation: whatever order artifact and attestation arrive in, the same pairs result.
-// The one exception is a target without commit, which means the latest artifact of that name at the moment of the report.
+// The one exception is a target without commit, which means the latest artifact of that name at the moment of the
+// report.
 
 /** An artifact record of the trail. `sequence` grows with each report; `gitCommit` is the whole commit id. */
 export type ArtifactInTrail = {
@@ -26,7 +27,9 @@ export type Binding =
   | { kind: "trail" }
   /** Belongs to these artifact records, at least one, and to no later report of another fingerprint. */
   | { kind: "artifacts"; artifactIds: string[] }
-  /** Belongs to these records, possibly none, and to every later one with a name of `referenceNames` and this commit. */
+  /**
+   * Belongs to these records, possibly none, and to every later one with a name of `referenceNames` and this commit.
+   */
   | { kind: "pending"; artifactIds: string[]; referenceNames: string[]; commit: string }
   /** No artifact of that fingerprint in the trail: 404 (messages 5). */
   | { kind: "unknown_fingerprint" }
@@ -52,7 +55,8 @@ export function bindAttestation(input: BindingInput): Binding {
   const latest: ArtifactInTrail[] = [];
   for (const name of referenceNames) {
     const artifact = latestNamed(name, artifactsInTrail);
-    if (artifact === null) return { kind: "needs_commit_or_fingerprint", attestation: input.attestationName, artifact: name };
+    if (artifact === null)
+      return { kind: "needs_commit_or_fingerprint", attestation: input.attestationName, artifact: name };
     latest.push(artifact);
   }
   return { kind: "artifacts", artifactIds: ids(latest) };
@@ -88,13 +92,16 @@ function isTarget(
   referenceNames: readonly string[],
   commit: string,
 ): boolean {
-  return artifact.referenceName !== null && artifact.gitCommit === commit && referenceNames.includes(artifact.referenceName);
+  return (
+    artifact.referenceName !== null && artifact.gitCommit === commit && referenceNames.includes(artifact.referenceName)
+  );
 }
 
 function latestNamed(referenceName: string, artifacts: readonly ArtifactInTrail[]): ArtifactInTrail | null {
   let latest: ArtifactInTrail | null = null;
   for (const artifact of artifacts) {
-    if (artifact.referenceName === referenceName && (latest === null || artifact.sequence > latest.sequence)) latest = artifact;
+    if (artifact.referenceName === referenceName && (latest === null || artifact.sequence > latest.sequence))
+      latest = artifact;
   }
   return latest;
 }

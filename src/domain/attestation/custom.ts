@@ -1,7 +1,7 @@
 /**
- * Attestations of types that organizations made for themselves: what the runs of their jq rules say (semantics 3.4). All rules
- * must yield exactly one output, the value true. Whatever else happens to a rule is a reason against the attestation: a failure,
- * several outputs, none, or no end.
+ * Attestations of types that organizations made for themselves: what the runs of their jq rules say (semantics 3.4).
+ * All rules must yield exactly one output, the value true. Whatever else happens to a rule is a reason against the
+ * attestation: a failure, several outputs, none, or no end.
  */
 import { truncate, excerpt } from "../text/excerpt.ts";
 import { attestationVerdict } from "./verdict.ts";
@@ -24,12 +24,19 @@ export type RuleOutcome = { rule: string; reason: string | null };
 
 /** A labelled value of a summary. `error` says why there is no value, null when there is one. */
 export type SummaryRow = { name: string; value: unknown; error: string | null };
-/** One group for data that is no array, else one for each element; `left_out` counts the elements that have none, for their number. */
+/**
+ * One group for data that is no array, else one for each element; `left_out` counts the elements that have none, for
+ * their number.
+ */
 export type Summary = { groups: SummaryRow[][]; left_out: number };
 
 /** Compliant when every rule holds; without rules always (semantics 3.4, decision 28). */
 export function judgeCustom(outcomes: readonly RuleOutcome[]): AttestationVerdict {
-  return attestationVerdict(outcomes.flatMap(({ rule, reason }, place) => (reason === null ? [] : [`Rule ${place + 1} (${excerpt(rule, 200)}) ${reason}`])));
+  return attestationVerdict(
+    outcomes.flatMap(({ rule, reason }, place) =>
+      reason === null ? [] : [`Rule ${place + 1} (${excerpt(rule, 200)}) ${reason}`],
+    ),
+  );
 }
 
 /** Why a rule that ran does not hold, null when it holds. */
@@ -45,7 +52,10 @@ export function reasonAgainst(run: ExpressionRun): string | null {
 
 /** Why a run gave no result, after the name of what was run. */
 export function trouble({ status, diagnostics }: ExpressionRun): string {
-  if (status === null) return OUT_OF_MEMORY.test(diagnostics) ? NEEDS_MEMORY : "breaks off without a result, as expressions do that nest too deeply";
+  if (status === null)
+    return OUT_OF_MEMORY.test(diagnostics)
+      ? NEEDS_MEMORY
+      : "breaks off without a result, as expressions do that nest too deeply";
   return `fails: ${jqMessage(diagnostics)}`;
 }
 
@@ -56,14 +66,22 @@ export const NEEDS_MEMORY = "needs more memory than an expression may have";
 export function jqMessage(diagnostics: string): string {
   const lines = diagnostics
     .split("\n")
-    .map((text) => text.trim().replace(/^jq: error(?: \(at <(?:stdin>:\d+|unknown>)\))?:? ?/, "").replace(/:$/, ""))
+    .map((text) =>
+      text
+        .trim()
+        .replace(/^jq: error(?: \(at <(?:stdin>:\d+|unknown>)\))?:? ?/, "")
+        .replace(/:$/, ""),
+    )
     .filter((text) => text !== "" && !/^jq: \d+ compile errors?$/.test(text));
   return excerpt(truncate(lines.join(": "), MESSAGE), MESSAGE) || "jq gives no reason";
 }
 
 const MESSAGE = 400;
 
-/** The program that gives for each of its inputs one line: the list of at most two outputs, or the text of what went wrong. */
+/**
+ * The program that gives for each of its inputs one line: the list of at most two outputs, or the text of what went
+ * wrong.
+ */
 export const summaryProgram = (expression: string): string =>
   `try ([limit(2; (${expression}\n\n))] | if (tojson | length) > ${MAX_VALUE} then "the value is longer than ${MAX_VALUE} characters" else . end) ` +
   'catch (if type == "string" then . else tojson end)';
@@ -75,6 +93,7 @@ const MAX_VALUE = 2_000;
 export function summaryRow(name: string, line: string | undefined, missing: string): SummaryRow {
   const result: unknown = line === undefined ? missing : JSON.parse(line);
   if (!Array.isArray(result)) return { name, value: null, error: excerpt(String(result), MESSAGE) };
-  if (result.length !== 1) return { name, value: null, error: result.length === 0 ? "gives no output" : "gives several outputs" };
+  if (result.length !== 1)
+    return { name, value: null, error: result.length === 0 ? "gives no output" : "gives several outputs" };
   return { name, value: result[0] as unknown, error: null };
 }

@@ -15,5 +15,7 @@ export type JiraPayload = { jira_results: readonly JiraItem[] };
 /** Compliant with at least one reference, all of which exist (semantics 3.3). */
 export function judgeJira({ jira_results: items }: JiraPayload): AttestationVerdict {
   if (items.length === 0) return attestationVerdict(["No Jira issue is referenced"]);
-  return attestationVerdict(items.filter((item) => !item.issue_exists).map((item) => `Jira issue '${item.issue_id}' does not exist`));
+  return attestationVerdict(
+    items.filter((item) => !item.issue_exists).map((item) => `Jira issue '${item.issue_id}' does not exist`),
+  );
 }

@@ -24,6 +24,9 @@ export function judgeJunit({ junit_results: suites }: JunitPayload): Attestation
   if (suites.length === 0) return attestationVerdict(["No test suites were reported"]);
   const bad = suites.filter(({ failures, errors }) => failures !== 0 || errors !== 0);
   return attestationVerdict(
-    bad.map(({ name, failures, errors }) => `Suite '${name}' has ${counted(failures, "failure")} and ${counted(errors, "error")}`),
+    bad.map(
+      ({ name, failures, errors }) =>
+        `Suite '${name}' has ${counted(failures, "failure")} and ${counted(errors, "error")}`,
+    ),
   );
 }

@@ -60,8 +60,8 @@ export function isFilterWord(text: string): boolean {
 }
 
 /**
- * Pattern of what an override may name as the original's type: a built-in word, `custom`, `custom:` or `system:` followed by
- * anything (semantics 3.6).
+ * Pattern of what an override may name as the original's type: a built-in word, `custom`, `custom:` or `system:`
+ * followed by anything (semantics 3.6).
  */
 export const ORIGINAL_TYPE = `^(${BUILT_IN_WORDS.join("|")}|custom|custom:.*|system:.*)$`;
 

@@ -42,7 +42,9 @@ export type PullRequestPayload = {
   pull_requests: readonly (PullRequestV1 | PullRequestV2)[];
 };
 
-/** Compliant when there is a pull request at all; its state and approvals are for policies to look at (semantics 3.3). */
+/**
+ * Compliant when there is a pull request at all; its state and approvals are for policies to look at (semantics 3.3).
+ */
 export function judgePullRequest({ pull_requests: found }: PullRequestPayload): AttestationVerdict {
   return attestationVerdict(found.length === 0 ? ["No pull request was found"] : []);
 }

@@ -37,7 +37,9 @@ const UNFINISHED: readonly string[] = ["FAILED", "CANCELED"];
 export const isUnfinished = (status: string | null | undefined): boolean =>
   typeof status === "string" && UNFINISHED.includes(status);
 
-/** Compliant when the quality gate passed; without a gate nothing was decided, which is not compliant (semantics 3.3). */
+/**
+ * Compliant when the quality gate passed; without a gate nothing was decided, which is not compliant (semantics 3.3).
+ */
 export function judgeSonar({ sonar_results: { qualityGate: gate, status, taskId } }: SonarPayload): AttestationVerdict {
   if (isUnfinished(status)) {
     const task = taskId ? `SonarQube task '${taskId}'` : "The SonarQube task";

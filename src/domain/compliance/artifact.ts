@@ -1,11 +1,13 @@
-// The state of one artifact that was reported. In every verdict NON-COMPLIANT wins over INCOMPLETE (semantics 4.2): what
-// fails is known to fail, whatever may still arrive.
+// The state of one artifact that was reported. In every verdict NON-COMPLIANT wins over INCOMPLETE (semantics 4.2):
+// what fails is known to fail, whatever may still arrive.
 import { ANY_TYPE } from "../attestation/kinds.ts";
 import type { TemplateAttestation } from "../flow-template/template.ts";
 import type { AttestationStatus, Causes } from "./attestation.ts";
 import { attestationStatuses, causesIn } from "./attestation.ts";
 
-/** A verdict on something that exists. MISSING is for expected artifacts without a report only, see compliance/trail.ts. */
+/**
+ * A verdict on something that exists. MISSING is for expected artifacts without a report only, see compliance/trail.ts.
+ */
 export type State = "COMPLIANT" | "NON-COMPLIANT" | "INCOMPLETE";
 
 /** A verdict with its causes: plain English, failures before what is missing, empty exactly when COMPLIANT. */
@@ -36,7 +38,8 @@ export function artifactState(
 /**
  * The state of an artifact reported without a trail (semantics 2.4, legacy report): no attestation can ever be bound to
  * it, so whatever its template expects stays missing. Its reporter's own word counts only when it is negative.
- * @param template names of the expected attestations; the entry `artifact` is the artifact itself. null: none were given
+ * @param template names of the expected attestations; the entry `artifact` is the artifact itself. null: none were
+ * given
  * @param isCompliant what the report said; null when it said nothing
  */
 export function evaluateLegacyArtifact({
@@ -58,7 +61,10 @@ export function evaluateLegacyArtifact({
 export function legacyAttestationStatuses(expected: readonly TemplateAttestation[]): AttestationStatus[] {
   const types = new Map(expected.toReversed().map(({ name, type }) => [name, type]));
   const names = legacyExpectations(expected.map(({ name }) => name));
-  return attestationStatuses(names.map((name) => ({ name, type: types.get(name) ?? ANY_TYPE })), []);
+  return attestationStatuses(
+    names.map((name) => ({ name, type: types.get(name) ?? ANY_TYPE })),
+    [],
+  );
 }
 
 /** The names that a template expects of such an artifact, each once; the entry `artifact` is the artifact itself. */

@@ -3,9 +3,9 @@ import { ANY_TYPE, DECISION_LABEL } from "../attestation/kinds.ts";
 import type { TemplateAttestation } from "../flow-template/template.ts";
 
 /**
- * The latest record of one name on one level, an override already applied (semantics 3.5, 3.6). `type` is the original's
- * stored label (an override's word for it if there was no original), `attestationId` the original's id or null,
- * `overriddenAttestationId` the id of the override in force or null, `isCompliant` the verdict that counts.
+ * The latest record of one name on one level, an override already applied (semantics 3.5, 3.6). `type` is the
+ * original's stored label (an override's word for it if there was no original), `attestationId` the original's id or
+ * null, `overriddenAttestationId` the id of the override in force or null, `isCompliant` the verdict that counts.
  */
 export type AttestationFact = {
   name: string;
@@ -75,7 +75,8 @@ export function causesIn(entries: readonly AttestationStatus[], owner: string): 
   for (const entry of entries) {
     const name = `Attestation '${entry.attestation_name}' of ${owner}`;
     if (isFailing(entry)) {
-      const overridden = entry.overridden_attestation_id === null ? "is not compliant" : "was overridden as not compliant";
+      const overridden =
+        entry.overridden_attestation_id === null ? "is not compliant" : "was overridden as not compliant";
       causes.failing.push(`${name} ${overridden}${entry.unexpected ? ", and is not in the template" : ""}`);
     } else if (entry.status === "MISSING") {
       const reported = unexpectedTypes.get(entry.attestation_name);

@@ -1,17 +1,24 @@
 /**
- * An artifact in an environment: it must satisfy every attached policy, unless it is on the allowlist (semantics 5.4 to 5.7).
- * Facts in, verdict and reasons out, both in the form in which an evaluation is kept: a kept evaluation can be judged again
- * from its own facts, and gives the same (`replay`).
+ * An artifact in an environment: it must satisfy every attached policy, unless it is on the allowlist (semantics 5.4 to
+ * 5.7). Facts in, verdict and reasons out, both in the form in which an evaluation is kept: a kept evaluation can be
+ * judged again from its own facts, and gives the same (`replay`).
  */
 import type { PolicyDocument } from "../policy/ast.ts";
 import { LATEST_RULES, evaluatePolicy, ruleDefinitions, statusInContext } from "../policy/evaluate.ts";
 import type {
-  AttestationCandidate, PolicyVerdict, Resolution, ResolutionType, RulesVersion, Subject,
+  AttestationCandidate,
+  PolicyVerdict,
+  Resolution,
+  ResolutionType,
+  RulesVersion,
+  Subject,
 } from "../policy/evaluate.ts";
 import { reasons } from "../policy/reasons.ts";
 import type { State } from "./artifact.ts";
 
-/** What is kept of the record of an artifact that counts in a flow. Ids are row keys; names are those of the evaluation. */
+/**
+ * What is kept of the record of an artifact that counts in a flow. Ids are row keys; names are those of the evaluation.
+ */
 export type FlowRecord = {
   flow_id: number;
   flow: string;
@@ -124,12 +131,14 @@ export const subjectOf = ({ fingerprint, name }: { fingerprint: string; name: st
 function toStoredRule({ satisfied, resolutions }: PolicyVerdict["rules"][number]): StoredRule {
   return {
     satisfied,
-    resolutions: resolutions.map(({ type, context, attestationIds }, place): StoredResolution => ({
-      type,
-      flow: context.flow_name === null ? null : place,
-      ...(attestationIds.length === 0 ? {} : { attestations: attestationIds }),
-      ...(context.evaluation_error === undefined ? {} : { error: context.evaluation_error }),
-    })),
+    resolutions: resolutions.map(
+      ({ type, context, attestationIds }, place): StoredResolution => ({
+        type,
+        flow: context.flow_name === null ? null : place,
+        ...(attestationIds.length === 0 ? {} : { attestations: attestationIds }),
+        ...(context.evaluation_error === undefined ? {} : { error: context.evaluation_error }),
+      }),
+    ),
   };
 }
 
@@ -216,13 +225,23 @@ export function reasonsOn(
 }
 
 /**
- * What an artifact's provenance consists of, as a text to compare: its records, their trails and the attestations there that
- * a policy may look at. A change of it without a change of the verdict is `updated-provenance` (semantics 6.4).
+ * What an artifact's provenance consists of, as a text to compare: its records, their trails and the attestations there
+ * that a policy may look at. A change of it without a change of the verdict is `updated-provenance` (semantics 6.4).
  */
 export const provenanceOf = ({ flows }: Facts): string =>
-  JSON.stringify(flows.map(({ flow_id, trail_id, artifact_id, candidates }) => [flow_id, trail_id, artifact_id, candidates.map(({ attestationId }) => attestationId)]));
+  JSON.stringify(
+    flows.map(({ flow_id, trail_id, artifact_id, candidates }) => [
+      flow_id,
+      trail_id,
+      artifact_id,
+      candidates.map(({ attestationId }) => attestationId),
+    ]),
+  );
 
-/** The verdict on everything that runs: false when one artifact is not compliant, unknown without policies (semantics 6.5). */
+/**
+ * The verdict on everything that runs: false when one artifact is not compliant, unknown without policies (semantics
+ * 6.5).
+ */
 export const environmentState = (running: readonly (boolean | null)[], policies: number): boolean | null =>
   policies === 0 ? null : running.every((compliant) => compliant === true);
 

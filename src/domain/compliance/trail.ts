@@ -62,13 +62,19 @@ type Evaluated = { facts: ArtifactFacts; statuses: AttestationStatus[]; causes: 
 /**
  * Evaluates a trail (semantics 4).
  *
- * `artifacts_statuses` has one entry per reference name: those of the template first, in its order, then unexpected ones
- * in the order of their first report. Under a name with several records stands the latest, and only it counts for the
- * trail: a rebuild repairs a trail that its predecessor had made NON-COMPLIANT. An artifact reported without reference
- * name is unexpected and stands under its fingerprint (under `sha256:<fingerprint>` if that text is a reference name
- * here, which it can be).
+ * `artifacts_statuses` has one entry per reference name: those of the template first, in its order, then unexpected
+ * ones in the order of their first report. Under a name with several records stands the latest, and only it counts for
+ * the trail: a rebuild repairs a trail that its predecessor had made NON-COMPLIANT. An artifact reported without
+ * reference name is unexpected and stands under its fingerprint (under `sha256:<fingerprint>` if that text is a
+ * reference name here, which it can be).
  */
-export function evaluateTrail({ template, flowTemplateId, evaluatedAt, trailAttestations, artifacts }: TrailFacts): TrailEvaluation {
+export function evaluateTrail({
+  template,
+  flowTemplateId,
+  evaluatedAt,
+  trailAttestations,
+  artifacts,
+}: TrailFacts): TrailEvaluation {
   const expected = new Map(template.trail.artifacts.map((artifact) => [artifact.name, artifact.attestations]));
   const trailStatuses = attestationStatuses(template.trail.attestations, trailAttestations);
   const trailCauses = causesIn(trailStatuses, "the trail");
@@ -87,7 +93,8 @@ export function evaluateTrail({ template, flowTemplateId, evaluatedAt, trailAtte
   const causes = [trailCauses];
   const entries = [...shown].map(([key, artifact]): [string, ArtifactStatus] => {
     causes.push(artifact?.causes ?? { failing: [], missing: [`Artifact '${key}' is missing`] });
-    if (artifact === null) return [key, { ...missingArtifact(attestationStatuses(expected.get(key) ?? [], [])), ...shared }];
+    if (artifact === null)
+      return [key, { ...missingArtifact(attestationStatuses(expected.get(key) ?? [], [])), ...shared }];
     const verdict = verdictOf([artifact.causes]);
     return [key, { ...reportedArtifact(artifact, verdict, !expected.has(key)), ...shared }];
   });

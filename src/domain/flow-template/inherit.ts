@@ -1,5 +1,5 @@
-// Which template a trail has after it was begun, or begun again: the one place that decides it (semantics 2.3, decision 13).
-// Templates are write-once rows: the key of a template stands for its text.
+// Which template a trail has after it was begun, or begun again: the one place that decides it (semantics 2.3, decision
+// 13). Templates are write-once rows: the key of a template stands for its text.
 
 export type InheritanceInput = {
   /** What the trail has now; null when it is being created. */
@@ -11,8 +11,8 @@ export type InheritanceInput = {
 };
 
 /**
- * `inherited`: a new trail takes the flow's; `given`: a new trail brings its own; `re-inherited`: the flow's current one;
- * `replaced`: by the one that was brought; `kept`: an explicit template stays when none is brought.
+ * `inherited`: a new trail takes the flow's; `given`: a new trail brings its own; `re-inherited`: the flow's current
+ * one; `replaced`: by the one that was brought; `kept`: an explicit template stays when none is brought.
  */
 export type InheritanceDecision = "inherited" | "given" | "re-inherited" | "replaced" | "kept";
 
@@ -26,8 +26,9 @@ export type Inheritance = {
 };
 
 /**
- * Decides a trail's template. A template that is brought always counts, and makes the trail independent of its flow even if
- * the text is the flow's; without one an inherited template follows the flow and an explicit one stays (semantics 2.3).
+ * Decides a trail's template. A template that is brought always counts, and makes the trail independent of its flow
+ * even if the text is the flow's; without one an inherited template follows the flow and an explicit one stays
+ * (semantics 2.3).
  */
 export function inheritTemplate({ trail, flowTemplateId, givenTemplateId }: InheritanceInput): Inheritance {
   if (givenTemplateId !== null)
@@ -39,5 +40,10 @@ export function inheritTemplate({ trail, flowTemplateId, givenTemplateId }: Inhe
     };
   if (trail === null) return { decision: "inherited", templateId: flowTemplateId, inherited: true, changed: false };
   if (!trail.inherited) return { decision: "kept", templateId: trail.templateId, inherited: false, changed: false };
-  return { decision: "re-inherited", templateId: flowTemplateId, inherited: true, changed: trail.templateId !== flowTemplateId };
+  return {
+    decision: "re-inherited",
+    templateId: flowTemplateId,
+    inherited: true,
+    changed: trail.templateId !== flowTemplateId,
+  };
 }

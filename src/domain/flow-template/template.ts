@@ -1,7 +1,7 @@
 // Flow templates: YAML text in, expectations out, or every mistake with its place (semantics 2.1, messages 12).
 //
-// The walk visits only the known shape of a template, so that cyclic aliases end by themselves, and counts what it reads,
-// so that multiplying aliases end too. Every problem is one short line. Nothing here throws on any text.
+// The walk visits only the known shape of a template, so that cyclic aliases end by themselves, and counts what it
+// reads, so that multiplying aliases end too. Every problem is one short line. Nothing here throws on any text.
 import { isMap, isScalar, isSeq, stringify } from "yaml";
 import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "../attestation/kinds.ts";
 import { excerpt } from "../text/excerpt.ts";
@@ -39,7 +39,12 @@ const MAX_TYPE_CHARACTERS = "custom:".length + MAX_NAME_CHARACTERS;
  * so that they get a precise refusal, and so are the characters of a value.
  */
 const LIMITS: YamlLimits = {
-  tokens: 100_000, nesting: 64, problems: MAX_PROBLEMS, tokenCharacters: 64, scalarCharacters: 65_536, blanks: 200_000,
+  tokens: 100_000,
+  nesting: 64,
+  problems: MAX_PROBLEMS,
+  tokenCharacters: 64,
+  scalarCharacters: 65_536,
+  blanks: 200_000,
 };
 /** What earlier versions of this program read. */
 const STORED_LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
@@ -69,7 +74,10 @@ export function parseTemplate(text: string, stored = false): Result {
   const unreadable = source.problems.find(({ kind }) => !READABLE.includes(kind));
   if (unreadable) return { template: null, problems: [ofText(unreadable)] };
   // An alias without an anchor is reported by its path: wherever it stands, no template can have one.
-  const problems = source.problems.filter(({ kind }) => kind !== "anchor").slice(0, MAX_PROBLEMS).map(ofText);
+  const problems = source.problems
+    .filter(({ kind }) => kind !== "anchor")
+    .slice(0, MAX_PROBLEMS)
+    .map(ofText);
   return checkTemplate(source, stored, problems);
 }
 
@@ -85,9 +93,9 @@ export function renderTemplateProblems(problems: readonly TemplateProblem[]): st
 }
 
 /**
- * The template, and its text, for a flow created with a list of names (semantics 2.1, legacy template): one artifact called
- * `artifact` that expects the other names, each once, of any type. Begins with `version: `, by which the command-line
- * client tells templates from older lists (wire-contract 3). The names are not checked: the caller has
+ * The template, and its text, for a flow created with a list of names (semantics 2.1, legacy template): one artifact
+ * called `artifact` that expects the other names, each once, of any type. Begins with `version: `, by which the
+ * command-line client tells templates from older lists (wire-contract 3). The names are not checked: the caller has
  * found them to be names of attestations.
  */
 export function legacyTemplate(names: readonly string[]): { text: string; template: Template } {
@@ -120,7 +128,10 @@ export const TEMPLATE_SCHEMA = {
       type: "object",
       additionalProperties: false,
       properties: {
-        attestations: { ...LIST_OF_ATTESTATIONS, description: "Attestations of the trail itself; their names are unique." },
+        attestations: {
+          ...LIST_OF_ATTESTATIONS,
+          description: "Attestations of the trail itself; their names are unique.",
+        },
         artifacts: {
           type: "array",
           items: { $ref: "#/$defs/artifact" },
@@ -135,7 +146,10 @@ export const TEMPLATE_SCHEMA = {
       required: ["name"],
       properties: {
         name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARACTERS, pattern: REFERENCE_NAME },
-        attestations: { ...LIST_OF_ATTESTATIONS, description: "Attestations of this artifact; their names are unique." },
+        attestations: {
+          ...LIST_OF_ATTESTATIONS,
+          description: "Attestations of this artifact; their names are unique.",
+        },
       },
     },
     attestation: {
@@ -156,13 +170,18 @@ type Entry = { key: unknown; value: unknown };
 type Named = { name: string };
 
 function ofText({ kind, text, line, column }: YamlProblem): TemplateProblem {
-  if (kind === "size") return { location: WHOLE_FILE, problem: text.charAt(0).toUpperCase() + text.slice(1), line, column };
+  if (kind === "size")
+    return { location: WHOLE_FILE, problem: text.charAt(0).toUpperCase() + text.slice(1), line, column };
   const hint = kind === "alias" ? ' (to accept any type write "*" in quotes)' : "";
   return { location: WHOLE_FILE, problem: WORDS[kind] ?? `Not YAML: ${text}${hint}`, line, column };
 }
 
 /** Walks the known shape of a template only; whatever stands where it does not belong is reported and not entered. */
-function checkTemplate({ root: rootNode, resolve, place }: YamlText, stored: boolean, problems: TemplateProblem[]): Result {
+function checkTemplate(
+  { root: rootNode, resolve, place }: YamlText,
+  stored: boolean,
+  problems: TemplateProblem[],
+): Result {
   const maxEntries = stored ? MAX_STORED_ENTRIES : MAX_TEMPLATE_ENTRIES;
   const full = (): boolean => problems.length >= MAX_PROBLEMS;
   let entriesRead = 0;
@@ -200,9 +219,12 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlText, stored: boo
   ): string | null => {
     if (entry === undefined) return report(location, owner, "Field required");
     const scalar = resolve(entry.value);
-    if (!isScalar(scalar) || typeof scalar.value !== "string") return report(location, entry.value, invalid("string", scalar));
+    if (!isScalar(scalar) || typeof scalar.value !== "string")
+      return report(location, entry.value, invalid("string", scalar));
     const tooLong = scalar.value.length > most && !stored;
-    const problem = tooLong ? `String should have at most ${most} characters [input: ${excerpt(scalar.value)}]` : fault(scalar.value);
+    const problem = tooLong
+      ? `String should have at most ${most} characters [input: ${excerpt(scalar.value)}]`
+      : fault(scalar.value);
     return problem === null ? scalar.value : report(location, entry.value, problem);
   };
 
@@ -240,7 +262,8 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlText, stored: boo
     if (entries === null) return null;
     const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARACTERS, nameFault(ATTESTATION_NAME));
     const type = readText(node, entries.get("type"), `${path}.type`, MAX_TYPE_CHARACTERS, typeFault);
-    // A good name takes part in the search for duplicates even if the type beside it is wrong; the template is refused anyway.
+    // A good name takes part in the search for duplicates even if the type beside it is wrong; the template is refused
+    // anyway.
     return name === null ? null : { name, type: type ?? "" };
   };
 
@@ -257,7 +280,8 @@ function checkTemplate({ root: rootNode, resolve, place }: YamlText, stored: boo
   const version = root?.get("version");
   if (version !== undefined) {
     const value = resolve(version.value);
-    if (!isScalar(value) || value.value !== 1) report("version", version.value, `Input should be 1 [input: ${shownNode(value)}]`);
+    if (!isScalar(value) || value.value !== 1)
+      report("version", version.value, `Input should be 1 [input: ${shownNode(value)}]`);
   }
   const trail = root?.get("trail");
   if (trail !== undefined && !isNullNode(resolve(trail.value))) {

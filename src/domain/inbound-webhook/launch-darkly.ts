@@ -1,6 +1,7 @@
 /**
- * The web hook of LaunchDarkly: which flags changed in which environments (semantics 8.6). It tells of an entry of its audit
- * log, which names what it is about by resource specifiers such as `proj/web;tag:env/production:flag/new-checkout`.
+ * The web hook of LaunchDarkly: which flags changed in which environments (semantics 8.6). It tells of an entry of its
+ * audit log, which names what it is about by resource specifiers such as
+ * `proj/web;tag:env/production:flag/new-checkout`.
  */
 import { FLOW_NAME, TRAIL_NAME, matches } from "../names.ts";
 
@@ -24,18 +25,22 @@ const FLOW_PREFIX = "launch-darkly-";
 export const FLAG_ATTESTATION = "flag-change";
 
 /**
- * Where the change belongs: one place for each environment and flag, in the order in which they are named. None for a change
- * that happened in no environment (a new member, a flag that was created, which all environments have).
+ * Where the change belongs: one place for each environment and flag, in the order in which they are named. None for a
+ * change that happened in no environment (a new member, a flag that was created, which all environments have).
  */
 export function placesOfChange(call: FlagCall): FlagPlace[] {
-  const specifiers = [...(call.target?.resources ?? []), ...(call.accesses ?? []).map(({ resource }) => resource ?? "")];
+  const specifiers = [
+    ...(call.target?.resources ?? []),
+    ...(call.accesses ?? []).map(({ resource }) => resource ?? ""),
+  ];
   const places = new Map<string, FlagPlace>();
   for (const specifier of specifiers) {
     const keys = keysOf(specifier);
     const [project = "", environment = "", flag = ""] = ["proj", "env", "flag"].map((kind) => keys.get(kind));
     const place: FlagPlace = { project, environment, flag, flow: FLOW_PREFIX + environment, trail: flag };
     // `*` stands for all of them, and is no name.
-    if (environment && matches(FLOW_NAME, place.flow) && matches(TRAIL_NAME, place.trail)) places.set(specifierOf(place), place);
+    if (environment && matches(FLOW_NAME, place.flow) && matches(TRAIL_NAME, place.trail))
+      places.set(specifierOf(place), place);
   }
   return [...places.values()];
 }
@@ -47,7 +52,8 @@ export function describeChange(call: FlagCall, flag: string): string {
   return `${who} ${call.titleVerb || "changed the flag"} ${call.name || call.target?.name || flag}`;
 }
 
-const specifierOf = ({ project, environment, flag }: FlagPlace): string => `proj/${project}:env/${environment}:flag/${flag}`;
+const specifierOf = ({ project, environment, flag }: FlagPlace): string =>
+  `proj/${project}:env/${environment}:flag/${flag}`;
 
 /** `kind/key;tags` of each part of a resource specifier. */
 function keysOf(specifier: string): ReadonlyMap<string, string> {

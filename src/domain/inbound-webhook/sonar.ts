@@ -1,6 +1,7 @@
 /**
- * The web hook of SonarQube and SonarCloud: where in our world the result of a scan belongs (semantics 8.6). The analysis says
- * so in its properties, whose names are kept for compatibility; what they leave out follows from the scan itself.
+ * The web hook of SonarQube and SonarCloud: where in our world the result of a scan belongs (semantics 8.6). The
+ * analysis says so in its properties, whose names are kept for compatibility; what they leave out follows from the scan
+ * itself.
  */
 import { isUnfinished } from "../attestation/sonar.ts";
 import { ATTESTATION_NAME, COMMIT_SHA, FINGERPRINT, FLOW_NAME, REFERENCE_NAME, TRAIL_NAME, matches } from "../names.ts";
@@ -39,11 +40,16 @@ export type SonarPlace = {
 const PROPERTY = "sonar.analysis.kosli_";
 const DEFAULT_ATTESTATION = "sonar";
 
-/** A text as a name of flows and trails: what no name may hold becomes `-`, and what none may begin with is left out. */
+/**
+ * A text as a name of flows and trails: what no name may hold becomes `-`, and what none may begin with is left out.
+ */
 const asName = (text: string): string => text.replace(/[^a-zA-Z0-9.\-_~]/g, "-").replace(/^[^a-zA-Z0-9]+/, "");
 
 /** @returns the place, or one text per property that is not valid; a property that is empty counts as absent. */
-export function placeOfScan(call: SonarCall, names: SonarFlowNames): { place: SonarPlace; problems: null } | { place: null; problems: Record<string, string> } {
+export function placeOfScan(
+  call: SonarCall,
+  names: SonarFlowNames,
+): { place: SonarPlace; problems: null } | { place: null; problems: Record<string, string> } {
   const problems: Record<string, string> = {};
   const property = (name: string): string | null => call.properties?.[PROPERTY + name]?.trim() || null;
   const refuse = (name: string, problem: string): null => {
@@ -54,7 +60,8 @@ export function placeOfScan(call: SonarCall, names: SonarFlowNames): { place: So
   const matching = <D extends string | null>(name: string, pattern: string, fallback: D): string | D => {
     const given = property(name);
     if (given === null) return fallback;
-    if (given.length > LONGEST_NAME) refuse(name, `String should have at most ${LONGEST_NAME} characters [input: ${given.slice(0, LONGEST_NAME)}...]`);
+    if (given.length > LONGEST_NAME)
+      refuse(name, `String should have at most ${LONGEST_NAME} characters [input: ${given.slice(0, LONGEST_NAME)}...]`);
     else if (!matches(pattern, given)) refuse(name, `String should match pattern '${pattern}' [input: ${given}]`);
     return given;
   };
@@ -71,8 +78,15 @@ export function placeOfScan(call: SonarCall, names: SonarFlowNames): { place: So
   const dotted = property("attestation") ?? DEFAULT_ATTESTATION;
   const dot = dotted.indexOf(".");
   const [target, attestation] = dot === -1 ? [null, dotted] : [dotted.slice(0, dot), dotted.slice(dot + 1)];
-  if (dotted.length > LONGEST_NAME || !matches(ATTESTATION_NAME, attestation) || (target !== null && !matches(REFERENCE_NAME, target)))
-    refuse("attestation", `Input should be a name, or an artifact's name and a name with one dot between them [input: ${dotted.slice(0, LONGEST_NAME)}]`);
+  if (
+    dotted.length > LONGEST_NAME ||
+    !matches(ATTESTATION_NAME, attestation) ||
+    (target !== null && !matches(REFERENCE_NAME, target))
+  )
+    refuse(
+      "attestation",
+      `Input should be a name, or an artifact's name and a name with one dot between them [input: ${dotted.slice(0, LONGEST_NAME)}]`,
+    );
 
   const place: SonarPlace = {
     flow,

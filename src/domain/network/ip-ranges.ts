@@ -4,7 +4,10 @@ import ipaddr from "ipaddr.js";
 export type Address = ipaddr.IPv4 | ipaddr.IPv6;
 export type Range = [Address, number];
 
-/** An IPv4 address in the form of IPv6 is that IPv4 address: the system calls nothing else. null for a text that is none. */
+/**
+ * An IPv4 address in the form of IPv6 is that IPv4 address: the system calls nothing else. null for a text that is
+ * none.
+ */
 export function readAddress(text: string): Address | null {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
   // A zone (fe80::1%eth0) names an interface of this machine.
@@ -13,18 +16,22 @@ export function readAddress(text: string): Address | null {
   return address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
 }
 
-/** The library takes ::1.2.3.4 for ::ffff:1.2.3.4, which is another address; in hexadecimal digits it takes it for what it is. */
+/**
+ * The library takes ::1.2.3.4 for ::ffff:1.2.3.4, which is another address; in hexadecimal digits it takes it for what
+ * it is.
+ */
 const withoutDottedEnd = (text: string): string =>
   text.replace(/:(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...parts: string[]) => {
     const [a = 0, b = 0, c = 0, d = 0] = parts.slice(0, 4).map(Number);
     return `:${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
   });
 
-export const within = (address: Address, [network, bits]: Range): boolean => address.kind() === network.kind() && address.match(network, bits);
+export const within = (address: Address, [network, bits]: Range): boolean =>
+  address.kind() === network.kind() && address.match(network, bits);
 
 /**
- * A range as an operator writes it (10.20.0.0/16, fd00:1::/32, a single address) in its normal form; null when it is none, and
- * for one with bits behind its prefix: 10.20.0.5/8 is more often a mistake than the wish to open 10.0.0.0/8.
+ * A range as an operator writes it (10.20.0.0/16, fd00:1::/32, a single address) in its normal form; null when it is
+ * none, and for one with bits behind its prefix: 10.20.0.5/8 is more often a mistake than the wish to open 10.0.0.0/8.
  */
 export function normalRange(text: string): string | null {
   const match = /^([0-9a-fA-F.:]+)(?:\/(\d{1,3}))?$/.exec(text);

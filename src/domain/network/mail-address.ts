@@ -9,14 +9,15 @@ export type MailTls = "required" | "optional" | "off";
 export type Mailbox = { name: string; address: string };
 
 const LOCAL_PART = /^[^\s\x00-\x1f\x7f<>()[\]\\,;:"@]{1,64}$/u;
-const DOMAIN = /^(?=.{1,253}$)[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?(?:\.[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?)*$/u;
+const DOMAIN =
+  /^(?=.{1,253}$)[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?(?:\.[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?)*$/u;
 
 /** What the API document publishes of isMailAddress: the form of the local part, and that there is a domain. */
 export const MAIL_ADDRESS_PATTERN = String.raw`^[^\s\x00-\x1f\x7f<>()\[\]\\,;:"@]{1,64}@[^\s\x00-\x1f\x7f@]{1,253}$`;
 
 /**
- * Whether a text is the address of a mailbox. Quoted local parts and comments are none: they are legal, nobody has them, and
- * programs disagree on what they say.
+ * Whether a text is the address of a mailbox. Quoted local parts and comments are none: they are legal, nobody has
+ * them, and programs disagree on what they say.
  */
 export function isMailAddress(text: string): boolean {
   const at = text.lastIndexOf("@");
@@ -31,11 +32,12 @@ export function parseMailbox(text: string): Mailbox | null {
 }
 
 /**
- * `smtp://` or `smtps://`, with host, perhaps port, user and password; in the last two what is no letter or digit may be
- * percent-encoded. smtps speaks TLS from the first byte. null for anything else.
+ * `smtp://` or `smtps://`, with host, perhaps port, user and password; in the last two what is no letter or digit may
+ * be percent-encoded. smtps speaks TLS from the first byte. null for anything else.
  */
 export function parseMailServer(text: string): MailServer | null {
-  const match = /^(smtps?):\/\/(?:([^\s@:/]+):([^\s@/]*)@)?(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+)(?::(\d{1,5}))?\/?$/.exec(text);
+  const match =
+    /^(smtps?):\/\/(?:([^\s@:/]+):([^\s@/]*)@)?(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+)(?::(\d{1,5}))?\/?$/.exec(text);
   if (!match) return null;
   const [, scheme, user, password, host = "", digits] = match;
   const secure = scheme === "smtps";

@@ -2,15 +2,18 @@
  * Which addresses the server may call because a user said so. A user of the API must not reach through it what only the
  * server can reach: this machine, its network, the metadata service of its cloud, the cluster it runs in.
  *
- * IPv4 has a list of what is refused, from the registry of special-purpose addresses (RFC 6890 and its successors) and what
- * clouds put elsewhere. IPv6 has it the other way round: only 2000::/3 is given out to the world, and of that some is refused.
- * An IPv6 address that carries an IPv4 address in it is judged by what a packet to it reaches, or refused.
+ * IPv4 has a list of what is refused, from the registry of special-purpose addresses (RFC 6890 and its successors) and
+ * what clouds put elsewhere. IPv6 has it the other way round: only 2000::/3 is given out to the world, and of that some
+ * is refused. An IPv6 address that carries an IPv4 address in it is judged by what a packet to it reaches, or refused.
  */
 import ipaddr from "ipaddr.js";
 import { readAddress, within } from "./ip-ranges.ts";
 import type { Address, Range } from "./ip-ranges.ts";
 
-/** Range and what it is, in words that follow "is". The first that matches tells, so what lies within another comes before it. */
+/**
+ * Range and what it is, in words that follow "is". The first that matches tells, so what lies within another comes
+ * before it.
+ */
 const REFUSED_IPV4: readonly (readonly [string, string])[] = [
   ["169.254.169.254/32", "the metadata service of a cloud"],
   ["169.254.170.2/32", "the metadata service of a cloud"], // credentials of containers on AWS
@@ -68,7 +71,8 @@ const GLOBAL_IPV6 = "2000::/3";
 /** The prefix under which networks without IPv4 reach all of it: the last four bytes are the address that is called. */
 const NAT64 = "64:ff9b::/96";
 
-const parsed = (rows: readonly (readonly [string, string])[]) => rows.map(([range, reason]) => ({ range: ipaddr.parseCIDR(range), reason }));
+const parsed = (rows: readonly (readonly [string, string])[]) =>
+  rows.map(([range, reason]) => ({ range: ipaddr.parseCIDR(range), reason }));
 const refusedIpv4 = parsed(REFUSED_IPV4);
 const refusedIpv6 = parsed(REFUSED_IPV6);
 const globalIpv6 = ipaddr.parseCIDR(GLOBAL_IPV6);
@@ -81,12 +85,19 @@ const nat64 = ipaddr.parseCIDR(NAT64);
  */
 export function addressProblem(address: string, allow: readonly string[]): string | null {
   const read = readAddress(address);
-  return read === null ? "no IP address" : problemOf(read, allow.map((range) => ipaddr.parseCIDR(range)));
+  return read === null
+    ? "no IP address"
+    : problemOf(
+        read,
+        allow.map((range) => ipaddr.parseCIDR(range)),
+      );
 }
 
 function problemOf(address: Address, allow: readonly Range[]): string | null {
   if (allow.some((range) => within(address, range))) return null;
   if (address instanceof ipaddr.IPv4) return refusedIpv4.find(({ range }) => within(address, range))?.reason ?? null;
   if (within(address, nat64)) return problemOf(new ipaddr.IPv4(address.toByteArray().slice(12)), allow);
-  return refusedIpv6.find(({ range }) => within(address, range))?.reason ?? (within(address, globalIpv6) ? null : "reserved");
+  return (
+    refusedIpv6.find(({ range }) => within(address, range))?.reason ?? (within(address, globalIpv6) ? null : "reserved")
+  );
 }

@@ -5,7 +5,10 @@ const AUTHORITY = /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#]*@)?([^/?#@]*?)(?::(\d*))?(
 /** Ports that say no more than their scheme does: with them and without, it is one and the same instance. */
 const USUAL_PORTS: Readonly<Record<string, string>> = { http: "80", https: "443", ssh: "22", git: "9418", svn: "3690" };
 
-/** The instance of a code host that a URL points at: its host in lower case, with the port unless it is the usual one. "" where there is none. */
+/**
+ * The instance of a code host that a URL points at: its host in lower case, with the port unless it is the usual one.
+ * "" where there is none.
+ */
 export function vcsInstanceOf(url: string): string {
   const [, scheme = "", host = "", port = ""] = AUTHORITY.exec(url) ?? [];
   const isUsual = port === "" || USUAL_PORTS[scheme.toLowerCase()] === port;
@@ -13,15 +16,21 @@ export function vcsInstanceOf(url: string): string {
 }
 
 /**
- * The namespace that a repository lies in, its levels joined by slashes: as it was reported, else all of the name but its last
- * part. "" for a repository without one.
+ * The namespace that a repository lies in, its levels joined by slashes: as it was reported, else all of the name but
+ * its last part. "" for a repository without one.
  */
 export function namespaceOf(name: string, path: readonly string[] | null): string {
-  return path && path.length > 0 ? withoutEmptyLevels(path.join("/")) : withoutEmptyLevels(name.slice(0, Math.max(name.lastIndexOf("/"), 0)));
+  return path && path.length > 0
+    ? withoutEmptyLevels(path.join("/"))
+    : withoutEmptyLevels(name.slice(0, Math.max(name.lastIndexOf("/"), 0)));
 }
 
 /** A path without empty levels, as a namespace is compared: `/acme//web/` is `acme/web`. */
-export const withoutEmptyLevels = (path: string): string => path.split("/").filter((level) => level !== "").join("/");
+export const withoutEmptyLevels = (path: string): string =>
+  path
+    .split("/")
+    .filter((level) => level !== "")
+    .join("/");
 
 /** The form of a name in which a search that ignores case finds it. SQLite's own lower() knows ASCII only. */
 export const searchForm = (name: string): string => name.toLowerCase();

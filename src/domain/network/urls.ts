@@ -1,10 +1,13 @@
-// URLs that users send: which are refused, how old values that are none become links again, and which pages of a forge follow
-// from them. A URL is stored as it
+// URLs that users send: which are refused, how old values that are none become links again, and which pages of a forge
+// follow from them. A URL is stored as it
 // was sent; only what is read from a flow's legacy `repo_url` is rewritten, and that result is either an absolute URL
 // that a browser can be sent to, or null.
 
-/** Scheme, `//`, optional user, host, optional port, rest; group 1 is the scheme. Spaces occur in paths and may stay. */
-const ABSOLUTE = /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#\s]*@)?(?:\[[0-9a-f:.]+\]|[^/?#\s@:[\]]+)(?::\d*)?(?:[/?#][^\x00-\x1f\x7f]*)?$/i;
+/**
+ * Scheme, `//`, optional user, host, optional port, rest; group 1 is the scheme. Spaces occur in paths and may stay.
+ */
+const ABSOLUTE =
+  /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#\s]*@)?(?:\[[0-9a-f:.]+\]|[^/?#\s@:[\]]+)(?::\d*)?(?:[/?#][^\x00-\x1f\x7f]*)?$/i;
 /** Schemes that browsers execute. As the URL of a repository they can only be an attack on whoever clicks it. */
 const EXECUTED: readonly string[] = ["javascript", "data", "vbscript"];
 
@@ -44,8 +47,8 @@ export function isRemote(text: string): boolean {
 }
 
 /**
- * What is wrong with the URL of a repo info, in the form of a field text (messages 2), or null. It needs scheme and host
- * (semantics 3.1); other schemes than http are common, since providers include plain git and subversion.
+ * What is wrong with the URL of a repo info, in the form of a field text (messages 2), or null. It needs scheme and
+ * host (semantics 3.1); other schemes than http are common, since providers include plain git and subversion.
  */
 export function repoUrlProblem(url: string): string | null {
   const scheme = ABSOLUTE.exec(url)?.[1]?.toLowerCase();
@@ -55,8 +58,23 @@ export function repoUrlProblem(url: string): string | null {
 
 /** Values that clients and templates left in place of a URL; compared without case. */
 const PLACEHOLDERS: ReadonlySet<string> = new Set([
-  "", "-", "n/a", "na", "nil", "none", "null", "undefined", "unknown", "tbd", "todo", "placeholder",
-  "repo-url", "repo_url", "repourl", "your-repo-url", "**redacted**",
+  "",
+  "-",
+  "n/a",
+  "na",
+  "nil",
+  "none",
+  "null",
+  "undefined",
+  "unknown",
+  "tbd",
+  "todo",
+  "placeholder",
+  "repo-url",
+  "repo_url",
+  "repourl",
+  "your-repo-url",
+  "**redacted**",
 ]);
 /** Variables that nobody expanded: `${X}`, `$X`, `$(X)`, `{{X}}`, `<x>`, `%X%`. */
 const UNEXPANDED = /^\$|\$[{(]|\{\{|[<>]|^%.*%$/;
@@ -67,7 +85,8 @@ const SCP = /^([^\s@/:]+@)?([^\s@/:]+):(.+)$/;
 /** Behind a host without user this is a port, and perhaps the path of a URL. */
 const PORT = /^\d+(?:\/|$)/;
 /** A host with a dot, or localhost, with optional user before and port and path behind. Group 1: all but the user. */
-const HOST_WITHOUT_SCHEME = /^(?:\/\/)?(?:[^\s@/:]+@)?((?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::\d+)?(?:[/?#]\S*)?)$/i;
+const HOST_WITHOUT_SCHEME =
+  /^(?:\/\/)?(?:[^\s@/:]+@)?((?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::\d+)?(?:[/?#]\S*)?)$/i;
 
 /**
  * The URL to show for a flow's stored `repo_url` (semantics 2.2): an absolute URL stays as it is, a remote becomes the
@@ -91,7 +110,9 @@ export function repairRepoUrl(stored: string | null): string | null {
   return host === undefined ? null : webUrlOrNull(`https://${host}`);
 }
 
-/** The page of a repository given by the host and path of a remote. The remote's port speaks ssh or git, never https. */
+/**
+ * The page of a repository given by the host and path of a remote. The remote's port speaks ssh or git, never https.
+ */
 function browseUrl(host: string, remotePath: string): string | null {
   const path = trimSlashes(remotePath).replace(/\.git$/, "");
   // Azure is the one large host whose remotes and pages differ in more than the scheme.
@@ -100,18 +121,26 @@ function browseUrl(host: string, remotePath: string): string | null {
   return webUrlOrNull(`https://${host}/${path}`);
 }
 
-/** A commit as a report names it: its id, its page as reported, and the page of its repository, null when that is not known. */
+/**
+ * A commit as a report names it: its id, its page as reported, and the page of its repository, null when that is not
+ * known.
+ */
 export type PlacedCommit = { sha: string; commitUrl: string; repoUrl: string | null };
 
 type Forge = "github" | "gitlab" | "bitbucket";
 
 /** Forges whose pages are known by their host alone; others show themselves in the addresses of their commits. */
-const HOSTS: Readonly<Record<string, Forge>> = { "github.com": "github", "gitlab.com": "gitlab", "bitbucket.org": "bitbucket" };
+const HOSTS: Readonly<Record<string, Forge>> = {
+  "github.com": "github",
+  "gitlab.com": "gitlab",
+  "bitbucket.org": "bitbucket",
+};
 
 /**
- * The page that shows what changed from one commit to another (semantics 6.5, diff_url): `/compare/old...new` as GitHub and
- * its likes have it, `/-/compare/` on GitLab, `/branches/compare/new..old` on bitbucket.org. null when neither the addresses
- * of the commits nor the repository tell, and when the two commits are of different repositories. Never throws.
+ * The page that shows what changed from one commit to another (semantics 6.5, diff_url): `/compare/old...new` as GitHub
+ * and its likes have it, `/-/compare/` on GitLab, `/branches/compare/new..old` on bitbucket.org. null when neither the
+ * addresses of the commits nor the repository tell, and when the two commits are of different repositories. Never
+ * throws.
  */
 export function compareUrl(from: PlacedCommit, to: PlacedCommit): string | null {
   const pages = repositoryOf(to);
@@ -131,7 +160,12 @@ function repositoryOf({ sha, commitUrl, repoUrl }: PlacedCommit): { base: string
     const path = pathname.slice(0, end);
     if (shown.length >= SHORTEST_SHA && sha.startsWith(shown))
       for (const [suffix, forge] of COMMIT_PAGES)
-        if (path.endsWith(suffix) && path.length > suffix.length && !path.includes("/_git/") && (forge !== "bitbucket" || HOSTS[hostname] === forge))
+        if (
+          path.endsWith(suffix) &&
+          path.length > suffix.length &&
+          !path.includes("/_git/") &&
+          (forge !== "bitbucket" || HOSTS[hostname] === forge)
+        )
           return { base: origin + path.slice(0, -suffix.length), forge };
   }
   const repository = repairRepoUrl(repoUrl);
@@ -142,8 +176,15 @@ function repositoryOf({ sha, commitUrl, repoUrl }: PlacedCommit): { base: string
   return forge === undefined || path === "" ? null : { base: `${origin}/${path}`, forge };
 }
 
-/** What commit pages have before the id. Azure has `/commit/` too, below `/_git/`, and no page for two commits by their ids alone. */
-const COMMIT_PAGES: readonly (readonly [string, Forge])[] = [["/-/commit", "gitlab"], ["/commit", "github"], ["/commits", "bitbucket"]];
+/**
+ * What commit pages have before the id. Azure has `/commit/` too, below `/_git/`, and no page for two commits by their
+ * ids alone.
+ */
+const COMMIT_PAGES: readonly (readonly [string, Forge])[] = [
+  ["/-/commit", "gitlab"],
+  ["/commit", "github"],
+  ["/commits", "bitbucket"],
+];
 /** As short as git prints a commit id. */
 const SHORTEST_SHA = 7;
 

@@ -1,6 +1,6 @@
 /**
- * Messages for people: a letter is a heading, some lines and a link, and is written as a chat message or as an e-mail. All of
- * its texts may hold what users wrote, so nothing reaches a form without being escaped for it.
+ * Messages for people: a letter is a heading, some lines and a link, and is written as a chat message or as an e-mail.
+ * All of its texts may hold what users wrote, so nothing reaches a form without being escaped for it.
  */
 import { truncate } from "../text/excerpt.ts";
 
@@ -17,18 +17,27 @@ export type NotificationMessage = {
 export type ChatBody = Readonly<Record<string, unknown>>;
 export type MailText = { subject: string; text: string; html: string };
 
-/** Lines of a letter. The message of a snapshot with which ten thousand artifacts start is still one that somebody reads. */
+/**
+ * Lines of a letter. The message of a snapshot with which ten thousand artifacts start is still one that somebody
+ * reads.
+ */
 export const MOST_LINES = 20;
 
 /** Characters of a line: a name and what happened to it. */
 const LINE_CHARACTERS = 250;
 /** Characters that a block of a chat message may have, less room for how many lines there are more. */
 const BLOCK_CHARACTERS = 2_900;
-/** Characters of a heading. Servers cut subjects at about a thousand bytes, and people read fewer than a hundred characters. */
+/**
+ * Characters of a heading. Servers cut subjects at about a thousand bytes, and people read fewer than a hundred
+ * characters.
+ */
 const HEADING_CHARACTERS = 150;
 
 /** A letter with as many of the lines as fit. @param total how many there are, those not in `lines` included. */
-export function renderMessage({ heading, lines, link, footer }: Omit<NotificationMessage, "more">, total = lines.length): NotificationMessage {
+export function renderMessage(
+  { heading, lines, link, footer }: Omit<NotificationMessage, "more">,
+  total = lines.length,
+): NotificationMessage {
   const shown = lines.slice(0, MOST_LINES).map((line) => oneLine(line, LINE_CHARACTERS));
   return {
     heading: oneLine(heading, HEADING_CHARACTERS),
@@ -39,7 +48,10 @@ export function renderMessage({ heading, lines, link, footer }: Omit<Notificatio
   };
 }
 
-/** A single line of that many characters; control characters, line breaks included, become spaces, so that no text begins a header or a line of its own. */
+/**
+ * A single line of that many characters; control characters, line breaks included, become spaces, so that no text
+ * begins a header or a line of its own.
+ */
 const oneLine = (text: string, limit: number): string => truncate(text.replace(/[\p{Cc}\u2028\u2029]+/gu, " "), limit);
 
 const moreLine = (more: number): readonly string[] => (more > 0 ? [`and ${more} more`] : []);
@@ -64,8 +76,12 @@ function firstFitting(lines: readonly string[]): string[] {
   return lines.filter((line) => (room -= line.length + "• \n".length) >= 0);
 }
 
-/** The three characters with a meaning of their own in chat messages: without them no link, no mention and no command can be made. */
-const chatText = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+/**
+ * The three characters with a meaning of their own in chat messages: without them no link, no mention and no command
+ * can be made.
+ */
+const chatText = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 /** Behind `|` a link has its text. Our addresses are percent-encoded, so that these occur in a host at most. */
 const chatUrl = (url: string): string => chatText(url).replaceAll("|", "%7C");
@@ -88,5 +104,11 @@ export function mail({ heading, lines, more, link, footer }: NotificationMessage
   };
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
 const htmlText = (text: string): string => text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);

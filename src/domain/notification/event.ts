@@ -1,6 +1,6 @@
 /**
- * What is told: one notice is one event in the life of an environment, a flow or a key, with everything that the messages
- * about it say. Facts come in from outside, and so do the addresses of pages.
+ * What is told: one notice is one event in the life of an environment, a flow or a key, with everything that the
+ * messages about it say. Facts come in from outside, and so do the addresses of pages.
  */
 import type { EnvironmentTrigger, FlowTrigger } from "./triggers.ts";
 import { triggerOf } from "./triggers.ts";
@@ -44,10 +44,23 @@ export type SnapshotRef = { org: string; environment: string; index: number; com
 export type EventArtifact = { name: string; fingerprint: string; provenance: Provenance | null };
 
 /** An event of a snapshot about one artifact. `member` is where it happened, null for where it is told. */
-export type ArtifactEvent = EventArtifact & { annotation: string; was: number; now: number; compliant: boolean | null; member: string | null };
+export type ArtifactEvent = EventArtifact & {
+  annotation: string;
+  was: number;
+  now: number;
+  compliant: boolean | null;
+  member: string | null;
+};
 
 export type NotificationEvent =
-  | { subject: "artifact"; trigger: EnvironmentTrigger; at: number; moment: SnapshotRef; artifact: EventArtifact; description: string }
+  | {
+      subject: "artifact";
+      trigger: EnvironmentTrigger;
+      at: number;
+      moment: SnapshotRef;
+      artifact: EventArtifact;
+      description: string;
+    }
   | { subject: "environment"; trigger: EnvironmentTrigger; at: number; moment: SnapshotRef; description: string }
   | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & EventFlow);
 
@@ -58,17 +71,26 @@ export type EventFlow = {
   /** `state` as it was when the notice was made, right after the event. */
   trail: { name: string; state: string } | null;
   artifact: {
-    id: string; name: string; fingerprint: string; state: string; commit: string; commitUrl: string; buildUrl: string;
+    id: string;
+    name: string;
+    fingerprint: string;
+    state: string;
+    commit: string;
+    commitUrl: string;
+    buildUrl: string;
     selector: ArtifactSelector;
   } | null;
   attestation: { id: string; name: string; type: string; compliant: boolean; by: string } | null;
 };
 
-export const stateWord = (compliant: boolean | null): string => (compliant === null ? "unknown" : compliant ? "compliant" : "non-compliant");
+export const stateWord = (compliant: boolean | null): string =>
+  compliant === null ? "unknown" : compliant ? "compliant" : "non-compliant";
 
 /** Where a message leads to: the page of what it is about, and its name. */
 export function linkOf(notice: NotificationEvent, links: EventLinks): { url: string; text: string } {
-  return notice.subject === "flow" ? { url: flowFactsPage(notice, links), text: "Look at it" } : momentLink(notice.moment, links);
+  return notice.subject === "flow"
+    ? { url: flowFactsPage(notice, links), text: "Look at it" }
+    : momentLink(notice.moment, links);
 }
 
 export const momentLink = (moment: SnapshotRef, links: EventLinks): { url: string; text: string } => ({
@@ -92,7 +114,11 @@ export const momentApi = ({ org, environment, index }: SnapshotRef, links: Event
 const instances = (count: number): string => `${count} ${count === 1 ? "instance" : "instances"}`;
 
 /** One sentence about an event of a snapshot. */
-export function artifactNotice(event: ArtifactEvent, at: number, moment: SnapshotRef): Extract<NotificationEvent, { subject: "artifact" }> {
+export function artifactNotice(
+  event: ArtifactEvent,
+  at: number,
+  moment: SnapshotRef,
+): Extract<NotificationEvent, { subject: "artifact" }> {
   const { name, fingerprint, provenance } = event;
   return {
     subject: "artifact",
@@ -105,13 +131,25 @@ export function artifactNotice(event: ArtifactEvent, at: number, moment: Snapsho
 }
 
 /** What happened to an artifact, without its name and place. */
-export function describeArtifactEvent({ annotation, was, now, compliant }: Pick<ArtifactEvent, "annotation" | "was" | "now" | "compliant">): string {
+export function describeArtifactEvent({
+  annotation,
+  was,
+  now,
+  compliant,
+}: Pick<ArtifactEvent, "annotation" | "was" | "now" | "compliant">): string {
   switch (annotation) {
-    case "exited": return `stopped running (${instances(was)})`;
-    case "became-compliant": return "became compliant";
-    case "became-non-compliant": return "became non-compliant";
-    case "updated-provenance": return `has new provenance (${stateWord(compliant)})`;
-    default: return triggerOf(annotation) === "ON_STARTED_ARTIFACT" ? `started running (${instances(now)}, ${stateWord(compliant)})` : "changed";
+    case "exited":
+      return `stopped running (${instances(was)})`;
+    case "became-compliant":
+      return "became compliant";
+    case "became-non-compliant":
+      return "became non-compliant";
+    case "updated-provenance":
+      return `has new provenance (${stateWord(compliant)})`;
+    default:
+      return triggerOf(annotation) === "ON_STARTED_ARTIFACT"
+        ? `started running (${instances(now)}, ${stateWord(compliant)})`
+        : "changed";
   }
 }
 
@@ -124,21 +162,37 @@ export function environmentNotice(
 ): Extract<NotificationEvent, { subject: "environment" }> {
   const why = nonCompliant === 1 ? "1 artifact is not compliant" : `${nonCompliant} artifacts are not compliant`;
   const description =
-    trigger === "ON_COMPLIANT_ENV" ? `Environment ${moment.environment} is compliant again` : `Environment ${moment.environment} is non-compliant: ${why}`;
+    trigger === "ON_COMPLIANT_ENV"
+      ? `Environment ${moment.environment} is compliant again`
+      : `Environment ${moment.environment} is non-compliant: ${why}`;
   return { subject: "environment", trigger, at, moment, description };
 }
 
 /** @param by who allowed it; @param reason as they wrote it. */
-export function allowedNotice(at: number, moment: SnapshotRef, artifact: EventArtifact, { by, reason }: { by: string; reason: string }): Extract<NotificationEvent, { subject: "artifact" }> {
+export function allowedNotice(
+  at: number,
+  moment: SnapshotRef,
+  artifact: EventArtifact,
+  { by, reason }: { by: string; reason: string },
+): Extract<NotificationEvent, { subject: "artifact" }> {
   const because = reason === "" ? "" : `: ${reason}`;
   return {
-    subject: "artifact", trigger: "ON_ALLOWED_ARTIFACT", at, moment, artifact,
+    subject: "artifact",
+    trigger: "ON_ALLOWED_ARTIFACT",
+    at,
+    moment,
+    artifact,
     description: `${by} allowed artifact ${artifact.name} in environment ${moment.environment}${because}`,
   };
 }
 
 /** @param by who began or reported it. */
-export function flowNotice(trigger: FlowTrigger, at: number, facts: EventFlow, by: string): Extract<NotificationEvent, { subject: "flow" }> {
+export function flowNotice(
+  trigger: FlowTrigger,
+  at: number,
+  facts: EventFlow,
+  by: string,
+): Extract<NotificationEvent, { subject: "flow" }> {
   const { flow, trail, artifact, attestation } = facts;
   const place = trail ? `trail ${trail.name} of flow ${flow}` : `flow ${flow}`;
   const description = attestation
@@ -150,7 +204,8 @@ export function flowNotice(trigger: FlowTrigger, at: number, facts: EventFlow, b
 }
 
 /** A heading of a message: the event in words, and where. */
-export const headingOf = (trigger: EnvironmentTrigger | FlowTrigger, place: string): string => `${place}: ${WORDS[trigger]}`;
+export const headingOf = (trigger: EnvironmentTrigger | FlowTrigger, place: string): string =>
+  `${place}: ${WORDS[trigger]}`;
 
 const WORDS: Readonly<Record<EnvironmentTrigger | FlowTrigger, string>> = {
   ON_STARTED_ARTIFACT: "artifact started",

@@ -1,4 +1,7 @@
-/** Where messages go: what is configured, whether two targets are one, and the form in which notification configs are kept. */
+/**
+ * Where messages go: what is configured, whether two targets are one, and the form in which notification configs are
+ * kept.
+ */
 
 export type ChannelContext = { channel_id: string; channel_name: string; team_id: string };
 
@@ -20,19 +23,24 @@ export type OtherTarget = Readonly<Record<string, unknown>>;
 /** A target as it is kept; `type` null: nothing is sent to it. */
 export type KeptTarget = { type: TargetType | null; target: Target | OtherTarget };
 
-/** A text that is the same for targets that are one and the same recipient, so that its times and its secret stay with it. */
+/**
+ * A text that is the same for targets that are one and the same recipient, so that its times and its secret stay with
+ * it.
+ */
 export function identityOfTarget({ type, target }: KeptTarget): string {
   const { webhook, emails } = target as { webhook?: unknown; emails?: unknown };
   return JSON.stringify([type, type === null ? target : type === "EMAIL" ? emails : webhook]);
 }
 
 /**
- * Targets of a notification config in the form in which they are kept (wire-contract 20): hosts and the domains of addresses
- * in lower case, without a trailing slash, all addresses in one target, which stands where the first of them stood; each
- * address once.
+ * Targets of a notification config in the form in which they are kept (wire-contract 20): hosts and the domains of
+ * addresses in lower case, without a trailing slash, all addresses in one target, which stands where the first of them
+ * stood; each address once.
  */
 export function normalizedTargets(targets: readonly Target[]): Target[] {
-  const emails = [...new Set(targets.flatMap((target) => (target.type === "EMAIL" ? target.emails.map(normalizedAddress) : [])))];
+  const emails = [
+    ...new Set(targets.flatMap((target) => (target.type === "EMAIL" ? target.emails.map(normalizedAddress) : []))),
+  ];
   const first = targets.findIndex(({ type }) => type === "EMAIL");
   return targets.flatMap((target, place): Target[] => {
     if (target.type !== "EMAIL") return [{ ...target, webhook: normalizedUrl(target.webhook) }];
@@ -40,7 +48,10 @@ export function normalizedTargets(targets: readonly Target[]): Target[] {
   });
 }
 
-/** Only the host is changed, and one slash at the end of the path: the rest may be a secret of the receiver's own making. */
+/**
+ * Only the host is changed, and one slash at the end of the path: the rest may be a secret of the receiver's own
+ * making.
+ */
 function normalizedUrl(url: string): string {
   const [, scheme = "", user = "", host = "", rest = ""] = /^([a-z]+:\/\/)([^/?#]*@)?([^/?#]*)(.*)$/is.exec(url) ?? [];
   const path = rest.endsWith("/") && !/[?#]/.test(rest) ? rest.slice(0, -1) : rest;

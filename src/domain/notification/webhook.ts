@@ -11,7 +11,8 @@ export type Payload = { readonly [field: string]: string | Payload };
 export function webhookPayload(notice: NotificationEvent, links: EventLinks): Payload {
   const head = { version: PAYLOAD_VERSION, timestamp: timestampOf(notice.at) };
   const what = { event_type: eventTypeOf(notice.trigger), description: notice.description };
-  if (notice.subject === "flow") return { ...head, org: notice.org, flow: notice.flow, ...what, ...flowParts(notice, links) };
+  if (notice.subject === "flow")
+    return { ...head, org: notice.org, flow: notice.flow, ...what, ...flowParts(notice, links) };
   const { moment } = notice;
   const payload = {
     ...head,
@@ -28,7 +29,10 @@ export function webhookPayload(notice: NotificationEvent, links: EventLinks): Pa
   };
   if (notice.subject === "environment") return payload;
   const { name, fingerprint, provenance } = notice.artifact;
-  return { ...payload, artifact: { name, fingerprint, ...(provenance ? { provenance: provenanceOf(moment.org, provenance, links) } : {}) } };
+  return {
+    ...payload,
+    artifact: { name, fingerprint, ...(provenance ? { provenance: provenanceOf(moment.org, provenance, links) } : {}) },
+  };
 }
 
 /** Whole epoch seconds. */
@@ -52,7 +56,14 @@ const provenanceOf = (
 function flowParts({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): Payload {
   return {
     ...(trail
-      ? { trail: { name: trail.name, status: trail.state.toLowerCase(), html_url: links.trailPage(org, flow, trail.name), api_url: links.trailApi(org, flow, trail.name) } }
+      ? {
+          trail: {
+            name: trail.name,
+            status: trail.state.toLowerCase(),
+            html_url: links.trailPage(org, flow, trail.name),
+            api_url: links.trailApi(org, flow, trail.name),
+          },
+        }
       : { html_url: links.flowPage(org, flow), api_url: links.flowApi(org, flow) }),
     ...(artifact
       ? {

@@ -23,7 +23,10 @@ export const CONTEXT_NAMES = ["flow", "flow.name", "artifact", "artifact.name", 
 
 export type ContextName = (typeof CONTEXT_NAMES)[number];
 
-/** `text` is what the user wrote, without the `${{ }}` wrapper and trimmed; `at` in the tree counts from its start, in code units from 0. */
+/**
+ * `text` is what the user wrote, without the `${{ }}` wrapper and trimmed; `at` in the tree counts from its start, in
+ * code units from 0.
+ */
 export type Expression = { text: string; tree: Expr };
 
 /** Provenance or trail-compliance. A null condition is an exception that never matches (semantics 5.3). */

@@ -12,7 +12,14 @@ import type { YamlText } from "../text/yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import type { Diagnostic } from "./diagnostics.ts";
 import { expressionBudget, parseExpression, storedBudget } from "./parser.ts";
-import { ATTESTATION_TYPES, CUSTOM_TYPE_PATTERN, MAX_EXCEPTIONS, MAX_RULES, MAX_TYPE_CHARACTERS, SCHEMA_PATTERN } from "./schema.ts";
+import {
+  ATTESTATION_TYPES,
+  CUSTOM_TYPE_PATTERN,
+  MAX_EXCEPTIONS,
+  MAX_RULES,
+  MAX_TYPE_CHARACTERS,
+  SCHEMA_PATTERN,
+} from "./schema.ts";
 
 /**
  * The value of a key, aliases resolved; an alias that is left stands for nothing and was reported when the
@@ -32,7 +39,12 @@ const TYPE_LIST = `${ATTESTATION_TYPES.map((type) => `'${type}'`).join(", ")} or
  * order; the result is only to be used when none was reported.
  * @param stored whether the policy was accepted before and is only loaded: then nothing is too large
  */
-export function checkPolicy(source: YamlText, root: Node, stored: boolean, report: (diagnostic: Diagnostic) => void): PolicyDocument {
+export function checkPolicy(
+  source: YamlText,
+  root: Node,
+  stored: boolean,
+  report: (diagnostic: Diagnostic) => void,
+): PolicyDocument {
   const budget = stored ? storedBudget() : expressionBudget();
   const controls: ControlReference[] = [];
 
@@ -41,7 +53,8 @@ export function checkPolicy(source: YamlText, root: Node, stored: boolean, repor
   }
 
   function wrongType(value: Value, expected: string): null {
-    if (!isAlias(value.node)) problem(value.at, value.path, `Input should be a valid ${expected} [input: ${shownNode(value.node)}]`);
+    if (!isAlias(value.node))
+      problem(value.at, value.path, `Input should be a valid ${expected} [input: ${shownNode(value.node)}]`);
     return null;
   }
 
@@ -67,7 +80,12 @@ export function checkPolicy(source: YamlText, root: Node, stored: boolean, repor
       const path = join(of.path, shownNode(key));
       const index = name === null ? -1 : (known as readonly string[]).indexOf(name);
       const field = known[index];
-      if (field === undefined) problem(at, path, `Extra inputs are not permitted [input: ${shownNode(pair.value && source.resolve(pair.value))}]`);
+      if (field === undefined)
+        problem(
+          at,
+          path,
+          `Extra inputs are not permitted [input: ${shownNode(pair.value && source.resolve(pair.value))}]`,
+        );
       else if (Object.hasOwn(found, field)) problem(at, path, "the key appears twice in one mapping");
       else found[field] = value(pair.value, at, path);
     }
@@ -78,7 +96,9 @@ export function checkPolicy(source: YamlText, root: Node, stored: boolean, repor
     if (!isSeq(of.node)) return wrongType(of, "list") ?? [];
     const items = stored ? of.node.items : of.node.items.slice(0, most);
     if (of.node.items.length > items.length) problem(of.at, of.path, `a policy may have at most ${most} ${what}`);
-    return items.map((item, index) => value(item, (item as Node | null)?.range?.[0] ?? of.at, join(of.path, String(index))));
+    return items.map((item, index) =>
+      value(item, (item as Node | null)?.range?.[0] ?? of.at, join(of.path, String(index))),
+    );
   }
 
   function text(of: Value, most: number): string | null {
@@ -110,7 +130,8 @@ export function checkPolicy(source: YamlText, root: Node, stored: boolean, repor
 
   function booleanRule(of: Value | undefined): BooleanRule {
     const found = of === undefined ? {} : (fields(of, ["required", "exceptions"]) ?? {});
-    const exceptions = found.exceptions === undefined ? [] : list(found.exceptions, MAX_EXCEPTIONS, "exceptions in a rule");
+    const exceptions =
+      found.exceptions === undefined ? [] : list(found.exceptions, MAX_EXCEPTIONS, "exceptions in a rule");
     return {
       required: bool(found.required, false),
       exceptions: exceptions.map((item) => ({ condition: expression(fields(item, ["if"])?.if) })),
@@ -133,9 +154,13 @@ export function checkPolicy(source: YamlText, root: Node, stored: boolean, repor
   function attestationRule(of: Value): AttestationRule {
     const found = fields(of, ["if", "name", "type", "must_be_compliant", "for_control"]);
     const given = found ?? {};
-    const type = given.type === undefined ? found && missing(of.at, join(of.path, "type")) : attestationType(given.type);
+    const type =
+      given.type === undefined ? found && missing(of.at, join(of.path, "type")) : attestationType(given.type);
     const name = given.name === undefined ? "*" : text(given.name, MAX_NAME_CHARACTERS);
-    const control = given.for_control === undefined || isNullNode(given.for_control.node) ? null : text(given.for_control, MAX_NAME_CHARACTERS);
+    const control =
+      given.for_control === undefined || isNullNode(given.for_control.node)
+        ? null
+        : text(given.for_control, MAX_NAME_CHARACTERS);
     if (type === "*" && name === "*") {
       problem(of.at, of.path, "a rule with type '*' and name '*' would accept any attestation; give a type or a name");
     }
@@ -169,7 +194,10 @@ export function checkPolicy(source: YamlText, root: Node, stored: boolean, repor
   return {
     provenance: booleanRule(artifacts?.provenance),
     trailCompliance: booleanRule(artifacts?.["trail-compliance"]),
-    attestations: artifacts?.attestations === undefined ? [] : list(artifacts.attestations, MAX_RULES, "attestation rules").map(attestationRule),
+    attestations:
+      artifacts?.attestations === undefined
+        ? []
+        : list(artifacts.attestations, MAX_RULES, "attestation rules").map(attestationRule),
     controls,
   };
 }

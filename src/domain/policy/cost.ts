@@ -1,4 +1,7 @@
-/** What evaluating a policy costs, so that whoever evaluates it for many artifacts knows whether that is work for a thread. */
+/**
+ * What evaluating a policy costs, so that whoever evaluates it for many artifacts knows whether that is work for a
+ * thread.
+ */
 import type { Expr, Expression, PolicyDocument } from "./ast.ts";
 
 /** Milliseconds, measured on the slowest policies within the bounds of parser.ts and schema.ts. */
@@ -9,7 +12,9 @@ const INSTRUCTION_MS = 0.005;
 
 const known = new WeakMap<PolicyDocument, number>();
 
-/** Milliseconds that evaluating the policy for one artifact in one flow takes at most. Computed once for each document. */
+/**
+ * Milliseconds that evaluating the policy for one artifact in one flow takes at most. Computed once for each document.
+ */
 export function evaluationMs(policy: PolicyDocument): number {
   let cost = known.get(policy);
   if (cost === undefined) {

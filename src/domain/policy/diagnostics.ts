@@ -35,5 +35,8 @@ export function renderDiagnostics(diagnostics: readonly Diagnostic[]): string {
 }
 
 function oneLine(text: string): string {
-  return text.replace(/[\p{Cc}\u2028\u2029]+/gu, " ").replace(/\p{Surrogate}/gu, "\ufffd").trim();
+  return text
+    .replace(/[\p{Cc}\u2028\u2029]+/gu, " ")
+    .replace(/\p{Surrogate}/gu, "\ufffd")
+    .trim();
 }

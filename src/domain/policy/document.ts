@@ -14,8 +14,12 @@ export type { PolicyDocument } from "./ast.ts";
  * expression, here with the indentation of its lines.
  */
 const LIMITS: YamlLimits = {
-  tokens: 100_000, nesting: 50, problems: MAX_DIAGNOSTICS,
-  tokenCharacters: 64, scalarCharacters: 2 * MAX_EXPRESSION_CHARACTERS, blanks: 200_000,
+  tokens: 100_000,
+  nesting: 50,
+  problems: MAX_DIAGNOSTICS,
+  tokenCharacters: 64,
+  scalarCharacters: 2 * MAX_EXPRESSION_CHARACTERS,
+  blanks: 200_000,
 };
 
 /** What earlier versions of this program read. */
@@ -33,7 +37,10 @@ const WORDS: Partial<Record<YamlProblem["kind"], string>> = {
  * throws, and takes time linear in the text: up to 20 ms for 8 KB, seconds for megabytes.
  * @param stored whether the text was accepted before and is only loaded: what earlier versions took is never too large
  */
-export function parsePolicy(text: string, stored = false): { policy: PolicyDocument; problems: null } | { policy: null; problems: Diagnostic[] } {
+export function parsePolicy(
+  text: string,
+  stored = false,
+): { policy: PolicyDocument; problems: null } | { policy: null; problems: Diagnostic[] } {
   const source = readYaml(text, { limits: stored ? STORED_LIMITS : LIMITS });
   const problems = source.problems.map(
     ({ kind, text: problem, line, column }): Diagnostic => ({
@@ -54,7 +61,10 @@ export function parsePolicy(text: string, stored = false): { policy: PolicyDocum
   return problems.length > 0 ? { policy: null, problems: sortDiagnostics(problems) } : { policy, problems: null };
 }
 
-/** Every mention of a control by the policy with its place, in the order of the rules: the caller checks that they exist. */
+/**
+ * Every mention of a control by the policy with its place, in the order of the rules: the caller checks that they
+ * exist.
+ */
 export function controlsReferenced(policy: PolicyDocument): readonly ControlReference[] {
   return policy.controls;
 }
@@ -116,7 +126,10 @@ export type AttestationDefinition = {
 
 /** A boolean rule as evaluations show it (semantics 5.1, at its end). */
 export function booleanDefinition(rule: BooleanRule): BooleanDefinition {
-  return { required: rule.required, exceptions: rule.exceptions.map(({ condition }) => ({ if: expressionText(condition) })) };
+  return {
+    required: rule.required,
+    exceptions: rule.exceptions.map(({ condition }) => ({ if: expressionText(condition) })),
+  };
 }
 
 /** An attestation rule as evaluations show it (semantics 5.1, at its end). */

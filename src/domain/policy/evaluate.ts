@@ -201,7 +201,11 @@ function resolve(rule: Rule, pair: FlowFacts | null, subject: Subject, version: 
   };
   const applies = rule.type === "attestation" ? attestationApplies(rule.rule, scope) : booleanApplies(rule.rule, scope);
   if ("error" in applies) {
-    return { type: OWN_FAILURE[rule.type], context: { ...context, evaluation_error: applies.error }, attestationIds: [] };
+    return {
+      type: OWN_FAILURE[rule.type],
+      context: { ...context, evaluation_error: applies.error },
+      attestationIds: [],
+    };
   }
   return { context, ...(applies.value ? outcome(rule, pair, version) : verdict("rule_not_applicable")) };
 }
@@ -221,7 +225,10 @@ function booleanApplies(rule: BooleanRule, scope: Scope): ReturnType<typeof eval
   return { value: true };
 }
 
-function attestationApplies({ condition }: { condition: Expression | null }, scope: Scope): ReturnType<typeof evaluateExpression> {
+function attestationApplies(
+  { condition }: { condition: Expression | null },
+  scope: Scope,
+): ReturnType<typeof evaluateExpression> {
   return condition === null ? { value: true } : evaluateExpression(condition, scope);
 }
 
@@ -249,12 +256,15 @@ function attestationOutcome(rule: AttestationRule, records: readonly Attestation
  */
 function candidates(rule: AttestationRule, records: readonly AttestationCandidate[]): AttestationCandidate[] {
   let found = records.filter(({ name }) => rule.name === "*" || name === rule.name);
-  if (rule.name !== "*" && found.some(({ level }) => level === "artifact")) found = found.filter(({ level }) => level === "artifact");
+  if (rule.name !== "*" && found.some(({ level }) => level === "artifact"))
+    found = found.filter(({ level }) => level === "artifact");
   const type = rule.type === "decision" ? "system:decision" : rule.type;
   if (type !== "*") found = found.filter((record) => record.type === type);
   if (rule.forControl === null) return found;
   found = found.filter(({ control }) => control === rule.forControl);
-  return found.length < 2 ? found : [found.reduce((latest, record) => (record.sequence > latest.sequence ? record : latest))];
+  return found.length < 2
+    ? found
+    : [found.reduce((latest, record) => (record.sequence > latest.sequence ? record : latest))];
 }
 
 function verdict(type: ResolutionType, records: readonly AttestationCandidate[] = []): Outcome {

@@ -24,13 +24,18 @@ class EvaluationFailure extends Error {
   }
 }
 
-/** The verdict of an expression, or why it has none: one line naming the problem and its place in the expression (decision 10). */
+/**
+ * The verdict of an expression, or why it has none: one line naming the problem and its place in the expression
+ * (decision 10).
+ */
 export function evaluateExpression(expression: Expression, scope: Scope): { value: boolean } | { error: string } {
   try {
     return { value: truth(expression.tree, scope, "the expression") };
   } catch (error) {
     if (!(error instanceof EvaluationFailure)) throw error;
-    return { error: `${error.message} (at character ${error.at + 1} of: ${excerpt(expression.text.replace(/\s+/g, " "))})` };
+    return {
+      error: `${error.message} (at character ${error.at + 1} of: ${excerpt(expression.text.replace(/\s+/g, " "))})`,
+    };
   }
 }
 
@@ -47,7 +52,9 @@ function evaluate(expr: Expr, scope: Scope): Value {
     case "list":
       return expr.items.map((item) => evaluate(item, scope));
     case "tag":
-      return scope.flow !== null && Object.hasOwn(scope.flow.tags, expr.key) ? (scope.flow.tags[expr.key] ?? null) : null;
+      return scope.flow !== null && Object.hasOwn(scope.flow.tags, expr.key)
+        ? (scope.flow.tags[expr.key] ?? null)
+        : null;
     case "context":
       return context(expr.name, scope);
     case "exists": {
@@ -140,7 +147,10 @@ function order(operator: ComparisonOperator, left: Value, right: Value, at: numb
 
 type Decimal = { negative: boolean; whole: string; fraction: string };
 
-/** Plain decimals only. With exponents, abbreviated hashes such as `12e4567` and `12e4568` would become numbers, and equal. */
+/**
+ * Plain decimals only. With exponents, abbreviated hashes such as `12e4567` and `12e4568` would become numbers, and
+ * equal.
+ */
 function parseDecimal(text: string): Decimal | null {
   const found = /^([+-]?)(\d*)(?:\.(\d*))?$/.exec(text);
   const [, sign = "", digits = "", decimals = ""] = found ?? [];
@@ -154,7 +164,8 @@ function parseDecimal(text: string): Decimal | null {
 
 function compareDecimals(a: Decimal, b: Decimal): number {
   if (a.negative !== b.negative) return a.negative ? -1 : 1;
-  const size = a.whole.length - b.whole.length || compareTexts(a.whole, b.whole) || compareTexts(a.fraction, b.fraction);
+  const size =
+    a.whole.length - b.whole.length || compareTexts(a.whole, b.whole) || compareTexts(a.fraction, b.fraction);
   return a.negative ? -size : size;
 }
 

@@ -6,7 +6,10 @@ import { codePoint, excerpt } from "../text/excerpt.ts";
 
 export type TokenKind = "string" | "number" | "word" | "tag" | "symbol" | "end";
 
-/** `text` is the content: a string without its quotes, a tag without `flow.tags.`; `at` is the offset in code units from 0. */
+/**
+ * `text` is the content: a string without its quotes, a tag without `flow.tags.`; `at` is the offset in code units from
+ * 0.
+ */
 export type Token = { kind: TokenKind; text: string; at: number };
 
 /** Why an expression is refused, and at which offset (code units from 0). */
@@ -15,7 +18,10 @@ export type ExpressionProblem = { at: number; problem: string };
 const SPACE = /[ \t\r\n]+/y;
 const WORD_CHARACTER = /[A-Za-z0-9_.~-]/y;
 
-/** Tried in this order. A tag key takes every dot and hyphen it can get: `flow.tags.risk-level.v2` is one key (semantics 5.2). */
+/**
+ * Tried in this order. A tag key takes every dot and hyphen it can get: `flow.tags.risk-level.v2` is one key (semantics
+ * 5.2).
+ */
 const KINDS: readonly (readonly [TokenKind, RegExp])[] = [
   ["string", /'([^']*)'|"([^"]*)"/y],
   ["number", /-?\d+(?:\.\d+)?/y],
@@ -51,7 +57,10 @@ export function lex(source: string): { tokens: Token[] } | ExpressionProblem {
       tokens.push({ kind, text: found[1] ?? found[2] ?? found[0], at: start });
       at += found[0].length;
       if ((kind === "number" || kind === "word") && take(WORD_CHARACTER) !== null) {
-        return { at: start, problem: `'${excerpt(/^[A-Za-z0-9_.~-]+/.exec(source.slice(start))?.[0] ?? "")}' is neither a number nor a known name` };
+        return {
+          at: start,
+          problem: `'${excerpt(/^[A-Za-z0-9_.~-]+/.exec(source.slice(start))?.[0] ?? "")}' is neither a number nor a known name`,
+        };
       }
       break;
     }
@@ -63,7 +72,8 @@ export function lex(source: string): { tokens: Token[] } | ExpressionProblem {
 
 function unexpected(source: string, at: number): ExpressionProblem {
   const character = String.fromCodePoint(source.codePointAt(at) ?? 0);
-  if (character === "'" || character === '"') return { at, problem: `the text that begins with ${character} is not closed` };
+  if (character === "'" || character === '"')
+    return { at, problem: `the text that begins with ${character} is not closed` };
   for (const [foreign, ours] of FOREIGN) {
     if (source.startsWith(foreign, at)) return { at, problem: `unexpected '${foreign}'; write ${ours}` };
   }

@@ -1,8 +1,8 @@
 /**
  * Recursive descent over the grammar of semantics 5.2. What a file may cost is bounded here: nesting by
  * MAX_DEPTH (the evaluator recurses over the same tree); text and terms of one expression; text, terms and compiled
- * patterns of one policy by a budget that all its expressions share. A policy within these bounds is parsed in less than
- * 50 ms, and evaluated for one artifact in one flow in at most 15 (cost.ts).
+ * patterns of one policy by a budget that all its expressions share. A policy within these bounds is parsed in less
+ * than 50 ms, and evaluated for one artifact in one flow in at most 15 (cost.ts).
  */
 import { excerpt } from "../text/excerpt.ts";
 import { compileRegex, estimateEffort } from "../text/regex.ts";
@@ -40,10 +40,18 @@ export type ExpressionBudget = { text: number; terms: number; instructions: numb
 
 /** A full budget; make one per policy. */
 export function expressionBudget(): ExpressionBudget {
-  return { text: MAX_TEXT, terms: MAX_TERMS, instructions: MAX_INSTRUCTIONS, effort: MAX_COMPILATION_EFFORT, stored: false };
+  return {
+    text: MAX_TEXT,
+    terms: MAX_TERMS,
+    instructions: MAX_INSTRUCTIONS,
+    effort: MAX_COMPILATION_EFFORT,
+    stored: false,
+  };
 }
 
-/** A budget without an end, for policies that were accepted before: earlier versions had larger bounds (semantics 5.5). */
+/**
+ * A budget without an end, for policies that were accepted before: earlier versions had larger bounds (semantics 5.5).
+ */
 export function storedBudget(): ExpressionBudget {
   return { text: Infinity, terms: Infinity, instructions: Infinity, effort: Infinity, stored: true };
 }
@@ -62,13 +70,17 @@ class SyntaxProblem extends Error {
  * offsets into `source` in code units: one syntax error, or every refused regular expression. Whether the
  * result is boolean is decided at evaluation (decision 10), nothing of that is refused here. Never throws.
  */
-export function parseExpression(source: string, budget: ExpressionBudget): { expression: Expression } | { problems: ExpressionProblem[] } {
+export function parseExpression(
+  source: string,
+  budget: ExpressionBudget,
+): { expression: Expression } | { problems: ExpressionProblem[] } {
   if (source.length > MAX_EXPRESSION_CHARACTERS && !budget.stored) {
     const problem = `an expression may hold ${MAX_EXPRESSION_CHARACTERS} characters, this is the next one`;
     return { problems: [{ at: MAX_EXPRESSION_CHARACTERS, problem }] };
   }
   budget.text -= source.length;
-  if (budget.text < 0) return { problems: [{ at: 0, problem: `the expressions of one policy may hold ${MAX_TEXT} characters together` }] };
+  if (budget.text < 0)
+    return { problems: [{ at: 0, problem: `the expressions of one policy may hold ${MAX_TEXT} characters together` }] };
   // Reading what is too much already would take as long as the rest.
   if (budget.terms < 0) return { problems: [{ at: 0, problem: TOO_MANY_TERMS }] };
   const inner = unwrap(source);
@@ -98,7 +110,10 @@ function unwrap(source: string): { text: string; at: number } | ExpressionProble
   return text === "" ? { at, problem: "the expression is empty" } : { text, at };
 }
 
-function parseTokens(tokens: readonly Token[], budget: ExpressionBudget): { tree: Expr; problems: ExpressionProblem[] } {
+function parseTokens(
+  tokens: readonly Token[],
+  budget: ExpressionBudget,
+): { tree: Expr; problems: ExpressionProblem[] } {
   const problems: ExpressionProblem[] = [];
   const end = tokens.at(-1) as Token;
   let index = 0;
@@ -178,7 +193,8 @@ function parseTokens(tokens: readonly Token[], budget: ExpressionBudget): { tree
     if (accept("symbol", "[")) return { kind: "list", items: nested(items), at };
     if (kind !== "word") fail(`expected a value but found ${describe(token)}`);
     if (text === "true" || text === "false") return leaf({ kind: "literal", value: text === "true", at });
-    if ((CONTEXT_NAMES as readonly string[]).includes(text)) return leaf({ kind: "context", name: text as ContextName, at });
+    if ((CONTEXT_NAMES as readonly string[]).includes(text))
+      return leaf({ kind: "context", name: text as ContextName, at });
     if (text === "exists") return call(() => ({ kind: "exists", operand: nested(operand), at }));
     if (text === "matches") return call(() => matches(at));
     if (RESERVED.has(text)) fail(`expected a value but found '${text}'`);

@@ -16,9 +16,12 @@ export function reasons(verdict: PolicyVerdict, policyName: string): string[] {
 
 /** What a rule demands and when, for example `requires provenance, except if flow.name == "legacy"`. */
 export function ruleInWords(rule: RuleDefinition): string {
-  if (rule.type === "attestation") return `${demand(rule)}${rule.definition.if === null ? "" : `, if ${rule.definition.if.text}`}`;
+  if (rule.type === "attestation")
+    return `${demand(rule)}${rule.definition.if === null ? "" : `, if ${rule.definition.if.text}`}`;
   if (!rule.definition.required) return demand(rule).replace("requires", "does not require");
-  const exceptions = rule.definition.exceptions.flatMap((exception) => (exception.if === null ? [] : [exception.if.text]));
+  const exceptions = rule.definition.exceptions.flatMap((exception) =>
+    exception.if === null ? [] : [exception.if.text],
+  );
   return `${demand(rule)}${exceptions.length === 0 ? "" : `, except if ${exceptions.join(" or if ")}`}`;
 }
 
@@ -27,7 +30,10 @@ export function outcomeInWords(rule: RuleDefinition, resolution: Resolution): st
   const { type, context } = resolution;
   const flow = `flow '${context.flow_name ?? ""}'`;
   const trail = `trail '${context.trail_name ?? ""}' of ${flow}`;
-  if (type === "rule_not_applicable") return context.flow_name === null ? "it does not apply to an artifact without provenance" : `it does not apply in ${flow}`;
+  if (type === "rule_not_applicable")
+    return context.flow_name === null
+      ? "it does not apply to an artifact without provenance"
+      : `it does not apply in ${flow}`;
   if (type !== "rule_satisfied") return failure(rule, resolution);
   if (rule.type === "attestation")
     return rule.definition.must_be_compliant ? `a compliant one is in ${trail}` : `one was reported in ${trail}`;
@@ -43,7 +49,10 @@ function demand(rule: RuleDefinition): string {
 }
 
 function attestation({ name, type, must_be_compliant, for_control }: AttestationDefinition): string {
-  const words = [must_be_compliant ? "a compliant" : "any", type === "*" ? "attestation" : type === "decision" ? "decision" : `${type} attestation`];
+  const words = [
+    must_be_compliant ? "a compliant" : "any",
+    type === "*" ? "attestation" : type === "decision" ? "decision" : `${type} attestation`,
+  ];
   if (name !== "*") words.push(`named '${name}'`);
   if (for_control !== null) words.push(`for control '${for_control}'`);
   return words.join(" ");

@@ -6,7 +6,16 @@
 import { MAX_NAME_CHARACTERS } from "../names.ts";
 
 /** Types a rule may name, besides `custom:<name>` (semantics 5.1). */
-export const ATTESTATION_TYPES = ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "*"] as const;
+export const ATTESTATION_TYPES = [
+  "generic",
+  "junit",
+  "snyk",
+  "pull_request",
+  "jira",
+  "sonar",
+  "decision",
+  "*",
+] as const;
 
 /** `custom:` and the name of a custom attestation type (semantics 3.4). */
 export const CUSTOM_TYPE_PATTERN = "^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$";

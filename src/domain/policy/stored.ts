@@ -1,7 +1,7 @@
 /**
- * The form in which a large policy is stored beside its text, so that no evaluation and no start has to read YAML again:
- * the rules with the texts of their conditions. Parsing those takes less than 50 ms, because their length, terms and
- * patterns are bounded (parser.ts).
+ * The form in which a large policy is stored beside its text, so that no evaluation and no start has to read YAML
+ * again: the rules with the texts of their conditions. Parsing those takes less than 50 ms, because their length, terms
+ * and patterns are bounded (parser.ts).
  */
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import { parseExpression, storedBudget } from "./parser.ts";
@@ -31,7 +31,8 @@ export function serializePolicy({ provenance, trailCompliance, attestations, con
 
 /**
  * The policy that `serializePolicy` made `json` of.
- * @throws Error when it holds a condition that this program does not parse, SyntaxError when it is no JSON: both mean damage.
+ * @throws Error when it holds a condition that this program does not parse, SyntaxError when it is no JSON: both mean
+ * damage.
  */
 export function restorePolicy(json: string): PolicyDocument {
   const stored = JSON.parse(json) as StoredPolicy;
@@ -50,6 +51,7 @@ export function restorePolicy(json: string): PolicyDocument {
 function expressionOf(text: string | null): Expression | null {
   if (text === null) return null;
   const parsed = parseExpression(text, storedBudget());
-  if ("problems" in parsed) throw new Error(`a stored condition cannot be parsed: ${parsed.problems[0]?.problem ?? ""}`);
+  if ("problems" in parsed)
+    throw new Error(`a stored condition cannot be parsed: ${parsed.problems[0]?.problem ?? ""}`);
   return parsed.expression;
 }

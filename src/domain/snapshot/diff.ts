@@ -1,12 +1,15 @@
 /**
- * When a snapshot is made, and what it says of each artifact: the table of semantics 6.4 as one pure function. An artifact
- * is a name with a fingerprint; the same fingerprint under two names is two artifacts, and so is one name with two.
+ * When a snapshot is made, and what it says of each artifact: the table of semantics 6.4 as one pure function. An
+ * artifact is a name with a fingerprint; the same fingerprint under two names is two artifacts, and so is one name with
+ * two.
  */
 
 /** What made somebody look at the environment again. `report`: a reporter; `policies`: attached or detached. */
 export type Cause = "report" | "policies" | "policy_version" | "allowlist";
 
-/** An artifact at one moment. `provenance` is a text that differs when the provenance does (compliance/environment.ts). */
+/**
+ * An artifact at one moment. `provenance` is a text that differs when the provenance does (compliance/environment.ts).
+ */
 export type Running = {
   name: string;
   fingerprint: string;
@@ -17,8 +20,14 @@ export type Running = {
 };
 
 export type Annotation =
-  | "started-compliant" | "started-non-compliant" | "started-unknown" | "exited"
-  | "became-compliant" | "became-non-compliant" | "updated-provenance" | "unchanged";
+  | "started-compliant"
+  | "started-non-compliant"
+  | "started-unknown"
+  | "exited"
+  | "became-compliant"
+  | "became-non-compliant"
+  | "updated-provenance"
+  | "unchanged";
 
 /** What a snapshot says of an artifact: how it came to be so, and its instances before and after. */
 export type Annotated<T extends Running> = { artifact: T; annotation: Annotation; was: number; now: number };
@@ -68,15 +77,19 @@ export function compareRunning<Before extends Running, After extends Running>(
     }
     return { artifact, annotation: "unchanged", was, now };
   });
-  const exited = [...earlier.values()].map((artifact): Annotated<Before> => ({ artifact, annotation: "exited", was: artifact.instances, now: 0 }));
+  const exited = [...earlier.values()].map(
+    (artifact): Annotated<Before> => ({ artifact, annotation: "exited", was: artifact.instances, now: 0 }),
+  );
 
   const moved = started || flipped || exited.length > 0;
-  const snapshot = before === null ? cause === "report" : cause === "policies" || moved || (cause === "report" && enriched);
+  const snapshot =
+    before === null ? cause === "report" : cause === "policies" || moved || (cause === "report" && enriched);
   return { snapshot, running, exited };
 }
 
 /** The identity of an artifact as one text. Fingerprints have a fixed length or none, so no two pairs share a text. */
-export const identityOf = ({ name, fingerprint }: { name: string; fingerprint: string }): string => `${fingerprint}:${name}`;
+export const identityOf = ({ name, fingerprint }: { name: string; fingerprint: string }): string =>
+  `${fingerprint}:${name}`;
 
 function startOf(compliant: boolean | null): Annotation {
   if (compliant === null) return "started-unknown";

@@ -4,7 +4,9 @@
 export const EVENT_KINDS = ["started", "exited", "changed"] as const;
 export type EventKind = (typeof EVENT_KINDS)[number];
 
-/** The group of an annotation. Everything that neither started nor exited changed, old `scaled` and `changed` included. */
+/**
+ * The group of an annotation. Everything that neither started nor exited changed, old `scaled` and `changed` included.
+ */
 export function kindOf(annotation: string): EventKind {
   if (annotation === "exited") return "exited";
   return annotation === "started" || annotation.startsWith("started-") ? "started" : "changed";

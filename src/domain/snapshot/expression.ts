@@ -1,13 +1,19 @@
 /**
- * The words for a place in the history of an environment (semantics 6.6): expressions of the snapshot read and of the diff,
- * intervals of the snapshot list, bounds of the events. Reading one needs no environment: it gives a position, which becomes
- * an index when the number of snapshots is known. Numbers beyond what a double holds exactly are held at that limit: they are
- * well formed and lead to no snapshot.
+ * The words for a place in the history of an environment (semantics 6.6): expressions of the snapshot read and of the
+ * diff, intervals of the snapshot list, bounds of the events. Reading one needs no environment: it gives a position,
+ * which becomes an index when the number of snapshots is known. Numbers beyond what a double holds exactly are held at
+ * that limit: they are well formed and lead to no snapshot.
  */
 import { FLOW_NAME, matches } from "../names.ts";
 
-/** A place in the history of an environment. index: as written, may be 0 or negative; behind: N behind the latest; time: epoch seconds. */
-export type Position = { kind: "index"; index: number } | { kind: "behind"; behind: number } | { kind: "time"; at: number };
+/**
+ * A place in the history of an environment. index: as written, may be 0 or negative; behind: N behind the latest; time:
+ * epoch seconds.
+ */
+export type Position =
+  | { kind: "index"; index: number }
+  | { kind: "behind"; behind: number }
+  | { kind: "time"; at: number };
 
 const HOUR = 3600;
 const DAY = 24 * HOUR;
@@ -36,7 +42,12 @@ const MOMENT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z?$/;
 const AGO = /^(\d+)\.(hour|day|week|month)s?\.ago$/;
 const DURATION = /^(\d+)([a-z]+)$/;
 
-const UNIT_OF_AGO: ReadonlyMap<string, number> = new Map([["hour", HOUR], ["day", DAY], ["week", 7 * DAY], ["month", MONTH]]);
+const UNIT_OF_AGO: ReadonlyMap<string, number> = new Map([
+  ["hour", HOUR],
+  ["day", DAY],
+  ["week", 7 * DAY],
+  ["month", MONTH],
+]);
 const UNIT_OF_DURATION: ReadonlyMap<string, number> = new Map([
   ...["s", "sec", "secs", "second", "seconds"].map((word) => [word, 1] as const),
   ...["m", "min", "mins", "minute", "minutes"].map((word) => [word, 60] as const),
@@ -50,8 +61,8 @@ const UNIT_OF_DURATION: ReadonlyMap<string, number> = new Map([
 export const BOUND_PATTERN = String.raw`^(?:NOW|-?\d+|\d+(?:${[...UNIT_OF_DURATION.keys()].join("|")}))?$`;
 
 /**
- * The expression of a snapshot read: `N`, `-N`, `#N`, `#-N`, `~N`, `@{YYYY-MM-DDTHH:MM:SS}` (UTC; a fraction and a `Z` are
- * tolerated), `@{N.hours|days|weeks|months.ago}` (also in the singular) or `@{now}`; only one of `#`, `~` and `@`.
+ * The expression of a snapshot read: `N`, `-N`, `#N`, `#-N`, `~N`, `@{YYYY-MM-DDTHH:MM:SS}` (UTC; a fraction and a `Z`
+ * are tolerated), `@{N.hours|days|weeks|months.ago}` (also in the singular) or `@{now}`; only one of `#`, `~` and `@`.
  * @param now epoch seconds
  * @returns null for what is malformed, dates that no calendar has among them
  */
@@ -69,9 +80,9 @@ export function parsePosition(text: string, now: number): Position | null {
 }
 
 /**
- * A side of a diff: `ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name stands for the latest. Stored names may hold a `~`
- * (semantics 6.2), so the expression is what follows the last sign, and a `~` that no number follows belongs to the name. An
- * old name that itself ends in `~N` needs a sign behind it: `old~2#-1`.
+ * A side of a diff: `ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name stands for the latest. Stored names may hold a
+ * `~` (semantics 6.2), so the expression is what follows the last sign, and a `~` that no number follows belongs to the
+ * name. An old name that itself ends in `~N` needs a sign behind it: `old~2#-1`.
  * @param now epoch seconds
  * @returns null for what is malformed; whether there is such an environment is for the caller to see
  */
@@ -99,9 +110,12 @@ function signOf(text: string): number {
  */
 export function resolvePosition(position: Position, count: number, indexAt: (epochSeconds: number) => number): number {
   switch (position.kind) {
-    case "index": return position.index < 0 ? count + position.index + 1 : position.index;
-    case "behind": return count - position.behind;
-    case "time": return indexAt(position.at);
+    case "index":
+      return position.index < 0 ? count + position.index + 1 : position.index;
+    case "behind":
+      return count - position.behind;
+    case "time":
+      return indexAt(position.at);
   }
 }
 
@@ -111,9 +125,9 @@ export function labelOf(environment: string, expression: string): string {
 }
 
 /**
- * An interval of snapshots: `A..B`, each side an expression of parsePosition or `NOW`, which is the latest; an omitted side is
- * NOW, and so is the end of an interval of one side: `3` is `3..NOW`. The empty text means that there is none (semantics 6.6),
- * which the caller has to see first.
+ * An interval of snapshots: `A..B`, each side an expression of parsePosition or `NOW`, which is the latest; an omitted
+ * side is NOW, and so is the end of an interval of one side: `3` is `3..NOW`. The empty text means that there is none
+ * (semantics 6.6), which the caller has to see first.
  * @param now epoch seconds
  */
 export function parseInterval(text: string, now: number): { from: Position; to: Position } | null {
@@ -125,8 +139,8 @@ export function parseInterval(text: string, now: number): { from: Position; to: 
 }
 
 /**
- * A bound of events: a positive or negative index, `NOW`, a duration such as `1h`, `2days` or `30mins` (that long ago), or a
- * unix timestamp, which every integer above 1000000000 is.
+ * A bound of events: a positive or negative index, `NOW`, a duration such as `1h`, `2days` or `30mins` (that long ago),
+ * or a unix timestamp, which every integer above 1000000000 is.
  * @param now epoch seconds
  */
 export function parseBound(text: string, now: number): Position | null {
@@ -141,11 +155,12 @@ export function parseBound(text: string, now: number): Position | null {
 }
 
 /**
- * The snapshots between two positions, both included. The sides may come in either order, because an omitted left side is NOW:
- * `..3` are the snapshots from the third on. What lies outside 1..count is cut off. A time stands for the snapshot in force
- * then, which was made before; who wants only what happened since compares times instead.
+ * The snapshots between two positions, both included. The sides may come in either order, because an omitted left side
+ * is NOW: `..3` are the snapshots from the third on. What lies outside 1..count is cut off. A time stands for the
+ * snapshot in force then, which was made before; who wants only what happened since compares times instead.
  * @param count,indexAt as for resolvePosition
- * @returns null when nothing is left, for a range that ends at a time before the first snapshot, and for one that begins
+ * @returns null when nothing is left, for a range that ends at a time before the first snapshot, and for one that
+ * begins
  *   beyond the latest (`beginsBeyond`)
  */
 export function resolveRange(
@@ -162,10 +177,11 @@ export function resolveRange(
 }
 
 /**
- * Whether a range begins at a snapshot that is still to come, rather than being written in reverse: `9..NOW` of three. The end
- * moves with the history then, so the last snapshot is not meant.
+ * Whether a range begins at a snapshot that is still to come, rather than being written in reverse: `9..NOW` of three.
+ * The end moves with the history then, so the last snapshot is not meant.
  */
-export const beginsBeyond = (to: Position, start: number, count: number): boolean => start > count && !(to.kind === "index" && to.index > 0);
+export const beginsBeyond = (to: Position, start: number, count: number): boolean =>
+  start > count && !(to.kind === "index" && to.index > 0);
 
 function parseSide(text: string, now: number): Position | null {
   return text === "" || text === "NOW" ? LATEST : parsePosition(text, now);
@@ -181,7 +197,8 @@ function parseMoment(text: string, now: number): number | null {
   if (second === undefined) return null;
   const milliseconds = Date.parse(`${second}Z`);
   // The 30th of February parses, as a day of March.
-  if (Number.isNaN(milliseconds) || new Date(milliseconds).toISOString().slice(0, second.length) !== second) return null;
+  if (Number.isNaN(milliseconds) || new Date(milliseconds).toISOString().slice(0, second.length) !== second)
+    return null;
   return milliseconds / 1000 + Number(`0${fraction ?? ""}`);
 }
 

@@ -1,6 +1,6 @@
 /**
- * What a report says is running, in one form for all types (semantics 6.1): artifacts, each with its instances. An artifact
- * is a name with a fingerprint; items that name the same one are its instances.
+ * What a report says is running, in one form for all types (semantics 6.1): artifacts, each with its instances. An
+ * artifact is a name with a fingerprint; items that name the same one are its instances.
  */
 
 /** An owner of a pod, as it was reported. */
@@ -8,7 +8,10 @@ export type PodOwner = Readonly<Record<string, unknown>>;
 export type Pod = { namespace: string; creationTimestamp: number; owners: readonly PodOwner[] | null };
 export type EcsContext = { task_arn: string; cluster_name: string | null; service_name: string | null };
 
-/** Kept as instances_json: `created` holds the start of each instance in epoch seconds, ascending; the rest where the type has it. */
+/**
+ * Kept as instances_json: `created` holds the start of each instance in epoch seconds, ascending; the rest where the
+ * type has it.
+ */
 export type Instances = {
   created: readonly number[];
   /** K8S: pods by name. */
@@ -27,24 +30,39 @@ export type Item = { digests: Readonly<Record<string, string>>; creationTimestam
 export type K8sItem = Item & { podName: string; namespace: string; owners?: readonly PodOwner[] | null };
 export type EcsItem = Item & { taskArn: string; cluster_name?: string | null; service_name?: string | null };
 export type AzureAppsItem = Item & { app_name: string; app_kind: string; digests_source: string };
-export type CloudRunItem = Item & { kind: string; serviceName?: string | null; revisionName?: string | null; jobName?: string | null };
+export type CloudRunItem = Item & {
+  kind: string;
+  serviceName?: string | null;
+  revisionName?: string | null;
+  jobName?: string | null;
+};
 
-/** Reports of the types docker, server, S3 and lambda, which say nothing else of an item. As all functions of this file: see `gather`. */
+/**
+ * Reports of the types docker, server, S3 and lambda, which say nothing else of an item. As all functions of this file:
+ * see `gather`.
+ */
 export const normalizePlain = (items: readonly Item[]): ReportedArtifact[] => gather(items, () => ({}));
 
 /** Reports of pods. A pod that occurs in a second namespace too is there called `namespace/podName`. */
-export const normalizeK8s = (items: readonly K8sItem[]): ReportedArtifact[] => gather(items, (own) => ({ pods: podsOf(own) }));
+export const normalizeK8s = (items: readonly K8sItem[]): ReportedArtifact[] =>
+  gather(items, (own) => ({ pods: podsOf(own) }));
 
 /** Reports of tasks. */
 export const normalizeEcs = (items: readonly EcsItem[]): ReportedArtifact[] =>
   gather(items, (own) => {
-    const { taskArn, cluster_name = null, service_name = null } = own.reduce((first, item) => (byTask(item, first) < 0 ? item : first));
+    const {
+      taskArn,
+      cluster_name = null,
+      service_name = null,
+    } = own.reduce((first, item) => (byTask(item, first) < 0 ? item : first));
     return { ecs: { task_arn: taskArn, cluster_name, service_name } };
   });
 
 /** Reports of Azure web and function apps. */
 export const normalizeAzureApps = (items: readonly AzureAppsItem[]): ReportedArtifact[] =>
-  gather(items, (own) => ({ context: distinct(own.map(({ app_name, app_kind, digests_source }) => ({ app_name, app_kind, digests_source }))) }));
+  gather(items, (own) => ({
+    context: distinct(own.map(({ app_name, app_kind, digests_source }) => ({ app_name, app_kind, digests_source }))),
+  }));
 
 /** Reports of Cloud Run revisions and jobs; names that do not apply are left out. */
 export const normalizeCloudRun = (items: readonly CloudRunItem[]): ReportedArtifact[] =>
@@ -60,11 +78,14 @@ export const normalizeCloudRun = (items: readonly CloudRunItem[]): ReportedArtif
   }));
 
 /**
- * Every entry of every item's digests is an instance of an artifact; an item without digests says nothing. Ordered by name and
- * fingerprint, and within an artifact by content, so that the order of a report's items never shows.
+ * Every entry of every item's digests is an instance of an artifact; an item without digests says nothing. Ordered by
+ * name and fingerprint, and within an artifact by content, so that the order of a report's items never shows.
  * @param contextOf what is kept beside the times, from the items of one artifact, which are at least one
  */
-function gather<T extends Item>(items: readonly T[], contextOf: (own: readonly T[]) => Omit<Instances, "created">): ReportedArtifact[] {
+function gather<T extends Item>(
+  items: readonly T[],
+  contextOf: (own: readonly T[]) => Omit<Instances, "created">,
+): ReportedArtifact[] {
   // Two maps find an artifact without a text made for each look.
   const found = new Map<string, Map<string, T[]>>();
   for (const item of items) {
@@ -82,7 +103,10 @@ function gather<T extends Item>(items: readonly T[], contextOf: (own: readonly T
     [...versions].sort(byKey).map(([fingerprint, own]) => ({
       name,
       fingerprint,
-      instances: { created: own.map(({ creationTimestamp }) => creationTimestamp).sort((a, b) => a - b), ...contextOf(own) },
+      instances: {
+        created: own.map(({ creationTimestamp }) => creationTimestamp).sort((a, b) => a - b),
+        ...contextOf(own),
+      },
     })),
   );
 }
@@ -100,17 +124,22 @@ function podsOf(own: readonly K8sItem[]): Record<string, Pod> {
     while (Object.hasOwn(pods, key)) key = `${namespace}/${key}`;
     const pod = { namespace, creationTimestamp, owners };
     // A pod may be called so, and assigning that would make it the parent of the others.
-    if (key === "__proto__") Object.defineProperty(pods, key, { value: pod, enumerable: true, configurable: true, writable: true });
+    if (key === "__proto__")
+      Object.defineProperty(pods, key, { value: pod, enumerable: true, configurable: true, writable: true });
     else pods[key] = pod;
   }
   return pods;
 }
 
 const byPod = (a: K8sItem, b: K8sItem): number =>
-  compare(a.podName, b.podName) || compare(a.namespace, b.namespace) || a.creationTimestamp - b.creationTimestamp || compare(textOf(a.owners), textOf(b.owners));
+  compare(a.podName, b.podName) ||
+  compare(a.namespace, b.namespace) ||
+  a.creationTimestamp - b.creationTimestamp ||
+  compare(textOf(a.owners), textOf(b.owners));
 
 const byTask = (a: EcsItem, b: EcsItem): number =>
-  compare(a.taskArn, b.taskArn) || compare(textOf([a.cluster_name, a.service_name]), textOf([b.cluster_name, b.service_name]));
+  compare(a.taskArn, b.taskArn) ||
+  compare(textOf([a.cluster_name, a.service_name]), textOf([b.cluster_name, b.service_name]));
 
 /** One of each, in the order of their texts. */
 function distinct<T extends Readonly<Record<string, unknown>>>(entries: readonly T[]): T[] {

@@ -1,6 +1,10 @@
-/** Pieces of a user's text in the middle of a message: short, and harmless to terminals and to the form of the message. */
+/**
+ * Pieces of a user's text in the middle of a message: short, and harmless to terminals and to the form of the message.
+ */
 
-/** At most `limit` characters (a character beyond 16 bits counts once and is never torn), and dots where more follow. */
+/**
+ * At most `limit` characters (a character beyond 16 bits counts once and is never torn), and dots where more follow.
+ */
 export function truncate(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const characters = Array.from(text.slice(0, 2 * limit + 1));
@@ -13,7 +17,10 @@ export function truncate(text: string, limit: number): string {
  */
 export function excerpt(text: string, limit = 80): string {
   const unsafe = /[\p{Cc}\u2028\u2029\ufeff\ufffe\uffff]|\p{Surrogate}/gu;
-  return truncate(text, limit).replace(unsafe, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return truncate(text, limit).replace(
+    unsafe,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 /** The name of a character that cannot be shown as it is, for instance U+0000. */

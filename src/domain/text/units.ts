@@ -8,8 +8,8 @@ export const TB = 1024 * GB;
 const SIZE_UNITS: Readonly<Record<string, number>> = { B: 1, KB, MB, GB, TB };
 
 /**
- * Bytes of a size such as 100MB; null for what is none from `least` to `most`. A unit is demanded: a bare 100 would be read as
- * bytes by one person and as megabytes by the next. A MB is 1,048,576 bytes (semantics 13, decision 111).
+ * Bytes of a size such as 100MB; null for what is none from `least` to `most`. A unit is demanded: a bare 100 would be
+ * read as bytes by one person and as megabytes by the next. A MB is 1,048,576 bytes (semantics 13, decision 111).
  */
 export function parseSize(text: string, least: number, most: number): number | null {
   const match = /^(\d{1,15})(?:\.(\d{1,3}))? ?([KMGT]?B)$/i.exec(text);
@@ -20,12 +20,19 @@ export function parseSize(text: string, least: number, most: number): number | n
 }
 
 /** Units of a duration in seconds, in the order in which they are written. */
-const DURATION_UNITS: readonly (readonly [string, number])[] = [["w", 604_800], ["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]];
+const DURATION_UNITS: readonly (readonly [string, number])[] = [
+  ["w", 604_800],
+  ["d", 86_400],
+  ["h", 3600],
+  ["m", 60],
+  ["s", 1],
+];
 const DURATION = new RegExp(`^(?=\\d)${DURATION_UNITS.map(([unit]) => `(?:(\\d{1,10})${unit})?`).join("")}$`);
 
 /**
- * Whole seconds of a duration: weeks, days, hours, minutes and seconds, each with its unit and in this order, such as 90d,
- * 24h, 1h30m or 30s. A unit is demanded, as for sizes. Null for anything else, and for what is not from `least` to `most`.
+ * Whole seconds of a duration: weeks, days, hours, minutes and seconds, each with its unit and in this order, such as
+ * 90d, 24h, 1h30m or 30s. A unit is demanded, as for sizes. Null for anything else, and for what is not from `least` to
+ * `most`.
  */
 export function parseDuration(text: string, least: number, most: number): number | null {
   const match = DURATION.exec(text);

@@ -1,9 +1,12 @@
-/** Bytes of an uploaded text file to text, so that the way back gives the same bytes: nothing is replaced, a byte order mark stays. */
+/**
+ * Bytes of an uploaded text file to text, so that the way back gives the same bytes: nothing is replaced, a byte order
+ * mark stays.
+ */
 import type { SourcePosition } from "./yaml.ts";
 
 /**
- * The text of a file in UTF-8 (wire-contract 14: clients compare what was stored with their file byte for byte), or the place,
- * counted from 1, of the first byte that is not UTF-8.
+ * The text of a file in UTF-8 (wire-contract 14: clients compare what was stored with their file byte for byte), or the
+ * place, counted from 1, of the first byte that is not UTF-8.
  */
 export function decodeUtf8(bytes: Buffer): { text: string; broken: null } | { text: null; broken: SourcePosition } {
   try {
@@ -15,8 +18,8 @@ export function decodeUtf8(bytes: Buffer): { text: string; broken: null } | { te
 
 /** The text before the first byte that is not UTF-8, without byte order mark. */
 function validStart(bytes: Buffer): string {
-  // Writing the replaced text again agrees with the file up to the broken character, or to some bytes inside it; decoding
-  // as a stream then holds such bytes back.
+  // Writing the replaced text again agrees with the file up to the broken character, or to some bytes inside it;
+  // decoding as a stream then holds such bytes back.
   const replaced = Buffer.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
   let agree = 0;
   while (agree < bytes.length && bytes[agree] === replaced[agree]) agree += 1;

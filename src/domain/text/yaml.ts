@@ -2,16 +2,18 @@
  * The reader of every YAML text that somebody hands to us: policies, templates, and the operators' files.
  *
  * Such a text may be hostile and is read inside a request. The composer of the yaml package recurses, spends about 10
- * microseconds on every error, and compares every pair of keys; so the limits are applied to its lexer and parser, which
- * do none of that, before anything is composed, and looking for repeated keys is left to whoever walks the tree. Aliases
- * are never unpacked: follow them with `resolve`, along a known shape only. Nothing here throws on any text, and
- * everything takes time linear in it.
+ * microseconds on every error, and compares every pair of keys; so the limits are applied to its lexer and parser,
+ * which do none of that, before anything is composed, and looking for repeated keys is left to whoever walks the tree.
+ * Aliases are never unpacked: follow them with `resolve`, along a known shape only. Nothing here throws on any text,
+ * and everything takes time linear in it.
  */
 import { Composer, isAlias, isMap, isNode, isScalar, Lexer, Parser, visit } from "yaml";
 import type { Alias, CST, Document, Node, Scalar } from "yaml";
 import { codePoint, truncate, excerpt } from "./excerpt.ts";
 
-/** Where something stands in a text, counted from 1 as editors do: columns in UTF-16 units, a byte order mark is none. */
+/**
+ * Where something stands in a text, counted from 1 as editors do: columns in UTF-16 units, a byte order mark is none.
+ */
 export type SourcePosition = { line: number; column: number };
 
 /**
@@ -19,7 +21,16 @@ export type SourcePosition = { line: number; column: number };
  * `alias`: not YAML either, after a `*` that was hardly meant as an alias. `documents`: a second one. `tag`: an unknown
  * one. `anchor`: an alias without one. `plain`: refused in plain files.
  */
-export type YamlProblemKind = "size" | "nesting" | "character" | "syntax" | "alias" | "documents" | "tag" | "anchor" | "plain";
+export type YamlProblemKind =
+  | "size"
+  | "nesting"
+  | "character"
+  | "syntax"
+  | "alias"
+  | "documents"
+  | "tag"
+  | "anchor"
+  | "plain";
 
 /** `text` is one line without a full stop. */
 export type YamlProblem = SourcePosition & { kind: YamlProblemKind; text: string };
@@ -28,8 +39,9 @@ export type YamlProblem = SourcePosition & { kind: YamlProblemKind; text: string
  * How much is read. `tokens`: besides comments, spaces and line ends. `nesting`: collections inside one another.
  * `characters`: UTF-16 units of the whole text, unlimited unless given. `problems`: how many of one kind are listed.
  * `tokenCharacters`: a longer token counts once for every so many UTF-16 units that it begins; every token counts once
- * unless this is given. `scalarCharacters`: UTF-16 units of the longest value, unlimited unless given. `blanks`: comments,
- * spaces and line ends between the first and the last line of content, counted as tokens are; a million unless given.
+ * unless this is given. `scalarCharacters`: UTF-16 units of the longest value, unlimited unless given. `blanks`:
+ * comments, spaces and line ends between the first and the last line of content, counted as tokens are; a million
+ * unless given.
  */
 export type YamlLimits = {
   tokens: number;
@@ -42,18 +54,21 @@ export type YamlLimits = {
 };
 
 /**
- * `plain`: for files of operators, which are data only. What can expand, point elsewhere or change the meaning of a plain
- * value is refused, repeated keys too, and no message repeats the text of the file, since that may be a secret; keys are
- * the exception.
+ * `plain`: for files of operators, which are data only. What can expand, point elsewhere or change the meaning of a
+ * plain value is refused, repeated keys too, and no message repeats the text of the file, since that may be a secret;
+ * keys are the exception.
  */
 export type YamlOptions = { limits: YamlLimits; plain?: boolean };
 
 /** The options for files that operators write: those are pages, not megabytes, and real ones nest five levels deep. */
-export const PLAIN: YamlOptions = { plain: true, limits: { tokens: 200_000, nesting: 64, characters: 1_048_576, problems: 20 } };
+export const PLAIN: YamlOptions = {
+  plain: true,
+  limits: { tokens: 200_000, nesting: 64, characters: 1_048_576, problems: 20 },
+};
 
 /**
- * A text that was read. `root` is null when there is nothing to look at: no document, or a limit was hit; of a plain file
- * also when its syntax is wrong or all it holds is null. `problems` are in the order of the text.
+ * A text that was read. `root` is null when there is nothing to look at: no document, or a limit was hit; of a plain
+ * file also when its syntax is wrong or all it holds is null. `problems` are in the order of the text.
  */
 export type YamlText = {
   root: Node | null;
@@ -76,7 +91,10 @@ const NOT_PRINTABLE = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\u{10000}-\u
 
 type Report = (kind: YamlProblemKind, at: number, text: string) => void;
 
-/** Reads exactly one YAML 1.2 document (core schema whatever a directive says, no merge keys). Never throws; linear time. */
+/**
+ * Reads exactly one YAML 1.2 document (core schema whatever a directive says, no merge keys). Never throws; linear
+ * time.
+ */
 export function readYaml(text: string, { limits, plain = false }: YamlOptions): YamlText {
   const { start, end } = contentRange(text);
   const body = text.slice(start, end);
@@ -126,7 +144,8 @@ export function byPlace(a: SourcePosition, b: SourcePosition): number {
 export function shownNode(node: unknown): string {
   if (isMap(node)) return "{...}";
   if (isAlias(node)) return `*${excerpt(node.source)}, an alias without anchor`;
-  if (isScalar(node)) return excerpt(typeof node.value === "string" ? node.value : (node.source ?? String(node.value)) || "null");
+  if (isScalar(node))
+    return excerpt(typeof node.value === "string" ? node.value : (node.source ?? String(node.value)) || "null");
   return isNode(node) ? "[...]" : "null";
 }
 
@@ -161,10 +180,12 @@ function parse(body: string, { limits, plain }: Required<YamlOptions>, report: R
 
   const take = (produced: Iterable<CST.Token>): void => {
     for (const token of produced) {
-      if (token.type === "document" && ++documents === 2) report("documents", token.offset, "a second document begins here, one file holds one document");
+      if (token.type === "document" && ++documents === 2)
+        report("documents", token.offset, "a second document begins here, one file holds one document");
       if (documents > 1) return;
       if (token.type !== "error") tokens.push(token);
-      else if (errors.push(token) <= limits.problems) report("syntax", token.offset, syntaxProblem(token.message, plain));
+      else if (errors.push(token) <= limits.problems)
+        report("syntax", token.offset, syntaxProblem(token.message, plain));
     }
   };
   const refuse = (kind: YamlProblemKind, text: string): null => {
@@ -181,7 +202,8 @@ function parse(body: string, { limits, plain }: Required<YamlOptions>, report: R
     if (blank) blanks += weight;
     else contents += weight;
     if (contents > limits.tokens) return refuse("size", tooManyTokens(limits));
-    if (blanks > maxBlanks) return refuse("size", `the file is too large: it holds more than ${maxBlanks} comments, spaces and line ends`);
+    if (blanks > maxBlanks)
+      return refuse("size", `the file is too large: it holds more than ${maxBlanks} comments, spaces and line ends`);
     take(parser.next(lexeme));
     if (parser.stack.length > limits.nesting) return refuse("nesting", `more than ${limits.nesting} levels deep`);
     if (documents > 1 || errors.length >= limits.problems) break;
@@ -204,9 +226,22 @@ function tooManyTokens({ tokens, tokenCharacters }: YamlLimits): string {
 const tooLongValue = (characters: number): string => `this value is longer than ${characters} characters`;
 
 /** Makes the tree of the first document, and reports what is wrong with it. */
-function compose(source: YamlText, { tokens, errors }: Parsed, body: string, { limits, plain }: Required<YamlOptions>, report: Report): void {
+function compose(
+  source: YamlText,
+  { tokens, errors }: Parsed,
+  body: string,
+  { limits, plain }: Required<YamlOptions>,
+  report: Report,
+): void {
   // With the schema named, a %YAML 1.1 directive cannot switch to another reading of `yes`, `<<` and `!!binary`.
-  const composer = new Composer({ schema: "core", merge: false, uniqueKeys: false, stringKeys: plain, prettyErrors: false, logLevel: "silent" });
+  const composer = new Composer({
+    schema: "core",
+    merge: false,
+    uniqueKeys: false,
+    stringKeys: plain,
+    prettyErrors: false,
+    logLevel: "silent",
+  });
   const document = composer.compose(tokens, true, body.length).next().value as Document.Parsed | undefined;
   if (document === undefined) return;
   const found = document.errors.sort((a, b) => a.pos[0] - b.pos[0]);
@@ -216,7 +251,8 @@ function compose(source: YamlText, { tokens, errors }: Parsed, body: string, { l
   const broken = [...errors.map(({ offset }) => offset), ...found.slice(0, 1).map(({ pos }) => pos[0])];
   if (broken.length > 0) source.brokenAt = broken.reduce((first, offset) => Math.min(first, offset));
   if (plain) {
-    for (const token of tokens) if (token.type === "directive") report("plain", token.offset, "directives (%) are not supported");
+    for (const token of tokens)
+      if (token.type === "directive") report("plain", token.offset, "directives (%) are not supported");
     if (source.brokenAt !== null || isNullNode(document.contents)) return;
     refuseMeaning(document, source, report);
   } else {
@@ -252,7 +288,12 @@ function refuseMeaning(document: Document.Parsed, { place }: YamlText, report: R
         if (!isScalar(key)) continue;
         const earlier = seen.get(key.value);
         if (earlier === undefined) seen.set(key.value, place(key).line);
-        else report("plain", offsetOf(key), `the key ${JSON.stringify(truncate(String(key.value), 100))} stands in line ${earlier} already`);
+        else
+          report(
+            "plain",
+            offsetOf(key),
+            `the key ${JSON.stringify(truncate(String(key.value), 100))} stands in line ${earlier} already`,
+          );
       }
     },
   });

@@ -1,9 +1,9 @@
 /**
- * How many bytes of large bodies the server holds at once. A large body is not read before there is room for it: its bytes wait in the
- * network, where they cost the client's memory and not ours. Small bodies never ask.
+ * How many bytes of large bodies the server holds at once. A large body is not read before there is room for it: its
+ * bytes wait in the network, where they cost the client's memory and not ours. Small bodies never ask.
  *
- * One caller gets at most half of the budget, so that nobody can keep everybody else waiting; who holds nothing is let in first come,
- * first served, and nobody overtakes somebody whose turn it is.
+ * One caller gets at most half of the budget, so that nobody can keep everybody else waiting; who holds nothing is let
+ * in first come, first served, and nobody overtakes somebody whose turn it is.
  */
 import { tooMany } from "../../errors.ts";
 
@@ -40,8 +40,14 @@ export type BodyBudget = {
 
 type Waiting = { bytes: number; caller: string; admit(): void };
 
-/** @param options.bytes of all bodies together; a larger one is let in when it is alone. @param options.maxWait seconds. */
-export function createBodyBudget({ bytes: total, maxWait = MAX_WAIT_S, maxWaiting = MAX_WAITING }: {
+/**
+ * @param options.bytes of all bodies together; a larger one is let in when it is alone. @param options.maxWait seconds.
+ */
+export function createBodyBudget({
+  bytes: total,
+  maxWait = MAX_WAIT_S,
+  maxWaiting = MAX_WAITING,
+}: {
   bytes: number;
   maxWait?: number;
   maxWaiting?: number;
@@ -53,7 +59,8 @@ export function createBodyBudget({ bytes: total, maxWait = MAX_WAIT_S, maxWaitin
 
   const heldBy = (caller: string): number => held.get(caller) ?? 0;
   const hasRoom = (bytes: number): boolean => taken === 0 || taken + bytes <= total;
-  const isWithinShare = (caller: string, bytes: number): boolean => heldBy(caller) === 0 || heldBy(caller) + bytes <= share;
+  const isWithinShare = (caller: string, bytes: number): boolean =>
+    heldBy(caller) === 0 || heldBy(caller) + bytes <= share;
 
   function take(caller: string, bytes: number): BodyLease {
     taken += bytes;
@@ -108,7 +115,8 @@ export function createBodyBudget({ bytes: total, maxWait = MAX_WAIT_S, maxWaitin
           signal.removeEventListener("abort", onAbort);
         };
         const waiting: Waiting = {
-          bytes, caller,
+          bytes,
+          caller,
           admit() {
             stop();
             resolve(take(caller, bytes));

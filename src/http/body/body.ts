@@ -1,6 +1,7 @@
 /**
- * Request bodies, but for forms: JSON with a limit, and bodies nobody asked for. What holds for every body is here too: a
- * client that waits for leave to send gets it, a client that stops sending is told so, and one that goes away is noticed.
+ * Request bodies, but for forms: JSON with a limit, and bodies nobody asked for. What holds for every body is here too:
+ * a client that waits for leave to send gets it, a client that stops sending is told so, and one that goes away is
+ * noticed.
  */
 import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
@@ -48,13 +49,17 @@ export const hasBody = (request: IncomingMessage): boolean =>
 /** Who brings a body, and the budget that it is counted in. */
 export type Intake = { budget: BodyBudget; caller: string };
 
-/** A JSON body that was received, not parsed yet. `lease`: of a large one, to be released when nothing of it is held any more. */
+/**
+ * A JSON body that was received, not parsed yet. `lease`: of a large one, to be released when nothing of it is held any
+ * more.
+ */
 export type ReceivedBody = { bytes: Buffer; lease: BodyLease | null };
 
 /**
- * Receives a JSON body within its bounds; null when there is none. A large one waits, unread, until the budget has room for it, and is
- * scanned while it arrives, so that one of too many values is refused before it was held whole.
- * @throws AppError 400 for a compressed one or too deep nesting, 413 over a limit, 429 when the budget has no room for too long, 408
+ * Receives a JSON body within its bounds; null when there is none. A large one waits, unread, until the budget has room
+ * for it, and is scanned while it arrives, so that one of too many values is refused before it was held whole.
+ * @throws AppError 400 for a compressed one or too deep nesting, 413 over a limit, 429 when the budget has no room for
+ * too long, 408
  *   after a stall; ClientGoneError.
  */
 export async function receiveJson(
@@ -71,7 +76,10 @@ export async function receiveJson(
   try {
     announce(ctx);
     const bytes = await collect(ctx.req, {
-      limits, shape, declared: isLarge ? declared : null, isContended: intake.budget.isContended,
+      limits,
+      shape,
+      declared: isLarge ? declared : null,
+      isContended: intake.budget.isContended,
       async admitLarge() {
         lease ??= await acquireRoom(ctx, intake, limits.json);
         // The body may have ended meanwhile.
@@ -118,8 +126,9 @@ export async function readBytes(ctx: Koa.Context, limits: Pick<BodyLimits, "json
 }
 
 /**
- * Reads a body away that the operation has no use for. Clients send `null` with calls that take nothing, some with a body on
- * GET or DELETE (wire-contract 1.3); read to its end it leaves the connection fit for the next request. Nothing of it is kept.
+ * Reads a body away that the operation has no use for. Clients send `null` with calls that take nothing, some with a
+ * body on GET or DELETE (wire-contract 1.3); read to its end it leaves the connection fit for the next request. Nothing
+ * of it is kept.
  * @throws AppError 413 over the limit for JSON, 408 after a stall; ClientGoneError.
  */
 export async function skipBody(ctx: Koa.Context, limits: BodyLimits): Promise<void> {
@@ -133,7 +142,9 @@ export async function skipBody(ctx: Koa.Context, limits: BodyLimits): Promise<vo
 export function refuseEncoded(request: IncomingMessage): void {
   const encoding = request.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity")
-    throw badRequest(`Content-Encoding '${encoding.slice(0, 50)}' is not supported for request bodies. Send the body uncompressed`);
+    throw badRequest(
+      `Content-Encoding '${encoding.slice(0, 50)}' is not supported for request bodies. Send the body uncompressed`,
+    );
 }
 
 /** Tells a client that waits (`Expect: 100-continue`) that its body is wanted. */
@@ -147,14 +158,17 @@ export const stalled = (seconds: number): AppError =>
 
 /** 408 for a body that arrives so slowly that it keeps others from their turn. */
 const tooSlow = (): AppError =>
-  requestTimeout(`The request body arrives too slowly: less than ${MIN_PACE_BYTES / 1024}KB a second while other requests wait`);
+  requestTimeout(
+    `The request body arrives too slowly: less than ${MIN_PACE_BYTES / 1024}KB a second while other requests wait`,
+  );
 
 /** Bytes a second that a large body must bring while others wait, and the seconds over which that is measured. */
 const MIN_PACE_BYTES = 16_384;
 const PACE_WINDOW_S = 30;
 
 /**
- * Ends a body that stalls, or that keeps room and brings next to nothing while others wait for it. Call `stop` at its end.
+ * Ends a body that stalls, or that keeps room and brings next to nothing while others wait for it. Call `stop` at its
+ * end.
  * @param pace of a large body alone.
  */
 export function watchPace(
@@ -194,7 +208,10 @@ type Collecting = {
 };
 
 /** All bytes of a body, at most as many as JSON may have. */
-function collect(source: IncomingMessage, { limits, keep = true, declared = null, shape, admitLarge, isContended }: Collecting): Promise<Buffer> {
+function collect(
+  source: IncomingMessage,
+  { limits, keep = true, declared = null, shape, admitLarge, isContended }: Collecting,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // In one piece that grows as it is filled: joining megabytes at the end would hold up everybody else.
     const whole = declared === null ? null : Buffer.allocUnsafeSlow(declared);
@@ -205,7 +222,11 @@ function collect(source: IncomingMessage, { limits, keep = true, declared = null
     let pace = watchPace(source, limits.stall, { isContended: whole && isContended ? isContended : null, fail });
     const stop = (): void => {
       isOver = true;
-      source.removeListener("data", onData).removeListener("end", onEnd).removeListener("error", onGone).removeListener("close", onGone);
+      source
+        .removeListener("data", onData)
+        .removeListener("end", onEnd)
+        .removeListener("error", onGone)
+        .removeListener("close", onGone);
       pace.stop();
     };
     function fail(error: unknown): void {
@@ -225,15 +246,12 @@ function collect(source: IncomingMessage, { limits, keep = true, declared = null
     const becomeLarge = (): void => {
       source.pause();
       pace.stop();
-      void admitLarge?.().then(
-        () => {
-          if (isOver) return;
-          pace = watchPace(source, limits.stall, { isContended: isContended ?? null, fail });
-          for (const chunk of chunks) inspect(chunk);
-          source.resume();
-        },
-        fail,
-      );
+      void admitLarge?.().then(() => {
+        if (isOver) return;
+        pace = watchPace(source, limits.stall, { isContended: isContended ?? null, fail });
+        for (const chunk of chunks) inspect(chunk);
+        source.resume();
+      }, fail);
     };
     const onData = (chunk: Buffer): void => {
       const before = size;

@@ -1,7 +1,7 @@
 /**
- * A large value on its way from a thread to the main one. Sent as it is, it would be put together there in one go, which takes a tenth of a
- * second for values that were made for it. So it travels as the JSON texts of small pieces, which the main thread parses one by one and
- * lets others have their turn between them.
+ * A large value on its way from a thread to the main one. Sent as it is, it would be put together there in one go,
+ * which takes a tenth of a second for values that were made for it. So it travels as the JSON texts of small pieces,
+ * which the main thread parses one by one and lets others have their turn between them.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { JsonText } from "../../json/text.ts";
@@ -22,7 +22,10 @@ const PIECE_CHARS = 32_768;
 /** Milliseconds of parsing before others get a turn. */
 const TURN_MS = 5;
 
-/** Takes a value apart. `asText`: names of properties, of the value itself, whose objects and lists stay text; "whole": the value does. */
+/**
+ * Takes a value apart. `asText`: names of properties, of the value itself, whose objects and lists stay text; "whole":
+ * the value does.
+ */
 export function takeApart(value: unknown, asText: readonly string[] | "whole" = []): Pieces {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (asText === "whole") return { kind: "text", text: JSON.stringify(value) };
@@ -94,7 +97,8 @@ export async function putTogether(pieces: Pieces): Promise<unknown> {
     if (part.kind === "list") {
       const list: unknown[] = [];
       for (const run of part.runs) {
-        if (typeof run === "object" && "elements" in run) for (const item of (await parse(run.elements)) as unknown[]) list.push(item);
+        if (typeof run === "object" && "elements" in run)
+          for (const item of (await parse(run.elements)) as unknown[]) list.push(item);
         else list.push(await build(run));
       }
       return list;
@@ -102,7 +106,8 @@ export async function putTogether(pieces: Pieces): Promise<unknown> {
     const object: Record<string, unknown> = {};
     for (const run of part.runs) {
       if (Array.isArray(run)) setOwn(object, run[0], await build(run[1]));
-      else for (const [key, value] of Object.entries((await parse(run.properties)) as object)) setOwn(object, key, value);
+      else
+        for (const [key, value] of Object.entries((await parse(run.properties)) as object)) setOwn(object, key, value);
     }
     return object;
   };
@@ -111,7 +116,7 @@ export async function putTogether(pieces: Pieces): Promise<unknown> {
 
 /** As JSON.parse does it: `__proto__` is a key like any other. */
 function setOwn(object: Record<string, unknown>, key: string, value: unknown): void {
-  if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+  if (key === "__proto__")
+    Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
   else object[key] = value;
 }
-

@@ -1,4 +1,5 @@
-// A thread that reads large JSON: scans, parses and checks it, and takes the value apart. It knows no database, no files and no network.
+// A thread that reads large JSON: scans, parses and checks it, and takes the value apart. It knows no database, no
+// files and no network.
 import type { TSchema } from "typebox";
 import { AppError } from "../../errors.ts";
 import type { ErrorCode, FieldErrors } from "../../errors.ts";
@@ -35,7 +36,10 @@ serveTasks<JsonTask, JsonResult>(({ bytes, shape, asText }) => {
   if (bytes.length > MUCH_BYTES) setImmediate(collectGarbage);
   try {
     const schema = shape.schema === null ? null : schemaOf(shape.schema);
-    const { value, sent } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), { ...shape, schema });
+    const { value, sent } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
+      ...shape,
+      schema,
+    });
     return { pieces: takeApart(value, asText), sent };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;

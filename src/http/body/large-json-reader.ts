@@ -1,4 +1,7 @@
-/** The main thread's side of reading large JSON: bodies, and JSON inside of them, in a thread with a clock and a bound on its memory. */
+/**
+ * The main thread's side of reading large JSON: bodies, and JSON inside of them, in a thread with a clock and a bound
+ * on its memory.
+ */
 import type { TSchema } from "typebox";
 import { AppError, tooCostly, unavailable } from "../../errors.ts";
 import type { LargeJsonReader } from "./read-json.ts";
@@ -31,8 +34,13 @@ export function createLargeJsonReader(pool: JsonPool, turns: Places): LargeJsonR
       // A buffer of its own moves to the thread; a part of a shared one has to be copied.
       const isOwn = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
       const task: JsonTask = { bytes, shape: { ...shape, schema: schema && schemaText(schema) }, asText };
-      const options = { allowance: ALLOWANCE_MS, deadline: DEADLINE_MS, transfer: isOwn ? [bytes.buffer as ArrayBuffer] : [] };
-      const result = await turns.within(() => pool.run(task, options))
+      const options = {
+        allowance: ALLOWANCE_MS,
+        deadline: DEADLINE_MS,
+        transfer: isOwn ? [bytes.buffer as ArrayBuffer] : [],
+      };
+      const result = await turns
+        .within(() => pool.run(task, options))
         .catch((error: unknown) => {
           throw readingError(error, shape.what);
         });
@@ -46,7 +54,12 @@ export function createLargeJsonReader(pool: JsonPool, turns: Places): LargeJsonR
 }
 
 function readingError(error: unknown, what: string): unknown {
-  if ((error instanceof DeadlineError && error.started) || (error instanceof WorkerDiedError && error.began)) return tooCostly(what, error);
-  const isBusy = error instanceof DeadlineError || error instanceof WorkerDiedError || error instanceof QueueFullError || error instanceof PoolClosedError;
+  if ((error instanceof DeadlineError && error.started) || (error instanceof WorkerDiedError && error.began))
+    return tooCostly(what, error);
+  const isBusy =
+    error instanceof DeadlineError ||
+    error instanceof WorkerDiedError ||
+    error instanceof QueueFullError ||
+    error instanceof PoolClosedError;
   return isBusy ? unavailable("The server has too many large requests to read. Please try again", 5, error) : error;
 }

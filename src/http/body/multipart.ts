@@ -1,10 +1,10 @@
 /**
  * Forms: multipart through @koa/multer, with parts that are hashed on their way to the vault's staging area.
  *
- * Invariants: when reading fails, for whatever reason, every byte that was staged for this request is gone before the error
- * is passed on; no part is dropped silently, because a caller who is told "stored" must be able to rely on it; a refusal is
- * answered when it is known. multer itself reports what it finds only after the whole body arrived, so the same events of
- * its parser are watched here, and what multer says in the end is a safety net.
+ * Invariants: when reading fails, for whatever reason, every byte that was staged for this request is gone before the
+ * error is passed on; no part is dropped silently, because a caller who is told "stored" must be able to rely on it; a
+ * refusal is answered when it is known. multer itself reports what it finds only after the whole body arrived, so the
+ * same events of its parser are watched here, and what multer says in the end is a safety net.
  */
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
@@ -31,7 +31,9 @@ export type EvidenceStage = {
 
 /** Multipart boundaries and part headers, on top of the parts themselves, bytes. */
 const FORM_OVERHEAD = 65_536;
-/** RFC 2046 allows a boundary 70 characters. The parser's search takes time proportional to its length for every byte. */
+/**
+ * RFC 2046 allows a boundary 70 characters. The parser's search takes time proportional to its length for every byte.
+ */
 const LONGEST_CONTENT_TYPE = 256;
 const LONGEST_PART_NAME = 100;
 
@@ -54,7 +56,10 @@ type Arrival = {
 };
 const arrivals = new WeakMap<IncomingMessage, Arrival>();
 
-/** Bytes that an upload counts for whose file goes to the disk: so many large uploads are read at once as fit into the budget. */
+/**
+ * Bytes that an upload counts for whose file goes to the disk: so many large uploads are read at once as fit into the
+ * budget.
+ */
 const UPLOAD_BYTES = 8 << 20;
 
 const fileLimitOf = (form: FormBody, limits: BodyLimits): number =>
@@ -64,7 +69,8 @@ const fileLimitOf = (form: FormBody, limits: BodyLimits): number =>
 const jsonLimitOf = (form: FormBody, limits: BodyLimits): number => maxBytes(form.bounds, limits.form, limits);
 
 /** The most bytes of a whole form. */
-const formLimitOf = (form: FormBody, limits: BodyLimits): number => fileLimitOf(form, limits) + jsonLimitOf(form, limits) + FORM_OVERHEAD;
+const formLimitOf = (form: FormBody, limits: BodyLimits): number =>
+  fileLimitOf(form, limits) + jsonLimitOf(form, limits) + FORM_OVERHEAD;
 
 /** 413 for a whole form: where it has a file, that is what makes it large. */
 const formTooLarge = (form: FormBody, limits: BodyLimits): AppError =>
@@ -120,7 +126,8 @@ function claim({ seen }: Arrival, name: string): void {
   seen.add(name);
 }
 
-const jsonTooLarge = ({ form, limits }: Arrival): AppError => tooLarge(`Part '${form.part}'`, jsonLimitOf(form, limits));
+const jsonTooLarge = ({ form, limits }: Arrival): AppError =>
+  tooLarge(`Part '${form.part}'`, jsonLimitOf(form, limits));
 
 async function buffered(source: Readable, limit: number, over: () => AppError): Promise<Buffer> {
   const chunks: Buffer[] = [];
@@ -136,11 +143,18 @@ async function buffered(source: Readable, limit: number, over: () => AppError): 
 /** The client's file name without directories, control characters or broken Unicode; only ever shown, never opened. */
 function safeFilename(name: string): string {
   const base = name.toWellFormed().split(/[/\\]/).at(-1) ?? "";
-  return base.replace(/[\u0000-\u001f\u007f]/g, "").slice(0, 255).toWellFormed() || "file";
+  return (
+    base
+      .replace(/[\u0000-\u001f\u007f]/g, "")
+      .slice(0, 255)
+      .toWellFormed() || "file"
+  );
 }
 
 const safeContentType = (type: string): string =>
-  /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/i.test(type) && type.length <= 100 ? type.toLowerCase() : "application/octet-stream";
+  /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/i.test(type) && type.length <= 100
+    ? type.toLowerCase()
+    : "application/octet-stream";
 
 type Upload = (ctx: Koa.Context, next: () => Promise<void>) => Promise<void>;
 const uploads = new WeakMap<BodyLimits, Map<FormBody, Upload>>();
@@ -156,7 +170,15 @@ function uploadOf(form: FormBody, limits: BodyLimits): Upload {
     upload = multer({
       storage: engine,
       defParamCharset: "utf8",
-      limits: { fieldSize: jsonLimitOf(form, limits), fieldNameSize: LONGEST_PART_NAME, fields: 8, files: 4, parts: 10, headerPairs: 50, fieldNestingDepth: 0 },
+      limits: {
+        fieldSize: jsonLimitOf(form, limits),
+        fieldNameSize: LONGEST_PART_NAME,
+        fields: 8,
+        files: 4,
+        parts: 10,
+        headerPairs: 50,
+        fieldNestingDepth: 0,
+      },
       streamHandler(request, parser) {
         const arrival = arrivals.get(request);
         if (arrival) watch(arrival, request, parser);
@@ -169,8 +191,8 @@ function uploadOf(form: FormBody, limits: BodyLimits): Upload {
 }
 
 /**
- * Watches the bytes on their way to the parser and what the parser makes of them. Its listeners come after multer's, whose
- * refusals wait for the whole body, and end the reading at once.
+ * Watches the bytes on their way to the parser and what the parser makes of them. Its listeners come after multer's,
+ * whose refusals wait for the whole body, and end the reading at once.
  */
 function watch(arrival: Arrival, request: IncomingMessage, parser: Writable): void {
   const { form, limits } = arrival;
@@ -191,7 +213,8 @@ function watch(arrival: Arrival, request: IncomingMessage, parser: Writable): vo
   });
   parser.on("finish", () => {
     // The parser skips a part whose headers it cannot read. There is one delimiter more than there are parts.
-    if (delimiters && parts < delimiters.count() - 1) arrival.fail(badRequest("A part of the form has no Content-Disposition header that can be read"));
+    if (delimiters && parts < delimiters.count() - 1)
+      arrival.fail(badRequest("A part of the form has no Content-Disposition header that can be read"));
   });
   const names = form.file ? `'${form.part}' and '${form.file.part}' are` : `'${form.part}' is`;
   const tooMany = (): void => arrival.fail(badRequest(`The form has too many parts: ${names} expected`));
@@ -204,30 +227,36 @@ function watch(arrival: Arrival, request: IncomingMessage, parser: Writable): vo
       arrival.fail(error);
     }
   };
-  parser.on("field", (name: string | undefined, text: string | undefined, { valueTruncated }: { valueTruncated: boolean }) =>
-    guarded(() => {
-      parts += 1;
-      if (expected(arrival, name, "form part") !== "json") throw notAFile(name);
-      claim(arrival, form.part);
-      if (valueTruncated) throw jsonTooLarge(arrival);
-      // The parser knows no such charset, or it replaced what was no character in it.
-      if (text === undefined || replacementsIn(text) > replacements.count()) throw invalid({ [form.part]: "Input should be valid JSON: the text is not UTF-8" });
-      arrival.json = text;
-    }),
+  parser.on(
+    "field",
+    (name: string | undefined, text: string | undefined, { valueTruncated }: { valueTruncated: boolean }) =>
+      guarded(() => {
+        parts += 1;
+        if (expected(arrival, name, "form part") !== "json") throw notAFile(name);
+        claim(arrival, form.part);
+        if (valueTruncated) throw jsonTooLarge(arrival);
+        // The parser knows no such charset, or it replaced what was no character in it.
+        if (text === undefined || replacementsIn(text) > replacements.count())
+          throw invalid({ [form.part]: "Input should be valid JSON: the text is not UTF-8" });
+        arrival.json = text;
+      }),
   );
   parser.on("file", (name: string | undefined, stream: Readable, { filename }: { filename?: string }) =>
     guarded(() => {
       parts += 1;
       const kind = expected(arrival, name, "file part");
       if (filename) return;
-      // multer drops files without a name. Browsers send an empty one where no file was chosen: only that may be dropped.
-      if (kind === "json") throw invalid({ [form.part]: "The part has the type of a file but no filename: send it as application/json" });
+      // multer drops files without a name. Browsers send an empty one where no file was chosen: only that may be
+      // dropped.
+      if (kind === "json")
+        throw invalid({ [form.part]: "The part has the type of a file but no filename: send it as application/json" });
       stream.on("data", () => arrival.fail(notAFile(name)));
     }),
   );
 }
 
-const notAFile = (name: string | undefined): AppError => invalid({ [name ?? "file"]: "The part should be a file: give it a filename" });
+const notAFile = (name: string | undefined): AppError =>
+  invalid({ [name ?? "file"]: "The part should be a file: give it a filename" });
 
 /** Which of the two expected parts has this name. @throws AppError 400 for any other. */
 function expected({ form }: Arrival, name: string | undefined, what: string): "json" | "file" {
@@ -281,18 +310,24 @@ export type FormContent = {
 type FormParts = { limits: BodyLimits; evidence: EvidenceStage; intake: Intake };
 
 /**
- * Reads a form: the JSON part as bytes, the file part staged or in memory. A large one waits, unread, until the budget has room for it.
- * @throws AppError 400 for a broken form, a missing, unknown or repeated part; 413 over a limit, at once where Content-Length
- *   already tells; 429 when there is no room for too long; 408 after a stall; ClientGoneError. Nothing stays staged when it throws.
+ * Reads a form: the JSON part as bytes, the file part staged or in memory. A large one waits, unread, until the budget
+ * has room for it.
+ * @throws AppError 400 for a broken form, a missing, unknown or repeated part; 413 over a limit, at once where
+ * Content-Length
+ *   already tells; 429 when there is no room for too long; 408 after a stall; ClientGoneError. Nothing stays staged
+ *   when it throws.
  */
-export async function readForm(ctx: Koa.Context, form: FormBody, { limits, evidence, intake }: FormParts): Promise<FormContent> {
+export async function readForm(
+  ctx: Koa.Context,
+  form: FormBody,
+  { limits, evidence, intake }: FormParts,
+): Promise<FormContent> {
   if (!ctx.is("multipart/form-data"))
     throw badRequest(`Content-Type should be multipart/form-data with the part '${form.part}'`);
   if ((ctx.req.headers["content-type"] ?? "").length > LONGEST_CONTENT_TYPE)
     throw badRequest("The multipart form is broken: its boundary is longer than 70 characters");
   refuseEncoded(ctx.req);
-  if ((declaredLength(ctx.req) ?? 0) > formLimitOf(form, limits))
-    throw formTooLarge(form, limits);
+  if ((declaredLength(ctx.req) ?? 0) > formLimitOf(form, limits)) throw formTooLarge(form, limits);
   const size = declaredLength(ctx.req) ?? Infinity;
   const isLarge = size > SMALL_BODY_BYTES;
   const inMemory = form.file?.kind === "evidence" ? UPLOAD_BYTES : formLimitOf(form, limits);
@@ -306,12 +341,28 @@ export async function readForm(ctx: Koa.Context, form: FormBody, { limits, evide
   }
 }
 
-async function readParts(ctx: Koa.Context, form: FormBody, { limits, evidence, intake }: FormParts, isLarge: boolean): Promise<Omit<FormContent, "lease">> {
+async function readParts(
+  ctx: Koa.Context,
+  form: FormBody,
+  { limits, evidence, intake }: FormParts,
+  isLarge: boolean,
+): Promise<Omit<FormContent, "lease">> {
   const request = ctx.req;
   let fail: (error: unknown) => void = () => undefined;
   const failed = new Promise<never>((_resolve, reject) => (fail = reject));
   failed.catch(() => undefined);
-  const arrival: Arrival = { form, limits, evidence, json: null, file: null, seen: new Set(), staging: [], receiving: [], open: [], fail };
+  const arrival: Arrival = {
+    form,
+    limits,
+    evidence,
+    json: null,
+    file: null,
+    seen: new Set(),
+    staging: [],
+    receiving: [],
+    open: [],
+    fail,
+  };
   arrivals.set(request, arrival);
   const pace = watchPace(request, limits.stall, { isContended: isLarge ? intake.budget.isContended : null, fail });
   try {
@@ -330,7 +381,10 @@ async function readParts(ctx: Koa.Context, form: FormBody, { limits, evidence, i
     const settled = await Promise.allSettled(arrival.staging);
     await evidence.discard(settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : [])));
     // A part that is refused stops its stream, and multer may report that sooner than the part its reason.
-    const reasons = [error, ...received.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : []))];
+    const reasons = [
+      error,
+      ...received.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : [])),
+    ];
     throw formError(reasons.find((reason) => reason instanceof AppError) ?? error, request);
   } finally {
     pace.stop();
@@ -342,9 +396,11 @@ function formError(error: unknown, request: IncomingMessage): Error {
   if (error instanceof AppError || error instanceof ClientGoneError) return error;
   if (request.destroyed && !request.complete) return new ClientGoneError();
   if (!(error instanceof Error)) return new Error(String(error));
-  if (error.name === "MulterError" || COMPLAINTS.test(error.message)) return badRequest(`The multipart form is broken: ${error.message}`, error);
+  if (error.name === "MulterError" || COMPLAINTS.test(error.message))
+    return badRequest(`The multipart form is broken: ${error.message}`, error);
   return error;
 }
 
 /** The parser's errors have no code; these are all its texts. */
-const COMPLAINTS = /^(?:Unexpected end of (?:form|file)|Malformed part header|Malformed content type|Multipart: Boundary not found)$/;
+const COMPLAINTS =
+  /^(?:Unexpected end of (?:form|file)|Malformed part header|Malformed content type|Multipart: Boundary not found)$/;

@@ -1,6 +1,6 @@
 /**
- * Reading JSON of a request: bounded before it is parsed, parsed, and checked against the shape of the operation. The same code runs on
- * the main thread for small bodies and in a thread for large ones.
+ * Reading JSON of a request: bounded before it is parsed, parsed, and checked against the shape of the operation. The
+ * same code runs on the main thread for small bodies and in a thread for large ones.
  */
 import type { TSchema } from "typebox";
 import { AppError, invalid, tooManyValues } from "../../errors.ts";
@@ -10,21 +10,48 @@ import { findUnstorable, pathText, validate } from "../validate.ts";
 
 /** How much JSON an operation takes. */
 export type JsonBounds = ScanBounds & {
-  /** Bytes; "form": as many as the JSON part of a form may have; "json": as many as any plain body. The limits of the server hold too. */
+  /**
+   * Bytes; "form": as many as the JSON part of a form may have; "json": as many as any plain body. The limits of the
+   * server hold too.
+   */
   bytes: number | "form" | "json";
   /** Properties that a handler may get as JsonText: of large bodies, when they are objects or lists. */
   asText: readonly string[];
 };
 
 /** What is set up by people and their tools. Two hundred times what any of it needs. */
-export const CONFIGURATION: JsonBounds = { bytes: 1 << 20, values: 50_000, containers: 50_000, scalars: 50_000, keys: 50_000, names: 50_000, asText: [] };
+export const CONFIGURATION: JsonBounds = {
+  bytes: 1 << 20,
+  values: 50_000,
+  containers: 50_000,
+  scalars: 50_000,
+  keys: 50_000,
+  names: 50_000,
+  asText: [],
+};
 /** What pipelines report: attestations, artifacts, trails. */
-export const RECORD: JsonBounds = { bytes: "form", values: 200_000, containers: 200_000, scalars: 200_000, keys: 100_000, names: 100_000, asText: ["user_data", "attestation_data"] };
+export const RECORD: JsonBounds = {
+  bytes: "form",
+  values: 200_000,
+  containers: 200_000,
+  scalars: 200_000,
+  keys: 100_000,
+  names: 100_000,
+  asText: ["user_data", "attestation_data"],
+};
 /**
- * What runs in an environment. A pod takes up to thirty values, four or five of them objects and lists, and a hundred thousand pods are one
- * report. Read, they take 60 MB; the most that these bounds let through takes 150.
+ * What runs in an environment. A pod takes up to thirty values, four or five of them objects and lists, and a hundred
+ * thousand pods are one report. Read, they take 60 MB; the most that these bounds let through takes 150.
  */
-export const REPORT: JsonBounds = { bytes: "json", values: 3_000_000, containers: 600_000, scalars: 1_600_000, keys: 10_000, names: 150_000, asText: [] };
+export const REPORT: JsonBounds = {
+  bytes: "json",
+  values: 3_000_000,
+  containers: 600_000,
+  scalars: 1_600_000,
+  keys: 10_000,
+  names: 150_000,
+  asText: [],
+};
 
 /** The most bytes of JSON that these bounds let through, within a limit of the server. */
 export function maxBytes({ bytes }: JsonBounds, limit: number, limits: { form: number }): number {
@@ -48,12 +75,20 @@ export type JsonShape = {
 export type ScannedShape = Pick<JsonShape, "root" | "what" | "bounds">;
 
 /** A whole JSON body. */
-export const bodyShape = (schema: TSchema, { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds): JsonShape =>
-  ({ root: "body", what: "The request body", bounds, schema, takesNull: true });
+export const bodyShape = (schema: TSchema, { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds): JsonShape => ({
+  root: "body",
+  what: "The request body",
+  bounds,
+  schema,
+  takesNull: true,
+});
 
 /** The JSON part of a form. */
-export const partShape = (part: string, schema: TSchema, { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds): JsonShape =>
-  ({ root: part, what: `Part '${part}'`, bounds, schema, takesNull: false });
+export const partShape = (
+  part: string,
+  schema: TSchema,
+  { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds,
+): JsonShape => ({ root: part, what: `Part '${part}'`, bounds, schema, takesNull: false });
 
 /** A value of the shape, with the names of the properties that were really there (the shape may fill in others). */
 export type ReadJson = { value: unknown; sent: readonly string[] };
@@ -61,14 +96,18 @@ export type ReadJson = { value: unknown; sent: readonly string[] };
 /** Reads JSON that would take too long, or too much memory, on the main thread. */
 export type LargeJsonReader = {
   /**
-   * As readJson, in a thread; the buffer may be given away. What `asText` names, the value as a whole or some of its properties, comes
-   * back as JsonText where it is an object or a list.
-   * @throws AppError as readJson does; 413 for what takes too much time or memory, 503 when the threads have too much to do.
+   * As readJson, in a thread; the buffer may be given away. What `asText` names, the value as a whole or some of its
+   * properties, comes back as JsonText where it is an object or a list.
+   * @throws AppError as readJson does; 413 for what takes too much time or memory, 503 when the threads have too much
+   * to do.
    */
   read(bytes: Buffer, shape: JsonShape, asText: readonly string[] | "whole"): Promise<ReadJson>;
 };
 
-/** Bytes of JSON above which it is read in a thread. A megabyte made for it takes a tenth of a second, so that is too much. */
+/**
+ * Bytes of JSON above which it is read in a thread. A megabyte made for it takes a tenth of a second, so that is too
+ * much.
+ */
 export const LARGE_JSON_BYTES = 262_144;
 
 /**
@@ -80,7 +119,10 @@ export function readJson(bytes: Buffer | string, shape: JsonShape, scanned = fal
   if (!scanned) scanJson(typeof bytes === "string" ? Buffer.from(bytes) : bytes, shape);
   const value = parseJson(bytes, shape.root);
   const sent = typeof value === "object" && value !== null ? Object.keys(value) : [];
-  const problems = (value === null && shape.takesNull) || shape.schema === null ? null : validate(shape.schema, value, "plain", shape.root);
+  const problems =
+    (value === null && shape.takesNull) || shape.schema === null
+      ? null
+      : validate(shape.schema, value, "plain", shape.root);
   if (problems) throw invalid(problems);
   return { value, sent };
 }
@@ -100,7 +142,9 @@ export function scanError(problem: ScanProblem, bytes: Buffer, { root, what, bou
   if (problem.kind === "names") return tooManyValues(what, bounds.names, "different keys");
   const path = problem.path.map((place) => (typeof place === "number" ? String(place) : keyAt(bytes, place.key)));
   // The place goes on below what is named.
-  return invalid({ [pathText([...path, ""]) || root]: `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels` });
+  return invalid({
+    [pathText([...path, ""]) || root]: `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels`,
+  });
 }
 
 /** The key whose quote is at that byte. */

@@ -216,8 +216,7 @@ const HEADERS: Readonly<Record<string, Json>> = {
     schema: { type: "string" },
   },
   Deprecation: {
-    description:
-      "Since when something that the request uses is deprecated, as `@` and epoch seconds (RFC 9745)",
+    description: "Since when something that the request uses is deprecated, as `@` and epoch seconds (RFC 9745)",
     schema: { type: "string", pattern: "^@[0-9]+$" },
   },
   Link: {

@@ -1,6 +1,6 @@
 /**
- * API keys. Only the SHA-256 of a key is stored; its text exists once, in the answer that creates it. When a key was last
- * used is noted in memory and written every now and then, so that a read costs no write.
+ * API keys. Only the SHA-256 of a key is stored; its text exists once, in the answer that creates it. When a key was
+ * last used is noted in memory and written every now and then, so that a read costs no write.
  */
 import { createHash } from "node:crypto";
 import type { Role } from "../../domain/access.ts";
@@ -50,12 +50,16 @@ export type LapsedKey = {
 /** Payload of the jobs of kind `lapse_key`: a rotated key, and what the audit log will hold of its end. */
 export type LapsePayload = { key_id: string; entry: AuditEntry };
 
-/** A key to be stored. `expiresAt` in epoch seconds, 0 for never; `creatingUserId` is the public id of the user who makes it, left out for others. */
+/**
+ * A key to be stored. `expiresAt` in epoch seconds, 0 for never; `creatingUserId` is the public id of the user who
+ * makes it, left out for others.
+ */
 export type NewKey = { digest: Buffer; description: string; expiresAt: number; creatingUserId?: string | null };
 
 export type KeyOwner = { userId: number } | { serviceAccountId: number };
 
-const COLUMNS = "id, public_id, description, created_at, expires_at, last_used_at, grace_period_expires_at, revoked_at, replaced_by";
+const COLUMNS =
+  "id, public_id, description, created_at, expires_at, last_used_at, grace_period_expires_at, revoked_at, replaced_by";
 
 /** The SHA-256 under which a key is stored, 32 bytes. */
 export const keyDigest = (key: string): Buffer => createHash("sha256").update(key).digest();
@@ -75,14 +79,18 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     `INSERT INTO api_keys (public_id, digest, user_id, service_account_id, description, created_at, expires_at, creating_user_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const ofUser = db.prepare<[number], ApiKeyRow>(`SELECT ${COLUMNS} FROM api_keys WHERE user_id = ? ORDER BY id`);
-  const ofAccount = db.prepare<[number], ApiKeyRow>(`SELECT ${COLUMNS} FROM api_keys WHERE service_account_id = ? ORDER BY id`);
+  const ofAccount = db.prepare<[number], ApiKeyRow>(
+    `SELECT ${COLUMNS} FROM api_keys WHERE service_account_id = ? ORDER BY id`,
+  );
   const unrevokedOfAccount = db.prepare<[number], ApiKeyRow>(
     `SELECT ${COLUMNS} FROM api_keys WHERE service_account_id = ? AND revoked_at IS NULL ORDER BY id`,
   );
   const unrevoked = db.prepare<[string], ApiKeyRow & { service_account_id: number | null }>(
     `SELECT ${COLUMNS}, service_account_id FROM api_keys WHERE public_id = ? AND revoked_at IS NULL`,
   );
-  const isUnrevoked = db.prepare<[string], { one: number }>("SELECT 1 AS one FROM api_keys WHERE public_id = ? AND revoked_at IS NULL");
+  const isUnrevoked = db.prepare<[string], { one: number }>(
+    "SELECT 1 AS one FROM api_keys WHERE public_id = ? AND revoked_at IS NULL",
+  );
   const revoke = db.prepare("UPDATE api_keys SET revoked_at = ? WHERE public_id = ? AND revoked_at IS NULL");
   const rotate = db.prepare("UPDATE api_keys SET grace_period_expires_at = ?, replaced_by = ? WHERE public_id = ?");
   const lapse = db.prepare(
@@ -108,22 +116,38 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
   const used = new Map<string, number>();
 
   const alive = (key: { expires_at: number; grace_period_expires_at: number | null }, at: number): boolean =>
-    (key.expires_at === 0 || key.expires_at > at) && (key.grace_period_expires_at === null || key.grace_period_expires_at > at);
+    (key.expires_at === 0 || key.expires_at > at) &&
+    (key.grace_period_expires_at === null || key.grace_period_expires_at > at);
 
   const isAlive = (key: ApiKeyRow): boolean => key.revoked_at === null && alive(key, now());
   /** With the uses that are not written yet. */
-  const withLatestUse = <T extends ApiKeyRow>(row: T): T => ({ ...row, last_used_at: Math.max(row.last_used_at, used.get(row.public_id) ?? 0) });
+  const withLatestUse = <T extends ApiKeyRow>(row: T): T => ({
+    ...row,
+    last_used_at: Math.max(row.last_used_at, used.get(row.public_id) ?? 0),
+  });
 
   /** Stores a new key, which must not be known yet. @returns its public id. */
   function create(owner: KeyOwner, fields: NewKey): string {
     const publicId = newId();
     const user = "userId" in owner ? owner.userId : null;
     const account = "serviceAccountId" in owner ? owner.serviceAccountId : null;
-    insert.run(publicId, fields.digest, user, account, fields.description, now(), fields.expiresAt, fields.creatingUserId ?? null);
+    insert.run(
+      publicId,
+      fields.digest,
+      user,
+      account,
+      fields.description,
+      now(),
+      fields.expiresAt,
+      fields.creatingUserId ?? null,
+    );
     return publicId;
   }
 
-  /** The key of a service account that works, by its public id; null for one that is unknown, of somebody else, revoked or past its time. */
+  /**
+   * The key of a service account that works, by its public id; null for one that is unknown, of somebody else, revoked
+   * or past its time.
+   */
   function findActive(serviceAccountId: number, publicId: string): ApiKeyRow | null {
     const row = unrevoked.get(publicId);
     return row && row.service_account_id === serviceAccountId && isAlive(row) ? withLatestUse(row) : null;
@@ -143,7 +167,8 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     /** The record of a key whatever its state, with its owner; null when it was never stored. */
     find: (digest: Buffer) => anyByDigest.get(digest) ?? null,
     /** All keys of an owner, oldest first, dead ones included. */
-    list: (owner: KeyOwner): ApiKeyRow[] => ("userId" in owner ? ofUser.all(owner.userId) : ofAccount.all(owner.serviceAccountId)),
+    list: (owner: KeyOwner): ApiKeyRow[] =>
+      "userId" in owner ? ofUser.all(owner.userId) : ofAccount.all(owner.serviceAccountId),
     isAlive,
     /** A key by its public id, revoked by nobody; it must be there. */
     get(publicId: string): ApiKeyRow {
@@ -155,21 +180,28 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     /** The keys of a service account that work, oldest first. */
     listActive(serviceAccountId: number): ApiKeyRow[] {
       const at = now();
-      return unrevokedOfAccount.all(serviceAccountId).filter((key) => alive(key, at)).map(withLatestUse);
+      return unrevokedOfAccount
+        .all(serviceAccountId)
+        .filter((key) => alive(key, at))
+        .map(withLatestUse);
     },
     /** Whether the key of that public id is still there and not revoked. */
     isHeld: (publicId: string): boolean => isUnrevoked.get(publicId) !== undefined,
     /**
-     * Puts a new key in the place of an active one, which goes on until `graceEnds`, epoch seconds, and asks for the job that
-     * then closes its record; `lapsed` is what the audit log will hold of that. An earlier end is never moved, and the end of
-     * the key itself counts too. @returns the public id of the new key, and the end of the old one.
+     * Puts a new key in the place of an active one, which goes on until `graceEnds`, epoch seconds, and asks for the
+     * job that then closes its record; `lapsed` is what the audit log will hold of that. An earlier end is never moved,
+     * and the end of the key itself counts too. @returns the public id of the new key, and the end of the old one.
      */
     rotate(
       serviceAccountId: number,
       old: ApiKeyRow,
       fields: Omit<NewKey, "description"> & { graceEnds: number; lapsed: AuditEntry },
     ): { id: string; graceEnds: number } {
-      const ends = [fields.graceEnds, old.grace_period_expires_at ?? Infinity, old.expires_at === 0 ? Infinity : old.expires_at];
+      const ends = [
+        fields.graceEnds,
+        old.grace_period_expires_at ?? Infinity,
+        old.expires_at === 0 ? Infinity : old.expires_at,
+      ];
       const graceEnds = Math.min(...ends);
       const id = create({ serviceAccountId }, { ...fields, description: old.description });
       rotate.run(graceEnds, id, old.public_id);
@@ -183,7 +215,8 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     /** At most so many keys whose time was over at `at` (epoch seconds) and whose records are open. */
     findLapsed: (at: number, limit: number): LapsedKey[] => lapsed.all({ at, limit }),
     /** Closes the record of a key whose time is over, as of its end. */
-    close: ({ public_id, ended_at }: Pick<LapsedKey, "public_id" | "ended_at">): void => void close.run(ended_at, public_id),
+    close: ({ public_id, ended_at }: Pick<LapsedKey, "public_id" | "ended_at">): void =>
+      void close.run(ended_at, public_id),
     /** Whether a closed key ended by its time, and not because somebody revoked it. */
     hasLapsed: ({ revoked_at, expires_at, grace_period_expires_at }: ApiKeyRow): boolean =>
       revoked_at !== null && (revoked_at === expires_at || revoked_at === grace_period_expires_at),

@@ -1,6 +1,6 @@
 /**
- * Which API keys are about to end, who is told of it, and what they were told: a mark for each warning of each key and end, so
- * that it is given once, whatever ends the process in between.
+ * Which API keys are about to end, who is told of it, and what they were told: a mark for each warning of each key and
+ * end, so that it is given once, whatever ends the process in between.
  */
 import { WARNINGS } from "../../domain/notification/key-expiry.ts";
 import { DAY } from "../../domain/time.ts";
@@ -54,17 +54,23 @@ export function keyWarningStore(db: Db, { now }: Pick<SchemaSources, "now">) {
     due(limit: number): DueWarning[] {
       const at = now();
       const found = WARNINGS.flatMap(({ days, until }) =>
-        ending.all({ after: at + until * DAY, until: at + days * DAY, days, limit }).map((key): DueWarning => ({ key, days })),
+        ending
+          .all({ after: at + until * DAY, until: at + days * DAY, days, limit })
+          .map((key): DueWarning => ({ key, days })),
       );
       return found.slice(0, limit);
     },
     /** Notes that a warning was given, or that there is nobody to give it to. */
     mark: ({ key, days }: DueWarning): void => void mark.run(key.id, key.expires_at, days, now()),
-    /** Addresses of those who are told of a key of a service account unless others were configured: admins, and the member who made it. */
-    responsible: (organizationId: number, creator: string | null): string[] => responsible.all(organizationId, creator ?? "").map(({ email }) => email),
     /**
-     * The address of a user, and the organization in whose log their mail is kept: their personal one, their default one, any; null
-     * when there is no address or no organization.
+     * Addresses of those who are told of a key of a service account unless others were configured: admins, and the
+     * member who made it.
+     */
+    responsible: (organizationId: number, creator: string | null): string[] =>
+      responsible.all(organizationId, creator ?? "").map(({ email }) => email),
+    /**
+     * The address of a user, and the organization in whose log their mail is kept: their personal one, their default
+     * one, any; null when there is no address or no organization.
      */
     owner(userId: number): { email: string; organizationId: number } | null {
       const email = addressOf.get(userId)?.email ?? null;

@@ -50,22 +50,46 @@ export function membershipEventWriter(db: Db): (organizationId: number, event: M
   return (organizationId, event) => {
     const search = membershipSearchText(event.user_name, event.user_shown, event.changed_by);
     insert.run(
-      organizationId, event.timestamp, event.event_type, event.user_name, event.user_shown, event.role,
-      event.previous_role, event.changed_by, event.source, search,
+      organizationId,
+      event.timestamp,
+      event.event_type,
+      event.user_name,
+      event.user_shown,
+      event.role,
+      event.previous_role,
+      event.changed_by,
+      event.source,
+      search,
     );
   };
 }
 
-type Parameters = { organization: number; search: string; type: string | null; roles: string | null; sources: string | null; from: number; to: number };
+type Parameters = {
+  organization: number;
+  search: string;
+  type: string | null;
+  roles: string | null;
+  sources: string | null;
+  from: number;
+  to: number;
+};
 
 // The unary plus keeps the index over the time out of the orders that have one of their own.
-const fitting = (timestamp: string): string => `organization_id = @organization AND ${timestamp} >= @from AND ${timestamp} <= @to
+const fitting = (
+  timestamp: string,
+): string => `organization_id = @organization AND ${timestamp} >= @from AND ${timestamp} <= @to
    AND (@type IS NULL OR event_type = @type)
    AND (@roles IS NULL OR role IN (SELECT value FROM json_each(@roles)))
    AND (@sources IS NULL OR source IN (SELECT value FROM json_each(@sources)))
    AND instr(search_text, @search) > 0`;
 
-const COLUMNS = { when: "timestamp", user: "user_shown COLLATE NOCASE", role: "role", changed_by: "changed_by COLLATE NOCASE", source: "source" } as const;
+const COLUMNS = {
+  when: "timestamp",
+  user: "user_shown COLLATE NOCASE",
+  role: "role",
+  changed_by: "changed_by COLLATE NOCASE",
+  source: "source",
+} as const;
 
 export function membershipAuditLogStore(db: Db) {
   const listing = (by: MembershipOrder["by"], direction: "ASC" | "DESC") =>
@@ -76,7 +100,9 @@ export function membershipAuditLogStore(db: Db) {
   const lists = Object.fromEntries(
     MEMBERSHIP_ORDERS.map((by) => [by, { asc: listing(by, "ASC"), desc: listing(by, "DESC") }]),
   ) as Record<MembershipOrder["by"], Record<MembershipOrder["direction"], ReturnType<typeof listing>>>;
-  const counting = db.prepare<[Parameters], { total: number }>(`SELECT count(*) AS total FROM membership_events WHERE ${fitting("timestamp")}`);
+  const counting = db.prepare<[Parameters], { total: number }>(
+    `SELECT count(*) AS total FROM membership_events WHERE ${fitting("timestamp")}`,
+  );
 
   const parameters = (organization: number, filter: MembershipEventFilter): Parameters => ({
     organization,
@@ -89,10 +115,19 @@ export function membershipAuditLogStore(db: Db) {
   });
 
   return {
-    /** One page of the events of an organization; what happened later comes later among equals, in the direction asked for. */
-    list: (organizationId: number, filter: MembershipEventFilter, { by, direction }: MembershipOrder, window: { limit: number; offset: number }): MembershipEventRow[] =>
+    /**
+     * One page of the events of an organization; what happened later comes later among equals, in the direction asked
+     * for.
+     */
+    list: (
+      organizationId: number,
+      filter: MembershipEventFilter,
+      { by, direction }: MembershipOrder,
+      window: { limit: number; offset: number },
+    ): MembershipEventRow[] =>
       lists[by][direction].all({ ...parameters(organizationId, filter), limit: window.limit, offset: window.offset }),
     /** How many events fit. */
-    count: (organizationId: number, filter: MembershipEventFilter): number => counting.get(parameters(organizationId, filter))?.total ?? 0,
+    count: (organizationId: number, filter: MembershipEventFilter): number =>
+      counting.get(parameters(organizationId, filter))?.total ?? 0,
   };
 }

@@ -1,13 +1,23 @@
 /** Who people are at OpenID providers: issuer and subject together name one user. */
 import type { Db, SchemaSources } from "../db/database.ts";
 
-export type IdentityRow = { issuer: string; subject: string; user_id: number; created_at: number; blocked_at: number | null };
+export type IdentityRow = {
+  issuer: string;
+  subject: string;
+  user_id: number;
+  created_at: number;
+  blocked_at: number | null;
+};
 
 const COLUMNS = "issuer, subject, user_id, created_at, blocked_at";
 
 export function identityStore(db: Db, { now }: SchemaSources) {
-  const one = db.prepare<[string, string], IdentityRow>(`SELECT ${COLUMNS} FROM identities WHERE issuer = ? AND subject = ?`);
-  const ofUser = db.prepare<[number], IdentityRow>(`SELECT ${COLUMNS} FROM identities WHERE user_id = ? ORDER BY issuer, subject`);
+  const one = db.prepare<[string, string], IdentityRow>(
+    `SELECT ${COLUMNS} FROM identities WHERE issuer = ? AND subject = ?`,
+  );
+  const ofUser = db.prepare<[number], IdentityRow>(
+    `SELECT ${COLUMNS} FROM identities WHERE user_id = ? ORDER BY issuer, subject`,
+  );
   const insert = db.prepare("INSERT INTO identities (issuer, subject, user_id, created_at) VALUES (?, ?, ?, ?)");
   const block = db.prepare("UPDATE identities SET blocked_at = ? WHERE user_id = ? AND blocked_at IS NULL");
   const unblock = db.prepare("UPDATE identities SET blocked_at = NULL WHERE user_id = ? AND blocked_at IS NOT NULL");

@@ -34,15 +34,21 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   const insert = db.prepare(
     "INSERT INTO organizations (public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
   );
-  const update = db.prepare("UPDATE organizations SET is_public = ?, controls_enabled = ?, last_modified_at = ? WHERE id = ?");
-  const role = db.prepare<[number, number], { role: Role }>("SELECT role FROM memberships WHERE organization_id = ? AND user_id = ?");
+  const update = db.prepare(
+    "UPDATE organizations SET is_public = ?, controls_enabled = ?, last_modified_at = ? WHERE id = ?",
+  );
+  const role = db.prepare<[number, number], { role: Role }>(
+    "SELECT role FROM memberships WHERE organization_id = ? AND user_id = ?",
+  );
   // A changed role leaves the date of the membership untouched (semantics 1.3).
   const setRole = db.prepare(
     `INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES (?, ?, ?, ?)
      ON CONFLICT (organization_id, user_id) DO UPDATE SET role = excluded.role`,
   );
   const removeMember = db.prepare("DELETE FROM memberships WHERE organization_id = ? AND user_id = ?");
-  const forgetDefault = db.prepare("UPDATE users SET default_organization_id = NULL, last_modified_at = ? WHERE id = ? AND default_organization_id = ?");
+  const forgetDefault = db.prepare(
+    "UPDATE users SET default_organization_id = NULL, last_modified_at = ? WHERE id = ? AND default_organization_id = ?",
+  );
   const members = db.prepare<[number], MemberRow>(
     `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
      FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? ORDER BY u.name`,
@@ -55,14 +61,27 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   function recordChange(
     organizationId: number,
     userId: number,
-    change: { at: number; type: "added" | "changed" | "removed"; role: Role | null; previous: Role | null; changedBy: string; source: MembershipEventRow["source"] },
+    change: {
+      at: number;
+      type: "added" | "changed" | "removed";
+      role: Role | null;
+      previous: Role | null;
+      changedBy: string;
+      source: MembershipEventRow["source"];
+    },
   ): void {
     const user = names.get(userId);
     if (!user) throw new Error(`user ${userId} is gone`);
     const { at, type, role, previous, changedBy, source } = change;
     appendEvent(organizationId, {
-      timestamp: at, event_type: type, user_name: user.name, user_shown: user.shown, role, previous_role: previous,
-      changed_by: changedBy, source,
+      timestamp: at,
+      event_type: type,
+      user_name: user.name,
+      user_shown: user.shown,
+      role,
+      previous_role: previous,
+      changed_by: changedBy,
+      source,
     });
   }
 
@@ -79,7 +98,10 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
     /** Creates an organization; the name must be free. @returns its key. */
     create(fields: { name: string; kind: "personal" | "shared"; isPublic: boolean; controlsEnabled: boolean }): number {
       const at = now();
-      return Number(insert.run(newId(), fields.name, fields.kind, Number(fields.isPublic), Number(fields.controlsEnabled), at, at).lastInsertRowid);
+      return Number(
+        insert.run(newId(), fields.name, fields.kind, Number(fields.isPublic), Number(fields.controlsEnabled), at, at)
+          .lastInsertRowid,
+      );
     },
     /** Changes the settings. */
     configure(id: number, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
@@ -87,20 +109,41 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
     },
     /** The role of a user, null for somebody who is no member. */
     roleOf: (organizationId: number, userId: number): Role | null => role.get(organizationId, userId)?.role ?? null,
-    /** Gives a role and appends the change to the history. Nothing happens when it is already held. @returns whether it changed. */
-    setRole(organizationId: number, user: { id: number }, wanted: Role, changedBy: string, source: MembershipEventRow["source"] = "script"): boolean {
+    /**
+     * Gives a role and appends the change to the history. Nothing happens when it is already held. @returns whether it
+     * changed.
+     */
+    setRole(
+      organizationId: number,
+      user: { id: number },
+      wanted: Role,
+      changedBy: string,
+      source: MembershipEventRow["source"] = "script",
+    ): boolean {
       const previous = role.get(organizationId, user.id)?.role ?? null;
       if (previous === wanted) return false;
       const at = now();
       setRole.run(organizationId, user.id, wanted, at);
-      recordChange(organizationId, user.id, { at, type: previous === null ? "added" : "changed", role: wanted, previous, changedBy, source });
+      recordChange(organizationId, user.id, {
+        at,
+        type: previous === null ? "added" : "changed",
+        role: wanted,
+        previous,
+        changedBy,
+        source,
+      });
       return true;
     },
     /**
-     * Ends a membership and appends that to the history; the organization is the user's default no more. Nothing happens when
-     * there is none. @returns whether there was one.
+     * Ends a membership and appends that to the history; the organization is the user's default no more. Nothing
+     * happens when there is none. @returns whether there was one.
      */
-    removeMember(organizationId: number, user: { id: number }, changedBy: string, source: MembershipEventRow["source"] = "script"): boolean {
+    removeMember(
+      organizationId: number,
+      user: { id: number },
+      changedBy: string,
+      source: MembershipEventRow["source"] = "script",
+    ): boolean {
       const previous = role.get(organizationId, user.id)?.role ?? null;
       if (previous === null) return false;
       const at = now();

@@ -5,7 +5,9 @@ export type PasswordHash = { hash: Buffer; salt: Buffer; cost: number; block_siz
 export type PasswordRow = PasswordHash & { set_at: number };
 
 export function passwordStore(db: Db, { now }: SchemaSources) {
-  const byUser = db.prepare<[number], PasswordRow>("SELECT hash, salt, cost, block_size, parallelism, set_at FROM passwords WHERE user_id = ?");
+  const byUser = db.prepare<[number], PasswordRow>(
+    "SELECT hash, salt, cost, block_size, parallelism, set_at FROM passwords WHERE user_id = ?",
+  );
   const put = db.prepare(
     `INSERT INTO passwords (user_id, hash, salt, cost, block_size, parallelism, set_at) VALUES (?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (user_id) DO UPDATE SET hash = excluded.hash, salt = excluded.salt, cost = excluded.cost, block_size = excluded.block_size,

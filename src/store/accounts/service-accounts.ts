@@ -16,7 +16,8 @@ export type ServiceAccountRow = {
   created_at: number;
 };
 
-const COLUMNS = "id, public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at";
+const COLUMNS =
+  "id, public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at";
 
 export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], ServiceAccountRow>(
@@ -49,11 +50,29 @@ export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
       if (!row) throw new Error(`service account ${id} is gone`);
       return row;
     },
-    /** Creates an account; the name must be free in the organization. `creatingUserId` is '' for the operator. @returns its key. */
-    create(fields: { organizationId: number; name: string; description: string | null; privilege: Role; creatingUserId: string; forWebhook?: boolean }): number {
+    /**
+     * Creates an account; the name must be free in the organization. `creatingUserId` is '' for the operator. @returns
+     * its key.
+     */
+    create(fields: {
+      organizationId: number;
+      name: string;
+      description: string | null;
+      privilege: Role;
+      creatingUserId: string;
+      forWebhook?: boolean;
+    }): number {
       return Number(
-        insert.run(newId(), fields.organizationId, fields.name, fields.description, fields.privilege, fields.creatingUserId, Number(fields.forWebhook ?? false), now())
-          .lastInsertRowid,
+        insert.run(
+          newId(),
+          fields.organizationId,
+          fields.name,
+          fields.description,
+          fields.privilege,
+          fields.creatingUserId,
+          Number(fields.forWebhook ?? false),
+          now(),
+        ).lastInsertRowid,
       );
     },
     /** The accounts of an organization, by name. */
@@ -73,9 +92,14 @@ export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
       if (account.privilege === privilege) return false;
       setPrivilege.run(privilege, id);
       appendEvent(account.organization_id, {
-        timestamp: now(), event_type: "changed",
-        user_name: `${account.organization}/${account.name}`, user_shown: account.name,
-        role: privilege, previous_role: account.privilege, changed_by: changedBy, source,
+        timestamp: now(),
+        event_type: "changed",
+        user_name: `${account.organization}/${account.name}`,
+        user_shown: account.name,
+        role: privilege,
+        previous_role: account.privilege,
+        changed_by: changedBy,
+        source,
       });
       return true;
     },

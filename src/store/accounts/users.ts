@@ -13,14 +13,22 @@ export type UserRow = {
   last_modified_at: number;
 };
 
-export type UserMembership = { organization_id: number; organization: string; kind: "personal" | "shared"; role: Role; created_at: number };
+export type UserMembership = {
+  organization_id: number;
+  organization: string;
+  kind: "personal" | "shared";
+  role: Role;
+  created_at: number;
+};
 
 const COLUMNS = "id, public_id, name, display_name, email, default_organization_id, created_at, last_modified_at";
 
 export function userStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE name = ?`);
   const byId = db.prepare<[number], UserRow>(`SELECT ${COLUMNS} FROM users WHERE id = ?`);
-  const byEmail = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE lower(email) = lower(?) AND email IS NOT NULL`);
+  const byEmail = db.prepare<[string], UserRow>(
+    `SELECT ${COLUMNS} FROM users WHERE lower(email) = lower(?) AND email IS NOT NULL`,
+  );
   const all = db.prepare<[], UserRow>(`SELECT ${COLUMNS} FROM users ORDER BY name`);
   const memberships = db.prepare<[number], UserMembership>(
     `SELECT o.id AS organization_id, o.name AS organization, o.kind, m.role, m.created_at
@@ -55,6 +63,7 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
     /** Changes what people see of a user. */
     describe: (id: number, fields: { displayName: string; email: string | null }): void =>
       void update.run(fields.displayName, fields.email, now(), id),
-    setDefaultOrganization: (id: number, organizationId: number): void => void setDefault.run(organizationId, now(), id),
+    setDefaultOrganization: (id: number, organizationId: number): void =>
+      void setDefault.run(organizationId, now(), id),
   };
 }

@@ -1,4 +1,7 @@
-/** Lists of attestation records: of a flow, under a name, by commit. Newest first, always. The search by filters is in attestation-series.ts. */
+/**
+ * Lists of attestation records: of a flow, under a name, by commit. Newest first, always. The search by filters is in
+ * attestation-series.ts.
+ */
 import { LISTED_ATTESTATIONS } from "./attestations.ts";
 import type { PlacedAttestationRow } from "./attestations.ts";
 import type { Db } from "../db/database.ts";
@@ -9,7 +12,8 @@ export function attestationListStore(db: Db) {
   const ofName = db.prepare<[number, string], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} WHERE a.trail_id = ? AND a.name = ? AND a.scope = 'trail' ORDER BY a.id DESC`,
   );
-  // The artifact leads (the unary plus keeps the name's index out of it): it has few records, a name may have very many.
+  // The artifact leads (the unary plus keeps the name's index out of it): it has few records, a name may have very
+  // many.
   const ofArtifact = db.prepare<[string, number, string], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} WHERE +a.name = ? AND a.id IN (
        SELECT b.attestation_id FROM artifacts r JOIN attestation_bindings b ON b.artifact_id = r.id WHERE r.flow_id = ? AND r.fingerprint = ?
@@ -22,7 +26,9 @@ export function attestationListStore(db: Db) {
     "SELECT count(*) AS n FROM attestations WHERE flow_id = ? AND created_at >= ? AND created_at <= ?",
   );
   // Without a window the index alone can count.
-  const countAllOfFlow = db.prepare<[number], { n: number }>("SELECT count(*) AS n FROM attestations WHERE flow_id = ?");
+  const countAllOfFlow = db.prepare<[number], { n: number }>(
+    "SELECT count(*) AS n FROM attestations WHERE flow_id = ?",
+  );
   const ofCommit = db.prepare<[number, string], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC`,
   );
@@ -31,17 +37,21 @@ export function attestationListStore(db: Db) {
 
   return {
     /** The history under a name on the trail itself, row by row: it has no pages, and may be longer than memory. */
-    underTrail: (trailId: number, name: string): IterableIterator<PlacedAttestationRow> => ofName.iterate(trailId, name),
+    underTrail: (trailId: number, name: string): IterableIterator<PlacedAttestationRow> =>
+      ofName.iterate(trailId, name),
     /** The history under a name on an artifact of a flow, in whatever trail it was reported; row by row. */
     underArtifact: (flowId: number, fingerprint: string, name: string): IterableIterator<PlacedAttestationRow> =>
       ofArtifact.iterate(name, flowId, fingerprint),
     /** One page of a flow's records within a time span. */
-    ofFlow: (flowId: number, span: Span, limit: number, offset: number): PlacedAttestationRow[] => ofFlow.all(flowId, ...bounds(span), limit, offset),
+    ofFlow: (flowId: number, span: Span, limit: number, offset: number): PlacedAttestationRow[] =>
+      ofFlow.all(flowId, ...bounds(span), limit, offset),
     countOfFlow(flowId: number, span: Span): number {
-      const counted = span.from === null && span.to === null ? countAllOfFlow.get(flowId) : countOfFlow.get(flowId, ...bounds(span));
+      const counted =
+        span.from === null && span.to === null ? countAllOfFlow.get(flowId) : countOfFlow.get(flowId, ...bounds(span));
       return counted?.n ?? 0;
     },
     /** All records about a commit, row by row. */
-    ofCommit: (organizationId: number, sha: string): IterableIterator<PlacedAttestationRow> => ofCommit.iterate(organizationId, sha),
+    ofCommit: (organizationId: number, sha: string): IterableIterator<PlacedAttestationRow> =>
+      ofCommit.iterate(organizationId, sha),
   };
 }

@@ -1,10 +1,11 @@
 /**
- * Searching all attestations of an organization. Records of one flow, name, kind and verdict are a series; a filter on any of these
- * fits whole series. What is rare is found through its series, each of which is looked at in one place, and what is common among the
- * newest records, so that a page costs much the same however many records there are and wherever those that fit lie.
+ * Searching all attestations of an organization. Records of one flow, name, kind and verdict are a series; a filter on
+ * any of these fits whole series. What is rare is found through its series, each of which is looked at in one place,
+ * and what is common among the newest records, so that a page costs much the same however many records there are and
+ * wherever those that fit lie.
  *
- * Newest first: by time, then in the order of acceptance. The time leads because filters ask for it; a clock that was set back may
- * put the two at odds. Series are derived from the records, in the write that appends each.
+ * Newest first: by time, then in the order of acceptance. The time leads because filters ask for it; a clock that was
+ * set back may put the two at odds. Series are derived from the records, in the write that appends each.
  */
 import { LISTED_ATTESTATIONS } from "./attestations.ts";
 import type { NewAttestation, PlacedAttestationRow } from "./attestations.ts";
@@ -33,7 +34,10 @@ type Head = Position & { series_id: number };
 type Value = string | number;
 type Clause = { sql: string; values: Value[] };
 
-/** So many of the newest records are looked through before series are: a few milliseconds. Most filters fit enough of them. */
+/**
+ * So many of the newest records are looked through before series are: a few milliseconds. Most filters fit enough of
+ * them.
+ */
 const NEWEST = 2_000;
 const LAST: Position = { created_at: Number.MAX_SAFE_INTEGER, id: Number.MAX_SAFE_INTEGER };
 const FIRST_TIME = -1;
@@ -43,9 +47,16 @@ export function attestationSeriesWriter(db: Db) {
   const find = db.prepare<[number, string, string, string, number], { id: number }>(
     "SELECT id FROM attestation_series WHERE flow_id = ? AND name = ? AND type = ? AND overridden_type = ? AND is_compliant = ?",
   );
-  const insert = db.prepare("INSERT INTO attestation_series (organization_id, flow_id, name, type, overridden_type, is_compliant) VALUES (?, ?, ?, ?, ?, ?)");
-  const append = db.prepare("INSERT INTO attestation_series_records (series_id, created_at, attestation_id) VALUES (?, ?, ?)");
-  return (id: number, { organization_id, flow_id, name, type, overridden_type, is_compliant, created_at }: NewAttestation): void => {
+  const insert = db.prepare(
+    "INSERT INTO attestation_series (organization_id, flow_id, name, type, overridden_type, is_compliant) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const append = db.prepare(
+    "INSERT INTO attestation_series_records (series_id, created_at, attestation_id) VALUES (?, ?, ?)",
+  );
+  return (
+    id: number,
+    { organization_id, flow_id, name, type, overridden_type, is_compliant, created_at }: NewAttestation,
+  ): void => {
     const overridden = overridden_type ?? "";
     const series =
       find.get(flow_id, name, type, overridden, is_compliant)?.id ??
@@ -64,8 +75,11 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
        SELECT (SELECT min(name) FROM attestation_series WHERE organization_id = ? AND name > n.name) FROM n WHERE n.name IS NOT NULL
      ) SELECT name FROM n WHERE name IS NOT NULL`,
   );
-  // The record may be one of another organization, or none: a token says a number, and what lies behind it has an order all the same.
-  const positionOf = db.prepare<[number], Position>("SELECT created_at, id FROM attestations WHERE id <= ? ORDER BY id DESC LIMIT 1");
+  // The record may be one of another organization, or none: a token says a number, and what lies behind it has an order
+  // all the same.
+  const positionOf = db.prepare<[number], Position>(
+    "SELECT created_at, id FROM attestations WHERE id <= ? ORDER BY id DESC LIMIT 1",
+  );
   const ofSeries = db.prepare<[number, number, number, number, number, number], Position>(
     `SELECT created_at, attestation_id AS id FROM attestation_series_records
      WHERE series_id = ? AND created_at >= ? AND created_at <= ? AND (created_at, attestation_id) < (?, ?)
@@ -96,16 +110,30 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
     const edge =
       fits.sql === ""
         ? undefined
-        : db.prepare<[Value[]], Position>(`SELECT a.created_at, a.id FROM attestations a WHERE ${whole.sql} ${order} LIMIT 1 OFFSET ?`).get([...whole.values, newest - 1]);
+        : db
+            .prepare<[Value[]], Position>(
+              `SELECT a.created_at, a.id FROM attestations a WHERE ${whole.sql} ${order} LIMIT 1 OFFSET ?`,
+            )
+            .get([...whole.values, newest - 1]);
     const parts = [edge ? region(edge.created_at) : whole, ...(fits.sql === "" ? [] : [fits])];
     const rows = db
-      .prepare<[Value[]], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE ${parts.map(({ sql }) => sql).join(" AND ")} ${order} LIMIT ?`)
+      .prepare<[Value[]], PlacedAttestationRow>(
+        `${LISTED_ATTESTATIONS} WHERE ${parts.map(({ sql }) => sql).join(" AND ")} ${order} LIMIT ?`,
+      )
       .all([...parts.flatMap(({ values }) => values), limit]);
     return edge === undefined || rows.length === limit ? rows : null;
   }
 
-  /** At most `limit` records through the series that fit. The newest records of all of them lie in the series whose own newest are the newest. */
-  function throughSeries(filter: AttestationFilter, fits: Clause, end: Position, limit: number): PlacedAttestationRow[] {
+  /**
+   * At most `limit` records through the series that fit. The newest records of all of them lie in the series whose own
+   * newest are the newest.
+   */
+  function throughSeries(
+    filter: AttestationFilter,
+    fits: Clause,
+    end: Position,
+    limit: number,
+  ): PlacedAttestationRow[] {
     const from = filter.from ?? FIRST_TIME;
     const heads = db
       .prepare<[Value[]], Head>(
@@ -118,7 +146,9 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
       )
       .all([filter.organizationId, ...fits.values, from, end.created_at, end.created_at, end.id, limit]);
     const least = heads.length === limit ? (heads.at(-1) as Head).created_at : from;
-    const positions = heads.flatMap(({ series_id }) => ofSeries.all(series_id, least, end.created_at, end.created_at, end.id, limit));
+    const positions = heads.flatMap(({ series_id }) =>
+      ofSeries.all(series_id, least, end.created_at, end.created_at, end.id, limit),
+    );
     positions.sort((a, b) => (isNewer(a, b) ? -1 : 1));
     return positions.slice(0, limit).map(({ id }) => byId.get(id) as PlacedAttestationRow);
   }
@@ -131,10 +161,21 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
       if (end === null) return [];
       const fits = fitting(filter);
       if (filter.publicId !== null) {
-        const sql = ["a.public_id = ? AND a.organization_id = ? AND a.created_at >= ? AND (a.created_at, a.id) < (?, ?)", ...(fits.sql === "" ? [] : [fits.sql])].join(" AND ");
+        const sql = [
+          "a.public_id = ? AND a.organization_id = ? AND a.created_at >= ? AND (a.created_at, a.id) < (?, ?)",
+          ...(fits.sql === "" ? [] : [fits.sql]),
+        ].join(" AND ");
         return db
           .prepare<[Value[]], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE ${sql} LIMIT ?`)
-          .all([filter.publicId, filter.organizationId, filter.from ?? FIRST_TIME, end.created_at, end.id, ...fits.values, limit]);
+          .all([
+            filter.publicId,
+            filter.organizationId,
+            filter.from ?? FIRST_TIME,
+            end.created_at,
+            end.id,
+            ...fits.values,
+            limit,
+          ]);
       }
       return among(filter, fits, end, limit) ?? throughSeries(filter, fits, end, limit);
     },
@@ -143,7 +184,8 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
   };
 }
 
-const isNewer = (a: Position, b: Position): boolean => a.created_at > b.created_at || (a.created_at === b.created_at && a.id > b.id);
+const isNewer = (a: Position, b: Position): boolean =>
+  a.created_at > b.created_at || (a.created_at === b.created_at && a.id > b.id);
 
 /** What a filter asks of a series, and in the same words of a record; empty when it takes all. */
 function fitting({ names, flowIds, types, isCompliant }: AttestationFilter): Clause {
@@ -156,7 +198,10 @@ function fitting({ names, flowIds, types, isCompliant }: AttestationFilter): Cla
   anyOf("a.flow_id", flowIds);
   if (types !== null) {
     const list = JSON.stringify(types);
-    parts.push({ sql: "(a.type IN (SELECT value FROM json_each(?)) OR a.overridden_type IN (SELECT value FROM json_each(?)))", values: [list, list] });
+    parts.push({
+      sql: "(a.type IN (SELECT value FROM json_each(?)) OR a.overridden_type IN (SELECT value FROM json_each(?)))",
+      values: [list, list],
+    });
   }
   if (isCompliant !== null) parts.push({ sql: "a.is_compliant = ?", values: [isCompliant ? 1 : 0] });
   return { sql: parts.map(({ sql }) => sql).join(" AND "), values: parts.flatMap(({ values }) => values) };

@@ -1,6 +1,6 @@
 /**
- * Attestation records, append-only, and the two derived tables beside them: to which artifacts a record belongs, and which
- * record of each name is the latest. Both are written in the transaction that records the attestation.
+ * Attestation records, append-only, and the two derived tables beside them: to which artifacts a record belongs, and
+ * which record of each name is the latest. Both are written in the transaction that records the attestation.
  */
 import type { ArtifactAttestation } from "../../domain/attestation/binding.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
@@ -56,15 +56,47 @@ export type BindingCandidate = ArtifactAttestation & { id: number; name: string 
 export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
 
 const FIELDS = [
-  "organization_id", "flow_id", "trail_id", "scope", "name", "type", "is_compliant", "artifact_fingerprint", "target_artifacts_json",
-  "git_commit", "git_commit_info_json", "repo_info_json", "origin_url", "description", "annotations_json", "external_urls_json",
-  "user_data_json", "payload_json", "reasons_json", "overridden_type", "original_id", "control", "control_version", "type_version",
-  "evidence_digest", "evidence_size", "evidence_filename", "evidence_content_type", "reported_by", "created_at",
+  "organization_id",
+  "flow_id",
+  "trail_id",
+  "scope",
+  "name",
+  "type",
+  "is_compliant",
+  "artifact_fingerprint",
+  "target_artifacts_json",
+  "git_commit",
+  "git_commit_info_json",
+  "repo_info_json",
+  "origin_url",
+  "description",
+  "annotations_json",
+  "external_urls_json",
+  "user_data_json",
+  "payload_json",
+  "reasons_json",
+  "overridden_type",
+  "original_id",
+  "control",
+  "control_version",
+  "type_version",
+  "evidence_digest",
+  "evidence_size",
+  "evidence_filename",
+  "evidence_content_type",
+  "reported_by",
+  "created_at",
 ] as const satisfies readonly (keyof NewAttestation)[];
 const COLUMNS = ["id", "public_id", ...FIELDS];
 /** Columns whose length follows from what a client sent. */
 const LARGE = [
-  "target_artifacts_json", "git_commit_info_json", "repo_info_json", "annotations_json", "external_urls_json", "user_data_json", "payload_json",
+  "target_artifacts_json",
+  "git_commit_info_json",
+  "repo_info_json",
+  "annotations_json",
+  "external_urls_json",
+  "user_data_json",
+  "payload_json",
 ] as const;
 const placed = (columns: string): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name
   FROM attestations a JOIN flows f ON f.id = a.flow_id JOIN trails t ON t.id = a.trail_id`;
@@ -91,8 +123,8 @@ type CurrentRow = {
 };
 
 /**
- * The latest records, overrides with what they override: the newest ordinary record of the name in the same place. That is
- * not settled when the override is reported, because an artifact may come after both, and one override may belong to
+ * The latest records, overrides with what they override: the newest ordinary record of the name in the same place. That
+ * is not settled when the override is reported, because an artifact may come after both, and one override may belong to
  * several artifacts with originals of their own.
  */
 const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_compliant, a.overridden_type, a.control,
@@ -109,8 +141,8 @@ const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_c
     END`;
 
 /**
- * A latest record as what counts (semantics 3.6): an override in force keeps id and type of the newest ordinary record. If
- * there is none, it has no id, and the type that was given for the original.
+ * A latest record as what counts (semantics 3.6): an override in force keeps id and type of the newest ordinary record.
+ * If there is none, it has no id, and the type that was given for the original.
  */
 function factOf(row: CurrentRow): AttestationFact {
   const overridden = row.overridden_type !== null;
@@ -125,11 +157,19 @@ function factOf(row: CurrentRow): AttestationFact {
 
 export function attestationStore(db: Db, { newId }: SchemaSources, triggers: ReturnType<typeof triggerStore>) {
   const addToSeries = attestationSeriesWriter(db);
-  const insert = db.prepare(`INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`);
+  const insert = db.prepare(
+    `INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`,
+  );
   const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
-  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`);
-  const bind = db.prepare("INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
-  const wait = db.prepare("INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
+  const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(
+    `${LISTED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`,
+  );
+  const bind = db.prepare(
+    "INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
+  );
+  const wait = db.prepare(
+    "INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+  );
   // The latest record wins, also when an older one is bound after it.
   const setCurrent = db.prepare(
     `INSERT INTO current_attestations (trail_id, artifact_id, name, attestation_id) VALUES (?, ?, ?, ?)
@@ -142,7 +182,10 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
   const currentOfBoth = db.prepare<[number, number], CurrentRow>(
     `${CURRENT} WHERE c.trail_id = ? AND c.artifact_id IN (?, ${TRAIL_LEVEL}) ORDER BY c.artifact_id DESC, a.id`,
   );
-  const waitingFor = db.prepare<[number, string, string], { id: number; name: string; git_commit: string; target_artifacts_json: string | null }>(
+  const waitingFor = db.prepare<
+    [number, string, string],
+    { id: number; name: string; git_commit: string; target_artifacts_json: string | null }
+  >(
     `SELECT a.id, a.name, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
      WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? ORDER BY a.id`,
   );
@@ -159,7 +202,9 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
   const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
   );
-  const byEvidence = db.prepare<[string], { found: 1 }>("SELECT 1 AS found FROM attestations WHERE evidence_digest = ? LIMIT 1");
+  const byEvidence = db.prepare<[string], { found: 1 }>(
+    "SELECT 1 AS found FROM attestations WHERE evidence_digest = ? LIMIT 1",
+  );
 
   return {
     get(id: number): AttestationRow {
@@ -167,7 +212,8 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       if (!row) throw new Error(`attestation ${id} is gone`);
       return row;
     },
-    findByPublicId: (organizationId: number, publicId: string): PlacedAttestationRow | null => byPublicId.get(publicId, organizationId) ?? null,
+    findByPublicId: (organizationId: number, publicId: string): PlacedAttestationRow | null =>
+      byPublicId.get(publicId, organizationId) ?? null,
     /** Appends a record, of which actions are told. @returns its key and public id. */
     create(record: NewAttestation): { id: number; publicId: string } {
       const publicId = newId();
@@ -177,14 +223,19 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       return { id, publicId };
     },
     /** Makes a record one of the trail itself. */
-    bindToTrail: (trailId: number, id: number, name: string): void => void setCurrent.run(trailId, TRAIL_LEVEL, name, id),
-    /** Gives a record to an artifact of the trail. Of several records of a name the latest counts, in whatever order they are bound. */
+    bindToTrail: (trailId: number, id: number, name: string): void =>
+      void setCurrent.run(trailId, TRAIL_LEVEL, name, id),
+    /**
+     * Gives a record to an artifact of the trail. Of several records of a name the latest counts, in whatever order
+     * they are bound.
+     */
     bindToArtifact(trailId: number, artifactId: number, id: number, name: string): void {
       bind.run(artifactId, id);
       setCurrent.run(trailId, artifactId, name, id);
     },
     /** Lets a record wait for artifacts of that name and commit. */
-    waitForArtifact: (trailId: number, referenceName: string, commit: string, id: number): void => void wait.run(trailId, referenceName, commit, id),
+    waitForArtifact: (trailId: number, referenceName: string, commit: string, id: number): void =>
+      void wait.run(trailId, referenceName, commit, id),
     /** The latest record under a name on the trail (artifactId null) or on an artifact. */
     current(trailId: number, artifactId: number | null, name: string): AttestationRow | null {
       const found = currentOf.get(trailId, artifactId ?? TRAIL_LEVEL, name);
@@ -195,16 +246,32 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       const found = latestWaitingFor.get(trailId, referenceName, commit, name);
       return found ? (byId.get(found.attestation_id) ?? null) : null;
     },
-    /** What an artifact of this identity may receive of what was reported before it: candidates for pendingFor, in the order of their reports (semantics 3.2). */
-    candidatesFor(trailId: number, artifact: { fingerprint: string; referenceName: string | null; gitCommit: string }): BindingCandidate[] {
-      const waiting = artifact.referenceName === null ? [] : waitingFor.all(trailId, artifact.referenceName, artifact.gitCommit);
+    /**
+     * What an artifact of this identity may receive of what was reported before it: candidates for pendingFor, in the
+     * order of their reports (semantics 3.2).
+     */
+    candidatesFor(
+      trailId: number,
+      artifact: { fingerprint: string; referenceName: string | null; gitCommit: string },
+    ): BindingCandidate[] {
+      const waiting =
+        artifact.referenceName === null ? [] : waitingFor.all(trailId, artifact.referenceName, artifact.gitCommit);
       return [
         ...ofFingerprint.all(trailId, artifact.fingerprint).map(({ id, name }) => ({
-          id, name, attestationId: String(id), artifactFingerprint: artifact.fingerprint, targetArtifacts: [], commit: null,
+          id,
+          name,
+          attestationId: String(id),
+          artifactFingerprint: artifact.fingerprint,
+          targetArtifacts: [],
+          commit: null,
         })),
         ...waiting.map((row) => ({
-          id: row.id, name: row.name, attestationId: String(row.id), artifactFingerprint: null,
-          targetArtifacts: JSON.parse(row.target_artifacts_json ?? "[]") as string[], commit: row.git_commit,
+          id: row.id,
+          name: row.name,
+          attestationId: String(row.id),
+          artifactFingerprint: null,
+          targetArtifacts: JSON.parse(row.target_artifacts_json ?? "[]") as string[],
+          commit: row.git_commit,
         })),
       ].sort((a, b) => a.id - b.id);
     },
@@ -219,12 +286,19 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       }
       return facts;
     },
-    /** What a policy may look at for an artifact in its trail: the latest record of each name on both levels (semantics 5.4). */
+    /**
+     * What a policy may look at for an artifact in its trail: the latest record of each name on both levels (semantics
+     * 5.4).
+     */
     policyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
       return currentOfBoth.all(trailId, artifactId).map((row) => ({
-        name: row.name, type: factOf(row).type, isCompliant: row.is_compliant === 1,
+        name: row.name,
+        type: factOf(row).type,
+        isCompliant: row.is_compliant === 1,
         control: row.original_public_id === null ? row.control : row.original_control,
-        attestationId: row.public_id, level: row.artifact_id === TRAIL_LEVEL ? "trail" : "artifact", sequence: row.id,
+        attestationId: row.public_id,
+        level: row.artifact_id === TRAIL_LEVEL ? "trail" : "artifact",
+        sequence: row.id,
       }));
     },
     /** Whether any record has the content with this SHA-256 (hex) attached. */
@@ -232,6 +306,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
     /** Name and time of every record that an artifact ever received, oldest first. */
     receivedBy: (artifactId: number): { name: string; created_at: number }[] => received.all(artifactId),
     /** The latest record of each name on an artifact, oldest first. */
-    latestOfArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] => boundLatest.all(trailId, artifactId),
+    latestOfArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] =>
+      boundLatest.all(trailId, artifactId),
   };
 }

@@ -1,8 +1,8 @@
 /**
  * Attestation types that organizations define for themselves, and their versions (semantics 3.4).
  *
- * Invariants: a version is never changed or removed, and the versions of a type are numbered 1, 2, 3, ... without a gap; a type
- * keeps its name for ever, so that a record that names it can always be explained.
+ * Invariants: a version is never changed or removed, and the versions of a type are numbered 1, 2, 3, ... without a
+ * gap; a type keeps its name for ever, so that a record that names it can always be explained.
  */
 import { notFound } from "../../errors.ts";
 import type { Db, SchemaSources } from "../db/database.ts";
@@ -48,20 +48,30 @@ export type CustomTypePut = Pick<CustomTypeRow, "name" | "description"> &
 
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
-const COLUMNS = "id, public_id, organization_id, name, description, archived_at, created_by, created_at, last_modified_at";
-const VERSION_COLUMNS = "id, type_id, version, timestamp, created_by, comment, schema_json, content_type, rules_json, summary_json";
+const COLUMNS =
+  "id, public_id, organization_id, name, description, archived_at, created_by, created_at, last_modified_at";
+const VERSION_COLUMNS =
+  "id, type_id, version, timestamp, created_by, comment, schema_json, content_type, rules_json, summary_json";
 
 /** A long schema is passed on without being read, so SQLite looks whether it is JSON; empty for one that is not. */
 const SOUND_SCHEMA = `iif(octet_length(schema_json) > ${MAX_INLINE_JSON_BYTES} AND NOT json_valid(schema_json), '', schema_json) AS schema_json`;
 
 export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources) {
-  const byName = db.prepare<[number, string], CustomTypeRow>(`SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? AND name = ?`);
-  const ofOrganization = db.prepare<[number], CustomTypeRow>(`SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? ORDER BY name`);
+  const byName = db.prepare<[number, string], CustomTypeRow>(
+    `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? AND name = ?`,
+  );
+  const ofOrganization = db.prepare<[number], CustomTypeRow>(
+    `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? ORDER BY name`,
+  );
   const insert = db.prepare(
     "INSERT INTO custom_types (public_id, organization_id, name, description, created_by, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
   );
-  const update = db.prepare("UPDATE custom_types SET description = ?, archived_at = NULL, last_modified_at = ? WHERE id = ?");
-  const setArchived = db.prepare("UPDATE custom_types SET archived_at = ?, last_modified_at = ? WHERE id = ? AND archived_at IS NULL");
+  const update = db.prepare(
+    "UPDATE custom_types SET description = ?, archived_at = NULL, last_modified_at = ? WHERE id = ?",
+  );
+  const setArchived = db.prepare(
+    "UPDATE custom_types SET archived_at = ?, last_modified_at = ? WHERE id = ? AND archived_at IS NULL",
+  );
   const versionsOf = db.prepare<[number], CustomTypeVersionRow>(
     `SELECT ${VERSION_COLUMNS.replace("schema_json", SOUND_SCHEMA)} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC`,
   );
@@ -72,7 +82,9 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
     `SELECT ${VERSION_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT 1`,
   );
   // Without the definition, which may be long.
-  const lastNumberOf = db.prepare<[number], { version: number }>("SELECT version FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT 1");
+  const lastNumberOf = db.prepare<[number], { version: number }>(
+    "SELECT version FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT 1",
+  );
   const insertVersion = db.prepare(
     `INSERT INTO custom_type_versions (type_id, version, timestamp, created_by, schema_json, content_type, rules_json, summary_json)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -102,13 +114,16 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
       return row;
     },
     /**
-     * Adds a version, to a new type or to the one that has the name, which is active again then (semantics 3.4, decision 50);
-     * to be called inside a write, whose serial order is what numbers the versions. The description is taken as it is given.
+     * Adds a version, to a new type or to the one that has the name, which is active again then (semantics 3.4,
+     * decision 50); to be called inside a write, whose serial order is what numbers the versions. The description is
+     * taken as it is given.
      */
     put(organizationId: number, put: CustomTypePut): { created: boolean; version: number } {
       const at = now();
       const existing = find(organizationId, put.name);
-      const id = existing?.id ?? Number(insert.run(newId(), organizationId, put.name, put.description, put.user, at, at).lastInsertRowid);
+      const id =
+        existing?.id ??
+        Number(insert.run(newId(), organizationId, put.name, put.description, put.user, at, at).lastInsertRowid);
       if (existing) update.run(put.description, at, id);
       const version = (lastNumberOf.get(id)?.version ?? 0) + 1;
       insertVersion.run(id, version, at, put.user, put.schema_json, put.content_type, put.rules_json, put.summary_json);

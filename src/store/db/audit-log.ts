@@ -41,7 +41,19 @@ export function auditStore(db: Db, { now }: SchemaSources, clock: ReturnType<typ
       const json = detail === null ? null : JSON.stringify(detail);
       const at = now();
       clock.observe(at);
-      insert.run(at, organizationId, actor.kind, actor.publicId, actor.name, actor.keyPublicId, operation, event, target, requestId, json);
+      insert.run(
+        at,
+        organizationId,
+        actor.kind,
+        actor.publicId,
+        actor.name,
+        actor.keyPublicId,
+        operation,
+        event,
+        target,
+        requestId,
+        json,
+      );
     },
     /** The newest entries of an organization, newest first. */
     latest: (organizationId: number, limit: number): AuditRow[] => list.all(organizationId, limit),

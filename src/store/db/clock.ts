@@ -1,8 +1,8 @@
 /**
- * What the database remembers of the clock: the last known good time, and the latest jump ahead under which something was
- * recorded. One row. Every change is held against it (`observe`, with each audit entry), in the transaction of the change, so
- * the server, its threads and the command line agree, and a restart forgets nothing. The server decides what becomes of a
- * jump (clock-watch.ts).
+ * What the database remembers of the clock: the last known good time, and the latest jump ahead under which something
+ * was recorded. One row. Every change is held against it (`observe`, with each audit entry), in the transaction of the
+ * change, so the server, its threads and the command line agree, and a restart forgets nothing. The server decides what
+ * becomes of a jump (clock-watch.ts).
  *
  * All times are epoch seconds. Everything that changes something is to be called inside a write.
  */
@@ -12,7 +12,10 @@ import type { Db } from "./database.ts";
 import type { deliveryStore } from "../notifications/outbox.ts";
 import type { jobStore } from "./jobs.ts";
 
-/** How far the stored good time may lag behind, in seconds: one small write an hour, and far less than the error that matters. */
+/**
+ * How far the stored good time may lag behind, in seconds: one small write an hour, and far less than the error that
+ * matters.
+ */
 export const GOOD_TIME_INTERVAL_S = 3_600;
 
 type Row = { good_at: number; jump_from: number | null; jump_to: number | null; is_open: 0 | 1 };
@@ -63,14 +66,18 @@ export function clockStore(db: Db, { jobs, deliveries }: Parts) {
 
   return {
     read,
-    /** The time of the newest record: of the entry that was appended last to the audit log; null: nothing was recorded yet. */
+    /**
+     * The time of the newest record: of the entry that was appended last to the audit log; null: nothing was recorded
+     * yet.
+     */
     newestRecord,
     /** The latest time that can be trusted, when the database was just opened; null: nothing is known. */
     reference: (): number | null => referenceOf(read()),
 
     /**
-     * Holds a change at this time against the last known good time and the newest record. More than a day past both, the
-     * change is noted as the beginning of a jump, which stays open until the clock is right again or proves to be right.
+     * Holds a change at this time against the last known good time and the newest record. More than a day past both,
+     * the change is noted as the beginning of a jump, which stays open until the clock is right again or proves to be
+     * right.
      */
     observe(at: number): void {
       if (at <= unquestioned) return;

@@ -1,7 +1,7 @@
 /**
- * One serving process per data directory, and one who copies or sweeps its evidence. A lock is an exclusive SQLite transaction on a
- * file of its own: the kernel releases it when the process ends, however it ends, so a lock never outlives its holder and needs no
- * cleaning up.
+ * One serving process per data directory, and one who copies or sweeps its evidence. A lock is an exclusive SQLite
+ * transaction on a file of its own: the kernel releases it when the process ends, however it ends, so a lock never
+ * outlives its holder and needs no cleaning up.
  */
 import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,10 @@ export class DataDirectoryInUseError extends Error {
 
 export type Lock = { release(): void };
 
-/** Whoever only looks whether the lock is taken (isServed) holds it for less than a millisecond, and must not keep a server from starting. */
+/**
+ * Whoever only looks whether the lock is taken (isServed) holds it for less than a millisecond, and must not keep a
+ * server from starting.
+ */
 const GLANCE_MS = 100;
 
 /**
@@ -35,8 +38,8 @@ export function lockDirectory(directory: string): Lock {
 }
 
 /**
- * Takes the right to rely on evidence staying where it is, which a backup needs, or else to remove some, which a sweep does: what a
- * copy of the database names must be there until it was read. null while somebody has it. Beside serving.
+ * Takes the right to rely on evidence staying where it is, which a backup needs, or else to remove some, which a sweep
+ * does: what a copy of the database names must be there until it was read. null while somebody has it. Beside serving.
  */
 export const lockEvidence = (directory: string): Lock | null => take(directory, "evidence.lock");
 
@@ -62,7 +65,12 @@ function take(directory: string, name: string): Lock | null {
 export function isServed(directory: string): boolean {
   const file = join(directory, "assay.lock");
   if (!statSync(file, { throwIfNoEntry: false })) return false;
-  const db = new Database(file, { readonly: true, fileMustExist: true, nativeBinding: loadAddon(directory) as unknown as string, timeout: 0 });
+  const db = new Database(file, {
+    readonly: true,
+    fileMustExist: true,
+    nativeBinding: loadAddon(directory) as unknown as string,
+    timeout: 0,
+  });
   try {
     db.prepare("SELECT count(*) FROM sqlite_schema").get();
     return false;

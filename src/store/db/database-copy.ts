@@ -1,10 +1,11 @@
 /**
- * A copy of the whole database as it is at one moment, made while others write, and what a copy must answer before anybody relies
- * on it.
+ * A copy of the whole database as it is at one moment, made while others write, and what a copy must answer before
+ * anybody relies on it.
  *
- * It is made page by page with SQLite's backup interface inside one read transaction: writers are not held up, the copy does not begin
- * anew when they write, and whoever makes it may stop between two steps. (VACUUM INTO takes as long, measured, and can neither be
- * stopped nor followed.) While it lasts the write-ahead log cannot begin anew and grows by what is written meanwhile.
+ * It is made page by page with SQLite's backup interface inside one read transaction: writers are not held up, the copy
+ * does not begin anew when they write, and whoever makes it may stop between two steps. (VACUUM INTO takes as long,
+ * measured, and can neither be stopped nor followed.) While it lasts the write-ahead log cannot begin anew and grows by
+ * what is written meanwhile.
  */
 import type { Db } from "./database.ts";
 import { openCopy } from "./database.ts";
@@ -30,15 +31,20 @@ export type CopyContents = { schemaVersion: number; rows: Record<string, number>
 export type Reference = { digest: string; size: number };
 
 /** The size of the database in bytes. */
-export const sizeOf = (db: Db): number => (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
+export const sizeOf = (db: Db): number =>
+  (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
 
 /**
- * Copies the database to `file`, which must exist and be empty, as a file that needs no log beside it. What is in it is that of the
- * moment of the call. Whatever fails, the caller removes the file.
+ * Copies the database to `file`, which must exist and be empty, as a file that needs no log beside it. What is in it is
+ * that of the moment of the call. Whatever fails, the caller removes the file.
  * @param reached is told bytes as they are copied.
  * @throws DamagedDatabaseError, what the signal was aborted with, the driver's errors.
  */
-export async function copyDatabase(db: Db, file: string, { reached, signal }: { reached(done: number, total: number): void; signal: AbortSignal }): Promise<void> {
+export async function copyDatabase(
+  db: Db,
+  file: string,
+  { reached, signal }: { reached(done: number, total: number): void; signal: AbortSignal },
+): Promise<void> {
   const page = db.pragma("page_size", { simple: true }) as number;
   db.exec("BEGIN");
   try {
@@ -66,18 +72,25 @@ export async function copyDatabase(db: Db, file: string, { reached, signal }: { 
 }
 
 /**
- * Looks at every page of a copy. `thorough` also compares each index with its table and each reference with the row that it names,
- * which takes some ten times as long.
+ * Looks at every page of a copy. `thorough` also compares each index with its table and each reference with the row
+ * that it names, which takes some ten times as long.
  * @throws DamagedDatabaseError
  */
 export function checkCopy(file: string, thorough: boolean): CopyContents {
   try {
     const db = openCopy(file);
     try {
-      const check = db.pragma(thorough ? "integrity_check(20)" : "quick_check(20)", { simple: false }) as Record<string, string>[];
+      const check = db.pragma(thorough ? "integrity_check(20)" : "quick_check(20)", { simple: false }) as Record<
+        string,
+        string
+      >[];
       const problems = check.flatMap((row) => Object.values(row)).filter((text) => text !== "ok");
-      const astray = thorough && problems.length === 0 ? (db.pragma("foreign_key_check") as { table: string; parent: string }[]) : [];
-      for (const { table, parent } of astray.slice(0, 20)) problems.push(`a row of ${table} names one of ${parent} that is not there`);
+      const astray =
+        thorough && problems.length === 0
+          ? (db.pragma("foreign_key_check") as { table: string; parent: string }[])
+          : [];
+      for (const { table, parent } of astray.slice(0, 20))
+        problems.push(`a row of ${table} names one of ${parent} that is not there`);
       if (problems.length > 0) throw new DamagedDatabaseError(problems);
       return contentsOf(db);
     } finally {
@@ -89,16 +102,29 @@ export function checkCopy(file: string, thorough: boolean): CopyContents {
 }
 
 function contentsOf(db: Db): CopyContents {
-  const tables = db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name").pluck().all();
-  const rows = tables.map((name): [string, number] => [name, db.prepare<[], number>(`SELECT count(*) FROM "${name}"`).pluck().get() ?? 0]);
+  const tables = db
+    .prepare<[], string>(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
+    )
+    .pluck()
+    .all();
+  const rows = tables.map((name): [string, number] => [
+    name,
+    db.prepare<[], number>(`SELECT count(*) FROM "${name}"`).pluck().get() ?? 0,
+  ]);
   return { schemaVersion: db.pragma("user_version", { simple: true }) as number, rows: Object.fromEntries(rows) };
 }
 
-/** All evidence that rows name, each once, in the order of the digests. The connection is busy until the last one was taken. */
+/**
+ * All evidence that rows name, each once, in the order of the digests. The connection is busy until the last one was
+ * taken.
+ */
 export const references = (db: Db): IterableIterator<Reference> =>
-  db.prepare<[], Reference>(
-    "SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest ORDER BY evidence_digest",
-  ).iterate();
+  db
+    .prepare<[], Reference>(
+      "SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest ORDER BY evidence_digest",
+    )
+    .iterate();
 
 /** How many files of evidence rows name, and their bytes. */
 export function countReferences(db: Db): { files: number; bytes: number } {

@@ -2,8 +2,8 @@
  * The database file: opening, pragmas, the schema and its migrations.
  *
  * Invariants: a database newer than this program is refused before a single statement runs on it; migrations run in one
- * transaction, after a complete copy of the database was written and synced; a commit that was acknowledged survives the
- * loss of power (WAL with synchronous=FULL).
+ * transaction, after a complete copy of the database was written and synced; a commit that was acknowledged survives
+ * the loss of power (WAL with synchronous=FULL).
  */
 import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -57,15 +57,17 @@ export class ForeignDatabaseError extends Error {
 }
 
 /**
- * The mark of a restore that has not ended: a file in a directory, or in a directory of the same name in it, where the backup is unpacked. It is no
- * data directory yet, whatever else is there.
+ * The mark of a restore that has not ended: a file in a directory, or in a directory of the same name in it, where the
+ * backup is unpacked. It is no data directory yet, whatever else is there.
  */
 export const UNFINISHED_RESTORE = "restore-unfinished";
 
 /** The directory holds part of a restored backup. */
 export class UnfinishedRestoreError extends Error {
   constructor(directory: string) {
-    super(`${directory} holds part of a backup: a restore began and did not end. Run assay restore again, which starts anew, or remove the directory`);
+    super(
+      `${directory} holds part of a backup: a restore began and did not end. Run assay restore again, which starts anew, or remove the directory`,
+    );
     this.name = "UnfinishedRestoreError";
   }
 }
@@ -73,7 +75,8 @@ export class UnfinishedRestoreError extends Error {
 /** @throws UnfinishedRestoreError */
 export function refuseUnfinished(directory: string): void {
   const mark = statSync(join(directory, UNFINISHED_RESTORE), { throwIfNoEntry: false });
-  if (mark && (!mark.isDirectory() || existsSync(join(directory, UNFINISHED_RESTORE, UNFINISHED_RESTORE)))) throw new UnfinishedRestoreError(directory);
+  if (mark && (!mark.isDirectory() || existsSync(join(directory, UNFINISHED_RESTORE, UNFINISHED_RESTORE))))
+    throw new UnfinishedRestoreError(directory);
 }
 
 export type Migration = { version: number; name: string; sql: string };
@@ -91,7 +94,9 @@ export function migrations(): Migration[] {
 /** The schema version of this program. */
 export const schemaVersion = (): number => listAssets("migrations/").length;
 
-/** What happens while the schema of a database is upgraded, each told when it is done. `bytes`: the size of the copy. */
+/**
+ * What happens while the schema of a database is upgraded, each told when it is done. `bytes`: the size of the copy.
+ */
 export type UpgradeStep =
   | { step: "begun"; from: number; to: number }
   | { step: "copied"; file: string; bytes: number }
@@ -138,11 +143,12 @@ export function openAsIs(directory: string): Db {
 }
 
 /** A copy of the database in a file of its own, which nobody else has open. */
-export const openCopy = (file: string, readonly = true): Db => withPlannerStability(new Database(file, { ...options(null), readonly, fileMustExist: true }));
+export const openCopy = (file: string, readonly = true): Db =>
+  withPlannerStability(new Database(file, { ...options(null), readonly, fileMustExist: true }));
 
 /**
- * A further connection to a database that this process has open, for a thread that writes while the right to do so is lent
- * to it (writer.ts).
+ * A further connection to a database that this process has open, for a thread that writes while the right to do so is
+ * lent to it (writer.ts).
  */
 export function openBeside(directory: string): Db {
   const db = connect(join(directory, "assay.db"), directory);
@@ -151,23 +157,30 @@ export function openBeside(directory: string): Db {
 }
 
 /**
- * Checkpoints are somebody else's business: that of the recording thread (jobs/checkpoints.ts), and this connection only helps out when
- * the log has 64 MiB; or of a program beside this server ("external"), and this connection never does any.
+ * Checkpoints are somebody else's business: that of the recording thread (jobs/checkpoints.ts), and this connection
+ * only helps out when the log has 64 MiB; or of a program beside this server ("external"), and this connection never
+ * does any.
  */
-export const leaveCheckpoints = (db: Db, to: "own" | "external" = "own"): void => void db.pragma(`wal_autocheckpoint = ${to === "own" ? 16_384 : 0}`);
+export const leaveCheckpoints = (db: Db, to: "own" | "external" = "own"): void =>
+  void db.pragma(`wal_autocheckpoint = ${to === "own" ? 16_384 : 0}`);
 
 /**
- * A connection that only reads, beside a server or without one. `immutable`: nobody writes meanwhile and the log is empty, which the
- * caller answers for; then nothing is created beside the file, and it may lie where nobody can write.
+ * A connection that only reads, beside a server or without one. `immutable`: nobody writes meanwhile and the log is
+ * empty, which the caller answers for; then nothing is created beside the file, and it may lie where nobody can write.
  */
 export function openReadOnly(directory: string, { immutable = false } = {}): Db {
   const file = join(directory, "assay.db");
-  const db = withPlannerStability(new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, { ...options(directory), readonly: true, fileMustExist: true }));
+  const db = withPlannerStability(
+    new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, {
+      ...options(directory),
+      readonly: true,
+      fileMustExist: true,
+    }),
+  );
   db.pragma("trusted_schema = OFF");
   db.pragma("cache_size = -16384");
   return db;
 }
-
 
 /** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
 export function openMemory(image: Buffer | null = null): Db {
@@ -186,15 +199,19 @@ const options = (directory: string | null): Database.Options =>
 const BUSY_TIMEOUT_MS = 5_000;
 
 /**
- * Compiles every statement once. SQLite with STAT4, as the driver builds it, compiles a statement again whenever a parameter
- * that is compared with an indexed column gets another value, because the value might suggest another plan (its page on
- * sqlite3_prepare_v2), and the driver then makes a new function for the rows. Together that costs ten to twenty times what
- * the query itself does. A unary plus hides the parameter from the planner and means nothing else; we never ANALYZE, so a
- * value could not have told it anything.
+ * Compiles every statement once. SQLite with STAT4, as the driver builds it, compiles a statement again whenever a
+ * parameter that is compared with an indexed column gets another value, because the value might suggest another plan
+ * (its page on sqlite3_prepare_v2), and the driver then makes a new function for the rows. Together that costs ten to
+ * twenty times what the query itself does. A unary plus hides the parameter from the planner and means nothing else; we
+ * never ANALYZE, so a value could not have told it anything.
  */
 function withPlannerStability(db: Db): Db {
   const prepare = db.prepare;
-  db.prepare = ((sql: string) => prepare.call(db, sql.replace(PARAMETER, (text, parameter?: string) => (parameter ? `+${text}` : text)))) as Db["prepare"];
+  db.prepare = ((sql: string) =>
+    prepare.call(
+      db,
+      sql.replace(PARAMETER, (text, parameter?: string) => (parameter ? `+${text}` : text)),
+    )) as Db["prepare"];
   return db;
 }
 
@@ -202,8 +219,9 @@ function withPlannerStability(db: Db): Db {
 const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
 
 /**
- * Pages that deleted rows leave can be given back to the file system in small steps (store/space.ts). It counts for an empty file, before
- * another pragma writes to it (in any other one it would be a write of its own); an older file stays as it is until `assay vacuum`.
+ * Pages that deleted rows leave can be given back to the file system in small steps (store/space.ts). It counts for an
+ * empty file, before another pragma writes to it (in any other one it would be a write of its own); an older file stays
+ * as it is until `assay vacuum`.
  */
 const GIVING_BACK = "auto_vacuum = INCREMENTAL";
 
@@ -224,12 +242,22 @@ function connect(file: string, directory: string, more: Database.Options = {}): 
   return db;
 }
 
-/** What the first page of a database tells (SQLite file format, 1.3), as far as migrations and the state of the file go. */
-export type FileHeader = { schemaVersion: number; applicationId: number; pageSize: number; pages: number; freePages: number; autoVacuum: "none" | "full" | "incremental" };
+/**
+ * What the first page of a database tells (SQLite file format, 1.3), as far as migrations and the state of the file go.
+ */
+export type FileHeader = {
+  schemaVersion: number;
+  applicationId: number;
+  pageSize: number;
+  pages: number;
+  freePages: number;
+  autoVacuum: "none" | "full" | "incremental";
+};
 
 /**
- * Reads the header without opening the database. Migrations end with a checkpoint, so the main file always tells the truth about its
- * version. null where there is no file, or an empty one: created, but never written, because the process died at once.
+ * Reads the header without opening the database. Migrations end with a checkpoint, so the main file always tells the
+ * truth about its version. null where there is no file, or an empty one: created, but never written, because the
+ * process died at once.
  * @throws ForeignDatabaseError when it is no SQLite database.
  */
 export function readHeader(file: string): FileHeader | null {
@@ -243,12 +271,17 @@ export function readHeader(file: string): FileHeader | null {
     closeSync(descriptor);
   }
   if (size === 0) return null;
-  if (size < 100 || header.toString("latin1", 0, 15) !== "SQLite format 3") throw new ForeignDatabaseError(file, "it is no SQLite database");
+  if (size < 100 || header.toString("latin1", 0, 15) !== "SQLite format 3")
+    throw new ForeignDatabaseError(file, "it is no SQLite database");
   const field = (at: number): number => header.readUInt32BE(at);
   // A page of 65536 bytes is written as 1.
   const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
   return {
-    schemaVersion: field(60), applicationId: field(68), pageSize, pages: field(28), freePages: field(36),
+    schemaVersion: field(60),
+    applicationId: field(68),
+    pageSize,
+    pages: field(28),
+    freePages: field(36),
     autoVacuum: field(52) === 0 ? "none" : field(64) === 0 ? "full" : "incremental",
   };
 }
@@ -314,7 +347,8 @@ export function applyMigrations(
     }
     db.pragma(`application_id = ${APPLICATION_ID}`);
     const broken = db.pragma("foreign_key_check") as unknown[];
-    if (broken.length > 0) throw new Error(`the migration would leave ${broken.length} rows that point at nothing; nothing was changed`);
+    if (broken.length > 0)
+      throw new Error(`the migration would leave ${broken.length} rows that point at nothing; nothing was changed`);
   });
 }
 

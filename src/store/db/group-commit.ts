@@ -1,10 +1,10 @@
 /**
- * Group commit. All writes that arrive in one turn of the event loop share one transaction and so one fsync; each runs in a
- * savepoint of its own, so that a refused write leaves nothing behind and does not disturb its neighbours. Nobody is
- * answered before COMMIT returned.
+ * Group commit. All writes that arrive in one turn of the event loop share one transaction and so one fsync; each runs
+ * in a savepoint of its own, so that a refused write leaves nothing behind and does not disturb its neighbours. Nobody
+ * is answered before COMMIT returned.
  *
- * Work is synchronous: no promise can live inside a transaction, and nothing else on this thread can see it half done. What
- * takes too long for that is done on another connection, in another thread, to which the right to write is lent.
+ * Work is synchronous: no promise can live inside a transaction, and nothing else on this thread can see it half done.
+ * What takes too long for that is done on another connection, in another thread, to which the right to write is lent.
  */
 import type { Db } from "./database.ts";
 import { AppError, unavailable } from "../../errors.ts";
@@ -41,8 +41,16 @@ export class GroupCommitWriter {
   #lent = false;
   #idle: (() => void)[] = [];
 
-  /** `onBatch` is told the size and duration of every batch, and whether it was committed; `clock` gives milliseconds that never go back. */
-  constructor(db: Db, onBatch: (size: number, milliseconds: number, committed: boolean) => void = () => undefined, clock: () => number = () => performance.now(), guard = OPEN) {
+  /**
+   * `onBatch` is told the size and duration of every batch, and whether it was committed; `clock` gives milliseconds
+   * that never go back.
+   */
+  constructor(
+    db: Db,
+    onBatch: (size: number, milliseconds: number, committed: boolean) => void = () => undefined,
+    clock: () => number = () => performance.now(),
+    guard = OPEN,
+  ) {
     this.#db = db;
     this.#guard = guard;
     this.#onBatch = onBatch;
@@ -58,8 +66,9 @@ export class GroupCommitWriter {
 
   /**
    * Runs `work` inside the next batch and resolves with its result after the batch was committed.
-   * Rejects with what `work` threw (its changes are undone), or with AppError `unavailable` when the batch itself could not
-   * be committed: then nothing of it was stored. While the guard admits no writes it rejects at once, unless the work is a `trial`.
+   * Rejects with what `work` threw (its changes are undone), or with AppError `unavailable` when the batch itself could
+   * not be committed: then nothing of it was stored. While the guard admits no writes it rejects at once, unless the
+   * work is a `trial`.
    */
   run<T>(work: () => T, trial = false): Promise<T> {
     return new Promise<T>((resolve, reject) => {
@@ -70,8 +79,9 @@ export class GroupCommitWriter {
   }
 
   /**
-   * Lends the right to write to another connection: while `work` runs, no batch does, and whoever has the other connection
-   * finds the database unlocked. What is queued meanwhile waits; reads go on. Resolves or rejects as `work` does.
+   * Lends the right to write to another connection: while `work` runs, no batch does, and whoever has the other
+   * connection finds the database unlocked. What is queued meanwhile waits; reads go on. Resolves or rejects as `work`
+   * does.
    */
   withExclusiveWrite<T>(work: () => Promise<T>, trial = false): Promise<T> {
     return new Promise<T>((resolve, reject) => {
@@ -118,7 +128,11 @@ export class GroupCommitWriter {
     let committed = false;
     try {
       this.#sql.begin.run();
-      while (this.#queue.length > 0 && batch.length < BATCH_JOBS && (batch.length === 0 || this.#clock() - started < BATCH_MS)) {
+      while (
+        this.#queue.length > 0 &&
+        batch.length < BATCH_JOBS &&
+        (batch.length === 0 || this.#clock() - started < BATCH_MS)
+      ) {
         const job = this.#queue.shift() as Job;
         batch.push(job);
         settle.push(this.#runOne(job));
@@ -138,7 +152,10 @@ export class GroupCommitWriter {
     this.#onBatch(batch.length, this.#clock() - started, committed);
   }
 
-  /** Runs one job in its savepoint; returns what tells its caller, to be called after COMMIT. Throws only when the batch is lost. */
+  /**
+   * Runs one job in its savepoint; returns what tells its caller, to be called after COMMIT. Throws only when the batch
+   * is lost.
+   */
   #runOne(job: Job): () => void {
     this.#sql.savepoint.run();
     try {
@@ -151,7 +168,10 @@ export class GroupCommitWriter {
       this.#sql.undo.run();
       this.#sql.release.run();
       if (isStorageFailure(error)) this.#guard.reportFailure(error);
-      const refusal = error instanceof AppError || !isStorageFailure(error) ? error : unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
+      const refusal =
+        error instanceof AppError || !isStorageFailure(error)
+          ? error
+          : unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
       return () => job.reject(refusal);
     }
   }

@@ -10,7 +10,12 @@ const INCREMENTAL = 2;
 export function spaceStore(db: Db) {
   const number = (pragma: string): number => db.pragma(pragma, { simple: true }) as number;
   return {
-    pages: (): Pages => ({ total: number("page_count"), free: number("freelist_count"), bytes: number("page_size"), givesBack: number("auto_vacuum") === INCREMENTAL }),
+    pages: (): Pages => ({
+      total: number("page_count"),
+      free: number("freelist_count"),
+      bytes: number("page_size"),
+      givesBack: number("auto_vacuum") === INCREMENTAL,
+    }),
     /** Gives back at most so many free pages, inside a write. The file itself gets shorter with the next checkpoint. */
     giveBack: (pages: number): void => void db.pragma(`incremental_vacuum(${pages})`),
   };

@@ -1,7 +1,8 @@
 /**
- * Work that a committed change asks for (outbox): added in the write of the change, so that it exists exactly when the change
- * does, and removed once it is done. A lease keeps a job that somebody works on away from everybody else; what was leased
- * when its worker died is done again: at least once, and whoever does a job must not mind that. jobs/runner.ts does them.
+ * Work that a committed change asks for (outbox): added in the write of the change, so that it exists exactly when the
+ * change does, and removed once it is done. A lease keeps a job that somebody works on away from everybody else; what
+ * was leased when its worker died is done again: at least once, and whoever does a job must not mind that.
+ * jobs/runner.ts does them.
  *
  * Everything that changes something is to be called inside a write.
  */
@@ -35,15 +36,25 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   const ready = db.prepare<[string, number, number, number], JobRow>(
     `SELECT ${COLUMNS} FROM jobs WHERE kind = ? AND due_at <= ? AND leased_until <= ? ORDER BY due_at, id LIMIT ?`,
   );
-  const leasedUntil = db.prepare<[string, number], { at: number | null }>("SELECT min(leased_until) AS at FROM jobs WHERE kind = ? AND due_at <= ?");
-  const later = db.prepare<[string, number], { at: number }>("SELECT due_at AS at FROM jobs WHERE kind = ? AND due_at > ? ORDER BY due_at LIMIT 1");
-  const kindAfter = db.prepare<[string], { kind: string }>("SELECT kind FROM jobs WHERE kind > ? ORDER BY kind LIMIT 1");
+  const leasedUntil = db.prepare<[string, number], { at: number | null }>(
+    "SELECT min(leased_until) AS at FROM jobs WHERE kind = ? AND due_at <= ?",
+  );
+  const later = db.prepare<[string, number], { at: number }>(
+    "SELECT due_at AS at FROM jobs WHERE kind = ? AND due_at > ? ORDER BY due_at LIMIT 1",
+  );
+  const kindAfter = db.prepare<[string], { kind: string }>(
+    "SELECT kind FROM jobs WHERE kind > ? ORDER BY kind LIMIT 1",
+  );
   const begin = db.prepare("UPDATE jobs SET leased_until = ?, attempts = attempts + 1 WHERE id = ?");
   const extend = db.prepare("UPDATE jobs SET leased_until = ? WHERE id = ? AND attempts = ?");
   const remove = db.prepare("DELETE FROM jobs WHERE id = ?");
-  const repeat = db.prepare("UPDATE jobs SET due_at = ?, leased_until = 0, last_error = NULL WHERE id = ? AND attempts = ?");
+  const repeat = db.prepare(
+    "UPDATE jobs SET due_at = ?, leased_until = 0, last_error = NULL WHERE id = ? AND attempts = ?",
+  );
   const advance = db.prepare("UPDATE jobs SET due_at = ? WHERE id = ? AND due_at > ?");
-  const postpone = db.prepare("UPDATE jobs SET due_at = ?, leased_until = 0, last_error = ? WHERE id = ? AND attempts = ?");
+  const postpone = db.prepare(
+    "UPDATE jobs SET due_at = ?, leased_until = 0, last_error = ? WHERE id = ? AND attempts = ?",
+  );
   const pull = db.prepare<[number, string, number]>("UPDATE jobs SET due_at = ? WHERE kind = ? AND due_at >= ?");
   // Reads the whole table, once for each start of the program: an index would cost every job two writes more.
   const release = db.prepare("UPDATE jobs SET leased_until = 0 WHERE leased_until > 0");
@@ -62,7 +73,9 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   return {
     /** The largest id that was ever given or seen here. */
     newest: (): number => newest,
-    /** Ids up to that one are taken, by jobs that are done perhaps: for a second connection, which cannot know of those. */
+    /**
+     * Ids up to that one are taken, by jobs that are done perhaps: for a second connection, which cannot know of those.
+     */
     reserve: (id: number): void => void (newest = Math.max(newest, id)),
     /**
      * Adds a job. `payload` is anything that JSON can hold; it is stored as it is, so no secrets.
@@ -76,7 +89,10 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
       added = true;
       return newest;
     },
-    /** Whether `add`, or `hasten` with effect, was called since this was asked last. Also true when the write was undone: whoever looks finds nothing then. */
+    /**
+     * Whether `add`, or `hasten` with effect, was called since this was asked last. Also true when the write was
+     * undone: whoever looks finds nothing then.
+     */
     wereAdded(): boolean {
       const answer = added;
       added = false;
@@ -96,7 +112,10 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
       const times = [leasedUntil.get(kind, at)?.at, later.get(kind, at)?.at].filter((time) => typeof time === "number");
       return times.length > 0 ? Math.min(...times) : null;
     },
-    /** Takes at most `limit` jobs of a kind that are due `at` and that nobody has, for `seconds` from then; oldest due first. */
+    /**
+     * Takes at most `limit` jobs of a kind that are due `at` and that nobody has, for `seconds` from then; oldest due
+     * first.
+     */
     lease(kind: string, at: number, seconds: number, limit: number): JobRow[] {
       const until = at + seconds;
       return ready.all(kind, at, at, limit).map((row) => {
@@ -110,21 +129,31 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
     /** Removes a job whose work is done, whoever has its lease now. */
     done: (id: number): void => void remove.run(id),
     /** The attempt failed: the job is due again at `dueAt`. Changes nothing when it is gone or somebody else has it. */
-    failed: ({ id, attempts }: Lease, error: string, dueAt: number): void => void postpone.run(dueAt, error, id, attempts),
-    /** The attempt went well and there is more to do: the job is due again at `dueAt`. Changes nothing when it is gone or somebody else has it. */
+    failed: ({ id, attempts }: Lease, error: string, dueAt: number): void =>
+      void postpone.run(dueAt, error, id, attempts),
+    /**
+     * The attempt went well and there is more to do: the job is due again at `dueAt`. Changes nothing when it is gone
+     * or somebody else has it.
+     */
     again: ({ id, attempts }: Lease, dueAt: number): void => void repeat.run(dueAt, id, attempts),
-    /** Makes a job due at `dueAt` if it is due later; one that somebody works on keeps its lease. Whoever does so wakes the runner. */
+    /**
+     * Makes a job due at `dueAt` if it is due later; one that somebody works on keeps its lease. Whoever does so wakes
+     * the runner.
+     */
     hasten(id: number, dueAt: number): void {
       if (advance.run(dueAt, id, dueAt).changes > 0) added = true;
     },
     /**
-     * Makes all jobs that are due at `from` or later due at `at`: what a clock that ran ahead put off. A job that comes too
-     * early this way must not mind. Times in epoch seconds.
+     * Makes all jobs that are due at `from` or later due at `at`: what a clock that ran ahead put off. A job that comes
+     * too early this way must not mind. Times in epoch seconds.
      */
     pullForward(from: number, at: number): void {
       for (const kind of kinds()) if (pull.run(at, kind, from).changes > 0) added = true;
     },
-    /** Ends all leases. Only for who knows that nobody works on a job: the process that took the data directory (lock.ts). @returns how many. */
+    /**
+     * Ends all leases. Only for who knows that nobody works on a job: the process that took the data directory
+     * (lock.ts). @returns how many.
+     */
     releaseAll: (): number => release.run().changes,
   };
 }

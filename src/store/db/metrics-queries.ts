@@ -1,6 +1,7 @@
 /**
- * Figures for who watches the server. All of them are read from counts that are kept, or from an index over rows that are few in a healthy
- * server (jobs, messages that wait), so that asking costs the same whatever the size of the database.
+ * Figures for who watches the server. All of them are read from counts that are kept, or from an index over rows that
+ * are few in a healthy server (jobs, messages that wait), so that asking costs the same whatever the size of the
+ * database.
  */
 import type { Db } from "./database.ts";
 
@@ -10,17 +11,25 @@ export type JobFigures = {
   /** When the one that should be done first was, or will be, due; epoch seconds. */
   due_at: number;
 };
-export type DeliveryFigures = { waiting: number; dead: number; /** When the oldest that waits was added, epoch seconds; null when none does. */ oldest: number | null };
+export type DeliveryFigures = {
+  waiting: number;
+  dead: number /** When the oldest that waits was added, epoch seconds; null when none does. */;
+  oldest: number | null;
+};
 /** Contents that attestations name, each counted once, and their bytes. */
 export type EvidenceFigures = { files: number; bytes: number };
 
 export function figuresStore(db: Db) {
   const pragma = (name: string) => db.prepare<[], number>(`PRAGMA ${name}`).pluck();
   const [pageSize, pages, freePages] = [pragma("page_size"), pragma("page_count"), pragma("freelist_count")];
-  const jobs = db.prepare<[], JobFigures>("SELECT kind, count(*) AS count, min(due_at) AS due_at FROM jobs GROUP BY kind");
+  const jobs = db.prepare<[], JobFigures>(
+    "SELECT kind, count(*) AS count, min(due_at) AS due_at FROM jobs GROUP BY kind",
+  );
   const failing = db.prepare<[], number>("SELECT count(last_error) FROM jobs").pluck();
   const inState = db.prepare<[string], number>("SELECT count(*) FROM deliveries WHERE state = ?").pluck();
-  const oldest = db.prepare<[], number>("SELECT waiting_since FROM deliveries WHERE state = 'waiting' ORDER BY id LIMIT 1").pluck();
+  const oldest = db
+    .prepare<[], number>("SELECT waiting_since FROM deliveries WHERE state = 'waiting' ORDER BY id LIMIT 1")
+    .pluck();
   const evidence = db.prepare<[], EvidenceFigures>("SELECT files, bytes FROM evidence_totals");
   return {
     /** Bytes of the database file, and of the pages in it that are free. */
@@ -31,7 +40,11 @@ export function figuresStore(db: Db) {
     jobs: (): JobFigures[] => jobs.all(),
     /** Jobs whose latest attempt failed; they are tried again. */
     failingJobs: (): number => failing.get() as number,
-    deliveries: (): DeliveryFigures => ({ waiting: inState.get("waiting") as number, dead: inState.get("dead") as number, oldest: oldest.get() ?? null }),
+    deliveries: (): DeliveryFigures => ({
+      waiting: inState.get("waiting") as number,
+      dead: inState.get("dead") as number,
+      oldest: oldest.get() ?? null,
+    }),
     evidence: (): EvidenceFigures => evidence.get() ?? { files: 0, bytes: 0 },
   };
 }

@@ -1,10 +1,11 @@
 /**
- * Names of flows and environments (semantics 1.8): present ones, earlier ones (aliases), and those that archived ones had. Each
- * kind has a table of its own and one of its aliases, of the same shape.
+ * Names of flows and environments (semantics 1.8): present ones, earlier ones (aliases), and those that archived ones
+ * had. Each kind has a table of its own and one of its aliases, of the same shape.
  *
- * Invariants: `name` is unique in the organization among active and archived ones alike, because an archived one carries its
- * suffix there. A name never is both a present one and an alias: whoever takes a name removes the alias of that name.
- * Aliases of an archived one stay, so that its earlier names still say what became of it, but they no longer resolve.
+ * Invariants: `name` is unique in the organization among active and archived ones alike, because an archived one
+ * carries its suffix there. A name never is both a present one and an alias: whoever takes a name removes the alias of
+ * that name. Aliases of an archived one stay, so that its earlier names still say what became of it, but they no longer
+ * resolve.
  */
 import { archivedName } from "../../domain/time.ts";
 import { notFound } from "../../errors.ts";
@@ -14,17 +15,33 @@ import type { Db } from "./database.ts";
 type Named = { id: number; organization_id: number; name: string; archived_at: number | null };
 type OrganizationKey = { id: number; name: string };
 
-/** `table`, `aliases` and `owner` are names of schema.sql; `columns` are those of a row, each qualified by `as`; `kind` begins the texts of refusals. */
-export type NameTable = { table: string; as: string; columns: string; aliases: string; owner: string; kind: "Flow" | "Environment" };
+/**
+ * `table`, `aliases` and `owner` are names of schema.sql; `columns` are those of a row, each qualified by `as`; `kind`
+ * begins the texts of refusals.
+ */
+export type NameTable = {
+  table: string;
+  as: string;
+  columns: string;
+  aliases: string;
+  owner: string;
+  kind: "Flow" | "Environment";
+};
 
 export function nameTable<Row extends Named>(db: Db, { table, as, columns, aliases, owner, kind }: NameTable) {
-  const byName = db.prepare<[number, string], Row>(`SELECT ${columns} FROM ${table} AS ${as} WHERE organization_id = ? AND name = ?`);
+  const byName = db.prepare<[number, string], Row>(
+    `SELECT ${columns} FROM ${table} AS ${as} WHERE organization_id = ? AND name = ?`,
+  );
   const byAlias = db.prepare<[number, string], Row>(
     `SELECT ${columns} FROM ${aliases} AS alias JOIN ${table} AS ${as} ON ${as}.id = alias.${owner} WHERE alias.organization_id = ? AND alias.name = ?`,
   );
-  const byArchivedName = db.prepare<[number, string], { id: number }>(`SELECT id FROM ${table} WHERE organization_id = ? AND archived_name = ? LIMIT 1`);
+  const byArchivedName = db.prepare<[number, string], { id: number }>(
+    `SELECT id FROM ${table} WHERE organization_id = ? AND archived_name = ? LIMIT 1`,
+  );
   const setName = db.prepare(`UPDATE ${table} SET name = ?, last_modified_at = ? WHERE id = ?`);
-  const setArchived = db.prepare(`UPDATE ${table} SET name = ?, archived_name = ?, archived_at = ?, last_modified_at = ? WHERE id = ?`);
+  const setArchived = db.prepare(
+    `UPDATE ${table} SET name = ?, archived_name = ?, archived_at = ?, last_modified_at = ? WHERE id = ?`,
+  );
   const dropAlias = db.prepare(`DELETE FROM ${aliases} WHERE organization_id = ? AND name = ?`);
   const putAlias = db.prepare(`INSERT INTO ${aliases} (organization_id, name, ${owner}) VALUES (?, ?, ?)`);
 
@@ -43,19 +60,27 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
     if (row) return row;
     // An alias that find passed over belongs to an archived one.
     const archived = byArchivedName.get(organization.id, name) ?? byAlias.get(organization.id, name);
-    throw archived ? archivedError(organization, name) : notFound(`${kind} named '${name}' does not exist for organization '${organization.name}'`);
+    throw archived
+      ? archivedError(organization, name)
+      : notFound(`${kind} named '${name}' does not exist for organization '${organization.name}'`);
   }
 
   return {
     find,
     require,
-    /** As require, and refuses an archived one under its suffixed name too, which is read-only (semantics 1.8). @throws AppError not_found. */
+    /**
+     * As require, and refuses an archived one under its suffixed name too, which is read-only (semantics 1.8). @throws
+     * AppError not_found.
+     */
     requireWritable(organization: OrganizationKey, name: string): Row {
       const row = require(organization, name);
       if (row.archived_at !== null) throw archivedError(organization, name);
       return row;
     },
-    /** The one, active or archived, whose name this is at present; aliases do not count. What decides whether a name is taken. */
+    /**
+     * The one, active or archived, whose name this is at present; aliases do not count. What decides whether a name is
+     * taken.
+     */
     holder: (organizationId: number, name: string): Row | null => byName.get(organizationId, name) ?? null,
     /** Before a name is given to a new one: an alias of that name ends. */
     take: (organizationId: number, name: string): void => void dropAlias.run(organizationId, name),
@@ -66,12 +91,13 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
       putAlias.run(row.organization_id, row.name, row.id);
     },
     /**
-     * Archives an active one: it goes on under a suffixed name, and its plain name is free. Of two of one name archived in one
-     * second, the later one takes the next second. @param at epoch seconds. @returns the suffixed name.
+     * Archives an active one: it goes on under a suffixed name, and its plain name is free. Of two of one name archived
+     * in one second, the later one takes the next second. @param at epoch seconds. @returns the suffixed name.
      */
     archive(row: Row, at: number): string {
       let name = archivedName(row.name, at);
-      for (let second = at + 1; byName.get(row.organization_id, name); second += 1) name = archivedName(row.name, second);
+      for (let second = at + 1; byName.get(row.organization_id, name); second += 1)
+        name = archivedName(row.name, second);
       dropAlias.run(row.organization_id, name);
       setArchived.run(name, row.name, at, at, row.id);
       return name;

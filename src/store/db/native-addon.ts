@@ -1,14 +1,14 @@
 // Loads the native half of better-sqlite3, and is the only module that does.
 //
 // Invariant: a process never maps two copies of the addon. Two copies are two SQLite libraries, and POSIX file locks do
-// not exclude each other inside one process: both would be granted the write lock of one database, which corrupts it. So
-// the main thread chooses the path once and leaves it in the environment data that every later worker thread inherits; a
-// worker opens that very path or refuses.
+// not exclude each other inside one process: both would be granted the write lock of one database, which corrupts it.
+// So the main thread chooses the path once and leaves it in the environment data that every later worker thread
+// inherits; a worker opens that very path or refuses.
 //
 // The kernel maps only real files that lie on a mount without noexec. An executable therefore writes its copy into a
-// private directory, opens it, unlinks it and loads it as /proc/self/fd/N: nothing stays behind, nobody else can replace
-// it, simultaneous starts do not meet. The descriptor stays open for the life of the process, because N is the name under
-// which workers find it. $HOME plays no part: services often have none.
+// private directory, opens it, unlinks it and loads it as /proc/self/fd/N: nothing stays behind, nobody else can
+// replace it, simultaneous starts do not meet. The descriptor stays open for the life of the process, because N is the
+// name under which workers find it. $HOME plays no part: services often have none.
 
 import { closeSync, mkdtempSync, openSync, realpathSync, rmdirSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -42,7 +42,9 @@ export function loadAddon(dataDirectory: string | null = null): Addon {
 function loadInMainThread(dataDirectory: string | null): Loaded {
   const onDisk = checkoutPath(ADDON_ASSET);
   const result =
-    onDisk === null ? loadPrivateCopy(readAsset(ADDON_ASSET), copyDirectories(process.env, dataDirectory)) : loadFile(realpathSync(onDisk));
+    onDisk === null
+      ? loadPrivateCopy(readAsset(ADDON_ASSET), copyDirectories(process.env, dataDirectory))
+      : loadFile(realpathSync(onDisk));
   setEnvironmentData(ENVIRONMENT_KEY, result.path);
   return result;
 }
@@ -57,7 +59,8 @@ function loadInWorker(): Loaded {
 
 function loadFile(path: string): Loaded {
   const module = { exports: {} };
-  // Read by the addon when it is loaded: names of files may be URLs then, which is how a database is opened that nobody can write to.
+  // Read by the addon when it is loaded: names of files may be URLs then, which is how a database is opened that nobody
+  // can write to.
   process.env["SQLITE_USE_URI"] = "1";
   process.dlopen(module, path);
   return { addon: module.exports, path };

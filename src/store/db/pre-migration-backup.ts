@@ -26,16 +26,23 @@ const KEPT = 3;
 const COPY = /^assay-schema-(\d+)-before-(\d+)-(\d{8}T\d{6}Z)\.db$/;
 
 /**
- * Writes a complete copy, what is in the write-ahead log included, which is on the disk when this returns; its name is that of a whole
- * file from the first moment. Then removes earlier copies of the same upgrade, which ended without it: a server that starts again and
- * again would fill the disk; and those of long ago.
+ * Writes a complete copy, what is in the write-ahead log included, which is on the disk when this returns; its name is
+ * that of a whole file from the first moment. Then removes earlier copies of the same upgrade, which ended without it:
+ * a server that starts again and again would fill the disk; and those of long ago.
  * @param now epoch seconds, for the name.
  * @returns the path and the size of the copy.
  * @throws NoRoomForCopyError, the driver's and the system's errors; nothing of the copy is left then.
  */
-export function copyBefore(db: Db, directory: string, from: number, to: number, now: number): { file: string; bytes: number } {
+export function copyBefore(
+  db: Db,
+  directory: string,
+  from: number,
+  to: number,
+  now: number,
+): { file: string; bytes: number } {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const needed = (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
+  const needed =
+    (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
   const free = freeBytesSync(directory);
   if (needed > free) throw new NoRoomForCopyError(directory, needed, free);
 
@@ -65,7 +72,9 @@ export function outdated(names: readonly string[], newest: string): string[] {
   const stampOf = (name: string): string => COPY.exec(name)?.[3] ?? "";
   const copies = names.filter((name) => COPY.test(name) && name !== newest);
   const superseded = copies.filter((name) => upgradeOf(name) === upgradeOf(newest));
-  const others = copies.filter((name) => upgradeOf(name) !== upgradeOf(newest)).sort((a, b) => (stampOf(a) < stampOf(b) ? 1 : -1));
+  const others = copies
+    .filter((name) => upgradeOf(name) !== upgradeOf(newest))
+    .sort((a, b) => (stampOf(a) < stampOf(b) ? 1 : -1));
   return [...superseded, ...others.slice(KEPT - 1)];
 }
 

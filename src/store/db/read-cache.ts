@@ -1,8 +1,8 @@
 /**
- * What was found in the database and still holds, because nothing has been written since: not by this connection, not by
- * another one, of whatever process. There is no finer knowledge and so no rule to get wrong: a single change anywhere, an
- * undone one too, empties everything. Under many writes it keeps next to nothing; between two writes it saves the same
- * reads again and again, as when a cluster asks about the images that it starts.
+ * What was found in the database and still holds, because nothing has been written since: not by this connection, not
+ * by another one, of whatever process. There is no finer knowledge and so no rule to get wrong: a single change
+ * anywhere, an undone one too, empties everything. Under many writes it keeps next to nothing; between two writes it
+ * saves the same reads again and again, as when a cluster asks about the images that it starts.
  */
 import type { Db } from "./database.ts";
 
@@ -11,15 +11,20 @@ const MOST_CHARACTERS = 4 << 20;
 
 export type ReadCache = {
   /**
-   * Looks whether anything was written, and forgets everything if so. @returns the state of the database, for `keep`: whatever
-   * is read from now on is of this state or a later one.
+   * Looks whether anything was written, and forgets everything if so. @returns the state of the database, for `keep`:
+   * whatever is read from now on is of this state or a later one.
    */
   refresh(): number;
   /** What the latest `refresh` gave. */
   readonly state: number;
-  /** What was kept; undefined when nothing was. Only right after `refresh`, before the event loop does anything else. */
+  /**
+   * What was kept; undefined when nothing was. Only right after `refresh`, before the event loop does anything else.
+   */
   get(key: string): unknown;
-  /** Keeps what was read after a `refresh` that gave `state`, if that still is the state. `characters`: about how large it is, without its key. */
+  /**
+   * Keeps what was read after a `refresh` that gave `state`, if that still is the state. `characters`: about how large
+   * it is, without its key.
+   */
   keep(key: string, value: unknown, characters: number, state: number): void;
 };
 

@@ -20,7 +20,9 @@ type TagTable =
 
 /** The tag table of one kind. */
 export function tagTable(db: Db, ...[table, owner]: TagTable) {
-  const all = db.prepare<[number], { key: string; value: string }>(`SELECT key, value FROM ${table} WHERE ${owner} = ? ORDER BY key`);
+  const all = db.prepare<[number], { key: string; value: string }>(
+    `SELECT key, value FROM ${table} WHERE ${owner} = ? ORDER BY key`,
+  );
   const put = db.prepare(
     `INSERT INTO ${table} (${owner}, key, value) VALUES (?, ?, ?) ON CONFLICT (${owner}, key) DO UPDATE SET value = excluded.value`,
   );
@@ -31,7 +33,8 @@ export function tagTable(db: Db, ...[table, owner]: TagTable) {
     of: (id: number): Tags => Object.fromEntries(all.all(id).map(({ key, value }) => [key, value])),
     /**
      * Sets (overwriting) and removes tags; removing an absent key is harmless (semantics 8.3).
-     * @throws AppError 400 on `set_tags` when the resource would have more tags than MAX_TAGS and more than before: one that an older
+     * @throws AppError 400 on `set_tags` when the resource would have more tags than MAX_TAGS and more than before: one
+     * that an older
      *   version left with more may still lose and change some.
      */
     patch(id: number, { set, remove }: TagChange): void {
@@ -40,14 +43,16 @@ export function tagTable(db: Db, ...[table, owner]: TagTable) {
       for (const [key, value] of Object.entries(set)) put.run(id, key, value);
       const after = count.get(id) ?? 0;
       if (after > MAX_TAGS && after > before)
-        throw invalid({ set_tags: `A resource should have at most ${MAX_TAGS} tags: with this change it would have ${after}` });
+        throw invalid({
+          set_tags: `A resource should have at most ${MAX_TAGS} tags: with this change it would have ${after}`,
+        });
     },
   };
 }
 
 /**
- * SQL that is true when the resource `id` (an SQL expression) has every tag of the JSON list bound to `parameter`, whose
- * items are `[key, value or null]` (semantics 13, row 75). One statement serves any number of filters.
+ * SQL that is true when the resource `id` (an SQL expression) has every tag of the JSON list bound to `parameter`,
+ * whose items are `[key, value or null]` (semantics 13, row 75). One statement serves any number of filters.
  */
 export const hasAllTags = (...[table, owner, id, parameter]: [...TagTable, id: string, parameter: string]): string =>
   `NOT EXISTS (
@@ -58,12 +63,16 @@ export const hasAllTags = (...[table, owner, id, parameter]: [...TagTable, id: s
    )`;
 
 /** The list that `hasAllTags` reads. */
-export const tagFilterJson = (filters: readonly TagFilter[]): string => JSON.stringify(filters.map(({ key, value }) => [key, value]));
+export const tagFilterJson = (filters: readonly TagFilter[]): string =>
+  JSON.stringify(filters.map(({ key, value }) => [key, value]));
 
 /** A tag that some resource carries. */
 export type TagChoice = { key: string; value: string };
 
-/** Every tag in use on the resources of an organization, each once, by key and value. `resources`: the table that the tags belong to. */
+/**
+ * Every tag in use on the resources of an organization, each once, by key and value. `resources`: the table that the
+ * tags belong to.
+ */
 export const tagChoices = (db: Db, ...[table, owner, resources]: [...TagTable, resources: "repos" | "controls"]) =>
   db.prepare<[number], TagChoice>(
     `SELECT DISTINCT tag.key, tag.value FROM ${resources} AS resource JOIN ${table} AS tag ON tag.${owner} = resource.id

@@ -10,7 +10,9 @@ import { walBytes } from "./wal.ts";
 export class NoRoomError extends Error {
   override readonly name = "NoRoomError";
   constructor(directory: string, needed: number, free: number) {
-    super(`writing the database anew takes ${mb(needed)} MB beside it for a while, and ${directory} has ${mb(free)} MB; nothing was changed`);
+    super(
+      `writing the database anew takes ${mb(needed)} MB beside it for a while, and ${directory} has ${mb(free)} MB; nothing was changed`,
+    );
   }
 }
 
@@ -24,25 +26,34 @@ const MARGIN = 8 << 20;
 
 /** What is wrong with the file, in SQLite's words; empty when nothing is. Reads all of it. */
 export const damageOf = (db: Db): string[] =>
-  (db.pragma(`integrity_check(${MOST_PROBLEMS})`) as { integrity_check: string }[]).map((row) => row.integrity_check).filter((line) => line !== "ok");
+  (db.pragma(`integrity_check(${MOST_PROBLEMS})`) as { integrity_check: string }[])
+    .map((row) => row.integrity_check)
+    .filter((line) => line !== "ok");
 
 /** The size of the database with its log, in bytes. */
-export const databaseBytes = (directory: string): number => statSync(join(directory, "assay.db")).size + walBytes(directory);
+export const databaseBytes = (directory: string): number =>
+  statSync(join(directory, "assay.db")).size + walBytes(directory);
 
 /**
- * Writes the database anew: first a copy into a temporary file in `scratch`, then that copy into the log, then the log into the
- * file. Whenever it ends, the database is whole: before the log is complete the old one, and from then on the new one.
- * From then on free pages can be given back in small steps (space.ts).
+ * Writes the database anew: first a copy into a temporary file in `scratch`, then that copy into the log, then the log
+ * into the file. Whenever it ends, the database is whole: before the log is complete the old one, and from then on the
+ * new one. From then on free pages can be given back in small steps (space.ts).
  * @param directory the data directory, locked by this process. @param free bytes that may be used; for tests.
  * @throws NoRoomError; SQLite's errors, also when a reader of another process keeps the log.
  */
-export function vacuumDatabase(db: Db, directory: string, scratch: string, free: () => number = () => freeBytesSync(directory)): void {
+export function vacuumDatabase(
+  db: Db,
+  directory: string,
+  scratch: string,
+  free: () => number = () => freeBytesSync(directory),
+): void {
   db.pragma("wal_checkpoint(TRUNCATE)");
   const { total, free: unused, bytes } = spaceStore(db).pages();
   const needed = 2 * (total - unused) * bytes + MARGIN;
   const room = free();
   if (room < needed) throw new NoRoomError(directory, needed, room);
-  // Our connections keep temporary things in memory; this one may be larger than that. The directory counts for the whole process.
+  // Our connections keep temporary things in memory; this one may be larger than that. The directory counts for the
+  // whole process.
   db.pragma("temp_store = FILE");
   db.pragma(`temp_store_directory = '${scratch.replaceAll("'", "''")}'`);
   try {

@@ -1,6 +1,6 @@
 /**
- * Fingerprints that an environment accepts whatever its policies say (semantics 5.6). Append-only: allowing one again adds an
- * entry, and of a fingerprint the latest entry counts. Nothing takes an entry back.
+ * Fingerprints that an environment accepts whatever its policies say (semantics 5.6). Append-only: allowing one again
+ * adds an entry, and of a fingerprint the latest entry counts. Nothing takes an entry back.
  */
 import type { Db, SchemaSources } from "../db/database.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
@@ -23,11 +23,24 @@ export type AllowlistRow = {
 
 type AllowlistEntry = Pick<AllowlistRow, "fingerprint" | "artifact_name" | "description" | "user_id" | "user_name">;
 
-const COLUMNS = ["id", "public_id", "environment_id", "fingerprint", "artifact_name", "description", "user_id", "user_name", "timestamp"]
+const COLUMNS = [
+  "id",
+  "public_id",
+  "environment_id",
+  "fingerprint",
+  "artifact_name",
+  "description",
+  "user_id",
+  "user_name",
+  "timestamp",
+]
   .map((name) => `a.${name}`)
   .join(", ");
 
-export type AllowlistParts = { staleness: ReturnType<typeof staleArtifactStore>; triggers: ReturnType<typeof triggerStore> };
+export type AllowlistParts = {
+  staleness: ReturnType<typeof staleArtifactStore>;
+  triggers: ReturnType<typeof triggerStore>;
+};
 
 export function allowlistStore(db: Db, { now, newId }: SchemaSources, { staleness, triggers }: AllowlistParts) {
   const insert = db.prepare(
@@ -43,20 +56,33 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { stalenes
   );
 
   return {
-    /** Adds an entry, of which actions are told; where the artifact runs, its verdict has to be found anew. @returns the public id of the entry. */
+    /**
+     * Adds an entry, of which actions are told; where the artifact runs, its verdict has to be found anew. @returns the
+     * public id of the entry.
+     */
     allow(environment: { id: number; organization_id: number }, entry: AllowlistEntry): string {
       const id = newId();
       const at = now();
       const { lastInsertRowid } = insert.run(
-        id, environment.organization_id, environment.id, entry.fingerprint, entry.artifact_name, entry.description, entry.user_id, entry.user_name, at,
+        id,
+        environment.organization_id,
+        environment.id,
+        entry.fingerprint,
+        entry.artifact_name,
+        entry.description,
+        entry.user_id,
+        entry.user_name,
+        at,
       );
       triggers.artifactAllowed(environment.id, Number(lastInsertRowid), at);
       staleness.allowlistChanged(environment.id, entry.fingerprint);
       return id;
     },
     /** The entry that counts for a fingerprint, null when the environment does not accept it. */
-    latest: (environmentId: number, fingerprint: string): AllowlistRow | null => latest.get(environmentId, fingerprint) ?? null,
+    latest: (environmentId: number, fingerprint: string): AllowlistRow | null =>
+      latest.get(environmentId, fingerprint) ?? null,
     /** Every entry in an organization, newest first, with the name that its environment has now. */
-    list: (organizationId: number): (AllowlistRow & { environment_name: string })[] => ofOrganization.all(organizationId),
+    list: (organizationId: number): (AllowlistRow & { environment_name: string })[] =>
+      ofOrganization.all(organizationId),
   };
 }

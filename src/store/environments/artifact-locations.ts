@@ -1,4 +1,7 @@
-/** Where artifacts run and ran, told from the rows of snapshot_artifacts in which they started or exited (semantics 2.5, 6.10). */
+/**
+ * Where artifacts run and ran, told from the rows of snapshot_artifacts in which they started or exited (semantics 2.5,
+ * 6.10).
+ */
 import { kindOf } from "../../domain/snapshot/events.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
 import type { Db } from "../db/database.ts";
@@ -10,15 +13,21 @@ const MOVES = "x.annotation IN ('started', 'started-compliant', 'started-non-com
 type Place = { environment_name: string; snapshot_index: number };
 
 /**
- * An artifact started or stopped in an environment. `timestamp`: epoch seconds of the snapshot that shows it. `id` rises in
- * the order of recording, also where a clock that ran ahead gave a snapshot a later time than the next one.
+ * An artifact started or stopped in an environment. `timestamp`: epoch seconds of the snapshot that shows it. `id`
+ * rises in the order of recording, also where a clock that ran ahead gave a snapshot a later time than the next one.
  */
 type ArtifactTransition = Place & { id: number; timestamp: number; started: boolean };
-/** The first start in an environment. `created`: when its earliest instance started, epoch seconds; null where the reporter could not tell. */
+/**
+ * The first start in an environment. `created`: when its earliest instance started, epoch seconds; null where the
+ * reporter could not tell.
+ */
 type FirstStart = { environment_name: string; created: number | null };
 
 export type ArtifactLocations = {
-  /** Where it runs, with the latest snapshot there. Of archived environments nobody knows any more: they are in neither list. */
+  /**
+   * Where it runs, with the latest snapshot there. Of archived environments nobody knows any more: they are in neither
+   * list.
+   */
   running: Place[];
   /** Where it ran and runs no more, with the snapshot that showed its exit. */
   exited: Place[];
@@ -88,7 +97,10 @@ const PRESENT = `SELECT x.id, x.environment_id, n.name AS environment_name, n.ar
 const PLACED = `FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
     CROSS JOIN environments n ON n.id = x.environment_id`;
 
-/** Rows of an environment that are looked at for what is recent. A job that starts every few minutes leaves hundreds a day. */
+/**
+ * Rows of an environment that are looked at for what is recent. A job that starts every few minutes leaves hundreds a
+ * day.
+ */
 const RECENT = 50;
 
 export function artifactLocationStore(db: Db) {
@@ -119,7 +131,8 @@ export function artifactLocationStore(db: Db) {
      WHERE EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid(e.facts_json) THEN e.facts_json ELSE '{}' END, '$.flows') f
                    WHERE CASE f.type WHEN 'object' THEN f.value ->> 'artifact_id' END = r.id)`,
   );
-  // What runs is little beside what was ever built, so it is looked at first; one step into an index tells whether it is of the repository.
+  // What runs is little beside what was ever built, so it is looked at first; one step into an index tells whether it
+  // is of the repository.
   const ofRepo = db.prepare<{ organization: number; repo: number }, LiveRow>(
     `SELECT n.public_id AS environment_id, n.name AS environment_name, n.type AS environment_type, n.snapshot_count AS snapshot_index,
             x.name, x.compliant, s.timestamp AS started_at, r.public_id AS artifact_id, r.fingerprint,
@@ -133,11 +146,18 @@ export function artifactLocationStore(db: Db) {
   );
 
   return {
-    /** What runs of a repository: artifacts with a record that names it, in active environments. By environment and name. */
-    ofRepo: (organizationId: number, repoId: number): LiveRow[] => ofRepo.all({ organization: organizationId, repo: repoId }),
+    /**
+     * What runs of a repository: artifacts with a record that names it, in active environments. By environment and
+     * name.
+     */
+    ofRepo: (organizationId: number, repoId: number): LiveRow[] =>
+      ofRepo.all({ organization: organizationId, repo: repoId }),
     /** Where a fingerprint runs and ran in an organization; environments in the order in which they were made. */
     ofArtifact(organizationId: number, fingerprint: string): ArtifactLocations {
-      const environments = Map.groupBy(ofArtifact.all(organizationId, fingerprint), ({ environment_id }) => environment_id);
+      const environments = Map.groupBy(
+        ofArtifact.all(organizationId, fingerprint),
+        ({ environment_id }) => environment_id,
+      );
       const presence: ArtifactLocations = { running: [], exited: [], moves: [], firstStarts: [] };
       for (const rows of environments.values()) tell(presence, rows);
       presence.moves.sort((a, b) => a.id - b.id);
@@ -146,7 +166,11 @@ export function artifactLocationStore(db: Db) {
     /** As ofArtifact, but of each environment the latest moves only, so that what is read has a bound. */
     recent(organizationId: number, fingerprint: string): RecentArtifactLocations {
       const presence: ArtifactLocations = { running: [], exited: [], moves: [], firstStarts: [] };
-      for (let id = environmentBehind.get(organizationId, fingerprint, 0); id !== undefined; id = environmentBehind.get(organizationId, fingerprint, id))
+      for (
+        let id = environmentBehind.get(organizationId, fingerprint, 0);
+        id !== undefined;
+        id = environmentBehind.get(organizationId, fingerprint, id)
+      )
         tell(presence, recentOfArtifact.all(organizationId, fingerprint, id).reverse());
       const { running, exited, moves } = presence;
       return { running, exited, moves: moves.sort((a, b) => a.id - b.id) };

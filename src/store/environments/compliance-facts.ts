@@ -33,16 +33,19 @@ export function factStore(db: Db, { attestations, flows }: FactParts) {
      WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`,
   );
 
-  const flowCount = db.prepare<[number, string]>(
-    "SELECT count(DISTINCT a.flow_id) FROM artifacts a WHERE a.organization_id = ? AND a.fingerprint = ?",
-  ).pluck();
+  const flowCount = db
+    .prepare<[number, string]>(
+      "SELECT count(DISTINCT a.flow_id) FROM artifacts a WHERE a.organization_id = ? AND a.fingerprint = ?",
+    )
+    .pluck();
 
   return {
     /** How many flows a fingerprint was reported to: each policy is evaluated once for each of them. */
-    countFlows: (organizationId: number, fingerprint: string): number => flowCount.get(organizationId, fingerprint) as number,
+    countFlows: (organizationId: number, fingerprint: string): number =>
+      flowCount.get(organizationId, fingerprint) as number,
     /**
-     * The most recent record of a fingerprint in every flow it was reported to, archived flows included (decision 65); the
-     * flow of its first report comes first. None: it has no provenance. `deployment_id` is null in all of them.
+     * The most recent record of a fingerprint in every flow it was reported to, archived flows included (decision 65);
+     * the flow of its first report comes first. None: it has no provenance. `deployment_id` is null in all of them.
      */
     of(organizationId: number, fingerprint: string): Facts {
       if (fingerprint === "") return { flows: [] };

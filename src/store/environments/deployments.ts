@@ -1,8 +1,8 @@
 /**
  * Deployments, read (semantics 6.10). recording.ts writes them, with the snapshot in which an artifact starts.
  *
- * Lists show the rows of ordinal 0, one for each start. A flow counts the rows of all ordinals: an artifact that it took over
- * from another flow is its deployment too.
+ * Lists show the rows of ordinal 0, one for each start. A flow counts the rows of all ordinals: an artifact that it
+ * took over from another flow is its deployment too.
  */
 import { DAY } from "../../domain/time.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
@@ -78,7 +78,10 @@ const SHOWN = `SELECT d.id, e.name AS environment_name, d.snapshot_index, d.depl
 const IN_WINDOW = "d.deployed_at >= @from AND d.deployed_at <= @to";
 const NEWEST_FIRST = "ORDER BY d.deployed_at DESC, d.id DESC LIMIT @limit OFFSET @offset";
 const IN_ENVIRONMENTS = "+d.environment_id IN (SELECT value FROM json_each(@environments))";
-/** Each has an index that ends in the time. The plus keeps the second condition of those with two from taking another one. */
+/**
+ * Each has an index that ends in the time. The plus keeps the second condition of those with two from taking another
+ * one.
+ */
 const CHOICES = {
   organization: "d.organization_id = @organization",
   environment: "d.environment_id = @environment",
@@ -90,14 +93,22 @@ const CHOICES = {
 };
 
 type Bounds = { from: number; to: number };
-type Parameters = Bounds & { organization: number; environment: number | null; environments: string; repo: number | null; repos: string };
+type Parameters = Bounds & {
+  organization: number;
+  environment: number | null;
+  environments: string;
+  repo: number | null;
+  repos: string;
+};
 
 export function deploymentStore(db: Db) {
   const prepared = (choice: string) => ({
     list: db.prepare<[Parameters & { limit: number; offset: number }], DeploymentRow>(
       `${SHOWN} WHERE ${choice} AND d.ordinal = 0 AND ${IN_WINDOW} ${NEWEST_FIRST}`,
     ),
-    count: db.prepare<[Parameters], { total: number }>(`SELECT count(*) AS total FROM deployments d WHERE ${choice} AND d.ordinal = 0 AND ${IN_WINDOW}`),
+    count: db.prepare<[Parameters], { total: number }>(
+      `SELECT count(*) AS total FROM deployments d WHERE ${choice} AND d.ordinal = 0 AND ${IN_WINDOW}`,
+    ),
     points: db.prepare<[Parameters], DeploymentPoint>(
       `SELECT d.environment_id, d.deployed_at, d.deployed_at - a.created_at AS lead_time FROM deployments d LEFT JOIN artifacts a ON a.id = d.artifact_id
        WHERE ${choice} AND d.ordinal = 0 AND ${IN_WINDOW} ORDER BY d.deployed_at, d.id`,
@@ -138,9 +149,12 @@ export function deploymentStore(db: Db) {
     const choice = ofRepos ? (there ? (`${ofRepos}There` as const) : ofRepos) : (there ?? "organization");
     const parameters: Parameters = {
       organization: organizationId,
-      environment: environmentIds?.[0] ?? null, environments: JSON.stringify(environmentIds ?? []),
-      repo: repoIds?.[0] ?? null, repos: JSON.stringify(repoIds ?? []),
-      from, to,
+      environment: environmentIds?.[0] ?? null,
+      environments: JSON.stringify(environmentIds ?? []),
+      repo: repoIds?.[0] ?? null,
+      repos: JSON.stringify(repoIds ?? []),
+      from,
+      to,
     };
     return { ...statements[choice], parameters };
   }
@@ -162,18 +176,27 @@ export function deploymentStore(db: Db) {
       const { points, parameters } = choose(filter);
       return points.all(parameters);
     },
-    /** The deployment of a fingerprint in these environments that was recorded last (decision 97); null: there was none. */
+    /**
+     * The deployment of a fingerprint in these environments that was recorded last (decision 97); null: there was none.
+     */
     latest: (environmentIds: readonly number[], fingerprint: string): DeploymentRow | null =>
       latest.get({ environments: JSON.stringify(environmentIds), fingerprint }) ?? null,
     /** Every deployment of a fingerprint in an organization, oldest first. */
-    ofFingerprint: (organizationId: number, fingerprint: string): IterableIterator<DeploymentRow> => ofFingerprint.iterate(organizationId, fingerprint),
+    ofFingerprint: (organizationId: number, fingerprint: string): IterableIterator<DeploymentRow> =>
+      ofFingerprint.iterate(organizationId, fingerprint),
     /** Deployments of each UTC day that had any, of one flow or of all. Both bounds, in epoch seconds, count. */
     perDay(environmentIds: readonly number[], flowId: number | null, bounds: Bounds): Map<number, number> {
       const statement = flowId === null ? perDayOfAll : perDayOfFlow;
-      const rows = statement.all({ environments: JSON.stringify(environmentIds), flow: flowId, from: bounds.from, to: bounds.to });
+      const rows = statement.all({
+        environments: JSON.stringify(environmentIds),
+        flow: flowId,
+        from: bounds.from,
+        to: bounds.to,
+      });
       return new Map(rows.map(({ day, count }) => [day, count]));
     },
     /** Epoch seconds of the latest deployment of a flow, null when it never was deployed. */
-    latestOfFlow: (organizationId: number, flowId: number): number | null => latestOfFlow.get(flowId, organizationId)?.at ?? null,
+    latestOfFlow: (organizationId: number, flowId: number): number | null =>
+      latestOfFlow.get(flowId, organizationId)?.at ?? null,
   };
 }

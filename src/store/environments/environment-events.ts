@@ -1,7 +1,7 @@
 /**
- * The events of environments: rows of snapshot_artifacts that say something else than "unchanged" (schema.sql). Those of a
- * logical environment are the events of the member snapshots that caused its own (semantics 6.3); they stay events of the
- * member, but their place in the order, and in a range, is the logical snapshot.
+ * The events of environments: rows of snapshot_artifacts that say something else than "unchanged" (schema.sql). Those
+ * of a logical environment are the events of the member snapshots that caused its own (semantics 6.3); they stay events
+ * of the member, but their place in the order, and in a range, is the logical snapshot.
  *
  * Pages and counts walk the index of the events and read rows only for what is shown.
  */
@@ -57,7 +57,11 @@ export type SuccessorRow = { git_commit: string; commit_url: string; repo_url: s
 
 /** A record of an artifact as events refer to it. */
 type EventRecordRow = {
-  id: number; public_id: string; flow_name: string; repo_id: number | null; repo_url: string | null;
+  id: number;
+  public_id: string;
+  flow_name: string;
+  repo_id: number | null;
+  repo_url: string | null;
   selector_json: string;
 };
 
@@ -66,7 +70,10 @@ type Values = { environment: number; first: number; last: number };
 type Repos = { repo: number | null; repos: string | null };
 type KeyRow = Pick<EnvironmentEventRow, "id" | "position">;
 
-/** Where events are found. `id` and `position` are SQL expressions; `distinct` where one event may be found several times. */
+/**
+ * Where events are found. `id` and `position` are SQL expressions; `distinct` where one event may be found several
+ * times.
+ */
 type Source = { id: string; position: string; from: string; where: string; distinct: "" | "DISTINCT" };
 
 const PHYSICAL = "x.environment_id = @environment AND x.first_index >= @first AND x.first_index <= @last";
@@ -81,14 +88,44 @@ const ofMembers = (table: string, condition: string): string =>
 
 const SOURCES = {
   physical: {
-    all: { id: "x.id", position: "x.first_index", from: "snapshot_artifacts x", where: `${PHYSICAL} AND ${EVENT}`, distinct: "" },
-    one: { id: "x.event_id", position: "x.first_index", from: "environment_event_repos x", where: `${PHYSICAL} AND ${ONE_REPO}`, distinct: "" },
-    several: { id: "x.event_id", position: "x.first_index", from: "environment_event_repos x", where: `${PHYSICAL} AND ${SEVERAL_REPOS}`, distinct: "DISTINCT" },
+    all: {
+      id: "x.id",
+      position: "x.first_index",
+      from: "snapshot_artifacts x",
+      where: `${PHYSICAL} AND ${EVENT}`,
+      distinct: "",
+    },
+    one: {
+      id: "x.event_id",
+      position: "x.first_index",
+      from: "environment_event_repos x",
+      where: `${PHYSICAL} AND ${ONE_REPO}`,
+      distinct: "",
+    },
+    several: {
+      id: "x.event_id",
+      position: "x.first_index",
+      from: "environment_event_repos x",
+      where: `${PHYSICAL} AND ${SEVERAL_REPOS}`,
+      distinct: "DISTINCT",
+    },
   },
   logical: {
     all: { id: "x.id", position: "l.idx", from: ofMembers("snapshot_artifacts", EVENT), where: LOGICAL, distinct: "" },
-    one: { id: "x.event_id", position: "l.idx", from: ofMembers("environment_event_repos", ONE_REPO), where: LOGICAL, distinct: "" },
-    several: { id: "x.event_id", position: "l.idx", from: ofMembers("environment_event_repos", SEVERAL_REPOS), where: LOGICAL, distinct: "DISTINCT" },
+    one: {
+      id: "x.event_id",
+      position: "l.idx",
+      from: ofMembers("environment_event_repos", ONE_REPO),
+      where: LOGICAL,
+      distinct: "",
+    },
+    several: {
+      id: "x.event_id",
+      position: "l.idx",
+      from: ofMembers("environment_event_repos", SEVERAL_REPOS),
+      where: LOGICAL,
+      distinct: "DISTINCT",
+    },
   },
 } as const satisfies Record<string, Record<string, Source>>;
 
@@ -111,7 +148,9 @@ export function environmentEventStore(db: Db) {
     return {
       newestFirst: page("DESC"),
       oldestFirst: page("ASC"),
-      count: db.prepare<Partial<Values & Repos>, { n: number }>(`SELECT count(${distinct ? `DISTINCT ${id}` : "*"}) AS n FROM ${from} WHERE ${where}`),
+      count: db.prepare<Partial<Values & Repos>, { n: number }>(
+        `SELECT count(${distinct ? `DISTINCT ${id}` : "*"}) AS n FROM ${from} WHERE ${where}`,
+      ),
     };
   };
   const after = ({ id, position, from, where }: Source) =>
@@ -119,7 +158,10 @@ export function environmentEventStore(db: Db) {
       `SELECT ${id} AS id, ${position} AS position FROM ${from} WHERE ${where} AND (${position} > @first OR ${id} > @id) ORDER BY ${position}, ${id} LIMIT @limit`,
     );
   const preparedFor = ({ all, one, several }: Record<"all" | "one" | "several", Source>) => ({
-    all: statements(all), one: statements(one), several: statements(several), after: after(all),
+    all: statements(all),
+    one: statements(one),
+    several: statements(several),
+    after: after(all),
   });
   const prepared = { physical: preparedFor(SOURCES.physical), logical: preparedFor(SOURCES.logical) };
   const times = snapshotTimes(db);
@@ -170,7 +212,13 @@ export function environmentEventStore(db: Db) {
 
   return {
     /** One page, newest first unless `reverse`; within a snapshot in the order of recording, turned with the rest. */
-    page(environment: Environment, filter: EventFilter, reverse: boolean, limit: number, offset: number): EnvironmentEventRow[] {
+    page(
+      environment: Environment,
+      filter: EventFilter,
+      reverse: boolean,
+      limit: number,
+      offset: number,
+    ): EnvironmentEventRow[] {
       const { found, values } = forFilter(environment, filter);
       return rowsOf(found[reverse ? "oldestFirst" : "newestFirst"].all({ ...values, limit, offset }));
     },
@@ -185,8 +233,8 @@ export function environmentEventStore(db: Db) {
     after: (environment: Environment, from: IndexRange & { id: number }, limit: number): EnvironmentEventRow[] =>
       rowsOf(sourceOf(environment).after.all({ environment: environment.id, ...from, limit })),
     /**
-     * The snapshots of an environment made from one time to another, both included; infinite: without bound. From `now` on
-     * all are in, whatever time a clock that ran ahead gave them. Times in epoch seconds.
+     * The snapshots of an environment made from one time to another, both included; infinite: without bound. From `now`
+     * on all are in, whatever time a clock that ran ahead gave them. Times in epoch seconds.
      */
     between(
       { id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">,
@@ -203,11 +251,17 @@ export function environmentEventStore(db: Db) {
       if (exits.size === 0) return new Map();
       const keys = [...exits.keys()];
       const values = [...exits.values()].map((exit) => [
-        exit.environmentId, exit.flowId, exit.referenceName, exit.fingerprint, exit.startedIndex, exit.exitedIndex,
+        exit.environmentId,
+        exit.flowId,
+        exit.referenceName,
+        exit.fingerprint,
+        exit.startedIndex,
+        exit.exitedIndex,
       ]);
       return new Map(successors.all(JSON.stringify(values)).map(({ place, ...row }) => [keys[place] as Key, row]));
     },
     /** Records by key; keys without a record are left out. */
-    records: (ids: Iterable<number>): Map<number, EventRecordRow> => new Map(records.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
+    records: (ids: Iterable<number>): Map<number, EventRecordRow> =>
+      new Map(records.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
   };
 }

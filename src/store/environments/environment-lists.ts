@@ -1,6 +1,6 @@
 /**
- * Environments as they are shown: with tags, attached policies and members, all in one statement, and with what a logical
- * environment has from its members (semantics 6.3).
+ * Environments as they are shown: with tags, attached policies and members, all in one statement, and with what a
+ * logical environment has from its members (semantics 6.3).
  */
 import type { Db } from "../db/database.ts";
 import type { EnvironmentType } from "./environments.ts";
@@ -67,8 +67,14 @@ const LISTED = `environment.organization_id = @organization AND environment.arch
  */
 const ORDERS = {
   name: { asc: "environment.name ASC", desc: "environment.name DESC" },
-  last_modified_at: { asc: "last_modified_at ASC, environment.name ASC", desc: "last_modified_at DESC, environment.name ASC" },
-  last_changed_at: { asc: "last_changed_at ASC, environment.name ASC", desc: "last_changed_at DESC, environment.name ASC" },
+  last_modified_at: {
+    asc: "last_modified_at ASC, environment.name ASC",
+    desc: "last_modified_at DESC, environment.name ASC",
+  },
+  last_changed_at: {
+    asc: "last_changed_at ASC, environment.name ASC",
+    desc: "last_changed_at DESC, environment.name ASC",
+  },
 } as const;
 
 type ListParameters = { organization: number; search: string; types: string | null; tags: string };
@@ -76,13 +82,24 @@ type ListParameters = { organization: number; search: string; types: string | nu
 export function environmentListStore(db: Db) {
   const byId = db.prepare<[number], EnvironmentView>(`${VIEW} WHERE environment.id = ?`);
   const listing = (order: string) =>
-    db.prepare<[ListParameters & { limit: number; offset: number }], EnvironmentView>(`${VIEW} WHERE ${LISTED} ORDER BY ${order} LIMIT @limit OFFSET @offset`);
+    db.prepare<[ListParameters & { limit: number; offset: number }], EnvironmentView>(
+      `${VIEW} WHERE ${LISTED} ORDER BY ${order} LIMIT @limit OFFSET @offset`,
+    );
   const both = ({ asc, desc }: { asc: string; desc: string }) => ({ asc: listing(asc), desc: listing(desc) });
-  const lists = { name: both(ORDERS.name), last_modified_at: both(ORDERS.last_modified_at), last_changed_at: both(ORDERS.last_changed_at) };
-  const counting = db.prepare<[ListParameters], { total: number }>(`SELECT count(*) AS total FROM environments AS environment WHERE ${LISTED}`);
+  const lists = {
+    name: both(ORDERS.name),
+    last_modified_at: both(ORDERS.last_modified_at),
+    last_changed_at: both(ORDERS.last_changed_at),
+  };
+  const counting = db.prepare<[ListParameters], { total: number }>(
+    `SELECT count(*) AS total FROM environments AS environment WHERE ${LISTED}`,
+  );
 
   const parameters = (organization: number, { search, types, tags }: EnvironmentFilter): ListParameters => ({
-    organization, search, types: types === null ? null : JSON.stringify(types), tags: tagFilterJson(tags),
+    organization,
+    search,
+    types: types === null ? null : JSON.stringify(types),
+    tags: tagFilterJson(tags),
   });
 
   return {
@@ -94,12 +111,18 @@ export function environmentListStore(db: Db) {
     },
 
     /** Active environments of an organization. `window` null: all of them. */
-    list(organizationId: number, filter: EnvironmentFilter, { by, direction }: EnvironmentOrder, window: { limit: number; offset: number } | null): EnvironmentView[] {
+    list(
+      organizationId: number,
+      filter: EnvironmentFilter,
+      { by, direction }: EnvironmentOrder,
+      window: { limit: number; offset: number } | null,
+    ): EnvironmentView[] {
       const { limit, offset } = window ?? { limit: -1, offset: 0 };
       return lists[by][direction].all({ ...parameters(organizationId, filter), limit, offset });
     },
 
     /** How many environments `list` would give without a window. */
-    count: (organizationId: number, filter: EnvironmentFilter): number => counting.get(parameters(organizationId, filter))?.total ?? 0,
+    count: (organizationId: number, filter: EnvironmentFilter): number =>
+      counting.get(parameters(organizationId, filter))?.total ?? 0,
   };
 }

@@ -1,9 +1,9 @@
 /**
- * Environments, their earlier names, tags, members and attached policies. How they are shown is in environment-lists.ts, what
- * runs in them in snapshots.ts.
+ * Environments, their earlier names, tags, members and attached policies. How they are shown is in
+ * environment-lists.ts, what runs in them in snapshots.ts.
  *
- * Invariants: those of names (name-table.ts). Members of logical environments are active and physical. Whatever changes a
- * verdict in an environment moves its `revision`.
+ * Invariants: those of names (name-table.ts). Members of logical environments are active and physical. Whatever changes
+ * a verdict in an environment moves its `revision`.
  */
 import type { Db, SchemaSources } from "../db/database.ts";
 import { nameTable } from "../db/name-table.ts";
@@ -11,7 +11,17 @@ import type { staleArtifactStore } from "./stale-artifacts.ts";
 import { tagTable } from "../db/tags.ts";
 import type { TagChange } from "../db/tags.ts";
 
-export const ENVIRONMENT_TYPES = ["K8S", "ECS", "S3", "lambda", "server", "docker", "azure-apps", "cloud-run", "logical"] as const;
+export const ENVIRONMENT_TYPES = [
+  "K8S",
+  "ECS",
+  "S3",
+  "lambda",
+  "server",
+  "docker",
+  "azure-apps",
+  "cloud-run",
+  "logical",
+] as const;
 export type EnvironmentType = (typeof ENVIRONMENT_TYPES)[number];
 export type PhysicalType = Exclude<EnvironmentType, "logical">;
 
@@ -46,35 +56,76 @@ export type EnvironmentFields = { description: string; includeScaling: boolean; 
 export type PolicyKey = { id: number; name: string };
 
 const names = [
-  "id", "public_id", "organization_id", "name", "type", "description", "include_scaling", "require_provenance", "archived_at", "archived_name",
-  "created_at", "last_modified_at", "last_reported_at", "snapshot_count", "last_changed_at", "state", "running_digest", "revision",
+  "id",
+  "public_id",
+  "organization_id",
+  "name",
+  "type",
+  "description",
+  "include_scaling",
+  "require_provenance",
+  "archived_at",
+  "archived_name",
+  "created_at",
+  "last_modified_at",
+  "last_reported_at",
+  "snapshot_count",
+  "last_changed_at",
+  "state",
+  "running_digest",
+  "revision",
   "checked_revision",
 ] as const satisfies readonly (keyof EnvironmentRow)[];
 const COLUMNS = names.map((name) => `environment.${name}`).join(", ");
 
-export function environmentStore(db: Db, { now, newId }: SchemaSources, staleness: ReturnType<typeof staleArtifactStore>) {
-  const named = nameTable<EnvironmentRow>(db, { table: "environments", as: "environment", columns: COLUMNS, aliases: "environment_aliases", owner: "environment_id", kind: "Environment" });
+export function environmentStore(
+  db: Db,
+  { now, newId }: SchemaSources,
+  staleness: ReturnType<typeof staleArtifactStore>,
+) {
+  const named = nameTable<EnvironmentRow>(db, {
+    table: "environments",
+    as: "environment",
+    columns: COLUMNS,
+    aliases: "environment_aliases",
+    owner: "environment_id",
+    kind: "Environment",
+  });
   const byId = db.prepare<[number], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments environment WHERE id = ?`);
   const insert = db.prepare(
     `INSERT INTO environments (public_id, organization_id, name, type, description, include_scaling, require_provenance, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const setFields = db.prepare("UPDATE environments SET description = ?, include_scaling = ?, require_provenance = ?, last_modified_at = ? WHERE id = ?");
+  const setFields = db.prepare(
+    "UPDATE environments SET description = ?, include_scaling = ?, require_provenance = ?, last_modified_at = ? WHERE id = ?",
+  );
   const setModified = db.prepare("UPDATE environments SET last_modified_at = ? WHERE id = ?");
 
-  const membersOf = db.prepare<[number], { member_id: number }>("SELECT member_id FROM environment_members WHERE logical_id = ? ORDER BY position");
-  const lastMember = db.prepare<[number], { position: number | null }>("SELECT max(position) AS position FROM environment_members WHERE logical_id = ?");
-  const putMember = db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
+  const membersOf = db.prepare<[number], { member_id: number }>(
+    "SELECT member_id FROM environment_members WHERE logical_id = ? ORDER BY position",
+  );
+  const lastMember = db.prepare<[number], { position: number | null }>(
+    "SELECT max(position) AS position FROM environment_members WHERE logical_id = ?",
+  );
+  const putMember = db.prepare(
+    "INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+  );
   const dropMembers = db.prepare("DELETE FROM environment_members WHERE logical_id = ?");
-  const modifyLogicalOf = db.prepare("UPDATE environments SET last_modified_at = ? WHERE id IN (SELECT logical_id FROM environment_members WHERE member_id = ?)");
+  const modifyLogicalOf = db.prepare(
+    "UPDATE environments SET last_modified_at = ? WHERE id IN (SELECT logical_id FROM environment_members WHERE member_id = ?)",
+  );
   const dropMember = db.prepare("DELETE FROM environment_members WHERE member_id = ?");
 
   const attachedTo = db.prepare<[number], PolicyKey>(
     `SELECT policy.id, policy.name FROM environment_policies attachment JOIN policies policy ON policy.id = attachment.policy_id
      WHERE attachment.environment_id = ? ORDER BY attachment.position`,
   );
-  const lastPolicy = db.prepare<[number], { position: number | null }>("SELECT max(position) AS position FROM environment_policies WHERE environment_id = ?");
-  const putPolicy = db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?) ON CONFLICT DO NOTHING");
+  const lastPolicy = db.prepare<[number], { position: number | null }>(
+    "SELECT max(position) AS position FROM environment_policies WHERE environment_id = ?",
+  );
+  const putPolicy = db.prepare(
+    "INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+  );
   const dropPolicy = db.prepare("DELETE FROM environment_policies WHERE environment_id = ? AND policy_id = ?");
   const dropPolicies = db.prepare("DELETE FROM environment_policies WHERE environment_id = ?");
   const tags = tagTable(db, "environment_tags", "environment_id");
@@ -102,19 +153,34 @@ export function environmentStore(db: Db, { now, newId }: SchemaSources, stalenes
     get,
 
     /** Creates an environment; none may hold the name, an alias of that name ends. */
-    create(organizationId: number, { name, type, ...fields }: EnvironmentFields & { name: string; type: EnvironmentType }): EnvironmentRow {
+    create(
+      organizationId: number,
+      { name, type, ...fields }: EnvironmentFields & { name: string; type: EnvironmentType },
+    ): EnvironmentRow {
       const at = now();
       named.take(organizationId, name);
       const { lastInsertRowid } = insert.run(
-        newId(), organizationId, name, type, fields.description, Number(fields.includeScaling), Number(fields.requireProvenance), at, at,
+        newId(),
+        organizationId,
+        name,
+        type,
+        fields.description,
+        Number(fields.includeScaling),
+        Number(fields.requireProvenance),
+        at,
+        at,
       );
       return get(Number(lastInsertRowid));
     },
 
-    /** Replaces what people say about an environment. The same as before: nothing is written. @returns whether it changed. */
+    /**
+     * Replaces what people say about an environment. The same as before: nothing is written. @returns whether it
+     * changed.
+     */
     update(row: EnvironmentRow, { description, includeScaling, requireProvenance }: EnvironmentFields): boolean {
       const [scaling, provenance] = [Number(includeScaling), Number(requireProvenance)];
-      if (description === row.description && scaling === row.include_scaling && provenance === row.require_provenance) return false;
+      if (description === row.description && scaling === row.include_scaling && provenance === row.require_provenance)
+        return false;
       setFields.run(description, scaling, provenance, now(), row.id);
       return true;
     },
@@ -125,9 +191,9 @@ export function environmentStore(db: Db, { now, newId }: SchemaSources, stalenes
     },
 
     /**
-     * Archives an active environment: it goes on under a suffixed name, its plain name is free (semantics 1.8), and it leaves
-     * the logical environments that include it. Of two of one name archived in one second, the later one takes the next
-     * second. @returns the suffixed name.
+     * Archives an active environment: it goes on under a suffixed name, its plain name is free (semantics 1.8), and it
+     * leaves the logical environments that include it. Of two of one name archived in one second, the later one takes
+     * the next second. @returns the suffixed name.
      */
     archive(row: EnvironmentRow): string {
       const at = now();
@@ -141,7 +207,10 @@ export function environmentStore(db: Db, { now, newId }: SchemaSources, stalenes
     /** Keys of the members of a logical environment, in their order. */
     members: memberIds,
 
-    /** Replaces the members of a logical environment: active physical ones, each once. @returns whether they, or their order, changed. */
+    /**
+     * Replaces the members of a logical environment: active physical ones, each once. @returns whether they, or their
+     * order, changed.
+     */
     setMembers(logicalId: number, ids: readonly number[]): boolean {
       if (sameList(memberIds(logicalId), ids)) return false;
       dropMembers.run(logicalId);
@@ -150,7 +219,10 @@ export function environmentStore(db: Db, { now, newId }: SchemaSources, stalenes
       return true;
     },
 
-    /** Adds an active physical environment as the last member of a logical one. @returns false when it is a member already. */
+    /**
+     * Adds an active physical environment as the last member of a logical one. @returns false when it is a member
+     * already.
+     */
     addMember(logicalId: number, memberId: number): boolean {
       const position = (lastMember.get(logicalId)?.position ?? 0) + 1;
       if (putMember.run(logicalId, position, memberId).changes === 0) return false;
@@ -178,7 +250,10 @@ export function environmentStore(db: Db, { now, newId }: SchemaSources, stalenes
       return true;
     },
 
-    /** Attaches exactly these policies, each once, in this order. @returns whether any was attached or detached; a new order alone is kept, but is neither. */
+    /**
+     * Attaches exactly these policies, each once, in this order. @returns whether any was attached or detached; a new
+     * order alone is kept, but is neither.
+     */
     setPolicies(environmentId: number, policyIds: readonly number[]): boolean {
       const before = attached(environmentId).map(({ id }) => id);
       if (sameList(before, policyIds)) return false;
@@ -197,4 +272,5 @@ export function environmentStore(db: Db, { now, newId }: SchemaSources, stalenes
   };
 }
 
-const sameList = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && a.every((id, place) => id === b[place]);
+const sameList = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((id, place) => id === b[place]);

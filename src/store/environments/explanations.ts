@@ -1,7 +1,7 @@
 /**
- * Why a snapshot says what it says, from the database alone: its artifacts with the facts they were judged on, the policy
- * versions and attestations that decided, and whether judging them again gives the same. Reads, writes nothing. Whatever of
- * it is damaged is told in `problems` instead of being thrown, so that the rest can still be read.
+ * Why a snapshot says what it says, from the database alone: its artifacts with the facts they were judged on, the
+ * policy versions and attestations that decided, and whether judging them again gives the same. Reads, writes nothing.
+ * Whatever of it is damaged is told in `problems` instead of being thrown, so that the rest can still be read.
  */
 import { expandStoredVerdict, verdictWithFlowNames, withFlowNames } from "../../domain/compliance/environment.ts";
 import type { Facts, FlowRecord, Evaluation, StoredVerdict } from "../../domain/compliance/environment.ts";
@@ -104,13 +104,38 @@ export type ExplanationParts = {
   snapshots: ReturnType<typeof snapshotStore>;
 };
 
-type VersionRow = { id: number; policy_public_id: string; name: string; version: number; comment: string; created_by: string; timestamp: number };
+type VersionRow = {
+  id: number;
+  policy_public_id: string;
+  name: string;
+  version: number;
+  comment: string;
+  created_by: string;
+  timestamp: number;
+};
 type EntryRow = {
-  public_id: string; environment_id: number; fingerprint: string; artifact_name: string; description: string; user_id: string; user_name: string; timestamp: number;
+  public_id: string;
+  environment_id: number;
+  fingerprint: string;
+  artifact_name: string;
+  description: string;
+  user_id: string;
+  user_name: string;
+  timestamp: number;
 };
 type RecordRow = {
-  public_id: string; name: string; type: string; is_compliant: 0 | 1; overridden_type: string | null; control_version: number | null; description: string | null; reasons_json: string;
-  reported_by: string; created_at: number; evidence_digest: string | null; evidence_filename: string | null;
+  public_id: string;
+  name: string;
+  type: string;
+  is_compliant: 0 | 1;
+  overridden_type: string | null;
+  control_version: number | null;
+  description: string | null;
+  reasons_json: string;
+  reported_by: string;
+  created_at: number;
+  evidence_digest: string | null;
+  evidence_filename: string | null;
 };
 
 export function explanationStore(db: Db, { environments, flows, policies, snapshots }: ExplanationParts) {
@@ -125,14 +150,22 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
     `SELECT public_id, name, type, is_compliant, overridden_type, control_version, description, reasons_json, reported_by, created_at, evidence_digest, evidence_filename
      FROM attestations WHERE public_id = ? AND organization_id = ?`,
   );
-  const namesOf = db.prepare<[number], { name: string }>("SELECT name FROM environments WHERE organization_id = ? ORDER BY name");
+  const namesOf = db.prepare<[number], { name: string }>(
+    "SELECT name FROM environments WHERE organization_id = ? ORDER BY name",
+  );
 
   /** A policy version by its key. @throws Error when it is gone. */
   function version(versionId: number): ExplainedVersion {
     const row = versionById.get(versionId);
     if (!row) throw new Error(`policy version ${versionId} is gone`);
     return {
-      versionId, policyId: row.policy_public_id, policy: row.name, version: row.version, comment: row.comment, createdBy: row.created_by, createdAt: row.timestamp,
+      versionId,
+      policyId: row.policy_public_id,
+      policy: row.name,
+      version: row.version,
+      comment: row.comment,
+      createdBy: row.created_by,
+      createdAt: row.timestamp,
       document: attempt(() => policies.parsed(versionId)),
     };
   }
@@ -147,8 +180,14 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
     if (entry.fingerprint !== row.fingerprint || entry.environment_id !== row.environment_id)
       problems.push(`the allowlist entry ${entry.public_id} is for another artifact or environment`);
     return {
-      publicId: entry.public_id, environmentId: entry.environment_id, fingerprint: entry.fingerprint, artifactName: entry.artifact_name, description: entry.description,
-      userId: entry.user_id, userName: entry.user_name, timestamp: entry.timestamp,
+      publicId: entry.public_id,
+      environmentId: entry.environment_id,
+      fingerprint: entry.fingerprint,
+      artifactName: entry.artifact_name,
+      description: entry.description,
+      userId: entry.user_id,
+      userName: entry.user_name,
+      timestamp: entry.timestamp,
     };
   }
 
@@ -161,23 +200,46 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
         problems.push(`attestation ${attestationId} ('${name}') is gone`);
         continue;
       }
-      if (row.name !== name || (row.is_compliant === 1) !== isCompliant) problems.push(`attestation ${attestationId} is not what the evaluation saw as '${name}'`);
+      if (row.name !== name || (row.is_compliant === 1) !== isCompliant)
+        problems.push(`attestation ${attestationId} is not what the evaluation saw as '${name}'`);
       found.set(attestationId, {
-        publicId: row.public_id, name: row.name, type: row.type, isCompliant: row.is_compliant === 1, overriddenType: row.overridden_type,
-        controlVersion: row.control_version, description: row.description, reasons: JSON.parse(row.reasons_json) as string[], reportedBy: row.reported_by, createdAt: row.created_at, evidenceDigest: row.evidence_digest,
+        publicId: row.public_id,
+        name: row.name,
+        type: row.type,
+        isCompliant: row.is_compliant === 1,
+        overriddenType: row.overridden_type,
+        controlVersion: row.control_version,
+        description: row.description,
+        reasons: JSON.parse(row.reasons_json) as string[],
+        reportedBy: row.reported_by,
+        createdAt: row.created_at,
+        evidenceDigest: row.evidence_digest,
         evidenceFilename: row.evidence_filename,
       });
     }
     return found;
   }
 
-  function artifact(environment: EnvironmentRow, row: EvaluatedArtifactRow, known: (versionId: number) => ExplainedVersion): ExplainedArtifact {
+  function artifact(
+    environment: EnvironmentRow,
+    row: EvaluatedArtifactRow,
+    known: (versionId: number) => ExplainedVersion,
+  ): ExplainedArtifact {
     const compliant = fromSqlBoolean(row.compliant);
     const problems: string[] = [];
     const explained: ExplainedArtifact = {
-      row, exited: row.annotation === "exited", compliant, allowlist: entryOf(row, problems), facts: { flows: [] }, verdicts: [], attestations: new Map(), reasons: [], problems,
+      row,
+      exited: row.annotation === "exited",
+      compliant,
+      allowlist: entryOf(row, problems),
+      facts: { flows: [] },
+      verdicts: [],
+      attestations: new Map(),
+      reasons: [],
+      problems,
     };
-    // Anything may be wrong with damaged JSON, and an evaluation that cannot be read has no better description than the error.
+    // Anything may be wrong with damaged JSON, and an evaluation that cannot be read has no better description than the
+    // error.
     try {
       explained.facts = JSON.parse(row.facts_json) as Facts;
       const verdicts = JSON.parse(row.verdicts_json) as StoredVerdict[];
@@ -185,15 +247,21 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
       explained.attestations = attestationsOf(environment.organization_id, explained.facts, problems);
       const documentOf = (versionId: number): PolicyDocument => known(versionId).document ?? policies.parsed(versionId);
       const kept: Evaluation = { compliant, verdicts, reasons: [...explained.reasons] };
-      const again = replay({ artifact: row, facts: explained.facts, allowlisted: row.allowlist_id !== null, kept }, documentOf);
+      const again = replay(
+        { artifact: row, facts: explained.facts, allowlisted: row.allowlist_id !== null, kept },
+        documentOf,
+      );
       for (const difference of again.differences) problems.push(difference);
       for (const verdict of verdicts) {
         const named = known(verdict.version_id);
         if (named.policy !== verdict.policy || named.version !== verdict.version)
-          problems.push(`the verdict of policy '${verdict.policy}' version ${verdict.version} names version ${named.version} of '${named.policy}'`);
+          problems.push(
+            `the verdict of policy '${verdict.policy}' version ${verdict.version} names version ${named.version} of '${named.policy}'`,
+          );
       }
       explained.verdicts = verdicts.map((verdict) => ({
-        version: known(verdict.version_id), verdict: expandStoredVerdict(verdict, documentOf(verdict.version_id), explained.facts),
+        version: known(verdict.version_id),
+        verdict: expandStoredVerdict(verdict, documentOf(verdict.version_id), explained.facts),
       }));
     } catch (error) {
       problems.push(`the stored evaluation cannot be read: ${error instanceof Error ? error.message : String(error)}`);
@@ -216,7 +284,15 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
   function explain(environment: EnvironmentRow, index: number): Explanation | null {
     const snapshot = snapshots.find(environment.id, index);
     if (!snapshot) return null;
-    const explanation: Explanation = { environment, snapshot, policies: [], artifacts: [], members: [], causedBy: null, problems: [] };
+    const explanation: Explanation = {
+      environment,
+      snapshot,
+      policies: [],
+      artifacts: [],
+      members: [],
+      causedBy: null,
+      problems: [],
+    };
     if (environment.type === "logical") explainMembers(explanation);
     else explainArtifacts(explanation);
     return explanation;
@@ -230,15 +306,23 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
       versionIds = JSON.parse(snapshot.policy_versions_json) as number[];
       explanation.policies = versionIds.map(known);
     } catch (error) {
-      problems.push(`the policy versions of the snapshot cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+      problems.push(
+        `the policy versions of the snapshot cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+      );
     }
-    explanation.artifacts = snapshots.evaluated(environment.id, snapshot.idx).map((row) => artifact(environment, row, known));
+    explanation.artifacts = snapshots
+      .evaluated(environment.id, snapshot.idx)
+      .map((row) => artifact(environment, row, known));
     const running = explanation.artifacts.filter(({ exited }) => !exited);
     const found = checkSnapshot(
-      verdictOf(snapshot), versionIds,
+      verdictOf(snapshot),
+      versionIds,
       running.map(({ row, compliant, verdicts, problems: own }) => ({
-        name: row.name, fingerprint: row.fingerprint, compliant,
-        versionIds: own.length > 0 && verdicts.length === 0 ? null : verdicts.map(({ version: { versionId } }) => versionId),
+        name: row.name,
+        fingerprint: row.fingerprint,
+        compliant,
+        versionIds:
+          own.length > 0 && verdicts.length === 0 ? null : verdicts.map(({ version: { versionId } }) => versionId),
       })),
     );
     for (const problem of found) problems.push(problem);
@@ -254,13 +338,18 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
     }
     if (snapshot.member_id !== null && snapshot.member_index !== null)
       explanation.causedBy = { environment: environments.get(snapshot.member_id).name, index: snapshot.member_index };
-    const found = checkLogicalSnapshot(verdictOf(snapshot), explanation.members.map((member) => verdictOf(member.snapshot)));
+    const found = checkLogicalSnapshot(
+      verdictOf(snapshot),
+      explanation.members.map((member) => verdictOf(member.snapshot)),
+    );
     for (const problem of found) problems.push(problem);
   }
 
   /** Every artifact of an explanation, those of its members included. */
-  const artifactsOf = ({ artifacts, members }: Explanation): ExplainedArtifact[] =>
-    [...artifacts, ...members.flatMap(artifactsOf)];
+  const artifactsOf = ({ artifacts, members }: Explanation): ExplainedArtifact[] => [
+    ...artifacts,
+    ...members.flatMap(artifactsOf),
+  ];
 
   function withNames(explanation: Explanation, nameOf: (flowId: number) => string | undefined): Explanation {
     return {
@@ -269,7 +358,8 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
         const facts = withFlowNames(artifact.facts, nameOf);
         if (facts === artifact.facts) return artifact;
         const verdicts = artifact.verdicts.map(({ version, verdict }) => ({
-          version, verdict: verdictWithFlowNames(verdict, facts),
+          version,
+          verdict: verdictWithFlowNames(verdict, facts),
         }));
         const worded = verdicts.flatMap(({ version, verdict }) => reasonsOf(verdict, version.policy));
         // Where verdicts cannot be read, the stored reasons are all there is.
@@ -286,7 +376,9 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
      * Reads many rows: call it in one transaction.
      */
     explain,
-    /** The explanation with the present names of flows, for people. Each record keeps the name it was evaluated under. */
+    /**
+     * The explanation with the present names of flows, for people. Each record keeps the name it was evaluated under.
+     */
     withPresentFlowNames(explanation: Explanation): Explanation {
       const ids = artifactsOf(explanation).flatMap(({ facts }) => facts.flows.map(({ flow_id }) => flow_id));
       const names = flows.presentNames(ids);
@@ -302,18 +394,27 @@ export function problemsOf({ environment, snapshot, artifacts, members, problems
   const at = `${environment.name}#${snapshot.idx}`;
   return [
     ...problems.map((problem) => `${at}: ${problem}`),
-    ...artifacts.flatMap(({ row, problems: own }) => own.map((problem) => `${at}, '${row.name}' (${row.fingerprint || "no fingerprint"}): ${problem}`)),
+    ...artifacts.flatMap(({ row, problems: own }) =>
+      own.map((problem) => `${at}, '${row.name}' (${row.fingerprint || "no fingerprint"}): ${problem}`),
+    ),
     ...members.flatMap(problemsOf),
   ];
 }
 
 const verdictOf = (snapshot: SnapshotRow): SnapshotVerdict => ({
-  verdict: fromSqlBoolean(snapshot.compliant), compliant: snapshot.compliant_count, nonCompliant: snapshot.non_compliant_count, unknown: snapshot.unknown_count,
+  verdict: fromSqlBoolean(snapshot.compliant),
+  compliant: snapshot.compliant_count,
+  nonCompliant: snapshot.non_compliant_count,
+  unknown: snapshot.unknown_count,
 });
 
 /** Whether the parts of facts that people are shown are what they should be. */
 const isReadable = (facts: Facts | null): boolean =>
-  Array.isArray(facts?.flows) && facts.flows.every((flow: FlowRecord | null) => Array.isArray(flow?.candidates) && isTexts(flow.reasons) && typeof flow.tags === "object" && flow.tags !== null);
+  Array.isArray(facts?.flows) &&
+  facts.flows.every(
+    (flow: FlowRecord | null) =>
+      Array.isArray(flow?.candidates) && isTexts(flow.reasons) && typeof flow.tags === "object" && flow.tags !== null,
+  );
 
 const isTexts = (texts: unknown): boolean => Array.isArray(texts) && texts.every((text) => typeof text === "string");
 

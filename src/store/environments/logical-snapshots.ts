@@ -1,7 +1,7 @@
 /**
- * Snapshots of logical environments: whenever a member gets a snapshot, each group it is in gets one of its own numbering,
- * which shows the latest snapshot of every member (semantics 6.3). Only what changed is written: a member that stands still
- * keeps its interval.
+ * Snapshots of logical environments: whenever a member gets a snapshot, each group it is in gets one of its own
+ * numbering, which shows the latest snapshot of every member (semantics 6.3). Only what changed is written: a member
+ * that stands still keeps its interval.
  */
 import { logicalState } from "../../domain/compliance/environment.ts";
 import type { clockStore } from "../db/clock.ts";
@@ -43,8 +43,12 @@ export function logicalSnapshotStore(
   const shown = db.prepare<[number], ShownRow>(
     `SELECT member_id, member_index, position FROM snapshot_members WHERE environment_id = ? AND last_index = ${OPEN}`,
   );
-  const show = db.prepare("INSERT INTO snapshot_members (environment_id, member_id, member_index, position, first_index) VALUES (?, ?, ?, ?, ?)");
-  const close = db.prepare(`UPDATE snapshot_members SET last_index = ? WHERE environment_id = ? AND last_index = ${OPEN} AND member_id = ?`);
+  const show = db.prepare(
+    "INSERT INTO snapshot_members (environment_id, member_id, member_index, position, first_index) VALUES (?, ?, ?, ?, ?)",
+  );
+  const close = db.prepare(
+    `UPDATE snapshot_members SET last_index = ? WHERE environment_id = ? AND last_index = ${OPEN} AND member_id = ?`,
+  );
   const addSnapshot = db.prepare(
     `INSERT INTO snapshots (environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, user_name,
                             policy_versions_json, member_id, member_index)
@@ -56,22 +60,35 @@ export function logicalSnapshotStore(
   function snapshotOf(group: GroupRow, causeId: number, actor: Actor, at: number): void {
     const index = group.snapshot_count + 1;
     const members = membersOf.all(group.id);
-    const wanted = new Map(members.filter(({ snapshot_count }) => snapshot_count > 0).map((member) => [member.member_id, member]));
+    const wanted = new Map(
+      members.filter(({ snapshot_count }) => snapshot_count > 0).map((member) => [member.member_id, member]),
+    );
     for (const { member_id, member_index, position } of shown.all(group.id)) {
       const member = wanted.get(member_id);
       if (member?.snapshot_count === member_index && member.position === position) wanted.delete(member_id);
       else close.run(index - 1, group.id, member_id);
     }
-    for (const { member_id, snapshot_count, position } of wanted.values()) show.run(group.id, member_id, snapshot_count, position, index);
+    for (const { member_id, snapshot_count, position } of wanted.values())
+      show.run(group.id, member_id, snapshot_count, position, index);
 
     const state = logicalState(members.map((member) => fromSqlBoolean(member.state)));
     const compliant = toSqlBoolean(state);
-    const sum = (column: "compliant_count" | "non_compliant_count" | "unknown_count"): number => members.reduce((total, member) => total + (member[column] ?? 0), 0);
+    const sum = (column: "compliant_count" | "non_compliant_count" | "unknown_count"): number =>
+      members.reduce((total, member) => total + (member[column] ?? 0), 0);
     const causeIndex = members.find(({ member_id }) => member_id === causeId)?.snapshot_count ?? 0;
     const time = clock.timeOfSnapshot(at, group.last_changed_at);
     addSnapshot.run(
-      group.id, index, time, compliant, sum("compliant_count"), sum("non_compliant_count"), sum("unknown_count"), actor.publicId, actor.displayName,
-      causeId, causeIndex,
+      group.id,
+      index,
+      time,
+      compliant,
+      sum("compliant_count"),
+      sum("non_compliant_count"),
+      sum("unknown_count"),
+      actor.publicId,
+      actor.displayName,
+      causeId,
+      causeIndex,
     );
     if (time < (group.last_changed_at ?? 0)) addSetback.run(group.id, index, time);
     advance.run(index, time, compliant, group.id);

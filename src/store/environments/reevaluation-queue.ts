@@ -1,6 +1,6 @@
 /**
- * Asking for environments to be evaluated again, in the write of the change that makes it necessary (semantics 5.5). The job
- * finds out by itself what changed, so that asking twice costs time and nothing else.
+ * Asking for environments to be evaluated again, in the write of the change that makes it necessary (semantics 5.5).
+ * The job finds out by itself what changed, so that asking twice costs time and nothing else.
  */
 import type { Db } from "../db/database.ts";
 import type { EnvironmentRow } from "./environments.ts";
@@ -28,8 +28,18 @@ export function reevaluationStore(db: Db, { jobs, staleness }: ReevaluationParts
      WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY attachment.environment_id`,
   );
   /** Adds the job. @returns its id. */
-  function ask({ id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">, cause: ReevaluatePayload["cause"], by: Actor): number {
-    const payload: ReevaluatePayload = { environment_id: id, snapshot_count, cause, user_id: by.publicId, user_name: by.displayName };
+  function ask(
+    { id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">,
+    cause: ReevaluatePayload["cause"],
+    by: Actor,
+  ): number {
+    const payload: ReevaluatePayload = {
+      environment_id: id,
+      snapshot_count,
+      cause,
+      user_id: by.publicId,
+      user_name: by.displayName,
+    };
     return jobs.add("reevaluate", payload);
   }
 

@@ -1,7 +1,8 @@
 /**
- * The snapshot of a moment. Snapshots are ordered by their numbers; their times follow, except behind a snapshot that was made
- * by a clock that ran ahead (schema.sql, snapshot_setbacks). A snapshot cannot be younger than one with a higher number, so
- * the snapshot in force at a moment is the one with the highest number among those whose time is not later.
+ * The snapshot of a moment. Snapshots are ordered by their numbers; their times follow, except behind a snapshot that
+ * was made by a clock that ran ahead (schema.sql, snapshot_setbacks). A snapshot cannot be younger than one with a
+ * higher number, so the snapshot in force at a moment is the one with the highest number among those whose time is not
+ * later.
  */
 import type { Db } from "../db/database.ts";
 
@@ -9,11 +10,15 @@ import type { Db } from "../db/database.ts";
 export const ADD_SETBACK = "INSERT INTO snapshot_setbacks (environment_id, idx, timestamp) VALUES (?, ?, ?)";
 
 export function snapshotTimes(db: Db) {
-  const hasSetback = db.prepare<[number], { one: number }>("SELECT 1 AS one FROM snapshot_setbacks WHERE environment_id = ? LIMIT 1");
+  const hasSetback = db.prepare<[number], { one: number }>(
+    "SELECT 1 AS one FROM snapshot_setbacks WHERE environment_id = ? LIMIT 1",
+  );
   const setbackAfter = db.prepare<[number, number], { idx: number | null }>(
     "SELECT min(idx) AS idx FROM snapshot_setbacks WHERE environment_id = ? AND idx > ?",
   );
-  const latest = db.prepare<[number], { idx: number | null }>("SELECT max(idx) AS idx FROM snapshots WHERE environment_id = ?");
+  const latest = db.prepare<[number], { idx: number | null }>(
+    "SELECT max(idx) AS idx FROM snapshots WHERE environment_id = ?",
+  );
   const timeOf = db.prepare<[number, number], { timestamp: number }>(
     "SELECT timestamp FROM snapshots WHERE environment_id = ? AND idx = ?",
   );
@@ -29,8 +34,8 @@ export function snapshotTimes(db: Db) {
     const isEarlier = (one: number, other: number): boolean => (operator === "<" ? one < other : one <= other);
     return (environmentId: number, time: number): number => {
       if (!hasSetback.get(environmentId)) return byTime.get(environmentId, time)?.idx ?? 0;
-      // From one setback to the next, times never go back, and each stretch begins with its earliest time: so it is the last
-      // stretch that begins early enough, or the first one of all.
+      // From one setback to the next, times never go back, and each stretch begins with its earliest time: so it is the
+      // last stretch that begins early enough, or the first one of all.
       let low = setback.get(environmentId, time)?.idx ?? 1;
       let high = (setbackAfter.get(environmentId, low)?.idx ?? (latest.get(environmentId)?.idx ?? 0) + 1) - 1;
       while (low <= high) {

@@ -1,8 +1,8 @@
 /**
  * Snapshots and what ran in them, read. They are written by recording.ts only.
  *
- * What ran is kept as intervals (schema.sql, snapshot_artifacts): snapshot N of an environment holds the rows whose interval
- * covers N. In its first snapshot a row has its own annotation, in the later ones it is unchanged.
+ * What ran is kept as intervals (schema.sql, snapshot_artifacts): snapshot N of an environment holds the rows whose
+ * interval covers N. In its first snapshot a row has its own annotation, in the later ones it is unchanged.
  */
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { Facts, StoredVerdict } from "../../domain/compliance/environment.ts";
@@ -60,19 +60,30 @@ export type SnapshotArtifactRow = {
 };
 
 /** With its evaluation, as a snapshot shows it; see domain/compliance/environment.ts for the JSON. */
-export type EvaluatedArtifactRow = SnapshotArtifactRow & { allowlist_id: number | null; facts_json: string; verdicts_json: string; reasons_json: string };
+export type EvaluatedArtifactRow = SnapshotArtifactRow & {
+  allowlist_id: number | null;
+  facts_json: string;
+  verdicts_json: string;
+  reasons_json: string;
+};
 
 /** What an evaluation was found on and what it found. */
 export type KeptEvaluation = { facts: Facts; verdicts: readonly StoredVerdict[] };
 
 /** What a comparison of two snapshots looks at. */
-export type RunningArtifactRow = Pick<SnapshotArtifactRow, "fingerprint" | "name" | "now" | "instances_json"> & Pick<EvaluatedArtifactRow, "facts_json">;
+export type RunningArtifactRow = Pick<SnapshotArtifactRow, "fingerprint" | "name" | "now" | "instances_json"> &
+  Pick<EvaluatedArtifactRow, "facts_json">;
 
 /** A member of a logical environment as one of its snapshots shows it. */
 type SnapshotMemberRow = { member_id: number; member_index: number };
 
 /** What a snapshot shows of an artifact's record in a flow beside the facts of the evaluation. */
-export type ShownRecordRow = { id: number; public_id: string; git_commit_info_json: string | null; repo_url: string | null };
+export type ShownRecordRow = {
+  id: number;
+  public_id: string;
+  git_commit_info_json: string | null;
+  repo_url: string | null;
+};
 
 /** What ran before under the flow and reference name of a deployment, with the record of it as it is today. */
 export type ReplacedRow = {
@@ -93,13 +104,27 @@ type ShownPolicyRow = { version_id: number; public_id: string; name: string; ver
 const SNAPSHOT_COLUMNS =
   "environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, user_name, policy_versions_json, member_id, member_index";
 const ARTIFACT_COLUMNS = [
-  "id", "environment_id", "first_index", "last_index", "fingerprint", "name", "annotation", "was", "now", "compliant", "evaluation_id", "started_index", "instances_json",
+  "id",
+  "environment_id",
+  "first_index",
+  "last_index",
+  "fingerprint",
+  "name",
+  "annotation",
+  "was",
+  "now",
+  "compliant",
+  "evaluation_id",
+  "started_index",
+  "instances_json",
 ]
   .map((name) => `a.${name}`)
   .join(", ");
 
 export function snapshotStore(db: Db) {
-  const byIndex = db.prepare<[number, number], SnapshotRow>(`SELECT ${SNAPSHOT_COLUMNS} FROM snapshots WHERE environment_id = ? AND idx = ?`);
+  const byIndex = db.prepare<[number, number], SnapshotRow>(
+    `SELECT ${SNAPSHOT_COLUMNS} FROM snapshots WHERE environment_id = ? AND idx = ?`,
+  );
   const artifactsOf = db.prepare<{ environment: number; index: number }, SnapshotArtifactRow>(
     `SELECT ${ARTIFACT_COLUMNS} FROM snapshot_artifacts a
      WHERE a.environment_id = @environment AND a.last_index >= @index AND a.first_index <= @index ORDER BY a.name, a.id`,
@@ -154,30 +179,43 @@ export function snapshotStore(db: Db) {
     /** One snapshot, null when there is none of that index. */
     find: (environmentId: number, index: number): SnapshotRow | null => byIndex.get(environmentId, index) ?? null,
     /** What a snapshot of a physical environment shows, what exited in it included, by name. */
-    artifacts: (environmentId: number, index: number): SnapshotArtifactRow[] => artifactsOf.all({ environment: environmentId, index }),
+    artifacts: (environmentId: number, index: number): SnapshotArtifactRow[] =>
+      artifactsOf.all({ environment: environmentId, index }),
     /** As artifacts, with the evaluations. */
-    evaluated: (environmentId: number, index: number): EvaluatedArtifactRow[] => evaluatedOf.all({ environment: environmentId, index }),
-    /** The evaluation of a row of `evaluated`. The value is shared: nobody may change it. @throws Error for a damaged one. */
+    evaluated: (environmentId: number, index: number): EvaluatedArtifactRow[] =>
+      evaluatedOf.all({ environment: environmentId, index }),
+    /**
+     * The evaluation of a row of `evaluated`. The value is shared: nobody may change it. @throws Error for a damaged
+     * one.
+     */
     kept: evaluations.read,
     /**
-     * A text about an evaluation that `kept` gave, made once and kept for as long as the evaluation is. It must follow from the
-     * evaluation and from the values in `from` alone; with other ones it is made anew. @throws what `make` throws.
+     * A text about an evaluation that `kept` gave, made once and kept for as long as the evaluation is. It must follow
+     * from the evaluation and from the values in `from` alone; with other ones it is made anew. @throws what `make`
+     * throws.
      */
     textOf: evaluations.textOf,
     /**
-     * The snapshot in force at a moment; 0 before the first. From `now` on it is the latest, whatever time a clock that ran
-     * ahead gave it. Times in epoch seconds.
+     * The snapshot in force at a moment; 0 before the first. From `now` on it is the latest, whatever time a clock that
+     * ran ahead gave it. Times in epoch seconds.
      */
-    indexAt: ({ id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">, time: number, now: number): number =>
-      time >= now ? snapshot_count : times.lastUntil(id, time),
+    indexAt: (
+      { id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">,
+      time: number,
+      now: number,
+    ): number => (time >= now ? snapshot_count : times.lastUntil(id, time)),
     /** Snapshots from one index to another, both included, oldest first. */
-    between: (environmentId: number, first: number, last: number): SnapshotRow[] => between.all(environmentId, first, last),
+    between: (environmentId: number, first: number, last: number): SnapshotRow[] =>
+      between.all(environmentId, first, last),
     /** The members of a logical environment in one of its snapshots, in their order. */
-    members: (environmentId: number, index: number): SnapshotMemberRow[] => membersOf.all({ environment: environmentId, index }),
+    members: (environmentId: number, index: number): SnapshotMemberRow[] =>
+      membersOf.all({ environment: environmentId, index }),
     /** What runs in a snapshot of a physical environment, by name. */
-    running: (environmentId: number, index: number): RunningArtifactRow[] => runningOf.all({ environment: environmentId, index }),
+    running: (environmentId: number, index: number): RunningArtifactRow[] =>
+      runningOf.all({ environment: environmentId, index }),
     /** The fingerprints of what runs in a snapshot of a physical environment. */
-    fingerprints: (environmentId: number, index: number): Set<string> => new Set(fingerprintsOf.all({ environment: environmentId, index })),
+    fingerprints: (environmentId: number, index: number): Set<string> =>
+      new Set(fingerprintsOf.all({ environment: environmentId, index })),
     /** Records of artifacts by their keys. */
     records: (artifactIds: Iterable<number>): Map<number, ShownRecordRow> =>
       new Map(recordsById.all(JSON.stringify([...artifactIds])).map((row) => [row.id, row])),
@@ -191,9 +229,9 @@ export function snapshotStore(db: Db) {
 }
 
 /**
- * Evaluations in readable form, with the text that was made of each, keeping the ones used last: latest snapshots are read
- * again and again, and parsing and showing evaluations is most of the work. Their JSON is compared because a key is given again
- * when a write is undone.
+ * Evaluations in readable form, with the text that was made of each, keeping the ones used last: latest snapshots are
+ * read again and again, and parsing and showing evaluations is most of the work. Their JSON is compared because a key
+ * is given again when a write is undone.
  */
 function evaluationCache() {
   type Text = { from: readonly unknown[]; text: string };
@@ -214,7 +252,8 @@ function evaluationCache() {
     known.delete(id);
     bytes -= bytesOf(entry);
   };
-  const bytesOf = ({ facts, verdicts, shown }: Entry): number => (facts.length + verdicts.length) * READ_BYTES + (shown?.text.length ?? 0);
+  const bytesOf = ({ facts, verdicts, shown }: Entry): number =>
+    (facts.length + verdicts.length) * READ_BYTES + (shown?.text.length ?? 0);
 
   return {
     read({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluatedArtifactRow): KeptEvaluation {
@@ -232,7 +271,12 @@ function evaluationCache() {
     textOf(id: number, value: KeptEvaluation, from: readonly unknown[], make: () => string): string {
       const entry = known.get(id);
       if (entry?.value !== value) return make();
-      if (entry.shown && entry.shown.from.length === from.length && entry.shown.from.every((one, place) => one === from[place])) return entry.shown.text;
+      if (
+        entry.shown &&
+        entry.shown.from.length === from.length &&
+        entry.shown.from.every((one, place) => one === from[place])
+      )
+        return entry.shown.text;
       const text = make();
       drop(id);
       add(id, { ...entry, shown: { from, text } });
@@ -243,14 +287,19 @@ function evaluationCache() {
 
 /** Room for a snapshot of about 1,600 artifacts under three policies of four rules. */
 const CACHED_BYTES = 20 << 20;
-/** What a character of an evaluation takes in memory at most, with what was read from it; one of a text takes one byte, or two. */
+/**
+ * What a character of an evaluation takes in memory at most, with what was read from it; one of a text takes one byte,
+ * or two.
+ */
 const READ_BYTES = 4;
 
 /** @throws Error when the texts are not what evaluations keep. */
 function readEvaluation(factsJson: string, verdictsJson: string): KeptEvaluation {
   const facts = JSON.parse(factsJson) as Facts;
   const verdicts = JSON.parse(verdictsJson) as StoredVerdict[];
-  const readable = facts.flows.every(({ artifact_id }) => typeof artifact_id === "number") && verdicts.every(({ version_id }) => typeof version_id === "number");
+  const readable =
+    facts.flows.every(({ artifact_id }) => typeof artifact_id === "number") &&
+    verdicts.every(({ version_id }) => typeof version_id === "number");
   if (!readable) throw new Error("the evaluation is damaged");
   return { facts, verdicts };
 }

@@ -1,14 +1,15 @@
 /**
- * Which running artifacts must be evaluated again. Whoever changes a fact that a policy may look at marks the artifacts that
- * run, in the same write; the next look at the environment then evaluates these and no others, and an environment without a
- * mark needs no look at all: its `revision` stands still.
+ * Which running artifacts must be evaluated again. Whoever changes a fact that a policy may look at marks the artifacts
+ * that run, in the same write; the next look at the environment then evaluates these and no others, and an environment
+ * without a mark needs no look at all: its `revision` stands still.
  */
 import type { Db } from "../db/database.ts";
 
 /** Rows whose interval is open (snapshots.ts, OPEN); a literal, because partial indexes are found by literals only. */
 const RUNNING = "s.last_index = 9007199254740991";
 /** The update changes nothing; it makes a row that was there already come back too. */
-const MARK = "ON CONFLICT (environment_id, fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING environment_id";
+const MARK =
+  "ON CONFLICT (environment_id, fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING environment_id";
 
 export function staleArtifactStore(db: Db) {
   const ofTrail = db.prepare<[number], { environment_id: number }>(
@@ -54,14 +55,18 @@ export function staleArtifactStore(db: Db) {
     /** An artifact that was reported without a trail changed. */
     artifactChanged: (artifactId: number): void => bumpRevisions(ofArtifact.all(artifactId)),
     /** Name or tags of a flow changed. */
-    flowChanged: (organizationId: number, flowId: number): void => bumpRevisions(ofFlow.all({ organization: organizationId, flow: flowId })),
-    /** An artifact was allowlisted in an environment, perhaps one that is about to start in a snapshot in the making. */
+    flowChanged: (organizationId: number, flowId: number): void =>
+      bumpRevisions(ofFlow.all({ organization: organizationId, flow: flowId })),
+    /**
+     * An artifact was allowlisted in an environment, perhaps one that is about to start in a snapshot in the making.
+     */
     allowlistChanged(environmentId: number, fingerprint: string): void {
       ofEnvironment.run(environmentId, fingerprint);
       move.run(environmentId);
     },
     /** Artifacts started with that snapshot, and facts about them may have changed after they were read. */
-    markStartedSince: (environmentId: number, index: number): void => bumpRevisions(ofSnapshot.all(environmentId, index)),
+    markStartedSince: (environmentId: number, index: number): void =>
+      bumpRevisions(ofSnapshot.all(environmentId, index)),
     /** The policies of an environment changed, or one of them has a new version. */
     policiesChanged: (environmentId: number): void => void move.run(environmentId),
   };

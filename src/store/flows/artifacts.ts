@@ -45,22 +45,70 @@ export type PlacedArtifactRow = ArtifactRow & { flow_name: string; trail_name: s
 /** The facts of an artifact that a report sets; all of them are replaced by a further report. */
 export type ArtifactFields = Pick<
   ArtifactRow,
-  | "filename" | "description" | "git_commit" | "git_commit_info_json" | "commits_list_json" | "repo_info_json" | "repo_id" | "repo_url"
-  | "build_url" | "commit_url" | "external_urls_json" | "annotations_json" | "user_data_json" | "template_json" | "legacy_is_compliant"
+  | "filename"
+  | "description"
+  | "git_commit"
+  | "git_commit_info_json"
+  | "commits_list_json"
+  | "repo_info_json"
+  | "repo_id"
+  | "repo_url"
+  | "build_url"
+  | "commit_url"
+  | "external_urls_json"
+  | "annotations_json"
+  | "user_data_json"
+  | "template_json"
+  | "legacy_is_compliant"
 >;
 
 const FIELDS = [
-  "filename", "description", "git_commit", "git_commit_info_json", "commits_list_json", "repo_info_json", "repo_id", "repo_url",
-  "build_url", "commit_url", "external_urls_json", "annotations_json", "user_data_json", "template_json", "legacy_is_compliant",
+  "filename",
+  "description",
+  "git_commit",
+  "git_commit_info_json",
+  "commits_list_json",
+  "repo_info_json",
+  "repo_id",
+  "repo_url",
+  "build_url",
+  "commit_url",
+  "external_urls_json",
+  "annotations_json",
+  "user_data_json",
+  "template_json",
+  "legacy_is_compliant",
 ] as const satisfies readonly (keyof ArtifactFields)[];
 
 const COLUMNS = [
-  "id", "public_id", "organization_id", "flow_id", "trail_id", "fingerprint", "reference_name", ...FIELDS,
-  "created_by", "created_at", "last_modified_at", "state", "attestations_json", "reasons_json", "report_number",
+  "id",
+  "public_id",
+  "organization_id",
+  "flow_id",
+  "trail_id",
+  "fingerprint",
+  "reference_name",
+  ...FIELDS,
+  "created_by",
+  "created_at",
+  "last_modified_at",
+  "state",
+  "attestations_json",
+  "reasons_json",
+  "report_number",
 ];
 /** Columns whose length follows from what a client sent. */
-const LARGE = ["git_commit_info_json", "commits_list_json", "repo_info_json", "external_urls_json", "annotations_json", "user_data_json"] as const;
-const placed = (columns: string): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
+const LARGE = [
+  "git_commit_info_json",
+  "commits_list_json",
+  "repo_info_json",
+  "external_urls_json",
+  "annotations_json",
+  "user_data_json",
+] as const;
+const placed = (
+  columns: string,
+): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
 /** The start of every query for whole records; `a` is the artifact. */
 export const PLACED_ARTIFACTS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
@@ -104,7 +152,9 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
                         WHERE same.flow_id = artifacts.flow_id AND same.fingerprint = artifacts.fingerprint)
      WHERE id = ?`,
   );
-  const setVerdict = db.prepare("UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?");
+  const setVerdict = db.prepare(
+    "UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?",
+  );
   const matching = db.prepare<[number, string, string], { fingerprint: string }>(
     "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
   );
@@ -131,7 +181,10 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
     `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
   );
   // A `+` that a client did not escape in its query arrives as a space (wire-contract 1.1), so both count as one here.
-  const latestCommitOnBranch = db.prepare<{ flow: number; fingerprint: string; branch: string }, { git_commit: string }>(
+  const latestCommitOnBranch = db.prepare<
+    { flow: number; fingerprint: string; branch: string },
+    { git_commit: string }
+  >(
     `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint
        AND (replace(a.git_commit_info_json ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')
          OR EXISTS (SELECT 1 FROM json_each(a.commits_list_json) c WHERE replace(c.value ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')))
@@ -140,18 +193,28 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
   const commitsMatching = db.prepare<[number, string, string], { git_commit: string }>(
     "SELECT DISTINCT git_commit FROM artifacts WHERE flow_id = ? AND git_commit >= ? AND git_commit < ? LIMIT 2",
   );
-  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`);
+  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`,
+  );
   const ofCommitInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
     `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
   );
-  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
-  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
-  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`);
+  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
+  );
+  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
+  );
+  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
+  );
   // The records of several repositories are put in order by their keys alone.
   const listSeveralRepos = db.prepare<[string, number, number], PlacedArtifactRow>(
     `${LISTED_ARTIFACTS} WHERE a.id IN (SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY a.id DESC`,
   );
-  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(`${LISTED_ARTIFACTS} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`);
+  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`,
+  );
 
   return {
     get(id: number): ArtifactRow {
@@ -161,36 +224,71 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
     },
     /** All records of a trail, oldest first. */
     inTrail: (trailId: number): ArtifactInTrailRow[] => inTrail.all(trailId),
-    /** The record that a report of this fingerprint and reference name would update; null when it would be a new one. */
-    find(at: { flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null }): ArtifactRow | null {
-      const row = at.trailId === null ? sameLegacy.get(at.flowId, at.fingerprint) : sameInTrail.get(at.trailId, at.fingerprint, at.referenceName ?? "");
+    /**
+     * The record that a report of this fingerprint and reference name would update; null when it would be a new one.
+     */
+    find(at: {
+      flowId: number;
+      trailId: number | null;
+      fingerprint: string;
+      referenceName: string | null;
+    }): ArtifactRow | null {
+      const row =
+        at.trailId === null
+          ? sameLegacy.get(at.flowId, at.fingerprint)
+          : sameInTrail.get(at.trailId, at.fingerprint, at.referenceName ?? "");
       return row ?? null;
     },
-    /** Records a new artifact without a verdict; evaluation.ts must follow in the same write. @param time epoch seconds of the report. @returns its key. */
+    /**
+     * Records a new artifact without a verdict; evaluation.ts must follow in the same write. @param time epoch seconds
+     * of the report. @returns its key.
+     */
     create(
-      at: { organizationId: number; flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null; createdBy: string },
+      at: {
+        organizationId: number;
+        flowId: number;
+        trailId: number | null;
+        fingerprint: string;
+        referenceName: string | null;
+        createdBy: string;
+      },
       fields: ArtifactFields,
       time: number,
     ): number {
       const { lastInsertRowid } = insert.run(
-        newId(), at.organizationId, at.flowId, at.trailId, at.fingerprint, at.referenceName,
-        ...FIELDS.map((field) => fields[field]), at.createdBy, time, time, at.flowId, at.fingerprint,
+        newId(),
+        at.organizationId,
+        at.flowId,
+        at.trailId,
+        at.fingerprint,
+        at.referenceName,
+        ...FIELDS.map((field) => fields[field]),
+        at.createdBy,
+        time,
+        time,
+        at.flowId,
+        at.fingerprint,
       );
       const id = Number(lastInsertRowid);
       builds.recorded(id);
       return id;
     },
-    /** Replaces what reports set; evaluation.ts must follow in the same write. @param at epoch seconds of the report. */
+    /**
+     * Replaces what reports set; evaluation.ts must follow in the same write. @param at epoch seconds of the report.
+     */
     update(id: number, fields: ArtifactFields, at: number): void {
       update.run(...FIELDS.map((field) => fields[field]), at, id);
       builds.moved(id, fields.repo_id);
     },
-    /** For evaluation.ts: a verdict that changed at that time (epoch seconds), its reasons and the artifact-level status entries. */
+    /**
+     * For evaluation.ts: a verdict that changed at that time (epoch seconds), its reasons and the artifact-level status
+     * entries.
+     */
     setVerdict: (id: number, verdict: { state: State; reasons: string; attestations: string }, at: number): void =>
       void setVerdict.run(verdict.state, verdict.reasons, verdict.attestations, at, id),
     /**
-     * The full fingerprint that a prefix of 5 to 64 hex characters stands for in a flow; null when there is none or when it is
-     * ambiguous: both are "not found" (semantics 2.4).
+     * The full fingerprint that a prefix of 5 to 64 hex characters stands for in a flow; null when there is none or
+     * when it is ambiguous: both are "not found" (semantics 2.4).
      */
     resolve(flowId: number, prefix: string): string | null {
       if (prefix.length === 64) return prefix;
@@ -199,41 +297,61 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
     },
     /** The most recently reported record of a fingerprint in a flow, or in one of its trails. */
     latest(flowId: number, fingerprint: string, trailId: number | null): PlacedArtifactRow | null {
-      return (trailId === null ? latestInFlow.get(flowId, fingerprint) : latestInTrail.get(flowId, fingerprint, trailId)) ?? null;
+      return (
+        (trailId === null ? latestInFlow.get(flowId, fingerprint) : latestInTrail.get(flowId, fingerprint, trailId)) ??
+        null
+      );
     },
     /** As latest, of the records to which the attestation with that public id belongs. */
-    latestBound: (flowId: number, fingerprint: string, trailId: number | null, attestationId: string): PlacedArtifactRow | null =>
-      latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
+    latestBound: (
+      flowId: number,
+      fingerprint: string,
+      trailId: number | null,
+      attestationId: string,
+    ): PlacedArtifactRow | null => latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
     /** The record of a fingerprint with that public id, null when the flow has none. */
     byPublicId: (flowId: number, fingerprint: string, publicId: string): PlacedArtifactRow | null =>
       byPublicId.get(flowId, fingerprint, publicId) ?? null,
     /** Whether the attestation with that public id belongs to a record. */
     isBound: (id: number, attestationId: string): boolean => isBound.get(id, attestationId) !== undefined,
-    /** The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those that name it. */
+    /**
+     * The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those that name it.
+     */
     latestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
-      const row = branch === null ? latestCommit.get(flowId, fingerprint) : latestCommitOnBranch.get({ flow: flowId, fingerprint, branch });
+      const row =
+        branch === null
+          ? latestCommit.get(flowId, fingerprint)
+          : latestCommitOnBranch.get({ flow: flowId, fingerprint, branch });
       return row?.git_commit ?? null;
     },
     /** The records of a commit (or of the one commit with that prefix), newest first; empty when none or ambiguous. */
     ofCommit(flowId: number, prefix: string, trailId: number | null): PlacedArtifactRow[] {
-      const found = prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, afterPrefix(prefix));
+      const found =
+        prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, afterPrefix(prefix));
       if (found.length !== 1 || !found[0]) return [];
       const commit = found[0].git_commit;
       return trailId === null ? ofCommit.all(flowId, commit) : ofCommitInTrail.all(flowId, commit, trailId);
     },
     /** One page of an organization's records, newest first. */
-    listOrganization: (organizationId: number, limit: number, offset: number): PlacedArtifactRow[] => listOrganization.all(organizationId, limit, offset),
-    listFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] => listFlow.all(flowId, limit, offset),
+    listOrganization: (organizationId: number, limit: number, offset: number): PlacedArtifactRow[] =>
+      listOrganization.all(organizationId, limit, offset),
+    listFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] =>
+      listFlow.all(flowId, limit, offset),
     /** One page of the records whose reports named one of these repositories. */
     listRepos(repoIds: readonly number[], limit: number, offset: number): PlacedArtifactRow[] {
       const [only] = repoIds;
-      return repoIds.length === 1 && only !== undefined ? listRepo.all(only, limit, offset) : listSeveralRepos.all(JSON.stringify(repoIds), limit, offset);
+      return repoIds.length === 1 && only !== undefined
+        ? listRepo.all(only, limit, offset)
+        : listSeveralRepos.all(JSON.stringify(repoIds), limit, offset);
     },
     /** Every record of a fingerprint in an organization, oldest first. */
-    everywhere: (organizationId: number, fingerprint: string): PlacedArtifactRow[] => ofFingerprint.all(organizationId, fingerprint),
+    everywhere: (organizationId: number, fingerprint: string): PlacedArtifactRow[] =>
+      ofFingerprint.all(organizationId, fingerprint),
     /** The 404 of an artifact that a flow does not hold (messages 4). */
     missing: (fingerprint: string, flow: string, organization: string) =>
-      notFound(`Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization '${organization}'`),
+      notFound(
+        `Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization '${organization}'`,
+      ),
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * What goes into an audit package, read row by row: packages may be larger than memory. Every function is called inside one
- * read transaction, and what iterates is read to its end before the transaction is over.
+ * What goes into an audit package, read row by row: packages may be larger than memory. Every function is called inside
+ * one read transaction, and what iterates is read to its end before the transaction is over.
  */
 import type { Db } from "../db/database.ts";
 import { PLACED_ARTIFACTS } from "./artifacts.ts";
@@ -11,18 +11,29 @@ import type { EnvironmentType } from "../environments/environments.ts";
 import type { EvaluatedArtifactRow, SnapshotCause } from "../environments/snapshots.ts";
 
 /** Whose records: a trail, or a fingerprint in a flow. */
-export type PackageSubject = { kind: "trail"; trailId: number } | { kind: "artifact"; flowId: number; fingerprint: string };
+export type PackageSubject =
+  | { kind: "trail"; trailId: number }
+  | { kind: "artifact"; flowId: number; fingerprint: string };
 
 /** An attached file, once for each name that it was uploaded under. `reported_at`: its first report, epoch seconds. */
 export type EvidenceRow = { digest: string; filename: string | null; size: number; reported_at: number };
 
-/** What a record has beside what answers show. `original_id`: public id of the record that an override was made over. */
+/**
+ * What a record has beside what answers show. `original_id`: public id of the record that an override was made over.
+ */
 /** `deleted_*`: of a file that was deleted under a rule of retention (retention.ts). */
 export type AttestationExtras = {
-  type_version: number | null; original_id: string | null; deleted_digest: string | null; deleted_size: number | null; deleted_at: number | null;
+  type_version: number | null;
+  original_id: string | null;
+  deleted_digest: string | null;
+  deleted_size: number | null;
+  deleted_at: number | null;
 };
 
-/** An interval in which an artifact ran somewhere with one verdict. Times are epoch seconds of the first and the last snapshot of it. */
+/**
+ * An interval in which an artifact ran somewhere with one verdict. Times are epoch seconds of the first and the last
+ * snapshot of it.
+ */
 export type RunRow = EvaluatedArtifactRow & {
   environment_name: string;
   environment_type: EnvironmentType;
@@ -46,7 +57,15 @@ export type AllowedRow = {
   timestamp: number;
 };
 
-export type UsedPolicyRow = { id: number; name: string; version: number; comment: string; timestamp: number; created_by: string; policy_yaml: string };
+export type UsedPolicyRow = {
+  id: number;
+  name: string;
+  version: number;
+  comment: string;
+  timestamp: number;
+  created_by: string;
+  policy_yaml: string;
+};
 
 export type UsedTypeRow = {
   name: string;
@@ -73,7 +92,10 @@ export type PackagedControlVersionRow = {
   created_by: string;
 };
 
-/** Records of the trail itself come along with those of an artifact, because the artifact's verdict counts them (semantics 4.2). */
+/**
+ * Records of the trail itself come along with those of an artifact, because the artifact's verdict counts them
+ * (semantics 4.2).
+ */
 const OF_ARTIFACT = `SELECT b.attestation_id FROM artifacts r JOIN attestation_bindings b ON b.artifact_id = r.id WHERE r.flow_id = @flow AND r.fingerprint = @fingerprint
   UNION SELECT y.id FROM artifacts r JOIN attestations y ON y.trail_id = r.trail_id
     WHERE r.flow_id = @flow AND r.fingerprint = @fingerprint AND y.scope = 'trail'`;
@@ -98,7 +120,9 @@ export function auditPackageStore(db: Db) {
        GROUP BY a.evidence_digest, a.evidence_filename ORDER BY a.evidence_digest, a.evidence_filename`,
     );
   const evidence = { trail: evidenceOf("a.trail_id = @trail"), artifact: evidenceOf(`a.id IN (${OF_ARTIFACT})`) };
-  const fingerprints = db.prepare<[number], string>("SELECT DISTINCT fingerprint FROM artifacts WHERE trail_id = ? ORDER BY fingerprint").pluck();
+  const fingerprints = db
+    .prepare<[number], string>("SELECT DISTINCT fingerprint FROM artifacts WHERE trail_id = ? ORDER BY fingerprint")
+    .pluck();
   const attestation = db.prepare<[number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.id = ?`);
   const artifact = db.prepare<[number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.id = ?`);
   const extras = db.prepare<[number], AttestationExtras>(
@@ -135,12 +159,15 @@ export function auditPackageStore(db: Db) {
     `SELECT t.name, t.description, t.archived_at, v.version, v.timestamp, v.created_by, v.comment, v.schema_json, v.content_type, v.rules_json, v.summary_json
      FROM custom_types t JOIN custom_type_versions v ON v.type_id = t.id WHERE t.organization_id = ? AND t.name = ? AND v.version = ?`,
   );
-  const control = db.prepare<[number, string], PackagedControlRow>("SELECT id, identifier, archived FROM controls WHERE organization_id = ? AND identifier = ?");
+  const control = db.prepare<[number, string], PackagedControlRow>(
+    "SELECT id, identifier, archived FROM controls WHERE organization_id = ? AND identifier = ?",
+  );
   const controlVersions = db.prepare<[number], PackagedControlVersionRow>(
     "SELECT version, status, name, description, links_json, timestamp, created_by FROM control_versions WHERE control_id = ? ORDER BY version",
   );
 
-  const keyOf = (subject: PackageSubject): Key => (subject.kind === "trail" ? { trail: subject.trailId } : { flow: subject.flowId, fingerprint: subject.fingerprint });
+  const keyOf = (subject: PackageSubject): Key =>
+    subject.kind === "trail" ? { trail: subject.trailId } : { flow: subject.flowId, fingerprint: subject.fingerprint };
 
   /** The rows with these keys, which are there as long as the transaction is the one that gave the keys. */
   function* each<Row>(found: readonly number[], read: { get(id: number): Row | undefined }): Generator<Row> {
@@ -153,7 +180,8 @@ export function auditPackageStore(db: Db) {
 
   return {
     /** Every record, oldest first. */
-    attestations: (subject: PackageSubject): Generator<PlacedAttestationRow> => each(attestationIds[subject.kind].all(keyOf(subject)), attestation),
+    attestations: (subject: PackageSubject): Generator<PlacedAttestationRow> =>
+      each(attestationIds[subject.kind].all(keyOf(subject)), attestation),
     extras(id: number): AttestationExtras {
       const row = extras.get(id);
       if (!row) throw new Error(`attestation ${id} is gone`);
@@ -162,21 +190,32 @@ export function auditPackageStore(db: Db) {
     /** Fingerprints of the artifacts that a record of the trail belongs to. */
     belongsTo: (trailId: number, id: number): string[] => belongsTo.all(id, trailId),
     /** Every artifact record, oldest first. */
-    artifacts: (subject: PackageSubject): Generator<PlacedArtifactRow> => each(artifactIds[subject.kind].all(keyOf(subject)), artifact),
+    artifacts: (subject: PackageSubject): Generator<PlacedArtifactRow> =>
+      each(artifactIds[subject.kind].all(keyOf(subject)), artifact),
     /** Every distinct fingerprint. */
-    fingerprints: (subject: PackageSubject): string[] => (subject.kind === "trail" ? fingerprints.all(subject.trailId) : [subject.fingerprint]),
+    fingerprints: (subject: PackageSubject): string[] =>
+      subject.kind === "trail" ? fingerprints.all(subject.trailId) : [subject.fingerprint],
     /** Every attached file, by digest and name. */
-    evidence: (subject: PackageSubject): IterableIterator<EvidenceRow> => evidence[subject.kind].iterate(keyOf(subject)),
+    evidence: (subject: PackageSubject): IterableIterator<EvidenceRow> =>
+      evidence[subject.kind].iterate(keyOf(subject)),
     /** The text of a template, null when there is none of that public id. */
     template: (publicId: string): string | null => template.get(publicId) ?? null,
     /** Where a fingerprint ran and runs, by environment, the oldest interval first. */
-    runs: (organizationId: number, fingerprint: string): IterableIterator<RunRow> => runs.iterate(organizationId, fingerprint),
+    runs: (organizationId: number, fingerprint: string): IterableIterator<RunRow> =>
+      runs.iterate(organizationId, fingerprint),
     /** Every allowlist entry for a fingerprint, oldest first. */
-    allowed: (organizationId: number, fingerprint: string): AllowedRow[] => allowed.all(fingerprint, organizationId).sort((a, b) => a.timestamp - b.timestamp || (a.public_id < b.public_id ? -1 : 1)),
+    allowed: (organizationId: number, fingerprint: string): AllowedRow[] =>
+      allowed
+        .all(fingerprint, organizationId)
+        .sort((a, b) => a.timestamp - b.timestamp || (a.public_id < b.public_id ? -1 : 1)),
     policyVersion: (id: number): UsedPolicyRow | null => policyVersion.get(id) ?? null,
-    typeVersion: (organizationId: number, name: string, version: number): UsedTypeRow | null => typeVersion.get(organizationId, name, version) ?? null,
+    typeVersion: (organizationId: number, name: string, version: number): UsedTypeRow | null =>
+      typeVersion.get(organizationId, name, version) ?? null,
     /** A control with all its versions, oldest first; null for an identifier that no control has. */
-    control(organizationId: number, identifier: string): (PackagedControlRow & { versions: PackagedControlVersionRow[] }) | null {
+    control(
+      organizationId: number,
+      identifier: string,
+    ): (PackagedControlRow & { versions: PackagedControlVersionRow[] }) | null {
       const row = control.get(organizationId, identifier);
       return row ? { ...row, versions: controlVersions.all(row.id) } : null;
     },

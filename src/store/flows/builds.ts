@@ -1,6 +1,6 @@
 /**
- * Builds: the first record of each fingerprint in an organization (semantics 8.1), kept in a table of its own, so that a window of
- * time is a range of an index. Derived: what is noted here follows from the records of artifacts.
+ * Builds: the first record of each fingerprint in an organization (semantics 8.1), kept in a table of its own, so that
+ * a window of time is a range of an index. Derived: what is noted here follows from the records of artifacts.
  */
 import { selectorColumn } from "./artifact-selector.ts";
 import type { Db } from "../db/database.ts";
@@ -48,20 +48,34 @@ export function buildStore(db: Db) {
          ORDER BY page.created_at DESC, page.artifact_id DESC`,
       ),
       count: db.prepare<[Parameters], number>(`SELECT count(*) FROM ${chosen}`).pluck(),
-      times: db.prepare<[Parameters], number>(`SELECT build.created_at FROM ${chosen} ORDER BY build.created_at`).pluck(),
+      times: db
+        .prepare<[Parameters], number>(`SELECT build.created_at FROM ${chosen} ORDER BY build.created_at`)
+        .pluck(),
     };
   };
-  const statements = { organization: prepared(CHOICES.organization), repo: prepared(CHOICES.repo), repos: prepared(CHOICES.repos) };
+  const statements = {
+    organization: prepared(CHOICES.organization),
+    repo: prepared(CHOICES.repo),
+    repos: prepared(CHOICES.repos),
+  };
   // The first record has the lowest key.
   const note = db.prepare(
     `INSERT INTO builds (artifact_id, organization_id, repo_id, created_at)
      SELECT a.id, a.organization_id, a.repo_id, a.created_at FROM artifacts a
      WHERE a.id = ? AND a.id = (SELECT min(first.id) FROM artifacts first WHERE first.organization_id = a.organization_id AND first.fingerprint = a.fingerprint)`,
   );
-  const setRepo = db.prepare("UPDATE builds SET repo_id = @repo WHERE artifact_id = @artifact AND repo_id IS NOT @repo");
+  const setRepo = db.prepare(
+    "UPDATE builds SET repo_id = @repo WHERE artifact_id = @artifact AND repo_id IS NOT @repo",
+  );
 
   function choose({ organizationId, repoIds, from, to }: BuildFilter) {
-    const parameters: Parameters = { organization: organizationId, repo: repoIds?.[0] ?? null, repos: JSON.stringify(repoIds ?? []), from, to };
+    const parameters: Parameters = {
+      organization: organizationId,
+      repo: repoIds?.[0] ?? null,
+      repos: JSON.stringify(repoIds ?? []),
+      from,
+      to,
+    };
     return { ...statements[repoIds === null ? "organization" : repoIds.length === 1 ? "repo" : "repos"], parameters };
   }
 
@@ -69,7 +83,8 @@ export function buildStore(db: Db) {
     /** Notes a new record of an artifact, in the write that makes it: it is a build when its fingerprint is new. */
     recorded: (artifactId: number): void => void note.run(artifactId),
     /** Notes from which repository a record comes now, in the write that changes it. */
-    moved: (artifactId: number, repoId: number | null): void => void setRepo.run({ artifact: artifactId, repo: repoId }),
+    moved: (artifactId: number, repoId: number | null): void =>
+      void setRepo.run({ artifact: artifactId, repo: repoId }),
     /** One page, newest first. */
     list(filter: BuildFilter, { limit, offset }: { limit: number; offset: number }): BuildRow[] {
       if (limit === 0) return [];

@@ -11,7 +11,8 @@ const PLACE = "SELECT place FROM evidence_place WHERE id = 1";
 const ANY = "SELECT 1 FROM attestations WHERE evidence_digest IS NOT NULL LIMIT 1";
 
 /** Before 0004 there was only the directory, and no table. */
-const hasPlace = (db: Db): boolean => db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'evidence_place'").get() !== undefined;
+const hasPlace = (db: Db): boolean =>
+  db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'evidence_place'").get() !== undefined;
 
 /** What `current` of the store says, of a database of any schema since the first. */
 export function recordedPlaceIn(db: Db): string | null {
@@ -19,8 +20,12 @@ export function recordedPlaceIn(db: Db): string | null {
   return place ?? (db.prepare(ANY).get() === undefined ? null : IN_DIRECTORY);
 }
 
-/** The place that a server must be started with; null where any will do, because no attestation names a file. Of a database of any schema. */
-export const bindingPlaceIn = (db: Db): string | null => (db.prepare(ANY).get() === undefined ? null : recordedPlaceIn(db));
+/**
+ * The place that a server must be started with; null where any will do, because no attestation names a file. Of a
+ * database of any schema.
+ */
+export const bindingPlaceIn = (db: Db): string | null =>
+  db.prepare(ANY).get() === undefined ? null : recordedPlaceIn(db);
 
 /** Makes the directory the place again, in a database of any schema. */
 export function forgetPlace(db: Db): void {
@@ -38,12 +43,18 @@ export function evidencePlaceStore(db: Db, sources: SchemaSources) {
      WHERE evidence_digest IS NOT NULL AND evidence_digest > ? GROUP BY evidence_digest ORDER BY evidence_digest LIMIT ?`,
   );
   return {
-    /** `directory` or an s3:// URL; null while nothing says so and no attestation names a file, which means the directory as well. */
+    /**
+     * `directory` or an s3:// URL; null while nothing says so and no attestation names a file, which means the
+     * directory as well.
+     */
     current: (): string | null => current.get() ?? (any.get() === undefined ? null : IN_DIRECTORY),
     /** Whether any attestation names a file. */
     isNamed: (): boolean => any.get() !== undefined,
     set: (place: string): void => void set.run(place, sources.now()),
-    /** The files that attestations name, each once, in the order of their digests: at most `limit` of them behind the digest `after`. */
+    /**
+     * The files that attestations name, each once, in the order of their digests: at most `limit` of them behind the
+     * digest `after`.
+     */
     files: (after: string, limit: number): NamedFile[] => page.all(after, limit),
   };
 }

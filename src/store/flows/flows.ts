@@ -32,7 +32,13 @@ export type FlowRow = {
 /** A flow in a list. `template` is null only when the record is damaged; `tags_json` is an object of texts. */
 export type FlowListRow = FlowRow & { template: string | null; tags_json: string };
 
-export type FlowFields = { name: string; description: string; visibility: Visibility; templateId: number; repoUrl: string | null };
+export type FlowFields = {
+  name: string;
+  description: string;
+  visibility: Visibility;
+  templateId: number;
+  repoUrl: string | null;
+};
 
 export type FlowFilter = {
   /** A part of the name; empty: every name. */
@@ -44,8 +50,20 @@ export type FlowFilter = {
 export type FlowOrder = { by: "name" | "latest_activity"; direction: "asc" | "desc" };
 
 const names = [
-  "id", "public_id", "organization_id", "name", "description", "visibility", "template_id", "repo_url", "archived_at",
-  "archived_name", "latest_activity_at", "latest_state", "created_at", "last_modified_at",
+  "id",
+  "public_id",
+  "organization_id",
+  "name",
+  "description",
+  "visibility",
+  "template_id",
+  "repo_url",
+  "archived_at",
+  "archived_name",
+  "latest_activity_at",
+  "latest_state",
+  "created_at",
+  "last_modified_at",
 ];
 const COLUMNS = names.map((name) => `flow.${name}`).join(", ");
 
@@ -54,7 +72,9 @@ const LISTED = `flow.organization_id = @organization AND flow.archived_at IS NUL
    AND instr(iif(@exact, flow.name, lower(flow.name)), iif(@exact, @search, lower(@search))) > 0
    AND ${hasAllTags("flow_tags", "flow_id", "flow.id", "@tags")}`;
 
-/** Flows without activity count as the oldest. The id decides between equals, in the order that the index has anyway. */
+/**
+ * Flows without activity count as the oldest. The id decides between equals, in the order that the index has anyway.
+ */
 const ORDERS = {
   name: { asc: "flow.name ASC", desc: "flow.name DESC" },
   latest_activity: {
@@ -72,29 +92,46 @@ const listSql = (order: string): string =>
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
 
 export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: ReturnType<typeof staleArtifactStore>) {
-  const named = nameTable<FlowRow>(db, { table: "flows", as: "flow", columns: COLUMNS, aliases: "flow_aliases", owner: "flow_id", kind: "Flow" });
+  const named = nameTable<FlowRow>(db, {
+    table: "flows",
+    as: "flow",
+    columns: COLUMNS,
+    aliases: "flow_aliases",
+    owner: "flow_id",
+    kind: "Flow",
+  });
   const byId = db.prepare<[number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE id = ?`);
-  const byPublicId = db.prepare<[string, number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE public_id = ? AND organization_id = ?`);
+  const byPublicId = db.prepare<[string, number], FlowRow>(
+    `SELECT ${COLUMNS} FROM flows AS flow WHERE public_id = ? AND organization_id = ?`,
+  );
   const insert = db.prepare(
     `INSERT INTO flows (public_id, organization_id, name, description, visibility, template_id, repo_url, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const update = db.prepare("UPDATE flows SET description = ?, visibility = ?, template_id = ?, repo_url = ?, last_modified_at = ? WHERE id = ?");
+  const update = db.prepare(
+    "UPDATE flows SET description = ?, visibility = ?, template_id = ?, repo_url = ?, last_modified_at = ? WHERE id = ?",
+  );
   const setActivity = db.prepare("UPDATE flows SET latest_activity_at = ?, latest_state = ? WHERE id = ?");
   const setModified = db.prepare("UPDATE flows SET last_modified_at = ? WHERE id = ?");
-  const listing = (order: string) => db.prepare<[ListParameters & { limit: number; offset: number }], FlowListRow>(listSql(order));
+  const listing = (order: string) =>
+    db.prepare<[ListParameters & { limit: number; offset: number }], FlowListRow>(listSql(order));
   const lists = {
     name: { asc: listing(ORDERS.name.asc), desc: listing(ORDERS.name.desc) },
     latest_activity: { asc: listing(ORDERS.latest_activity.asc), desc: listing(ORDERS.latest_activity.desc) },
   };
-  const counting = db.prepare<[ListParameters], { total: number }>(`SELECT count(*) AS total FROM flows AS flow WHERE ${LISTED}`);
+  const counting = db.prepare<[ListParameters], { total: number }>(
+    `SELECT count(*) AS total FROM flows AS flow WHERE ${LISTED}`,
+  );
   const nameOf = db.prepare<[string], { id: number; name: string }>(
     "SELECT f.id, f.name FROM json_each(?) k CROSS JOIN flows f ON f.id = k.value",
   );
   const tags = tagTable(db, "flow_tags", "flow_id");
 
   const parameters = (organization: number, { search, caseSensitive, tags }: FlowFilter): ListParameters => ({
-    organization, search, exact: caseSensitive ? 1 : 0, tags: tagFilterJson(tags),
+    organization,
+    search,
+    exact: caseSensitive ? 1 : 0,
+    tags: tagFilterJson(tags),
   });
 
   /** The flow with that key; it must exist. */
@@ -117,13 +154,24 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     presentNames: (flowIds: Iterable<number>): Map<number, string> =>
       new Map(nameOf.all(JSON.stringify([...new Set(flowIds)])).map(({ id, name }) => [id, name])),
     /** The flow with that public id in the organization, archived or not. */
-    withPublicId: (organizationId: number, publicId: string): FlowRow | null => byPublicId.get(publicId, organizationId) ?? null,
+    withPublicId: (organizationId: number, publicId: string): FlowRow | null =>
+      byPublicId.get(publicId, organizationId) ?? null,
 
     /** Creates a flow; no flow may hold the name, an alias of that name ends. */
     create(organizationId: number, { name, description, visibility, templateId, repoUrl }: FlowFields): FlowRow {
       const at = now();
       named.take(organizationId, name);
-      const { lastInsertRowid } = insert.run(newId(), organizationId, name, description, visibility, templateId, repoUrl, at, at);
+      const { lastInsertRowid } = insert.run(
+        newId(),
+        organizationId,
+        name,
+        description,
+        visibility,
+        templateId,
+        repoUrl,
+        at,
+        at,
+      );
       return get(Number(lastInsertRowid));
     },
 
@@ -155,13 +203,19 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     },
 
     /** Active flows of an organization. `window` null: all of them. */
-    list(organizationId: number, filter: FlowFilter, { by, direction }: FlowOrder, window: { limit: number; offset: number } | null): FlowListRow[] {
+    list(
+      organizationId: number,
+      filter: FlowFilter,
+      { by, direction }: FlowOrder,
+      window: { limit: number; offset: number } | null,
+    ): FlowListRow[] {
       const { limit, offset } = window ?? { limit: -1, offset: 0 };
       return lists[by][direction].all({ ...parameters(organizationId, filter), limit, offset });
     },
 
     /** How many flows `list` would give without a window. */
-    count: (organizationId: number, filter: FlowFilter): number => counting.get(parameters(organizationId, filter))?.total ?? 0,
+    count: (organizationId: number, filter: FlowFilter): number =>
+      counting.get(parameters(organizationId, filter))?.total ?? 0,
 
     /** The tags of a flow. */
     tags: (flowId: number): Tags => tags.of(flowId),

@@ -1,4 +1,7 @@
-/** What policies are evaluated on: an artifact with its most recent record in every flow it was reported to (semantics 5.4). */
+/**
+ * What policies are evaluated on: an artifact with its most recent record in every flow it was reported to (semantics
+ * 5.4).
+ */
 import type { FlowFacts, Subject } from "../../domain/policy/evaluate.ts";
 import { latestOfFlows } from "./artifacts.ts";
 import type { artifactStore, PlacedArtifactRow } from "./artifacts.ts";
@@ -34,8 +37,8 @@ export function subjectStore({ artifacts, attestations, flows }: SubjectParts) {
   return {
     records,
     /**
-     * The subject of these records; archived flows count like any other (decision 65). `artifactName` is the name under which
-     * the artifact runs; without it each flow's own name of the artifact stands in.
+     * The subject of these records; archived flows count like any other (decision 65). `artifactName` is the name under
+     * which the artifact runs; without it each flow's own name of the artifact stands in.
      */
     subject: (fingerprint: string, rows: readonly PlacedArtifactRow[], artifactName = ""): Subject => ({
       fingerprint,

@@ -1,6 +1,7 @@
 /**
- * Repositories as they are listed, and the values that filter them. A list walks through the repositories of its organization in the
- * order of their names, in an index that holds all that is filtered by (repos_listed), and reads the rows of its page only.
+ * Repositories as they are listed, and the values that filter them. A list walks through the repositories of its
+ * organization in the order of their names, in an index that holds all that is filtered by (repos_listed), and reads
+ * the rows of its page only.
  */
 import { searchForm, withoutEmptyLevels } from "../../domain/network/repository-url.ts";
 import type { Db } from "../db/database.ts";
@@ -33,7 +34,8 @@ export type RepoFilterOptions = { providers: string[]; vcsInstances: string[]; n
 const OF_PROVIDER = "(@provider IS NULL OR repo.provider = @provider)";
 const OF_INSTANCE = "(@instance IS NULL OR repo.vcs_instance = @instance)";
 // What is below begins with the namespace and a slash; 0 is the character behind the slash.
-const IN_NAMESPACE = "(@namespace IS NULL OR repo.namespace = @namespace OR (repo.namespace > @namespace || '/' AND repo.namespace < @namespace || '0'))";
+const IN_NAMESPACE =
+  "(@namespace IS NULL OR repo.namespace = @namespace OR (repo.namespace > @namespace || '/' AND repo.namespace < @namespace || '0'))";
 const TAGGED = `(@tags IS NULL OR ${hasAllTags("repo_tags", "repo_id", "repo.id", "@tags")})`;
 // instr, not LIKE: the characters `_` and `%` mean themselves.
 const FOUND = "(@search IS NULL OR instr(repo.search_name, @search) > 0)";
@@ -46,7 +48,13 @@ const CHOICES = {
 } as const;
 const VIEW = `SELECT ${REPO_COLUMNS}, (SELECT json_group_object(key, value) FROM repo_tags WHERE repo_id = repo.id) AS tags_json FROM repos AS repo`;
 
-type FacetParameters = { organization: number; provider: string | null; instance: string | null; namespace: string | null; tags: string | null };
+type FacetParameters = {
+  organization: number;
+  provider: string | null;
+  instance: string | null;
+  namespace: string | null;
+  tags: string | null;
+};
 type Parameters = FacetParameters & { only: string | null; search: string | null };
 
 export function repoListStore(db: Db) {
@@ -63,10 +71,18 @@ export function repoListStore(db: Db) {
       count: db.prepare<[Parameters], number>(`SELECT count(*) FROM repos AS repo ${where}`).pluck(),
     };
   };
-  const statements = { all: prepared(CHOICES.all), name: prepared(CHOICES.name), externalId: prepared(CHOICES.externalId) };
+  const statements = {
+    all: prepared(CHOICES.all),
+    name: prepared(CHOICES.name),
+    externalId: prepared(CHOICES.externalId),
+  };
 
   const facet = (value: string, ...conditions: string[]) =>
-    db.prepare<[FacetParameters], string>(`SELECT DISTINCT ${value} AS value FROM repos AS repo WHERE ${[OF_ORGANIZATION, ...conditions, TAGGED].join(" AND ")} ORDER BY value`).pluck();
+    db
+      .prepare<[FacetParameters], string>(
+        `SELECT DISTINCT ${value} AS value FROM repos AS repo WHERE ${[OF_ORGANIZATION, ...conditions, TAGGED].join(" AND ")} ORDER BY value`,
+      )
+      .pluck();
   const providers = facet("repo.provider", "repo.provider <> ''", OF_INSTANCE, IN_NAMESPACE);
   const instances = facet("repo.vcs_instance", "repo.vcs_instance <> ''", OF_PROVIDER, IN_NAMESPACE);
   // The namespace up to the end of its first level behind @above, which is empty or ends in a slash.
@@ -79,7 +95,10 @@ export function repoListStore(db: Db) {
     .pluck();
   const choices = tagChoices(db, "repo_tags", "repo_id", "repos");
 
-  const facetParameters = (organization: number, { provider, vcsInstance, namespace, tags }: RepoFacets): FacetParameters => ({
+  const facetParameters = (
+    organization: number,
+    { provider, vcsInstance, namespace, tags }: RepoFacets,
+  ): FacetParameters => ({
     organization,
     provider,
     instance: vcsInstance?.toLowerCase() ?? null,
@@ -90,7 +109,11 @@ export function repoListStore(db: Db) {
     const { only, search } = filter;
     const chosen = only === null ? statements.all : "name" in only ? statements.name : statements.externalId;
     const value = only === null ? null : "name" in only ? only.name : only.externalId;
-    const parameters: Parameters = { ...facetParameters(organizationId, filter), only: value, search: search === null ? null : searchForm(search) };
+    const parameters: Parameters = {
+      ...facetParameters(organizationId, filter),
+      only: value,
+      search: search === null ? null : searchForm(search),
+    };
     return { ...chosen, parameters };
   }
 
@@ -102,7 +125,12 @@ export function repoListStore(db: Db) {
       return row;
     },
     /** One page, by name. */
-    list(organizationId: number, filter: RepoFilter, direction: "asc" | "desc", { limit, offset }: { limit: number; offset: number }): RepoView[] {
+    list(
+      organizationId: number,
+      filter: RepoFilter,
+      direction: "asc" | "desc",
+      { limit, offset }: { limit: number; offset: number },
+    ): RepoView[] {
       const { parameters, ...chosen } = choose(organizationId, filter);
       return chosen[direction].all({ ...parameters, limit, offset });
     },
@@ -112,15 +140,18 @@ export function repoListStore(db: Db) {
       return count.get(parameters) ?? 0;
     },
     /**
-     * The values that there are for each facet among the repositories that fit the others. Of namespaces: those one level below the
-     * given one, in full; of none: the highest.
+     * The values that there are for each facet among the repositories that fit the others. Of namespaces: those one
+     * level below the given one, in full; of none: the highest.
      */
     options(organizationId: number, facets: RepoFacets): RepoFilterOptions {
       const parameters = facetParameters(organizationId, facets);
       return {
         providers: providers.all(parameters),
         vcsInstances: instances.all(parameters),
-        namespaces: namespaces.all({ ...parameters, above: parameters.namespace === null ? "" : `${parameters.namespace}/` }),
+        namespaces: namespaces.all({
+          ...parameters,
+          above: parameters.namespace === null ? "" : `${parameters.namespace}/`,
+        }),
       };
     },
     /** Every tag in use on a repository of the organization, by key and value. */

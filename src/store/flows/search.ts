@@ -1,19 +1,35 @@
 /**
- * Looking for artifacts by the first characters of a fingerprint or commit (semantics 8.2). What is read is bounded, however much there
- * is: each further match takes one step into an index, and of each match the newest records count.
+ * Looking for artifacts by the first characters of a fingerprint or commit (semantics 8.2). What is read is bounded,
+ * however much there is: each further match takes one step into an index, and of each match the newest records count.
  */
 import { selectorColumn } from "./artifact-selector.ts";
 import { afterPrefix } from "./artifacts.ts";
 import type { PlacedArtifactRow } from "./artifacts.ts";
 import type { Db } from "../db/database.ts";
 
-/** Records of one match that are looked at, the newest ones: far more than a fingerprint has flows, or a commit has artifacts. */
+/**
+ * Records of one match that are looked at, the newest ones: far more than a fingerprint has flows, or a commit has
+ * artifacts.
+ */
 const RECORDS = 200;
 
 /** What a search shows of a record. */
 export type FoundRow = Pick<
   PlacedArtifactRow,
-  "id" | "public_id" | "flow_id" | "fingerprint" | "reference_name" | "filename" | "git_commit" | "build_url" | "commit_url" | "created_at" | "state" | "attestations_json" | "flow_name" | "trail_name"
+  | "id"
+  | "public_id"
+  | "flow_id"
+  | "fingerprint"
+  | "reference_name"
+  | "filename"
+  | "git_commit"
+  | "build_url"
+  | "commit_url"
+  | "created_at"
+  | "state"
+  | "attestations_json"
+  | "flow_name"
+  | "trail_name"
   | "selector_json"
 >;
 
@@ -23,14 +39,22 @@ const FOUND = `SELECT a.id, a.public_id, a.flow_id, a.fingerprint, a.reference_n
 
 export function searchStore(db: Db) {
   const next = (table: "artifacts" | "snapshot_artifacts", column: "fingerprint" | "git_commit") =>
-    db.prepare<[number, string, string], string>(
-      `SELECT ${column} FROM ${table} WHERE organization_id = ? AND ${column} >= ? AND ${column} < ? ORDER BY ${column} LIMIT 1`,
-    ).pluck();
-  const steps = { reported: next("artifacts", "fingerprint"), ran: next("snapshot_artifacts", "fingerprint"), commits: next("artifacts", "git_commit") };
+    db
+      .prepare<[number, string, string], string>(
+        `SELECT ${column} FROM ${table} WHERE organization_id = ? AND ${column} >= ? AND ${column} < ? ORDER BY ${column} LIMIT 1`,
+      )
+      .pluck();
+  const steps = {
+    reported: next("artifacts", "fingerprint"),
+    ran: next("snapshot_artifacts", "fingerprint"),
+    commits: next("artifacts", "git_commit"),
+  };
   const ofFingerprint = db.prepare<[number, string], FoundRow>(
     `${FOUND} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT ${RECORDS}`,
   );
-  const ofCommit = db.prepare<[number, string], FoundRow>(`${FOUND} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC LIMIT ${RECORDS}`);
+  const ofCommit = db.prepare<[number, string], FoundRow>(
+    `${FOUND} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC LIMIT ${RECORDS}`,
+  );
   // In the order of the index, so that few rows are read: where it ran last in the youngest of its environments.
   const lastName = db
     .prepare<[number, string], string>(
@@ -52,17 +76,23 @@ export function searchStore(db: Db) {
   }
 
   return {
-    /** Distinct fingerprints with that prefix, of artifacts that were reported or that ran; in their order, at most `most`. */
+    /**
+     * Distinct fingerprints with that prefix, of artifacts that were reported or that ran; in their order, at most
+     * `most`.
+     */
     fingerprints(organizationId: number, prefix: string, most: number): string[] {
       const both = [steps.reported, steps.ran].flatMap((step) => distinct(step, organizationId, prefix, most));
       return [...new Set(both)].sort().slice(0, most);
     },
     /** Distinct commits with that prefix from which artifacts were reported; in their order, at most `most`. */
-    commits: (organizationId: number, prefix: string, most: number): string[] => distinct(steps.commits, organizationId, prefix, most),
+    commits: (organizationId: number, prefix: string, most: number): string[] =>
+      distinct(steps.commits, organizationId, prefix, most),
     /** Of a fingerprint the latest record in each flow, the newest first. */
-    ofFingerprint: (organizationId: number, fingerprint: string): FoundRow[] => latestOfEach(ofFingerprint.all(organizationId, fingerprint)),
+    ofFingerprint: (organizationId: number, fingerprint: string): FoundRow[] =>
+      latestOfEach(ofFingerprint.all(organizationId, fingerprint)),
     /** Of the artifacts of a commit the latest record in each flow, the newest first. */
-    ofCommit: (organizationId: number, commit: string): FoundRow[] => latestOfEach(ofCommit.all(organizationId, commit)),
+    ofCommit: (organizationId: number, commit: string): FoundRow[] =>
+      latestOfEach(ofCommit.all(organizationId, commit)),
     /** The name under which an artifact ran; empty when it never did. */
     nameOf: (organizationId: number, fingerprint: string): string => lastName.get(organizationId, fingerprint) ?? "",
   };

@@ -1,7 +1,7 @@
 /**
  * Template texts. Rows are write-once: flows and trails point at the text that was in force, so nothing here updates or
- * deletes. A text that was once accepted is never refused again: `parsed` reads what it can of a text that the grammar of
- * today would not take (semantics 2.1: stored ones still load).
+ * deletes. A text that was once accepted is never refused again: `parsed` reads what it can of a text that the grammar
+ * of today would not take (semantics 2.1: stored ones still load).
  */
 import { parse } from "yaml";
 import { parseTemplate } from "../../domain/flow-template/template.ts";
@@ -21,13 +21,15 @@ const CACHED = 200;
 
 export function templateStore(db: Db, { newId }: SchemaSources) {
   const byId = db.prepare<[number], TemplateRow>("SELECT id, public_id, content FROM templates WHERE id = ?");
-  const publicId = db.prepare<[number], string>("SELECT public_id FROM templates WHERE id = ?").pluck() as { get(id: number): string | undefined };
+  const publicId = db.prepare<[number], string>("SELECT public_id FROM templates WHERE id = ?").pluck() as {
+    get(id: number): string | undefined;
+  };
   const parsedById = db.prepare<[number], ParsedRow>(
     "SELECT public_id, parsed_json, iif(parsed_json IS NULL, content, NULL) AS content FROM templates WHERE id = ?",
   );
   const insert = db.prepare("INSERT INTO templates (public_id, content, parsed_json) VALUES (?, ?, ?)");
-  // Least recently used first: a Map keeps the order of insertion. By public id, because the key of a row whose insert was
-  // rolled back is given to another text.
+  // Least recently used first: a Map keeps the order of insertion. By public id, because the key of a row whose insert
+  // was rolled back is given to another text.
   const cache = new Map<string, Template>();
 
   /** The template with that key; it must exist. */
@@ -114,4 +116,6 @@ function listOf(owner: unknown, key: string): unknown[] {
 }
 
 const member = (owner: unknown, key: string): unknown =>
-  typeof owner === "object" && owner !== null && Object.hasOwn(owner, key) ? (owner as Record<string, unknown>)[key] : undefined;
+  typeof owner === "object" && owner !== null && Object.hasOwn(owner, key)
+    ? (owner as Record<string, unknown>)[key]
+    : undefined;

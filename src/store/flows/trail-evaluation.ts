@@ -1,6 +1,6 @@
 /**
- * Verdicts are computed on write: whoever records something in a trail calls `evaluate` before the transaction ends, so that
- * every read finds the verdict and its reasons beside the facts, and the two can never disagree.
+ * Verdicts are computed on write: whoever records something in a trail calls `evaluate` before the transaction ends, so
+ * that every read finds the verdict and its reasons beside the facts, and the two can never disagree.
  */
 import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
@@ -27,7 +27,9 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
   const subject = db.prepare<[number], { flow_id: number; template_id: number; template_public_id: string }>(
     "SELECT t.flow_id, t.template_id, p.public_id AS template_public_id FROM trails t JOIN templates p ON p.id = t.template_id WHERE t.id = ?",
   );
-  const setVerdict = db.prepare("UPDATE trails SET state = ?, compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?");
+  const setVerdict = db.prepare(
+    "UPDATE trails SET state = ?, compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?",
+  );
 
   /** The verdicts that follow from what is stored now, and the rows they are about. Stores nothing. */
   function judge(trailId: number, at: number) {

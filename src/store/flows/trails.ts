@@ -35,7 +35,13 @@ export type TrailEventText = { type: string; timestamp: number; event_json: stri
 /** The facts of a trail that reports set. */
 export type TrailFields = Pick<
   TrailRow,
-  "description" | "git_commit_info_json" | "origin_url" | "external_urls_json" | "user_data_json" | "template_id" | "template_inherited"
+  | "description"
+  | "git_commit_info_json"
+  | "origin_url"
+  | "external_urls_json"
+  | "user_data_json"
+  | "template_id"
+  | "template_inherited"
 >;
 
 export const TRAIL_COLUMNS =
@@ -55,7 +61,9 @@ export type TrailFilter = {
 };
 
 export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: ReturnType<typeof triggerStore>) {
-  const byName = db.prepare<[number, string], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`);
+  const byName = db.prepare<[number, string], TrailRow>(
+    `SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`,
+  );
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
   const listed = db.prepare<[number], TrailRow>(`SELECT ${listedTrails("t")} FROM trails t WHERE t.id = ?`);
   const complianceOf = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
@@ -68,23 +76,31 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     `UPDATE trails SET description = ?, git_commit_info_json = ?, origin_url = ?, external_urls_json = ?, user_data_json = ?,
             template_id = ?, template_inherited = ? WHERE id = ?`,
   );
-  const latestTemplate = db.prepare<[number], { template_id: number }>("SELECT template_id FROM trails WHERE flow_id = ? ORDER BY id DESC LIMIT 1");
+  const latestTemplate = db.prepare<[number], { template_id: number }>(
+    "SELECT template_id FROM trails WHERE flow_id = ? ORDER BY id DESC LIMIT 1",
+  );
   const addEvent = db.prepare("INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (?, ?, ?, ?)");
-  const events = db.prepare<[number], TrailEventRow>("SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id");
+  const events = db.prepare<[number], TrailEventRow>(
+    "SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id",
+  );
   const eventTexts = db.prepare<[number], TrailEventText>(
     "SELECT type, timestamp, CASE WHEN json_valid(event_json) THEN event_json END AS event_json FROM trail_events WHERE trail_id = ? ORDER BY id",
   );
-  const eventBytes = db.prepare<[number], number>("SELECT coalesce(sum(octet_length(event_json)), 0) FROM trail_events WHERE trail_id = ?").pluck();
+  const eventBytes = db
+    .prepare<[number], number>("SELECT coalesce(sum(octet_length(event_json)), 0) FROM trail_events WHERE trail_id = ?")
+    .pluck();
   const addRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const repos = db.prepare<[number], { public_id: string }>(
     "SELECT r.public_id FROM trail_repos t JOIN repos r ON r.id = t.repo_id WHERE t.trail_id = ? ORDER BY r.id",
   );
 
   const taggedFlows = db
-    .prepare<[string, number, string], number>("SELECT f.id FROM flows f JOIN flow_tags g ON g.flow_id = f.id AND g.key = ? WHERE f.organization_id = ? AND g.value = ?")
+    .prepare<[string, number, string], number>(
+      "SELECT f.id FROM flows f JOIN flow_tags g ON g.flow_id = f.id AND g.key = ? WHERE f.organization_id = ? AND g.value = ?",
+    )
     .pluck();
-  // The newest of some flows are among the newest of each, which an index has in order; looking for them in the trails of the
-  // organization means to look at all those of the other flows.
+  // The newest of some flows are among the newest of each, which an index has in order; looking for them in the trails
+  // of the organization means to look at all those of the other flows.
   const ofFlows = db.prepare<[string, number, number, number], TrailRow>(
     `SELECT ${listedTrails("t")} FROM trails t WHERE t.id IN (
        SELECT t.id FROM json_each(?) f CROSS JOIN trails t ON t.id IN (SELECT n.id FROM trails n WHERE n.flow_id = f.value ORDER BY n.id DESC LIMIT ?)
@@ -92,21 +108,30 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
      ) ORDER BY t.id DESC`,
   );
   const countOfFlow = db.prepare<[number], number>("SELECT trail_count FROM flows WHERE id = ?").pluck();
-  const countOfOrganization = db.prepare<[number], number>("SELECT coalesce(sum(trail_count), 0) FROM flows WHERE organization_id = ?").pluck();
+  const countOfOrganization = db
+    .prepare<[number], number>("SELECT coalesce(sum(trail_count), 0) FROM flows WHERE organization_id = ?")
+    .pluck();
   const countOne = db.prepare("UPDATE flows SET trail_count = trail_count + 1 WHERE id = ?");
   /** The flows of a filter that asks for a tag and nothing else; null for every other filter. */
   const flowsOf = ({ organizationId, flowId, flowTag, fingerprint }: TrailFilter): number[] | null =>
-    flowTag === null || flowId !== null || fingerprint !== null ? null : taggedFlows.all(flowTag.key, organizationId, flowTag.value);
+    flowTag === null || flowId !== null || fingerprint !== null
+      ? null
+      : taggedFlows.all(flowTag.key, organizationId, flowTag.value);
 
   /**
-   * The WHERE clause of a filter. The fingerprint comes first: it leaves the fewest rows (semantics 2.5). Everything that
-   * narrows by flow is bound to the organization, so that no other organization's rows are ever looked at.
+   * The WHERE clause of a filter. The fingerprint comes first: it leaves the fewest rows (semantics 2.5). Everything
+   * that narrows by flow is bound to the organization, so that no other organization's rows are ever looked at.
    */
-  function where({ organizationId, flowId, flowTag, fingerprint }: TrailFilter): { sql: string; values: (string | number)[] } {
+  function where({ organizationId, flowId, flowTag, fingerprint }: TrailFilter): {
+    sql: string;
+    values: (string | number)[];
+  } {
     const parts: string[] = [];
     const values: (string | number)[] = [];
     if (fingerprint !== null) {
-      parts.push("t.id IN (SELECT trail_id FROM artifacts WHERE organization_id = ? AND fingerprint >= ? AND fingerprint < ? AND trail_id IS NOT NULL)");
+      parts.push(
+        "t.id IN (SELECT trail_id FROM artifacts WHERE organization_id = ? AND fingerprint >= ? AND fingerprint < ? AND trail_id IS NOT NULL)",
+      );
       values.push(organizationId, fingerprint, afterPrefix(fingerprint));
     }
     if (flowId === null) {
@@ -117,7 +142,9 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       values.push(flowId);
     }
     if (flowTag !== null) {
-      parts.push("t.flow_id IN (SELECT f.id FROM flows f JOIN flow_tags g ON g.flow_id = f.id AND g.key = ? WHERE f.organization_id = ? AND g.value = ?)");
+      parts.push(
+        "t.flow_id IN (SELECT f.id FROM flows f JOIN flow_tags g ON g.flow_id = f.id AND g.key = ? WHERE f.organization_id = ? AND g.value = ?)",
+      );
       values.push(flowTag.key, organizationId, flowTag.value);
     }
     return { sql: parts.join(" AND "), values };
@@ -128,7 +155,10 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     /** @throws AppError 404 with the text of messages 12. */
     require(at: { organization: string; flow: { id: number; name: string } }, name: string): TrailRow {
       const row = byName.get(at.flow.id, name);
-      if (!row) throw notFound(`Trail with name '${name}' does not exist for Organization '${at.organization}' and Flow '${at.flow.name}'`);
+      if (!row)
+        throw notFound(
+          `Trail with name '${name}' does not exist for Organization '${at.organization}' and Flow '${at.flow.name}'`,
+        );
       return row;
     },
     get(id: number): TrailRow {
@@ -142,12 +172,30 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       if (text === undefined) throw new Error(`trail ${id} is gone`);
       return JSON.parse(text) as TrailStatus;
     },
-    /** Creates a trail without a verdict, of which actions are told; evaluation.ts must follow in the same write. @returns the new row. */
-    create(at: { organizationId: number; flowId: number; name: string; createdBy: string }, fields: TrailFields): TrailRow {
+    /**
+     * Creates a trail without a verdict, of which actions are told; evaluation.ts must follow in the same write.
+     * @returns the new row.
+     */
+    create(
+      at: { organizationId: number; flowId: number; name: string; createdBy: string },
+      fields: TrailFields,
+    ): TrailRow {
       const time = now();
       const { lastInsertRowid } = insert.run(
-        newId(), at.organizationId, at.flowId, at.name, fields.description, fields.git_commit_info_json, fields.origin_url,
-        fields.external_urls_json, fields.user_data_json, fields.template_id, fields.template_inherited, at.createdBy, time, time,
+        newId(),
+        at.organizationId,
+        at.flowId,
+        at.name,
+        fields.description,
+        fields.git_commit_info_json,
+        fields.origin_url,
+        fields.external_urls_json,
+        fields.user_data_json,
+        fields.template_id,
+        fields.template_inherited,
+        at.createdBy,
+        time,
+        time,
       );
       countOne.run(at.flowId);
       const row = byId.get(Number(lastInsertRowid)) as TrailRow;
@@ -157,8 +205,14 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     /** Replaces what reports set; evaluation.ts must follow in the same write, and sets the time of the change. */
     update(id: number, fields: TrailFields): void {
       update.run(
-        fields.description, fields.git_commit_info_json, fields.origin_url, fields.external_urls_json, fields.user_data_json,
-        fields.template_id, fields.template_inherited, id,
+        fields.description,
+        fields.git_commit_info_json,
+        fields.origin_url,
+        fields.external_urls_json,
+        fields.user_data_json,
+        fields.template_id,
+        fields.template_inherited,
+        id,
       );
     },
     /** The template of a flow's newest trail, null before the first: what the next trail most likely brings again. */
@@ -187,10 +241,13 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     /** One page, newest first, row by row; `limit` null for all, which may be more than memory holds. */
     list(filter: TrailFilter, limit: number | null, offset: number): IterableIterator<TrailRow> {
       const flows = flowsOf(filter);
-      if (flows && limit !== null) return ofFlows.iterate(JSON.stringify(flows), Math.min(offset + limit, Number.MAX_SAFE_INTEGER), limit, offset);
+      if (flows && limit !== null)
+        return ofFlows.iterate(JSON.stringify(flows), Math.min(offset + limit, Number.MAX_SAFE_INTEGER), limit, offset);
       const { sql, values } = where(filter);
       return db
-        .prepare<[(string | number)[]], TrailRow>(`SELECT ${listedTrails("t")} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`)
+        .prepare<[(string | number)[]], TrailRow>(
+          `SELECT ${listedTrails("t")} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`,
+        )
         .iterate([...values, limit ?? -1, offset]);
     },
     /** How many trails all pages of `list` have together. */
@@ -198,9 +255,15 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       const flows = flowsOf(filter);
       if (flows) return flows.reduce((sum, flow) => sum + (countOfFlow.get(flow) ?? 0), 0);
       if (filter.fingerprint === null && filter.flowTag === null)
-        return (filter.flowId === null ? countOfOrganization.get(filter.organizationId) : countOfFlow.get(filter.flowId)) ?? 0;
+        return (
+          (filter.flowId === null ? countOfOrganization.get(filter.organizationId) : countOfFlow.get(filter.flowId)) ??
+          0
+        );
       const { sql, values } = where(filter);
-      return db.prepare<[(string | number)[]], { n: number }>(`SELECT count(*) AS n FROM trails t WHERE ${sql}`).get(values)?.n ?? 0;
+      return (
+        db.prepare<[(string | number)[]], { n: number }>(`SELECT count(*) AS n FROM trails t WHERE ${sql}`).get(values)
+          ?.n ?? 0
+      );
     },
   };
 }

@@ -1,6 +1,7 @@
 /**
- * Actions: rules about whom to tell of what. Numbers count up in each organization and are never given twice, whatever was
- * deleted. An action names active environments or flows only; when its last one is archived, it goes with it (decision 87).
+ * Actions: rules about whom to tell of what. Numbers count up in each organization and are never given twice, whatever
+ * was deleted. An action names active environments or flows only; when its last one is archived, it goes with it
+ * (decision 87).
  */
 import type { KeptTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";
@@ -34,14 +35,35 @@ export type ActionFields = {
   newSecret: () => string;
 };
 
-const COLUMNS = ["id", "organization_id", "number", "kind", "name", "triggers_json", "from_chat", "created_by", "created_at", "last_modified_at"]
+const COLUMNS = [
+  "id",
+  "organization_id",
+  "number",
+  "kind",
+  "name",
+  "triggers_json",
+  "from_chat",
+  "created_by",
+  "created_at",
+  "last_modified_at",
+]
   .map((name) => `action.${name}`)
   .join(", ");
 
-export function actionStore(db: Db, { now }: Pick<SchemaSources, "now">, targets: ReturnType<typeof notificationTargetStore>) {
-  const byNumber = db.prepare<[number, number], ActionRow>(`SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? AND number = ?`);
-  const byName = db.prepare<[number, string], ActionRow>(`SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? AND name = ?`);
-  const all = db.prepare<[number], ActionRow>(`SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? ORDER BY number`);
+export function actionStore(
+  db: Db,
+  { now }: Pick<SchemaSources, "now">,
+  targets: ReturnType<typeof notificationTargetStore>,
+) {
+  const byNumber = db.prepare<[number, number], ActionRow>(
+    `SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? AND number = ?`,
+  );
+  const byName = db.prepare<[number, string], ActionRow>(
+    `SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? AND name = ?`,
+  );
+  const all = db.prepare<[number], ActionRow>(
+    `SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? ORDER BY number`,
+  );
   const nextNumber = db.prepare<[number], { last_number: number }>(
     `INSERT INTO action_numbers (organization_id, last_number) VALUES (?, 1)
      ON CONFLICT (organization_id) DO UPDATE SET last_number = last_number + 1 RETURNING last_number`,
@@ -54,10 +76,17 @@ export function actionStore(db: Db, { now }: Pick<SchemaSources, "now">, targets
   const setModified = db.prepare("UPDATE actions SET last_modified_at = ? WHERE id = ?");
   const remove = db.prepare("DELETE FROM actions WHERE id = ?");
   const actionsAt = {
-    env: db.prepare<[number], ActionRow>(`SELECT ${COLUMNS} FROM action_environments place JOIN actions action ON action.id = place.action_id WHERE place.environment_id = ? ORDER BY action.number`),
-    flow: db.prepare<[number], ActionRow>(`SELECT ${COLUMNS} FROM action_flows place JOIN actions action ON action.id = place.action_id WHERE place.flow_id = ? ORDER BY action.number`),
+    env: db.prepare<[number], ActionRow>(
+      `SELECT ${COLUMNS} FROM action_environments place JOIN actions action ON action.id = place.action_id WHERE place.environment_id = ? ORDER BY action.number`,
+    ),
+    flow: db.prepare<[number], ActionRow>(
+      `SELECT ${COLUMNS} FROM action_flows place JOIN actions action ON action.id = place.action_id WHERE place.flow_id = ? ORDER BY action.number`,
+    ),
   };
-  const placesOf = { env: placeTable(db, "action_environments", "environment_id", "environments"), flow: placeTable(db, "action_flows", "flow_id", "flows") };
+  const placesOf = {
+    env: placeTable(db, "action_environments", "environment_id", "environments"),
+    flow: placeTable(db, "action_flows", "flow_id", "flows"),
+  };
 
   /** Replaces what differs. @returns whether anything did. */
   function apply(row: ActionRow, { name, triggers, places, targets: wanted, newSecret }: ActionFields): boolean {
@@ -74,14 +103,16 @@ export function actionStore(db: Db, { now }: Pick<SchemaSources, "now">, targets
     remove.run(row.id);
   }
 
-  const get = (organizationId: number, number: number): ActionRow | null => byNumber.get(organizationId, number) ?? null;
+  const get = (organizationId: number, number: number): ActionRow | null =>
+    byNumber.get(organizationId, number) ?? null;
 
   return {
     get,
     /** @param kind null: any. @throws AppError not_found, also for an action of another kind. */
     require(organization: { id: number; name: string }, number: number, kind: ActionKind | null = null): ActionRow {
       const row = get(organization.id, number);
-      if (!row || (kind !== null && row.kind !== kind)) throw notFound(`Action '${number}' does not exist in organization '${organization.name}'`);
+      if (!row || (kind !== null && row.kind !== kind))
+        throw notFound(`Action '${number}' does not exist in organization '${organization.name}'`);
       return row;
     },
     /** The action that has a name, whatever its kind. */
@@ -93,16 +124,34 @@ export function actionStore(db: Db, { now }: Pick<SchemaSources, "now">, targets
     targets: ({ id, organization_id }: ActionRow) => targets.list({ organizationId: organization_id, actionId: id }),
 
     /** Creates an action; none may have the name. @param fromChat whether the chat's app made it. */
-    create(organizationId: number, kind: ActionKind, fields: ActionFields, { user, fromChat }: { user: string; fromChat: boolean }): ActionRow {
+    create(
+      organizationId: number,
+      kind: ActionKind,
+      fields: ActionFields,
+      { user, fromChat }: { user: string; fromChat: boolean },
+    ): ActionRow {
       const at = now();
       const number = (nextNumber.get(organizationId) as { last_number: number }).last_number;
-      insert.run(organizationId, number, kind, fields.name, JSON.stringify(fields.triggers), Number(fromChat), user, at, at);
+      insert.run(
+        organizationId,
+        number,
+        kind,
+        fields.name,
+        JSON.stringify(fields.triggers),
+        Number(fromChat),
+        user,
+        at,
+        at,
+      );
       const row = get(organizationId, number) as ActionRow;
       apply(row, fields);
       return row;
     },
 
-    /** Replaces an action but for its number and kind; no other one may have the name. The same as before: nothing is written. @returns whether it changed. */
+    /**
+     * Replaces an action but for its number and kind; no other one may have the name. The same as before: nothing is
+     * written. @returns whether it changed.
+     */
     update(row: ActionRow, fields: ActionFields): boolean {
       if (!apply(row, fields)) return false;
       setModified.run(now(), row.id);
@@ -135,7 +184,9 @@ export function actionStore(db: Db, { now }: Pick<SchemaSources, "now">, targets
 
 /** Environments or flows of actions; the names are those of schema.sql. */
 function placeTable(db: Db, table: string, column: string, named: string) {
-  const idsOf = db.prepare<[number], { id: number }>(`SELECT ${column} AS id FROM ${table} WHERE action_id = ? ORDER BY position`);
+  const idsOf = db.prepare<[number], { id: number }>(
+    `SELECT ${column} AS id FROM ${table} WHERE action_id = ? ORDER BY position`,
+  );
   const namesOf = db.prepare<[number], { name: string }>(
     `SELECT named.name FROM ${table} place JOIN ${named} named ON named.id = place.${column} WHERE place.action_id = ? ORDER BY place.position`,
   );

@@ -1,4 +1,7 @@
-/** What became of messages to the outside, for the operator: lists of them, and each with its attempts. Changes are made in deliveries.ts. */
+/**
+ * What became of messages to the outside, for the operator: lists of them, and each with its attempts. Changes are made
+ * in deliveries.ts.
+ */
 import type { Db } from "../db/database.ts";
 import type { RenderedMessage } from "../../domain/notification/render.ts";
 
@@ -24,7 +27,13 @@ export type DeliveryRow = {
   last_error: string | null;
 };
 
-export type AttemptRow = { started_at: number; seconds: number; address: string | null; status: number | null; error: string | null };
+export type AttemptRow = {
+  started_at: number;
+  seconds: number;
+  address: string | null;
+  status: number | null;
+  error: string | null;
+};
 
 export type DeliveryFilter = {
   organizationId: number | null;
@@ -40,12 +49,17 @@ const ROWS = `SELECT d.id, d.public_id, d.organization_id, o.name AS organizatio
   FROM deliveries d JOIN organizations o ON o.id = d.organization_id
   LEFT JOIN notification_targets t ON t.id = d.target_id LEFT JOIN actions a ON a.id = t.action_id`;
 
-const TARGETS_OF_ACTION = "SELECT w.id FROM actions n JOIN notification_targets w ON w.action_id = n.id WHERE n.organization_id = ? AND n.name = ?";
+const TARGETS_OF_ACTION =
+  "SELECT w.id FROM actions n JOIN notification_targets w ON w.action_id = n.id WHERE n.organization_id = ? AND n.name = ?";
 
 export function deliveryLogStore(db: Db) {
   const byId = db.prepare<[string], DeliveryRow>(`${ROWS} WHERE d.public_id = ?`);
-  const attempts = db.prepare<[number], AttemptRow>("SELECT started_at, seconds, address, status, error FROM delivery_attempts WHERE delivery_id = ? ORDER BY id");
-  const action = db.prepare<[number, string], { id: number }>("SELECT id FROM actions WHERE organization_id = ? AND name = ?");
+  const attempts = db.prepare<[number], AttemptRow>(
+    "SELECT started_at, seconds, address, status, error FROM delivery_attempts WHERE delivery_id = ? ORDER BY id",
+  );
+  const action = db.prepare<[number, string], { id: number }>(
+    "SELECT id FROM actions WHERE organization_id = ? AND name = ?",
+  );
   return {
     hasAction: (organizationId: number, name: string): boolean => action.get(organizationId, name) !== undefined,
     find: (publicId: string): DeliveryRow | null => byId.get(publicId) ?? null,
@@ -63,10 +77,13 @@ export function deliveryLogStore(db: Db) {
       const stateLeads = state === "waiting" || state === "dead" || organizationId === null;
       if (state !== null) add(`${stateLeads ? "" : "+"}d.state = ?`, state);
       if (organizationId !== null) add(`${stateLeads ? "+" : ""}d.organization_id = ?`, organizationId);
-      if (organizationId !== null && action !== null) add(`+d.target_id IN (${TARGETS_OF_ACTION})`, organizationId, action);
+      if (organizationId !== null && action !== null)
+        add(`+d.target_id IN (${TARGETS_OF_ACTION})`, organizationId, action);
       if (before !== null) add("d.id < ?", before);
       const where = parts.length > 0 ? `WHERE ${parts.join(" AND ")}` : "";
-      return db.prepare<[(string | number)[]], DeliveryRow>(`${ROWS} ${where} ORDER BY d.id DESC LIMIT ?`).all([...values, limit]);
+      return db
+        .prepare<[(string | number)[]], DeliveryRow>(`${ROWS} ${where} ORDER BY d.id DESC LIMIT ?`)
+        .all([...values, limit]);
     },
   };
 }

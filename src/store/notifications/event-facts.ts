@@ -1,9 +1,16 @@
 /**
- * The facts that notices are made of (domain/notification/notice.ts), by the keys that a job names. Of environments they are
- * those of the snapshot in question, which does not change any more; states in flows are those of now. Names are the present ones.
+ * The facts that notices are made of (domain/notification/notice.ts), by the keys that a job names. Of environments
+ * they are those of the snapshot in question, which does not change any more; states in flows are those of now. Names
+ * are the present ones.
  */
 import type { Facts } from "../../domain/compliance/environment.ts";
-import type { ArtifactEvent, EventArtifact, EventFlow, SnapshotRef, Provenance } from "../../domain/notification/event.ts";
+import type {
+  ArtifactEvent,
+  EventArtifact,
+  EventFlow,
+  SnapshotRef,
+  Provenance,
+} from "../../domain/notification/event.ts";
 import type { ArtifactTrigger } from "../../domain/notification/triggers.ts";
 import { selectorColumn, selectorOf } from "../flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../db/database.ts";
@@ -19,13 +26,33 @@ type SnapshotRow = {
   member_index: number | null;
   member: string | null;
 };
-type EventRow = { id: number; name: string; fingerprint: string; annotation: string; was: number; now: number; compliant: 0 | 1 | null; facts_json: string };
+type EventRow = {
+  id: number;
+  name: string;
+  fingerprint: string;
+  annotation: string;
+  was: number;
+  now: number;
+  compliant: 0 | 1 | null;
+  facts_json: string;
+};
 type RecordRow = {
-  public_id: string; flow: string; name: string; fingerprint: string; state: string; git_commit: string;
-  commit_url: string; build_url: string; trail_id: number | null; selector_json: string;
+  public_id: string;
+  flow: string;
+  name: string;
+  fingerprint: string;
+  state: string;
+  git_commit: string;
+  commit_url: string;
+  build_url: string;
+  trail_id: number | null;
+  selector_json: string;
 };
 
-/** Where the events of a snapshot are kept: of a logical environment, in the member whose snapshot caused it, `member` being its name. */
+/**
+ * Where the events of a snapshot are kept: of a logical environment, in the member whose snapshot caused it, `member`
+ * being its name.
+ */
 type Source = { environmentId: number; index: number; member: string | null };
 export type SnapshotFacts = { moment: SnapshotRef; lastKnown: boolean | null; nonCompliant: number; source: Source };
 export type KeyedEvent = ArtifactEvent & { id: number };
@@ -55,19 +82,26 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   const knownBefore = db.prepare<[number, number], { compliant: 0 | 1 }>(
     "SELECT compliant FROM snapshots WHERE environment_id = ? AND idx < ? AND compliant IS NOT NULL ORDER BY idx DESC LIMIT 1",
   );
-  const eventsAfter = db.prepare<[number, number, number, number], EventRow>(`${EVENT_ROWS} AND s.id > ? ORDER BY s.id LIMIT ?`);
+  const eventsAfter = db.prepare<[number, number, number, number], EventRow>(
+    `${EVENT_ROWS} AND s.id > ? ORDER BY s.id LIMIT ?`,
+  );
   const ofTrigger = (trigger: ArtifactTrigger) => ({
-    first: db.prepare<[number, number, number], EventRow>(`${EVENT_ROWS} AND ${CONDITIONS[trigger]} ORDER BY s.id LIMIT ?`),
-    count: db.prepare<[number, number], { n: number }>(`SELECT count(*) AS n FROM snapshot_artifacts s WHERE ${EVENTS} AND ${CONDITIONS[trigger]}`),
+    first: db.prepare<[number, number, number], EventRow>(
+      `${EVENT_ROWS} AND ${CONDITIONS[trigger]} ORDER BY s.id LIMIT ?`,
+    ),
+    count: db.prepare<[number, number], { n: number }>(
+      `SELECT count(*) AS n FROM snapshot_artifacts s WHERE ${EVENTS} AND ${CONDITIONS[trigger]}`,
+    ),
   });
   const byTrigger = {
     ON_STARTED_ARTIFACT: ofTrigger("ON_STARTED_ARTIFACT"),
     ON_EXITED_ARTIFACT: ofTrigger("ON_EXITED_ARTIFACT"),
     ON_SCALED_ARTIFACT: ofTrigger("ON_SCALED_ARTIFACT"),
   };
-  const entry = db.prepare<[number], { organization_id: number; fingerprint: string; artifact_name: string; description: string; user_name: string }>(
-    "SELECT organization_id, fingerprint, artifact_name, description, user_name FROM allowlist_entries WHERE id = ?",
-  );
+  const entry = db.prepare<
+    [number],
+    { organization_id: number; fingerprint: string; artifact_name: string; description: string; user_name: string }
+  >("SELECT organization_id, fingerprint, artifact_name, description, user_name FROM allowlist_entries WHERE id = ?");
   const record = db.prepare<[number], RecordRow>(
     `SELECT ${RECORD} FROM artifacts a JOIN flows f ON f.id = a.flow_id WHERE a.id = ?`,
   );
@@ -75,9 +109,10 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
     "SELECT o.name AS org, f.name AS flow FROM flows f JOIN organizations o ON o.id = f.organization_id WHERE f.id = ?",
   );
   const trailOf = db.prepare<[number], { name: string; state: string }>("SELECT name, state FROM trails WHERE id = ?");
-  const attestation = db.prepare<[number], { public_id: string; trail_id: number; name: string; type: string; is_compliant: 0 | 1; reported_by: string }>(
-    "SELECT public_id, trail_id, name, type, is_compliant, reported_by FROM attestations WHERE id = ?",
-  );
+  const attestation = db.prepare<
+    [number],
+    { public_id: string; trail_id: number; name: string; type: string; is_compliant: 0 | 1; reported_by: string }
+  >("SELECT public_id, trail_id, name, type, is_compliant, reported_by FROM attestations WHERE id = ?");
   // From the artifacts of the trail, because bindings are found by their artifact.
   const bound = db.prepare<[number, number], RecordRow>(
     `SELECT ${RECORD} FROM artifacts a JOIN attestation_bindings b ON b.artifact_id = a.id AND b.attestation_id = ?
@@ -89,7 +124,9 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
     return row;
   }
 
-  /** The build flow comes first. Facts that were damaged since tell of no provenance; the message goes out all the same. */
+  /**
+   * The build flow comes first. Facts that were damaged since tell of no provenance; the message goes out all the same.
+   */
   function provenanceIn(json: string): Provenance | null {
     let known: Facts;
     try {
@@ -105,20 +142,35 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
     const row = record.get(first.artifact_id);
     return row
       ? {
-          flow: row.flow, state: first.state, fingerprint: row.fingerprint, commit: first.git_commit,
-          commitUrl: first.commit_url, buildUrl: row.build_url, artifactId: row.public_id, selector: selectorOf(row),
+          flow: row.flow,
+          state: first.state,
+          fingerprint: row.fingerprint,
+          commit: first.git_commit,
+          commitUrl: first.commit_url,
+          buildUrl: row.build_url,
+          artifactId: row.public_id,
+          selector: selectorOf(row),
         }
       : null;
   }
 
-  const eventOf = (member: string | null) => ({ facts_json, compliant, ...row }: EventRow): KeyedEvent => ({
-    ...row, compliant: fromSqlBoolean(compliant), provenance: provenanceIn(facts_json), member,
-  });
+  const eventOf =
+    (member: string | null) =>
+    ({ facts_json, compliant, ...row }: EventRow): KeyedEvent => ({
+      ...row,
+      compliant: fromSqlBoolean(compliant),
+      provenance: provenanceIn(facts_json),
+      member,
+    });
 
   /** A place in the history of an environment; index 0 for one without snapshots. */
   function momentOf(environmentId: number, index: number): SnapshotRef {
-    if (index === 0) return { ...found(placeOnly.get(environmentId), `environment ${environmentId}`), index, compliant: null };
-    const { org, environment, compliant } = found(snapshot.get(environmentId, index), `snapshot ${index} of environment ${environmentId}`);
+    if (index === 0)
+      return { ...found(placeOnly.get(environmentId), `environment ${environmentId}`), index, compliant: null };
+    const { org, environment, compliant } = found(
+      snapshot.get(environmentId, index),
+      `snapshot ${index} of environment ${environmentId}`,
+    );
     return { org, environment, index, compliant: fromSqlBoolean(compliant) };
   }
 
@@ -136,26 +188,45 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
     events: ({ environmentId, index, member }: Source, after: number, limit: number): KeyedEvent[] =>
       eventsAfter.all(environmentId, index, after, limit).map(eventOf(member)),
     /** The first events that raise a trigger, at most so many, and how many there are. */
-    eventsOf({ environmentId, index, member }: Source, trigger: ArtifactTrigger, limit: number): { events: KeyedEvent[]; total: number } {
+    eventsOf(
+      { environmentId, index, member }: Source,
+      trigger: ArtifactTrigger,
+      limit: number,
+    ): { events: KeyedEvent[]; total: number } {
       const events = byTrigger[trigger].first.all(environmentId, index, limit).map(eventOf(member));
-      const total = events.length < limit ? events.length : (byTrigger[trigger].count.get(environmentId, index)?.n ?? 0);
+      const total =
+        events.length < limit ? events.length : (byTrigger[trigger].count.get(environmentId, index)?.n ?? 0);
       return { events, total };
     },
     /** An entry of an allowlist, and what is known of its artifact now. */
-    allowed(environmentId: number, index: number, allowlistId: number): { moment: SnapshotRef; artifact: EventArtifact; by: string; reason: string } {
+    allowed(
+      environmentId: number,
+      index: number,
+      allowlistId: number,
+    ): { moment: SnapshotRef; artifact: EventArtifact; by: string; reason: string } {
       const row = found(entry.get(allowlistId), `entry ${allowlistId} of an allowlist`);
-      const artifact = { name: row.artifact_name, fingerprint: row.fingerprint, provenance: provenanceOf(facts.of(row.organization_id, row.fingerprint)) };
+      const artifact = {
+        name: row.artifact_name,
+        fingerprint: row.fingerprint,
+        provenance: provenanceOf(facts.of(row.organization_id, row.fingerprint)),
+      };
       return { moment: momentOf(environmentId, index), artifact, by: row.user_name, reason: row.description };
     },
     trail: (flowId: number, trailId: number): EventFlow => ({
-      ...found(flowPlace.get(flowId), `flow ${flowId}`), trail: found(trailOf.get(trailId), `trail ${trailId}`), artifact: null, attestation: null,
+      ...found(flowPlace.get(flowId), `flow ${flowId}`),
+      trail: found(trailOf.get(trailId), `trail ${trailId}`),
+      artifact: null,
+      attestation: null,
     }),
     artifact(flowId: number, artifactId: number): EventFlow {
       const row = found(record.get(artifactId), `artifact ${artifactId}`);
       const trail = row.trail_id === null ? null : found(trailOf.get(row.trail_id), `trail ${row.trail_id}`);
       return { ...found(flowPlace.get(flowId), `flow ${flowId}`), trail, artifact: artifactOf(row), attestation: null };
     },
-    /** `artifact` is the first that the attestation belongs to, null for one of the trail's own or one that waits for its artifact. */
+    /**
+     * `artifact` is the first that the attestation belongs to, null for one of the trail's own or one that waits for
+     * its artifact.
+     */
     attestation(flowId: number, attestationId: number): EventFlow & { by: string } {
       const row = found(attestation.get(attestationId), `attestation ${attestationId}`);
       const artifact = bound.get(attestationId, row.trail_id);
@@ -163,7 +234,13 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
         ...found(flowPlace.get(flowId), `flow ${flowId}`),
         trail: found(trailOf.get(row.trail_id), `trail ${row.trail_id}`),
         artifact: artifact ? artifactOf(artifact) : null,
-        attestation: { id: row.public_id, name: row.name, type: row.type, compliant: row.is_compliant === 1, by: row.reported_by },
+        attestation: {
+          id: row.public_id,
+          name: row.name,
+          type: row.type,
+          compliant: row.is_compliant === 1,
+          by: row.reported_by,
+        },
         by: row.reported_by,
       };
     },
@@ -171,6 +248,12 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
 }
 
 const artifactOf = (row: RecordRow): EventFlow["artifact"] => ({
-  id: row.public_id, name: row.name, fingerprint: row.fingerprint, state: row.state, commit: row.git_commit,
-  commitUrl: row.commit_url, buildUrl: row.build_url, selector: selectorOf(row),
+  id: row.public_id,
+  name: row.name,
+  fingerprint: row.fingerprint,
+  state: row.state,
+  commit: row.git_commit,
+  commitUrl: row.commit_url,
+  buildUrl: row.build_url,
+  selector: selectorOf(row),
 });

@@ -1,7 +1,8 @@
 /**
- * Where messages go: the targets of actions and of what the server itself raises, each with the times of what was sent to it
- * and, for a WEBHOOK, the secret that signs it. A target that stays the same recipient keeps its row, so that a change of
- * something else loses neither. Secrets leave this file through `secrets` only, which the command line alone calls.
+ * Where messages go: the targets of actions and of what the server itself raises, each with the times of what was sent
+ * to it and, for a WEBHOOK, the secret that signs it. A target that stays the same recipient keeps its row, so that a
+ * change of something else loses neither. Secrets leave this file through `secrets` only, which the command line alone
+ * calls.
  */
 import { identityOfTarget } from "../../domain/notification/targets.ts";
 import type { KeptTarget, TargetType } from "../../domain/notification/targets.ts";
@@ -19,7 +20,9 @@ export type TargetRow = {
 };
 
 /** Whose targets: those of an action, or of a kind of notification of an organization. */
-export type TargetOwner = { organizationId: number; actionId: number } | { organizationId: number; notificationType: string };
+export type TargetOwner =
+  | { organizationId: number; actionId: number }
+  | { organizationId: number; notificationType: string };
 
 const COLUMNS = "id, type, target_json, last_success_at, last_failure_at, last_error";
 
@@ -27,11 +30,16 @@ const COLUMNS = "id, type, target_json, last_success_at, last_failure_at, last_e
 export const queueOf = (targetId: number): string => `target ${targetId}`;
 
 /** Whether the latest message that was sent there did not arrive. */
-export const isTargetFailing = ({ last_success_at, last_failure_at }: Pick<TargetRow, "last_success_at" | "last_failure_at">): boolean =>
+export const isTargetFailing = ({
+  last_success_at,
+  last_failure_at,
+}: Pick<TargetRow, "last_success_at" | "last_failure_at">): boolean =>
   last_failure_at !== null && (last_success_at === null || last_failure_at > last_success_at);
 
 export function notificationTargetStore(db: Db) {
-  const ofAction = db.prepare<[number], TargetRow>(`SELECT ${COLUMNS} FROM notification_targets WHERE action_id = ? ORDER BY position`);
+  const ofAction = db.prepare<[number], TargetRow>(
+    `SELECT ${COLUMNS} FROM notification_targets WHERE action_id = ? ORDER BY position`,
+  );
   const ofType = db.prepare<[number, string], TargetRow>(
     `SELECT ${COLUMNS} FROM notification_targets WHERE organization_id = ? AND notification_type = ? ORDER BY position`,
   );
@@ -41,7 +49,9 @@ export function notificationTargetStore(db: Db) {
   );
   const update = db.prepare("UPDATE notification_targets SET position = ?, target_json = ? WHERE id = ?");
   const remove = db.prepare("DELETE FROM notification_targets WHERE id = ?");
-  const secretOf = db.prepare<[number], { secret: string | null }>("SELECT secret FROM notification_targets WHERE id = ?");
+  const secretOf = db.prepare<[number], { secret: string | null }>(
+    "SELECT secret FROM notification_targets WHERE id = ?",
+  );
   const setSecret = db.prepare("UPDATE notification_targets SET secret = ? WHERE id = ?");
 
   const list = (owner: TargetOwner): TargetRow[] =>
@@ -57,7 +67,8 @@ export function notificationTargetStore(db: Db) {
     find: (id: number): TargetRow | null => byId.get(id) ?? null,
 
     /**
-     * Replaces the targets, in this order. @param newSecret makes the secret of a WEBHOOK that is new. @returns whether anything differs from before.
+     * Replaces the targets, in this order. @param newSecret makes the secret of a WEBHOOK that is new. @returns whether
+     * anything differs from before.
      */
     replace(owner: TargetOwner, targets: readonly KeptTarget[], newSecret: () => string): boolean {
       const before = list(owner);
@@ -69,7 +80,15 @@ export function notificationTargetStore(db: Db) {
         const [row] = found === -1 ? [] : left.splice(found, 1);
         if (row === undefined) {
           const [action, type] = "actionId" in owner ? [owner.actionId, null] : [null, owner.notificationType];
-          insert.run(owner.organizationId, action, type, place, kept.type, json, kept.type === "WEBHOOK" ? newSecret() : null);
+          insert.run(
+            owner.organizationId,
+            action,
+            type,
+            place,
+            kept.type,
+            json,
+            kept.type === "WEBHOOK" ? newSecret() : null,
+          );
           changed = true;
         } else if (before[place] !== row || row.target_json !== json) {
           update.run(place, json, row.id);
@@ -90,7 +109,15 @@ export function notificationTargetStore(db: Db) {
     /** The secrets of the WEBHOOKs, in their order. For the operator. */
     secrets: (owner: TargetOwner): { id: number; webhook: string; secret: string }[] =>
       list(owner).flatMap(({ id, type, target_json }) =>
-        type === "WEBHOOK" ? [{ id, webhook: (JSON.parse(target_json) as { webhook: string }).webhook, secret: secretOf.get(id)?.secret ?? "" }] : [],
+        type === "WEBHOOK"
+          ? [
+              {
+                id,
+                webhook: (JSON.parse(target_json) as { webhook: string }).webhook,
+                secret: secretOf.get(id)?.secret ?? "",
+              },
+            ]
+          : [],
       ),
     /** Gives a WEBHOOK another secret: what is sent from then on is signed with it. */
     setSecret: (id: number, secret: string): void => void setSecret.run(secret, id),

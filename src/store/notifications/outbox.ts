@@ -1,9 +1,10 @@
 /**
- * Messages to somebody outside (outbox): inserted in the write that ends the job which the change that they tell of asked for
- * (triggers.ts), so that there is a message when there was the change, and once. Within a queue they are sent one after another, in the order in which they were added.
+ * Messages to somebody outside (outbox): inserted in the write that ends the job which the change that they tell of
+ * asked for (triggers.ts), so that there is a message when there was the change, and once. Within a queue they are sent
+ * one after another, in the order in which they were added.
  *
- * Invariant: a queue has a job (store/jobs.ts) exactly as long as something waits in it, and only one. So two never send out of
- * one queue, and jobs/deliveries.ts, which does that job, ends it in the write that empties the queue.
+ * Invariant: a queue has a job (store/jobs.ts) exactly as long as something waits in it, and only one. So two never
+ * send out of one queue, and jobs/deliveries.ts, which does that job, ends it in the write that empties the queue.
  *
  * Everything that changes something is to be called inside a write.
  */
@@ -44,14 +45,26 @@ export type WaitingDelivery = {
 };
 
 /** One attempt, for the log of deliveries. Times in epoch seconds and seconds; `error` null: it was accepted. */
-export type Attempt = { startedAt: number; seconds: number; address: string | null; status: number | null; error: string | null };
-
-/** What becomes of a message after an attempt. `left`: the recipients of an e-mail who have not accepted it yet, all others have. */
-export type Fate = { state: "delivered" } | { state: "dead" } | { state: "waiting"; dueAt: number; left: readonly string[] | null };
+export type Attempt = {
+  startedAt: number;
+  seconds: number;
+  address: string | null;
+  status: number | null;
+  error: string | null;
+};
 
 /**
- * The kinds of the jobs that empty queues, with `{ queue }` as payload: mail has one of its own, because all of it goes to one
- * server, which may be down or want few connections.
+ * What becomes of a message after an attempt. `left`: the recipients of an e-mail who have not accepted it yet, all
+ * others have.
+ */
+export type Fate =
+  | { state: "delivered" }
+  | { state: "dead" }
+  | { state: "waiting"; dueAt: number; left: readonly string[] | null };
+
+/**
+ * The kinds of the jobs that empty queues, with `{ queue }` as payload: mail has one of its own, because all of it goes
+ * to one server, which may be down or want few connections.
  */
 export const DELIVER = "deliver";
 export const DELIVER_MAIL = "deliver_mail";
@@ -66,7 +79,9 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?)`,
   );
   const jobOf = db.prepare<[string], { job_id: number }>("SELECT job_id FROM delivery_queues WHERE queue = ?");
-  const setJob = db.prepare("INSERT INTO delivery_queues (queue, job_id) VALUES (?, ?) ON CONFLICT (queue) DO UPDATE SET job_id = excluded.job_id");
+  const setJob = db.prepare(
+    "INSERT INTO delivery_queues (queue, job_id) VALUES (?, ?) ON CONFLICT (queue) DO UPDATE SET job_id = excluded.job_id",
+  );
   const endQueue = db.prepare("DELETE FROM delivery_queues WHERE queue = ?");
   const first = db.prepare<[string], WaitingDelivery>(
     `SELECT d.id, d.public_id, o.name AS organization_name, d.queue, d.target_id, d.has_target, d.subject, d.type, d.target_json, d.message_json,
@@ -74,11 +89,21 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
      FROM deliveries d JOIN organizations o ON o.id = d.organization_id LEFT JOIN notification_targets t ON t.id = d.target_id
      WHERE d.queue = ? AND d.state = 'waiting' ORDER BY d.id LIMIT 1`,
   );
-  const firstDue = db.prepare<[string], { due_at: number }>("SELECT due_at FROM deliveries WHERE queue = ? AND state = 'waiting' ORDER BY id LIMIT 1");
-  const logAttempt = db.prepare("INSERT INTO delivery_attempts (delivery_id, started_at, seconds, address, status, error) VALUES (?, ?, ?, ?, ?, ?)");
-  const isWaiting = db.prepare<[number], { id: number }>("SELECT id FROM deliveries WHERE id = ? AND state = 'waiting'");
-  const finish = db.prepare("UPDATE deliveries SET state = ?, attempts = attempts + ?, finished_at = ?, last_error = ? WHERE id = ?");
-  const wait = db.prepare("UPDATE deliveries SET attempts = attempts + 1, due_at = ?, last_error = ?, target_json = coalesce(?, target_json) WHERE id = ?");
+  const firstDue = db.prepare<[string], { due_at: number }>(
+    "SELECT due_at FROM deliveries WHERE queue = ? AND state = 'waiting' ORDER BY id LIMIT 1",
+  );
+  const logAttempt = db.prepare(
+    "INSERT INTO delivery_attempts (delivery_id, started_at, seconds, address, status, error) VALUES (?, ?, ?, ?, ?, ?)",
+  );
+  const isWaiting = db.prepare<[number], { id: number }>(
+    "SELECT id FROM deliveries WHERE id = ? AND state = 'waiting'",
+  );
+  const finish = db.prepare(
+    "UPDATE deliveries SET state = ?, attempts = attempts + ?, finished_at = ?, last_error = ? WHERE id = ?",
+  );
+  const wait = db.prepare(
+    "UPDATE deliveries SET attempts = attempts + 1, due_at = ?, last_error = ?, target_json = coalesce(?, target_json) WHERE id = ?",
+  );
   const succeeded = db.prepare("UPDATE notification_targets SET last_success_at = ? WHERE id = ?");
   const failed = db.prepare("UPDATE notification_targets SET last_failure_at = ?, last_error = ? WHERE id = ?");
   const deleteOld = db.prepare(
@@ -100,7 +125,9 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
   const pull = db.prepare<[number, number]>("UPDATE deliveries SET due_at = ? WHERE state = 'waiting' AND due_at >= ?");
 
   return {
-    /** Makes all waiting messages that are due at `from` or later due at `at`; the jobs of their queues are not touched. */
+    /**
+     * Makes all waiting messages that are due at `from` or later due at `at`; the jobs of their queues are not touched.
+     */
     pullForward: (from: number, at: number): void => void pull.run(at, from),
     /** Adds a message that waits to be sent. To be called inside a write. */
     add({ organizationId, queue, targetId, subject, message }: NewDelivery): void {
@@ -111,8 +138,18 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
           : [{ webhook: message.webhook }, message.body];
       const isFirst = firstDue.get(queue) === undefined;
       insert.run(
-        newId(), organizationId, queue, targetId, targetId === null ? 0 : 1, subject, message.type,
-        JSON.stringify(target), JSON.stringify(content), at, at, at,
+        newId(),
+        organizationId,
+        queue,
+        targetId,
+        targetId === null ? 0 : 1,
+        subject,
+        message.type,
+        JSON.stringify(target),
+        JSON.stringify(content),
+        at,
+        at,
+        at,
       );
       // Behind others it waits for them, and they may have to wait for their own reasons.
       if (isFirst) employ({ queue, type: message.type }, at);
@@ -120,8 +157,8 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
     /** What is to be sent next out of a queue, whether or not it is due; null when nothing waits. */
     first: (queue: string): WaitingDelivery | null => first.get(queue) ?? null,
     /**
-     * When a queue wants its job again, epoch seconds. null when nothing waits in it any more: then its job has to be ended in
-     * this same write, because the next message brings a job of its own.
+     * When a queue wants its job again, epoch seconds. null when nothing waits in it any more: then its job has to be
+     * ended in this same write, because the next message brings a job of its own.
      */
     nextDue(queue: string): number | null {
       const due = firstDue.get(queue)?.due_at ?? null;
@@ -129,15 +166,22 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
       return due;
     },
     /**
-     * Notes an attempt and what follows from it, with its target too. Does nothing when the message does not wait any more.
+     * Notes an attempt and what follows from it, with its target too. Does nothing when the message does not wait any
+     * more.
      * @param told the error in words for the organization, null after a success.
      */
-    attempted(delivery: Pick<WaitingDelivery, "id" | "target_id">, attempt: Attempt, fate: Fate, told: string | null): void {
+    attempted(
+      delivery: Pick<WaitingDelivery, "id" | "target_id">,
+      attempt: Attempt,
+      fate: Fate,
+      told: string | null,
+    ): void {
       if (!isWaiting.get(delivery.id)) return;
       const ended = attempt.startedAt + attempt.seconds;
       const error = attempt.error?.slice(0, ERROR_CHARACTERS) ?? null;
       logAttempt.run(delivery.id, attempt.startedAt, attempt.seconds, attempt.address, attempt.status, error);
-      if (fate.state === "waiting") wait.run(fate.dueAt, error, fate.left && JSON.stringify({ emails: fate.left }), delivery.id);
+      if (fate.state === "waiting")
+        wait.run(fate.dueAt, error, fate.left && JSON.stringify({ emails: fate.left }), delivery.id);
       else finish.run(fate.state, 1, ended, error, delivery.id);
       if (told === null) succeeded.run(ended, delivery.target_id);
       else failed.run(ended, told.slice(0, ERROR_CHARACTERS), delivery.target_id);
@@ -149,7 +193,10 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
      * @returns how many.
      */
     deleteDelivered: (before: number, limit: number): number => deleteOld.run(before, limit).changes,
-    /** Has a dead message sent after all, or a waiting one at once, with all attempts of a new one; in its old place among those of its queue. @returns whether. */
+    /**
+     * Has a dead message sent after all, or a waiting one at once, with all attempts of a new one; in its old place
+     * among those of its queue. @returns whether.
+     */
     retry(id: number): boolean {
       const at = now();
       const row = restart.get(at, at, id) as Pick<WaitingDelivery, "queue" | "type"> | undefined;

@@ -1,6 +1,7 @@
 /**
- * Where a control is enforced (semantics 7.3): an environment is covered when a policy attached to it has a latest version with
- * a rule for the control, whatever its verdict. Archived and logical environments are left out of everything.
+ * Where a control is enforced (semantics 7.3): an environment is covered when a policy attached to it has a latest
+ * version with a rule for the control, whatever its verdict. Archived and logical environments are left out of
+ * everything.
  */
 import type { Db } from "../db/database.ts";
 import type { EnvironmentType } from "../environments/environments.ts";
@@ -27,7 +28,8 @@ const COVERING = `environment_policies AS attachment
    WHERE attachment.environment_id = environment.id
      AND version.version = (SELECT max(version) FROM policy_versions WHERE policy_id = attachment.policy_id)`;
 const COVERED = `EXISTS (SELECT 1 FROM ${COVERING})`;
-const COUNTED = "environment.organization_id = @organization AND environment.archived_at IS NULL AND environment.type <> 'logical'";
+const COUNTED =
+  "environment.organization_id = @organization AND environment.archived_at IS NULL AND environment.type <> 'logical'";
 // instr, not LIKE: the characters `_` and `%` mean themselves. lower() knows ASCII only, which is all that names hold.
 const LISTED = `${COUNTED} AND instr(lower(environment.name), lower(@search)) > 0 AND (@covered IS NULL OR ${COVERED} = @covered)`;
 
@@ -43,18 +45,29 @@ export function controlCoverageStore(db: Db) {
        (SELECT json_group_array(policy.name ORDER BY attachment.position, attachment.policy_id) FROM ${COVERING}) AS policies_json
      FROM environments AS environment WHERE ${LISTED} ORDER BY environment.name LIMIT @limit OFFSET @offset`,
   );
-  const counting = db.prepare<[ListParameters], { total: number }>(`SELECT count(*) AS total FROM environments AS environment WHERE ${LISTED}`);
+  const counting = db.prepare<[ListParameters], { total: number }>(
+    `SELECT count(*) AS total FROM environments AS environment WHERE ${LISTED}`,
+  );
   const parameters = (organization: number, control: number, { search, covered }: CoverageFilter): ListParameters => ({
-    organization, control, search, covered: covered === null ? null : covered ? 1 : 0,
+    organization,
+    control,
+    search,
+    covered: covered === null ? null : covered ? 1 : 0,
   });
 
   return {
     /** Of all environments, whatever a filter shows: how many there are, and how many are covered. */
-    summary: (organization: number, control: number): { total: number; covered: number } => summary.get({ organization, control }) ?? { total: 0, covered: 0 },
+    summary: (organization: number, control: number): { total: number; covered: number } =>
+      summary.get({ organization, control }) ?? { total: 0, covered: 0 },
     /** Environments by name. */
-    list: (organization: number, control: number, filter: CoverageFilter, { limit, offset }: { limit: number; offset: number }): CoverageRow[] =>
-      rows.all({ ...parameters(organization, control, filter), limit, offset }),
+    list: (
+      organization: number,
+      control: number,
+      filter: CoverageFilter,
+      { limit, offset }: { limit: number; offset: number },
+    ): CoverageRow[] => rows.all({ ...parameters(organization, control, filter), limit, offset }),
     /** How many environments `list` would give in all. */
-    count: (organization: number, control: number, filter: CoverageFilter): number => counting.get(parameters(organization, control, filter))?.total ?? 0,
+    count: (organization: number, control: number, filter: CoverageFilter): number =>
+      counting.get(parameters(organization, control, filter))?.total ?? 0,
   };
 }

@@ -1,9 +1,9 @@
 /**
  * Controls and their versions (semantics 7.1).
  *
- * Invariants: a version is never changed or removed, and the versions of a control are numbered 1, 2, 3, ... without a gap, the
- * control carrying the number and the fields of the latest; an identifier is never given twice in an organization, because an
- * archived control keeps its own; a change that changes nothing writes nothing.
+ * Invariants: a version is never changed or removed, and the versions of a control are numbered 1, 2, 3, ... without a
+ * gap, the control carrying the number and the fields of the latest; an identifier is never given twice in an
+ * organization, because an archived control keeps its own; a change that changes nothing writes nothing.
  */
 import { conflict, notFound } from "../../errors.ts";
 import type { Db, SchemaSources } from "../db/database.ts";
@@ -63,7 +63,18 @@ export type Direction = "asc" | "desc";
 type Part = { limit: number; offset: number };
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
-const COLUMNS = ["id", "organization_id", "identifier", "name", "description", "links_json", "version", "archived", "created_by", "created_at"]
+const COLUMNS = [
+  "id",
+  "organization_id",
+  "identifier",
+  "name",
+  "description",
+  "links_json",
+  "version",
+  "archived",
+  "created_by",
+  "created_at",
+]
   .map((name) => `control.${name}`)
   .join(", ");
 const VERSION_COLUMNS = "version, status, name, description, links_json, timestamp, created_by";
@@ -79,7 +90,9 @@ const LISTED = `control.organization_id = @organization AND control.archived = @
 type ListParameters = { organization: number; archived: 0 | 1; search: string; tags: string };
 
 export function controlStore(db: Db, { now, newId }: SchemaSources) {
-  const byIdentifier = db.prepare<[number, string], ControlRow>(`SELECT ${COLUMNS} FROM controls AS control WHERE organization_id = ? AND identifier = ?`);
+  const byIdentifier = db.prepare<[number, string], ControlRow>(
+    `SELECT ${COLUMNS} FROM controls AS control WHERE organization_id = ? AND identifier = ?`,
+  );
   const byId = db.prepare<[number], ControlRow>(`SELECT ${COLUMNS} FROM controls AS control WHERE id = ?`);
   const insert = db.prepare(
     `INSERT INTO controls (public_id, organization_id, identifier, name, name_folded, description, links_json, version, created_by, created_at, last_modified_at)
@@ -98,14 +111,21 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
       `SELECT ${VERSION_COLUMNS} FROM control_versions WHERE control_id = ? ORDER BY version ${order} LIMIT ? OFFSET ?`,
     );
   const versions = { asc: versionsOf("ASC"), desc: versionsOf("DESC") };
-  const oneVersion = db.prepare<[number, number], ControlVersionRow>(`SELECT ${VERSION_COLUMNS} FROM control_versions WHERE control_id = ? AND version = ?`);
+  const oneVersion = db.prepare<[number, number], ControlVersionRow>(
+    `SELECT ${VERSION_COLUMNS} FROM control_versions WHERE control_id = ? AND version = ?`,
+  );
   const listing = (order: string) =>
     db.prepare<[ListParameters & Part], ControlListRow>(
       `SELECT ${COLUMNS}, (SELECT json_group_object(key, value) FROM control_tags WHERE control_id = control.id) AS tags_json
        FROM controls AS control WHERE ${LISTED} ORDER BY ${order} LIMIT @limit OFFSET @offset`,
     );
-  const lists = { asc: listing("control.name ASC, control.id ASC"), desc: listing("control.name DESC, control.id DESC") };
-  const counting = db.prepare<[ListParameters], { total: number }>(`SELECT count(*) AS total FROM controls AS control WHERE ${LISTED}`);
+  const lists = {
+    asc: listing("control.name ASC, control.id ASC"),
+    desc: listing("control.name DESC, control.id DESC"),
+  };
+  const counting = db.prepare<[ListParameters], { total: number }>(
+    `SELECT count(*) AS total FROM controls AS control WHERE ${LISTED}`,
+  );
   const referencing = db.prepare<[number], { name: string }>(
     `SELECT policy.name FROM policy_version_controls AS reference
        JOIN policy_versions AS version ON version.id = reference.policy_version_id JOIN policies AS policy ON policy.id = version.policy_id
@@ -116,7 +136,8 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
   const setModified = db.prepare("UPDATE controls SET last_modified_at = ? WHERE id = ?");
   const choices = tagChoices(db, "control_tags", "control_id", "controls");
 
-  const find = (organizationId: number, identifier: string): ControlRow | null => byIdentifier.get(organizationId, identifier) ?? null;
+  const find = (organizationId: number, identifier: string): ControlRow | null =>
+    byIdentifier.get(organizationId, identifier) ?? null;
 
   function get(id: number): ControlRow {
     const row = byId.get(id);
@@ -124,14 +145,30 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
     return row;
   }
 
-  function change(control: ControlRow, status: ControlStatus, fields: Pick<ControlRow, "name" | "description" | "links_json" | "archived">, user: string): ControlRow {
-    update.run(fields.name, folded(fields.name), fields.description, fields.links_json, fields.archived, now(), control.id);
+  function change(
+    control: ControlRow,
+    status: ControlStatus,
+    fields: Pick<ControlRow, "name" | "description" | "links_json" | "archived">,
+    user: string,
+  ): ControlRow {
+    update.run(
+      fields.name,
+      folded(fields.name),
+      fields.description,
+      fields.links_json,
+      fields.archived,
+      now(),
+      control.id,
+    );
     insertVersion.run(status, user, control.id);
     return get(control.id);
   }
 
   const parameters = (organization: number, { search, archived, tags: wanted }: ControlFilter): ListParameters => ({
-    organization, archived: archived ? 1 : 0, search: folded(search), tags: tagFilterJson(wanted),
+    organization,
+    archived: archived ? 1 : 0,
+    search: folded(search),
+    tags: tagFilterJson(wanted),
   });
 
   return {
@@ -145,20 +182,43 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
     },
 
     /**
-     * Creates a control with its version 1; to be called inside a write. `user`: the name that people see of the caller.
+     * Creates a control with its version 1; to be called inside a write. `user`: the name that people see of the
+     * caller.
      * @throws AppError conflict, which no repetition helps against, when the identifier was ever taken (semantics 7.1).
      */
-    create(organization: OrganizationKey, identifier: string, { name, description, links }: ControlFields, user: string): ControlRow {
-      if (find(organization.id, identifier)) throw conflict(`A control with identifier '${identifier}' already exists in organization '${organization.name}'`);
+    create(
+      organization: OrganizationKey,
+      identifier: string,
+      { name, description, links }: ControlFields,
+      user: string,
+    ): ControlRow {
+      if (find(organization.id, identifier))
+        throw conflict(
+          `A control with identifier '${identifier}' already exists in organization '${organization.name}'`,
+        );
       const at = now();
       const id = Number(
-        insert.run(newId(), organization.id, identifier, name, folded(name), description, JSON.stringify(links), user, at, at).lastInsertRowid,
+        insert.run(
+          newId(),
+          organization.id,
+          identifier,
+          name,
+          folded(name),
+          description,
+          JSON.stringify(links),
+          user,
+          at,
+          at,
+        ).lastInsertRowid,
       );
       insertVersion.run("created", user, id);
       return get(id);
     },
 
-    /** Gives a control these fields: the next version, and none when it has them already. @returns the control as it is now. */
+    /**
+     * Gives a control these fields: the next version, and none when it has them already. @returns the control as it is
+     * now.
+     */
     edit(control: ControlRow, { name, description, links }: ControlFields, user: string): ControlRow {
       const sameLinks = inOrder(JSON.parse(control.links_json) as ControlLinks) === inOrder(links);
       if (name === control.name && description === control.description && sameLinks) return control;
@@ -166,22 +226,32 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
       return change(control, "edited", { name, description, links_json, archived: control.archived }, user);
     },
 
-    /** Archives a control or brings it back: the next version, and none when it is so already. @returns the control as it is now. */
+    /**
+     * Archives a control or brings it back: the next version, and none when it is so already. @returns the control as
+     * it is now.
+     */
     setArchived(control: ControlRow, archived: boolean, user: string): ControlRow {
       if ((control.archived === 1) === archived) return control;
       return change(control, archived ? "archived" : "unarchived", { ...control, archived: archived ? 1 : 0 }, user);
     },
 
     /** A part of the versions; how many there are is the number of the latest. */
-    versions: (controlId: number, direction: Direction, { limit, offset }: Part): ControlVersionRow[] => versions[direction].all(controlId, limit, offset),
+    versions: (controlId: number, direction: Direction, { limit, offset }: Part): ControlVersionRow[] =>
+      versions[direction].all(controlId, limit, offset),
     /** One version, null when there is none of that number. */
-    version: (controlId: number, version: number): ControlVersionRow | null => oneVersion.get(controlId, version) ?? null,
+    version: (controlId: number, version: number): ControlVersionRow | null =>
+      oneVersion.get(controlId, version) ?? null,
 
     /** Controls of an organization by name. */
-    list: (organizationId: number, filter: ControlFilter, direction: Direction, { limit, offset }: Part): ControlListRow[] =>
-      lists[direction].all({ ...parameters(organizationId, filter), limit, offset }),
+    list: (
+      organizationId: number,
+      filter: ControlFilter,
+      direction: Direction,
+      { limit, offset }: Part,
+    ): ControlListRow[] => lists[direction].all({ ...parameters(organizationId, filter), limit, offset }),
     /** How many controls `list` would give in all. */
-    count: (organizationId: number, filter: ControlFilter): number => counting.get(parameters(organizationId, filter))?.total ?? 0,
+    count: (organizationId: number, filter: ControlFilter): number =>
+      counting.get(parameters(organizationId, filter))?.total ?? 0,
 
     /** Names of the policies whose latest version has a rule for the control, in their order. */
     policiesReferencing: (controlId: number): string[] => referencing.all(controlId).map(({ name }) => name),
@@ -199,4 +269,5 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
 }
 
 /** Links are a set of pairs: the order in which a client writes them is no change. */
-const inOrder = (links: ControlLinks): string => JSON.stringify(Object.entries(links).sort(([a], [b]) => (a < b ? -1 : 1)));
+const inOrder = (links: ControlLinks): string =>
+  JSON.stringify(Object.entries(links).sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -1,9 +1,9 @@
 /**
  * Environment policies, their versions and their history (semantics 5.5).
  *
- * Invariants: a version is never changed or removed, and the versions of a policy are numbered 1, 2, 3, ... without a gap;
- * every version has exactly one `new_version` event, the first one too, and the controls that its text names beside it; a put that changes nothing writes nothing, so that
- * clients may repeat it as often as they like.
+ * Invariants: a version is never changed or removed, and the versions of a policy are numbered 1, 2, 3, ... without a
+ * gap; every version has exactly one `new_version` event, the first one too, and the controls that its text names
+ * beside it; a put that changes nothing writes nothing, so that clients may repeat it as often as they like.
  */
 import { controlsReferenced, parsePolicy } from "../../domain/policy/document.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
@@ -37,7 +37,9 @@ export type PolicyVersionRow = {
 };
 
 /** A version without its text, which has so many bytes. */
-export type VersionSize = Pick<PolicyVersionRow, "id" | "version" | "comment" | "timestamp" | "created_by"> & { bytes: number };
+export type VersionSize = Pick<PolicyVersionRow, "id" | "version" | "comment" | "timestamp" | "created_by"> & {
+  bytes: number;
+};
 
 /** A policy that is attached to an environment, at the version that applies there. */
 export type PolicyInForce = { policy_name: string; version_id: number; version: number };
@@ -60,30 +62,43 @@ export type PolicyPut = {
   /** The name that people see of the caller. */
   user: string;
   /**
-   * The uploaded file, already found to be a valid policy; null when the request had none. `comment` belongs to the version.
-   * `controls` are those that its rules name, read from the text unless given; `parsedJson` is what `serializePolicy` makes
-   * of it, null or left out for a text that is quickly parsed.
+   * The uploaded file, already found to be a valid policy; null when the request had none. `comment` belongs to the
+   * version. `controls` are those that its rules name, read from the text unless given; `parsedJson` is what
+   * `serializePolicy` makes of it, null or left out for a text that is quickly parsed.
    */
   file: { yaml: string; comment: string; controls?: readonly string[]; parsedJson?: string | null } | null;
 };
 
-/** What a put did: `described` tells of a changed description, `version` is the version it added, null when it added none. */
-export type PolicyPutResult = { policy: PolicyRow; created: boolean; described: boolean; version: PolicyVersionRow | null };
+/**
+ * What a put did: `described` tells of a changed description, `version` is the version it added, null when it added
+ * none.
+ */
+export type PolicyPutResult = {
+  policy: PolicyRow;
+  created: boolean;
+  described: boolean;
+  version: PolicyVersionRow | null;
+};
 
 /** `version_id` null and `version` 0 for a policy without a version. */
 export type LatestVersion = Omit<PolicyInForce, "version_id"> & { version_id: number | null };
 
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
-const missing = (organization: OrganizationKey, name: string) => notFound(`Policy '${name}' does not exist in organization '${organization.name}'`);
+const missing = (organization: OrganizationKey, name: string) =>
+  notFound(`Policy '${name}' does not exist in organization '${organization.name}'`);
 
 const COLUMNS = "id, public_id, organization_id, name, description, created_by, created_at, last_modified_at";
 const VERSION_COLUMNS = "id, policy_id, version, comment, timestamp, created_by, policy_yaml";
 
 export function policyStore(db: Db, { now, newId }: SchemaSources) {
-  const byName = db.prepare<[number, string], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE organization_id = ? AND name = ?`);
+  const byName = db.prepare<[number, string], PolicyRow>(
+    `SELECT ${COLUMNS} FROM policies WHERE organization_id = ? AND name = ?`,
+  );
   const byId = db.prepare<[number], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE id = ?`);
-  const ofOrganization = db.prepare<[number], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE organization_id = ? ORDER BY name`);
+  const ofOrganization = db.prepare<[number], PolicyRow>(
+    `SELECT ${COLUMNS} FROM policies WHERE organization_id = ? ORDER BY name`,
+  );
   const insert = db.prepare(
     `INSERT INTO policies (public_id, organization_id, name, description, created_by, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -124,7 +139,9 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
   const eventsOf = db.prepare<[number], PolicyEventRow>(
     "SELECT id, policy_id, type, timestamp, user_name, data_json FROM policy_events WHERE policy_id = ? ORDER BY id",
   );
-  const insertEvent = db.prepare("INSERT INTO policy_events (policy_id, type, timestamp, user_name, data_json) VALUES (?, ?, ?, ?, ?)");
+  const insertEvent = db.prepare(
+    "INSERT INTO policy_events (policy_id, type, timestamp, user_name, data_json) VALUES (?, ?, ?, ?, ?)",
+  );
   const consumersOf = db.prepare<[number], { name: string }>(
     `SELECT environment.name FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
      WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY environment.name`,
@@ -142,7 +159,13 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
     return row;
   }
 
-  function record(policyId: number, type: PolicyEventType, at: number, user: string, data: Record<string, unknown> | null): void {
+  function record(
+    policyId: number,
+    type: PolicyEventType,
+    at: number,
+    user: string,
+    data: Record<string, unknown> | null,
+  ): void {
     insertEvent.run(policyId, type, at, user, data === null ? null : JSON.stringify(data));
   }
 
@@ -164,17 +187,26 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
     get,
     /** All policies of an organization by name. */
     list: (organizationId: number): PolicyRow[] => ofOrganization.all(organizationId),
-    /** All versions with the sizes of their texts, newest first; `text` reads one. None for a policy that was created without a file. */
+    /**
+     * All versions with the sizes of their texts, newest first; `text` reads one. None for a policy that was created
+     * without a file.
+     */
     versionSizes: (policyId: number): VersionSize[] => sizesOf.all(policyId),
     /** The text of a version, which must exist. */
     text: (versionId: number): string => textOf.get(versionId) as string,
-    /** The version that applies, null for a policy without a file, which takes part in no evaluation (semantics 5.5). */
+    /**
+     * The version that applies, null for a policy without a file, which takes part in no evaluation (semantics 5.5).
+     */
     latestVersion,
-    /** What an artifact must satisfy in an environment, in the order of attaching; policies without a version are not among it (semantics 5.5). */
+    /**
+     * What an artifact must satisfy in an environment, in the order of attaching; policies without a version are not
+     * among it (semantics 5.5).
+     */
     inForce: (environmentId: number): PolicyInForce[] => attached.all(environmentId),
     /**
      * The rules of a version, ready for evaluation. The document is shared: nobody may change it.
-     * @throws Error when the version is gone or this program does not accept its text: whoever evaluates decides what that means.
+     * @throws Error when the version is gone or this program does not accept its text: whoever evaluates decides what
+     * that means.
      */
     parsed(versionId: number): PolicyDocument {
       const known = documents.get(versionId);
@@ -191,15 +223,16 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
     consumingEnvironments: (policyId: number): string[] => consumersOf.all(policyId).map(({ name }) => name),
 
     /**
-     * Creates a policy or changes it (semantics 5.5); to be called inside a write, whose serial order is what numbers the
-     * versions. The same bytes and description as before: nothing is written, whatever the comment says. Other bytes: the next version.
-     * Another description: a `metadata_update`. Both: both. A new policy: a `creation`, and its file becomes version 1.
-     * The time of last modification moves with a change only.
+     * Creates a policy or changes it (semantics 5.5); to be called inside a write, whose serial order is what numbers
+     * the versions. The same bytes and description as before: nothing is written, whatever the comment says. Other
+     * bytes: the next version. Another description: a `metadata_update`. Both: both. A new policy: a `creation`, and
+     * its file becomes version 1. The time of last modification moves with a change only.
      */
     put(organizationId: number, { name, description, user, file }: PolicyPut): PolicyPutResult {
       const at = now();
       const existing = find(organizationId, name);
-      const id = existing?.id ?? Number(insert.run(newId(), organizationId, name, description, user, at, at).lastInsertRowid);
+      const id =
+        existing?.id ?? Number(insert.run(newId(), organizationId, name, description, user, at, at).lastInsertRowid);
       if (!existing) record(id, "creation", at, user, null);
 
       const described = existing !== null && existing.description !== description;
@@ -209,7 +242,9 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
       let version: PolicyVersionRow | null = null;
       if (file && file.yaml !== previous?.policy_yaml) {
         const number = (previous?.version ?? 0) + 1;
-        const versionId = Number(insertVersion.run(id, number, file.comment, at, user, file.yaml, file.parsedJson ?? null).lastInsertRowid);
+        const versionId = Number(
+          insertVersion.run(id, number, file.comment, at, user, file.yaml, file.parsedJson ?? null).lastInsertRowid,
+        );
         documents.delete(versionId);
         insertControls.run(versionId, organizationId, JSON.stringify(file.controls ?? controlsOf(file.yaml)));
         record(id, "new_version", at, user, { version: number });

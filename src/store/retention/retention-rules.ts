@@ -52,13 +52,17 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
      ON CONFLICT (organization_id, coalesce(flow_id, 0)) DO UPDATE
      SET trails_after_days = excluded.trails_after_days, evidence_after_days = excluded.evidence_after_days, last_modified_at = excluded.last_modified_at`,
   );
-  const remove = db.prepare<[number, number | null]>("DELETE FROM retention_rules WHERE organization_id = ? AND flow_id IS ?");
+  const remove = db.prepare<[number, number | null]>(
+    "DELETE FROM retention_rules WHERE organization_id = ? AND flow_id IS ?",
+  );
   const holds = db.prepare<[], LegalHoldRow>(`${HOLDS} ORDER BY h.id`);
   const holdByPublicId = db.prepare<[string], LegalHoldRow>(`${HOLDS} WHERE h.public_id = ?`);
   const place = db.prepare(
     "INSERT INTO legal_holds (public_id, organization_id, flow_id, trail_public_id, trail_name, reason, placed_by, placed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
   );
-  const release = db.prepare("UPDATE legal_holds SET released_by = ?, released_at = ? WHERE id = ? AND released_at IS NULL");
+  const release = db.prepare(
+    "UPDATE legal_holds SET released_by = ?, released_at = ? WHERE id = ? AND released_at IS NULL",
+  );
 
   const active = (): LegalHoldRow[] => holds.all().filter(({ released_at }) => released_at === null);
 
@@ -78,18 +82,36 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
     active,
     findHold: (publicId: string): LegalHoldRow | null => holdByPublicId.get(publicId) ?? null,
     /** @returns the public id of the hold. */
-    hold({ organizationId, flowId }: RetentionScope, trail: { public_id: string; name: string } | null, why: { reason: string; by: string }): string {
+    hold(
+      { organizationId, flowId }: RetentionScope,
+      trail: { public_id: string; name: string } | null,
+      why: { reason: string; by: string },
+    ): string {
       const publicId = newId();
-      place.run(publicId, organizationId, flowId, trail?.public_id ?? null, trail?.name ?? null, why.reason, why.by, now());
+      place.run(
+        publicId,
+        organizationId,
+        flowId,
+        trail?.public_id ?? null,
+        trail?.name ?? null,
+        why.reason,
+        why.by,
+        now(),
+      );
       return publicId;
     },
     /** Ends a hold, which stays in the history. @returns whether it was in force. */
     release: (id: number, by: string): boolean => release.run(by, now(), id).changes > 0,
     /** A text that changes with every rule, and with every hold that is in force. */
     state: (): string =>
-      hash("sha256", JSON.stringify([
-        rules.all().map((rule) => [rule.organization_id, rule.flow_id, rule.trails_after_days, rule.evidence_after_days]),
-        active().map(({ public_id }) => public_id),
-      ])),
+      hash(
+        "sha256",
+        JSON.stringify([
+          rules
+            .all()
+            .map((rule) => [rule.organization_id, rule.flow_id, rule.trails_after_days, rule.evidence_after_days]),
+          active().map(({ public_id }) => public_id),
+        ]),
+      ),
   };
 }

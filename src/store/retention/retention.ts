@@ -2,9 +2,10 @@
  * The one place that deletes history: trails with everything on them, and files of records that stay, as a plan says
  * (retention-plan.ts). It works on a connection of its own, beside a running server if there is one.
  *
- * Invariants: what is deleted leaves a tombstone and an entry in the audit log, in the transaction that deletes it; a trail goes as a
- * whole; what a plan did not show is not deleted, and everything is asked once more under the write lock: rules, holds, and whether an
- * artifact ran meanwhile. Files themselves are not touched: the sweep of the vault takes what no record names, after its day of grace.
+ * Invariants: what is deleted leaves a tombstone and an entry in the audit log, in the transaction that deletes it; a
+ * trail goes as a whole; what a plan did not show is not deleted, and everything is asked once more under the write
+ * lock: rules, holds, and whether an artifact ran meanwhile. Files themselves are not touched: the sweep of the vault
+ * takes what no record names, after its day of grace.
  */
 import { createHash } from "node:crypto";
 import type { buildStore } from "../flows/builds.ts";
@@ -13,7 +14,14 @@ import { COUNTS, endsOf, LAST_EVENT, RAN, retentionPlanStore, retentionRuleText 
 import type { DueRow, RetentionAction, RetentionPlan } from "./retention-plan.ts";
 import { retentionRuleStore } from "./retention-rules.ts";
 
-export type RetentionRunRow = { id: number; public_id: string; plan: string; started_by: string; started_at: number; finished_at: number | null };
+export type RetentionRunRow = {
+  id: number;
+  public_id: string;
+  plan: string;
+  started_by: string;
+  started_at: number;
+  finished_at: number | null;
+};
 
 /** What is left of something that was deleted. Times in epoch seconds. */
 export type TombstoneRow = {
@@ -40,7 +48,12 @@ export type TombstoneRow = {
 };
 
 /** A record of the audit log; `detail` says what was deleted. */
-export type RetentionNote = (organizationId: number, event: "trail.deleted" | "trail.evidence_deleted", target: string, detail: Readonly<Record<string, unknown>>) => void;
+export type RetentionNote = (
+  organizationId: number,
+  event: "trail.deleted" | "trail.evidence_deleted",
+  target: string,
+  detail: Readonly<Record<string, unknown>>,
+) => void;
 
 /** The rules or holds are others than those of the plan. What was deleted before stays deleted. */
 export class RetentionChangedError extends Error {
@@ -50,17 +63,44 @@ export class RetentionChangedError extends Error {
 /** What one step did. `kept`: it was to go and stays, because of something that happened since the plan. */
 export type RetentionStep = { trails: number; stripped: number; kept: number };
 
-type TrailRow = { id: number; public_id: string; name: string; organization_id: number; flow_id: number; flow_name: string; created_at: number; last_event: number };
+type TrailRow = {
+  id: number;
+  public_id: string;
+  name: string;
+  organization_id: number;
+  flow_id: number;
+  flow_name: string;
+  created_at: number;
+  last_event: number;
+};
 type RecordRow = {
-  id: number; public_id: string; name: string; type: string; overridden_type: string | null; is_compliant: 0 | 1; created_at: number;
-  evidence_digest: string | null; evidence_size: number | null; evidence_filename: string | null;
+  id: number;
+  public_id: string;
+  name: string;
+  type: string;
+  overridden_type: string | null;
+  is_compliant: 0 | 1;
+  created_at: number;
+  evidence_digest: string | null;
+  evidence_size: number | null;
+  evidence_filename: string | null;
 };
 type ArtifactRow = { id: number; fingerprint: string };
 
 /** Tables with rows that name what is deleted, directly or through each other. */
 const CHILDREN = [
-  "trails", "trail_events", "trail_repos", "artifacts", "builds", "attestations", "attestation_series_records", "attestation_bindings", "pending_bindings",
-  "current_attestations", "deployments", "tombstones",
+  "trails",
+  "trail_events",
+  "trail_repos",
+  "artifacts",
+  "builds",
+  "attestations",
+  "attestation_series_records",
+  "attestation_bindings",
+  "pending_bindings",
+  "current_attestations",
+  "deployments",
+  "tombstones",
 ];
 
 export type Retention = ReturnType<typeof openRetention>;
@@ -72,18 +112,28 @@ export function openRetention(db: Db, sources: SchemaSources, builds: ReturnType
   return { rules, plans, runs: retentionRunStore(db, sources, { rules, plans, builds }) };
 }
 
-type Parts = { rules: ReturnType<typeof retentionRuleStore>; plans: ReturnType<typeof retentionPlanStore>; builds: ReturnType<typeof buildStore> };
+type Parts = {
+  rules: ReturnType<typeof retentionRuleStore>;
+  plans: ReturnType<typeof retentionPlanStore>;
+  builds: ReturnType<typeof buildStore>;
+};
 
 function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans, builds }: Parts) {
-  const runOf = db.prepare<[string], RetentionRunRow>("SELECT id, public_id, plan, started_by, started_at, finished_at FROM retention_runs WHERE plan = ?");
+  const runOf = db.prepare<[string], RetentionRunRow>(
+    "SELECT id, public_id, plan, started_by, started_at, finished_at FROM retention_runs WHERE plan = ?",
+  );
   const begin = db.prepare("INSERT INTO retention_runs (public_id, plan, started_by, started_at) VALUES (?, ?, ?, ?)");
   const finish = db.prepare("UPDATE retention_runs SET finished_at = ? WHERE id = ? AND finished_at IS NULL");
-  const deletedBy = db.prepare<[number], string>("SELECT DISTINCT kind || ' ' || trail_public_id FROM tombstones WHERE run_id = ?").pluck();
+  const deletedBy = db
+    .prepare<[number], string>("SELECT DISTINCT kind || ' ' || trail_public_id FROM tombstones WHERE run_id = ?")
+    .pluck();
   const trailById = db.prepare<[number], TrailRow>(
     `SELECT t.id, t.public_id, t.name, t.organization_id, t.flow_id, f.name AS flow_name, t.created_at, ${LAST_EVENT} AS last_event
      FROM trails t JOIN flows f ON f.id = t.flow_id WHERE t.id = ?`,
   );
-  const ran = db.prepare<[number], { found: 1 }>(`SELECT 1 AS found FROM trails t JOIN (SELECT ? AS trail_id) due ON due.trail_id = t.id WHERE ${RAN}`);
+  const ran = db.prepare<[number], { found: 1 }>(
+    `SELECT 1 AS found FROM trails t JOIN (SELECT ? AS trail_id) due ON due.trail_id = t.id WHERE ${RAN}`,
+  );
   // With every trail that has a record of an artifact of which this one has a record that counts.
   const sharing = db.prepare<[number, number], { trail_id: number | null }>(
     `SELECT DISTINCT other.trail_id FROM artifacts a JOIN artifacts other ON other.organization_id = a.organization_id AND other.fingerprint = a.fingerprint
@@ -93,20 +143,37 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     `SELECT id, public_id, name, type, overridden_type, is_compliant, created_at, evidence_digest, evidence_size, evidence_filename
      FROM attestations WHERE trail_id = ? ORDER BY id`,
   );
-  const artifactsOf = db.prepare<[number], ArtifactRow>("SELECT id, fingerprint FROM artifacts WHERE trail_id = ? ORDER BY id");
+  const artifactsOf = db.prepare<[number], ArtifactRow>(
+    "SELECT id, fingerprint FROM artifacts WHERE trail_id = ? ORDER BY id",
+  );
   const countEvents = db.prepare<[number], number>("SELECT count(*) FROM trail_events WHERE trail_id = ?").pluck();
-  const strippedFiles = db.prepare<[string], { public_id: string; digest: string }>("SELECT public_id, digest FROM tombstones WHERE trail_public_id = ? AND kind = 'evidence'");
+  const strippedFiles = db.prepare<[string], { public_id: string; digest: string }>(
+    "SELECT public_id, digest FROM tombstones WHERE trail_public_id = ? AND kind = 'evidence'",
+  );
   const seriesOf = db.prepare<[number, string, string, string, number], { id: number }>(
     "SELECT id FROM attestation_series WHERE flow_id = ? AND name = ? AND type = ? AND overridden_type = ? AND is_compliant = ?",
   );
-  const leaveSeries = db.prepare("DELETE FROM attestation_series_records WHERE series_id = ? AND created_at = ? AND attestation_id = ?");
-  const endSeries = db.prepare("DELETE FROM attestation_series WHERE id = ? AND NOT EXISTS (SELECT 1 FROM attestation_series_records r WHERE r.series_id = attestation_series.id)");
+  const leaveSeries = db.prepare(
+    "DELETE FROM attestation_series_records WHERE series_id = ? AND created_at = ? AND attestation_id = ?",
+  );
+  const endSeries = db.prepare(
+    "DELETE FROM attestation_series WHERE id = ? AND NOT EXISTS (SELECT 1 FROM attestation_series_records r WHERE r.series_id = attestation_series.id)",
+  );
   const unbind = db.prepare("DELETE FROM attestation_bindings WHERE artifact_id = ?");
   const unbuild = db.prepare("DELETE FROM builds WHERE artifact_id = ?");
-  const firstOf = db.prepare<[number, string], number | null>("SELECT min(id) FROM artifacts WHERE organization_id = ? AND fingerprint = ?").pluck();
+  const firstOf = db
+    .prepare<[number, string], number | null>(
+      "SELECT min(id) FROM artifacts WHERE organization_id = ? AND fingerprint = ?",
+    )
+    .pluck();
   const ofTrail = [
-    "current_attestations WHERE trail_id", "pending_bindings WHERE trail_id", "attestations WHERE trail_id", "artifacts WHERE trail_id", "trail_events WHERE trail_id",
-    "trail_repos WHERE trail_id", "trails WHERE id",
+    "current_attestations WHERE trail_id",
+    "pending_bindings WHERE trail_id",
+    "attestations WHERE trail_id",
+    "artifacts WHERE trail_id",
+    "trail_events WHERE trail_id",
+    "trail_repos WHERE trail_id",
+    "trails WHERE id",
   ].map((rows) => db.prepare<[number]>(`DELETE FROM ${rows} = ?`));
   const countDown = db.prepare("UPDATE flows SET trail_count = trail_count - 1 WHERE id = ?");
   const strip = db.prepare("UPDATE attestations SET evidence_digest = NULL, evidence_size = NULL WHERE id = ?");
@@ -118,7 +185,10 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
      VALUES (@run, @kind, @publicId, @name, @organization, @flow, @trail, @digest, @size, @filename, @artifacts, @attestations, @events, @files, @fingerprints, @rule,
              @createdAt, @lastEventAt, @deletedAt)`,
   );
-  const tombstones = db.prepare<[{ organization: number; flow: number | null; before: number; limit: number }], TombstoneRow>(
+  const tombstones = db.prepare<
+    [{ organization: number; flow: number | null; before: number; limit: number }],
+    TombstoneRow
+  >(
     `SELECT x.id, x.kind, x.public_id, x.name, o.name AS organization_name, f.name AS flow_name, x.trail_public_id, x.digest, x.size, x.filename, x.artifact_count,
             x.attestation_count, x.event_count, x.file_count, x.fingerprints_json, x.rule, r.public_id AS run_public_id, x.created_at, x.last_event_at, x.deleted_at
      FROM tombstones x JOIN organizations o ON o.id = x.organization_id JOIN flows f ON f.id = x.flow_id JOIN retention_runs r ON r.id = x.run_id
@@ -128,7 +198,8 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
   /** The files that each record has or had, by the public id of the record. */
   function filesOf(trail: TrailRow, records: readonly RecordRow[]): Map<string, string> {
     const files = new Map(strippedFiles.all(trail.public_id).map(({ public_id, digest }) => [public_id, digest]));
-    for (const { public_id, evidence_digest } of records) if (evidence_digest !== null) files.set(public_id, evidence_digest);
+    for (const { public_id, evidence_digest } of records)
+      if (evidence_digest !== null) files.set(public_id, evidence_digest);
     return files;
   }
 
@@ -136,7 +207,12 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     const [records, artifacts] = [recordsOf.all(trail.id), artifactsOf.all(trail.id)];
     const files = filesOf(trail, records);
     const digest = recordsDigest(records.map((record) => ({ ...record, file: files.get(record.public_id) ?? null })));
-    const counts = { artifacts: artifacts.length, attestations: records.length, events: countEvents.get(trail.id) as number, files: files.size };
+    const counts = {
+      artifacts: artifacts.length,
+      attestations: records.length,
+      events: countEvents.get(trail.id) as number,
+      files: files.size,
+    };
     const series = new Set<number>();
     for (const { id, name, type, overridden_type, is_compliant, created_at } of records) {
       const found = seriesOf.get(trail.flow_id, name, type, overridden_type ?? "", is_compliant);
@@ -159,11 +235,29 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     }
     if (artifacts.length > 0) factsChanged.run(trail.organization_id);
     bury.run({
-      run, kind: "trail", publicId: trail.public_id, name: trail.name, organization: trail.organization_id, flow: trail.flow_id, trail: trail.public_id, digest,
-      size: null, filename: null, ...counts, fingerprints: JSON.stringify([...new Set(artifacts.map(({ fingerprint }) => fingerprint))]), rule,
-      createdAt: trail.created_at, lastEventAt: trail.last_event, deletedAt: now(),
+      run,
+      kind: "trail",
+      publicId: trail.public_id,
+      name: trail.name,
+      organization: trail.organization_id,
+      flow: trail.flow_id,
+      trail: trail.public_id,
+      digest,
+      size: null,
+      filename: null,
+      ...counts,
+      fingerprints: JSON.stringify([...new Set(artifacts.map(({ fingerprint }) => fingerprint))]),
+      rule,
+      createdAt: trail.created_at,
+      lastEventAt: trail.last_event,
+      deletedAt: now(),
     });
-    note(trail.organization_id, "trail.deleted", `${trail.flow_name}/${trail.name}`, { trail_id: trail.public_id, ...counts, digest, rule });
+    note(trail.organization_id, "trail.deleted", `${trail.flow_name}/${trail.name}`, {
+      trail_id: trail.public_id,
+      ...counts,
+      digest,
+      rule,
+    });
   }
 
   function deleteFiles(trail: TrailRow, run: number, rule: string, note: RetentionNote): void {
@@ -171,12 +265,32 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     for (const record of records) {
       strip.run(record.id);
       bury.run({
-        run, kind: "evidence", publicId: record.public_id, name: record.name, organization: trail.organization_id, flow: trail.flow_id, trail: trail.public_id,
-        digest: record.evidence_digest, size: record.evidence_size, filename: record.evidence_filename, artifacts: 0, attestations: 0, events: 0, files: 0,
-        fingerprints: "[]", rule, createdAt: record.created_at, lastEventAt: trail.last_event, deletedAt: now(),
+        run,
+        kind: "evidence",
+        publicId: record.public_id,
+        name: record.name,
+        organization: trail.organization_id,
+        flow: trail.flow_id,
+        trail: trail.public_id,
+        digest: record.evidence_digest,
+        size: record.evidence_size,
+        filename: record.evidence_filename,
+        artifacts: 0,
+        attestations: 0,
+        events: 0,
+        files: 0,
+        fingerprints: "[]",
+        rule,
+        createdAt: record.created_at,
+        lastEventAt: trail.last_event,
+        deletedAt: now(),
       });
     }
-    note(trail.organization_id, "trail.evidence_deleted", `${trail.flow_name}/${trail.name}`, { trail_id: trail.public_id, files: records.length, rule });
+    note(trail.organization_id, "trail.evidence_deleted", `${trail.flow_name}/${trail.name}`, {
+      trail_id: trail.public_id,
+      files: records.length,
+      rule,
+    });
   }
 
   /** The trails that can only go together with this one, itself included; null when one of them stays. */
@@ -204,24 +318,32 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     /** Notes that nothing of the plan is left. Inside a write. */
     finish: (run: number): void => void finish.run(now(), run),
     /** What was deleted, the latest first; `before` is the id of the last one of the part before. */
-    tombstones: (organizationId: number, flowId: number | null, { limit, before }: { limit: number; before: number | null }): TombstoneRow[] =>
+    tombstones: (
+      organizationId: number,
+      flowId: number | null,
+      { limit, before }: { limit: number; before: number | null },
+    ): TombstoneRow[] =>
       tombstones.all({ organization: organizationId, flow: flowId, before: before ?? Number.MAX_SAFE_INTEGER, limit }),
 
     /**
-     * What a plan deletes, in pieces: each is a whole trail, or those that can only go together. The caller runs one or several of them
-     * in a write, in their order, and may end between any two.
+     * What a plan deletes, in pieces: each is a whole trail, or those that can only go together. The caller runs one or
+     * several of them in a write, in their order, and may end between any two.
      * @param plan made at `at` (epoch seconds) in this connection just before, and not changed since
      * @throws RetentionChangedError when rules or holds change on the way.
      */
     pieces(plan: Pick<RetentionPlan, "at" | "state">, run: number, note: RetentionNote): (() => RetentionStep)[] {
       const going = new Map(plans.going().map((row) => [row.trail_id, row]));
-      const words = new Map(rules.rules().map((rule) => [rule.id, { rule: retentionRuleText(rule), ends: endsOf(rule, plan.at) }]));
+      const words = new Map(
+        rules.rules().map((rule) => [rule.id, { rule: retentionRuleText(rule), ends: endsOf(rule, plan.at) }]),
+      );
 
       /** The trail if it still may go; asked under the write lock. */
       const still = ({ trail_id, rule_id, action }: DueRow): TrailRow | null => {
         const trail = trailById.get(trail_id);
         const [trails, evidence] = words.get(rule_id)?.ends ?? [0, 0];
-        return trail && trail.last_event < (action === "trail" ? trails : evidence) && !ran.get(trail_id) ? trail : null;
+        return trail && trail.last_event < (action === "trail" ? trails : evidence) && !ran.get(trail_id)
+          ? trail
+          : null;
       };
       return [...going].map(([id, due]) => () => {
         const step: RetentionStep = { trails: 0, stripped: 0, kept: 0 };
@@ -242,8 +364,8 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     },
 
     /**
-     * Deletes without the checks of foreign keys, which would look through whole tables for each row, and proves afterwards that no row
-     * names one that is gone. Not inside a transaction.
+     * Deletes without the checks of foreign keys, which would look through whole tables for each row, and proves
+     * afterwards that no row names one that is gone. Not inside a transaction.
      * @throws Error when there is such a row.
      */
     async unchecked<T>(work: () => Promise<T>): Promise<T> {
@@ -251,7 +373,10 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
       try {
         const result = await work();
         const broken = CHILDREN.filter((table) => (db.pragma(`foreign_key_check(${table})`) as unknown[]).length > 0);
-        if (broken.length > 0) throw new Error(`rows of ${broken.join(", ")} name rows that are gone; keep this database and its latest backup, and report this`);
+        if (broken.length > 0)
+          throw new Error(
+            `rows of ${broken.join(", ")} name rows that are gone; keep this database and its latest backup, and report this`,
+          );
         return result;
       } finally {
         db.pragma("foreign_keys = ON");
@@ -261,11 +386,14 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
 }
 
 /**
- * SHA-256 over one line of JSON for each record, oldest first: [id, name, is it compliant, digest of its file or null]. What an exported
- * audit package holds gives the same (see the topic "retention").
+ * SHA-256 over one line of JSON for each record, oldest first: [id, name, is it compliant, digest of its file or null].
+ * What an exported audit package holds gives the same (see the topic "retention").
  */
-export function recordsDigest(records: readonly { public_id: string; name: string; is_compliant: 0 | 1; file: string | null }[]): string {
+export function recordsDigest(
+  records: readonly { public_id: string; name: string; is_compliant: 0 | 1; file: string | null }[],
+): string {
   const digest = createHash("sha256");
-  for (const { public_id, name, is_compliant, file } of records) digest.update(`${JSON.stringify([public_id, name, is_compliant === 1, file])}\n`);
+  for (const { public_id, name, is_compliant, file } of records)
+    digest.update(`${JSON.stringify([public_id, name, is_compliant === 1, file])}\n`);
   return digest.digest("hex");
 }

@@ -1,11 +1,11 @@
 /**
- * jq, the real one, compiled to WebAssembly (package jq-wasm) and confined. Runs in worker threads only: an expression may
- * never end, and then its thread is stopped (pool.ts).
+ * jq, the real one, compiled to WebAssembly (package jq-wasm) and confined. Runs in worker threads only: an expression
+ * may never end, and then its thread is stopped (pool.ts).
  *
- * Invariants: every run has an instance of its own, so nothing of one input reaches another; what an expression sees is its
- * input and the time it is given, and nothing else: no environment, no files (hence no modules), no clock, no host. The
- * package's glue serves the system calls of jq; those that matter are replaced by name below, and a name that is missing in
- * another version of the package ends the thread's start instead of opening a door.
+ * Invariants: every run has an instance of its own, so nothing of one input reaches another; what an expression sees is
+ * its input and the time it is given, and nothing else: no environment, no files (hence no modules), no clock, no host.
+ * The package's glue serves the system calls of jq; those that matter are replaced by name below, and a name that is
+ * missing in another version of the package ends the thread's start instead of opening a door.
  */
 import createJq from "jq-wasm/dist/build/jq.js";
 import type { ExpressionRun } from "../../domain/attestation/custom.ts";
@@ -18,7 +18,10 @@ const NO_SUCH_FILE = -44;
 
 export type JqOrder = {
   expression: string;
-  /** JSON texts, one after the other; each is an input of its own. Nothing at all: the expression is compiled and not run. */
+  /**
+   * JSON texts, one after the other; each is an input of its own. Nothing at all: the expression is compiled and not
+   * run.
+   */
   input: Uint8Array;
   /** What jq takes for the present, epoch seconds. */
   now: number;
@@ -41,7 +44,10 @@ type Engine = {
   instantiate(bytes: Uint8Array, imports: object): Promise<unknown>;
 };
 type Glue = { callMain(args: string[]): number };
-type GlueOptions = { thisProgram: string; instantiateWasm: (imports: { a: Imports }, receive: (instance: Instance) => object) => object };
+type GlueOptions = {
+  thisProgram: string;
+  instantiateWasm: (imports: { a: Imports }, receive: (instance: Instance) => object) => object;
+};
 
 const engine = (globalThis as unknown as { WebAssembly: Engine }).WebAssembly;
 
@@ -94,11 +100,17 @@ export async function runJq(order: JqOrder): Promise<ExpressionRun> {
 }
 
 /** The system calls of jq, with those replaced that lead out of the instance. */
-function confined(imports: Imports, order: JqOrder, written: { out: Collector; err: Collector }, memory: () => Memory): Imports {
+function confined(
+  imports: Imports,
+  order: JqOrder,
+  written: { out: Collector; err: Collector },
+  memory: () => Memory,
+): Imports {
   const calls = { ...imports };
   const replace = (name: string, make: (original: Call) => Call): void => {
     const [key, original] = Object.entries(imports).find(([, { name: own }]) => own === name) ?? [];
-    if (key === undefined || original === undefined) throw new Error(`jq-wasm has no system call ${name}: this version of it is not known`);
+    if (key === undefined || original === undefined)
+      throw new Error(`jq-wasm has no system call ${name}: this version of it is not known`);
     calls[key] = make(original);
   };
   let read = 0;
@@ -107,7 +119,8 @@ function confined(imports: Imports, order: JqOrder, written: { out: Collector; e
   const vectors = (at: number, count: number, each: (address: number, length: number) => number): number => {
     const numbers = view();
     let sum = 0;
-    for (let i = 0; i < count; i++) sum += each(numbers.getUint32(at + 8 * i, true), numbers.getUint32(at + 8 * i + 4, true));
+    for (let i = 0; i < count; i++)
+      sum += each(numbers.getUint32(at + 8 * i, true), numbers.getUint32(at + 8 * i + 4, true));
     return sum;
   };
 
@@ -133,7 +146,13 @@ function confined(imports: Imports, order: JqOrder, written: { out: Collector; e
     if (written.out.full() || written.out.lines() > order.maxOutputs) throw new Ended();
     return 0;
   });
-  for (const name of ["___syscall_openat", "___syscall_stat64", "___syscall_lstat64", "___syscall_newfstatat", "___syscall_readlinkat"])
+  for (const name of [
+    "___syscall_openat",
+    "___syscall_stat64",
+    "___syscall_lstat64",
+    "___syscall_newfstatat",
+    "___syscall_readlinkat",
+  ])
     replace(name, () => () => NO_SUCH_FILE);
   replace("_environ_sizes_get", () => (count, size) => {
     view().setUint32(count as number, 0, true);
@@ -155,7 +174,10 @@ function confined(imports: Imports, order: JqOrder, written: { out: Collector; e
     for (const at of [standardName, summerName]) new Uint8Array(memory().buffer).set(UTC, at as number);
     return 0;
   });
-  replace("_emscripten_resize_heap", (original) => (size) => (size === undefined || size >>> 0 > MEMORY_LIMIT ? 0 : original(size)));
+  replace(
+    "_emscripten_resize_heap",
+    (original) => (size) => (size === undefined || size >>> 0 > MEMORY_LIMIT ? 0 : original(size)),
+  );
   // The glue would write to the console of the server.
   for (const name of ["__abort_js", "___assert_fail"])
     replace(name, () => () => {

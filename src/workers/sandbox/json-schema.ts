@@ -1,8 +1,10 @@
 /**
- * JSON Schemas that users write for their attestation types (semantics 3.4): draft-07 or 2020-12, formats asserted. Compiling
- * one and checking data with it runs in worker threads only, because both may take any time: a schema is a program.
+ * JSON Schemas that users write for their attestation types (semantics 3.4): draft-07 or 2020-12, formats asserted.
+ * Compiling one and checking data with it runs in worker threads only, because both may take any time: a schema is a
+ * program.
  *
- * Nothing is ever fetched: a reference that leads out of the schema, to anything but the published meta-schemas, is refused.
+ * Nothing is ever fetched: a reference that leads out of the schema, to anything but the published meta-schemas, is
+ * refused.
  */
 import { Ajv } from "ajv";
 import type { ErrorObject, Options, ValidateFunction } from "ajv";
@@ -10,7 +12,9 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { truncate, excerpt } from "../../domain/text/excerpt.ts";
 
-/** A schema of a large report has hundreds of parts; this many compile in about half of the time that a check may take. */
+/**
+ * A schema of a large report has hundreds of parts; this many compile in about half of the time that a check may take.
+ */
 const MAX_PARTS = 10_000;
 const MAX_LINE = 500;
 
@@ -19,9 +23,13 @@ const DIALECTS: Record<string, new (options: Options) => Ajv> = {
   "json-schema.org/draft/2020-12/schema": Ajv2020,
 };
 const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
-const CHOICE = "draft-07 (http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)";
+const CHOICE =
+  "draft-07 (http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)";
 
-/** A check: null when the data fits, else one line with place and problem. Or why the schema cannot be used, in one line. */
+/**
+ * A check: null when the data fits, else one line with place and problem. Or why the schema cannot be used, in one
+ * line.
+ */
 export type SchemaCheck = { check: (data: unknown) => string | null } | { problem: string };
 
 /** Reads a schema, which is an object, and compiles it. Never throws for what a schema says. */
@@ -30,7 +38,8 @@ export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck 
   const { $schema: dialect = `https://${DEFAULT_DIALECT}`, ...rest } = schema;
   const named = typeof dialect === "string" ? /^https?:\/\/(.*?)#?$/.exec(dialect)?.[1] : undefined;
   const Engine = named === undefined ? undefined : DIALECTS[named];
-  if (Engine === undefined) return { problem: line(`$schema: the dialect ${show(dialect)} is not served. Use ${CHOICE}`) };
+  if (Engine === undefined)
+    return { problem: line(`$schema: the dialect ${show(dialect)} is not served. Use ${CHOICE}`) };
   try {
     if (hasAsync(schema)) return { problem: "$async is no keyword of JSON Schema" };
     // Names of properties are compared with what the data itself holds: every JavaScript object inherits a `toString`.
@@ -38,7 +47,8 @@ export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck 
     addFormats.default(engine, { mode: "full" });
     if (engine.validateSchema(rest) !== true) return { problem: line(describe(engine.errors ?? [], "type_schema")) };
     const validate = engine.compile(rest);
-    // A check that cannot even be begun would refuse all data later: its code is only now translated, and needs stack for that.
+    // A check that cannot even be begun would refuse all data later: its code is only now translated, and needs stack
+    // for that.
     for (const value of [null, 0, "", [], {}]) fits(validate, value);
     return { check: (data) => checked(validate, data) };
   } catch (error) {
@@ -62,7 +72,10 @@ function checked(validate: ValidateFunction, data: unknown): string | null {
 /** Only the value true is a pass: an asynchronous check would give a promise, which a mere condition takes for one. */
 const fits = (validate: ValidateFunction, data: unknown): boolean => (validate(data) as unknown) === true;
 
-/** ajv's own keyword makes a check asynchronous, wherever in a schema it stands. In `properties` it is the name of a property. */
+/**
+ * ajv's own keyword makes a check asynchronous, wherever in a schema it stands. In `properties` it is the name of a
+ * property.
+ */
 function hasAsync(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (Array.isArray(value)) return value.some(hasAsync);
@@ -79,7 +92,9 @@ function countParts(value: unknown): number {
   return parts;
 }
 
-/** The first problem with its place; where alternatives failed, what failed as a whole and one of them as an example. */
+/**
+ * The first problem with its place; where alternatives failed, what failed as a whole and one of them as an example.
+ */
 function describe(errors: readonly ErrorObject[], root: string): string {
   const whole = errors.at(-1);
   const [first] = errors;
@@ -89,15 +104,25 @@ function describe(errors: readonly ErrorObject[], root: string): string {
 }
 
 const placeOf = ({ instancePath }: ErrorObject, root: string): string =>
-  [root, ...instancePath.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))].join(".");
+  [
+    root,
+    ...instancePath
+      .split("/")
+      .slice(1)
+      .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")),
+  ].join(".");
 
 function problemOf({ keyword, message = "does not fit", params }: ErrorObject): string {
-  const named = (params["additionalProperty"] ?? params["unevaluatedProperty"] ?? params["propertyName"]) as string | undefined;
+  const named = (params["additionalProperty"] ?? params["unevaluatedProperty"] ?? params["propertyName"]) as
+    | string
+    | undefined;
   if (named !== undefined) return `${message} (${show(named)})`;
-  if (keyword === "enum") return `${message}: ${(params["allowedValues"] as unknown[]).slice(0, 20).map(show).join(", ")}`;
+  if (keyword === "enum")
+    return `${message}: ${(params["allowedValues"] as unknown[]).slice(0, 20).map(show).join(", ")}`;
   if (keyword === "const") return `${message} ${show(params["allowedValue"])}`;
   return message;
 }
 
-const show = (value: unknown): string => (typeof value === "string" ? `'${truncate(value, 100)}'` : truncate(JSON.stringify(value), 100));
+const show = (value: unknown): string =>
+  typeof value === "string" ? `'${truncate(value, 100)}'` : truncate(JSON.stringify(value), 100);
 const line = (text: string): string => excerpt(text, MAX_LINE);

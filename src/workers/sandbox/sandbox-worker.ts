@@ -1,5 +1,5 @@
-// A thread that compiles and runs what users wrote for their attestation types: schemas and jq expressions. It knows no database,
-// no files and no network, and it is stopped when it takes too long (custom-types.ts).
+// A thread that compiles and runs what users wrote for their attestation types: schemas and jq expressions. It knows no
+// database, no files and no network, and it is stopped when it takes too long (custom-types.ts).
 import type { ExpressionRun } from "../../domain/attestation/custom.ts";
 import { runJq } from "./jq.ts";
 import type { JqOrder } from "./jq.ts";

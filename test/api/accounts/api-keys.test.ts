@@ -29,26 +29,46 @@ function given(privilege: Role = "member", creator: At | null = null): At {
   return at;
 }
 function account(at: At, name: string, privilege: Role, creator: At | null): void {
-  const creatingUserId = creator === null ? "" : (server.store.apiKeys.holder(keyDigest(creator.key))?.holder_public_id as string);
-  server.store.serviceAccounts.create({ organizationId: organizationId(at), name, description: null, privilege, creatingUserId });
+  const creatingUserId =
+    creator === null ? "" : (server.store.apiKeys.holder(keyDigest(creator.key))?.holder_public_id as string);
+  server.store.serviceAccounts.create({
+    organizationId: organizationId(at),
+    name,
+    description: null,
+    privilege,
+    creatingUserId,
+  });
 }
 const organizationId = (at: At): number => (server.store.organizations.find(at.org) as { id: number }).id;
 const keys = (at: At, rest = "", name = "bot"): string => `/service-accounts/${at.org}/${name}/api-keys${rest}`;
-const mint = (at: At, body: unknown = { description: "ci" }, name = "bot") => server.call("POST", keys(at, "", name), { key: at.key, body });
-const list = async (at: At, name = "bot") => (await server.call("GET", keys(at, "", name), { key: at.key })).body as Record<string, any>[];
+const mint = (at: At, body: unknown = { description: "ci" }, name = "bot") =>
+  server.call("POST", keys(at, "", name), { key: at.key, body });
+const list = async (at: At, name = "bot") =>
+  (await server.call("GET", keys(at, "", name), { key: at.key })).body as Record<string, any>[];
 const get = (at: At, id: string) => server.call("GET", keys(at, `/${id}`), { key: at.key });
-const revoke = (at: At, id: string, name = "bot") => server.call("DELETE", keys(at, `/${id}`, name), { key: at.key, body: null });
-const rotate = (at: At, id: string, body: unknown = {}, name = "bot") => server.call("POST", keys(at, `/${id}/rotate`, name), { key: at.key, body });
+const revoke = (at: At, id: string, name = "bot") =>
+  server.call("DELETE", keys(at, `/${id}`, name), { key: at.key, body: null });
+const rotate = (at: At, id: string, body: unknown = {}, name = "bot") =>
+  server.call("POST", keys(at, `/${id}/rotate`, name), { key: at.key, body });
 /** The status of a request with that key. */
 const works = async (key: string): Promise<boolean> => {
   const { status, body } = await server.call("GET", "/user/default-org", { key });
   if (status !== 200) assert.equal([status, body], [401, UNAUTHENTICATED]);
   return status === 200;
 };
-const row = (id: string) => server.db.prepare("SELECT revoked_at, grace_period_expires_at, replaced_by FROM api_keys WHERE public_id = ?").get(id) as Record<string, unknown>;
+const row = (id: string) =>
+  server.db
+    .prepare("SELECT revoked_at, grace_period_expires_at, replaced_by FROM api_keys WHERE public_id = ?")
+    .get(id) as Record<string, unknown>;
 const audit = (at: At) =>
-  (server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? AND event LIKE 'api_key.%' ORDER BY id").raw().all(organizationId(at)) as [string, string][])
-    .map(([event, detail]) => [event, JSON.parse(detail)] as const);
+  (
+    server.db
+      .prepare(
+        "SELECT event, detail_json FROM audit_log WHERE organization_id = ? AND event LIKE 'api_key.%' ORDER BY id",
+      )
+      .raw()
+      .all(organizationId(at)) as [string, string][]
+  ).map(([event, detail]) => [event, JSON.parse(detail)] as const);
 
 async function refused(answering: Promise<Answer>, status: number, body: unknown, what = ""): Promise<void> {
   const answer = await answering;
@@ -56,7 +76,11 @@ async function refused(answering: Promise<Answer>, status: number, body: unknown
 }
 /** Nothing is left behind by what `body` does, down to the rows of keys and jobs. */
 async function withoutTrace(body: () => Promise<void>): Promise<void> {
-  const rows = () => ["SELECT public_id, expires_at, grace_period_expires_at, revoked_at, replaced_by FROM api_keys ORDER BY id", "SELECT id, kind, payload_json, due_at FROM jobs"].map((sql) => server.db.prepare(sql).all());
+  const rows = () =>
+    [
+      "SELECT public_id, expires_at, grace_period_expires_at, revoked_at, replaced_by FROM api_keys ORDER BY id",
+      "SELECT id, kind, payload_json, due_at FROM jobs",
+    ].map((sql) => server.db.prepare(sql).all());
   const before = [holdings(server), rows()];
   await body();
   assert.equal([holdings(server), rows()], before);
@@ -130,8 +154,13 @@ test("a key whose time was over stays dead when the clock is set back, and the a
   server.clock.at = before;
   assert.equal([await works(key), await works(other.key)], [false, true]);
   assert.is(row(id)["revoked_at"], end);
-  assert.equal(audit(at).filter(([event]) => event === "api_key.lapsed"), [["api_key.lapsed", { account: "bot", key_id: id, ended_at: end }]]);
-  const { actor_kind, actor_name } = server.db.prepare("SELECT actor_kind, actor_name FROM audit_log WHERE event = 'api_key.lapsed' AND target = ?").get(id) as Record<string, string>;
+  assert.equal(
+    audit(at).filter(([event]) => event === "api_key.lapsed"),
+    [["api_key.lapsed", { account: "bot", key_id: id, ended_at: end }]],
+  );
+  const { actor_kind, actor_name } = server.db
+    .prepare("SELECT actor_kind, actor_name FROM audit_log WHERE event = 'api_key.lapsed' AND target = ?")
+    .get(id) as Record<string, string>;
   assert.equal([actor_kind, actor_name], ["operator", "scheduler"]);
 });
 
@@ -162,7 +191,10 @@ test("a clock that runs ahead closes no key: neither the scheduler nor the job o
   assert.is(await closeKeys(() => trusted), 0);
   const handlers = keyLapses({ store: server.store, writer: server.writer, now: () => trusted });
   const graceEnd = row(rotated.id)["grace_period_expires_at"] as number;
-  const job = server.db.prepare("SELECT payload_json FROM jobs WHERE kind = 'lapse_key' AND due_at = ?").pluck().get(graceEnd) as string;
+  const job = server.db
+    .prepare("SELECT payload_json FROM jobs WHERE kind = 'lapse_key' AND due_at = ?")
+    .pluck()
+    .get(graceEnd) as string;
   const settle = await handlers.lapseKey(JSON.parse(job));
   assert.is(typeof settle === "function" && settle(), graceEnd, "the job comes again at the end of the grace period");
   assert.equal([row(expiring.id)["revoked_at"], row(rotated.id)["revoked_at"]], [null, null]);
@@ -182,7 +214,10 @@ test("bodies are checked, and leave nothing", async () => {
     [{ description: long }, { description: `String should have at most 256 characters [input: ${long}]` }],
     [{ description: "d", expires_at: 1.5 }, { expires_at: integer(1.5) }],
     [{ description: "d", expires_at: "4102444800" }, { expires_at: integer("4102444800") }],
-    [{ description: "d", expires_at: 4_102_444_801 }, { expires_at: "Input should be less than or equal to 4102444800 [input: 4102444801]" }],
+    [
+      { description: "d", expires_at: 4_102_444_801 },
+      { expires_at: "Input should be less than or equal to 4102444800 [input: 4102444801]" },
+    ],
     [{ description: "d", expires_at: past }, inPast(past)],
     [{ description: "d", expires_at: -1 }, inPast(-1)],
     [{ description: "d", key: "mine" }, { key: "Extra inputs are not permitted [input: mine]" }],
@@ -190,13 +225,18 @@ test("bodies are checked, and leave nothing", async () => {
   const rotations: [unknown, Record<string, string>][] = [
     [{ grace_period_hours: 0 }, { grace_period_hours: "Input should be greater than or equal to 1 [input: 0]" }],
     [{ grace_period_hours: 721 }, { grace_period_hours: "Input should be less than or equal to 720 [input: 721]" }],
-    [{ grace_period_hours: 1.5, expires_at: "x" }, { grace_period_hours: integer(1.5), expires_at: integer("x") }],
+    [
+      { grace_period_hours: 1.5, expires_at: "x" },
+      { grace_period_hours: integer(1.5), expires_at: integer("x") },
+    ],
     [{ expires_at: past }, inPast(past)],
     [{ description: "new" }, { description: "Extra inputs are not permitted [input: new]" }],
   ];
   await withoutTrace(async () => {
-    for (const [body, errors] of table) await refused(mint(at, body), 400, { message: INVALID, errors }, JSON.stringify(body));
-    for (const [body, errors] of rotations) await refused(rotate(at, id, body), 400, { message: INVALID, errors }, JSON.stringify(body));
+    for (const [body, errors] of table)
+      await refused(mint(at, body), 400, { message: INVALID, errors }, JSON.stringify(body));
+    for (const [body, errors] of rotations)
+      await refused(rotate(at, id, body), 400, { message: INVALID, errors }, JSON.stringify(body));
     await refused(mint(at, null), 400, { message: "A JSON body is required: the request has none" });
   });
 });
@@ -208,11 +248,17 @@ test("an unknown account, an unknown key, and the key of another account", async
   const personal = server.store.apiKeys.list({ userId: 1 })[0]?.public_id as string;
   await withoutTrace(async () => {
     for (const name of ["none", "a_b", "x".repeat(100)]) {
-      for (const answering of [mint(at, undefined, name), revoke(at, id, name), rotate(at, id, {}, name), server.call("GET", keys(at, "", name), { key: at.key })])
+      for (const answering of [
+        mint(at, undefined, name),
+        revoke(at, id, name),
+        rotate(at, id, {}, name),
+        server.call("GET", keys(at, "", name), { key: at.key }),
+      ])
         await refused(answering, 404, NO_ACCOUNT);
     }
     for (const foreign of [id, "nope", personal, key])
-      for (const answering of [get(at, foreign), revoke(at, foreign), rotate(at, foreign)]) await refused(answering, 404, UNKNOWN);
+      for (const answering of [get(at, foreign), revoke(at, foreign), rotate(at, foreign)])
+        await refused(answering, 404, UNKNOWN);
   });
   assert.ok(await works(key));
 });
@@ -222,8 +268,17 @@ test("odd ends in old records harm no list", async () => {
   const ids = await Promise.all(Array.from({ length: 5 }, async () => (await mint(at)).body.id as string));
   const soon = Math.floor(server.clock.at) + 5_000;
   const odd = [1e999, 1.8e12, soon + 0.75, -1e999, 0.5];
-  ids.forEach((id, index) => server.db.prepare("UPDATE api_keys SET expires_at = ? WHERE public_id = ?").run(odd[index], id));
-  assert.equal((await list(at)).map(({ id, expires_at }) => [id, expires_at]), [[ids[0], 0], [ids[1], 1.8e12], [ids[2], soon]]);
+  ids.forEach((id, index) =>
+    server.db.prepare("UPDATE api_keys SET expires_at = ? WHERE public_id = ?").run(odd[index], id),
+  );
+  assert.equal(
+    (await list(at)).map(({ id, expires_at }) => [id, expires_at]),
+    [
+      [ids[0], 0],
+      [ids[1], 1.8e12],
+      [ids[2], soon],
+    ],
+  );
   // What it ends at is what the new key gets.
   const rotated = await rotate(at, ids[1] as string);
   assert.equal([rotated.status, rotated.body.expires_at], [201, 1.8e12]);
@@ -238,7 +293,14 @@ test("rotation: both keys work until the grace period is over, then the old one 
   assert.not.equal([id, key], [old.id, old.key]);
   assert.ok(Math.abs(end - created_at - 2 * HOUR) < 5, `${end}`);
   assert.equal(await list(at), [
-    { id: old.id, description: "deploy", created_at: old.created_at, expires_at: 0, last_used_at: 0, grace_period_expires_at: end },
+    {
+      id: old.id,
+      description: "deploy",
+      created_at: old.created_at,
+      expires_at: 0,
+      last_used_at: 0,
+      grace_period_expires_at: end,
+    },
     { id, description: "deploy", created_at, expires_at: 0, last_used_at: 0 },
   ]);
   assert.equal((await get(at, old.id)).body.grace_period_expires_at, end);
@@ -251,14 +313,20 @@ test("rotation: both keys work until the grace period is over, then the old one 
   server.clock.at = end;
   // The job did not run yet: the time alone is enough.
   assert.equal([await works(old.key), await works(key)], [false, true]);
-  assert.equal((await list(at)).map((item) => item["id"]), [id]);
+  assert.equal(
+    (await list(at)).map((item) => item["id"]),
+    [id],
+  );
   await refused(rotate(at, old.id), 404, UNKNOWN);
   await server.settled();
   assert.equal(row(old.id), { revoked_at: end, grace_period_expires_at: end, replaced_by: id });
   assert.equal(row(id)["revoked_at"], null);
   assert.is(server.db.prepare("SELECT count(*) FROM jobs").pluck().get(), 0);
   assert.equal(audit(at).slice(1), [
-    ["api_key.rotated", { account: "bot", key_id: old.id, new_key_id: id, expires_at: 0, grace_period_expires_at: end }],
+    [
+      "api_key.rotated",
+      { account: "bot", key_id: old.id, new_key_id: id, expires_at: 0, grace_period_expires_at: end },
+    ],
     ["api_key.lapsed", { account: "bot", key_id: old.id }],
   ]);
   const lapsed = server.db.prepare("SELECT actor_name, operation FROM audit_log WHERE event = 'api_key.lapsed'").get();
@@ -269,7 +337,10 @@ test("the grace period is a day unless said otherwise, with no body and with nul
   const at = given();
   for (const body of [undefined, null, {}]) {
     const { id } = (await mint(at)).body;
-    const { status, body: made } = await server.call("POST", keys(at, `/${id}/rotate`), { key: at.key, ...(body === undefined ? {} : { body }) });
+    const { status, body: made } = await server.call("POST", keys(at, `/${id}/rotate`), {
+      key: at.key,
+      ...(body === undefined ? {} : { body }),
+    });
     assert.is(status, 201);
     assert.ok(Math.abs(made.grace_period_expires_at - made.created_at - 24 * HOUR) < 5);
   }
@@ -278,7 +349,12 @@ test("the grace period is a day unless said otherwise, with no body and with nul
 test("the new key inherits the end of the old one unless it gets its own, and grace never outlives a key", async () => {
   const at = given();
   const end = server.clock.at + 10 * HOUR;
-  const table: [unknown, number][] = [[{}, end], [{ expires_at: null }, end], [{ expires_at: 0 }, 0], [{ expires_at: 4_102_444_800 }, 4_102_444_800]];
+  const table: [unknown, number][] = [
+    [{}, end],
+    [{ expires_at: null }, end],
+    [{ expires_at: 0 }, 0],
+    [{ expires_at: 4_102_444_800 }, 4_102_444_800],
+  ];
   for (const [body, expected] of table) {
     const { id, key } = (await mint(at, { description: "d", expires_at: end })).body;
     const rotated = (await rotate(at, id, body)).body;
@@ -287,7 +363,10 @@ test("the new key inherits the end of the old one unless it gets its own, and gr
   }
   server.clock.at = end;
   await server.settled();
-  assert.equal((await list(at)).map(({ expires_at }) => expires_at), [0, 4_102_444_800]);
+  assert.equal(
+    (await list(at)).map(({ expires_at }) => expires_at),
+    [0, 4_102_444_800],
+  );
 });
 
 test("a key is replaced once: asking again names the replacement, for as long as that works", async () => {
@@ -341,7 +420,10 @@ test("of fifty rotations of one key at once one makes a key, and the others name
 test("fifty keys made at once are fifty keys", async () => {
   const at = given();
   const answers = await Promise.all(Array.from({ length: 50 }, () => mint(at)));
-  assert.equal(answers.map(({ status }) => status), Array<number>(50).fill(201));
+  assert.equal(
+    answers.map(({ status }) => status),
+    Array<number>(50).fill(201),
+  );
   assert.is(new Set(answers.flatMap(({ body }) => [body.id, body.key])).size, 100);
   assert.is((await list(at)).length, 50);
 });
@@ -351,17 +433,30 @@ test("who may do what to the keys of whose account", async () => {
   const at = server.given.org();
   for (const kind of ["user", "service_account"] as const) {
     for (const role of ROLES) {
-      const caller = { org: at.org, key: kind === "user" ? server.given.user(at.org, role) : server.given.serviceAccount(at.org, role) };
+      const caller = {
+        org: at.org,
+        key: kind === "user" ? server.given.user(at.org, role) : server.given.serviceAccount(at.org, role),
+      };
       for (const own of [true, false]) {
         const name = fresh("bot");
         account(at, name, "reader", own ? caller : null);
-        const [one, two] = [(await mint(at, undefined, name)).body.id, (await mint(at, undefined, name)).body.id] as string[];
+        const [one, two] = [
+          (await mint(at, undefined, name)).body.id,
+          (await mint(at, undefined, name)).body.id,
+        ] as string[];
         const seen = [
-          await server.call("GET", keys(caller, "", name), { key: caller.key }), await server.call("GET", keys(caller, `/${one}`, name), { key: caller.key }),
-          await mint(caller, undefined, name), await rotate(caller, one as string, {}, name), await revoke(caller, two as string, name),
+          await server.call("GET", keys(caller, "", name), { key: caller.key }),
+          await server.call("GET", keys(caller, `/${one}`, name), { key: caller.key }),
+          await mint(caller, undefined, name),
+          await rotate(caller, one as string, {}, name),
+          await revoke(caller, two as string, name),
         ];
         const may = role === "admin" || (own && role !== "reader");
-        assert.equal(seen.map(({ status }) => status), [reads[role], reads[role], ...(may ? [201, 201, 200] : [403, 403, 403])], `${kind} ${role} ${own ? "own" : "other"}`);
+        assert.equal(
+          seen.map(({ status }) => status),
+          [reads[role], reads[role], ...(may ? [201, 201, 200] : [403, 403, 403])],
+          `${kind} ${role} ${own ? "own" : "other"}`,
+        );
         for (const { status, body } of seen) if (status === 403) assert.equal(body, DENIED);
         assert.is((await list(at, name)).length, may ? 3 : 2);
       }
@@ -377,10 +472,14 @@ test("nobody gets a key that is more powerful than they are, by whatever way", a
   account(at, "raised", "member", member);
   const { id } = (await mint(member, undefined, "raised")).body;
   // An admin raises the account above the one who created it.
-  const raised = await server.call("PATCH", `/service-accounts/${at.org}/raised`, { key: at.key, body: { privilege: "admin" } });
+  const raised = await server.call("PATCH", `/service-accounts/${at.org}/raised`, {
+    key: at.key,
+    body: { privilege: "admin" },
+  });
   assert.is(raised.status, 200);
   await withoutTrace(async () => {
-    for (const answering of [mint(member, undefined, "raised"), rotate(member, id, {}, "raised")]) await refused(answering, 403, DENIED);
+    for (const answering of [mint(member, undefined, "raised"), rotate(member, id, {}, "raised")])
+      await refused(answering, 403, DENIED);
   });
   // Taking power away is still theirs.
   assert.is((await revoke(member, id, "raised")).status, 200);
@@ -392,7 +491,8 @@ test("nobody gets a key that is more powerful than they are, by whatever way", a
   const holder = server.store.apiKeys.holder(keyDigest(userKey))?.user_id as number;
   server.store.organizations.setRole(organizationId(at), { id: holder }, "snapshotter", "test");
   await withoutTrace(async () => {
-    for (const answering of [mint(member, undefined, name), rotate(member, own, {}, name)]) await refused(answering, 403, DENIED);
+    for (const answering of [mint(member, undefined, name), rotate(member, own, {}, name)])
+      await refused(answering, 403, DENIED);
   });
 });
 
@@ -402,7 +502,9 @@ test("rights that end while a body arrives allow nothing any more", async () => 
     const body = JSON.stringify({ description: "d" });
     const wire = await dial(server.url);
     try {
-      await wire.send(`POST /api/v2${keys(at)} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`);
+      await wire.send(
+        `POST /api/v2${keys(at)} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+      );
       // It was let in: its key is noted as used.
       await until("the request was authorized", () => server.store.apiKeys.hasUnwrittenUses());
       change();
@@ -421,17 +523,32 @@ test("rights that end while a body arrives allow nothing any more", async () => 
   };
   const [removed, lowered, revoked] = [begin("admin"), begin("admin"), begin("admin")];
   await withoutTrace(async () => {
-    assert.equal(await answerTo(revoked.key, () => {
-      server.db.prepare("UPDATE api_keys SET revoked_at = 1 WHERE user_id = ?").run(revoked.id);
-    }), { status: 401, body: UNAUTHENTICATED });
+    assert.equal(
+      await answerTo(revoked.key, () => {
+        server.db.prepare("UPDATE api_keys SET revoked_at = 1 WHERE user_id = ?").run(revoked.id);
+      }),
+      { status: 401, body: UNAUTHENTICATED },
+    );
     server.db.prepare("UPDATE api_keys SET revoked_at = NULL WHERE user_id = ?").run(revoked.id);
   });
   const before = await list(at);
   server.store.apiKeys.writeUses();
-  assert.equal(await answerTo(removed.key, () => void server.store.organizations.removeMember(organizationId(at), removed, "test")), { status: 403, body: DENIED });
+  assert.equal(
+    await answerTo(
+      removed.key,
+      () => void server.store.organizations.removeMember(organizationId(at), removed, "test"),
+    ),
+    { status: 403, body: DENIED },
+  );
   server.store.apiKeys.writeUses();
   // The role counts that is held when the key is made.
-  assert.equal(await answerTo(lowered.key, () => void server.store.organizations.setRole(organizationId(at), lowered, "member", "test")), { status: 403, body: DENIED });
+  assert.equal(
+    await answerTo(
+      lowered.key,
+      () => void server.store.organizations.setRole(organizationId(at), lowered, "member", "test"),
+    ),
+    { status: 403, body: DENIED },
+  );
   assert.equal(await list(at), before);
   assert.equal(audit(at), []);
 });
@@ -441,7 +558,9 @@ test("an account that is gone when its read is done is no caller", async () => {
   const { key } = (await mint(at)).body;
   server.store.apiKeys.writeUses();
   const wire = await dial(server.url);
-  await wire.send(`GET /api/v2/user/default-org HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Length: 4\r\n\r\nnu`);
+  await wire.send(
+    `GET /api/v2/user/default-org HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Length: 4\r\n\r\nnu`,
+  );
   await until("the request was authorized", () => server.store.apiKeys.hasUnwrittenUses());
   await server.call("DELETE", `/service-accounts/${at.org}/bot`, { key: at.key });
   await wire.send("ll");
@@ -463,7 +582,8 @@ test("the text of a key is in its one answer and nowhere else: no log, no table,
   const seen = JSON.stringify([await list(at), (await get(at, rotated.id)).body]);
   for (const key of [made.key, rotated.key] as string[]) {
     assert.ok(image.includes(keyDigest(key)));
-    for (const form of [key, Buffer.from(key).toString("base64").slice(0, 40), Buffer.from(key, "base64url")]) assert.not.ok(image.includes(form));
+    for (const form of [key, Buffer.from(key).toString("base64").slice(0, 40), Buffer.from(key, "base64url")])
+      assert.not.ok(image.includes(form));
     assert.not.ok(log.includes(key) || seen.includes(key));
   }
 });

@@ -19,7 +19,10 @@ const DENIED = { message: "You don't have permission to access this resource" };
 const INVALID = "Input payload validation failed";
 const read = (at: At, query = "") => server.call("GET", `/membership-audit-log/${at.org}${query}`, { key: at.key });
 const organizationId = (at: At): number => (server.store.organizations.find(at.org) as { id: number }).id;
-const aUser = (displayName: string, name = fresh("user")) => ({ id: server.store.users.create({ name, displayName, email: null }), name });
+const aUser = (displayName: string, name = fresh("user")) => ({
+  id: server.store.users.create({ name, displayName, email: null }),
+  name,
+});
 
 test("what happens to a membership is told, with the names that people saw", async () => {
   const at = server.given.org();
@@ -36,15 +39,43 @@ test("what happens to a membership is told, with the names that people saw", asy
   const { events, ...counts } = body;
   assert.equal([status, counts], [200, { page: 1, per_page: 15, total_pages: 1, total_count: 5 }]);
   const times = events.map(({ timestamp }: { timestamp: number }) => timestamp);
-  assert.equal(times, [...times].sort((a, b) => b - a));
+  assert.equal(
+    times,
+    [...times].sort((a, b) => b - a),
+  );
   const script = { changed_by: "operator", source: "script" };
-  assert.equal(events.map(({ timestamp, ...rest }: { timestamp: number }) => rest), [
-    { event_type: "removed", user: "Ann Other", user_name: ann.name, role: null, previous_role: "member", ...script },
-    { event_type: "added", user: bob.name, user_name: bob.name, role: "admin", previous_role: null, ...script },
-    { event_type: "changed", user: "Ann Ångström", user_name: ann.name, role: "member", previous_role: "reader", ...script },
-    { event_type: "added", user: "Ann Ångström", user_name: ann.name, role: "reader", previous_role: null, ...script },
-    { event_type: "added", user: `${at.org}-admin`, user_name: `${at.org}-admin`, role: "admin", previous_role: null, changed_by: "test", source: "script" },
-  ]);
+  assert.equal(
+    events.map(({ timestamp, ...rest }: { timestamp: number }) => rest),
+    [
+      { event_type: "removed", user: "Ann Other", user_name: ann.name, role: null, previous_role: "member", ...script },
+      { event_type: "added", user: bob.name, user_name: bob.name, role: "admin", previous_role: null, ...script },
+      {
+        event_type: "changed",
+        user: "Ann Ångström",
+        user_name: ann.name,
+        role: "member",
+        previous_role: "reader",
+        ...script,
+      },
+      {
+        event_type: "added",
+        user: "Ann Ångström",
+        user_name: ann.name,
+        role: "reader",
+        previous_role: null,
+        ...script,
+      },
+      {
+        event_type: "added",
+        user: `${at.org}-admin`,
+        user_name: `${at.org}-admin`,
+        role: "admin",
+        previous_role: null,
+        changed_by: "test",
+        source: "script",
+      },
+    ],
+  );
 });
 
 /** Events at 100, 200, ... of one organization; others come from elsewhere. */
@@ -63,7 +94,19 @@ function history(): At {
     ["removed", "ann", "Ann Ångström", null, "member", "bob", "app"],
   ] as const;
   rows.forEach(([type, name, shown, role, previous, by, source], index) =>
-    insert.run(organizationId(at), (index + 1) * 100, type, name, shown, role, previous, by, source, membershipSearchText(name, shown, by)));
+    insert.run(
+      organizationId(at),
+      (index + 1) * 100,
+      type,
+      name,
+      shown,
+      role,
+      previous,
+      by,
+      source,
+      membershipSearchText(name, shown, by),
+    ),
+  );
   return at;
 }
 /** The numbers of the events that an answer holds. */
@@ -79,13 +122,32 @@ test("every filter, alone and with others", async () => {
   server.given.org();
   const table: [string, number[]][] = [
     ["", [5, 4, 3, 2, 1]],
-    ["?event_type=added", [4, 3, 1]], ["?event_type=changed", [2]], ["?event_type=removed", [5]],
-    ["?role=reader", [1]], ["?role=reader&role=admin", [3, 1]], ["?role=reader,admin", [3, 1]],
-    ...MEMBERSHIP_SOURCES.map((source): [string, number[]] => [`?source=${source}`, { app: [5, 2], scim: [4], invitation: [3], script: [1], oidc: [] }[source]]),
-    ["?source=app,scim", [5, 4, 2]], ["?source=app&source=scim", [5, 4, 2]],
-    ["?from_timestamp=200", [5, 4, 3, 2]], ["?to_timestamp=200", [2, 1]], ["?from_timestamp=200&to_timestamp=300.5", [3, 2]], ["?from_timestamp=-1&to_timestamp=0", []],
-    ["?search=ann", [5, 2, 1]], ["?search=ANN", [5, 2, 1]], ["?search=carl", [3, 2]], ["?search=bob", [5, 3]], ["?search=", [5, 4, 3, 2, 1]],
-    [`?search=${encodeURIComponent("ÅNGSTRÖM")}`, [5, 2, 1]], ["?search=_100%25", [4]], ["?search=%25", [4]], ["?search=nobody", []], ["?search=ann%0Aann", [5, 2, 1]],
+    ["?event_type=added", [4, 3, 1]],
+    ["?event_type=changed", [2]],
+    ["?event_type=removed", [5]],
+    ["?role=reader", [1]],
+    ["?role=reader&role=admin", [3, 1]],
+    ["?role=reader,admin", [3, 1]],
+    ...MEMBERSHIP_SOURCES.map((source): [string, number[]] => [
+      `?source=${source}`,
+      { app: [5, 2], scim: [4], invitation: [3], script: [1], oidc: [] }[source],
+    ]),
+    ["?source=app,scim", [5, 4, 2]],
+    ["?source=app&source=scim", [5, 4, 2]],
+    ["?from_timestamp=200", [5, 4, 3, 2]],
+    ["?to_timestamp=200", [2, 1]],
+    ["?from_timestamp=200&to_timestamp=300.5", [3, 2]],
+    ["?from_timestamp=-1&to_timestamp=0", []],
+    ["?search=ann", [5, 2, 1]],
+    ["?search=ANN", [5, 2, 1]],
+    ["?search=carl", [3, 2]],
+    ["?search=bob", [5, 3]],
+    ["?search=", [5, 4, 3, 2, 1]],
+    [`?search=${encodeURIComponent("ÅNGSTRÖM")}`, [5, 2, 1]],
+    ["?search=_100%25", [4]],
+    ["?search=%25", [4]],
+    ["?search=nobody", []],
+    ["?search=ann%0Aann", [5, 2, 1]],
     ["?search=ann&source=app&role=member&event_type=changed&from_timestamp=200&to_timestamp=200", [2]],
     ["?search=ann&source=script&role=member", []],
   ];
@@ -94,7 +156,13 @@ test("every filter, alone and with others", async () => {
 
 test("every order, both ways; what came later is later among equals", async () => {
   const at = history();
-  const orders: Record<string, number[]> = { when: [1, 2, 3, 4, 5], user: [1, 2, 5, 3, 4], role: [5, 3, 2, 1, 4], changed_by: [5, 2, 3, 4, 1], source: [2, 5, 3, 4, 1] };
+  const orders: Record<string, number[]> = {
+    when: [1, 2, 3, 4, 5],
+    user: [1, 2, 5, 3, 4],
+    role: [5, 3, 2, 1, 4],
+    changed_by: [5, 2, 3, 4, 1],
+    source: [2, 5, 3, 4, 1],
+  };
   for (const [by, expected] of Object.entries(orders)) {
     assert.equal(await told(at, `?sort_by=${by}&sort_dir=asc`), expected, by);
     assert.equal(await told(at, `?sort_by=${by}&sort_dir=desc`), [...expected].reverse(), by);
@@ -121,13 +189,25 @@ test("a query that says something else is refused with all its mistakes", async 
   const at = history();
   const roles = "Input should be 'admin', 'member', 'snapshotter' or 'reader' [input: owner]";
   const table: [string, Record<string, string>][] = [
-    ["?page=0&per_page=101", { page: "Input should be greater than or equal to 1 [input: 0]", per_page: "Input should be less than or equal to 100 [input: 101]" }],
+    [
+      "?page=0&per_page=101",
+      {
+        page: "Input should be greater than or equal to 1 [input: 0]",
+        per_page: "Input should be less than or equal to 100 [input: 101]",
+      },
+    ],
     ["?per_page=0", { per_page: "Input should be greater than or equal to 1 [input: 0]" }],
     ["?page=", { page: "Input should be a valid integer [input: ]" }],
     ["?event_type=moved", { event_type: "Input should be 'added', 'changed' or 'removed' [input: moved]" }],
     ["?role=admin&role=owner", { "role.1": roles }],
     ["?source=mail", { "source.0": "Input should be 'app', 'scim', 'invitation', 'script' or 'oidc' [input: mail]" }],
-    ["?from_timestamp=yesterday&to_timestamp=", { from_timestamp: "Input should be a valid number [input: yesterday]", to_timestamp: "Input should be a valid number [input: ]" }],
+    [
+      "?from_timestamp=yesterday&to_timestamp=",
+      {
+        from_timestamp: "Input should be a valid number [input: yesterday]",
+        to_timestamp: "Input should be a valid number [input: ]",
+      },
+    ],
     ["?sort_by=name", { sort_by: "Input should be 'when', 'user', 'role', 'changed_by' or 'source' [input: name]" }],
     ["?sort_dir=up", { sort_dir: "Input should be 'asc' or 'desc' [input: up]" }],
   ];
@@ -143,13 +223,17 @@ test("admins alone read it, be they users or service accounts", async () => {
   assert.is((await read({ ...at, key: server.given.serviceAccount(at.org, "admin") })).status, 200);
   assert.is(holdings(server).rows["membership_events"], before, "service accounts are no members");
   const denied = [server.given.user(at.org, null), server.given.serviceAccount(server.given.org().org, "admin")];
-  for (const role of ["member", "snapshotter", "reader"] as const) denied.push(server.given.user(at.org, role), server.given.serviceAccount(at.org, role));
+  for (const role of ["member", "snapshotter", "reader"] as const)
+    denied.push(server.given.user(at.org, role), server.given.serviceAccount(at.org, role));
   for (const key of denied) {
     const { status, body } = await read({ ...at, key });
     assert.equal([status, body], [403, DENIED]);
   }
   const anonymous = await server.call("GET", `/membership-audit-log/${at.org}`);
-  assert.equal([anonymous.status, anonymous.body], [401, { message: "Authentication credentials are missing or invalid" }]);
+  assert.equal(
+    [anonymous.status, anonymous.body],
+    [401, { message: "Authentication credentials are missing or invalid" }],
+  );
 });
 
 test("a member who was removed has no rights from the next request on, and keeps their other organizations", async () => {
@@ -176,10 +260,14 @@ test("a change of a service account's privilege is told, with the user or the ac
   const at = server.given.org();
   const accounts = `/service-accounts/${at.org}`;
   const patch = (key: string, name: string, body: object) => server.call("PATCH", `${accounts}/${name}`, { key, body });
-  for (const [name, privilege] of [["ci", "reader"], ["boss", "admin"]])
+  for (const [name, privilege] of [
+    ["ci", "reader"],
+    ["boss", "admin"],
+  ])
     await server.call("POST", accounts, { key: at.key, body: { name, privilege } });
   const { body: bossKey } = await server.call("POST", `${accounts}/boss/api-keys`, {
-    key: at.key, body: { description: "k" },
+    key: at.key,
+    body: { description: "k" },
   });
   const member = server.given.user(at.org, "member");
   const before = (await read(at)).body.total_count;
@@ -193,10 +281,13 @@ test("a change of a service account's privilege is told, with the user or the ac
   const { events, total_count } = (await read(at, "?per_page=2")).body;
   const change = { event_type: "changed", user: "ci", user_name: `${at.org}/ci`, source: "app" };
   assert.is(total_count, before + 2);
-  assert.equal(events.map(({ timestamp, ...rest }: { timestamp: number }) => rest), [
-    { ...change, role: "snapshotter", previous_role: "member", changed_by: "boss" },
-    { ...change, role: "member", previous_role: "reader", changed_by: `${at.org}-admin` },
-  ]);
+  assert.equal(
+    events.map(({ timestamp, ...rest }: { timestamp: number }) => rest),
+    [
+      { ...change, role: "snapshotter", previous_role: "member", changed_by: "boss" },
+      { ...change, role: "member", previous_role: "reader", changed_by: `${at.org}-admin` },
+    ],
+  );
   assert.ok(events[0].timestamp > events[1].timestamp);
   assert.is((await read(at, `?search=${at.org}%2FCI&event_type=changed`)).body.total_count, 2);
   assert.is((await read(at, "?search=boss")).body.total_count, 1);
@@ -206,8 +297,14 @@ test("the user of the operating system is named by the system, by number where i
   const noEntry = (): never => {
     throw new Error("A system error occurred: uv_os_get_passwd returned ENOENT");
   };
-  assert.is(osUserName(() => ({ username: "ada" }), 1000), "ada");
-  assert.is(osUserName(() => ({ username: "" }), 1000), "uid 1000");
+  assert.is(
+    osUserName(() => ({ username: "ada" }), 1000),
+    "ada",
+  );
+  assert.is(
+    osUserName(() => ({ username: "" }), 1000),
+    "uid 1000",
+  );
   assert.is(osUserName(noEntry, 10_001), "uid 10001");
   const store = openStore(openMemory(), { now: () => 1, newId: () => "id", osUser: () => "ada" });
   assert.is(store.operatorName(), "operator (ada)");

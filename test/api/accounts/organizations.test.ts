@@ -54,19 +54,31 @@ test("a service account acts in its own organization only", async () => {
 
 test("admins switch the beta features; the organization tells the state, and the same again is no change", async () => {
   const at = server.given.org({ public: true });
-  const flip = (body: unknown, key = at.key) => server.call("PUT", `/organizations/${at.org}/experimental_features`, { key, body });
+  const flip = (body: unknown, key = at.key) =>
+    server.call("PUT", `/organizations/${at.org}/experimental_features`, { key, body });
   const read = async () => (await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body;
-  const audited = () => server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id").raw().all(server.store.organizations.find(at.org)?.id);
+  const audited = () =>
+    server.db
+      .prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id")
+      .raw()
+      .all(server.store.organizations.find(at.org)?.id);
   const before = await read();
   for (const enabled of [true, false, false, true, true]) {
     const answer = await flip({ experimental_features_enabled: enabled });
     assert.equal([answer.status, answer.body, (await read()).experimental_features_enabled], [200, "OK", enabled]);
   }
-  assert.equal(audited(), [["organization.beta_switched", '{"controls":false}'], ["organization.beta_switched", '{"controls":true}']]);
+  assert.equal(audited(), [
+    ["organization.beta_switched", '{"controls":false}'],
+    ["organization.beta_switched", '{"controls":true}'],
+  ]);
   const after = await read();
   assert.equal({ ...after, last_modified_at: 0 }, { ...before, last_modified_at: 0 });
   assert.ok(after.last_modified_at > before.last_modified_at);
-  assert.is((await server.call("GET", `/organizations/${at.org}`, { key: server.given.user(at.org, null) })).status, 200, "what else is set stays");
+  assert.is(
+    (await server.call("GET", `/organizations/${at.org}`, { key: server.given.user(at.org, null) })).status,
+    200,
+    "what else is set stays",
+  );
   const bot = server.given.serviceAccount(at.org, "admin");
   assert.is((await flip({ experimental_features_enabled: true }, bot)).status, 200);
 });
@@ -74,15 +86,24 @@ test("admins switch the beta features; the organization tells the state, and the
 test("a change that began before another one, and ends after it, begins where that one ended", async () => {
   const at = server.given.org();
   const path = `/organizations/${at.org}/experimental_features`;
-  const slow = request(`${server.url}/api/v2${path}`, { method: "PUT", headers: { Authorization: `Bearer ${at.key}`, "Content-Type": "application/json", Expect: "100-continue" } });
+  const slow = request(`${server.url}/api/v2${path}`, {
+    method: "PUT",
+    headers: { Authorization: `Bearer ${at.key}`, "Content-Type": "application/json", Expect: "100-continue" },
+  });
   slow.flushHeaders();
   // The server asks for the body once it knows who calls, and from where.
   await once(slow, "continue");
-  assert.is((await server.call("PUT", path, { key: at.key, body: { experimental_features_enabled: false } })).status, 200);
+  assert.is(
+    (await server.call("PUT", path, { key: at.key, body: { experimental_features_enabled: false } })).status,
+    200,
+  );
   slow.end('{"experimental_features_enabled": true}');
   const [answer] = (await once(slow, "response")) as [IncomingMessage];
   assert.is(answer.resume().statusCode, 200);
-  assert.is((await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body.experimental_features_enabled, true);
+  assert.is(
+    (await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body.experimental_features_enabled,
+    true,
+  );
 });
 
 test("the switch takes a truth value from an admin, and a refusal changes nothing", async () => {
@@ -92,8 +113,14 @@ test("the switch takes a truth value from an admin, and a refusal changes nothin
   const before = holdings(server);
   for (const [body, errors] of [
     [{}, { experimental_features_enabled: "Field required" }],
-    [{ experimental_features_enabled: "false" }, { experimental_features_enabled: "Input should be a valid boolean [input: false]" }],
-    [{ experimental_features_enabled: null }, { experimental_features_enabled: "Input should be a valid boolean [input: null]" }],
+    [
+      { experimental_features_enabled: "false" },
+      { experimental_features_enabled: "Input should be a valid boolean [input: false]" },
+    ],
+    [
+      { experimental_features_enabled: null },
+      { experimental_features_enabled: "Input should be a valid boolean [input: null]" },
+    ],
     [{ experimental_features_enabled: false, name: "x" }, { name: "Extra inputs are not permitted [input: x]" }],
   ] as const) {
     const answer = await server.call("PUT", path, { key: at.key, body });
@@ -104,7 +131,10 @@ test("the switch takes a truth value from an admin, and a refusal changes nothin
     assert.equal([answer.status, answer.body], [403, DENIED]);
   }
   assert.equal(holdings(server), before);
-  assert.is((await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body.experimental_features_enabled, true);
+  assert.is(
+    (await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body.experimental_features_enabled,
+    true,
+  );
 });
 
 test.run();

@@ -21,13 +21,17 @@ const UNKNOWN = { message: "Service account not found" };
 const create = (at: At, body: unknown) => server.call("POST", `/service-accounts/${at.org}`, { key: at.key, body });
 const list = (at: At) => server.call("GET", `/service-accounts/${at.org}`, { key: at.key });
 const get = (at: At, name: string) => server.call("GET", `/service-accounts/${at.org}/${name}`, { key: at.key });
-const patch = (at: At, name: string, body: unknown) => server.call("PATCH", `/service-accounts/${at.org}/${name}`, { key: at.key, body });
-const remove = (at: At, name: string, body: unknown = null) => server.call("DELETE", `/service-accounts/${at.org}/${name}`, { key: at.key, body });
-const mint = (at: At, name: string) => server.call("POST", `/service-accounts/${at.org}/${name}/api-keys`, { key: at.key, body: { description: "test" } });
+const patch = (at: At, name: string, body: unknown) =>
+  server.call("PATCH", `/service-accounts/${at.org}/${name}`, { key: at.key, body });
+const remove = (at: At, name: string, body: unknown = null) =>
+  server.call("DELETE", `/service-accounts/${at.org}/${name}`, { key: at.key, body });
+const mint = (at: At, name: string) =>
+  server.call("POST", `/service-accounts/${at.org}/${name}/api-keys`, { key: at.key, body: { description: "test" } });
 
 /** A caller of that role, as a user or as a service account. */
 const as = (at: At, role: Role, kind: "user" | "service_account" = "user"): At => ({
-  org: at.org, key: kind === "user" ? server.given.user(at.org, role) : server.given.serviceAccount(at.org, role),
+  org: at.org,
+  key: kind === "user" ? server.given.user(at.org, role) : server.given.serviceAccount(at.org, role),
 });
 const callerId = (at: At): string => server.store.apiKeys.holder(keyDigest(at.key))?.holder_public_id as string;
 const organizationId = (at: At): number => (server.store.organizations.find(at.org) as { id: number }).id;
@@ -35,7 +39,13 @@ const organizationId = (at: At): number => (server.store.organizations.find(at.o
 /** An account of that privilege, made by `creator`: whoever may, and then made theirs. */
 async function given(at: At, creator: At | null, privilege: Role = "reader"): Promise<string> {
   const name = fresh("bot");
-  server.store.serviceAccounts.create({ organizationId: organizationId(at), name, description: null, privilege, creatingUserId: creator === null ? "" : callerId(creator) });
+  server.store.serviceAccounts.create({
+    organizationId: organizationId(at),
+    name,
+    description: null,
+    privilege,
+    creatingUserId: creator === null ? "" : callerId(creator),
+  });
   return name;
 }
 
@@ -45,14 +55,20 @@ async function refused(answering: Promise<Answer>, status: number, body: unknown
 }
 /** Nothing is left behind by what `body` does. */
 async function withoutTrace(body: () => Promise<void>): Promise<void> {
-  const accounts = () => server.db.prepare("SELECT name, description, privilege FROM service_accounts ORDER BY id").all();
+  const accounts = () =>
+    server.db.prepare("SELECT name, description, privilege FROM service_accounts ORDER BY id").all();
   const before = [holdings(server), accounts()];
   await body();
   assert.equal([holdings(server), accounts()], before);
 }
 const audit = (at: At) =>
-  (server.db.prepare("SELECT operation, event, target, actor_name, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id").all(organizationId(at)) as Record<string, string>[])
-    .map(({ detail_json, ...row }) => ({ ...row, detail: JSON.parse(detail_json as string) }));
+  (
+    server.db
+      .prepare(
+        "SELECT operation, event, target, actor_name, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id",
+      )
+      .all(organizationId(at)) as Record<string, string>[]
+  ).map(({ detail_json, ...row }) => ({ ...row, detail: JSON.parse(detail_json as string) }));
 
 test("an account is made without a key, listed, read, changed and deleted", async () => {
   const at = server.given.org();
@@ -60,7 +76,14 @@ test("an account is made without a key, listed, read, changed and deleted", asyn
   const made = await create(at, { name: "ci-bot", description: "Builds", privilege: "member" });
   const { created_at, ...rest } = made.body;
   assert.is(made.status, 201);
-  assert.equal(rest, { name: "ci-bot", display_name: "ci-bot", description: "Builds", privilege: "member", creating_user_id: callerId(at), for_webhook: false });
+  assert.equal(rest, {
+    name: "ci-bot",
+    display_name: "ci-bot",
+    description: "Builds",
+    privilege: "member",
+    creating_user_id: callerId(at),
+    for_webhook: false,
+  });
   assert.type(created_at, "number");
   assert.equal((await get(at, "ci-bot")).body, made.body);
   const { for_webhook, ...item } = made.body;
@@ -69,12 +92,23 @@ test("an account is made without a key, listed, read, changed and deleted", asyn
 
   const other = await create(at, { name: "a-bot" });
   assert.equal([other.body.description, other.body.privilege], [null, "reader"]);
-  assert.equal((await list(at)).body.map(({ name }: { name: string }) => name), ["a-bot", "ci-bot"]);
+  assert.equal(
+    (await list(at)).body.map(({ name }: { name: string }) => name),
+    ["a-bot", "ci-bot"],
+  );
 
   const changed = await patch(at, "ci-bot", { privilege: "reader" });
   assert.equal([changed.status, changed.body], [200, { ...made.body, privilege: "reader" }]);
-  assert.equal((await patch(at, "ci-bot", { description: null })).body, { ...made.body, description: null, privilege: "reader" });
-  assert.equal((await patch(at, "ci-bot", { description: "", privilege: null })).body, { ...made.body, description: "", privilege: "reader" });
+  assert.equal((await patch(at, "ci-bot", { description: null })).body, {
+    ...made.body,
+    description: null,
+    privilege: "reader",
+  });
+  assert.equal((await patch(at, "ci-bot", { description: "", privilege: null })).body, {
+    ...made.body,
+    description: "",
+    privilege: "reader",
+  });
   assert.equal((await get(at, "ci-bot")).body, { ...made.body, description: "", privilege: "reader" });
 
   const gone = await remove(at, "ci-bot");
@@ -83,14 +117,46 @@ test("an account is made without a key, listed, read, changed and deleted", asyn
   await refused(remove(at, "ci-bot"), 404, UNKNOWN);
   const path = `/api/v2/service-accounts/${at.org}`;
   const actor_name = `${at.org}-admin`;
-  const updated = { operation: "update_service_account", event: "service_account.updated", target: `${path}/ci-bot`, actor_name };
+  const updated = {
+    operation: "update_service_account",
+    event: "service_account.updated",
+    target: `${path}/ci-bot`,
+    actor_name,
+  };
   assert.equal(audit(at), [
-    { operation: "create_service_account", event: "service_account.created", target: path, actor_name, detail: { account: "ci-bot", privilege: "member" } },
-    { operation: "create_service_account", event: "service_account.created", target: path, actor_name, detail: { account: "a-bot", privilege: "reader" } },
-    { ...updated, detail: { account: "ci-bot", privilege: "reader", previous_privilege: "member", description_changed: false } },
-    { ...updated, detail: { account: "ci-bot", privilege: "reader", previous_privilege: "reader", description_changed: true } },
-    { ...updated, detail: { account: "ci-bot", privilege: "reader", previous_privilege: "reader", description_changed: true } },
-    { operation: "delete_service_account", event: "service_account.deleted", target: `${path}/ci-bot`, actor_name, detail: { account: "ci-bot", privilege: "reader", keys: [] } },
+    {
+      operation: "create_service_account",
+      event: "service_account.created",
+      target: path,
+      actor_name,
+      detail: { account: "ci-bot", privilege: "member" },
+    },
+    {
+      operation: "create_service_account",
+      event: "service_account.created",
+      target: path,
+      actor_name,
+      detail: { account: "a-bot", privilege: "reader" },
+    },
+    {
+      ...updated,
+      detail: { account: "ci-bot", privilege: "reader", previous_privilege: "member", description_changed: false },
+    },
+    {
+      ...updated,
+      detail: { account: "ci-bot", privilege: "reader", previous_privilege: "reader", description_changed: true },
+    },
+    {
+      ...updated,
+      detail: { account: "ci-bot", privilege: "reader", previous_privilege: "reader", description_changed: true },
+    },
+    {
+      operation: "delete_service_account",
+      event: "service_account.deleted",
+      target: `${path}/ci-bot`,
+      actor_name,
+      detail: { account: "ci-bot", privilege: "reader", keys: [] },
+    },
   ]);
 });
 
@@ -98,7 +164,13 @@ test("a change that changes nothing leaves no entry", async () => {
   const at = server.given.org();
   const made = await create(at, { name: "bot", description: "d", privilege: "member" });
   await withoutTrace(async () => {
-    for (const body of [{}, { description: "d" }, { privilege: "member" }, { privilege: null }, { description: "d", privilege: "member" }]) {
+    for (const body of [
+      {},
+      { description: "d" },
+      { privilege: "member" },
+      { privilege: null },
+      { description: "d", privilege: "member" },
+    ]) {
       const answer = await patch(at, "bot", body);
       assert.equal([answer.status, answer.body], [200, made.body]);
     }
@@ -118,9 +190,15 @@ test("bodies and names are checked, all mistakes at once", async () => {
     [{ name: "a_b" }, { name: name("a_b") }],
     [{ name: "bot\n" }, { name: name("bot\\u000a") }],
     [{ name: "a".repeat(65) }, { name: `String should have at most 64 characters [input: ${"a".repeat(65)}]` }],
-    [{ name: 7, privilege: "owner" }, { name: "Input should be a valid string [input: 7]", privilege: `${roles} [input: owner]` }],
+    [
+      { name: 7, privilege: "owner" },
+      { name: "Input should be a valid string [input: 7]", privilege: `${roles} [input: owner]` },
+    ],
     [{ name: "b", privilege: null }, { privilege: "Input should be a valid string [input: null]" }],
-    [{ name: "b", description: long }, { description: `String should have at most 512 characters [input: ${"x".repeat(500)}…]` }],
+    [
+      { name: "b", description: long },
+      { description: `String should have at most 512 characters [input: ${"x".repeat(500)}…]` },
+    ],
     [{ name: "b", key: "k" }, { key: "Extra inputs are not permitted [input: k]" }],
     [{ name: "bot" }, { name: "A service account with this name already exists [input: bot]" }],
   ];
@@ -131,10 +209,12 @@ test("bodies and names are checked, all mistakes at once", async () => {
   ];
   await withoutTrace(async () => {
     for (const [body, errors] of table) await refused(create(at, body), 400, { message, errors }, JSON.stringify(body));
-    for (const [body, errors] of changes) await refused(patch(at, "bot", body), 400, { message, errors }, JSON.stringify(body));
+    for (const [body, errors] of changes)
+      await refused(patch(at, "bot", body), 400, { message, errors }, JSON.stringify(body));
     await refused(patch(at, "bot", null), 400, { message: "A JSON body is required: the request has none" });
     await refused(get(at, "a_b"), 400, { message, errors: { name: name("a_b") } });
-    for (const answering of [get(at, "none"), patch(at, "none", {}), remove(at, "none")]) await refused(answering, 404, UNKNOWN);
+    for (const answering of [get(at, "none"), patch(at, "none", {}), remove(at, "none")])
+      await refused(answering, 404, UNKNOWN);
   });
   assert.is((await create(at, { name: "A".repeat(64), description: "y".repeat(512) })).status, 201);
 });
@@ -153,7 +233,11 @@ test("names are unique in their organization alone, and free again after a delet
 
 test("a personal organization has no service accounts", async () => {
   const at = server.given.org({ kind: "personal" });
-  await withoutTrace(() => refused(create(at, { name: "bot" }), 400, { message: "Service accounts are for shared organizations: this one is personal" }));
+  await withoutTrace(() =>
+    refused(create(at, { name: "bot" }), 400, {
+      message: "Service accounts are for shared organizations: this one is personal",
+    }),
+  );
   assert.equal((await list(at)).body, []);
 });
 
@@ -170,12 +254,26 @@ test("who may do what to whose account, for users and for service accounts alike
   for (const kind of ["user", "service_account"] as const) {
     for (const role of ROLES) {
       const caller = as(at, role, kind);
-      for (const [whose, creator] of [["own", caller], ["other", at], ["other", null]] as const) {
+      for (const [whose, creator] of [
+        ["own", caller],
+        ["other", at],
+        ["other", null],
+      ] as const) {
         const name = await given(at, creator, "snapshotter");
-        const rows = () => server.db.prepare("SELECT description, privilege FROM service_accounts WHERE name = ?").get(name);
+        const rows = () =>
+          server.db.prepare("SELECT description, privilege FROM service_accounts WHERE name = ?").get(name);
         const before = rows();
-        const answers = [await get(caller, name), await patch(caller, name, { description: "new" }), await patch(caller, name, { privilege: "reader" }), await remove(caller, name)];
-        assert.equal(answers.map(({ status }) => status), TABLE[role][whose], `${kind} ${role} ${whose}`);
+        const answers = [
+          await get(caller, name),
+          await patch(caller, name, { description: "new" }),
+          await patch(caller, name, { privilege: "reader" }),
+          await remove(caller, name),
+        ];
+        assert.equal(
+          answers.map(({ status }) => status),
+          TABLE[role][whose],
+          `${kind} ${role} ${whose}`,
+        );
         for (const { status, body } of answers) if (status === 403) assert.equal(body, DENIED);
         if (TABLE[role][whose].slice(1).every((status) => status === 403)) assert.equal(rows(), before);
       }
@@ -210,7 +308,8 @@ test("naming the privilege that an account has is no change: its creator may sen
   const name = await given(at, member, "member");
   const answer = await patch(member, name, { description: "new", privilege: "member" });
   assert.equal([answer.status, answer.body.description], [200, "new"]);
-  for (const privilege of ["admin", "snapshotter", "reader"]) await refused(patch(member, name, { description: "x", privilege }), 403, DENIED);
+  for (const privilege of ["admin", "snapshotter", "reader"])
+    await refused(patch(member, name, { description: "x", privilege }), 403, DENIED);
   assert.is((await get(member, name)).body.description, "new");
 });
 
@@ -218,7 +317,8 @@ test("a new privilege is the role of the account from the next request on", asyn
   const at = server.given.org();
   const name = await given(at, null, "reader");
   const key = (await mint(at, name)).body.key as string;
-  const write = () => server.call("PUT", `/flows/${at.org}/template_file`, { key, form: { json: { name: fresh("flow") } } });
+  const write = () =>
+    server.call("PUT", `/flows/${at.org}/template_file`, { key, form: { json: { name: fresh("flow") } } });
   assert.is((await write()).status, 403);
   await patch(at, name, { privilege: "member" });
   assert.is((await write()).status, 201);
@@ -234,12 +334,27 @@ test("no key, an outsider of a public organization, and a reader learn nothing o
   const stranger = server.given.serviceAccount(server.given.org().org, "admin");
   const reader = server.given.user(open.org, "reader");
   const base = `/service-accounts/${open.org}`;
-  const reads = [base, `${base}/${name}`, `${base}/${name}/api-keys`, `${base}/${name}/api-keys/${id}`, `${base}/none`, `/membership-audit-log/${open.org}`];
-  const writes = [["POST", base], ["PATCH", `${base}/${name}`], ["DELETE", `${base}/${name}`], ["POST", `${base}/${name}/api-keys`], ["DELETE", `${base}/${name}/api-keys/${id}`], ["POST", `${base}/${name}/api-keys/${id}/rotate`]];
+  const reads = [
+    base,
+    `${base}/${name}`,
+    `${base}/${name}/api-keys`,
+    `${base}/${name}/api-keys/${id}`,
+    `${base}/none`,
+    `/membership-audit-log/${open.org}`,
+  ];
+  const writes = [
+    ["POST", base],
+    ["PATCH", `${base}/${name}`],
+    ["DELETE", `${base}/${name}`],
+    ["POST", `${base}/${name}/api-keys`],
+    ["DELETE", `${base}/${name}/api-keys/${id}`],
+    ["POST", `${base}/${name}/api-keys/${id}/rotate`],
+  ];
   await withoutTrace(async () => {
     for (const [method, path] of [...reads.map((path) => ["GET", path]), ...writes] as [string, string][]) {
       await refused(server.call(method, path), 401, UNAUTHENTICATED, path);
-      for (const key of [outsider, stranger, reader]) await refused(server.call(method, path, { key }), 403, DENIED, `${method} ${path}`);
+      for (const key of [outsider, stranger, reader])
+        await refused(server.call(method, path, { key }), 403, DENIED, `${method} ${path}`);
     }
   });
 });
@@ -250,20 +365,35 @@ test("deleting takes all keys at once; what the account reported stays, under it
   const keys = await Promise.all([1, 2].map(async () => (await mint(at, name)).body));
   const flow = await server.given.flow({ org: at.org, key: keys[0].key });
   const trail = await server.given.trail({ org: at.org, key: keys[0].key }, { flow });
-  const attested = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail}/generic`, { key: keys[1].key, form: { json: { attestation_name: "review", is_compliant: true } } });
+  const attested = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail}/generic`, {
+    key: keys[1].key,
+    form: { json: { attestation_name: "review", is_compliant: true } },
+  });
   assert.is(attested.status, 201, attested.text);
   const before = await server.call("GET", `/attestations/${at.org}/${flow}/trail/${trail}/review`, { key: at.key });
   assert.is((await remove(at, name)).status, 200);
   for (const { key } of keys) await refused(list({ org: at.org, key }), 401, UNAUTHENTICATED);
-  assert.is(server.db.prepare("SELECT count(*) FROM api_keys k WHERE k.public_id IN (?, ?)").pluck().get(keys[0].id, keys[1].id), 0);
-  assert.equal((await server.call("GET", `/attestations/${at.org}/${flow}/trail/${trail}/review`, { key: at.key })).body, before.body);
+  assert.is(
+    server.db
+      .prepare("SELECT count(*) FROM api_keys k WHERE k.public_id IN (?, ?)")
+      .pluck()
+      .get(keys[0].id, keys[1].id),
+    0,
+  );
+  assert.equal(
+    (await server.call("GET", `/attestations/${at.org}/${flow}/trail/${trail}/review`, { key: at.key })).body,
+    before.body,
+  );
   assert.is((await server.call("GET", `/trails/${at.org}/${flow}/${trail}`, { key: at.key })).status, 200);
   assert.equal(audit(at).at(-1)?.["detail"], { account: name, privilege: "member", keys: keys.map(({ id }) => id) });
   // The noted uses of its keys are nobody else's.
   const next = await given(at, null);
   const { id } = (await mint(at, next)).body;
   server.store.apiKeys.writeUses();
-  assert.is((await server.call("GET", `/service-accounts/${at.org}/${next}/api-keys/${id}`, { key: at.key })).body.last_used_at, 0);
+  assert.is(
+    (await server.call("GET", `/service-accounts/${at.org}/${next}/api-keys/${id}`, { key: at.key })).body.last_used_at,
+    0,
+  );
 });
 
 test("an account deletes itself, and is nobody then", async () => {
@@ -289,15 +419,27 @@ test("an account behind an enabled webhook is not deleted; a disabled webhook ke
   await withoutTrace(() => refused(remove(at, name), 400, { message }));
   server.db.prepare("UPDATE inbound_webhooks SET disabled_at = 3 WHERE disabled_at IS NULL").run();
   assert.is((await remove(at, name)).status, 200);
-  assert.is(server.db.prepare("SELECT service_account_id FROM inbound_webhooks WHERE public_id = ?").pluck().get(disabled), null);
-  assert.is(server.db.prepare("SELECT count(*) FROM inbound_webhooks WHERE organization_id = ?").pluck().get(organizationId(at)), 2);
+  assert.is(
+    server.db.prepare("SELECT service_account_id FROM inbound_webhooks WHERE public_id = ?").pluck().get(disabled),
+    null,
+  );
+  assert.is(
+    server.db
+      .prepare("SELECT count(*) FROM inbound_webhooks WHERE organization_id = ?")
+      .pluck()
+      .get(organizationId(at)),
+    2,
+  );
 });
 
 test("of fifty that make the same name at once one does, and the others are told that it is taken", async () => {
   const at = server.given.org();
   const answers = await Promise.all(Array.from({ length: 50 }, () => create(at, { name: "same" })));
   assert.is(answers.filter(({ status }) => status === 201).length, 1);
-  const taken = { message: "Input payload validation failed", errors: { name: "A service account with this name already exists [input: same]" } };
+  const taken = {
+    message: "Input payload validation failed",
+    errors: { name: "A service account with this name already exists [input: same]" },
+  };
   for (const { status, body } of answers) if (status !== 201) assert.equal([status, body], [400, taken]);
   assert.is((await list(at)).body.length, 1);
   assert.is(audit(at).length, 1);

@@ -28,14 +28,31 @@ function given(org: string, role: Role | null): Session {
   const organization = server.store.organizations.find(org);
   if (role && organization) server.store.organizations.setRole(organization.id, { id: userId }, role, "test");
   const [cookie, token] = [fresh("cookie"), fresh("token")];
-  const id = server.store.sessions.create({ digest: cookieDigest(cookie), csrfToken: token, userId, method: "password", address: "a", userAgent: "b", idle: 3600, lifetime: 86_400 });
+  const id = server.store.sessions.create({
+    digest: cookieDigest(cookie),
+    csrfToken: token,
+    userId,
+    method: "password",
+    address: "a",
+    userAgent: "b",
+    idle: 3600,
+    lifetime: 86_400,
+  });
   return { id, user, cookie, token };
 }
 
 /** A call by session; `token` null sends none. */
-const by = ({ cookie, token }: Session, method: string, path: string, options: CallOptions & { token?: string | null } = {}) => {
+const by = (
+  { cookie, token }: Session,
+  method: string,
+  path: string,
+  options: CallOptions & { token?: string | null } = {},
+) => {
   const sent = options.token === undefined ? token : options.token;
-  return server.call(method, path, { ...options, headers: { Cookie: `assay=${cookie}`, ...(sent === null ? {} : { "X-CSRF-Token": sent }), ...options.headers } });
+  return server.call(method, path, {
+    ...options,
+    headers: { Cookie: `assay=${cookie}`, ...(sent === null ? {} : { "X-CSRF-Token": sent }), ...options.headers },
+  });
 };
 const flow = (name = fresh("flow")) => ({ form: { json: { name, description: "" } } });
 const told = async (answering: ReturnType<typeof by>) => answering.then(({ status, body }) => [status, body]);
@@ -45,12 +62,25 @@ test("reads need the cookie alone, changes the token of the session too", async 
   const { org } = server.given.org();
   const admin = given(org, "admin");
   assert.is((await by(admin, "GET", `/flows/${org}`, { token: null })).status, 200);
-  assert.is((await fetch(`${server.url}/api/v2/flows/${org}`, { method: "HEAD", headers: { Cookie: `assay=${admin.cookie}` } })).status, 200);
+  assert.is(
+    (await fetch(`${server.url}/api/v2/flows/${org}`, { method: "HEAD", headers: { Cookie: `assay=${admin.cookie}` } }))
+      .status,
+    200,
+  );
   const before = audited();
   for (const token of [null, "", "wrong", given(org, "admin").token])
     assert.equal(await told(by(admin, "PUT", `/flows/${org}/template_file`, { ...flow(), token })), [403, MISSING]);
-  for (const [method, path] of [["PUT", `/environments/${org}`], ["POST", `/controls/${org}`], ["DELETE", `/service-accounts/${org}/x`], ["PATCH", `/environments/${org}/x`]] as const) {
-    assert.equal(await told(by(admin, method, path, { token: null, ...(method === "DELETE" ? {} : { body: {} }) })), [403, MISSING], `${method} ${path}`);
+  for (const [method, path] of [
+    ["PUT", `/environments/${org}`],
+    ["POST", `/controls/${org}`],
+    ["DELETE", `/service-accounts/${org}/x`],
+    ["PATCH", `/environments/${org}/x`],
+  ] as const) {
+    assert.equal(
+      await told(by(admin, method, path, { token: null, ...(method === "DELETE" ? {} : { body: {} }) })),
+      [403, MISSING],
+      `${method} ${path}`,
+    );
   }
   assert.is(audited(), before);
   assert.is((await by(admin, "PUT", `/flows/${org}/template_file`, flow())).status, 201);
@@ -59,7 +89,10 @@ test("reads need the cookie alone, changes the token of the session too", async 
 test("the token is asked for before the permission, and before a body is read", async () => {
   const { org } = server.given.org();
   const broken = { raw: "{no json", headers: { "Content-Type": "application/json" } };
-  assert.equal(await told(by(given(org, "reader"), "PUT", `/environments/${org}`, { ...broken, token: null })), [403, MISSING]);
+  assert.equal(await told(by(given(org, "reader"), "PUT", `/environments/${org}`, { ...broken, token: null })), [
+    403,
+    MISSING,
+  ]);
   assert.equal(await told(by(given(org, "reader"), "PUT", `/environments/${org}`, broken)), [403, DENIED]);
   assert.is((await by(given(org, "admin"), "PUT", `/environments/${org}`, broken)).status, 400);
 });
@@ -71,7 +104,11 @@ test("an Authorization header counts alone, whatever it holds", async () => {
   assert.is((await by(stranger, "PUT", `/flows/${org}/template_file`, withKey(`Bearer ${key}`))).status, 201);
   const admin = given(org, "admin");
   for (const header of ["Bearer wrong", "Basic", "Digest x", "Bearer "])
-    assert.equal(await told(by(admin, "PUT", `/flows/${org}/template_file`, { ...flow(), headers: { Authorization: header } })), [401, UNAUTHENTICATED], header);
+    assert.equal(
+      await told(by(admin, "PUT", `/flows/${org}/template_file`, { ...flow(), headers: { Authorization: header } })),
+      [401, UNAUTHENTICATED],
+      header,
+    );
   const reader = server.given.user(org, "reader");
   assert.equal(await told(by(admin, "PUT", `/flows/${org}/template_file`, withKey(`Bearer ${reader}`))), [403, DENIED]);
 });
@@ -80,11 +117,17 @@ test("the audit log names the user and the session", async () => {
   const { org } = server.given.org();
   const admin = given(org, "admin");
   await by(admin, "PUT", `/flows/${org}/template_file`, flow());
-  const { actor_kind, actor_name, key_id, event } = server.store.audit.latest(server.store.organizations.find(org)?.id as number, 1)[0] ?? {};
+  const { actor_kind, actor_name, key_id, event } =
+    server.store.audit.latest(server.store.organizations.find(org)?.id as number, 1)[0] ?? {};
   assert.equal([actor_kind, actor_name, key_id, event], ["user", admin.user, `session:${admin.id}`, "flow.applied"]);
-  const line = server.lines.map((text) => JSON.parse(text)).findLast(({ path, status }) => path === `/api/v2/flows/${org}/template_file` && status === 201);
+  const line = server.lines
+    .map((text) => JSON.parse(text))
+    .findLast(({ path, status }) => path === `/api/v2/flows/${org}/template_file` && status === 201);
   assert.is(line.actor, admin.user);
-  assert.not.ok(server.lines.some((text) => text.includes(admin.cookie) || text.includes(admin.token)), "the log keeps secrets");
+  assert.not.ok(
+    server.lines.some((text) => text.includes(admin.cookie) || text.includes(admin.token)),
+    "the log keeps secrets",
+  );
 });
 
 test("a session that ended is none with the next request; a page is not asked for a password by its browser", async () => {
@@ -94,9 +137,15 @@ test("a session that ended is none with the next request; a page is not asked fo
   assert.is((await get(null)).status, 200);
   server.store.sessions.end(admin.id);
   const plain = await get(null);
-  assert.equal([plain.status, plain.body, plain.headers.get("WWW-Authenticate")], [401, UNAUTHENTICATED, 'Bearer realm="assay", Basic realm="assay", charset="UTF-8"']);
+  assert.equal(
+    [plain.status, plain.body, plain.headers.get("WWW-Authenticate")],
+    [401, UNAUTHENTICATED, 'Bearer realm="assay", Basic realm="assay", charset="UTF-8"'],
+  );
   const page = await get(admin.token);
-  assert.equal([page.status, page.body, page.headers.get("WWW-Authenticate")], [401, UNAUTHENTICATED, 'Bearer realm="assay"']);
+  assert.equal(
+    [page.status, page.body, page.headers.get("WWW-Authenticate")],
+    [401, UNAUTHENTICATED, 'Bearer realm="assay"'],
+  );
   assert.equal(await told(by(admin, "PUT", `/flows/${org}/template_file`, flow())), [401, UNAUTHENTICATED]);
 });
 
@@ -104,9 +153,22 @@ test("what ends while a body arrives ends the change that it belongs to", async 
   const { org } = server.given.org();
   for (const [end, status, body] of [
     [(one: Session) => server.store.sessions.end(one.id), 401, UNAUTHENTICATED],
-    [(one: Session) => server.store.sessions.endOfUser(server.store.users.find(one.user)?.id as number), 401, UNAUTHENTICATED],
+    [
+      (one: Session) => server.store.sessions.endOfUser(server.store.users.find(one.user)?.id as number),
+      401,
+      UNAUTHENTICATED,
+    ],
     [() => void (server.clock.at += 4000), 401, UNAUTHENTICATED],
-    [(one: Session) => server.store.organizations.removeMember(server.store.organizations.find(org)?.id as number, server.store.users.find(one.user) as { id: number }, "test"), 403, DENIED],
+    [
+      (one: Session) =>
+        server.store.organizations.removeMember(
+          server.store.organizations.find(org)?.id as number,
+          server.store.users.find(one.user) as { id: number },
+          "test",
+        ),
+      403,
+      DENIED,
+    ],
   ] as const) {
     const admin = given(org, "admin");
     const name = fresh("environment");
@@ -131,7 +193,9 @@ test("what ends while a body arrives ends the change that it belongs to", async 
       };
     });
     const answering = fetch(`${server.url}/api/v2/environments/${org}`, {
-      method: "PUT", duplex: "half", body: stream,
+      method: "PUT",
+      duplex: "half",
+      body: stream,
       headers: { Cookie: `assay=${admin.cookie}`, "X-CSRF-Token": admin.token, "Content-Type": "application/json" },
     } as RequestInit);
     await seen;
@@ -148,13 +212,22 @@ test("operations answer each role by session as they answer it by key", async ()
   const sessions = new Map(ROLES.map((role) => [role, given(org, role)]));
   const stranger = given(org, null);
   // One of each permission.
-  const chosen = [...new Map(operations.filter(({ permission, body }) => isOrgPermission(permission) && body.kind !== "form").map((operation) => [operation.permission, operation])).values()];
+  const chosen = [
+    ...new Map(
+      operations
+        .filter(({ permission, body }) => isOrgPermission(permission) && body.kind !== "form")
+        .map((operation) => [operation.permission, operation]),
+    ).values(),
+  ];
   assert.ok(chosen.length > 20);
   for (const operation of chosen) {
-    const path = operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) => (name === "org" ? org : encodeURIComponent(operation.example.params?.[name] ?? "x")));
+    const path = operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) =>
+      name === "org" ? org : encodeURIComponent(operation.example.params?.[name] ?? "x"),
+    );
     for (const [role, session] of sessions) {
       const answer = await by(session, operation.method, path);
-      if (allows(operation.permission as Parameters<typeof allows>[0], role, false)) assert.not.equal([answer.status, answer.body], [403, DENIED], `${operation.id} as ${role}`);
+      if (allows(operation.permission as Parameters<typeof allows>[0], role, false))
+        assert.not.equal([answer.status, answer.body], [403, DENIED], `${operation.id} as ${role}`);
       else assert.equal([answer.status, answer.body], [403, DENIED], `${operation.id} as ${role}`);
       assert.ok(answer.status < 500 && answer.status !== 401, `${operation.id} as ${role}: ${answer.status}`);
     }
@@ -165,7 +238,11 @@ test("operations answer each role by session as they answer it by key", async ()
 test("the last use of a session is written with those of keys", async () => {
   const { org } = server.given.org();
   const admin = given(org, "admin");
-  const used = () => server.db.prepare<[string], number>("SELECT last_used_at FROM sessions WHERE public_id = ?").pluck().get(admin.id) as number;
+  const used = () =>
+    server.db
+      .prepare<[string], number>("SELECT last_used_at FROM sessions WHERE public_id = ?")
+      .pluck()
+      .get(admin.id) as number;
   const before = used();
   server.clock.at += 100;
   await by(admin, "GET", `/flows/${org}`);

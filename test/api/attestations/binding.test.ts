@@ -1,4 +1,7 @@
-/** To what a report belongs (semantics 3.2), in whatever order things arrive; what the history of the trail says; refusals. */
+/**
+ * To what a report belongs (semantics 3.2), in whatever order things arrive; what the history of the trail says;
+ * refusals.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
@@ -11,21 +14,43 @@ test.after(() => server.stop());
 
 type Place = { org: string; key: string; flow: string; trail: string };
 type Json = Record<string, unknown>;
-const TEMPLATE = "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations:\n        - {name: scan, type: generic}\n";
-const TABLES = ["trails", "trail_events", "attestations", "current_attestations", "pending_bindings", "attestation_bindings", "repos", "audit_log"];
+const TEMPLATE =
+  "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations:\n        - {name: scan, type: generic}\n";
+const TABLES = [
+  "trails",
+  "trail_events",
+  "attestations",
+  "current_attestations",
+  "pending_bindings",
+  "attestation_bindings",
+  "repos",
+  "audit_log",
+];
 
 async function place(template?: string): Promise<Place> {
   const at = server.given.org();
-  return { ...at, flow: await server.given.flow(at, template === undefined ? {} : { template }), trail: fresh("trail") };
+  return {
+    ...at,
+    flow: await server.given.flow(at, template === undefined ? {} : { template }),
+    trail: fresh("trail"),
+  };
 }
 const post = (at: Place, json: Json, path = `${at.flow}/trail/${at.trail}`): Promise<Answer> =>
-  server.call("POST", `/attestations/${at.org}/${path}/generic`, { key: at.key, form: { json: { attestation_name: "scan", is_compliant: true, ...json } } });
-const attest = (at: Place, fields: Json = {}): Promise<string> => server.given.attestation(at, { name: "scan", ...at, ...fields, key: undefined, org: undefined });
-const artifact = (at: Place, fields: { name?: string; commit?: string; fingerprint?: string }): Promise<string> => server.given.artifact(at, { flow: at.flow, trail: at.trail, ...fields });
-const trailOf = async (at: Place) => (await server.call("GET", `/trails/${at.org}/${at.flow}/${at.trail}`, { key: at.key })).body;
+  server.call("POST", `/attestations/${at.org}/${path}/generic`, {
+    key: at.key,
+    form: { json: { attestation_name: "scan", is_compliant: true, ...json } },
+  });
+const attest = (at: Place, fields: Json = {}): Promise<string> =>
+  server.given.attestation(at, { name: "scan", ...at, ...fields, key: undefined, org: undefined });
+const artifact = (at: Place, fields: { name?: string; commit?: string; fingerprint?: string }): Promise<string> =>
+  server.given.artifact(at, { flow: at.flow, trail: at.trail, ...fields });
+const trailOf = async (at: Place) =>
+  (await server.call("GET", `/trails/${at.org}/${at.flow}/${at.trail}`, { key: at.key })).body;
 /** Ids of what an artifact holds under a name, newest first. */
 const held = async (at: Place, fingerprint: string, name = "scan"): Promise<string[]> => {
-  const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/artifact/${fingerprint}/${name}`, { key: at.key });
+  const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/artifact/${fingerprint}/${name}`, {
+    key: at.key,
+  });
   return body.map((record: { attestation_id: string }) => record.attestation_id);
 };
 const count = (table: string): number => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
@@ -43,7 +68,11 @@ const lastEvent = async (at: Place): Promise<Json> => {
   return Object.fromEntries(Object.entries(event).filter(([key]) => !PLACE_KEYS.includes(key)));
 };
 const shown = (sha1: string) => ({
-  sha1, message: "", author: "", branch: "", timestamp: 0,
+  sha1,
+  message: "",
+  author: "",
+  branch: "",
+  timestamp: 0,
 });
 
 test("without fingerprint and target it belongs to the trail, also with a commit or an empty list of targets", async () => {
@@ -52,12 +81,26 @@ test("without fingerprint and target it belongs to the trail, also with a commit
   const fingerprint = await artifact(at, { name: "app", commit });
   const id = await attest(at, { commit, target_artifacts: [], name: "review" });
   assert.equal(await lastEvent(at), {
-    type: "trail_attestation_reported", attestation_type: "generic", attestation_id: id, is_compliant: true, template_reference_name: "review",
-    is_reattestation: null, git_commit_info: shown(commit), repo_info: null,
+    type: "trail_attestation_reported",
+    attestation_type: "generic",
+    attestation_id: id,
+    is_compliant: true,
+    template_reference_name: "review",
+    is_reattestation: null,
+    git_commit_info: shown(commit),
+    repo_info: null,
   });
   assert.equal(await held(at, fingerprint, "review"), []);
   assert.equal((await trailOf(at)).compliance_status.attestations_statuses, [
-    { attestation_name: "review", attestation_type: "generic", attestation_id: id, overridden_attestation_id: null, status: "COMPLETE", is_compliant: true, unexpected: true },
+    {
+      attestation_name: "review",
+      attestation_type: "generic",
+      attestation_id: id,
+      overridden_attestation_id: null,
+      status: "COMPLETE",
+      is_compliant: true,
+      unexpected: true,
+    },
   ]);
 });
 
@@ -70,16 +113,34 @@ test("by fingerprint it belongs to that artifact of the trail, under all its nam
   const id = await attest(at, { fingerprint, target: "db", commit: freshCommit() });
   assert.equal(await held(at, fingerprint), [id]);
   assert.equal(await held(at, other), []);
-  const { body } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, { key: at.key });
+  const { body } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, {
+    key: at.key,
+  });
   const event = await lastEvent(at);
   assert.match(event["artifact_id"] as string, /^[a-f0-9-]{32}$/);
-  assert.equal({ ...event, artifact_id: "", git_commit_info: null }, {
-    type: "artifact_attestation_reported", attestation_type: "generic", attestation_id: id, is_compliant: true, template_reference_name: "scan",
-    target_artifact: "db", artifact_fingerprint: fingerprint, artifact_id: "", artifact_name: "app", is_reattestation: null, git_commit_info: null, repo_info: null,
-  });
+  assert.equal(
+    { ...event, artifact_id: "", git_commit_info: null },
+    {
+      type: "artifact_attestation_reported",
+      attestation_type: "generic",
+      attestation_id: id,
+      is_compliant: true,
+      template_reference_name: "scan",
+      target_artifact: "db",
+      artifact_fingerprint: fingerprint,
+      artifact_id: "",
+      artifact_name: "app",
+      is_reattestation: null,
+      git_commit_info: null,
+      repo_info: null,
+    },
+  );
   assert.equal(Object.keys(body.evidence), ["scan"]);
   const { app, copy, db } = (await trailOf(at)).compliance_status.artifacts_statuses;
-  assert.equal([app.status, copy.status, db.status, copy.attestations_statuses[0].attestation_id], ["COMPLIANT", "COMPLIANT", "COMPLIANT", id]);
+  assert.equal(
+    [app.status, copy.status, db.status, copy.attestations_statuses[0].attestation_id],
+    ["COMPLIANT", "COMPLIANT", "COMPLIANT", id],
+  );
 });
 
 test("the event of a fingerprint names the artifact's own reference name as target; without one there is none", async () => {
@@ -108,8 +169,15 @@ test("before the artifact: it waits for that name and commit, and every artifact
   const commit = freshCommit();
   const id = await attest(at, { target: "app", commit });
   assert.equal(await lastEvent(at), {
-    type: "trail_attestation_for_artifact_reported", attestation_type: "generic", attestation_id: id, is_compliant: true, template_reference_name: "scan",
-    target_artifact: "app", is_reattestation: null, git_commit_info: shown(commit), repo_info: null,
+    type: "trail_attestation_for_artifact_reported",
+    attestation_type: "generic",
+    attestation_id: id,
+    is_compliant: true,
+    template_reference_name: "scan",
+    target_artifact: "app",
+    is_reattestation: null,
+    git_commit_info: shown(commit),
+    repo_info: null,
   });
   const waiting = await trailOf(at);
   assert.equal([waiting.compliance_state, waiting.compliance_status.attestations_statuses], ["INCOMPLETE", []]);
@@ -128,12 +196,24 @@ test("before the artifact: it waits for that name and commit, and every artifact
 test("after the artifacts: all of that name and commit receive it, and later ones too", async () => {
   const at = await place();
   const commit = freshCommit();
-  const [first, second, otherCommit] = [await artifact(at, { name: "app", commit }), await artifact(at, { name: "app", commit }), await artifact(at, { name: "app" })];
+  const [first, second, otherCommit] = [
+    await artifact(at, { name: "app", commit }),
+    await artifact(at, { name: "app", commit }),
+    await artifact(at, { name: "app" }),
+  ];
   const id = await attest(at, { target: "app", commit });
   const later = await artifact(at, { name: "app", commit });
-  assert.equal(await Promise.all([first, second, otherCommit, later].map((fingerprint) => held(at, fingerprint))), [[id], [id], [], [id]]);
+  assert.equal(await Promise.all([first, second, otherCommit, later].map((fingerprint) => held(at, fingerprint))), [
+    [id],
+    [id],
+    [],
+    [id],
+  ]);
   const event = (await trailOf(at)).events.at(-2);
-  assert.equal([event.type, event.target_artifact, event.artifact_name, "artifact_fingerprint" in event], ["trail_attestation_for_artifact_reported", "app", "app", false]);
+  assert.equal(
+    [event.type, event.target_artifact, event.artifact_name, "artifact_fingerprint" in event],
+    ["trail_attestation_for_artifact_reported", "app", "app", false],
+  );
 });
 
 test("the order of artifact and attestations does not matter: the latest of each name counts", async () => {
@@ -157,7 +237,11 @@ test("another commit never links: the report is accepted and floats (rule 2)", a
   const at = await place(TEMPLATE);
   const fingerprint = await artifact(at, { name: "app" });
   assert.is((await post(at, { target_artifacts: ["app"], git_commit_info: { sha1: "not a commit" } })).status, 201);
-  assert.is((await post(at, { target_artifacts: ["app"], git_commit_info: { sha1: freshCommit() }, is_compliant: false })).status, 201);
+  assert.is(
+    (await post(at, { target_artifacts: ["app"], git_commit_info: { sha1: freshCommit() }, is_compliant: false }))
+      .status,
+    201,
+  );
   assert.equal(await held(at, fingerprint), []);
   const trail = await trailOf(at);
   assert.equal([trail.compliance_state, trail.events.length], ["INCOMPLETE", 4]);
@@ -168,7 +252,10 @@ test("without a commit it belongs to the latest artifact of that name, and to no
   const [older, latest] = [await artifact(at, { name: "app" }), await artifact(at, { name: "app" })];
   const id = await attest(at, { target: "app" });
   const event = await lastEvent(at);
-  assert.equal([event["type"], event["target_artifact"], event["git_commit_info"]], ["trail_attestation_for_artifact_reported", "app", null]);
+  assert.equal(
+    [event["type"], event["target_artifact"], event["git_commit_info"]],
+    ["trail_attestation_for_artifact_reported", "app", null],
+  );
   const later = await artifact(at, { name: "app" });
   assert.equal([await held(at, older), await held(at, latest), await held(at, later)], [[], [id], []]);
 });
@@ -202,11 +289,26 @@ test("every report of a name is kept, the latest counts, and the event says that
     ids.push(await attest(at, { is_compliant }));
     assert.is((await trailOf(at)).compliance_state, is_compliant ? "COMPLIANT" : "NON-COMPLIANT");
   }
-  const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/trail/${at.trail}/scan`, { key: at.key });
-  assert.equal(body.map((record: Json) => [record["attestation_id"], record["is_compliant"]]), [[ids[2], true], [ids[1], false], [ids[0], true]]);
+  const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/trail/${at.trail}/scan`, {
+    key: at.key,
+  });
+  assert.equal(
+    body.map((record: Json) => [record["attestation_id"], record["is_compliant"]]),
+    [
+      [ids[2], true],
+      [ids[1], false],
+      [ids[0], true],
+    ],
+  );
   const events = (await trailOf(at)).events.slice(1);
-  assert.equal(events.map((event: Json) => event["is_reattestation"]), [null, true, true]);
-  assert.equal((await trailOf(at)).compliance_status.attestations_statuses.map((entry: Json) => entry["attestation_id"]), [ids[2]]);
+  assert.equal(
+    events.map((event: Json) => event["is_reattestation"]),
+    [null, true, true],
+  );
+  assert.equal(
+    (await trailOf(at)).compliance_status.attestations_statuses.map((entry: Json) => entry["attestation_id"]),
+    [ids[2]],
+  );
 });
 
 test("a repeat is one in its own place: on the trail, on the artifact, or waiting with the same name and commit", async () => {
@@ -220,35 +322,89 @@ test("a repeat is one in its own place: on the trail, on the artifact, or waitin
   const fingerprint = await artifact(at, { name: "app", commit });
   await attest(at, { fingerprint });
   await attest(at, { fingerprint, name: "other" });
-  const flags = (await trailOf(at)).events.filter(({ type }: Json) => type !== "artifact_creation_reported").slice(1).map((event: Json) => event["is_reattestation"]);
+  const flags = (await trailOf(at)).events
+    .filter(({ type }: Json) => type !== "artifact_creation_reported")
+    .slice(1)
+    .map((event: Json) => event["is_reattestation"]);
   assert.equal(flags, [null, null, null, null, true, true, null]);
 });
 
 test("a report of another type leaves the slot missing and is listed beside it", async () => {
   const at = await place(TEMPLATE);
   const fingerprint = await artifact(at, { name: "app" });
-  const id = await attest(at, { fingerprint, kind: "jira", jira_results: [{ issue_id: "A-1", issue_url: "https://j/A-1", issue_exists: true }] });
+  const id = await attest(at, {
+    fingerprint,
+    kind: "jira",
+    jira_results: [{ issue_id: "A-1", issue_url: "https://j/A-1", issue_exists: true }],
+  });
   const { status, attestations_statuses } = (await trailOf(at)).compliance_status.artifacts_statuses.app;
-  assert.equal([status, attestations_statuses.map((entry: Json) => [entry["attestation_type"], entry["status"], entry["attestation_id"], entry["unexpected"]])], [
-    "INCOMPLETE",
-    [["generic", "MISSING", null, false], ["jira", "COMPLETE", id, true]],
-  ]);
+  assert.equal(
+    [
+      status,
+      attestations_statuses.map((entry: Json) => [
+        entry["attestation_type"],
+        entry["status"],
+        entry["attestation_id"],
+        entry["unexpected"],
+      ]),
+    ],
+    [
+      "INCOMPLETE",
+      [
+        ["generic", "MISSING", null, false],
+        ["jira", "COMPLETE", id, true],
+      ],
+    ],
+  );
 });
 
 test("a trail that does not exist is begun with the flow's template, once, by the reporter", async () => {
   const at = await place(TEMPLATE);
-  const repo_info = { id: "R1", name: "acme/pay", url: "https://git/acme/pay", provider: "gitlab", namespace_path: ["acme"], additional_info: { a: 1 } };
+  const repo_info = {
+    id: "R1",
+    name: "acme/pay",
+    url: "https://git/acme/pay",
+    provider: "gitlab",
+    namespace_path: ["acme"],
+    additional_info: { a: 1 },
+  };
   assert.is((await post(at, { repo_info })).status, 201);
   const trail = await trailOf(at);
   assert.equal(
-    [trail.name, trail.description, trail.template.content, trail.created_by, trail.compliance_state, trail.repo_ids.length],
+    [
+      trail.name,
+      trail.description,
+      trail.template.content,
+      trail.created_by,
+      trail.compliance_state,
+      trail.repo_ids.length,
+    ],
     [at.trail, "", TEMPLATE, `${at.org}-admin`, "INCOMPLETE", 1],
   );
-  assert.equal(trail.events.map((event: Json) => event["type"]), ["trail_reported", "trail_attestation_reported"]);
-  assert.equal(trail.events[1].repo_info, { name: "acme/pay", url: "https://git/acme/pay", id: "R1", description: "", provider: "gitlab" });
-  const repo = server.db.prepare("SELECT external_id, provider, name, url, description, namespace_path_json, additional_info_json FROM repos ORDER BY id DESC").get();
+  assert.equal(
+    trail.events.map((event: Json) => event["type"]),
+    ["trail_reported", "trail_attestation_reported"],
+  );
+  assert.equal(trail.events[1].repo_info, {
+    name: "acme/pay",
+    url: "https://git/acme/pay",
+    id: "R1",
+    description: "",
+    provider: "gitlab",
+  });
+  const repo = server.db
+    .prepare(
+      "SELECT external_id, provider, name, url, description, namespace_path_json, additional_info_json FROM repos ORDER BY id DESC",
+    )
+    .get();
   assert.equal(repo, {
-    external_id: "R1", provider: "gitlab", name: "acme/pay", url: "https://git/acme/pay", description: "", namespace_path_json: '["acme"]', additional_info_json: '{"a":1}',
+    external_id: "R1",
+    provider: "gitlab",
+    name: "acme/pay",
+    url: "https://git/acme/pay",
+    description: "",
+    namespace_path_json: '["acme"]',
+    additional_info_json: '{"a":1}',
   });
   await post(at, { repo_info });
   assert.is((await trailOf(at)).events.length, 3);
@@ -258,7 +414,12 @@ test("a trail that does not exist is begun with the flow's template, once, by th
 test("a repository is recorded only with id, name and url together", async () => {
   const at = await place();
   const before = count("repos");
-  for (const repo_info of [{ name: "n", url: "https://git/n" }, { id: "", name: "n", url: "https://git/n" }, { id: "1", name: "", url: "https://git/n" }, { id: null, name: "n", url: "x" }])
+  for (const repo_info of [
+    { name: "n", url: "https://git/n" },
+    { id: "", name: "n", url: "https://git/n" },
+    { id: "1", name: "", url: "https://git/n" },
+    { id: null, name: "n", url: "x" },
+  ])
     assert.is((await post(at, { repo_info })).status, 201);
   assert.is(count("repos"), before);
   assert.equal((await trailOf(at)).repo_ids, []);
@@ -269,9 +430,18 @@ test("a fingerprint that the trail does not hold is 404, and begins no trail", a
   const elsewhere = await server.given.artifact(at, { flow: at.flow, trail: "elsewhere" });
   const legacy = await server.given.artifact(at, { flow: at.flow, trail: null });
   for (const fingerprint of [freshFingerprint(), elsewhere, legacy])
-    await refuses(() => post(at, { artifact_fingerprint: fingerprint, target_artifacts: ["app"], git_commit_info: { sha1: freshCommit() } }), 404, {
-      message: `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
-    });
+    await refuses(
+      () =>
+        post(at, {
+          artifact_fingerprint: fingerprint,
+          target_artifacts: ["app"],
+          git_commit_info: { sha1: freshCommit() },
+        }),
+      404,
+      {
+        message: `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+      },
+    );
   await artifact(at, { name: "app" });
   await refuses(() => post(at, { artifact_fingerprint: elsewhere }), 404, {
     message: `Artifact with fingerprint ${elsewhere} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
@@ -290,17 +460,23 @@ test("a target that is not there, with nothing else to know it by, is 400 in the
 
 test("unknown and archived flows, and names that no trail can have, are refused", async () => {
   const at = await place();
-  await refuses(() => post(at, {}, "nothing/trail/t"), 404, { message: `Flow named 'nothing' does not exist for organization '${at.org}'` });
+  await refuses(() => post(at, {}, "nothing/trail/t"), 404, {
+    message: `Flow named 'nothing' does not exist for organization '${at.org}'`,
+  });
   for (const trail of ["-a", "a%20b", "%C3%BC"])
     await refuses(() => post(at, {}, `${at.flow}/trail/${trail}`), 400, {
       message: "Input payload validation failed",
-      errors: { trail_name: `String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: ${decodeURIComponent(trail)}]` },
+      errors: {
+        trail_name: `String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: ${decodeURIComponent(trail)}]`,
+      },
     });
   await server.call("PUT", `/flows/${at.org}/${at.flow}/archive`, { key: at.key });
   const archived = { message: `Flow named '${at.flow}' has been archived for organization '${at.org}'` };
   await refuses(() => post(at, {}), 404, archived);
   const suffixed = server.db.prepare("SELECT name FROM flows WHERE archived_name = ?").pluck().get(at.flow) as string;
-  await refuses(() => post(at, {}, `${suffixed}/trail/t`), 404, { message: archived.message.replace(at.flow, suffixed) });
+  await refuses(() => post(at, {}, `${suffixed}/trail/t`), 404, {
+    message: archived.message.replace(at.flow, suffixed),
+  });
 });
 
 test("an earlier name of the flow works, and refusals use the names that the caller used", async () => {
@@ -309,9 +485,17 @@ test("an earlier name of the flow works, and refusals use the names that the cal
   assert.is((await post(at, {})).status, 201);
   const fingerprint = freshFingerprint();
   const answer = await post(at, { artifact_fingerprint: fingerprint });
-  assert.is(answer.body.message, `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`);
-  const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/artifact/${fingerprint}/scan`, { key: at.key });
-  assert.is(body.message, `Artifact with fingerprint '${fingerprint}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`);
+  assert.is(
+    answer.body.message,
+    `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+  );
+  const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/artifact/${fingerprint}/scan`, {
+    key: at.key,
+  });
+  assert.is(
+    body.message,
+    `Artifact with fingerprint '${fingerprint}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`,
+  );
   const read = await server.call("GET", `/attestations/${at.org}/${at.flow}/trail/${at.trail}/scan`, { key: at.key });
   assert.is(read.body[0].flow_name, `${at.flow}-new`);
 });
@@ -320,18 +504,38 @@ test("the write is audited with what it did", async () => {
   const at = await place();
   const fingerprint = await artifact(at, { name: "app" });
   const id = await attest(at, { fingerprint, is_compliant: false });
-  const row = server.db.prepare("SELECT event, target, detail_json FROM audit_log ORDER BY id DESC").get() as { event: string; target: string; detail_json: string };
+  const row = server.db.prepare("SELECT event, target, detail_json FROM audit_log ORDER BY id DESC").get() as {
+    event: string;
+    target: string;
+    detail_json: string;
+  };
   assert.is(row.event, "attestation.reported");
   assert.match(row.target, new RegExp(`/attestations/${at.org}/${at.flow}/trail/${at.trail}/generic$`));
-  assert.equal(JSON.parse(row.detail_json), { attestation_id: id, attestation_name: "scan", attestation_type: "generic", is_compliant: false, trail_state: "NON-COMPLIANT" });
+  assert.equal(JSON.parse(row.detail_json), {
+    attestation_id: id,
+    attestation_name: "scan",
+    attestation_type: "generic",
+    is_compliant: false,
+    trail_state: "NON-COMPLIANT",
+  });
 });
 
 test("many reports at once to one new trail are all kept, and the trail is begun once", async () => {
   const at = await place();
-  const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => post(at, { attestation_name: `n${index % 4}`, is_compliant: index !== 3 })));
-  assert.equal(answers.map(({ status }) => status), Array(20).fill(201));
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, index) =>
+      post(at, { attestation_name: `n${index % 4}`, is_compliant: index !== 3 }),
+    ),
+  );
+  assert.equal(
+    answers.map(({ status }) => status),
+    Array(20).fill(201),
+  );
   const trail = await trailOf(at);
-  assert.equal(trail.events.map((event: Json) => event["type"]), ["trail_reported", ...Array(20).fill("trail_attestation_reported")]);
+  assert.equal(
+    trail.events.map((event: Json) => event["type"]),
+    ["trail_reported", ...Array(20).fill("trail_attestation_reported")],
+  );
   assert.equal(trail.compliance_status.attestations_statuses.length, 4);
   assert.is(trail.compliance_state, "COMPLIANT");
 });

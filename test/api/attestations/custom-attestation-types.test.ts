@@ -15,25 +15,56 @@ const VALIDATION = "Input payload validation failed";
 const post = (at: At, json: unknown, schema?: unknown) =>
   server.call("POST", `/custom-attestation-types/${at.org}`, {
     key: at.key,
-    form: { json, ...(schema === undefined ? {} : { file: { name: "type_schema", filename: "schema.json", content: typeof schema === "string" || Buffer.isBuffer(schema) ? schema : JSON.stringify(schema) } }) },
+    form: {
+      json,
+      ...(schema === undefined
+        ? {}
+        : {
+            file: {
+              name: "type_schema",
+              filename: "schema.json",
+              content: typeof schema === "string" || Buffer.isBuffer(schema) ? schema : JSON.stringify(schema),
+            },
+          }),
+    },
   });
-const get = (at: At, name: string, query = "") => server.call("GET", `/custom-attestation-types/${at.org}/${name}${query}`, { key: at.key });
-const list = async (at: At): Promise<Json[]> => (await server.call("GET", `/custom-attestation-types/${at.org}`, { key: at.key })).body;
-const archive = (at: At, name: string, body?: unknown) => server.call("PUT", `/custom-attestation-types/${at.org}/${name}/archive`, { key: at.key, ...(body === undefined ? {} : { body }) });
-const tables = () => ["custom_types", "custom_type_versions", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
-const audited = (at: At) =>
-  (server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = (SELECT id FROM organizations WHERE name = ?) ORDER BY id").all(at.org) as Json[]).map(
-    ({ event, detail_json }) => [event, JSON.parse(detail_json)],
+const get = (at: At, name: string, query = "") =>
+  server.call("GET", `/custom-attestation-types/${at.org}/${name}${query}`, { key: at.key });
+const list = async (at: At): Promise<Json[]> =>
+  (await server.call("GET", `/custom-attestation-types/${at.org}`, { key: at.key })).body;
+const archive = (at: At, name: string, body?: unknown) =>
+  server.call("PUT", `/custom-attestation-types/${at.org}/${name}/archive`, {
+    key: at.key,
+    ...(body === undefined ? {} : { body }),
+  });
+const tables = () =>
+  ["custom_types", "custom_type_versions", "audit_log"].map((table) =>
+    server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
   );
+const audited = (at: At) =>
+  (
+    server.db
+      .prepare(
+        "SELECT event, detail_json FROM audit_log WHERE organization_id = (SELECT id FROM organizations WHERE name = ?) ORDER BY id",
+      )
+      .all(at.org) as Json[]
+  ).map(({ event, detail_json }) => [event, JSON.parse(detail_json)]);
 
 const SCHEMA = { type: "object", required: ["percent"], properties: { percent: { type: "number" } } };
 const JQ = { content_type: "jq", rules: [".percent >= 80", ".percent <= 100"] };
-const SUMMARY = [{ name: "Coverage", expression: '"\\(.percent) %"' }, { name: "Report", expression: ".url" }];
+const SUMMARY = [
+  { name: "Coverage", expression: '"\\(.percent) %"' },
+  { name: "Report", expression: ".url" },
+];
 
 test("a type is created, changed by further versions and read, newest first", async () => {
   const at = server.given.org();
   assert.equal(await list(at), []);
-  const first = await post(at, { name: "coverage", description: "Lines that tests run", evaluator: JQ, summary: SUMMARY }, SCHEMA);
+  const first = await post(
+    at,
+    { name: "coverage", description: "Lines that tests run", evaluator: JQ, summary: SUMMARY },
+    SCHEMA,
+  );
   assert.equal([first.status, first.body], [201, "OK"]);
   const second = await post(at, { name: "coverage" });
   assert.equal([second.status, second.body], [201, "OK"]);
@@ -43,21 +74,49 @@ test("a type is created, changed by further versions and read, newest first", as
   assert.ok(created_at < last_modified_at);
   const admin = `${at.org}-admin`;
   assert.equal(body, {
-    name: "coverage", org: at.org, archived: false, created_by: admin, created_at, last_modified_at,
+    name: "coverage",
+    org: at.org,
+    archived: false,
+    created_by: admin,
+    created_at,
+    last_modified_at,
     versions: [
-      { version: 2, timestamp: last_modified_at, created_by: admin, evaluator: { content_type: "default" }, summary: null },
+      {
+        version: 2,
+        timestamp: last_modified_at,
+        created_by: admin,
+        evaluator: { content_type: "default" },
+        summary: null,
+      },
       { version: 1, timestamp: created_at, created_by: admin, type_schema: SCHEMA, evaluator: JQ, summary: SUMMARY },
     ],
   });
   assert.equal(await list(at), [body]);
-  assert.equal(audited(at), [["custom_type.put", { type: "coverage", created: true, version: 1 }], ["custom_type.put", { type: "coverage", created: false, version: 2 }]]);
+  assert.equal(audited(at), [
+    ["custom_type.put", { type: "coverage", created: true, version: 1 }],
+    ["custom_type.put", { type: "coverage", created: false, version: 2 }],
+  ]);
   const [two, one] = versions;
-  for (const [version, expected] of [["1", one], ["2", two], ["+1", one], ["002", two]] as const)
-    assert.equal((await get(at, "coverage", `?version=${encodeURIComponent(version)}`)).body, { name: "coverage", org: at.org, archived: false, versions: [expected] });
-  for (const version of ["", "latest", "1.0", "1e0", "0x1", "one"]) assert.equal((await get(at, "coverage", `?version=${version}`)).body, body, version);
+  for (const [version, expected] of [
+    ["1", one],
+    ["2", two],
+    ["+1", one],
+    ["002", two],
+  ] as const)
+    assert.equal((await get(at, "coverage", `?version=${encodeURIComponent(version)}`)).body, {
+      name: "coverage",
+      org: at.org,
+      archived: false,
+      versions: [expected],
+    });
+  for (const version of ["", "latest", "1.0", "1e0", "0x1", "one"])
+    assert.equal((await get(at, "coverage", `?version=${version}`)).body, body, version);
   for (const version of ["0", "3", "-1", "9".repeat(30)]) {
     const missing = await get(at, "coverage", `?version=${version}`);
-    assert.equal([missing.status, missing.body], [404, { message: `version ${version} does not exist for custom attestation type 'coverage'` }]);
+    assert.equal(
+      [missing.status, missing.body],
+      [404, { message: `version ${version} does not exist for custom attestation type 'coverage'` }],
+    );
   }
 });
 
@@ -72,14 +131,33 @@ test("what may be left out is left out, and everything given comes back in its o
     return { ...(description === undefined ? {} : { description }), ...version };
   };
   const nothing = { evaluator: { content_type: "default" }, summary: null };
-  for (const json of [{}, { description: null, evaluator: null, summary: null }, { description: "" }, { evaluator: {} }, { evaluator: { content_type: "default" } }])
+  for (const json of [
+    {},
+    { description: null, evaluator: null, summary: null },
+    { description: "" },
+    { evaluator: {} },
+    { evaluator: { content_type: "default" } },
+  ])
     assert.equal(await view(json), nothing, JSON.stringify(json));
-  assert.equal(await view({ evaluator: { rules: ["true"] } }), { ...nothing, evaluator: { content_type: "jq", rules: ["true"] } });
-  assert.equal(await view({ evaluator: { content_type: "jq", rules: [] }, summary: [] }), { evaluator: { content_type: "jq", rules: [] }, summary: [] });
+  assert.equal(await view({ evaluator: { rules: ["true"] } }), {
+    ...nothing,
+    evaluator: { content_type: "jq", rules: ["true"] },
+  });
+  assert.equal(await view({ evaluator: { content_type: "jq", rules: [] }, summary: [] }), {
+    evaluator: { content_type: "jq", rules: [] },
+    summary: [],
+  });
   assert.equal(await view({ description: "é\n" }), { ...nothing, description: "é\n" });
   const rules = ["true", "1 == 1", "true", ". as $x | true # why\n"];
-  assert.equal(await view({ evaluator: { content_type: "jq", rules } }), { ...nothing, evaluator: { content_type: "jq", rules } });
-  for (const schema of [{}, { type: "array", items: { format: "uri" } }, { $schema: "http://json-schema.org/draft-07/schema#", title: "Old" }])
+  assert.equal(await view({ evaluator: { content_type: "jq", rules } }), {
+    ...nothing,
+    evaluator: { content_type: "jq", rules },
+  });
+  for (const schema of [
+    {},
+    { type: "array", items: { format: "uri" } },
+    { $schema: "http://json-schema.org/draft-07/schema#", title: "Old" },
+  ])
     assert.equal(await view({}, schema), { ...nothing, type_schema: schema });
   assert.equal(await view({}, `\ufeff ${JSON.stringify(SCHEMA, null, 4)}\n`), { ...nothing, type_schema: SCHEMA });
   for (const name of ["a", "9", "A.b-c_d~e"]) assert.is((await post(at, { name })).status, 201, name);
@@ -105,19 +183,29 @@ test("an archived type is listed and read as such, and active again with its nex
 
 test("fifty posts of one name at a time are versions 1 to 50 without a gap", async () => {
   const at = server.given.org();
-  const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => post(at, { name: "race", evaluator: { rules: [`. != ${i}`] } }, { const: i })));
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, (_, i) => post(at, { name: "race", evaluator: { rules: [`. != ${i}`] } }, { const: i })),
+  );
   assert.equal([...new Set(answers.map(({ status }) => status))], [201]);
   const { versions } = (await get(at, "race")).body;
-  assert.equal(versions.map(({ version }: Json) => version), Array.from({ length: 50 }, (_, i) => 50 - i));
+  assert.equal(
+    versions.map(({ version }: Json) => version),
+    Array.from({ length: 50 }, (_, i) => 50 - i),
+  );
   for (const { type_schema, evaluator } of versions) assert.equal(evaluator.rules, [`. != ${type_schema.const}`]);
-  assert.equal(versions.map(({ type_schema }: Json) => type_schema.const).sort((a: number, b: number) => a - b), Array.from({ length: 50 }, (_, i) => i));
+  assert.equal(
+    versions.map(({ type_schema }: Json) => type_schema.const).sort((a: number, b: number) => a - b),
+    Array.from({ length: 50 }, (_, i) => i),
+  );
 });
 
 test("refusals: what does not compile, what has no such shape, and by whom; nothing is left behind", async () => {
   const at = server.given.org();
   await post(at, { name: "here" });
   const before = tables();
-  const name = (value: string) => ({ name: String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: ${value}]` });
+  const name = (value: string) => ({
+    name: String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: ${value}]`,
+  });
   const jq = "Rule is no valid jq expression: ";
   for (const [json, errors] of [
     [{}, { name: "Field required" }],
@@ -125,17 +213,35 @@ test("refusals: what does not compile, what has no such shape, and by whom; noth
     [{ name: "a b" }, name("a b")],
     [{ name: "" }, name("")],
     [{ name: "here", type: "x" }, { type: "Extra inputs are not permitted [input: x]" }],
-    [{ name: "here", evaluator: { rules: [""] } }, { "evaluator.rules.0": "String should have at least 1 character [input: ]" }],
+    [
+      { name: "here", evaluator: { rules: [""] } },
+      { "evaluator.rules.0": "String should have at least 1 character [input: ]" },
+    ],
     [{ name: "here", evaluator: { content_type: "jq" } }, { "evaluator.rules": "Field required" }],
-    [{ name: "here", evaluator: { content_type: "default", rules: ["false"] } }, { "evaluator.content_type": "Input should be 'jq' [input: default]" }],
+    [
+      { name: "here", evaluator: { content_type: "default", rules: ["false"] } },
+      { "evaluator.content_type": "Input should be 'jq' [input: default]" },
+    ],
     [{ name: "here", evaluator: { rules: [1] } }, { "evaluator.rules.0": "Input should be a valid string [input: 1]" }],
     [{ name: "here", summary: [{ name: "a" }] }, { "summary.0.expression": "Field required" }],
-    [{ name: "here", evaluator: { rules: Array.from({ length: 101 }, () => "true") } }, { "evaluator.rules": "List should have at most 100 items" }],
-    [{ name: "here", evaluator: { rules: ["true", ".a =="] } }, { "evaluator.rules.1": `${jq}syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==` }],
-    [{ name: "here", evaluator: { rules: ["$nothing"] }, summary: [{ name: "a", expression: "{" }] }, {
-      "evaluator.rules.0": `${jq}$nothing is not defined at <top-level>, line 1: $nothing`,
-      "summary.0.expression": "Expression is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: {",
-    }],
+    [
+      { name: "here", evaluator: { rules: Array.from({ length: 101 }, () => "true") } },
+      { "evaluator.rules": "List should have at most 100 items" },
+    ],
+    [
+      { name: "here", evaluator: { rules: ["true", ".a =="] } },
+      {
+        "evaluator.rules.1": `${jq}syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==`,
+      },
+    ],
+    [
+      { name: "here", evaluator: { rules: ["$nothing"] }, summary: [{ name: "a", expression: "{" }] },
+      {
+        "evaluator.rules.0": `${jq}$nothing is not defined at <top-level>, line 1: $nothing`,
+        "summary.0.expression":
+          "Expression is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: {",
+      },
+    ],
   ] as const) {
     const answer = await post(at, json);
     assert.equal([answer.status, answer.body], [400, { message: VALIDATION, errors }]);
@@ -148,21 +254,32 @@ test("refusals: what does not compile, what has no such shape, and by whom; noth
     ["true", "Input should be a JSON object"],
     ["null", "Input should be a JSON object"],
     ['{"title":"\\u0000"}', "type_schema.title: String should not contain a NUL character"],
-    [{ type: 1 }, "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')"],
+    [
+      { type: 1 },
+      "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
+    ],
     [{ $ref: "http://127.0.0.1:9/x.json" }, "can't resolve reference http://127.0.0.1:9/x.json from id #"],
-    [{ $schema: "http://json-schema.org/draft-06/schema#" },
-      "$schema: the dialect 'http://json-schema.org/draft-06/schema#' is not served. Use draft-07 (http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)"],
+    [
+      { $schema: "http://json-schema.org/draft-06/schema#" },
+      "$schema: the dialect 'http://json-schema.org/draft-06/schema#' is not served. Use draft-07 (http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)",
+    ],
     [{ enum: Array.from({ length: 10_001 }, (_, i) => i) }, "the schema has more than 10000 parts"],
   ] as const) {
     const answer = await post(at, { name: "here" }, schema);
     assert.equal([answer.status, answer.body], [400, { message: VALIDATION, errors: { type_schema: problem } }]);
   }
   for (const answer of [await get(at, "nowhere"), await get(at, "nowhere", "?version=1"), await archive(at, "nowhere")])
-    assert.equal([answer.status, answer.body], [404, { message: `Custom attestation type 'nowhere' does not exist for org '${at.org}'` }]);
+    assert.equal(
+      [answer.status, answer.body],
+      [404, { message: `Custom attestation type 'nowhere' does not exist for org '${at.org}'` }],
+    );
   for (const role of ["snapshotter", "reader", null] as const) {
     const who = { ...at, key: server.given.user(at.org, role) };
     for (const answer of [await post(who, { name: "here" }), await archive(who, "here")])
-      assert.equal([answer.status, answer.body], [403, { message: "You don't have permission to access this resource" }]);
+      assert.equal(
+        [answer.status, answer.body],
+        [403, { message: "You don't have permission to access this resource" }],
+      );
     assert.is((await get(who, "here")).status, role === null ? 403 : 200);
   }
   assert.equal(tables(), before);
@@ -189,12 +306,25 @@ test("a version that cannot be read is marked in its place and fails no list", a
   await post(at, { name: "damaged" });
   await post(at, { name: "damaged" });
   await post(at, { name: "sound" });
-  server.db.prepare("UPDATE custom_type_versions SET rules_json = '[' WHERE version = 1 AND type_id = (SELECT id FROM custom_types WHERE name = 'damaged')").run();
+  server.db
+    .prepare(
+      "UPDATE custom_type_versions SET rules_json = '[' WHERE version = 1 AND type_id = (SELECT id FROM custom_types WHERE name = 'damaged')",
+    )
+    .run();
   const types = await list(at);
-  assert.equal(types.map(({ name, versions }) => [name, versions.map(({ version, comment }: Json) => [version, comment])]), [
-    ["damaged", [[2, undefined], [1, "This record is damaged and cannot be shown. Tell the operator of the server its name"]]],
-    ["sound", [[1, undefined]]],
-  ]);
+  assert.equal(
+    types.map(({ name, versions }) => [name, versions.map(({ version, comment }: Json) => [version, comment])]),
+    [
+      [
+        "damaged",
+        [
+          [2, undefined],
+          [1, "This record is damaged and cannot be shown. Tell the operator of the server its name"],
+        ],
+      ],
+      ["sound", [[1, undefined]]],
+    ],
+  );
 });
 
 test.run();

@@ -1,4 +1,7 @@
-/** Attestations of types that organizations defined: judged, stored with what came of it, and known by their label everywhere. */
+/**
+ * Attestations of types that organizations defined: judged, stored with what came of it, and known by their label
+ * everywhere.
+ */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -14,57 +17,158 @@ test.after(() => server.stop());
 type Json = Record<string, any>;
 type Place = { org: string; key: string; flow: string };
 const VALIDATION = "Input payload validation failed";
-const EVERYTHING = ["trails", "trail_events", "attestations", "current_attestations", "pending_bindings", "attestation_bindings", "repos", "audit_log"];
+const EVERYTHING = [
+  "trails",
+  "trail_events",
+  "attestations",
+  "current_attestations",
+  "pending_bindings",
+  "attestation_bindings",
+  "repos",
+  "audit_log",
+];
 const counts = () => EVERYTHING.map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
-const evidenceFiles = () => ["evidence", "staging"].flatMap((name) => (existsSync(join(server.directory, name)) ? readdirSync(join(server.directory, name), { recursive: true, encoding: "utf8" }) : []));
+const evidenceFiles = () =>
+  ["evidence", "staging"].flatMap((name) =>
+    existsSync(join(server.directory, name))
+      ? readdirSync(join(server.directory, name), { recursive: true, encoding: "utf8" })
+      : [],
+  );
 
 async function place(template?: string): Promise<Place> {
   const at = server.given.org();
   return { ...at, flow: await server.given.flow(at, template === undefined ? {} : { template }) };
 }
 async function type(at: Place, name: string, more: Json = {}, schema?: unknown): Promise<void> {
-  const file = schema === undefined ? {} : { file: { name: "type_schema", filename: "schema.json", content: JSON.stringify(schema) } };
-  const answer = await server.call("POST", `/custom-attestation-types/${at.org}`, { key: at.key, form: { json: { name, ...more }, ...file } });
+  const file =
+    schema === undefined
+      ? {}
+      : { file: { name: "type_schema", filename: "schema.json", content: JSON.stringify(schema) } };
+  const answer = await server.call("POST", `/custom-attestation-types/${at.org}`, {
+    key: at.key,
+    form: { json: { name, ...more }, ...file },
+  });
   if (answer.status !== 201) throw new Error(answer.text);
 }
 const rules = (...list: string[]) => ({ evaluator: { content_type: "jq", rules: list } });
-const attest = (at: Place, type_name: string, attestation_data: unknown, more: Json = {}, file?: Part["file"]): Promise<Answer> =>
+const attest = (
+  at: Place,
+  type_name: string,
+  attestation_data: unknown,
+  more: Json = {},
+  file?: Part["file"],
+): Promise<Answer> =>
   server.call("POST", `/attestations/${at.org}/${at.flow}/trail/${more["trail"] ?? "t"}/custom`, {
     key: at.key,
-    form: { json: { attestation_name: "check", type_name, attestation_data, ...more["json"] }, ...(file ? { file } : {}) },
+    form: {
+      json: { attestation_name: "check", type_name, attestation_data, ...more["json"] },
+      ...(file ? { file } : {}),
+    },
   });
 async function recorded(at: Place, answer: Promise<Answer>): Promise<Json> {
   const { status, body } = await answer;
   assert.equal([status, body], [201, "OK"]);
   return (await server.call("GET", `/attestations/${at.org}?per_page=1`, { key: at.key })).body.data[0];
 }
-const factsOf = ({ type_name, type_version, attestation_data, rules: outcomes, summary, is_compliant, attestation_type }: Json) => ({
-  type_name, type_version, attestation_data, rules: outcomes, summary, is_compliant, attestation_type,
+const factsOf = ({
+  type_name,
+  type_version,
+  attestation_data,
+  rules: outcomes,
+  summary,
+  is_compliant,
+  attestation_type,
+}: Json) => ({
+  type_name,
+  type_version,
+  attestation_data,
+  rules: outcomes,
+  summary,
+  is_compliant,
+  attestation_type,
 });
 const stored = (id: string): Json =>
-  server.db.prepare("SELECT type, type_version, is_compliant, reasons_json FROM attestations WHERE public_id = ?").get(id) as Json;
+  server.db
+    .prepare("SELECT type, type_version, is_compliant, reasons_json FROM attestations WHERE public_id = ?")
+    .get(id) as Json;
 
 test("the record keeps data, version, what came of each rule, the summary, and the reasons of the verdict", async () => {
   const at = await place();
-  const summary = [{ name: "Coverage", expression: ".percent" }, { name: "Report", expression: ".url" }];
-  await type(at, "coverage", { ...rules(".percent >= 80", ".percent <= 100"), summary }, { type: "object", required: ["percent"] });
+  const summary = [
+    { name: "Coverage", expression: ".percent" },
+    { name: "Report", expression: ".url" },
+  ];
+  await type(
+    at,
+    "coverage",
+    { ...rules(".percent >= 80", ".percent <= 100"), summary },
+    { type: "object", required: ["percent"] },
+  );
   const good = await recorded(at, attest(at, "coverage", { percent: 91.5, url: "https://ci.test/1" }));
   assert.equal(factsOf(good), {
-    type_name: "coverage", type_version: 1, attestation_data: { percent: 91.5, url: "https://ci.test/1" }, is_compliant: true, attestation_type: "custom:coverage",
-    rules: [{ rule: ".percent >= 80", is_compliant: true, reason: null }, { rule: ".percent <= 100", is_compliant: true, reason: null }],
-    summary: { groups: [[{ name: "Coverage", value: 91.5, error: null }, { name: "Report", value: "https://ci.test/1", error: null }]], left_out: 0 },
+    type_name: "coverage",
+    type_version: 1,
+    attestation_data: { percent: 91.5, url: "https://ci.test/1" },
+    is_compliant: true,
+    attestation_type: "custom:coverage",
+    rules: [
+      { rule: ".percent >= 80", is_compliant: true, reason: null },
+      { rule: ".percent <= 100", is_compliant: true, reason: null },
+    ],
+    summary: {
+      groups: [
+        [
+          { name: "Coverage", value: 91.5, error: null },
+          { name: "Report", value: "https://ci.test/1", error: null },
+        ],
+      ],
+      left_out: 0,
+    },
   });
-  assert.equal(stored(good["attestation_id"]), { type: "custom:coverage", type_version: 1, is_compliant: 1, reasons_json: "[]" });
+  assert.equal(stored(good["attestation_id"]), {
+    type: "custom:coverage",
+    type_version: 1,
+    is_compliant: 1,
+    reasons_json: "[]",
+  });
   const bad = await recorded(at, attest(at, "coverage", { percent: 17 }));
   assert.equal(factsOf(bad), {
-    ...factsOf(good), attestation_data: { percent: 17 }, is_compliant: false,
-    rules: [{ rule: ".percent >= 80", is_compliant: false, reason: "gives false" }, { rule: ".percent <= 100", is_compliant: true, reason: null }],
-    summary: { groups: [[{ name: "Coverage", value: 17, error: null }, { name: "Report", value: null, error: null }]], left_out: 0 },
+    ...factsOf(good),
+    attestation_data: { percent: 17 },
+    is_compliant: false,
+    rules: [
+      { rule: ".percent >= 80", is_compliant: false, reason: "gives false" },
+      { rule: ".percent <= 100", is_compliant: true, reason: null },
+    ],
+    summary: {
+      groups: [
+        [
+          { name: "Coverage", value: 17, error: null },
+          { name: "Report", value: null, error: null },
+        ],
+      ],
+      left_out: 0,
+    },
   });
-  assert.equal(stored(bad["attestation_id"]), { type: "custom:coverage", type_version: 1, is_compliant: 0, reasons_json: '["Rule 1 (.percent >= 80) gives false"]' });
+  assert.equal(stored(bad["attestation_id"]), {
+    type: "custom:coverage",
+    type_version: 1,
+    is_compliant: 0,
+    reasons_json: '["Rule 1 (.percent >= 80) gives false"]',
+  });
   const { body: trail } = await server.call("GET", `/trails/${at.org}/${at.flow}/t`, { key: at.key });
-  assert.equal(trail.compliance_status.attestations_statuses.map((entry: Json) => [entry["attestation_type"], entry["is_compliant"], entry["unexpected"]]), [["custom:coverage", false, true]]);
-  const [note] = server.db.prepare("SELECT detail_json FROM audit_log WHERE event = 'attestation.reported' ORDER BY id DESC LIMIT 1").pluck().all() as string[];
+  assert.equal(
+    trail.compliance_status.attestations_statuses.map((entry: Json) => [
+      entry["attestation_type"],
+      entry["is_compliant"],
+      entry["unexpected"],
+    ]),
+    [["custom:coverage", false, true]],
+  );
+  const [note] = server.db
+    .prepare("SELECT detail_json FROM audit_log WHERE event = 'attestation.reported' ORDER BY id DESC LIMIT 1")
+    .pluck()
+    .all() as string[];
   assert.equal(JSON.parse(note as string)["attestation_type"], "custom:coverage");
 });
 
@@ -74,8 +178,16 @@ test("the latest version judges, and a record keeps the one that judged it", asy
   const first = await recorded(at, attest(at, "v", 1));
   await type(at, "v");
   const second = await recorded(at, attest(at, "v", 1));
-  assert.equal([first, second].map((record) => [record["type_version"], record["is_compliant"], record["rules"].length]), [[1, false, 1], [2, true, 0]]);
-  const { body } = await server.call("GET", `/attestations/${at.org}?attestation_id=${first["attestation_id"]}`, { key: at.key });
+  assert.equal(
+    [first, second].map((record) => [record["type_version"], record["is_compliant"], record["rules"].length]),
+    [
+      [1, false, 1],
+      [2, true, 0],
+    ],
+  );
+  const { body } = await server.call("GET", `/attestations/${at.org}?attestation_id=${first["attestation_id"]}`, {
+    key: at.key,
+  });
   assert.equal(body.data, [first]);
 });
 
@@ -83,23 +195,67 @@ test("data is any JSON value; a text that holds an object or an array counts as 
   const at = await place();
   await type(at, "any");
   for (const [sent, kept] of [
-    [{ a: [1] }, { a: [1] }], [[], []], [null, null], [false, false], [1.5, 1.5], ["", ""], ["text", "text"],
-    ['{"a":1}', { a: 1 }], [" [1, 2] ", [1, 2]], ["12", "12"], ["null", "null"], ['"a"', '"a"'], ["{a:1}", "{a:1}"],
+    [{ a: [1] }, { a: [1] }],
+    [[], []],
+    [null, null],
+    [false, false],
+    [1.5, 1.5],
+    ["", ""],
+    ["text", "text"],
+    ['{"a":1}', { a: 1 }],
+    [" [1, 2] ", [1, 2]],
+    ["12", "12"],
+    ["null", "null"],
+    ['"a"', '"a"'],
+    ["{a:1}", "{a:1}"],
   ] as const)
     assert.equal((await recorded(at, attest(at, "any", sent)))["attestation_data"], kept, JSON.stringify(sent));
-  await type(at, "list", { ...rules("all(.[]; .pass == true)"), summary: [{ name: "n", expression: ".name" }] }, { type: "array", items: { type: "object", required: ["name"] } });
-  const record = await recorded(at, attest(at, "list", JSON.stringify([{ name: "a", pass: true }, { name: "b", pass: true }])));
-  assert.equal([record["is_compliant"], record["summary"]], [true, { groups: [[{ name: "n", value: "a", error: null }], [{ name: "n", value: "b", error: null }]], left_out: 0 }]);
+  await type(
+    at,
+    "list",
+    { ...rules("all(.[]; .pass == true)"), summary: [{ name: "n", expression: ".name" }] },
+    { type: "array", items: { type: "object", required: ["name"] } },
+  );
+  const record = await recorded(
+    at,
+    attest(
+      at,
+      "list",
+      JSON.stringify([
+        { name: "a", pass: true },
+        { name: "b", pass: true },
+      ]),
+    ),
+  );
+  assert.equal(
+    [record["is_compliant"], record["summary"]],
+    [
+      true,
+      { groups: [[{ name: "n", value: "a", error: null }], [{ name: "n", value: "b", error: null }]], left_out: 0 },
+    ],
+  );
 });
 
 test("rules of every bad kind are no error of the report: recorded, not compliant, with a reason each", async () => {
   const at = await place();
-  await type(at, "bad", rules("true", "empty", "true, true", ".a.b", '.a * 1e9 as $n | "x" * $n', "def f: f; f", "true"));
+  await type(
+    at,
+    "bad",
+    rules("true", "empty", "true, true", ".a.b", '.a * 1e9 as $n | "x" * $n', "def f: f; f", "true"),
+  );
   const record = await recorded(at, attest(at, "bad", { a: 1 }));
-  assert.equal(record["rules"].map(({ reason }: Json) => reason), [
-    null, "gives no output", "gives several outputs", 'fails: Cannot index number with string "b"', "needs more memory than an expression may have",
-    "does not end within 2 seconds, the rules before it included", "was not evaluated: the rules before it took all of 2 seconds",
-  ]);
+  assert.equal(
+    record["rules"].map(({ reason }: Json) => reason),
+    [
+      null,
+      "gives no output",
+      "gives several outputs",
+      'fails: Cannot index number with string "b"',
+      "needs more memory than an expression may have",
+      "does not end within 2 seconds, the rules before it included",
+      "was not evaluated: the rules before it took all of 2 seconds",
+    ],
+  );
   assert.is(record["is_compliant"], false);
   assert.equal(JSON.parse(stored(record["attestation_id"])["reasons_json"]).length, 6);
 });
@@ -124,7 +280,12 @@ test("an endless rule holds up neither other requests nor the reports of other t
 
 test("refusals come before anything is stored, the evidence included", async () => {
   const at = await place();
-  await type(at, "strict", rules("true"), { type: "object", required: ["n"], properties: { n: {} }, additionalProperties: false });
+  await type(at, "strict", rules("true"), {
+    type: "object",
+    required: ["n"],
+    properties: { n: {} },
+    additionalProperties: false,
+  });
   await type(at, "retired");
   await server.call("PUT", `/custom-attestation-types/${at.org}/retired/archive`, { key: at.key });
   const elsewhere = await place();
@@ -138,11 +299,21 @@ test("refusals come before anything is stored, the evidence included", async () 
       assert.equal([answer.status, answer.body], [status, body]);
     }
   };
-  const unknown = (name: string) => ({ message: `Custom attestation type '${name}' does not exist for org '${at.org}'` });
+  const unknown = (name: string) => ({
+    message: `Custom attestation type '${name}' does not exist for org '${at.org}'`,
+  });
   await refused(404, unknown("nothing"), "nothing", 1);
   await refused(404, unknown("theirs"), "theirs", 1);
   await refused(404, unknown(""), "", 1);
-  await refused(400, { message: VALIDATION, errors: { type_name: `Custom attestation type 'retired' has been archived for org '${at.org}'` } }, "retired", 1);
+  await refused(
+    400,
+    {
+      message: VALIDATION,
+      errors: { type_name: `Custom attestation type 'retired' has been archived for org '${at.org}'` },
+    },
+    "retired",
+    1,
+  );
   for (const [data, line] of [
     [1, "attestation_data: must be object"],
     [{}, "attestation_data: must have required property 'n'"],
@@ -153,18 +324,39 @@ test("refusals come before anything is stored, the evidence included", async () 
   for (const [held, line] of [
     ['{"n":"\\u0000"}', "attestation_data.n: String should not contain a NUL character"],
     ['{"n":["\\ud800"]}', "attestation_data.n.0: String should be valid Unicode without lone surrogates"],
-    [`${"[".repeat(129)}${"]".repeat(129)}`, `attestation_data.${"0.".repeat(11)}0…: Input should not be nested deeper than 128 levels`],
+    [
+      `${"[".repeat(129)}${"]".repeat(129)}`,
+      `attestation_data.${"0.".repeat(11)}0…: Input should not be nested deeper than 128 levels`,
+    ],
   ] as const)
     await refused(400, { message: VALIDATION, errors: { attestation_data: line } }, "strict", held);
-  await refused(404, {
-    message: `Artifact with fingerprint ${fingerprint} does not exist in trail "t" of flow "${at.flow}" belonging to organization "${at.org}"`,
-  }, "strict", { n: 1 }, { json: { artifact_fingerprint: fingerprint } });
+  await refused(
+    404,
+    {
+      message: `Artifact with fingerprint ${fingerprint} does not exist in trail "t" of flow "${at.flow}" belonging to organization "${at.org}"`,
+    },
+    "strict",
+    { n: 1 },
+    { json: { artifact_fingerprint: fingerprint } },
+  );
   const nowhere = await attest({ ...at, flow: "none" }, "strict", { n: 1 }, {}, evidence);
-  assert.equal([nowhere.status, nowhere.body], [404, { message: `Flow named 'none' does not exist for organization '${at.org}'` }]);
-  const missing = await server.call("POST", `/attestations/${at.org}/${at.flow}/trail/t/custom`, { key: at.key, form: { json: { attestation_name: "a" } } });
-  assert.equal([missing.status, missing.body], [400, { message: VALIDATION, errors: { type_name: "Field required", attestation_data: "Field required" } }]);
+  assert.equal(
+    [nowhere.status, nowhere.body],
+    [404, { message: `Flow named 'none' does not exist for organization '${at.org}'` }],
+  );
+  const missing = await server.call("POST", `/attestations/${at.org}/${at.flow}/trail/t/custom`, {
+    key: at.key,
+    form: { json: { attestation_name: "a" } },
+  });
+  assert.equal(
+    [missing.status, missing.body],
+    [400, { message: VALIDATION, errors: { type_name: "Field required", attestation_data: "Field required" } }],
+  );
   const extra = await attest(at, "strict", { n: 1 }, { json: { is_compliant: true } });
-  assert.equal([extra.status, extra.body], [400, { message: VALIDATION, errors: { is_compliant: "Extra inputs are not permitted [input: true]" } }]);
+  assert.equal(
+    [extra.status, extra.body],
+    [400, { message: VALIDATION, errors: { is_compliant: "Extra inputs are not permitted [input: true]" } }],
+  );
   assert.equal([counts(), evidenceFiles()], before);
 });
 
@@ -172,32 +364,66 @@ test("evidence, artifacts and commits belong to it as to any other report", asyn
   const at = await place();
   await type(at, "scan", rules(".ok"));
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
-  const record = await recorded(at, attest(at, "scan", { ok: true }, { json: { artifact_fingerprint: fingerprint, git_commit_info: { sha1: freshCommit() } } }, {
-    name: "attachment_file", filename: "scan.json", content: '{"ok":true}',
-  }));
-  const { status, text } = await server.call("GET", `/attestations/${at.org}/${at.flow}/trail/t/attestation/${record["attestation_id"]}/evidence`, { key: at.key });
+  const record = await recorded(
+    at,
+    attest(
+      at,
+      "scan",
+      { ok: true },
+      { json: { artifact_fingerprint: fingerprint, git_commit_info: { sha1: freshCommit() } } },
+      {
+        name: "attachment_file",
+        filename: "scan.json",
+        content: '{"ok":true}',
+      },
+    ),
+  );
+  const { status, text } = await server.call(
+    "GET",
+    `/attestations/${at.org}/${at.flow}/trail/t/attestation/${record["attestation_id"]}/evidence`,
+    { key: at.key },
+  );
   assert.equal([status, text, record["artifact_fingerprint"]], [200, '{"ok":true}', fingerprint]);
-  const early = await recorded(at, attest(at, "scan", { ok: true }, { json: { target_artifacts: ["later"], git_commit_info: { sha1: freshCommit() } } }));
+  const early = await recorded(
+    at,
+    attest(
+      at,
+      "scan",
+      { ok: true },
+      { json: { target_artifacts: ["later"], git_commit_info: { sha1: freshCommit() } } },
+    ),
+  );
   assert.equal([early["artifact_fingerprint"], early["target_artifacts"]], [null, ["later"]]);
 });
 
 test("a slot of a template is filled by a record of its type, and by an override of it", async () => {
-  const at = await place("version: 1\ntrail:\n  attestations:\n    - {name: check, type: 'custom:scan'}\n    - {name: other, type: 'custom:scan'}\n");
+  const at = await place(
+    "version: 1\ntrail:\n  attestations:\n    - {name: check, type: 'custom:scan'}\n    - {name: other, type: 'custom:scan'}\n",
+  );
   await type(at, "scan", rules(".ok"));
   await type(at, "other");
   const statuses = async () =>
-    (await server.call("GET", `/trails/${at.org}/${at.flow}/t`, { key: at.key })).body.compliance_status.attestations_statuses.map((entry: Json) => [
-      entry["attestation_name"], entry["attestation_type"], entry["status"], entry["is_compliant"], entry["unexpected"],
+    (
+      await server.call("GET", `/trails/${at.org}/${at.flow}/t`, { key: at.key })
+    ).body.compliance_status.attestations_statuses.map((entry: Json) => [
+      entry["attestation_name"],
+      entry["attestation_type"],
+      entry["status"],
+      entry["is_compliant"],
+      entry["unexpected"],
     ]);
   await attest(at, "other", 1);
   assert.equal(await statuses(), [
-    ["check", "custom:scan", "MISSING", null, false], ["other", "custom:scan", "MISSING", null, false], ["check", "custom:other", "COMPLETE", true, true],
+    ["check", "custom:scan", "MISSING", null, false],
+    ["other", "custom:scan", "MISSING", null, false],
+    ["check", "custom:other", "COMPLETE", true, true],
   ]);
   await attest(at, "scan", { ok: false });
   assert.equal((await statuses())[0], ["check", "custom:scan", "COMPLETE", false, false]);
   const override = (attestation_name: string, original_attestation_type: string) =>
     server.call("POST", `/attestations/${at.org}/${at.flow}/trail/t/override`, {
-      key: at.key, body: { attestation_name, reason: "accepted", new_compliance_status: true, original_attestation_type },
+      key: at.key,
+      body: { attestation_name, reason: "accepted", new_compliance_status: true, original_attestation_type },
     });
   for (const word of ["custom", "custom:*", "custom:scan"]) {
     assert.is((await override("check", word)).status, 201);
@@ -206,7 +432,11 @@ test("a slot of a template is filled by a record of its type, and by an override
   }
   for (const word of ["custom", "custom:*", "custom:scan"]) {
     assert.is((await override("other", word)).status, 201);
-    assert.equal((await statuses())[1]?.slice(0, 1).concat((await statuses())[1]?.slice(2)), ["other", "COMPLETE", true, false], word);
+    assert.equal(
+      (await statuses())[1]?.slice(0, 1).concat((await statuses())[1]?.slice(2)),
+      ["other", "COMPLETE", true, false],
+      word,
+    );
   }
 });
 
@@ -218,20 +448,40 @@ test("lists are filtered by custom:NAME, overrides of such records included", as
   const first = await recorded(at, attest(at, "one", 1, about));
   await attest(at, "two", 1, { json: { ...about.json, attestation_name: "second" } });
   await server.call("POST", `/attestations/${at.org}/${at.flow}/trail/t/override`, {
-    key: at.key, body: { attestation_name: "check", reason: "no", new_compliance_status: false, original_attestation_type: "custom" },
+    key: at.key,
+    body: {
+      attestation_name: "check",
+      reason: "no",
+      new_compliance_status: false,
+      original_attestation_type: "custom",
+    },
   });
-  const types = async (query: string) => (await server.call("GET", `/attestations/${at.org}?${query}`, { key: at.key })).body.data.map((record: Json) => record["attestation_type"]);
+  const types = async (query: string) =>
+    (await server.call("GET", `/attestations/${at.org}?${query}`, { key: at.key })).body.data.map(
+      (record: Json) => record["attestation_type"],
+    );
   assert.equal(await types("type=custom:one"), ["override", "custom:one"]);
   assert.equal(await types("type=custom:two"), ["custom:two"]);
   assert.equal(await types("type=custom:two,custom:one&is_compliant=true"), ["custom:two", "custom:one"]);
   assert.equal(await types("type=custom:three"), []);
   const byCommit = async (word: string) =>
-    (await server.call("GET", `/attestations/${at.org}/list_attestations_for_criteria?commit_list=${commit}&attestation_type=${word}`, { key: at.key })).body[commit];
-  assert.equal((await byCommit("custom:one")).map((record: Json) => record["attestation_type"]), ["override", "custom:one"]);
+    (
+      await server.call(
+        "GET",
+        `/attestations/${at.org}/list_attestations_for_criteria?commit_list=${commit}&attestation_type=${word}`,
+        { key: at.key },
+      )
+    ).body[commit];
+  assert.equal(
+    (await byCommit("custom:one")).map((record: Json) => record["attestation_type"]),
+    ["override", "custom:one"],
+  );
   assert.equal((await byCommit("custom:one"))[1], first);
   assert.equal((await byCommit("custom:two")).length, 1);
   for (const word of ["custom", "custom:", "custom:-x", "custom:a b"]) {
-    const answer = await server.call("GET", `/attestations/${at.org}?type=${encodeURIComponent(word)}`, { key: at.key });
+    const answer = await server.call("GET", `/attestations/${at.org}?type=${encodeURIComponent(word)}`, {
+      key: at.key,
+    });
     assert.equal([answer.status, Object.keys(answer.body.errors)], [400, ["type"]], word);
   }
 });
@@ -239,11 +489,17 @@ test("lists are filtered by custom:NAME, overrides of such records included", as
 test("policies ask for custom:NAME, and the answer names the attestation", async () => {
   const at = await place();
   await type(at, "scan", rules(".ok"));
-  const policy = await server.given.policy(at, { yaml: "artifacts:\n  attestations:\n    - {type: 'custom:scan', name: check}\n" });
+  const policy = await server.given.policy(at, {
+    yaml: "artifacts:\n  attestations:\n    - {type: 'custom:scan', name: check}\n",
+  });
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
   const asserted = async () => {
-    const { body } = await server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}?policy_name=${policy}`, { key: at.key });
-    const [rule] = body.policy_evaluations[0].rule_evaluations.filter((one: Json) => one["rule"].type === "attestation");
+    const { body } = await server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}?policy_name=${policy}`, {
+      key: at.key,
+    });
+    const [rule] = body.policy_evaluations[0].rule_evaluations.filter(
+      (one: Json) => one["rule"].type === "attestation",
+    );
     return [body.compliant, rule.resolutions.map((one: Json) => one["type"])];
   };
   assert.equal(await asserted(), [false, ["missing_attestation"]]);
@@ -254,10 +510,20 @@ test("policies ask for custom:NAME, and the answer names the attestation", async
   await attest(at, "scan", { ok: true }, { json: { artifact_fingerprint: fingerprint } });
   assert.equal(await asserted(), [true, ["rule_satisfied"]]);
   await attest(at, "scan", { ok: false });
-  assert.equal(await asserted(), [true, ["rule_satisfied"]], "the record of the artifact comes before that of the trail");
+  assert.equal(
+    await asserted(),
+    [true, ["rule_satisfied"]],
+    "the record of the artifact comes before that of the trail",
+  );
   await server.call("POST", `/attestations/${at.org}/${at.flow}/trail/t/override`, {
     key: at.key,
-    body: { attestation_name: "check", artifact_fingerprint: fingerprint, reason: "no", new_compliance_status: false, original_attestation_type: "custom:*" },
+    body: {
+      attestation_name: "check",
+      artifact_fingerprint: fingerprint,
+      reason: "no",
+      new_compliance_status: false,
+      original_attestation_type: "custom:*",
+    },
   });
   assert.equal(await asserted(), [false, ["non_compliant_attestation"]]);
 });

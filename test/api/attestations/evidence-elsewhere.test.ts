@@ -22,7 +22,10 @@ let storage: Storage;
 let server: TestServer;
 test.before(async () => {
   storage = await startStorage();
-  server = await startServer({ directory, elsewhere: () => givenS3Vault({ storage, prefix: PREFIX, root: directory }).vault });
+  server = await startServer({
+    directory,
+    elsewhere: () => givenS3Vault({ storage, prefix: PREFIX, root: directory }).vault,
+  });
 });
 test.after(async () => {
   await server.stop();
@@ -44,27 +47,44 @@ async function trailWith(...contents: Buffer[]) {
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
   const ids: string[] = [];
-  for (const content of contents) ids.push(await server.given.attestation(at, { flow, trail, file: fileWith(content) }));
+  for (const content of contents)
+    ids.push(await server.given.attestation(at, { flow, trail, file: fileWith(content) }));
   const organization = server.store.organizations.find(at.org) as { id: number };
   const { id: flowId } = server.store.flows.find(organization.id, flow) as { id: number };
   const { id } = server.store.trails.find(flowId, trail) as { id: number };
   return {
-    at, flow, trail,
-    evidence: ids.map((one) => `${server.url}/api/v2/attestations/${at.org}/${flow}/trail/${trail}/attestation/${one}/evidence`),
+    at,
+    flow,
+    trail,
+    evidence: ids.map(
+      (one) => `${server.url}/api/v2/attestations/${at.org}/${flow}/trail/${trail}/attestation/${one}/evidence`,
+    ),
     headers: { Authorization: `Bearer ${at.key}` },
     package: `${server.url}/api/v2/trails/${at.org}/${flow}/${trail}/audit_package`,
-    request: { organizationId: organization.id, subject: { kind: "trail" as const, trailId: id }, baseUrl: "http://assay.test" },
+    request: {
+      organizationId: organization.id,
+      subject: { kind: "trail" as const, trailId: id },
+      baseUrl: "http://assay.test",
+    },
   };
 }
 const fileWith = (content: Buffer) => ({ name: "attachment_file", filename: "report.bin", content });
 
 test("evidence is on the storage before its attestation is acknowledged, and comes back whole and in parts", async () => {
   const content = contentOf(300_000, 1);
-  const { evidence: [url = ""], headers } = await trailWith(content);
+  const {
+    evidence: [url = ""],
+    headers,
+  } = await trailWith(content);
   assert.is(sha256(content), digestOf(content));
-  assert.ok(readdirSync(join(directory, "evidence")).length === 0 && readdirSync(join(directory, "staging")).length === 0);
+  assert.ok(
+    readdirSync(join(directory, "evidence")).length === 0 && readdirSync(join(directory, "staging")).length === 0,
+  );
   const whole = await fetch(url, { headers });
-  assert.equal([whole.status, whole.headers.get("content-length"), whole.headers.get("etag")], [200, "300000", `"${digestOf(content)}"`]);
+  assert.equal(
+    [whole.status, whole.headers.get("content-length"), whole.headers.get("etag")],
+    [200, "300000", `"${digestOf(content)}"`],
+  );
   assert.ok(Buffer.from(await whole.arrayBuffer()).equals(content));
   const part = await fetch(url, { headers: { ...headers, Range: "bytes=100000-199999" } });
   assert.equal([part.status, part.headers.get("content-range")], [206, "bytes 100000-199999/300000"]);
@@ -74,25 +94,43 @@ test("evidence is on the storage before its attestation is acknowledged, and com
 });
 
 test("a storage that does not answer is 503 with a time to come again, and what was sent is not recorded", async () => {
-  const { at, flow, trail, evidence: [url = ""], headers, package: packageUrl } = await trailWith(contentOf(1000, 2));
+  const {
+    at,
+    flow,
+    trail,
+    evidence: [url = ""],
+    headers,
+    package: packageUrl,
+  } = await trailWith(contentOf(1000, 2));
   const end = storage.breaks(refuse);
   const upload = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail}/generic`, {
-    key: at.key, form: { json: { attestation_name: "late", is_compliant: true }, file: fileWith(contentOf(1000, 3)) },
+    key: at.key,
+    form: { json: { attestation_name: "late", is_compliant: true }, file: fileWith(contentOf(1000, 3)) },
   });
   assert.equal([upload.status, upload.body, upload.headers.get("retry-after")], [503, UNAVAILABLE, "10"]);
   for (const target of [url, packageUrl]) {
     const refused = await fetch(target, { headers });
-    assert.equal([refused.status, await refused.json(), refused.headers.get("retry-after")], [503, UNAVAILABLE, "10"], target);
+    assert.equal(
+      [refused.status, await refused.json(), refused.headers.get("retry-after")],
+      [503, UNAVAILABLE, "10"],
+      target,
+    );
   }
   const pdf = await fetch(packageUrl.replace("audit_package", "audit_pdf"), { headers });
   assert.is(pdf.status, 503);
   // What needs no evidence goes on; so does what comes after the trouble.
   const list = await server.call("GET", `/attestations/${at.org}`, { key: at.key });
-  assert.equal(list.body.data.map(({ attestation_name }: { attestation_name: string }) => attestation_name).includes("late"), false);
+  assert.equal(
+    list.body.data.map(({ attestation_name }: { attestation_name: string }) => attestation_name).includes("late"),
+    false,
+  );
   end();
   assert.equal(readdirSync(join(directory, "staging")), []);
   assert.is((await fetch(url, { headers })).status, 200);
-  assert.ok(server.lines.some((line) => line.includes("AccessDenied")), "the log says why");
+  assert.ok(
+    server.lines.some((line) => line.includes("AccessDenied")),
+    "the log says why",
+  );
   assert.not.ok(server.lines.some((line) => line.includes("unexpected error")));
 });
 
@@ -103,7 +141,10 @@ test("a package is byte for byte what it is with evidence in the data directory"
   const beside = givenVault();
   for (const content of contents) await beside.store(content);
   await beside.vault.close();
-  const maker = createPackageMaker({ data: { directory, evidence: beside.directory, staging: beside.staging }, start: startPackageWorker });
+  const maker = createPackageMaker({
+    data: { directory, evidence: beside.directory, staging: beside.staging },
+    start: startPackageWorker,
+  });
   assert.ok((await buffer(await maker.open(request))).equals(here));
   await maker.close();
   const members = await unpack(here);
@@ -124,7 +165,9 @@ test("packages take turns while their files are under way, and one that nobody w
       before();
     }
   });
-  const both = await Promise.all([1, 2].map(async () => Buffer.from(await (await fetch(url, { headers })).arrayBuffer())));
+  const both = await Promise.all(
+    [1, 2].map(async () => Buffer.from(await (await fetch(url, { headers })).arrayBuffer())),
+  );
   end();
   assert.ok(both.every((one) => one.equals(wanted)));
   const left = await fetch(url, { headers });
@@ -133,7 +176,12 @@ test("packages take turns while their files are under way, and one that nobody w
 });
 
 test("what is missing or cut is left out and told; what is damaged inside cuts the package once and is told then", async () => {
-  const [missing, short, damaged, good] = [contentOf(100, 9), contentOf(200, 10), contentOf(300_000, 11), contentOf(400, 12)];
+  const [missing, short, damaged, good] = [
+    contentOf(100, 9),
+    contentOf(200, 10),
+    contentOf(300_000, 11),
+    contentOf(400, 12),
+  ];
   const { package: url, headers, evidence } = await trailWith(missing, short, damaged, good);
   unlinkSync(fileOf(digestOf(missing)));
   truncateSync(fileOf(digestOf(short)), 5);
@@ -142,13 +190,24 @@ test("what is missing or cut is left out and told; what is damaged inside cuts t
   writeFileSync(fileOf(digestOf(damaged)), changed);
   await rejection(fetch(url, { headers }).then((cut) => cut.arrayBuffer()));
   await rejection(fetch(evidence[2] as string, { headers }).then((cut) => cut.arrayBuffer()));
-  const told = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json("manifest.json").not_included;
-  const reasons: Record<string, string> = { [digestOf(missing)]: "missing", [digestOf(short)]: "damaged", [digestOf(damaged)]: "damaged" };
-  assert.equal(Object.fromEntries(told.map((one: { sha256: string; reason: string }) => [one.sha256, one.reason])), reasons);
+  const told = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json(
+    "manifest.json",
+  ).not_included;
+  const reasons: Record<string, string> = {
+    [digestOf(missing)]: "missing",
+    [digestOf(short)]: "damaged",
+    [digestOf(damaged)]: "damaged",
+  };
+  assert.equal(
+    Object.fromEntries(told.map((one: { sha256: string; reason: string }) => [one.sha256, one.reason])),
+    reasons,
+  );
   // Repaired, it is back.
   writeFileSync(fileOf(digestOf(damaged)), damaged);
   utimesSync(fileOf(digestOf(damaged)), 1_800_000_000, 1_800_000_000);
-  const after = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json("manifest.json").not_included;
+  const after = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json(
+    "manifest.json",
+  ).not_included;
   assert.is(after.length, 2);
 });
 
@@ -169,7 +228,11 @@ test("a package whose storage goes away in the middle is cut, and the next one i
 test("the error of a package whose storage is away is that of the storage", async () => {
   const { request } = await trailWith(contentOf(100, 15));
   const { vault } = givenS3Vault({ storage, prefix: PREFIX });
-  const maker = createPackageMaker({ data: { directory, evidence: join(directory, "evidence"), staging: join(directory, "staging") }, remote: vault, start: startPackageWorker });
+  const maker = createPackageMaker({
+    data: { directory, evidence: join(directory, "evidence"), staging: join(directory, "staging") },
+    remote: vault,
+    start: startPackageWorker,
+  });
   const end = storage.breaks(refuse);
   assert.instance(await rejection(maker.open(request)), EvidenceUnavailableError);
   end();

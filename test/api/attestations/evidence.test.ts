@@ -19,27 +19,47 @@ const sha256 = (content: string | Buffer): string => createHash("sha256").update
 /** Large enough to be staged on the disk, and no two alike. */
 const bytes = (size: number): Buffer => {
   const content = Buffer.alloc(size);
-  for (let index = 0; index < size; index += 4) content.writeUInt32LE((index * 2_654_435_761) >>> 0, Math.min(index, size - 4));
+  for (let index = 0; index < size; index += 4)
+    content.writeUInt32LE((index * 2_654_435_761) >>> 0, Math.min(index, size - 4));
   content.write(fresh("content"));
   return content;
 };
 /** Every file below the data directory of the server. */
 const onDisk = (): string[] =>
-  ["evidence", "staging"].flatMap((name) =>
-    readdirSync(join(server.directory, name), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)),
-  ).sort();
+  ["evidence", "staging"]
+    .flatMap((name) =>
+      readdirSync(join(server.directory, name), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name)),
+    )
+    .sort();
 
 async function place(): Promise<Place> {
   const at = server.given.org();
   return { ...at, flow: await server.given.flow(at), trail: fresh("trail") };
 }
-const file = (content: string | Buffer, filename = "evidence.tgz", type?: string): File => ({ name: "attachment_file", filename, content, ...(type === undefined ? {} : { type }) });
-const attest = (at: Place, evidence: File): Promise<string> => server.given.attestation(at, { flow: at.flow, trail: at.trail, name: "scan", file: evidence });
-const post = (at: Place, json: unknown, evidence: File, path = `${at.flow}/trail/${at.trail}/generic`): Promise<Answer> =>
+const file = (content: string | Buffer, filename = "evidence.tgz", type?: string): File => ({
+  name: "attachment_file",
+  filename,
+  content,
+  ...(type === undefined ? {} : { type }),
+});
+const attest = (at: Place, evidence: File): Promise<string> =>
+  server.given.attestation(at, { flow: at.flow, trail: at.trail, name: "scan", file: evidence });
+const post = (
+  at: Place,
+  json: unknown,
+  evidence: File,
+  path = `${at.flow}/trail/${at.trail}/generic`,
+): Promise<Answer> =>
   server.call("POST", `/attestations/${at.org}/${path}`, { key: at.key, form: { json, file: evidence } });
-const evidencePath = (at: Place, id: string): string => `/attestations/${at.org}/${at.flow}/trail/${at.trail}/attestation/${id}/evidence`;
+const evidencePath = (at: Place, id: string): string =>
+  `/attestations/${at.org}/${at.flow}/trail/${at.trail}/attestation/${id}/evidence`;
 async function download(at: Place, id: string, headers: Record<string, string> = {}, method = "GET") {
-  const response = await fetch(`${server.url}/api/v2${evidencePath(at, id)}`, { method, headers: { Authorization: `Bearer ${at.key}`, ...headers } });
+  const response = await fetch(`${server.url}/api/v2${evidencePath(at, id)}`, {
+    method,
+    headers: { Authorization: `Bearer ${at.key}`, ...headers },
+  });
   return { status: response.status, headers: response.headers, content: Buffer.from(await response.arrayBuffer()) };
 }
 
@@ -52,16 +72,36 @@ for (const size of [0, 1, 300_000, LIMIT])
     const [record] = body.data;
     const link = `http://assay.test/api/v2${evidencePath(at, id)}`;
     const orgId = server.db.prepare("SELECT public_id FROM organizations WHERE name = ?").pluck().get(at.org) as string;
-    assert.equal([record.evidence_archive_fingerprint, record.evidence_archive_path], [sha256(content), `${orgId}/attestations/${id}/evidence.tgz`]);
-    assert.equal(record._links, { self: { href: `http://assay.test/api/v2/attestations/${at.org}?attestation_id=${id}` }, evidence: { href: link } });
+    assert.equal(
+      [record.evidence_archive_fingerprint, record.evidence_archive_path],
+      [sha256(content), `${orgId}/attestations/${id}/evidence.tgz`],
+    );
+    assert.equal(record._links, {
+      self: { href: `http://assay.test/api/v2/attestations/${at.org}?attestation_id=${id}` },
+      evidence: { href: link },
+    });
 
     const whole = await download(at, id);
     assert.is(whole.status, 200);
     assert.ok(whole.content.equals(content));
     const header = (name: string) => whole.headers.get(name);
     assert.equal(
-      [header("Content-Type"), header("Content-Length"), header("ETag"), header("Accept-Ranges"), header("Content-Disposition"), header("X-Content-Type-Options")],
-      ["application/gzip", String(size), `"${sha256(content)}"`, "bytes", 'attachment; filename="evidence.tgz"', "nosniff"],
+      [
+        header("Content-Type"),
+        header("Content-Length"),
+        header("ETag"),
+        header("Accept-Ranges"),
+        header("Content-Disposition"),
+        header("X-Content-Type-Options"),
+      ],
+      [
+        "application/gzip",
+        String(size),
+        `"${sha256(content)}"`,
+        "bytes",
+        'attachment; filename="evidence.tgz"',
+        "nosniff",
+      ],
     );
   });
 
@@ -69,7 +109,10 @@ test("the name of the file is kept without its directories, and told in both spe
   const at = await place();
   for (const [sent, disposition] of [
     ["report.xml", 'attachment; filename="report.xml"'],
-    ["Prüfbericht 日本.pdf", "attachment; filename=\"Pr_fbericht __.pdf\"; filename*=UTF-8''Pr%C3%BCfbericht%20%E6%97%A5%E6%9C%AC.pdf"],
+    [
+      "Prüfbericht 日本.pdf",
+      "attachment; filename=\"Pr_fbericht __.pdf\"; filename*=UTF-8''Pr%C3%BCfbericht%20%E6%97%A5%E6%9C%AC.pdf",
+    ],
     ["50%.txt", "attachment; filename=\"50_.txt\"; filename*=UTF-8''50%25.txt"],
     ["it's (1).txt", 'attachment; filename="it\'s (1).txt"'],
     ["../../etc/passwd", 'attachment; filename="passwd"'],
@@ -82,7 +125,12 @@ test("the name of the file is kept without its directories, and told in both spe
 
 test("the content type is the one that was sent, and what a browser would run stays an attachment", async () => {
   const at = await place();
-  for (const [sent, received] of [["application/octet-stream", "application/octet-stream"], ["application/vnd.sarif+json", "application/vnd.sarif+json"], ["image/svg+xml", "image/svg+xml"], ["text/html", "text/html"]] as const) {
+  for (const [sent, received] of [
+    ["application/octet-stream", "application/octet-stream"],
+    ["application/vnd.sarif+json", "application/vnd.sarif+json"],
+    ["image/svg+xml", "image/svg+xml"],
+    ["text/html", "text/html"],
+  ] as const) {
     const { headers } = await download(at, await attest(at, file(fresh("x"), "a", sent)));
     assert.is(headers.get("Content-Type"), received);
     assert.match(headers.get("Content-Disposition") ?? "", /^attachment/);
@@ -94,17 +142,33 @@ test("ranges: 206 with the part, 416 outside, and what is no single range is the
   const content = bytes(200_000);
   const id = await attest(at, file(content));
   const etag = `"${sha256(content)}"`;
-  for (const [range, start, end] of [["bytes=0-0", 0, 0], ["bytes=100-", 100, 199_999], ["bytes=-5", 199_995, 199_999], ["bytes=199999-900000", 199_999, 199_999]] as const) {
+  for (const [range, start, end] of [
+    ["bytes=0-0", 0, 0],
+    ["bytes=100-", 100, 199_999],
+    ["bytes=-5", 199_995, 199_999],
+    ["bytes=199999-900000", 199_999, 199_999],
+  ] as const) {
     const part = await download(at, id, { Range: range });
     assert.is(part.status, 206, range);
     assert.ok(part.content.equals(content.subarray(start, end + 1)));
-    assert.equal([part.headers.get("Content-Range"), part.headers.get("Content-Length"), part.headers.get("ETag")], [`bytes ${start}-${end}/200000`, String(end - start + 1), etag]);
+    assert.equal(
+      [part.headers.get("Content-Range"), part.headers.get("Content-Length"), part.headers.get("ETag")],
+      [`bytes ${start}-${end}/200000`, String(end - start + 1), etag],
+    );
   }
   for (const range of ["bytes=200000-", "bytes=-0"]) {
     const answer = await server.call("GET", evidencePath(at, id), { key: at.key, headers: { Range: range } });
-    assert.equal([answer.status, answer.body, answer.headers.get("Content-Range")], [416, { message: "The requested range lies outside the file of 200000 bytes" }, "bytes */200000"]);
+    assert.equal(
+      [answer.status, answer.body, answer.headers.get("Content-Range")],
+      [416, { message: "The requested range lies outside the file of 200000 bytes" }, "bytes */200000"],
+    );
   }
-  for (const headers of [{ Range: "bytes=0-1,3-4" }, { Range: "lines=1-2" }, { Range: "bytes=5-1" }, { Range: "bytes=0-1", "If-Range": '"other"' }] as Record<string, string>[]) {
+  for (const headers of [
+    { Range: "bytes=0-1,3-4" },
+    { Range: "lines=1-2" },
+    { Range: "bytes=5-1" },
+    { Range: "bytes=0-1", "If-Range": '"other"' },
+  ] as Record<string, string>[]) {
     const whole = await download(at, id, headers);
     assert.is(whole.status, 200);
     assert.is(whole.content.length, content.length);
@@ -123,7 +187,10 @@ test("who has the file already gets 304 without it, who asks for the head gets t
   }
   assert.is((await download(at, id, { "If-None-Match": '"x"' })).status, 200);
   const head = await download(at, id, {}, "HEAD");
-  assert.equal([head.status, head.headers.get("Content-Length"), head.content.length], [200, String(content.length), 0]);
+  assert.equal(
+    [head.status, head.headers.get("Content-Length"), head.content.length],
+    [200, String(content.length), 0],
+  );
 });
 
 test("the same content is one file, whoever sends it, and each record keeps its own name", async () => {
@@ -133,9 +200,16 @@ test("the same content is one file, whoever sends it, and each record keeps its 
   const before = onDisk();
   const [second, third] = [await attest(at, file(content, "b.txt")), await attest(other, file(content, "c.txt"))];
   assert.equal(onDisk(), before);
-  for (const [where, id, name] of [[at, first, "a.txt"], [at, second, "b.txt"], [other, third, "c.txt"]] as const) {
+  for (const [where, id, name] of [
+    [at, first, "a.txt"],
+    [at, second, "b.txt"],
+    [other, third, "c.txt"],
+  ] as const) {
     const { headers, content: received } = await download(where, id);
-    assert.equal([headers.get("Content-Disposition"), received.toString()], [`attachment; filename="${name}"`, content]);
+    assert.equal(
+      [headers.get("Content-Disposition"), received.toString()],
+      [`attachment; filename="${name}"`, content],
+    );
   }
 });
 
@@ -145,15 +219,25 @@ test("unknown ids, other trails, other organizations and records without a file 
   const bare = await server.given.attestation(at, { flow: at.flow, trail: at.trail });
   const elsewhere = await server.given.attestation(at, { flow: at.flow, trail: "elsewhere", file: file(fresh("x")) });
   const foreign = await attest(other, file(fresh("x")));
-  const unknown = (what: string) => `Attestation '${what}' does not exist in trail '${at.trail}' of flow '${at.flow}' belonging to organization '${at.org}'`;
+  const unknown = (what: string) =>
+    `Attestation '${what}' does not exist in trail '${at.trail}' of flow '${at.flow}' belonging to organization '${at.org}'`;
   const base = `/attestations/${at.org}/${at.flow}`;
   for (const [path, message] of [
     [`${base}/trail/${at.trail}/attestation/nothing/evidence`, unknown("nothing")],
     [`${base}/trail/${at.trail}/attestation/${elsewhere}/evidence`, unknown(elsewhere)],
     [`${base}/trail/${at.trail}/attestation/${foreign}/evidence`, unknown(foreign)],
-    [`${base}/trail/${at.trail}/attestation/${bare}/evidence`, `Attestation '${bare}' in organization '${at.org}' has no evidence file`],
-    [`${base}/trail/nothing/attestation/${id}/evidence`, `Trail with name 'nothing' does not exist for Organization '${at.org}' and Flow '${at.flow}'`],
-    [`/attestations/${at.org}/nothing/trail/${at.trail}/attestation/${id}/evidence`, `Flow named 'nothing' does not exist for organization '${at.org}'`],
+    [
+      `${base}/trail/${at.trail}/attestation/${bare}/evidence`,
+      `Attestation '${bare}' in organization '${at.org}' has no evidence file`,
+    ],
+    [
+      `${base}/trail/nothing/attestation/${id}/evidence`,
+      `Trail with name 'nothing' does not exist for Organization '${at.org}' and Flow '${at.flow}'`,
+    ],
+    [
+      `/attestations/${at.org}/nothing/trail/${at.trail}/attestation/${id}/evidence`,
+      `Flow named 'nothing' does not exist for organization '${at.org}'`,
+    ],
   ] as const) {
     const answer = await server.call("GET", path, { key: at.key });
     assert.equal([answer.status, answer.body], [404, { message }]);
@@ -167,7 +251,10 @@ test("a refusal after the upload leaves no file, neither staged nor stored, and 
   const archived = await server.given.flow(at);
   await server.call("PUT", `/flows/${at.org}/${archived}/archive`, { key: at.key });
   const good = { attestation_name: "scan", is_compliant: true };
-  const rows = () => ["trails", "attestations", "trail_events", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+  const rows = () =>
+    ["trails", "attestations", "trail_events", "audit_log"].map((table) =>
+      server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+    );
   const before = [onDisk(), rows()];
   const cases: [what: string, status: number, json: unknown, path?: string][] = [
     ["a field that does not fit", 400, { ...good, colour: "red" }],
@@ -203,7 +290,12 @@ test("a file over the limit is 413 naming it, a file of exactly the limit passes
 test("an override takes no file", async () => {
   const at = await place();
   const before = onDisk();
-  const json = { attestation_name: "scan", reason: "r", new_compliance_status: true, original_attestation_type: "snyk" };
+  const json = {
+    attestation_name: "scan",
+    reason: "r",
+    new_compliance_status: true,
+    original_attestation_type: "snyk",
+  };
   assert.is((await post(at, json, file(bytes(400_000)), `${at.flow}/trail/${at.trail}/override`)).status, 400);
   assert.equal(onDisk(), before);
 });
@@ -212,10 +304,21 @@ test("evidence of an artifact is found through its trail, and the artifact shows
   const at = await place();
   const content = fresh("content");
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app" });
-  const id = await server.given.attestation(at, { flow: at.flow, trail: at.trail, name: "scan", fingerprint, file: file(content) });
+  const id = await server.given.attestation(at, {
+    flow: at.flow,
+    trail: at.trail,
+    name: "scan",
+    fingerprint,
+    file: file(content),
+  });
   assert.is((await download(at, id)).content.toString(), content);
-  const { body } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, { key: at.key });
-  assert.equal([body.evidence.scan.evidence_url, body.evidence.scan.evidence_archive_fingerprint], [`http://assay.test/api/v2${evidencePath(at, id)}`, sha256(content)]);
+  const { body } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, {
+    key: at.key,
+  });
+  assert.equal(
+    [body.evidence.scan.evidence_url, body.evidence.scan.evidence_archive_fingerprint],
+    [`http://assay.test/api/v2${evidencePath(at, id)}`, sha256(content)],
+  );
 });
 
 test.run();

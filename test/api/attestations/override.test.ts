@@ -11,24 +11,51 @@ test.after(() => server.stop());
 
 type Place = { org: string; key: string; flow: string; trail: string };
 type Json = Record<string, unknown>;
-const TEMPLATE = "version: 1\ntrail:\n  attestations:\n    - {name: review, type: snyk}\n  artifacts:\n    - name: app\n      attestations:\n        - {name: scan, type: snyk}\n";
+const TEMPLATE =
+  "version: 1\ntrail:\n  attestations:\n    - {name: review, type: snyk}\n  artifacts:\n    - name: app\n      attestations:\n        - {name: scan, type: snyk}\n";
 const CLEAN = { low_count: 0, medium_count: 0, high_count: 0 };
-const snyk = (high_count: number) => ({ kind: "snyk", snyk_results: { tool: { name: "s", version: "1" }, results: [{ ...CLEAN, high_count }] } });
+const snyk = (high_count: number) => ({
+  kind: "snyk",
+  snyk_results: { tool: { name: "s", version: "1" }, results: [{ ...CLEAN, high_count }] },
+});
 
 async function place(template = TEMPLATE): Promise<Place> {
   const at = server.given.org();
   return { ...at, flow: await server.given.flow(at, { template }), trail: fresh("trail") };
 }
-const attest = (at: Place, name: string, fields: Json = {}): Promise<string> => server.given.attestation(at, { flow: at.flow, trail: at.trail, name, ...fields });
+const attest = (at: Place, name: string, fields: Json = {}): Promise<string> =>
+  server.given.attestation(at, { flow: at.flow, trail: at.trail, name, ...fields });
 const override = (at: Place, name: string, to: boolean, fields: Json = {}): Promise<string> =>
-  attest(at, name, { kind: "override", reason: "accepted", new_compliance_status: to, original_attestation_type: "snyk", ...fields });
-const trailOf = async (at: Place) => (await server.call("GET", `/trails/${at.org}/${at.flow}/${at.trail}`, { key: at.key })).body;
-const entry = (name: string, type: string, id: string | null, override: string | null, is_compliant: boolean, unexpected = false) => ({
-  attestation_name: name, attestation_type: type, attestation_id: id, overridden_attestation_id: override, status: "COMPLETE", is_compliant, unexpected,
+  attest(at, name, {
+    kind: "override",
+    reason: "accepted",
+    new_compliance_status: to,
+    original_attestation_type: "snyk",
+    ...fields,
+  });
+const trailOf = async (at: Place) =>
+  (await server.call("GET", `/trails/${at.org}/${at.flow}/${at.trail}`, { key: at.key })).body;
+const entry = (
+  name: string,
+  type: string,
+  id: string | null,
+  override: string | null,
+  is_compliant: boolean,
+  unexpected = false,
+) => ({
+  attestation_name: name,
+  attestation_type: type,
+  attestation_id: id,
+  overridden_attestation_id: override,
+  status: "COMPLETE",
+  is_compliant,
+  unexpected,
 });
 const onTrail = async (at: Place) => (await trailOf(at)).compliance_status.attestations_statuses;
-const onArtifact = async (at: Place, name = "app") => (await trailOf(at)).compliance_status.artifacts_statuses[name].attestations_statuses;
-const record = async (at: Place, id: string) => (await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, { key: at.key })).body.data[0];
+const onArtifact = async (at: Place, name = "app") =>
+  (await trailOf(at)).compliance_status.artifacts_statuses[name].attestations_statuses;
+const record = async (at: Place, id: string) =>
+  (await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, { key: at.key })).body.data[0];
 
 test("it turns a failure into a pass and back, and the entry keeps id and type of the original", async () => {
   const at = await place();
@@ -42,7 +69,13 @@ test("it turns a failure into a pass and back, and the entry keeps id and type o
   assert.equal(await onTrail(at), [entry("review", "snyk", original, third, false)]);
   const shown = await record(at, third);
   assert.equal(
-    [shown.attestation_type, shown.is_compliant, shown.reason, shown.new_compliance_status, shown.original_attestation_type],
+    [
+      shown.attestation_type,
+      shown.is_compliant,
+      shown.reason,
+      shown.new_compliance_status,
+      shown.original_attestation_type,
+    ],
     ["override", false, "accepted", false, "snyk"],
   );
   assert.equal([(await record(at, original)).is_compliant, (await record(at, first)).is_compliant], [false, true]);
@@ -56,29 +89,61 @@ test("a later ordinary report ends it, and a later override begins a new one ove
   assert.equal(await onTrail(at), [entry("review", "snyk", again, null, false)]);
   const second = await override(at, "review", true);
   assert.equal(await onTrail(at), [entry("review", "snyk", again, second, true)]);
-  const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/trail/${at.trail}/review`, { key: at.key });
-  assert.equal(body.map((one: Json) => [one["attestation_type"], one["is_compliant"]]), [["override", true], ["snyk", false], ["override", true], ["snyk", false]]);
+  const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/trail/${at.trail}/review`, {
+    key: at.key,
+  });
+  assert.equal(
+    body.map((one: Json) => [one["attestation_type"], one["is_compliant"]]),
+    [
+      ["override", true],
+      ["snyk", false],
+      ["override", true],
+      ["snyk", false],
+    ],
+  );
 });
 
 test("of a name never reported: accepted, recorded, and it fills the slot if the type fits (decision 12)", async () => {
-  for (const [word, label, fits] of [["snyk", "snyk", true], ["junit", "junit", false], ["decision", "system:decision", false]] as const) {
+  for (const [word, label, fits] of [
+    ["snyk", "snyk", true],
+    ["junit", "junit", false],
+    ["decision", "system:decision", false],
+  ] as const) {
     const at = await place();
     const id = await override(at, "review", true, { original_attestation_type: word });
     const missing = { ...entry("review", "snyk", null, null, true), status: "MISSING", is_compliant: null };
-    assert.equal(await onTrail(at), fits ? [entry("review", label, null, id, true)] : [missing, entry("review", label, null, id, true, true)]);
+    assert.equal(
+      await onTrail(at),
+      fits ? [entry("review", label, null, id, true)] : [missing, entry("review", label, null, id, true, true)],
+    );
     const again = await override(at, "review", false, { original_attestation_type: "generic" });
-    assert.equal((await onTrail(at)).at(-1), entry("review", label, null, again, false, !fits), "the type stays that of the first");
+    assert.equal(
+      (await onTrail(at)).at(-1),
+      entry("review", label, null, again, false, !fits),
+      "the type stays that of the first",
+    );
   }
 });
 
 test("words for a whole family fill the slots of the family", async () => {
-  const template = "version: 1\ntrail:\n  attestations:\n    - {name: a, type: decision}\n    - {name: b, type: 'custom:cov'}\n    - {name: c, type: '*'}\n";
-  for (const [name, word, shown] of [["a", "decision", "system:decision"], ["a", "system:*", "system:*"], ["b", "custom", "custom"], ["b", "custom:*", "custom:*"], ["b", "custom:cov", "custom:cov"], ["c", "jira", "jira"]] as const) {
+  const template =
+    "version: 1\ntrail:\n  attestations:\n    - {name: a, type: decision}\n    - {name: b, type: 'custom:cov'}\n    - {name: c, type: '*'}\n";
+  for (const [name, word, shown] of [
+    ["a", "decision", "system:decision"],
+    ["a", "system:*", "system:*"],
+    ["b", "custom", "custom"],
+    ["b", "custom:*", "custom:*"],
+    ["b", "custom:cov", "custom:cov"],
+    ["c", "jira", "jira"],
+  ] as const) {
     const at = await place(template);
     const id = await override(at, name, true, { original_attestation_type: word });
     const entries = await onTrail(at);
     assert.equal(entries.length, 3, word);
-    assert.equal(entries.find((one: Json) => one["attestation_name"] === name), entry(name, shown, null, id, true));
+    assert.equal(
+      entries.find((one: Json) => one["attestation_name"] === name),
+      entry(name, shown, null, id, true),
+    );
   }
 });
 
@@ -98,13 +163,35 @@ test("on an artifact: by fingerprint, by target and commit, by target alone; the
     const review = await attest(at, "review", snyk(0));
     const onTheTrail = await attest(at, "scan", snyk(1));
     const original = await attest(at, "scan", { ...snyk(1), fingerprint });
-    const id = await override(at, "scan", true, by === "fingerprint" ? { fingerprint } : by === "commit" ? { target: "app", commit } : { target: "app" });
+    const id = await override(
+      at,
+      "scan",
+      true,
+      by === "fingerprint" ? { fingerprint } : by === "commit" ? { target: "app", commit } : { target: "app" },
+    );
     assert.equal(await onArtifact(at), [entry("scan", "snyk", original, id, true)], by);
-    assert.equal(await onTrail(at), [entry("review", "snyk", review, null, true), entry("scan", "snyk", onTheTrail, null, false, true)]);
+    assert.equal(await onTrail(at), [
+      entry("review", "snyk", review, null, true),
+      entry("scan", "snyk", onTheTrail, null, false, true),
+    ]);
     const event = (await trailOf(at)).events.at(-1);
     assert.equal(
-      [event.type, event.attestation_type, event.attestation_id, event.is_compliant, event.is_reattestation, event.target_artifact],
-      [by === "fingerprint" ? "artifact_attestation_reported" : "trail_attestation_for_artifact_reported", "override", id, true, true, "app"],
+      [
+        event.type,
+        event.attestation_type,
+        event.attestation_id,
+        event.is_compliant,
+        event.is_reattestation,
+        event.target_artifact,
+      ],
+      [
+        by === "fingerprint" ? "artifact_attestation_reported" : "trail_attestation_for_artifact_reported",
+        "override",
+        id,
+        true,
+        true,
+        "app",
+      ],
     );
   }
 });
@@ -125,18 +212,26 @@ test("one override of several artifacts: each keeps an original of its own", asy
   const commit = freshCommit();
   const artifact = (name: string) => server.given.artifact(at, { flow: at.flow, trail: at.trail, name, commit });
   const [app, db] = [await artifact("app"), await artifact("db")];
-  const originals = [await attest(at, "scan", { ...snyk(1), fingerprint: app }), await attest(at, "scan", { fingerprint: db, is_compliant: false })];
+  const originals = [
+    await attest(at, "scan", { ...snyk(1), fingerprint: app }),
+    await attest(at, "scan", { fingerprint: db, is_compliant: false }),
+  ];
   const id = await override(at, "scan", true, { target_artifacts: ["app", "db"], commit });
-  assert.equal([...(await onArtifact(at, "app")), ...(await onArtifact(at, "db"))], [
-    entry("scan", "snyk", originals[0] as string, id, true),
-    entry("scan", "generic", originals[1] as string, id, true, true),
-  ]);
+  assert.equal(
+    [...(await onArtifact(at, "app")), ...(await onArtifact(at, "db"))],
+    [
+      entry("scan", "snyk", originals[0] as string, id, true),
+      entry("scan", "generic", originals[1] as string, id, true, true),
+    ],
+  );
 });
 
 test("an artifact's state follows it, on both levels", async () => {
   const at = await place();
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app" });
-  const state = async () => (await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, { key: at.key })).body.state;
+  const state = async () =>
+    (await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, { key: at.key })).body
+      .state;
   await attest(at, "review", snyk(1));
   await attest(at, "scan", { ...snyk(1), fingerprint });
   assert.is(await state(), "NON-COMPLIANT");
@@ -144,14 +239,19 @@ test("an artifact's state follows it, on both levels", async () => {
   assert.is(await state(), "NON-COMPLIANT");
   await override(at, "review", true);
   assert.is(await state(), "COMPLIANT");
-  const { body } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, { key: at.key });
+  const { body } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, {
+    key: at.key,
+  });
   assert.equal([body.evidence.scan.evidence_type, body.evidence.scan.is_compliant], ["snyk", true]);
 });
 
 test("it needs no commit: without one it is about the commit of what it overrides", async () => {
   const at = await place();
   const commit = freshCommit();
-  const original = await attest(at, "review", { ...snyk(1), git_commit_info: { sha1: commit, author: "Ada", message: "m", branch: "main", timestamp: 7 } });
+  const original = await attest(at, "review", {
+    ...snyk(1),
+    git_commit_info: { sha1: commit, author: "Ada", message: "m", branch: "main", timestamp: 7 },
+  });
   const id = await override(at, "review", true);
   assert.equal((await record(at, id)).git_commit_info, (await record(at, original)).git_commit_info);
   assert.is((await trailOf(at)).events.at(-1).git_commit_info, null);
@@ -165,7 +265,13 @@ test("it needs no commit: without one it is about the commit of what it override
 
 test("both spellings of the API root take it, as plain JSON", async () => {
   const at = await place();
-  const body = { attestation_name: "review", reason: "r", new_compliance_status: true, original_attestation_type: "pull_request", annotations: { Reason: "r" } };
+  const body = {
+    attestation_name: "review",
+    reason: "r",
+    new_compliance_status: true,
+    original_attestation_type: "pull_request",
+    annotations: { Reason: "r" },
+  };
   const path = `/attestations/${at.org}/${at.flow}/trail/${at.trail}/override`;
   for (const root of ["//api/fastapi", "//api/v2"]) {
     const answer = await server.call("POST", root + path, { key: at.key, body });
@@ -179,14 +285,31 @@ test("the refusals of every kind hold for it too, and leave nothing", async () =
   const send = (fields: Json, flow = at.flow): Promise<Answer> =>
     server.call("POST", `/attestations/${at.org}/${flow}/trail/${at.trail}/override`, {
       key: at.key,
-      body: { attestation_name: "scan", reason: "r", new_compliance_status: true, original_attestation_type: "snyk", ...fields },
+      body: {
+        attestation_name: "scan",
+        reason: "r",
+        new_compliance_status: true,
+        original_attestation_type: "snyk",
+        ...fields,
+      },
     });
-  const count = () => ["trails", "attestations", "trail_events", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+  const count = () =>
+    ["trails", "attestations", "trail_events", "audit_log"].map((table) =>
+      server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+    );
   const before = count();
   const fingerprint = freshFingerprint();
   for (const [answer, status, text] of [
-    [await send({ artifact_fingerprint: fingerprint }), 404, `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`],
-    [await send({ target_artifacts: ["app"] }), 400, `Attestation 'scan' for artifact 'app', which is not in trail '${at.trail}', requires at least one of: artifact_fingerprint or git_commit_info.`],
+    [
+      await send({ artifact_fingerprint: fingerprint }),
+      404,
+      `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+    ],
+    [
+      await send({ target_artifacts: ["app"] }),
+      400,
+      `Attestation 'scan' for artifact 'app', which is not in trail '${at.trail}', requires at least one of: artifact_fingerprint or git_commit_info.`,
+    ],
     [await send({}, "nothing"), 404, `Flow named 'nothing' does not exist for organization '${at.org}'`],
   ] as const) {
     assert.equal(answer.body, { message: text });

@@ -1,4 +1,7 @@
-/** Reading attestations: under a name, of a flow, of an organization, by commit; pages, filters, and records that are damaged. */
+/**
+ * Reading attestations: under a name, of a flow, of an organization, by commit; pages, filters, and records that are
+ * damaged.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { EPOCH, fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
@@ -16,24 +19,32 @@ async function place(): Promise<Place> {
   const at = server.given.org();
   return { ...at, flow: await server.given.flow(at) };
 }
-const attest = (at: Place, fields: Json = {}): Promise<string> => server.given.attestation(at, { flow: at.flow, trail: "t", name: "scan", ...fields });
-const get = (at: Place, rest = ""): Promise<Answer> => server.call("GET", `/attestations/${at.org}${rest}`, { key: at.key });
+const attest = (at: Place, fields: Json = {}): Promise<string> =>
+  server.given.attestation(at, { flow: at.flow, trail: "t", name: "scan", ...fields });
+const get = (at: Place, rest = ""): Promise<Answer> =>
+  server.call("GET", `/attestations/${at.org}${rest}`, { key: at.key });
 const ids = (records: Json[]): string[] => records.map((record) => record["attestation_id"]);
 const found = async (at: Place, query: string): Promise<string[]> => {
   const { status, body } = await get(at, query);
   assert.is(status, 200, JSON.stringify(body));
   return ids(body.data);
 };
-const timeOf = async (at: Place, id: string): Promise<number> => (await get(at, `?attestation_id=${id}`)).body.data[0].created_at;
+const timeOf = async (at: Place, id: string): Promise<number> =>
+  (await get(at, `?attestation_id=${id}`)).body.data[0].created_at;
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 async function refuses(at: Place, rest: string, errors: Record<string, string>): Promise<void> {
   const answer = await get(at, rest);
   assert.equal([answer.status, answer.body], [400, refused(errors)], rest);
 }
-const noFlow = (at: Place, flow: string) => ({ message: `Flow named '${flow}' does not exist for organization '${at.org}'` });
+const noFlow = (at: Place, flow: string) => ({
+  message: `Flow named '${flow}' does not exist for organization '${at.org}'`,
+});
 const TYPES = "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'override' or 'custom:<name>'";
 const OVERRIDE = { kind: "override", reason: "r", new_compliance_status: true, original_attestation_type: "snyk" };
-const SNYK = { kind: "snyk", snyk_results: { tool: { name: "s", version: "1" }, results: [{ low_count: 0, medium_count: 0, high_count: 1 }] } };
+const SNYK = {
+  kind: "snyk",
+  snyk_results: { tool: { name: "s", version: "1" }, results: [{ low_count: 0, medium_count: 0, high_count: 1 }] },
+};
 
 test("by name on a trail: the history of the trail's own records, newest first; nothing under other names", async () => {
   const at = await place();
@@ -46,20 +57,23 @@ test("by name on a trail: the history of the trail's own records, newest first; 
   assert.equal(ids(read.body), [second, first]);
   assert.equal(read.body[0], (await get(at, `?attestation_id=${second}`)).body.data[0]);
   assert.is(read.body[0].git_commit_info, null);
-  for (const name of ["nothing", "SCAN", "app.scan", "100%25", "x"]) assert.equal((await get(at, `/${at.flow}/trail/t/${name}`)).body, [], name);
+  for (const name of ["nothing", "SCAN", "app.scan", "100%25", "x"])
+    assert.equal((await get(at, `/${at.flow}/trail/t/${name}`)).body, [], name);
   assert.equal(ids((await get(at, `/${at.flow}/artifact/${fingerprint}/scan`)).body), [onArtifact]);
 });
 
 test("by name on an artifact: in all its trails of the flow, by prefix too; unknown names give nothing", async () => {
   const at = await place();
   const fingerprint = freshFingerprint().replace(/^a{8}/, "0123abcd");
-  const report = (trail: string, flow = at.flow) => server.given.artifact(at, { flow, trail, name: "app", fingerprint });
+  const report = (trail: string, flow = at.flow) =>
+    server.given.artifact(at, { flow, trail, name: "app", fingerprint });
   const otherFlow = await server.given.flow(at);
   await Promise.all([report("t"), report("u"), report("t", otherFlow)]);
   const [first, second] = [await attest(at, { fingerprint }), await attest(at, { fingerprint, trail: "u" })];
   await attest(at, { fingerprint, flow: otherFlow });
   await attest(at);
-  for (const prefix of [fingerprint, "0123a", "0123abcda"]) assert.equal(ids((await get(at, `/${at.flow}/artifact/${prefix}/scan`)).body), [second, first]);
+  for (const prefix of [fingerprint, "0123a", "0123abcda"])
+    assert.equal(ids((await get(at, `/${at.flow}/artifact/${prefix}/scan`)).body), [second, first]);
   assert.equal((await get(at, `/${at.flow}/artifact/${fingerprint}/nothing`)).body, []);
 
   await server.given.artifact(at, { flow: at.flow, trail: "t", fingerprint: `0123a${"e".repeat(59)}` });
@@ -69,7 +83,9 @@ test("by name on an artifact: in all its trails of the flow, by prefix too; unkn
     const message = `Artifact with fingerprint '${missing}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`;
     assert.equal([answer.status, answer.body], [404, { message }]);
   }
-  await refuses(at, `/${at.flow}/artifact/0123/scan`, { fingerprint: "String should match pattern '^[a-f0-9]{5,64}$' [input: 0123]" });
+  await refuses(at, `/${at.flow}/artifact/0123/scan`, {
+    fingerprint: "String should match pattern '^[a-f0-9]{5,64}$' [input: 0123]",
+  });
 });
 
 test("by name: unknown flows and trails are 404", async () => {
@@ -77,7 +93,10 @@ test("by name: unknown flows and trails are 404", async () => {
   for (const [rest, message] of [
     [`/nothing/trail/t/scan`, noFlow(at, "nothing").message],
     [`/nothing/artifact/${freshFingerprint()}/scan`, noFlow(at, "nothing").message],
-    [`/${at.flow}/trail/nothing/scan`, `Trail with name 'nothing' does not exist for Organization '${at.org}' and Flow '${at.flow}'`],
+    [
+      `/${at.flow}/trail/nothing/scan`,
+      `Trail with name 'nothing' does not exist for Organization '${at.org}' and Flow '${at.flow}'`,
+    ],
   ] as const) {
     const answer = await get(at, rest);
     assert.equal([answer.status, answer.body], [404, { message }]);
@@ -87,18 +106,34 @@ test("by name: unknown flows and trails are 404", async () => {
 test("of a flow: newest first, in numbered pages, and never without commit and annotations", async () => {
   const at = await place();
   const all: string[] = [];
-  for (let index = 0; index < 5; index += 1) all.unshift(await attest(at, index === 2 ? { git_commit_info: { sha1: freshCommit(), branch: "main" } } : {}));
+  for (let index = 0; index < 5; index += 1)
+    all.unshift(await attest(at, index === 2 ? { git_commit_info: { sha1: freshCommit(), branch: "main" } } : {}));
   await attest(at, { flow: await server.given.flow(at) });
   const pages = [1, 2, 3, 4].map((page) => get(at, `/${at.flow}?page=${page}&per_page=2`));
   const bodies = (await Promise.all(pages)).map(({ body }) => body);
-  assert.equal(bodies.flatMap(({ data }) => ids(data)), all);
-  assert.equal(bodies.map(({ pagination }) => pagination), [1, 2, 3, 4].map((page) => ({ total: 5, page, per_page: 2, page_count: 3 })));
+  assert.equal(
+    bodies.flatMap(({ data }) => ids(data)),
+    all,
+  );
+  assert.equal(
+    bodies.map(({ pagination }) => pagination),
+    [1, 2, 3, 4].map((page) => ({ total: 5, page, per_page: 2, page_count: 3 })),
+  );
   const { body } = await get(at, `/${at.flow}`);
   assert.equal(body.pagination, { total: 5, page: 1, per_page: 20, page_count: 1 });
-  assert.equal(body.data.map((record: Json) => record["git_commit_info"].branch), ["", "", "main", "", ""]);
+  assert.equal(
+    body.data.map((record: Json) => record["git_commit_info"].branch),
+    ["", "", "main", "", ""],
+  );
   assert.equal(body.data[0].git_commit_info, { branch: "" });
-  assert.equal(body.data.map((record: Json) => record["annotations"]), Array(5).fill({}));
-  assert.equal(body.data.map((record: Json) => typeof record["created_at"]), Array(5).fill("number"));
+  assert.equal(
+    body.data.map((record: Json) => record["annotations"]),
+    Array(5).fill({}),
+  );
+  assert.equal(
+    body.data.map((record: Json) => typeof record["created_at"]),
+    Array(5).fill("number"),
+  );
 });
 
 test("of a flow: a time window, inclusive at both ends", async () => {
@@ -124,7 +159,9 @@ test("of a flow: figures out of range are refused, and a page far beyond the end
   await refuses(at, `/${at.flow}?page=0`, { page: "Input should be greater than or equal to 1 [input: 0]" });
   await refuses(at, `/${at.flow}?per_page=0`, { per_page: "Input should be greater than or equal to 1 [input: 0]" });
   await refuses(at, `/${at.flow}?per_page=`, { per_page: "Input should be a valid integer [input: ]" });
-  await refuses(at, `/${at.flow}?from_timestamp=1.5`, { from_timestamp: "Input should be a valid integer [input: 1.5]" });
+  await refuses(at, `/${at.flow}?from_timestamp=1.5`, {
+    from_timestamp: "Input should be a valid integer [input: 1.5]",
+  });
   await refuses(at, `/${at.flow}?to_timestamp=now`, { to_timestamp: "Input should be a valid integer [input: now]" });
   for (const page of ["9007199254740991", "100"]) {
     const { status, body } = await get(at, `/${at.flow}?page=${page}&per_page=9007199254740991`);
@@ -140,10 +177,14 @@ test("of an organization: the lookup by id, where everything that matches nothin
   const id = await attest(at);
   const foreign = await attest(other);
   assert.equal(await found(at, `?attestation_id=${id}`), [id]);
-  for (const nothing of [foreign, "", "x", "%C3%BC", "00000000-0000-0000-0000-00000000", "0' OR 1=1 --", `${id}0`]) assert.equal(await found(at, `?attestation_id=${nothing}`), [], nothing);
+  for (const nothing of [foreign, "", "x", "%C3%BC", "00000000-0000-0000-0000-00000000", "0' OR 1=1 --", `${id}0`])
+    assert.equal(await found(at, `?attestation_id=${nothing}`), [], nothing);
   assert.equal(await found(at, `?attestation_id=${id}&is_compliant=false`), []);
   const { body } = await get(at, `?attestation_id=${id}`);
-  assert.equal(body._links, { self: { href: `http://assay.test/api/v2/attestations/${at.org}?attestation_id=${id}&per_page=20` }, next: null });
+  assert.equal(body._links, {
+    self: { href: `http://assay.test/api/v2/attestations/${at.org}?attestation_id=${id}&per_page=20` },
+    next: null,
+  });
 });
 
 test("of an organization: every filter, alone and together, in both spellings of lists", async () => {
@@ -196,7 +237,10 @@ test("of an organization: an archived flow is found under its new name, a rename
   assert.equal([await found(at, `?flow=${at.flow}`), await found(at, `?flow=${renamed}`)], [[id], [id]]);
   await server.call("PUT", `/flows/${at.org}/${renamed}/archive`, { key: at.key });
   const suffixed = server.db.prepare("SELECT name FROM flows WHERE archived_name = ?").pluck().get(renamed) as string;
-  assert.equal([await found(at, `?flow=${renamed}`), await found(at, `?flow=${suffixed}`), await found(at, "")], [[], [id], [id]]);
+  assert.equal(
+    [await found(at, `?flow=${renamed}`), await found(at, `?flow=${suffixed}`), await found(at, "")],
+    [[], [id], [id]],
+  );
 });
 
 test("of an organization: the cursor leads to the end without repeats while new records arrive, and keeps the filters", async () => {
@@ -219,7 +263,10 @@ test("of an organization: the cursor leads to the end without repeats while new 
     return seen;
   };
   assert.equal(await walk("?per_page=3"), all);
-  assert.equal(await walk("?per_page=2&name=odd&type=generic&type=snyk"), all.filter((_, index) => index % 2));
+  assert.equal(
+    await walk("?per_page=2&name=odd&type=generic&type=snyk"),
+    all.filter((_, index) => index % 2),
+  );
   const { body } = await get(at, "?per_page=1&type=generic,jira&flow=" + at.flow);
   assert.is(
     body._links.next.href,
@@ -239,12 +286,22 @@ test("of an organization: what does not fit is refused by parameter", async () =
   await refuses(at, "?per_page=0", { per_page: "Input should be greater than or equal to 1 [input: 0]" });
   await refuses(at, "?is_compliant=maybe", { is_compliant: "Input should be a valid boolean [input: maybe]" });
   await refuses(at, "?is_compliant=", { is_compliant: "Input should be a valid boolean [input: ]" });
-  for (const cursor of ["", "x", "1", "YQ", Buffer.from("a-1").toString("base64url"), Buffer.from(`a${"9".repeat(16)}`).toString("base64url")])
+  for (const cursor of [
+    "",
+    "x",
+    "1",
+    "YQ",
+    Buffer.from("a-1").toString("base64url"),
+    Buffer.from(`a${"9".repeat(16)}`).toString("base64url"),
+  ])
     await refuses(at, `?after=${cursor}`, { after: `Input should be the token of a previous page [input: ${cursor}]` });
   for (const pattern of ["(", "(?=a)", "a{1000}{1000}", "[", "x".repeat(1001)]) {
     const { status, body } = await get(at, `?name_regex=${encodeURIComponent(pattern)}`);
     assert.equal([status, Object.keys(body.errors)], [400, ["name_regex"]]);
-    assert.match(body.errors.name_regex, /^Input should be a valid RE2 expression: the regular expression .* \[input: /);
+    assert.match(
+      body.errors.name_regex,
+      /^Input should be a valid RE2 expression: the regular expression .* \[input: /,
+    );
   }
 });
 
@@ -263,14 +320,24 @@ test("of an organization: an expression that would hold the server up is refused
   assert.equal(await found(at, "?name_regex=(?i)^unit[-_]tests?$"), [id]);
   const pattern = "(0?){600}x";
   const { status, body } = await get(at, `?name_regex=${encodeURIComponent(pattern)}`);
-  assert.equal([status, body], [400, refused({ name_regex: `Input should be a valid RE2 expression: the regular expression is too large to be tried on 3001 names [input: ${pattern}]` })]);
+  assert.equal(
+    [status, body],
+    [
+      400,
+      refused({
+        name_regex: `Input should be a valid RE2 expression: the regular expression is too large to be tried on 3001 names [input: ${pattern}]`,
+      }),
+    ],
+  );
 });
 
 const criteria = (at: Place, query: string): Promise<Answer> => get(at, `/list_attestations_for_criteria?${query}`);
 const byCommit = async (at: Place, query: string): Promise<Record<string, string[]>> => {
   const { status, body } = await criteria(at, query);
   assert.is(status, 200, JSON.stringify(body));
-  return Object.fromEntries(Object.entries(body as Record<string, Json[]>).map(([sha, records]) => [sha, ids(records)]));
+  return Object.fromEntries(
+    Object.entries(body as Record<string, Json[]>).map(([sha, records]) => [sha, ids(records)]),
+  );
 };
 
 test("by commit: every requested commit is there, overrides before what they override, the filters narrow", async () => {
@@ -285,8 +352,15 @@ test("by commit: every requested commit is there, overrides before what they ove
   const other = await attest(at, { name: "pr", commit: two, ...PR });
   await attest(at, { name: "pr", ...PR, trail: "without" });
 
-  assert.equal(await byCommit(at, `commit_list=${one}&commit_list=${two}&commit_list=${none}`), { [one]: [elsewhere, override, generic, pr], [two]: [other], [none]: [] });
-  assert.equal(await byCommit(at, `commit_list=${one},${none}&flow_name=${at.flow}&attestation_type=pull_request`), { [one]: [override, pr], [none]: [] });
+  assert.equal(await byCommit(at, `commit_list=${one}&commit_list=${two}&commit_list=${none}`), {
+    [one]: [elsewhere, override, generic, pr],
+    [two]: [other],
+    [none]: [],
+  });
+  assert.equal(await byCommit(at, `commit_list=${one},${none}&flow_name=${at.flow}&attestation_type=pull_request`), {
+    [one]: [override, pr],
+    [none]: [],
+  });
   assert.equal(await byCommit(at, `commit_list=${one}&attestation_name=scan`), { [one]: [generic] });
   assert.equal(await byCommit(at, `commit_list=${one}&attestation_type=override`), { [one]: [override] });
   assert.equal(await byCommit(at, `commit_list=${one}&flow_name=nothing`), { [one]: [] });
@@ -294,7 +368,10 @@ test("by commit: every requested commit is there, overrides before what they ove
   assert.equal(await byCommit(at, `commit_list=${two}&commit_list=${two}&attestation_id=${pr}`), { [two]: [other] });
   const { body } = await criteria(at, `commit_list=${one}&flow_name=${at.flow}&attestation_type=pull_request`);
   assert.equal(body[one][0], (await get(at, `?attestation_id=${override}`)).body.data[0]);
-  assert.equal([body[one][0].attestation_type, body[one][0].git_commit_info.sha1, body[one][1].pull_requests], ["override", one, []]);
+  assert.equal(
+    [body[one][0].attestation_type, body[one][0].git_commit_info.sha1, body[one][1].pull_requests],
+    ["override", one, []],
+  );
 });
 
 test("by commit: records of other organizations are not found", async () => {
@@ -311,22 +388,40 @@ test("by commit: without commits, and with what are none, it is refused", async 
   await refuses(at, "/list_attestations_for_criteria", { commit_list: "Field required" });
   await refuses(at, `/list_attestations_for_criteria?attestation_type=generic`, { commit_list: "Field required" });
   await refuses(at, `/list_attestations_for_criteria?commit_list=`, { "commit_list.0": `${pattern} [input: ]` });
-  await refuses(at, `/list_attestations_for_criteria?commit_list=${sha},abc`, { "commit_list.1": `${pattern} [input: abc]` });
-  await refuses(at, `/list_attestations_for_criteria?commit_list=${sha}&attestation_type=nothing`, { attestation_type: `Input should be ${TYPES} [input: nothing]` });
+  await refuses(at, `/list_attestations_for_criteria?commit_list=${sha},abc`, {
+    "commit_list.1": `${pattern} [input: abc]`,
+  });
+  await refuses(at, `/list_attestations_for_criteria?commit_list=${sha}&attestation_type=nothing`, {
+    attestation_type: `Input should be ${TYPES} [input: nothing]`,
+  });
 });
 
 test("a damaged record becomes a marked placeholder in every list, and its neighbours stay", async () => {
   const at = await place();
   const commit = freshCommit();
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
-  const reports = [{ commit, file: { name: "attachment_file", filename: "e", content: fresh("x") } }, { commit }, { fingerprint }, { fingerprint }] as const;
+  const reports = [
+    { commit, file: { name: "attachment_file", filename: "e", content: fresh("x") } },
+    { commit },
+    { fingerprint },
+    { fingerprint },
+  ] as const;
   const [damaged, sound, damagedOnArtifact, soundOnArtifact] = (await reports.reduce<Promise<string[]>>(
     async (before, report) => [...(await before), await attest(at, { ...report, annotations: { a: "b" } })],
     Promise.resolve([]),
   )) as [string, string, string, string];
-  const columns = ["payload_json", "annotations_json", "git_commit_info_json", "target_artifacts_json", "external_urls_json", "user_data_json"];
+  const columns = [
+    "payload_json",
+    "annotations_json",
+    "git_commit_info_json",
+    "target_artifacts_json",
+    "external_urls_json",
+    "user_data_json",
+  ];
   for (const column of columns) {
-    server.db.prepare(`UPDATE attestations SET ${column} = '{"cut' WHERE public_id IN (?, ?)`).run(damaged, damagedOnArtifact);
+    server.db
+      .prepare(`UPDATE attestations SET ${column} = '{"cut' WHERE public_id IN (?, ?)`)
+      .run(damaged, damagedOnArtifact);
     const lists = [
       [(await get(at, `/${at.flow}/trail/t/scan`)).body, [sound, damaged]],
       [(await get(at, `/${at.flow}/artifact/${fingerprint}/scan`)).body, [soundOnArtifact, damagedOnArtifact]],
@@ -340,7 +435,10 @@ test("a damaged record becomes a marked placeholder in every list, and its neigh
       const marked = records.at(-1) as Json;
       assert.is(marked["unreadable"], true);
       assert.match(marked["description"], /^This record is damaged and cannot be shown/);
-      assert.equal([marked["attestation_name"], marked["is_compliant"], marked["annotations"], marked["attestation_type"]], ["scan", true, {}, "generic"]);
+      assert.equal(
+        [marked["attestation_name"], marked["is_compliant"], marked["annotations"], marked["attestation_type"]],
+        ["scan", true, {}, "generic"],
+      );
     }
   }
   const [marked] = (await get(at, `?attestation_id=${damaged}`)).body.data;
@@ -349,8 +447,14 @@ test("a damaged record becomes a marked placeholder in every list, and its neigh
 
 test("an empty organization has empty lists", async () => {
   const at = await place();
-  assert.equal((await get(at)).body, { data: [], _links: { self: { href: `http://assay.test/api/v2/attestations/${at.org}?per_page=20` }, next: null } });
-  assert.equal((await get(at, `/${at.flow}`)).body, { data: [], pagination: { total: 0, page: 1, per_page: 20, page_count: 0 } });
+  assert.equal((await get(at)).body, {
+    data: [],
+    _links: { self: { href: `http://assay.test/api/v2/attestations/${at.org}?per_page=20` }, next: null },
+  });
+  assert.equal((await get(at, `/${at.flow}`)).body, {
+    data: [],
+    pagination: { total: 0, page: 1, per_page: 20, page_count: 0 },
+  });
   assert.equal((await get(at, "?name_regex=.")).body.data, []);
 });
 

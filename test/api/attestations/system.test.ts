@@ -1,4 +1,7 @@
-/** Decisions on controls as they are reported (semantics 7.2): forms of the data, what is kept, what counts, what is refused. */
+/**
+ * Decisions on controls as they are reported (semantics 7.2): forms of the data, what is kept, what counts, what is
+ * refused.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
@@ -17,14 +20,29 @@ const FILE: Part["file"] = { name: "attachment_file", filename: "minutes.txt", c
 
 async function place(template?: string): Promise<Place> {
   const at = server.given.org();
-  return { ...at, flow: await server.given.flow(at, template === undefined ? {} : { template }), trail: fresh("trail") };
+  return {
+    ...at,
+    flow: await server.given.flow(at, template === undefined ? {} : { template }),
+    trail: fresh("trail"),
+  };
 }
-const decision = (more: Json = {}): Json => ({ attestation_name: "go", type_name: "decision", control: "C-1", attestation_data: { is_compliant: true }, ...more });
+const decision = (more: Json = {}): Json => ({
+  attestation_name: "go",
+  type_name: "decision",
+  control: "C-1",
+  attestation_data: { is_compliant: true },
+  ...more,
+});
 const post = (at: Place, json: unknown, file?: Part["file"], flow = at.flow): Promise<Answer> =>
-  server.call("POST", `/attestations/${at.org}/${flow}/trail/${at.trail}/system`, { key: at.key, form: { json, ...(file ? { file } : {}) } });
-const records = async (at: Place, query = ""): Promise<Json[]> => (await server.call("GET", `/attestations/${at.org}${query}`, { key: at.key })).body.data;
+  server.call("POST", `/attestations/${at.org}/${flow}/trail/${at.trail}/system`, {
+    key: at.key,
+    form: { json, ...(file ? { file } : {}) },
+  });
+const records = async (at: Place, query = ""): Promise<Json[]> =>
+  (await server.call("GET", `/attestations/${at.org}${query}`, { key: at.key })).body.data;
 const newest = async (at: Place): Promise<Json> => (await records(at, "?per_page=1"))[0] as Json;
-const trailOf = async (at: Place): Promise<Json> => (await server.call("GET", `/trails/${at.org}/${at.flow}/${at.trail}`, { key: at.key })).body;
+const trailOf = async (at: Place): Promise<Json> =>
+  (await server.call("GET", `/trails/${at.org}/${at.flow}/${at.trail}`, { key: at.key })).body;
 
 async function refused(send: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const before = holdings(server);
@@ -37,16 +55,26 @@ test("a decision is recorded with the version that its control has then", async 
   const at = await place();
   const { status, body } = await post(at, decision());
   assert.equal([status, body], [201, "OK"]);
-  assert.equal([(await newest(at))["control"], (await newest(at))["control_version"]], ["C-1", null], "there is no such control yet");
+  assert.equal(
+    [(await newest(at))["control"], (await newest(at))["control_version"]],
+    ["C-1", null],
+    "there is no such control yet",
+  );
   await server.given.control(at, { identifier: "C-1" });
   await post(at, decision());
   await server.call("PUT", `/controls/${at.org}/C-1`, { key: at.key, body: { name: "changed" } });
   await post(at, decision({ attestation_data: { is_compliant: false } }));
   await server.call("POST", `/controls/${at.org}/C-1/archive`, { key: at.key });
   await post(at, decision());
-  assert.equal((await records(at)).map((row) => [row["attestation_type"], row["is_compliant"], row["control_version"]]), [
-    ["system:decision", true, 3], ["system:decision", false, 2], ["system:decision", true, 1], ["system:decision", true, null],
-  ]);
+  assert.equal(
+    (await records(at)).map((row) => [row["attestation_type"], row["is_compliant"], row["control_version"]]),
+    [
+      ["system:decision", true, 3],
+      ["system:decision", false, 2],
+      ["system:decision", true, 1],
+      ["system:decision", true, null],
+    ],
+  );
 });
 
 test("the control of another organization is unknown", async () => {
@@ -60,15 +88,40 @@ test("the data may be an object or a text that holds it; further keys and fields
   const at = await place();
   const data = { is_compliant: false, votes: [1, 2], "a.b": { c: null } };
   for (const attestation_data of [data, JSON.stringify(data)]) {
-    assert.is((await post(at, decision({ attestation_data, board: { name: "CAB" }, pull_requests: [null], attestation_id: "mine", control_version: 99, reported_by: "mallory" }), FILE)).status, 201);
+    assert.is(
+      (
+        await post(
+          at,
+          decision({
+            attestation_data,
+            board: { name: "CAB" },
+            pull_requests: [null],
+            attestation_id: "mine",
+            control_version: 99,
+            reported_by: "mallory",
+          }),
+          FILE,
+        )
+      ).status,
+      201,
+    );
     const row = await newest(at);
-    assert.equal([row["type_name"], row["attestation_data"], row["board"], row["pull_requests"]], ["decision", data, { name: "CAB" }, [null]]);
+    assert.equal(
+      [row["type_name"], row["attestation_data"], row["board"], row["pull_requests"]],
+      ["decision", data, { name: "CAB" }, [null]],
+    );
     assert.equal([row["control_version"], row["reported_by"], row["is_compliant"]], [null, `${at.org}-admin`, false]);
     assert.is.not(row["attestation_id"], "mine");
     assert.is(row["evidence_archive_path"].split("/").at(-1), "minutes.txt");
   }
-  const kept = JSON.parse(server.db.prepare("SELECT payload_json FROM attestations ORDER BY id DESC LIMIT 1").pluck().get() as string);
-  assert.equal(Object.keys(kept).sort(), ["attestation_data", "attestation_id", "board", "control_version", "pull_requests", "reported_by", "type_name"], "what has a place of its own is not kept twice");
+  const kept = JSON.parse(
+    server.db.prepare("SELECT payload_json FROM attestations ORDER BY id DESC LIMIT 1").pluck().get() as string,
+  );
+  assert.equal(
+    Object.keys(kept).sort(),
+    ["attestation_data", "attestation_id", "board", "control_version", "pull_requests", "reported_by", "type_name"],
+    "what has a place of its own is not kept twice",
+  );
   const reasons = server.db.prepare("SELECT reasons_json FROM attestations ORDER BY id DESC LIMIT 1").pluck().get();
   assert.is(reasons, `["The decision on control 'C-1' is negative"]`);
 });
@@ -82,31 +135,57 @@ test("what does not fit is refused by its place, with a file and without one, an
     [{ control: null }, { control: "Input should be a valid string [input: null]" }],
     [{ control: "" }, { control: "String should have at least 1 character [input: ]" }],
     [{ attestation_data: undefined }, { attestation_data: "Field required" }],
-    [{ attestation_data: null }, { attestation_data: "Input should be a valid object or array or string [input: null]" }],
+    [
+      { attestation_data: null },
+      { attestation_data: "Input should be a valid object or array or string [input: null]" },
+    ],
     [{ attestation_data: {} }, { "attestation_data.is_compliant": "Field required" }],
-    [{ attestation_data: { is_compliant: "yes" } }, { "attestation_data.is_compliant": "Input should be a valid boolean [input: yes]" }],
+    [
+      { attestation_data: { is_compliant: "yes" } },
+      { "attestation_data.is_compliant": "Input should be a valid boolean [input: yes]" },
+    ],
     [{ attestation_data: [] }, { attestation_data: "Input should be a valid object [input: []]" }],
     [{ attestation_data: "[true]" }, { attestation_data: "Input should be a valid object [input: [true]]" }],
-    [{ attestation_data: "{" }, { attestation_data: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }],
+    [
+      { attestation_data: "{" },
+      { attestation_data: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" },
+    ],
     [{ attestation_data: "" }, { attestation_data: "Input should be valid JSON: the text ends early or is malformed" }],
-    [{ attestation_data: '{"is_compliant": true, "x": {"y": 1e999}}' }, { "attestation_data.x.y": "Input should be a finite number" }],
+    [
+      { attestation_data: '{"is_compliant": true, "x": {"y": 1e999}}' },
+      { "attestation_data.x.y": "Input should be a finite number" },
+    ],
     [{ attestation_data: '"{}"' }, { attestation_data: "Input should be a valid object [input: {}]" }],
-    [{ attestation_name: "a b", control: undefined }, {
-      attestation_name: String.raw`String should match pattern '^[a-zA-Z0-9\-_,]+$' [input: a b]`, control: "Field required",
-    }],
+    [
+      { attestation_name: "a b", control: undefined },
+      {
+        attestation_name: String.raw`String should match pattern '^[a-zA-Z0-9\-_,]+$' [input: a b]`,
+        control: "Field required",
+      },
+    ],
   ] as const)
-    for (const file of [undefined, FILE]) await refused(() => post(at, decision(more), file), 400, { message: FAILED, errors });
+    for (const file of [undefined, FILE])
+      await refused(() => post(at, decision(more), file), 400, { message: FAILED, errors });
   const fingerprint = freshFingerprint();
   const others = (["snapshotter", "reader", null] as const).map((role) => server.given.user(at.org, role));
   for (const file of [undefined, FILE]) {
     await refused(() => post(at, decision({ target_artifacts: ["app"] }), file), 400, {
       message: `Attestation 'go' for artifact 'app', which is not in trail '${at.trail}', requires at least one of: artifact_fingerprint or git_commit_info.`,
     });
-    await refused(() => post(at, decision({ artifact_fingerprint: fingerprint, git_commit_info: { sha1: commit } }), file), 404, {
-      message: `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+    await refused(
+      () => post(at, decision({ artifact_fingerprint: fingerprint, git_commit_info: { sha1: commit } }), file),
+      404,
+      {
+        message: `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+      },
+    );
+    await refused(() => post(at, decision(), file, "nothing"), 404, {
+      message: `Flow named 'nothing' does not exist for organization '${at.org}'`,
     });
-    await refused(() => post(at, decision(), file, "nothing"), 404, { message: `Flow named 'nothing' does not exist for organization '${at.org}'` });
-    for (const key of others) await refused(() => post({ ...at, key }, decision(), file), 403, { message: "You don't have permission to access this resource" });
+    for (const key of others)
+      await refused(() => post({ ...at, key }, decision(), file), 403, {
+        message: "You don't have permission to access this resource",
+      });
   }
   assert.is((await post({ ...at, key: server.given.user(at.org, "member") }, decision())).status, 201);
 });
@@ -115,7 +194,15 @@ test("it fills the slot of a template and counts for the trail, in either verdic
   const at = await place("version: 1\ntrail:\n  attestations:\n    - {name: go, type: decision}\n");
   const state = async () => {
     const { compliance_status } = await trailOf(at);
-    return [compliance_status.status, compliance_status.attestations_statuses.map((entry: Json) => [entry["attestation_type"], entry["status"], entry["is_compliant"], entry["unexpected"]])];
+    return [
+      compliance_status.status,
+      compliance_status.attestations_statuses.map((entry: Json) => [
+        entry["attestation_type"],
+        entry["status"],
+        entry["is_compliant"],
+        entry["unexpected"],
+      ]),
+    ];
   };
   await server.given.trail(at, { flow: at.flow, name: at.trail });
   assert.equal(await state(), ["INCOMPLETE", [["decision", "MISSING", null, false]]]);
@@ -125,7 +212,10 @@ test("it fills the slot of a template and counts for the trail, in either verdic
   assert.equal(await state(), ["COMPLIANT", [["system:decision", "COMPLETE", true, false]]]);
   const { events } = await trailOf(at);
   const last = events.at(-1);
-  assert.equal([last.type, last.attestation_type, last.is_reattestation], ["trail_attestation_reported", "system:decision", true]);
+  assert.equal(
+    [last.type, last.attestation_type, last.is_reattestation],
+    ["trail_attestation_reported", "system:decision", true],
+  );
   await post(at, decision({ attestation_name: "unasked", attestation_data: { is_compliant: false } }));
   assert.is((await state())[0], "NON-COMPLIANT", "one that nobody asked for counts too");
 });
@@ -135,16 +225,30 @@ test("an override keeps the control and its version, also where the version move
   await server.given.control(at, { identifier: "C-1" });
   await post(at, decision({ attestation_data: { is_compliant: false } }));
   await server.call("PUT", `/controls/${at.org}/C-1`, { key: at.key, body: { name: "changed" } });
-  await server.given.attestation(at, { flow: at.flow, trail: at.trail, kind: "override", name: "go", reason: "exempted", new_compliance_status: true, original_attestation_type: "decision" });
+  await server.given.attestation(at, {
+    flow: at.flow,
+    trail: at.trail,
+    kind: "override",
+    name: "go",
+    reason: "exempted",
+    new_compliance_status: true,
+    original_attestation_type: "decision",
+  });
   const row = await newest(at);
-  assert.equal([row["attestation_type"], row["control"], row["control_version"], row["is_compliant"]], ["override", "C-1", 1, true]);
+  assert.equal(
+    [row["attestation_type"], row["control"], row["control_version"], row["is_compliant"]],
+    ["override", "C-1", 1, true],
+  );
 });
 
 test("filters know it as decision, with what overrides it", async () => {
   const at = await place();
   await post(at, decision());
   await server.given.attestation(at, { flow: at.flow, trail: at.trail });
-  assert.equal((await records(at, "?type=decision")).map((row) => row["attestation_type"]), ["system:decision"]);
+  assert.equal(
+    (await records(at, "?type=decision")).map((row) => row["attestation_type"]),
+    ["system:decision"],
+  );
 });
 
 test("decisions are taken also where the controls are switched off", async () => {
@@ -156,16 +260,28 @@ test("decisions are taken also where the controls are switched off", async () =>
 test("the types that the server defines come with the shape of their data", async () => {
   const { key } = server.given.org();
   const { status, body } = await server.call("GET", "/attestations/system-attestation-types", { key });
-  assert.equal([status, body], [200, [{
-    name: "decision",
-    versions: [{
-      version: 1,
-      schema: {
-        type: "object", required: ["is_compliant"], additionalProperties: true,
-        properties: { is_compliant: { type: "boolean", description: "Whether the control is satisfied" } },
-      },
-    }],
-  }]]);
+  assert.equal(
+    [status, body],
+    [
+      200,
+      [
+        {
+          name: "decision",
+          versions: [
+            {
+              version: 1,
+              schema: {
+                type: "object",
+                required: ["is_compliant"],
+                additionalProperties: true,
+                properties: { is_compliant: { type: "boolean", description: "Whether the control is satisfied" } },
+              },
+            },
+          ],
+        },
+      ],
+    ],
+  );
   assert.is((await server.call("GET", "/attestations/system-attestation-types")).status, 401);
 });
 

@@ -11,19 +11,36 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string };
 type Json = Record<string, any>;
-const input = (fingerprint: string, more: Json = {}) => ({ artifact_fingerprint: fingerprint, artifact_name: "nginx:1.29", description: "reviewed", ...more });
-const allow = (at: At, environment: string, body: unknown) => server.call("PUT", `/allowlists/${at.org}/${environment}`, { key: at.key, body });
+const input = (fingerprint: string, more: Json = {}) => ({
+  artifact_fingerprint: fingerprint,
+  artifact_name: "nginx:1.29",
+  description: "reviewed",
+  ...more,
+});
+const allow = (at: At, environment: string, body: unknown) =>
+  server.call("PUT", `/allowlists/${at.org}/${environment}`, { key: at.key, body });
 const list = async (at: At) => (await server.call("GET", `/allowlists/${at.org}`, { key: at.key })).body as Json[];
 const organizationOf = (at: At) => server.store.organizations.find(at.org) as { id: number; name: string };
 const rowOf = (at: At, environment: string) => server.store.environments.require(organizationOf(at), environment);
 function runs(at: At, environment: string, ...fingerprints: string[]): void {
-  const artifacts = fingerprints.map((fingerprint) => ({ name: fingerprint.slice(-4), fingerprint, instances: { created: [1] } }));
-  server.store.recording.record(rowOf(at, environment), "report", artifacts, { publicId: "reporter", displayName: "reporter" });
+  const artifacts = fingerprints.map((fingerprint) => ({
+    name: fingerprint.slice(-4),
+    fingerprint,
+    instances: { created: [1] },
+  }));
+  server.store.recording.record(rowOf(at, environment), "report", artifacts, {
+    publicId: "reporter",
+    displayName: "reporter",
+  });
 }
 const audited = (at: At) =>
-  (server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? AND event = 'artifact.allowed' ORDER BY id").all(organizationOf(at).id) as Json[]).map(
-    ({ detail_json }) => JSON.parse(detail_json),
-  );
+  (
+    server.db
+      .prepare(
+        "SELECT event, detail_json FROM audit_log WHERE organization_id = ? AND event = 'artifact.allowed' ORDER BY id",
+      )
+      .all(organizationOf(at).id) as Json[]
+  ).map(({ detail_json }) => JSON.parse(detail_json));
 
 test("what was sent is answered, and listed newest first with who allowed it", async () => {
   const at = server.given.org();
@@ -41,18 +58,35 @@ test("what was sent is answered, and listed newest first with who allowed it", a
     assert.equal([answer.status, answer.body], [201, body]);
   }
   const entries = await list(at);
-  const users = server.db.prepare("SELECT user_name FROM allowlist_entries WHERE organization_id = ? ORDER BY id DESC").pluck().all(organizationOf(at).id);
+  const users = server.db
+    .prepare("SELECT user_name FROM allowlist_entries WHERE organization_id = ? ORDER BY id DESC")
+    .pluck()
+    .all(organizationOf(at).id);
   assert.equal(users[0], `${at.org}-admin`);
   assert.equal(
     entries,
     [...sent].reverse().map(([, environment_name, body], place) => ({
-      artifact_name: body.artifact_name, fingerprint: body.artifact_fingerprint, environment_name, timestamp: entries[place]?.["timestamp"], user_name: users[place],
+      artifact_name: body.artifact_name,
+      fingerprint: body.artifact_fingerprint,
+      environment_name,
+      timestamp: entries[place]?.["timestamp"],
+      user_name: users[place],
       description: body.description,
     })),
   );
   const times = entries.map(({ timestamp }) => timestamp as number);
-  assert.ok(times.every((time, place) => place === 0 || time < (times[place - 1] as number)), String(times));
-  assert.equal(audited(at).map(({ environment, artifact_fingerprint }) => [environment, artifact_fingerprint]), [[prod, one], [staging, two], [prod, one]]);
+  assert.ok(
+    times.every((time, place) => place === 0 || time < (times[place - 1] as number)),
+    String(times),
+  );
+  assert.equal(
+    audited(at).map(({ environment, artifact_fingerprint }) => [environment, artifact_fingerprint]),
+    [
+      [prod, one],
+      [staging, two],
+      [prod, one],
+    ],
+  );
   assert.equal(await list(server.given.org()), []);
 });
 
@@ -79,7 +113,10 @@ test("the same sent again is the same entry; another reason, another name or ano
     assert.equal(adds ? after.slice(1) : after, before);
     before = after;
   }
-  assert.equal(audited(at).map(({ added }) => added), sent.map(([, , , adds]) => adds));
+  assert.equal(
+    audited(at).map(({ added }) => added),
+    sent.map(([, , , adds]) => adds),
+  );
   const [first, again] = audited(at);
   assert.is(first?.["allowlist_id"], again?.["allowlist_id"]);
 });
@@ -87,20 +124,48 @@ test("the same sent again is the same entry; another reason, another name or ano
 test("a running artifact becomes compliant at once, in a snapshot of its own, and nowhere else", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });
-  const [prod, staging] = [await server.given.environment(at, { policies: [policy] }), await server.given.environment(at, { policies: [policy] })];
+  const [prod, staging] = [
+    await server.given.environment(at, { policies: [policy] }),
+    await server.given.environment(at, { policies: [policy] }),
+  ];
   const fingerprint = freshFingerprint();
   for (const environment of [prod, staging]) runs(at, environment, fingerprint);
-  const states = () => [prod, staging].map((environment) => rowOf(at, environment)).map(({ snapshot_count, state }) => [snapshot_count, state]);
-  assert.equal(states(), [[1, 0], [1, 0]]);
+  const states = () =>
+    [prod, staging]
+      .map((environment) => rowOf(at, environment))
+      .map(({ snapshot_count, state }) => [snapshot_count, state]);
+  assert.equal(states(), [
+    [1, 0],
+    [1, 0],
+  ]);
   await allow(at, prod, input(freshFingerprint()));
-  assert.equal(states(), [[1, 0], [1, 0]]);
+  assert.equal(states(), [
+    [1, 0],
+    [1, 0],
+  ]);
   await allow(at, prod, input(fingerprint));
-  assert.equal(states(), [[2, 1], [1, 0]]);
-  const { cause, user_name } = server.store.snapshots.find(rowOf(at, prod).id, 2) as { cause: string; user_name: string };
+  assert.equal(states(), [
+    [2, 1],
+    [1, 0],
+  ]);
+  const { cause, user_name } = server.store.snapshots.find(rowOf(at, prod).id, 2) as {
+    cause: string;
+    user_name: string;
+  };
   assert.equal([cause, user_name], ["allowlist", `${at.org}-admin`]);
-  assert.equal(server.store.snapshots.artifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation), ["became-compliant"]);
+  assert.equal(
+    server.store.snapshots.artifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation),
+    ["became-compliant"],
+  );
   await allow(at, prod, input(fingerprint));
-  assert.equal(states(), [[2, 1], [1, 0]], "no verdict flips a second time");
+  assert.equal(
+    states(),
+    [
+      [2, 1],
+      [1, 0],
+    ],
+    "no verdict flips a second time",
+  );
   const [own] = server.store.snapshots.evaluated(rowOf(at, prod).id, 2);
   assert.ok(own?.allowlist_id);
 });
@@ -113,7 +178,10 @@ test("what is allowed before it runs starts as compliant", async () => {
   runs(at, prod);
   await allow(at, prod, input(fingerprint));
   runs(at, prod, fingerprint);
-  assert.equal(server.store.snapshots.artifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation), ["started-compliant"]);
+  assert.equal(
+    server.store.snapshots.artifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation),
+    ["started-compliant"],
+  );
 });
 
 test("refusals: what was sent, where to, and by whom; nothing is left behind", async () => {
@@ -121,11 +189,16 @@ test("refusals: what was sent, where to, and by whom; nothing is left behind", a
   const [prod, gone] = [await server.given.environment(at), await server.given.environment(at)];
   const logical = await server.given.environment(at, { members: [prod] });
   await server.call("PUT", `/environments/${at.org}/${gone}/archive`, { key: at.key });
-  const suffixed = server.db.prepare("SELECT name FROM environments WHERE archived_name = ?").pluck().get(gone) as string;
+  const suffixed = server.db
+    .prepare("SELECT name FROM environments WHERE archived_name = ?")
+    .pluck()
+    .get(gone) as string;
   const fingerprint = freshFingerprint();
   const revisions = () => server.db.prepare("SELECT id, revision FROM environments ORDER BY id").raw().all();
   const before = revisions();
-  const pattern = (value: string) => ({ artifact_fingerprint: `String should match pattern '^[a-f0-9]{64}$' [input: ${value}]` });
+  const pattern = (value: string) => ({
+    artifact_fingerprint: `String should match pattern '^[a-f0-9]{64}$' [input: ${value}]`,
+  });
   for (const [body, errors] of [
     [input(fingerprint.toUpperCase()), pattern(fingerprint.toUpperCase())],
     [input("abc"), pattern("abc")],
@@ -142,17 +215,28 @@ test("refusals: what was sent, where to, and by whom; nothing is left behind", a
     ["nothing", 404, `Environment named 'nothing' does not exist for organization '${at.org}'`],
     [gone, 404, archived(gone)],
     [suffixed, 404, archived(suffixed)],
-    [logical, 400, `Environment '${logical}' in organization '${at.org}' is logical: artifacts are allowed in the environments that it includes`],
+    [
+      logical,
+      400,
+      `Environment '${logical}' in organization '${at.org}' is logical: artifacts are allowed in the environments that it includes`,
+    ],
   ] as const) {
     const answer = await allow(at, environment, input(fingerprint));
     assert.equal([answer.status, answer.body], [status, { message }]);
   }
   for (const role of ["snapshotter", "reader", null] as const) {
     const answer = await allow({ ...at, key: server.given.user(at.org, role) }, prod, input(fingerprint));
-    assert.equal([answer.status, answer.body], [403, { message: "You don't have permission to access this resource" }], String(role));
+    assert.equal(
+      [answer.status, answer.body],
+      [403, { message: "You don't have permission to access this resource" }],
+      String(role),
+    );
   }
   assert.equal([await list(at), audited(at), revisions()], [[], [], before]);
-  assert.is((await server.call("GET", `/allowlists/${at.org}`, { key: server.given.user(at.org, "reader") })).status, 200);
+  assert.is(
+    (await server.call("GET", `/allowlists/${at.org}`, { key: server.given.user(at.org, "reader") })).status,
+    200,
+  );
 });
 
 test("an entry shows the name that its environment has now", async () => {
@@ -162,7 +246,10 @@ test("an entry shows the name that its environment has now", async () => {
   const renamed = fresh("renamed");
   await server.call("PUT", `/environments/${at.org}/${prod}/rename`, { key: at.key, body: { new_name: renamed } });
   assert.is((await allow(at, prod, input(freshFingerprint()))).status, 201);
-  assert.equal((await list(at)).map(({ environment_name }) => environment_name), [renamed, renamed]);
+  assert.equal(
+    (await list(at)).map(({ environment_name }) => environment_name),
+    [renamed, renamed],
+  );
 });
 
 test.run();

@@ -26,9 +26,12 @@ async function place(): Promise<Place & { environment(name?: string): { name: st
     },
   };
 }
-const artifactOf = async (at: Place, fingerprint: string) => (await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, { key: at.key })).body;
-const trailOf = async (at: Place, trail: string) => (await server.call("GET", `/trails/${at.org}/${at.flow}/${trail}`, { key: at.key })).body;
-const timeOf = (environment: { id: number }, index: number): number => server.store.snapshots.find(environment.id, index)?.timestamp as number;
+const artifactOf = async (at: Place, fingerprint: string) =>
+  (await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, { key: at.key })).body;
+const trailOf = async (at: Place, trail: string) =>
+  (await server.call("GET", `/trails/${at.org}/${at.flow}/${trail}`, { key: at.key })).body;
+const timeOf = (environment: { id: number }, index: number): number =>
+  server.store.snapshots.find(environment.id, index)?.timestamp as number;
 const told = (history: { event: string }[]): string[] => history.map(({ event }) => event);
 
 test("an artifact tells where it runs, where it ran, and how long it took to get there", async () => {
@@ -36,25 +39,47 @@ test("an artifact tells where it runs, where it ran, and how long it took to get
   const [prod, stage] = [at.environment(), at.environment()];
   const committed = 1_600_000_000.5;
   const sha1 = freshCommit();
-  const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "server", commit: sha1, git_commit_info: { sha1, timestamp: committed } });
+  const fingerprint = await server.given.artifact(at, {
+    flow: at.flow,
+    trail: "t",
+    name: "server",
+    commit: sha1,
+    git_commit_info: { sha1, timestamp: committed },
+  });
   world.report(stage.id, [{ name: "app", fingerprint, created: 1_600_000_100, instances: 2 }]);
   await server.given.attestation(at, { flow: at.flow, trail: "t", fingerprint, name: "scan" });
   world.report(prod.id, [{ name: "app", fingerprint, created: 1_600_000_300 }]);
   world.report(stage.id, []);
-  world.report(prod.id, [{ name: "app", fingerprint, created: 1_600_000_900 }, { name: "other", fingerprint: "" }]);
+  world.report(prod.id, [
+    { name: "app", fingerprint, created: 1_600_000_900 },
+    { name: "other", fingerprint: "" },
+  ]);
   const artifact = await artifactOf(at, fingerprint);
-  assert.equal([artifact.running, artifact.exited], [[{ environment_name: prod.name, snapshot_index: 2 }], [{ environment_name: stage.name, snapshot_index: 2 }]]);
+  assert.equal(
+    [artifact.running, artifact.exited],
+    [[{ environment_name: prod.name, snapshot_index: 2 }], [{ environment_name: stage.name, snapshot_index: 2 }]],
+  );
   const built = Number(artifact.created_at);
   const [reported, started, received, ...rest] = artifact.history;
-  assert.equal([reported, started], [{ event: "server reported", timestamp: built }, { event: `started running in ${stage.name}#1`, timestamp: timeOf(stage, 1) }]);
+  assert.equal(
+    [reported, started],
+    [
+      { event: "server reported", timestamp: built },
+      { event: `started running in ${stage.name}#1`, timestamp: timeOf(stage, 1) },
+    ],
+  );
   assert.is(received.event, "scan evidence received");
   assert.equal(rest, [
     { event: `started running in ${prod.name}#1`, timestamp: timeOf(prod, 1) },
     { event: `no longer running in ${stage.name}#2`, timestamp: timeOf(stage, 2) },
   ]);
   assert.equal(artifact.commit_lead_times, { [prod.name]: 299.5, [stage.name]: 99.5 });
-  assert.equal(artifact.build_lead_times, { [prod.name]: timeOf(prod, 1) - built, [stage.name]: timeOf(stage, 1) - built });
-  const byCommit = (await server.call("GET", `/artifacts/${at.org}/${at.flow}/commit_sha/${sha1}`, { key: at.key })).body;
+  assert.equal(artifact.build_lead_times, {
+    [prod.name]: timeOf(prod, 1) - built,
+    [stage.name]: timeOf(stage, 1) - built,
+  });
+  const byCommit = (await server.call("GET", `/artifacts/${at.org}/${at.flow}/commit_sha/${sha1}`, { key: at.key }))
+    .body;
   assert.equal(byCommit, [artifact]);
 });
 
@@ -65,7 +90,12 @@ test("an environment to which it came back is not among those that it left", asy
   for (const ran of [true, false, true]) world.report(env.id, ran ? [{ name: "app", fingerprint }] : []);
   const { running, exited, history } = await artifactOf(at, fingerprint);
   assert.equal([running, exited], [[{ environment_name: env.name, snapshot_index: 3 }], []]);
-  assert.equal(told(history), ["artifact reported", `started running in ${env.name}#1`, `no longer running in ${env.name}#2`, `started running in ${env.name}#3`]);
+  assert.equal(told(history), [
+    "artifact reported",
+    `started running in ${env.name}#1`,
+    `no longer running in ${env.name}#2`,
+    `started running in ${env.name}#3`,
+  ]);
 });
 
 test("what ran before it was reported: the report stands first, and only a start after it is one of the build", async () => {
@@ -89,11 +119,19 @@ test("a start whose time nobody knows has no lead time from the commit", async (
   const at = await place();
   const [known, unknown] = [at.environment(), at.environment()];
   const sha1 = freshCommit();
-  const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", commit: sha1, git_commit_info: { sha1, timestamp: 1_600_000_000 } });
+  const fingerprint = await server.given.artifact(at, {
+    flow: at.flow,
+    trail: "t",
+    commit: sha1,
+    git_commit_info: { sha1, timestamp: 1_600_000_000 },
+  });
   world.report(known.id, [{ name: "app", fingerprint, created: 1_600_000_005 }]);
   world.report(unknown.id, [{ name: "app", fingerprint, created: 0 }]);
   const artifact = await artifactOf(at, fingerprint);
-  assert.equal([artifact.commit_lead_times, Object.keys(artifact.build_lead_times)], [{ [known.name]: 5 }, [known.name, unknown.name]]);
+  assert.equal(
+    [artifact.commit_lead_times, Object.keys(artifact.build_lead_times)],
+    [{ [known.name]: 5 }, [known.name, unknown.name]],
+  );
 });
 
 test("in an archived environment nothing runs; what it told stays, under its suffixed name", async () => {
@@ -102,7 +140,9 @@ test("in an archived environment nothing runs; what it told stays, under its suf
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
   world.report(env.id, [{ name: "app", fingerprint }]);
   const archived = `${env.name}-archived-at-1`;
-  server.db.prepare("UPDATE environments SET archived_at = 1, archived_name = name, name = ? WHERE id = ?").run(archived, env.id);
+  server.db
+    .prepare("UPDATE environments SET archived_at = 1, archived_name = name, name = ? WHERE id = ?")
+    .run(archived, env.id);
   const artifact = await artifactOf(at, fingerprint);
   assert.equal([artifact.running, artifact.exited, Object.keys(artifact.build_lead_times)], [[], [], [archived]]);
   assert.is(artifact.history.at(-1).event, `started running in ${archived}#1`);
@@ -124,25 +164,55 @@ test("a trail tells when its artifacts started and stopped running, among its ot
   const sha1 = freshCommit();
   const repo = { id: "1", name: "acme/app", url: "https://git.test/app", provider: "gitlab" };
   const fingerprint = await server.given.artifact(at, {
-    flow: at.flow, trail: "t", name: "server", commit: sha1, git_commit_info: { sha1, message: "m", author: "Ada", branch: "main", timestamp: 5 }, repo_info: repo,
+    flow: at.flow,
+    trail: "t",
+    name: "server",
+    commit: sha1,
+    git_commit_info: { sha1, message: "m", author: "Ada", branch: "main", timestamp: 5 },
+    repo_info: repo,
   });
   world.report(env.id, [{ name: "registry/app:1", fingerprint, instances: 3 }]);
   await server.given.attestation(at, { flow: at.flow, trail: "t", name: "late" });
   world.report(env.id, []);
   const { events } = await trailOf(at, "t");
-  assert.equal(events.map(({ type }: { type: string }) => type), [
-    "trail_reported", "artifact_creation_reported", "artifact_started_running", "trail_attestation_reported", "artifact_stopped_running",
-  ]);
+  assert.equal(
+    events.map(({ type }: { type: string }) => type),
+    [
+      "trail_reported",
+      "artifact_creation_reported",
+      "artifact_started_running",
+      "trail_attestation_reported",
+      "artifact_stopped_running",
+    ],
+  );
   const creation = events[1];
   const shared = {
-    org_id: creation.org_id, flow_id: creation.flow_id, trail_id: creation.trail_id,
-    artifact_id: creation.artifact_id, artifact_name: "server", artifact_fingerprint: fingerprint, template_reference_name: "server",
-    environment_id: server.store.environments.get(env.id).public_id, environment_name: env.name, replica_number: 3,
-    git_commit_info: creation.git_commit_info, repo_info: { ...repo, description: "" },
+    org_id: creation.org_id,
+    flow_id: creation.flow_id,
+    trail_id: creation.trail_id,
+    artifact_id: creation.artifact_id,
+    artifact_name: "server",
+    artifact_fingerprint: fingerprint,
+    template_reference_name: "server",
+    environment_id: server.store.environments.get(env.id).public_id,
+    environment_name: env.name,
+    replica_number: 3,
+    git_commit_info: creation.git_commit_info,
+    repo_info: { ...repo, description: "" },
   };
   assert.is(shared.git_commit_info.sha1, sha1);
-  assert.equal(events[2], { type: "artifact_started_running", timestamp: timeOf(env, 1), snapshot_index: 1, ...shared });
-  assert.equal(events[4], { type: "artifact_stopped_running", timestamp: timeOf(env, 2), snapshot_index: 2, ...shared });
+  assert.equal(events[2], {
+    type: "artifact_started_running",
+    timestamp: timeOf(env, 1),
+    snapshot_index: 1,
+    ...shared,
+  });
+  assert.equal(events[4], {
+    type: "artifact_stopped_running",
+    timestamp: timeOf(env, 2),
+    snapshot_index: 2,
+    ...shared,
+  });
 });
 
 test("a record that came while the artifact was running did not start it, but is there when it stops", async () => {
@@ -153,14 +223,18 @@ test("a record that came while the artifact was running did not start it, but is
   await server.given.artifact(at, { flow: at.flow, trail: "t", fingerprint });
   world.report(env.id, [{ name: "app", fingerprint }]);
   world.report(env.id, []);
-  assert.equal((await trailOf(at, "t")).events.map(({ type }: { type: string }) => type), ["trail_reported", "artifact_creation_reported", "artifact_stopped_running"]);
+  assert.equal(
+    (await trailOf(at, "t")).events.map(({ type }: { type: string }) => type),
+    ["trail_reported", "artifact_creation_reported", "artifact_stopped_running"],
+  );
 });
 
 test("lists of trails tell the same, and ask once for a page", async () => {
   const at = await place();
   const env = at.environment();
   const running = [];
-  for (const trail of ["one", "two", "three"]) running.push({ name: trail, fingerprint: await server.given.artifact(at, { flow: at.flow, trail }) });
+  for (const trail of ["one", "two", "three"])
+    running.push({ name: trail, fingerprint: await server.given.artifact(at, { flow: at.flow, trail }) });
   world.report(env.id, running.slice(0, 2));
   const asked: number[] = [];
   const { presence } = server.store;
@@ -170,8 +244,13 @@ test("lists of trails tell the same, and ask once for a page", async () => {
     return ofTrails(ids);
   };
   try {
-    const types = (trails: { name: string; events: { type: string }[] }[]) => trails.map(({ name, events }) => `${name}: ${events.at(-1)?.type}`);
-    const expected = ["three: artifact_creation_reported", "two: artifact_started_running", "one: artifact_started_running"];
+    const types = (trails: { name: string; events: { type: string }[] }[]) =>
+      trails.map(({ name, events }) => `${name}: ${events.at(-1)?.type}`);
+    const expected = [
+      "three: artifact_creation_reported",
+      "two: artifact_started_running",
+      "one: artifact_started_running",
+    ];
     assert.equal(types((await server.call("GET", `/trails/${at.org}`, { key: at.key })).body.data), expected);
     assert.equal(types((await server.call("GET", `/trails/${at.org}/${at.flow}`, { key: at.key })).body), expected);
     assert.equal(asked, [3, 3]);

@@ -15,15 +15,23 @@ const DAY = 86_400;
 
 const get = (at: At, path: string) => server.call("GET", path, { key: at.key });
 const organizationOf = (at: At) => server.store.organizations.find(at.org) as { id: number; name: string };
-/** Reports that exactly these run in the environment, at that time of the test clock or at once; gives the time of the snapshot. */
+/**
+ * Reports that exactly these run in the environment, at that time of the test clock or at once; gives the time of the
+ * snapshot.
+ */
 function runs(at: At, environment: string, fingerprints: readonly string[], time = server.clock.at + 1): number {
   server.clock.at = time - 1;
-  const artifacts = fingerprints.map((fingerprint) => ({ name: `run-${fingerprint.slice(-4)}`, fingerprint, instances: { created: [1] } }));
+  const artifacts = fingerprints.map((fingerprint) => ({
+    name: `run-${fingerprint.slice(-4)}`,
+    fingerprint,
+    instances: { created: [1] },
+  }));
   const row = server.store.environments.require(organizationOf(at), environment);
   server.store.recording.record(row, "report", artifacts, { publicId: "reporter", displayName: "reporter" });
   return server.store.environments.get(row.id).last_changed_at as number;
 }
-const shown = (deployments: Json[]) => deployments.map(({ environment_name, fingerprint }) => [environment_name, fingerprint]);
+const shown = (deployments: Json[]) =>
+  deployments.map(({ environment_name, fingerprint }) => [environment_name, fingerprint]);
 
 test("a deployment in full: the first one replaced nothing, the second one the first", async () => {
   const at = server.given.org();
@@ -31,19 +39,41 @@ test("a deployment in full: the first one replaced nothing, the second one the f
   const [c1, c2] = [freshCommit(), freshCommit()];
   const report = { flow, trail: "t", name: "app" };
   const repo_info = { id: "17", name: "acme/shop", url: "https://github.com/acme/shop", provider: "github" };
-  const first = await server.given.artifact(at, { ...report, commit: c1, commit_url: `https://github.com/acme/shop/commit/${c1}`, repo_info });
+  const first = await server.given.artifact(at, {
+    ...report,
+    commit: c1,
+    commit_url: `https://github.com/acme/shop/commit/${c1}`,
+    repo_info,
+  });
   const firstAt = runs(at, environment, [first]);
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });
-  assert.is((await server.call("POST", `/environments/${at.org}/${environment}/policies`, { key: at.key, body: { policy_names: [policy] } })).status, 200);
-  const second = await server.given.artifact(at, { ...report, commit: c2, commit_url: `https://github.com/acme/shop/commit/${c2}`, repo_info });
+  assert.is(
+    (
+      await server.call("POST", `/environments/${at.org}/${environment}/policies`, {
+        key: at.key,
+        body: { policy_names: [policy] },
+      })
+    ).status,
+    200,
+  );
+  const second = await server.given.artifact(at, {
+    ...report,
+    commit: c2,
+    commit_url: `https://github.com/acme/shop/commit/${c2}`,
+    repo_info,
+  });
   const secondAt = runs(at, environment, [second]);
 
-  const built = async (fingerprint: string) => (await get(at, `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`)).body;
+  const built = async (fingerprint: string) =>
+    (await get(at, `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`)).body;
   const links = async (fingerprint: string, index: number) => {
     const { html_url, api_url } = await built(fingerprint);
     const root = "http://assay.test";
     return {
-      environment: { self: { href: `${root}/api/v2/environments/${at.org}/${environment}` }, html: { href: `${root}/${at.org}/environments/${environment}` } },
+      environment: {
+        self: { href: `${root}/api/v2/environments/${at.org}/${environment}` },
+        html: { href: `${root}/${at.org}/environments/${environment}` },
+      },
       snapshot: {
         self: { href: `${root}/api/v2/snapshots/${at.org}/${environment}/${index}` },
         html: { href: `${root}/${at.org}/environments/${environment}/${index}` },
@@ -53,15 +83,38 @@ test("a deployment in full: the first one replaced nothing, the second one the f
   };
   const shared = { environment_name: environment, flow_name: flow, trail_name: "t", repo_name: "acme/shop" };
   const older = {
-    ...shared, fingerprint: first, artifact_name: `run-${first.slice(-4)}`, git_commit: c1, commit_url: `https://github.com/acme/shop/commit/${c1}`,
-    snapshot_index: 1, deployed_at: firstAt, lead_time_seconds: firstAt - Number((await built(first)).created_at), compliant: null, replaced: null, _links: await links(first, 1),
+    ...shared,
+    fingerprint: first,
+    artifact_name: `run-${first.slice(-4)}`,
+    git_commit: c1,
+    commit_url: `https://github.com/acme/shop/commit/${c1}`,
+    snapshot_index: 1,
+    deployed_at: firstAt,
+    lead_time_seconds: firstAt - Number((await built(first)).created_at),
+    compliant: null,
+    replaced: null,
+    _links: await links(first, 1),
   };
   const newer = {
-    ...shared, fingerprint: second, artifact_name: `run-${second.slice(-4)}`, git_commit: c2, commit_url: `https://github.com/acme/shop/commit/${c2}`,
-    snapshot_index: 3, deployed_at: secondAt, lead_time_seconds: secondAt - Number((await built(second)).created_at), compliant: true,
+    ...shared,
+    fingerprint: second,
+    artifact_name: `run-${second.slice(-4)}`,
+    git_commit: c2,
+    commit_url: `https://github.com/acme/shop/commit/${c2}`,
+    snapshot_index: 3,
+    deployed_at: secondAt,
+    lead_time_seconds: secondAt - Number((await built(second)).created_at),
+    compliant: true,
     replaced: {
-      fingerprint: first, artifact_name: older.artifact_name, trail_name: "t", git_commit: c1, commit_url: older.commit_url, snapshot_index: 1, deployed_at: firstAt,
-      compliant: null, diff_url: `https://github.com/acme/shop/compare/${c1}...${c2}`,
+      fingerprint: first,
+      artifact_name: older.artifact_name,
+      trail_name: "t",
+      git_commit: c1,
+      commit_url: older.commit_url,
+      snapshot_index: 1,
+      deployed_at: firstAt,
+      compliant: null,
+      diff_url: `https://github.com/acme/shop/compare/${c1}...${c2}`,
     },
     _links: await links(second, 3),
   };
@@ -72,13 +125,18 @@ test("a deployment in full: the first one replaced nothing, the second one the f
     [`/deployments/${at.org}/${environment}/${first}`, older],
     [`/deployments/${at.org}/${environment}/${second}`, newer],
   ] as const;
-  for (const [path, body] of answers) assert.equal(await get(at, path).then((answer) => [answer.status, answer.body]), [200, body], path);
+  for (const [path, body] of answers)
+    assert.equal(await get(at, path).then((answer) => [answer.status, answer.body]), [200, body], path);
   assert.is((await get(at, `/flows/${at.org}/${flow}`)).body.last_deployment_at, secondAt);
 });
 
 test("only what starts with provenance is a deployment, once for each start, and the first flow shows it", async () => {
   const at = server.given.org();
-  const [build, release, unused] = [await server.given.flow(at), await server.given.flow(at), await server.given.flow(at)];
+  const [build, release, unused] = [
+    await server.given.flow(at),
+    await server.given.flow(at),
+    await server.given.flow(at),
+  ];
   const environment = await server.given.environment(at);
   const fingerprint = await server.given.artifact(at, { flow: build, trail: "t" });
   await server.given.artifact(at, { flow: release, trail: "r", fingerprint });
@@ -87,7 +145,13 @@ test("only what starts with provenance is a deployment, once for each start, and
   runs(at, environment, []);
   const again = runs(at, environment, [fingerprint]);
   const { body } = await get(at, `/deployments/${at.org}`);
-  assert.equal(body.deployments.map((one: Json) => [one["fingerprint"], one["flow_name"], one["snapshot_index"]]), [[fingerprint, build, 4], [fingerprint, build, 1]]);
+  assert.equal(
+    body.deployments.map((one: Json) => [one["fingerprint"], one["flow_name"], one["snapshot_index"]]),
+    [
+      [fingerprint, build, 4],
+      [fingerprint, build, 1],
+    ],
+  );
   assert.is((await get(at, `/deployments/${at.org}/${environment}/${fingerprint}`)).body.deployed_at, again);
   const last = async (flow: string) => (await get(at, `/flows/${at.org}/${flow}`)).body.last_deployment_at;
   assert.equal([await last(build), await last(release), await last(unused)], [again, again, null]);
@@ -96,7 +160,10 @@ test("only what starts with provenance is a deployment, once for each start, and
 test("without a commit page that is known there is no comparison, and without a trail no trail", async () => {
   const at = server.given.org();
   const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
-  const [older, newer] = [await server.given.artifact(at, { flow, trail: "t", name: "app" }), await server.given.artifact(at, { flow, trail: "t", name: "app" })];
+  const [older, newer] = [
+    await server.given.artifact(at, { flow, trail: "t", name: "app" }),
+    await server.given.artifact(at, { flow, trail: "t", name: "app" }),
+  ];
   runs(at, environment, [older]);
   runs(at, environment, [newer]);
   const { body } = await get(at, `/deployments/${at.org}/${environment}/${newer}`);
@@ -113,7 +180,10 @@ test("the list of an organization: pages, filters, and names that nothing has", 
   const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
   const everywhere = await server.given.environment(at, { members: [prod, staging] });
   const repo_info = { id: "1", name: "shop", url: "https://git.test/shop" };
-  const [one, two] = [await server.given.artifact(at, { flow, trail: "t", repo_info }), await server.given.artifact(at, { flow, trail: "t" })];
+  const [one, two] = [
+    await server.given.artifact(at, { flow, trail: "t", repo_info }),
+    await server.given.artifact(at, { flow, trail: "t" }),
+  ];
   runs(at, prod, [one]);
   runs(at, staging, [one]);
   runs(at, prod, [one, two]);
@@ -122,7 +192,11 @@ test("the list of an organization: pages, filters, and names that nothing has", 
     assert.is(status, 200, JSON.stringify(body));
     return body;
   };
-  const [first, second, third] = [[prod, one], [staging, one], [prod, two]];
+  const [first, second, third] = [
+    [prod, one],
+    [staging, one],
+    [prod, two],
+  ];
   for (const [query, expected] of [
     ["", [third, second, first]],
     [`?env_name=${prod}`, [third, first]],
@@ -144,24 +218,44 @@ test("the list of an organization: pages, filters, and names that nothing has", 
     const { deployments, ...rest } = await list(query);
     return [shown(deployments), rest];
   };
-  assert.equal(await counts("?per_page=2"), [[third, second], { page: 1, per_page: 2, total_pages: 2, total_count: 3 }]);
+  assert.equal(await counts("?per_page=2"), [
+    [third, second],
+    { page: 1, per_page: 2, total_pages: 2, total_count: 3 },
+  ]);
   assert.equal(await counts("?per_page=2&page=2"), [[first], { page: 2, per_page: 2, total_pages: 2, total_count: 3 }]);
   assert.equal(await counts("?per_page=2&page=9"), [[], { page: 9, per_page: 2, total_pages: 2, total_count: 3 }]);
   assert.equal(await counts("?per_page=0"), [[], { page: 1, per_page: 0, total_pages: 0, total_count: 3 }]);
-  for (const [query, field] of [["per_page=51", "per_page"], ["per_page=-1", "per_page"], ["page=0", "page"], ["start_ts=x", "start_ts"], ["end-ts=x", "end-ts"], ["start_ts=", "start_ts"]] as const) {
+  for (const [query, field] of [
+    ["per_page=51", "per_page"],
+    ["per_page=-1", "per_page"],
+    ["page=0", "page"],
+    ["start_ts=x", "start_ts"],
+    ["end-ts=x", "end-ts"],
+    ["start_ts=", "start_ts"],
+  ] as const) {
     const { status, body } = await get(at, `/deployments/${at.org}?${query}`);
-    assert.equal([status, body.message, Object.keys(body.errors)], [400, "Input payload validation failed", [field]], query);
+    assert.equal(
+      [status, body.message, Object.keys(body.errors)],
+      [400, "Input payload validation failed", [field]],
+      query,
+    );
   }
 });
 
 test("the window of the list: inclusive, 28 days before its end, in both spellings", async () => {
   const at = server.given.org();
   const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
-  const [one, two] = [await server.given.artifact(at, { flow, trail: "t" }), await server.given.artifact(at, { flow, trail: "t" })];
+  const [one, two] = [
+    await server.given.artifact(at, { flow, trail: "t" }),
+    await server.given.artifact(at, { flow, trail: "t" }),
+  ];
   const start = server.clock.at + 10;
   runs(at, environment, [one], start);
   runs(at, environment, [one, two], start + 20 * DAY);
-  const names = async (query: string) => (await get(at, `/deployments/${at.org}?${query}`)).body.deployments.map(({ fingerprint }: Json) => (fingerprint === one ? 1 : 2));
+  const names = async (query: string) =>
+    (await get(at, `/deployments/${at.org}?${query}`)).body.deployments.map(({ fingerprint }: Json) =>
+      fingerprint === one ? 1 : 2,
+    );
   const end = start + 20 * DAY;
   for (const [query, expected] of [
     ["", [2, 1]],
@@ -179,7 +273,8 @@ test("the window of the list: inclusive, 28 days before its end, in both spellin
     ["end_ts=0", []],
     ["start_ts=-5", [2, 1]],
     ["start_ts=99999999999999999999", []],
-  ] as const) assert.equal(await names(query), expected, query);
+  ] as const)
+    assert.equal(await names(query), expected, query);
   server.clock.at = end + 28 * DAY + 1;
   assert.equal(await names(""), []);
   assert.equal(await names(`start_ts=${start}`), [2, 1]);
@@ -187,7 +282,11 @@ test("the window of the list: inclusive, 28 days before its end, in both spellin
 
 test("the list of an environment: ISO times, whole days, 30 days, pages of 50", async () => {
   const at = server.given.org();
-  const [flow, environment, other] = [await server.given.flow(at), await server.given.environment(at), await server.given.environment(at)];
+  const [flow, environment, other] = [
+    await server.given.flow(at),
+    await server.given.environment(at),
+    await server.given.environment(at),
+  ];
   const logical = await server.given.environment(at, { members: [environment, other] });
   const empty = await server.given.environment(at, { members: [] });
   const artifacts = [1, 2, 3].map(() => server.given.artifact(at, { flow, trail: "t" }));
@@ -202,7 +301,8 @@ test("the list of an environment: ISO times, whole days, 30 days, pages of 50", 
     assert.is(status, 200, JSON.stringify(body));
     return body;
   };
-  const names = async (query: string, of = environment) => (await list(query, of)).deployments.map(({ fingerprint }: Json) => [one, two, three].indexOf(fingerprint) + 1);
+  const names = async (query: string, of = environment) =>
+    (await list(query, of)).deployments.map(({ fingerprint }: Json) => [one, two, three].indexOf(fingerprint) + 1);
   for (const [query, expected] of [
     ["", [2, 1]],
     [`?from=${date}`, [2, 1]],
@@ -216,13 +316,20 @@ test("the list of an environment: ISO times, whole days, 30 days, pages of 50", 
     ["?to=2023-01-01", []],
     ["?from=&to=", [2, 1]],
     [`?from=${date}&to=2023-01-01`, []],
-  ] as const) assert.equal(await names(query), expected, query);
+  ] as const)
+    assert.equal(await names(query), expected, query);
   assert.equal(await names("", logical), [3, 2, 1]);
   assert.equal(await names(`?to=${date}`, logical), [2, 1]);
   assert.equal(await list("", empty), { page: 1, page_size: 50, total_pages: 0, total_count: 0, deployments: [] });
-  assert.equal((await list("", logical)).deployments.map(({ environment_name }: Json) => environment_name), [other, environment, environment]);
+  assert.equal(
+    (await list("", logical)).deployments.map(({ environment_name }: Json) => environment_name),
+    [other, environment, environment],
+  );
   const { deployments, ...counts } = await list("?page=2&page_size=1");
-  assert.equal([shown(deployments), counts], [[[environment, one]], { page: 2, page_size: 1, total_pages: 2, total_count: 2 }]);
+  assert.equal(
+    [shown(deployments), counts],
+    [[[environment, one]], { page: 2, page_size: 1, total_pages: 2, total_count: 2 }],
+  );
   assert.is((await get(at, `/deployments/${at.org}/${logical}/${three}`)).body.environment_name, other);
 
   server.clock.at = midnight + 30 * DAY + 60;
@@ -238,7 +345,8 @@ test("the list of an environment: ISO times, whole days, 30 days, pages of 50", 
     const answer = await get(at, `/environments/${at.org}/${environment}/deployments?${query}`);
     assert.equal([answer.status, answer.body], [400, { message: "Input payload validation failed", errors }]);
   }
-  for (const query of ["page_size=0", "page_size=101", "page=0"]) assert.is((await get(at, `/environments/${at.org}/${environment}/deployments?${query}`)).status, 400, query);
+  for (const query of ["page_size=0", "page_size=101", "page=0"])
+    assert.is((await get(at, `/environments/${at.org}/${environment}/deployments?${query}`)).status, 400, query);
 });
 
 test("how often: 28 days of UTC with zeros, of all flows or of one by its id or name", async () => {
@@ -259,10 +367,19 @@ test("how often: 28 days of UTC with zeros, of all flows or of one by its id or 
     assert.is(status, 200, JSON.stringify(body));
     return body;
   };
-  const dates = Array.from({ length: 28 }, (_none, place) => new Date((today - (27 - place) * DAY) * 1000).toISOString().slice(0, 10));
-  const daily = (first: number, last: number) => dates.map((date, place) => ({ date, count: place === 0 ? first : place === 27 ? last : 0 }));
+  const dates = Array.from({ length: 28 }, (_none, place) =>
+    new Date((today - (27 - place) * DAY) * 1000).toISOString().slice(0, 10),
+  );
+  const daily = (first: number, last: number) =>
+    dates.map((date, place) => ({ date, count: place === 0 ? first : place === 27 ? last : 0 }));
   const body = await frequency();
-  const shared = { environment_name: environment, flow_id: null, start_ts: today - 27 * DAY, end_ts: body.end_ts, median_per_day: 0 };
+  const shared = {
+    environment_name: environment,
+    flow_id: null,
+    start_ts: today - 27 * DAY,
+    end_ts: body.end_ts,
+    median_per_day: 0,
+  };
   assert.ok(body.end_ts >= today + 999 && body.end_ts < today + 1100);
   assert.equal(body, { ...shared, total: 3, daily: daily(2, 1) });
   const flowId = server.db.prepare("SELECT public_id FROM flows WHERE name = ?").pluck().get(flow) as string;
@@ -271,14 +388,23 @@ test("how often: 28 days of UTC with zeros, of all flows or of one by its id or 
     assert.equal(ofFlow, { ...shared, flow_id, end_ts: ofFlow.end_ts, total: 2, daily: daily(1, 1) });
   }
   const ofMembers = await frequency("?flow_id=", logical);
-  assert.equal(ofMembers, { ...shared, environment_name: logical, end_ts: ofMembers.end_ts, total: 3, daily: daily(2, 1) });
+  assert.equal(ofMembers, {
+    ...shared,
+    environment_name: logical,
+    end_ts: ofMembers.end_ts,
+    total: 3,
+    daily: daily(2, 1),
+  });
 
   const foreign = server.given.org();
   for (const name of ["nothing", flowId]) {
     const where = name === "nothing" ? at : foreign;
     const place = name === "nothing" ? environment : await server.given.environment(foreign);
     const answer = await get(where, `/environments/${where.org}/${place}/deployment_frequency?flow_id=${name}`);
-    assert.equal([answer.status, answer.body], [404, { message: `Flow '${name}' does not exist in organization '${where.org}'` }]);
+    assert.equal(
+      [answer.status, answer.body],
+      [404, { message: `Flow '${name}' does not exist in organization '${where.org}'` }],
+    );
   }
 });
 
@@ -288,21 +414,35 @@ test("what does not exist is 404 in the words of the contract, and an archived e
   const fingerprint = await server.given.artifact(at, { flow, trail: "t" });
   const unknown = freshFingerprint();
   const refusals = async (where: At, name: string, message: string) => {
-    for (const path of [`/deployments/${where.org}/${name}/${fingerprint}`, `/environments/${where.org}/${name}/deployments`, `/environments/${where.org}/${name}/deployment_frequency`]) {
+    for (const path of [
+      `/deployments/${where.org}/${name}/${fingerprint}`,
+      `/environments/${where.org}/${name}/deployments`,
+      `/environments/${where.org}/${name}/deployment_frequency`,
+    ]) {
       const answer = await get(where, path);
       assert.equal([answer.status, answer.body], [404, { message }], path);
     }
   };
   await refusals(at, "nothing", `Environment named 'nothing' does not exist for organization '${at.org}'`);
-  await refusals(foreign, environment, `Environment named '${environment}' does not exist for organization '${foreign.org}'`);
+  await refusals(
+    foreign,
+    environment,
+    `Environment named '${environment}' does not exist for organization '${foreign.org}'`,
+  );
   for (const what of [fingerprint, unknown, fingerprint.slice(0, 12), "x"]) {
     const answer = await get(at, `/deployments/${at.org}/${environment}/${what}`);
-    assert.equal([answer.status, answer.body], [404, { message: `Deployment '${what}' does not exist in organization '${at.org}'` }]);
+    assert.equal(
+      [answer.status, answer.body],
+      [404, { message: `Deployment '${what}' does not exist in organization '${at.org}'` }],
+    );
   }
 
   runs(at, environment, [fingerprint]);
   const renamed = fresh("renamed");
-  await server.call("PUT", `/environments/${at.org}/${environment}/rename`, { key: at.key, body: { new_name: renamed } });
+  await server.call("PUT", `/environments/${at.org}/${environment}/rename`, {
+    key: at.key,
+    body: { new_name: renamed },
+  });
   assert.is((await get(at, `/deployments/${at.org}/${environment}/${fingerprint}`)).body.environment_name, renamed);
   assert.is((await get(at, `/deployments/${at.org}?env_name=${environment}`)).body.total_count, 1);
   await server.call("PUT", `/environments/${at.org}/${renamed}/archive`, { key: at.key });
@@ -317,18 +457,30 @@ test("what does not exist is 404 in the words of the contract, and an archived e
 test("a list survives a record of which a part is gone, and so does a replaced one", async () => {
   const at = server.given.org();
   const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
-  const [older, newer] = [await server.given.artifact(at, { flow, trail: "t", name: "app" }), await server.given.artifact(at, { flow, trail: "t", name: "app" })];
+  const [older, newer] = [
+    await server.given.artifact(at, { flow, trail: "t", name: "app" }),
+    await server.given.artifact(at, { flow, trail: "t", name: "app" }),
+  ];
   runs(at, environment, [older]);
   runs(at, environment, [newer]);
   server.db.pragma("foreign_keys = OFF");
   server.db.prepare("DELETE FROM artifacts WHERE fingerprint = ?").run(older);
   const list = async () => (await get(at, `/deployments/${at.org}`)).body.deployments as Json[];
   const [second, first] = (await list()) as [Json, Json];
-  assert.equal([second["replaced"].fingerprint, second["replaced"].git_commit, second["replaced"].diff_url], [older, null, null]);
-  assert.equal([first["fingerprint"], first["git_commit"], first["lead_time_seconds"], first["_links"].artifact], [older, null, null, undefined]);
+  assert.equal(
+    [second["replaced"].fingerprint, second["replaced"].git_commit, second["replaced"].diff_url],
+    [older, null, null],
+  );
+  assert.equal(
+    [first["fingerprint"], first["git_commit"], first["lead_time_seconds"], first["_links"].artifact],
+    [older, null, null, undefined],
+  );
   server.db.prepare("DELETE FROM deployments WHERE fingerprint = ?").run(older);
   server.db.pragma("foreign_keys = ON");
-  assert.equal((await list()).map(({ fingerprint, replaced }) => [fingerprint, replaced]), [[newer, null]]);
+  assert.equal(
+    (await list()).map(({ fingerprint, replaced }) => [fingerprint, replaced]),
+    [[newer, null]],
+  );
 });
 
 test.run();

@@ -17,23 +17,51 @@ type At = { org: string; key: string };
 const FAILED = "Input payload validation failed";
 
 const diff = (at: At, one: string, two: string): Promise<Answer> =>
-  server.call("GET", `/env-diff/${at.org}?snappish1=${encodeURIComponent(one)}&snappish2=${encodeURIComponent(two)}`, { key: at.key });
+  server.call("GET", `/env-diff/${at.org}?snappish1=${encodeURIComponent(one)}&snappish2=${encodeURIComponent(two)}`, {
+    key: at.key,
+  });
 
-const info = (name: string, fingerprint: string, latest: number, [one, two]: [number, number], fields: object = {}) => ({
-  fingerprint, name, most_recent_timestamp: latest, flow: "", commit_url: null, instance_count: two || one, s1_instance_count: one, s2_instance_count: two, pods: [], ...fields,
+const info = (
+  name: string,
+  fingerprint: string,
+  latest: number,
+  [one, two]: [number, number],
+  fields: object = {},
+) => ({
+  fingerprint,
+  name,
+  most_recent_timestamp: latest,
+  flow: "",
+  commit_url: null,
+  instance_count: two || one,
+  s1_instance_count: one,
+  s2_instance_count: two,
+  pods: [],
+  ...fields,
 });
 /** Names of the groups: only in the first, only in the second, changed, not changed. */
 const groups = ({ body }: Answer): string[][] =>
-  [body.snappish1, body.snappish2, body.changed, body["not-changed"]].map(({ artifacts }) => artifacts.map(({ name }: { name: string }) => name));
+  [body.snappish1, body.snappish2, body.changed, body["not-changed"]].map(({ artifacts }) =>
+    artifacts.map(({ name }: { name: string }) => name),
+  );
 
 test("artifacts are in one of four groups, with their counts, their latest start, their first flow and their pods", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
-  const kept = await server.given.artifact(at, { flow, trail: await server.given.trail(at, { flow }), name: "server", commit_url: "https://git.test/commit/1" });
+  const kept = await server.given.artifact(at, {
+    flow,
+    trail: await server.given.trail(at, { flow }),
+    name: "server",
+    commit_url: "https://git.test/commit/1",
+  });
   const [gone, come, scaled] = [freshFingerprint(), freshFingerprint(), freshFingerprint()];
   const environment = world.environment(at, { type: "K8S" });
   const pod = (creationTimestamp: number) => ({ namespace: "prod", creationTimestamp, owners: null });
-  const withPods = { name: "kept", fingerprint: kept, instances: { created: [10, 20], pods: { "kept-b": pod(10), "kept-a": pod(20) } } };
+  const withPods = {
+    name: "kept",
+    fingerprint: kept,
+    instances: { created: [10, 20], pods: { "kept-b": pod(10), "kept-a": pod(20) } },
+  };
   world.report(at, environment, [withPods, running("gone", gone, 5, 7), running("scaled", scaled, 1)]);
   world.report(at, environment, [withPods, running("come", come, 9), running("scaled", scaled, 1, 2, 3)]);
   const answer = await diff(at, `${environment}#1`, environment);
@@ -44,10 +72,16 @@ test("artifacts are in one of four groups, with their counts, their latest start
     changed: { snapshot_id: null, artifacts: [info("scaled", scaled, 3, [1, 3])] },
     "not-changed": {
       snapshot_id: null,
-      artifacts: [info("kept", kept, 20, [2, 2], { flow, commit_url: "https://git.test/commit/1", pods: ["kept-a", "kept-b"] })],
+      artifacts: [
+        info("kept", kept, 20, [2, 2], { flow, commit_url: "https://git.test/commit/1", pods: ["kept-a", "kept-b"] }),
+      ],
     },
   });
-  assert.equal(groups(await diff(at, `${environment}~0`, `${environment}#1`)), [["come"], ["gone"], ["scaled"], ["kept"]], "what exited in #2 does not run there");
+  assert.equal(
+    groups(await diff(at, `${environment}~0`, `${environment}#1`)),
+    [["come"], ["gone"], ["scaled"], ["kept"]],
+    "what exited in #2 does not run there",
+  );
   assert.equal(groups(await diff(at, environment, environment)), [[], [], [], ["come", "kept", "scaled"]]);
 });
 
@@ -58,7 +92,11 @@ test("sides are of any two environments, empty ones too", async () => {
   world.report(at, one, [running("a", shared), running("b", freshFingerprint())]);
   world.report(at, two, [running("renamed", shared)]);
   world.report(at, empty, []);
-  assert.equal(groups(await diff(at, one, two)), [["b"], [], [], ["renamed"]], "by fingerprint; what both have is shown as in the second");
+  assert.equal(
+    groups(await diff(at, one, two)),
+    [["b"], [], [], ["renamed"]],
+    "by fingerprint; what both have is shown as in the second",
+  );
   assert.equal(groups(await diff(at, empty, two)), [[], ["renamed"], [], []]);
   assert.equal((await diff(at, empty, `${two}@{now}`)).body.snappish2.snapshot_id, `${two}#1`);
 });
@@ -67,7 +105,12 @@ test("a fingerprint under several names counts all its instances under the first
   const at = server.given.org();
   const [one, two] = [world.environment(at), world.environment(at)];
   const fingerprint = freshFingerprint();
-  world.report(at, one, [running("b", fingerprint, 1), running("a", fingerprint, 2), running("x", "", 3), running("y", "", 4)]);
+  world.report(at, one, [
+    running("b", fingerprint, 1),
+    running("a", fingerprint, 2),
+    running("x", "", 3),
+    running("y", "", 4),
+  ]);
   world.report(at, two, [running("c", fingerprint, 5, 6), running("y", "", 7, 8)]);
   const { body } = await diff(at, one, two);
   assert.equal(body, {
@@ -105,7 +148,11 @@ test("a damaged record is compared by what the row tells", async () => {
   for (const damaged of ["{", "null", "{}"]) {
     server.db.prepare("UPDATE snapshot_artifacts SET instances_json = ? WHERE environment_id = ?").run(damaged, id);
     const answer = await diff(at, environment, environment);
-    assert.equal([answer.status, answer.body["not-changed"]?.artifacts], [200, [info("api", fingerprint, 0, [2, 2])]], damaged);
+    assert.equal(
+      [answer.status, answer.body["not-changed"]?.artifacts],
+      [200, [info("api", fingerprint, 0, [2, 2])]],
+      damaged,
+    );
   }
 });
 
@@ -113,7 +160,10 @@ test("both sides are required, and each malformed one is named", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   const none = await server.call("GET", `/env-diff/${at.org}`, { key: at.key });
-  assert.equal([none.status, none.body], [400, { message: FAILED, errors: { snappish1: "Field required", snappish2: "Field required" } }]);
+  assert.equal(
+    [none.status, none.body],
+    [400, { message: FAILED, errors: { snappish1: "Field required", snappish2: "Field required" } }],
+  );
   const problem = (text: string): string => `Input should be a valid snapshot expression [input: ${text}]`;
   for (const text of ["", "#1", `${environment}#`, `${environment}#x`, `${environment}@{}`, "a b"]) {
     for (const [one, two, errors] of [
@@ -142,7 +192,11 @@ test("the first side that does not exist is reported, with the expression as it 
     [environment, empty, missing(empty, empty, 0, 0)],
     [environment, `${environment}~3`, missing(`${environment}~3`, environment, -2, 1)],
     [environment, `${environment}#-3`, missing(`${environment}#-3`, environment, -1, 1)],
-    [`${environment}@{2001-01-01T00:00:00}`, environment, missing(`${environment}@{2001-01-01T00:00:00}`, environment, 0, 1)],
+    [
+      `${environment}@{2001-01-01T00:00:00}`,
+      environment,
+      missing(`${environment}@{2001-01-01T00:00:00}`, environment, 0, 1),
+    ],
   ] as const) {
     const answer = await diff(at, one, two);
     assert.equal([answer.status, answer.body], [404, { message }], `${one} ${two}`);

@@ -19,7 +19,8 @@ test.before(async () => {
 test.after(() => server.stop());
 
 type Place = { org: string; key: string; env: string; id: number };
-const HEADER = "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance,flows,git_commit,commit_url,reported_by";
+const HEADER =
+  "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance,flows,git_commit,commit_url,reported_by";
 const rejected = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 const organizationId = (org: string): number => (server.store.organizations.find(org) as { id: number }).id;
 
@@ -30,7 +31,8 @@ function place(...reports: Ran[][]): Place {
   for (const report of reports) world.report(id, report);
   return { ...at, env, id };
 }
-const log = (at: Place, query = "", env = at.env) => server.call("GET", `/environments/${at.org}/${env}/auditlog${query}`, { key: at.key });
+const log = (at: Place, query = "", env = at.env) =>
+  server.call("GET", `/environments/${at.org}/${env}/auditlog${query}`, { key: at.key });
 /** The lines below the header; of files whose cells hold no line breaks. */
 async function lines(at: Place, query = "", env = at.env): Promise<string[]> {
   const { status, text } = await log(at, query, env);
@@ -53,7 +55,7 @@ test("it is a CSV file of all events, oldest first", async () => {
   await server.given.artifact(at, { flow, trail: "t", fingerprint, commit, commit_url: "https://git.test/c?a=1,2" });
   await server.given.artifact(at, { flow: second, trail: "t", fingerprint, commit });
   world.requireProvenance(organizationId(at.org), at.id);
-  world.report(at.id, [{ name: "app", fingerprint, instances: 2 }], "Ada \"Countess\" Lovelace");
+  world.report(at.id, [{ name: "app", fingerprint, instances: 2 }], 'Ada "Countess" Lovelace');
   server.clock.at = EPOCH + 86_400.25;
   world.report(at.id, [{ name: "other", fingerprint: other }]);
   const answer = await log(at);
@@ -65,13 +67,16 @@ test("it is a CSV file of all events, oldest first", async () => {
   const first = server.store.snapshots.find(at.id, 1)?.timestamp as number;
   const [second_, reporter] = [EPOCH + 86_401.25, '"Ada ""Countess"" Lovelace"'];
   const app = `app,${fingerprint},COMPLIANT,"${flow}, ${second}",${commit},"https://git.test/c?a=1,2"`;
-  assert.is(answer.text, [
-    HEADER,
-    `${first},${new Date(first * 1000).toISOString()},${at.env},1,started-compliant,2 instances started running (from 0 to 2),${app},${reporter}`,
-    `${second_},2023-11-15T22:13:21.250Z,${at.env},2,started-non-compliant,1 instance started running (from 0 to 1),other,${other},NON-COMPLIANT,,,,reporter`,
-    `${second_},2023-11-15T22:13:21.250Z,${at.env},2,exited,2 instances stopped running (from 2 to 0),${app},reporter`,
-    "",
-  ].join("\r\n"));
+  assert.is(
+    answer.text,
+    [
+      HEADER,
+      `${first},${new Date(first * 1000).toISOString()},${at.env},1,started-compliant,2 instances started running (from 0 to 2),${app},${reporter}`,
+      `${second_},2023-11-15T22:13:21.250Z,${at.env},2,started-non-compliant,1 instance started running (from 0 to 1),other,${other},NON-COMPLIANT,,,,reporter`,
+      `${second_},2023-11-15T22:13:21.250Z,${at.env},2,exited,2 instances stopped running (from 2 to 0),${app},reporter`,
+      "",
+    ].join("\r\n"),
+  );
 });
 
 test("without events it is the header", async () => {
@@ -79,9 +84,18 @@ test("without events it is the header", async () => {
 });
 
 test("what a spreadsheet would run is text", async () => {
-  const at = place([{ name: "=cmd|'/c calc'!A0", fingerprint: "" }], [{ name: '@x,"y"', fingerprint: "" }], [{ name: "two\nlines", fingerprint: "" }]);
+  const at = place(
+    [{ name: "=cmd|'/c calc'!A0", fingerprint: "" }],
+    [{ name: '@x,"y"', fingerprint: "" }],
+    [{ name: "two\nlines", fingerprint: "" }],
+  );
   const { text } = await log(at, "?event_types=started");
-  for (const cell of [",'=cmd|'/c calc'!A0,,UNKNOWN,,,,reporter\r\n", ',"\'@x,""y""",,UNKNOWN', ',"two\nlines",,UNKNOWN']) assert.ok(text.includes(cell), cell);
+  for (const cell of [
+    ",'=cmd|'/c calc'!A0,,UNKNOWN,,,,reporter\r\n",
+    ',"\'@x,""y""",,UNKNOWN',
+    ',"two\nlines",,UNKNOWN',
+  ])
+    assert.ok(text.includes(cell), cell);
 });
 
 /** One snapshot with each kind of event. */
@@ -90,9 +104,17 @@ async function everyKind(): Promise<Place & { flow: string; time(index: number):
   const flow = await server.given.flow(at);
   const [a, b] = [freshFingerprint(), freshFingerprint()];
   world.report(at.id, [{ name: "a", fingerprint: a }]);
-  await server.given.artifact(at, { flow, trail: "t", fingerprint: a, repo_info: { id: "1", name: "acme/a", url: "https://git.test/r" } });
+  await server.given.artifact(at, {
+    flow,
+    trail: "t",
+    fingerprint: a,
+    repo_info: { id: "1", name: "acme/a", url: "https://git.test/r" },
+  });
   world.report(at.id, [{ name: "a", fingerprint: a }]);
-  world.report(at.id, [{ name: "a", fingerprint: a }, { name: "b", fingerprint: b }]);
+  world.report(at.id, [
+    { name: "a", fingerprint: a },
+    { name: "b", fingerprint: b },
+  ]);
   world.report(at.id, []);
   return { ...at, flow, time: (index) => server.store.snapshots.find(at.id, index)?.timestamp as number };
 }
@@ -128,7 +150,11 @@ test("filters combine", async () => {
 
 test("old kinds of events are changes", async () => {
   const at = await everyKind();
-  server.db.prepare("UPDATE snapshot_artifacts SET annotation = 'scaled' WHERE environment_id = ? AND annotation = 'updated-provenance'").run(at.id);
+  server.db
+    .prepare(
+      "UPDATE snapshot_artifacts SET annotation = 'scaled' WHERE environment_id = ? AND annotation = 'updated-provenance'",
+    )
+    .run(at.id);
   assert.equal(await short(at, "?event_types=changed"), ["2 a scaled"]);
 });
 
@@ -141,7 +167,8 @@ test("a renamed flow is found under each of its names", async () => {
 
 test("unknown kinds and repositories are refused", async () => {
   const at = await everyKind();
-  const kind = (text: string) => rejected({ event_types: `Input should be 'started', 'exited' or 'changed' [input: ${text}]` });
+  const kind = (text: string) =>
+    rejected({ event_types: `Input should be 'started', 'exited' or 'changed' [input: ${text}]` });
   for (const [query, status, body] of [
     ["event_types=stopped", 400, kind("stopped")],
     ["event_types=started,Exited", 400, kind("Exited")],
@@ -154,7 +181,10 @@ test("unknown kinds and repositories are refused", async () => {
 });
 
 test("a long log comes whole and in order", async () => {
-  const many = Array.from({ length: 450 }, (_, place) => ({ name: `n${String(place).padStart(3, "0")}`, fingerprint: "" }));
+  const many = Array.from({ length: 450 }, (_, place) => ({
+    name: `n${String(place).padStart(3, "0")}`,
+    fingerprint: "",
+  }));
   const at = place(many, many.slice(0, 100), many);
   const found = await short(at);
   assert.is(found.length, 450 + 350 + 350);
@@ -172,13 +202,20 @@ test("what is recorded while the file is sent is not in it", async () => {
   const environment = store.environments.get(at.id);
   const range = store.environmentEvents.between(environment, { from: -Infinity, to: Infinity, now: 0 });
   world.report(at.id, []);
-  assert.equal(store.environmentEvents.after(environment, { ...range, id: 0 }, 10).map(({ annotation }) => annotation), ["started-unknown"]);
+  assert.equal(
+    store.environmentEvents.after(environment, { ...range, id: 0 }, 10).map(({ annotation }) => annotation),
+    ["started-unknown"],
+  );
 });
 
 test("a client that leaves ends the reading, also where the filter leaves every event out", async () => {
   const at = place([{ name: "a", fingerprint: "" }]);
   const organization = server.store.organizations.find(at.org);
-  const [event] = server.store.environmentEvents.after(server.store.environments.get(at.id), { first: 1, last: 1, id: 0 }, 1);
+  const [event] = server.store.environmentEvents.after(
+    server.store.environments.get(at.id),
+    { first: 1, last: 1, id: 0 },
+    1,
+  );
   let looks = 0;
   const after = () => {
     looks += 1;
@@ -187,7 +224,11 @@ test("a client that leaves ends the reading, also where the filter leaves every 
   };
   const store = { ...server.store, environmentEvents: { ...server.store.environmentEvents, after } };
   const { handle } = getEnvAuditlog;
-  const reply = handle({ store, organization, now: () => server.clock.at } as unknown as OperationContext, { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never, undefined as never);
+  const reply = handle(
+    { store, organization, now: () => server.clock.at } as unknown as OperationContext,
+    { params: { org: at.org, env_name: at.env }, query: { event_types: ["exited"] } } as never,
+    undefined as never,
+  );
   const stream = (await (reply as { stream: Stream }).stream.open(new AbortController().signal)).resume();
   await once(stream, "close");
   assert.is(looks, 3);
@@ -201,15 +242,29 @@ test("the log of a logical environment is that of its members", async () => {
   world.report(other, [{ name: "b", fingerprint: "" }]);
   world.report(at.id, []);
   const cells = (await lines(at, "", "group")).map((line) => line.split(","));
-  assert.equal(cells.map((line) => [line[2], line[3], line[4]]), [[at.env, "1", "started-unknown"], ["other", "1", "started-unknown"], [at.env, "2", "exited"]]);
+  assert.equal(
+    cells.map((line) => [line[2], line[3], line[4]]),
+    [
+      [at.env, "1", "started-unknown"],
+      ["other", "1", "started-unknown"],
+      [at.env, "2", "exited"],
+    ],
+  );
 });
 
 test("a damaged record has a line that says so, whatever is filtered by flow or repository", async () => {
   const at = await everyKind();
-  server.db.prepare("UPDATE evaluations SET facts_json = '{' WHERE environment_id = ? AND id = (SELECT min(id) FROM evaluations WHERE environment_id = ?)").run(at.id, at.id);
+  server.db
+    .prepare(
+      "UPDATE evaluations SET facts_json = '{' WHERE environment_id = ? AND id = (SELECT min(id) FROM evaluations WHERE environment_id = ?)",
+    )
+    .run(at.id, at.id);
   const found = await lines(at, `?flow_names=${at.flow}`);
   assert.is(found.length, 3);
-  assert.match(found[0] ?? "", /,started-unknown,This record is damaged and cannot be shown\. Tell the operator of the server its name,a,[a-f0-9]{64},UNKNOWN,,,,reporter$/);
+  assert.match(
+    found[0] ?? "",
+    /,started-unknown,This record is damaged and cannot be shown\. Tell the operator of the server its name,a,[a-f0-9]{64},UNKNOWN,,,,reporter$/,
+  );
 });
 
 test("HEAD, refusals, and who may read it", async () => {
@@ -217,7 +272,10 @@ test("HEAD, refusals, and who may read it", async () => {
   const head = await server.call("HEAD", `/environments/${at.org}/${at.env}/auditlog`, { key: at.key });
   assert.equal([head.status, head.text, head.headers.get("Content-Type")], [200, "", "text/csv; charset=utf-8"]);
   const none = await log(at, "", "none");
-  assert.equal([none.status, none.body], [404, { message: `Environment named 'none' does not exist for organization '${at.org}'` }]);
+  assert.equal(
+    [none.status, none.body],
+    [404, { message: `Environment named 'none' does not exist for organization '${at.org}'` }],
+  );
   assert.is((await log({ ...at, key: server.given.user(at.org, "reader") })).status, 200);
   assert.is((await log({ ...at, key: server.given.user(at.org, null) })).status, 403);
 });

@@ -9,7 +9,8 @@ test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
 type At = { org: string; key: string };
-const list = (at: At, query = ""): Promise<Answer> => server.call("GET", `/environments/${at.org}${query}`, { key: at.key });
+const list = (at: At, query = ""): Promise<Answer> =>
+  server.call("GET", `/environments/${at.org}${query}`, { key: at.key });
 const namesOf = (answer: Answer): string[] => answer.body.map((environment: { name: string }) => environment.name);
 const names = async (at: At, query: string): Promise<string[]> => namesOf(await list(at, query));
 const tag = (at: At, name: string, set_tags: Record<string, string>): Promise<Answer> =>
@@ -35,20 +36,53 @@ test("an organization without environments lists none, bare and paged", async ()
 
 test("a listed environment is as it is read alone, with tags, policies and members", async () => {
   const at = await withEnvironments("a", "b");
-  const policies = [await server.given.policy(at, { yaml: null }), await server.given.policy(at, { yaml: null })].reverse();
-  await server.given.environment(at, { name: "c", policies, include_scaling: true, require_provenance: true, description: "d" });
+  const policies = [
+    await server.given.policy(at, { yaml: null }),
+    await server.given.policy(at, { yaml: null }),
+  ].reverse();
+  await server.given.environment(at, {
+    name: "c",
+    policies,
+    include_scaling: true,
+    require_provenance: true,
+    description: "d",
+  });
   await server.given.environment(at, { name: "all", members: ["c", "a"] });
-  await tag(at, "c", { "managed-by": "terraform", "b.c": "\"ü\"" });
-  server.db.prepare("UPDATE environments SET state = 1, last_reported_at = 5.25, last_changed_at = 4.5 WHERE name = 'c' AND description = 'd'").run();
-  const alone = await Promise.all(["a", "all", "b", "c"].map(async (name) => (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body));
+  await tag(at, "c", { "managed-by": "terraform", "b.c": '"ü"' });
+  server.db
+    .prepare(
+      "UPDATE environments SET state = 1, last_reported_at = 5.25, last_changed_at = 4.5 WHERE name = 'c' AND description = 'd'",
+    )
+    .run();
+  const alone = await Promise.all(
+    ["a", "all", "b", "c"].map(
+      async (name) => (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body,
+    ),
+  );
   answers(await list(at), 200, alone);
   const { last_modified_at, ...c } = alone[3];
   assert.equal(c, {
-    org: at.org, name: "c", type: "K8S", description: "d", last_reported_at: 5.25, last_changed_at: 4.5, state: true, include_scaling: true,
-    require_provenance: true, tags: { "b.c": "\"ü\"", "managed-by": "terraform" }, policies, included_environments: null,
+    org: at.org,
+    name: "c",
+    type: "K8S",
+    description: "d",
+    last_reported_at: 5.25,
+    last_changed_at: 4.5,
+    state: true,
+    include_scaling: true,
+    require_provenance: true,
+    tags: { "b.c": '"ü"', "managed-by": "terraform" },
+    policies,
+    included_environments: null,
   });
   assert.is(typeof last_modified_at, "number");
-  answers(await list(at, "?per_page=2&page=2"), 200, { page: 2, per_page: 2, total_pages: 2, total_count: 4, environments: alone.slice(2) });
+  answers(await list(at, "?per_page=2&page=2"), 200, {
+    page: 2,
+    per_page: 2,
+    total_pages: 2,
+    total_count: 4,
+    environments: alone.slice(2),
+  });
 });
 
 test("either paging parameter brings the envelope; a page beyond the end is empty and echoed", async () => {
@@ -63,7 +97,10 @@ test("either paging parameter brings the envelope; a page beyond the end is empt
   assert.equal(await page("?per_page=2"), [["a", "b"], { page: 1, per_page: 2, total_pages: 2, total_count: 3 }]);
   assert.equal(await page("?per_page=2&page=3"), [[], { page: 3, per_page: 2, total_pages: 2, total_count: 3 }]);
   assert.equal(await page("?page=1&name=b"), [["b"], { page: 1, per_page: 15, total_pages: 1, total_count: 1 }]);
-  assert.equal(await page("?per_page=50&page=9007199254740991"), [[], { page: 9007199254740991, per_page: 50, total_pages: 1, total_count: 3 }]);
+  assert.equal(await page("?per_page=50&page=9007199254740991"), [
+    [],
+    { page: 9007199254740991, per_page: 50, total_pages: 1, total_count: 3 },
+  ]);
 });
 
 test("figures and words outside the limits are refused by name", async () => {
@@ -76,9 +113,16 @@ test("figures and words outside the limits are refused by name", async () => {
     ["sort=age", { sort: "Input should be 'name', 'last_modified_at' or 'last_changed_at' [input: age]" }],
     ["sort=", { sort: "Input should be 'name', 'last_modified_at' or 'last_changed_at' [input: ]" }],
     ["sort_direction=up", { sort_direction: "Input should be 'asc' or 'desc' [input: up]" }],
-    ["type=K8S&type=k8s", { "type.1": "Input should be 'K8S', 'ECS', 'S3', 'lambda', 'server', 'docker', 'azure-apps', 'cloud-run' or 'logical' [input: k8s]" }],
+    [
+      "type=K8S&type=k8s",
+      {
+        "type.1":
+          "Input should be 'K8S', 'ECS', 'S3', 'lambda', 'server', 'docker', 'azure-apps', 'cloud-run' or 'logical' [input: k8s]",
+      },
+    ],
   ];
-  for (const [query, errors] of cases) answers(await list(at, `?${query}`), 400, { message: "Input payload validation failed", errors });
+  for (const [query, errors] of cases)
+    answers(await list(at, `?${query}`), 400, { message: "Input payload validation failed", errors });
 });
 
 test("name finds a part of the name in any case, and takes no wildcards", async () => {
@@ -86,7 +130,8 @@ test("name finds a part of the name in any case, and takes no wildcards", async 
   assert.equal(await names(at, "?name=PROD"), ["Prod-eu", "prod_us.v2"]);
   assert.equal(await names(at, "?name="), ["Prod-eu", "prod_us.v2", "staging"]);
   for (const part of ["_us", ".v2", "_", "US.V"]) assert.equal(await names(at, `?name=${part}`), ["prod_us.v2"]);
-  for (const none of ["%", "p%", "?", "*", "' OR 1=1 --"]) assert.equal(await names(at, `?name=${encodeURIComponent(none)}`), []);
+  for (const none of ["%", "p%", "?", "*", "' OR 1=1 --"])
+    assert.equal(await names(at, `?name=${encodeURIComponent(none)}`), []);
 });
 
 test("of several types any may match", async () => {
@@ -110,15 +155,23 @@ test("tag filters take a key or a key with its value, and all must match; an emp
   assert.equal(await names(at, "?tag=tier:1,team:shop"), ["b"]);
   assert.equal(await names(at, "?tag=url:https%3A%2F%2Fx%3A1%2Fy"), ["a"]);
   assert.equal(await names(at, "?tag=none:"), ["b"]);
-  for (const none of ["tag=team:", "tag=TEAM", "tag=team:pay&tag=team:shop", "tag=", "tag=team&tag=", "tag=:pay"]) assert.equal(await names(at, `?${none}`), []);
+  for (const none of ["tag=team:", "tag=TEAM", "tag=team:pay&tag=team:shop", "tag=", "tag=team&tag=", "tag=:pay"])
+    assert.equal(await names(at, `?${none}`), []);
   assert.is((await list(at, "?tag=tier&per_page=1")).body.total_count, 2);
 });
 
 test("a filter by space finds nothing, an empty one filters nothing", async () => {
   const at = await withEnvironments("a");
-  for (const none of ["space_id=x", "space_id=x&space_id=", "space_id=x,y"]) answers(await list(at, `?${none}`), 200, []);
+  for (const none of ["space_id=x", "space_id=x&space_id=", "space_id=x,y"])
+    answers(await list(at, `?${none}`), 200, []);
   for (const all of ["space_id=", "space_id=null"]) assert.equal(await names(at, `?${all}`), ["a"]);
-  answers(await list(at, "?space_id=x&page=2"), 200, { page: 2, per_page: 15, total_pages: 0, total_count: 0, environments: [] });
+  answers(await list(at, "?space_id=x&page=2"), 200, {
+    page: 2,
+    per_page: 15,
+    total_pages: 0,
+    total_count: 0,
+    environments: [],
+  });
 });
 
 test("the order is by name upwards unless asked otherwise; the times are those that are shown", async () => {

@@ -14,15 +14,22 @@ const attach = (at: At, environment: string, ...policy_names: string[]): Promise
   server.call("POST", path(at, environment), { key: at.key, body: { policy_names } });
 const detach = (at: At, environment: string, ...policy_names: string[]): Promise<Answer> =>
   server.call("DELETE", path(at, environment), { key: at.key, body: { policy_names } });
-const detachByQuery = (at: At, environment: string, query: string): Promise<Answer> => server.call("DELETE", `${path(at, environment)}?${query}`, { key: at.key });
+const detachByQuery = (at: At, environment: string, query: string): Promise<Answer> =>
+  server.call("DELETE", `${path(at, environment)}?${query}`, { key: at.key });
 const put = (at: At, name: string, more: object): Promise<Answer> =>
   server.call("PUT", `/environments/${at.org}`, { key: at.key, body: { name, type: "K8S", description: "", ...more } });
-const patch = (at: At, name: string, body: unknown): Promise<Answer> => server.call("PATCH", `/environments/${at.org}/${name}`, { key: at.key, body });
+const patch = (at: At, name: string, body: unknown): Promise<Answer> =>
+  server.call("PATCH", `/environments/${at.org}/${name}`, { key: at.key, body });
 
-const rowOf = (at: At, name: string) => server.store.environments.require(server.store.organizations.find(at.org) as { id: number; name: string }, name);
-const policiesOf = async (at: At, name: string): Promise<string[]> => (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body.policies;
-const consumersOf = async (at: At, policy: string): Promise<string[]> => (await server.call("GET", `/policies/${at.org}/${policy}`, { key: at.key })).body.consuming_envs;
-const unknown = (at: At, policy: string) => ({ message: `Policy '${policy}' does not exist in organization '${at.org}'` });
+const rowOf = (at: At, name: string) =>
+  server.store.environments.require(server.store.organizations.find(at.org) as { id: number; name: string }, name);
+const policiesOf = async (at: At, name: string): Promise<string[]> =>
+  (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body.policies;
+const consumersOf = async (at: At, policy: string): Promise<string[]> =>
+  (await server.call("GET", `/policies/${at.org}/${policy}`, { key: at.key })).body.consuming_envs;
+const unknown = (at: At, policy: string) => ({
+  message: `Policy '${policy}' does not exist in organization '${at.org}'`,
+});
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
 function answers(answer: Answer, status: number, body: unknown): void {
@@ -33,7 +40,11 @@ function answers(answer: Answer, status: number, body: unknown): void {
 /** The refusal, and the proof that it left nothing behind. */
 async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const everything = () =>
-    ["SELECT environments.* FROM environments", "SELECT environment_policies.* FROM environment_policies", "SELECT count(*) FROM audit_log"].map((sql) => server.db.prepare(sql).all());
+    [
+      "SELECT environments.* FROM environments",
+      "SELECT environment_policies.* FROM environment_policies",
+      "SELECT count(*) FROM audit_log",
+    ].map((sql) => server.db.prepare(sql).all());
   const before = everything();
   answers(await call(), status, body);
   assert.equal(everything(), before);
@@ -60,7 +71,14 @@ test("policies are attached in the order given and detached by name, and both si
   answers(await attach(at, "prod", "c"), 200, "OK");
   assert.equal(await policiesOf(at, "prod"), ["a", "c"]);
   const { body } = await server.call("GET", `/policies/${at.org}`, { key: at.key });
-  assert.equal(body.map(({ name, consuming_envs }: any) => [name, consuming_envs]), [["a", ["prod"]], ["b", ["other"]], ["c", ["prod"]]]);
+  assert.equal(
+    body.map(({ name, consuming_envs }: any) => [name, consuming_envs]),
+    [
+      ["a", ["prod"]],
+      ["b", ["other"]],
+      ["c", ["prod"]],
+    ],
+  );
 });
 
 test("a policy names environments by their present name, and archived ones not at all", async () => {
@@ -141,8 +159,18 @@ test("names to detach come in the query too, repeated or joined by commas, and b
   assert.equal(await left(detachByQuery(at, "prod", "policy_names=a&policy_names=c")), ["b", "d"]);
   assert.equal(await left(detachByQuery(at, "prod", "policy_names=a,c&policy_names=d")), ["b"]);
   const json = { "Content-Type": "application/json" };
-  assert.equal(await left(server.call("DELETE", `${path(at, "prod")}?policy_names=b`, { key: at.key, raw: "null", headers: json })), ["a", "c", "d"]);
-  assert.equal(await left(server.call("DELETE", `${path(at, "prod")}?policy_names=b`, { key: at.key, body: { policy_names: ["c"] } })), ["a", "d"]);
+  assert.equal(
+    await left(
+      server.call("DELETE", `${path(at, "prod")}?policy_names=b`, { key: at.key, raw: "null", headers: json }),
+    ),
+    ["a", "c", "d"],
+  );
+  assert.equal(
+    await left(
+      server.call("DELETE", `${path(at, "prod")}?policy_names=b`, { key: at.key, body: { policy_names: ["c"] } }),
+    ),
+    ["a", "d"],
+  );
 });
 
 test("one unknown policy refuses the whole call", async () => {
@@ -175,7 +203,9 @@ test("an environment that is not there, or not any more, is named", async () => 
 test("a logical environment has no policies", async () => {
   const at = await withPolicies("a");
   await server.given.environment(at, { name: "all", members: ["prod"] });
-  const text = { message: `Environment 'all' in organization '${at.org}' is logical: policies are attached to the environments that it includes` };
+  const text = {
+    message: `Environment 'all' in organization '${at.org}' is logical: policies are attached to the environments that it includes`,
+  };
   for (const policy of ["a", "nobody"]) {
     await refuses(() => attach(at, "all", policy), 400, text);
     await refuses(() => detach(at, "all", policy), 400, text);
@@ -199,9 +229,16 @@ test("bodies that do not fit are refused by field", async () => {
     [{ policy_names: ["a"], force: true }, { force: "Extra inputs are not permitted [input: true]" }],
   ];
   for (const [body, errors] of cases)
-    for (const method of ["POST", "DELETE"]) await refuses(() => server.call(method, path(at, "prod"), { key: at.key, body }), 400, refused(errors));
-  await refuses(() => server.call("DELETE", path(at, "prod"), { key: at.key }), 400, refused({ policy_names: "Field required" }));
-  await refuses(() => server.call("POST", path(at, "prod"), { key: at.key }), 400, { message: "A JSON body is required: the request has none" });
+    for (const method of ["POST", "DELETE"])
+      await refuses(() => server.call(method, path(at, "prod"), { key: at.key, body }), 400, refused(errors));
+  await refuses(
+    () => server.call("DELETE", path(at, "prod"), { key: at.key }),
+    400,
+    refused({ policy_names: "Field required" }),
+  );
+  await refuses(() => server.call("POST", path(at, "prod"), { key: at.key }), 400, {
+    message: "A JSON body is required: the request has none",
+  });
 });
 
 test("a snapshotter attaches nothing, but may give policies when it creates an environment", async () => {
@@ -220,7 +257,9 @@ test("attaching and detaching are in the audit log with what they changed", asyn
   await attach(at, "prod", "a");
   await detachByQuery(at, "prod", "policy_names=a");
   const { id } = server.store.organizations.find(at.org) as { id: number };
-  const entries = server.store.audit.latest(id, 3).map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
+  const entries = server.store.audit
+    .latest(id, 3)
+    .map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
   assert.equal(entries, [
     ["environment.policies_detached", { environment: "prod", policies: ["a"], changed: true }],
     ["environment.policies_attached", { environment: "prod", policies: ["a"], changed: false }],

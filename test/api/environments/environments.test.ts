@@ -12,23 +12,39 @@ type At = { org: string; key: string };
 const PATTERN = String.raw`'^[a-zA-Z0-9][a-zA-Z0-9\.\-_]*$'`;
 const TYPES = "'K8S', 'ECS', 'S3', 'lambda', 'server', 'docker', 'azure-apps', 'cloud-run' or 'logical'";
 
-const put = (at: At, body: unknown): Promise<Answer> => server.call("PUT", `/environments/${at.org}`, { key: at.key, body });
-const patch = (at: At, name: string, body: unknown): Promise<Answer> => server.call("PATCH", `/environments/${at.org}/${name}`, { key: at.key, body });
-const get = (at: At, name: string): Promise<Answer> => server.call("GET", `/environments/${at.org}/${name}`, { key: at.key });
-const list = (at: At, query = ""): Promise<Answer> => server.call("GET", `/environments/${at.org}${query}`, { key: at.key });
+const put = (at: At, body: unknown): Promise<Answer> =>
+  server.call("PUT", `/environments/${at.org}`, { key: at.key, body });
+const patch = (at: At, name: string, body: unknown): Promise<Answer> =>
+  server.call("PATCH", `/environments/${at.org}/${name}`, { key: at.key, body });
+const get = (at: At, name: string): Promise<Answer> =>
+  server.call("GET", `/environments/${at.org}/${name}`, { key: at.key });
+const list = (at: At, query = ""): Promise<Answer> =>
+  server.call("GET", `/environments/${at.org}${query}`, { key: at.key });
 const rename = (at: At, name: string, new_name: unknown): Promise<Answer> =>
   server.call("PUT", `/environments/${at.org}/${name}/rename`, { key: at.key, body: { new_name } });
-const archive = (at: At, name: string): Promise<Answer> => server.call("PUT", `/environments/${at.org}/${name}/archive`, { key: at.key });
+const archive = (at: At, name: string): Promise<Answer> =>
+  server.call("PUT", `/environments/${at.org}/${name}/archive`, { key: at.key });
 const joins = (at: At, logical: string, physical_env_name: unknown): Promise<Answer> =>
   server.call("PUT", `/environments/${at.org}/${logical}/join`, { key: at.key, body: { physical_env_name } });
 const read = async (at: At, name: string): Promise<any> => (await get(at, name)).body;
-const membersOf = async (at: At, name: string): Promise<string[] | null> => (await read(at, name)).included_environments;
+const membersOf = async (at: At, name: string): Promise<string[] | null> =>
+  (await read(at, name)).included_environments;
 const namesOf = (answer: Answer): string[] => answer.body.map((environment: { name: string }) => environment.name);
 const k8s = (name: string, more: object = {}) => ({ name, type: "K8S", description: "", ...more });
-const logical = (name: string, included_environments: unknown, more: object = {}) => ({ name, type: "logical", description: "", included_environments, ...more });
+const logical = (name: string, included_environments: unknown, more: object = {}) => ({
+  name,
+  type: "logical",
+  description: "",
+  included_environments,
+  ...more,
+});
 
-const missing = (at: At, name: string) => ({ message: `Environment named '${name}' does not exist for organization '${at.org}'` });
-const archived = (at: At, name: string) => ({ message: `Environment named '${name}' has been archived for organization '${at.org}'` });
+const missing = (at: At, name: string) => ({
+  message: `Environment named '${name}' does not exist for organization '${at.org}'`,
+});
+const archived = (at: At, name: string) => ({
+  message: `Environment named '${name}' has been archived for organization '${at.org}'`,
+});
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
 function answers(answer: Answer, status: number, body: unknown): void {
@@ -36,7 +52,13 @@ function answers(answer: Answer, status: number, body: unknown): void {
   assert.is(answer.status, status);
 }
 
-const TABLES = ["environments", "environment_aliases", "environment_tags", "environment_members", "environment_policies"];
+const TABLES = [
+  "environments",
+  "environment_aliases",
+  "environment_tags",
+  "environment_members",
+  "environment_policies",
+];
 const everything = () => [
   ...TABLES.map((table) => server.db.prepare(`SELECT ${table}.* FROM ${table}`).all()),
   server.db.prepare("SELECT count(*) FROM audit_log").pluck().get(),
@@ -54,25 +76,43 @@ const rowOf = (at: At, name: string) => server.store.environments.require(organi
 /** Writes what reports and snapshots leave in an environment. */
 const set = (at: At, name: string, fields: Record<string, number | null>): void => {
   const columns = Object.keys(fields).map((column) => `${column} = ?`);
-  server.db.prepare(`UPDATE environments SET ${columns.join(", ")} WHERE id = ?`).run(...Object.values(fields), rowOf(at, name).id);
+  server.db
+    .prepare(`UPDATE environments SET ${columns.join(", ")} WHERE id = ?`)
+    .run(...Object.values(fields), rowOf(at, name).id);
 };
 
-// --- PUT -----------------------------------------------------------------------------------------------------------------
+// --- PUT
+// -----------------------------------------------------------------------------------------------------------------
 
 test("a new environment answers 201, and is read back whole", async () => {
   const at = server.given.org();
   answers(await put(at, { name: "prod", type: "K8S", description: "The cluster" }), 201, "OK");
   const row = rowOf(at, "prod");
   answers(await get(at, "prod"), 200, {
-    org: at.org, name: "prod", type: "K8S", description: "The cluster", last_modified_at: row.created_at, last_reported_at: null,
-    last_changed_at: null, state: null, include_scaling: false, require_provenance: false, tags: {}, policies: [], included_environments: null,
+    org: at.org,
+    name: "prod",
+    type: "K8S",
+    description: "The cluster",
+    last_modified_at: row.created_at,
+    last_reported_at: null,
+    last_changed_at: null,
+    state: null,
+    include_scaling: false,
+    require_provenance: false,
+    tags: {},
+    policies: [],
+    included_environments: null,
   });
 });
 
 test("every type is taken, and only a logical environment has members", async () => {
   const at = server.given.org();
   for (const type of ["K8S", "ECS", "S3", "lambda", "server", "docker", "azure-apps", "cloud-run", "logical"]) {
-    answers(await put(at, { name: `e-${type}`, type, description: "", included_environments: null, policies: null }), 201, "OK");
+    answers(
+      await put(at, { name: `e-${type}`, type, description: "", included_environments: null, policies: null }),
+      201,
+      "OK",
+    );
     const body = await read(at, `e-${type}`);
     assert.equal([body.type, body.included_environments, body.policies], [type, type === "logical" ? [] : null, []]);
   }
@@ -84,11 +124,19 @@ test("putting again answers 201; an empty description, null and what is not sent
   const before = await read(at, "a");
   assert.equal([before.include_scaling, before.require_provenance], [true, true]);
   const nothing = { include_scaling: null, require_provenance: null, included_environments: null, policies: null };
-  for (const more of [{}, nothing, { include_scaling: true }]) answers(await put(at, { name: "a", type: "ECS", description: "", ...more }), 201, "OK");
+  for (const more of [{}, nothing, { include_scaling: true }])
+    answers(await put(at, { name: "a", type: "ECS", description: "", ...more }), 201, "OK");
   assert.equal(await read(at, "a"), before);
-  answers(await put(at, { name: "a", type: "ECS", description: "second", include_scaling: false, require_provenance: false }), 201, "OK");
+  answers(
+    await put(at, { name: "a", type: "ECS", description: "second", include_scaling: false, require_provenance: false }),
+    201,
+    "OK",
+  );
   const { last_modified_at, ...after } = await read(at, "a");
-  assert.equal({ ...after, last_modified_at: before.last_modified_at }, { ...before, description: "second", include_scaling: false, require_provenance: false });
+  assert.equal(
+    { ...after, last_modified_at: before.last_modified_at },
+    { ...before, description: "second", include_scaling: false, require_provenance: false },
+  );
   assert.ok(last_modified_at > before.last_modified_at);
   assert.equal(namesOf(await list(at)), ["a"]);
 });
@@ -117,12 +165,20 @@ test("fields that do not fit are all named, and nothing is stored", async () => 
 test("the type never changes, unless the environment is archived: then a fresh one is made", async () => {
   const at = server.given.org();
   await put(at, { ...k8s("a"), description: "old" });
-  await refuses(() => put(at, { name: "a", type: "ECS", description: "new" }), 400, refused({
-    type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: ECS]",
-  }));
-  await refuses(() => put(at, logical("a", [])), 400, refused({
-    type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: logical]",
-  }));
+  await refuses(
+    () => put(at, { name: "a", type: "ECS", description: "new" }),
+    400,
+    refused({
+      type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: ECS]",
+    }),
+  );
+  await refuses(
+    () => put(at, logical("a", [])),
+    400,
+    refused({
+      type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: logical]",
+    }),
+  );
   await archive(at, "a");
   answers(await put(at, logical("a", [])), 201, "OK");
   const body = await read(at, "a");
@@ -140,16 +196,25 @@ test("an environment of somebody else's organization does not exist here", async
   const [here, there] = [server.given.org(), server.given.org()];
   const name = await server.given.environment(there);
   answers(await get(here, name), 404, missing(here, name));
-  await refuses(() => put(here, logical("all", [name])), 400, refused({ included_environments: `${missing(here, name).message} [input: ${name}]` }));
+  await refuses(
+    () => put(here, logical("all", [name])),
+    400,
+    refused({ included_environments: `${missing(here, name).message} [input: ${name}]` }),
+  );
 });
 
-// --- PATCH ---------------------------------------------------------------------------------------------------------------
+// --- PATCH
+// ---------------------------------------------------------------------------------------------------------------
 
 test("PATCH changes what is sent, and an empty description clears", async () => {
   const at = server.given.org();
   await put(at, k8s("a", { description: "text", require_provenance: true }));
   const before = await read(at, "a");
-  for (const nothing of [{}, { description: null, include_scaling: null, included_environments: null, policies: null }, { description: "text" }])
+  for (const nothing of [
+    {},
+    { description: null, include_scaling: null, included_environments: null, policies: null },
+    { description: "text" },
+  ])
     answers(await patch(at, "a", nothing), 200, "OK");
   assert.equal(await read(at, "a"), before);
   answers(await patch(at, "a", { description: "" }), 200, "OK");
@@ -165,10 +230,19 @@ test("PATCH refuses other fields, other shapes and environments that are not the
   const at = server.given.org();
   await put(at, k8s("a"));
   const cases: [unknown, Record<string, string>][] = [
-    [{ require_provenance: true, name: "b" }, { require_provenance: "Extra inputs are not permitted [input: true]", name: "Extra inputs are not permitted [input: b]" }],
+    [
+      { require_provenance: true, name: "b" },
+      {
+        require_provenance: "Extra inputs are not permitted [input: true]",
+        name: "Extra inputs are not permitted [input: b]",
+      },
+    ],
     [{ type: "ECS" }, { type: "Extra inputs are not permitted [input: ECS]" }],
     [{ description: 7 }, { description: "Input should be a valid string [input: 7]" }],
-    [{ included_environments: ["a"] }, { included_environments: "Only a logical environment includes others: this one has the type 'K8S'" }],
+    [
+      { included_environments: ["a"] },
+      { included_environments: "Only a logical environment includes others: this one has the type 'K8S'" },
+    ],
   ];
   for (const [body, errors] of cases) await refuses(() => patch(at, "a", body), 400, refused(errors));
   await refuses(() => patch(at, "nobody", { description: "x" }), 404, missing(at, "nobody"));
@@ -176,7 +250,8 @@ test("PATCH refuses other fields, other shapes and environments that are not the
   await refuses(() => patch(at, "a", { description: "x" }), 404, archived(at, "a"));
 });
 
-// --- Logical environments ------------------------------------------------------------------------------------------------
+// --- Logical environments
+// ------------------------------------------------------------------------------------------------
 
 test("members are kept in their order, each once, and replaced as a whole", async () => {
   const at = server.given.org();
@@ -212,7 +287,8 @@ test("a list with a member that cannot be one is refused as a whole, on PUT and 
   await archive(at, "gone");
   const suffixed = suffixedName(at, "gone");
   const unknown = (name: string) => `${missing(at, name).message} [input: ${name}]`;
-  const nested = (name: string) => `Environment '${name}' is logical: only physical environments can be included [input: ${name}]`;
+  const nested = (name: string) =>
+    `Environment '${name}' is logical: only physical environments can be included [input: ${name}]`;
   const cases: [string[], string][] = [
     [["a", "nobody"], unknown("nobody")],
     [["gone"], `${archived(at, "gone").message} [input: gone]`],
@@ -224,9 +300,17 @@ test("a list with a member that cannot be one is refused as a whole, on PUT and 
     [Array.from({ length: 25 }, (_, n) => `n${n}`), Array.from({ length: 20 }, (_, n) => unknown(`n${n}`)).join("; ")],
   ];
   for (const [members, text] of cases) {
-    await refuses(() => put(at, logical("all", members, { description: "new" })), 400, refused({ included_environments: text }));
+    await refuses(
+      () => put(at, logical("all", members, { description: "new" })),
+      400,
+      refused({ included_environments: text }),
+    );
     await refuses(() => put(at, logical("fresh", members)), 400, refused({ included_environments: text }));
-    await refuses(() => patch(at, "all", { included_environments: members, description: "new" }), 400, refused({ included_environments: text }));
+    await refuses(
+      () => patch(at, "all", { included_environments: members, description: "new" }),
+      400,
+      refused({ included_environments: text }),
+    );
   }
   await refuses(() => put(at, logical("self", ["self"])), 400, refused({ included_environments: unknown("self") }));
 });
@@ -234,9 +318,13 @@ test("a list with a member that cannot be one is refused as a whole, on PUT and 
 test("a physical environment has no members; an empty list, which clients send for every type, asks for none", async () => {
   const at = server.given.org();
   await put(at, k8s("a"));
-  await refuses(() => put(at, k8s("b", { included_environments: ["a"] })), 400, refused({
-    included_environments: "Only a logical environment includes others: this one has the type 'K8S'",
-  }));
+  await refuses(
+    () => put(at, k8s("b", { included_environments: ["a"] })),
+    400,
+    refused({
+      included_environments: "Only a logical environment includes others: this one has the type 'K8S'",
+    }),
+  );
   answers(await put(at, k8s("b", { included_environments: [] })), 201, "OK");
   answers(await patch(at, "b", { included_environments: [] }), 200, "OK");
   assert.is(await membersOf(at, "b"), null);
@@ -290,7 +378,10 @@ test("join refuses what is not there, and everything but a physical environment 
   await refuses(() => joins(at, "all", "nobody"), 404, missing(at, "nobody"));
   await refuses(() => joins(at, "all", "gone"), 404, archived(at, "gone"));
   await refuses(() => joins(at, "all", suffixed), 404, archived(at, suffixed));
-  const nested = (name: string) => refused({ physical_env_name: `Environment '${name}' is logical: only physical environments can be included [input: ${name}]` });
+  const nested = (name: string) =>
+    refused({
+      physical_env_name: `Environment '${name}' is logical: only physical environments can be included [input: ${name}]`,
+    });
   await refuses(() => joins(at, "all", "other"), 400, nested("other"));
   await refuses(() => joins(at, "all", "all"), 400, nested("all"));
   for (const member of ["b", "nobody", "all"])
@@ -300,7 +391,8 @@ test("join refuses what is not there, and everything but a physical environment 
   await refuses(() => joins(at, "all", undefined), 400, refused({ physical_env_name: "Field required" }));
 });
 
-// --- Renaming and archiving ----------------------------------------------------------------------------------------------
+// --- Renaming and archiving
+// ----------------------------------------------------------------------------------------------
 
 test("a renamed environment answers under both names until another takes the old one", async () => {
   const at = server.given.org();
@@ -347,7 +439,11 @@ test("a rename checks the grammar first, then the environment, then whether the 
   await refuses(() => rename(at, "gone", "z"), 404, archived(at, "gone"));
   await refuses(() => rename(at, suffixed, "z"), 404, archived(at, suffixed));
   for (const taken of ["b", suffixed])
-    await refuses(() => rename(at, "a", taken), 400, refused({ new_name: `An environment with this name already exists [input: ${taken}]` }));
+    await refuses(
+      () => rename(at, "a", taken),
+      400,
+      refused({ new_name: `An environment with this name already exists [input: ${taken}]` }),
+    );
   await refuses(() => rename(at, "a", undefined), 400, refused({ new_name: "Field required" }));
   answers(await rename(at, "a", "gone"), 200, "OK");
 });
@@ -359,7 +455,11 @@ test("a stored name with a tilde is read, listed, changed, tagged, renamed and a
   assert.is((await read(at, "old~1")).name, "old~1");
   assert.equal(namesOf(await list(at, "?name=~")), ["old~1"]);
   answers(await patch(at, "old~1", { description: "d" }), 200, "OK");
-  answers(await server.call("PATCH", `/tags/${at.org}/env/old~1`, { key: at.key, body: { set_tags: { a: "b" } } }), 200, "OK");
+  answers(
+    await server.call("PATCH", `/tags/${at.org}/env/old~1`, { key: at.key, body: { set_tags: { a: "b" } } }),
+    200,
+    "OK",
+  );
   answers(await put(at, logical("all", ["old~1"])), 201, "OK");
   answers(await rename(at, "old~1", "new"), 200, "OK");
   assert.is((await read(at, "old~1")).name, "new");
@@ -375,7 +475,15 @@ const suffixedName = (at: At, name: string): string =>
 test("an archived environment leaves the lists, frees its name, and is read under its suffixed name only", async () => {
   const at = server.given.org();
   await put(at, k8s("a", { description: "old" }));
-  answers(await server.call("PUT", `/environments/${at.org}/a/archive`, { key: at.key, raw: "null", headers: { "Content-Type": "application/json" } }), 200, "OK");
+  answers(
+    await server.call("PUT", `/environments/${at.org}/a/archive`, {
+      key: at.key,
+      raw: "null",
+      headers: { "Content-Type": "application/json" },
+    }),
+    200,
+    "OK",
+  );
   answers(await list(at), 200, []);
   answers(await get(at, "a"), 404, archived(at, "a"));
   await refuses(() => archive(at, "a"), 404, archived(at, "a"));
@@ -434,7 +542,9 @@ test("every change is in the audit log with the environment it was about", async
   await joins(at, "all", "a");
   await rename(at, "a", "b");
   await archive(at, "b");
-  const entries = server.store.audit.latest(organizationOf(at).id, 10).map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
+  const entries = server.store.audit
+    .latest(organizationOf(at).id, 10)
+    .map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
   assert.equal(entries.reverse(), [
     ["environment.put", { environment: "a", created: true }],
     ["environment.put", { environment: "a", created: false }],

@@ -12,34 +12,52 @@ export const REPORTER = { publicId: "reporter-id", displayName: "Reporter" };
 
 export function runningIn({ store, db, clock }: TestServer) {
   const organizationId = ({ org }: At): number => (store.organizations.find(org) as { id: number }).id;
-  const idOf = (at: At, name: string): number => (store.environments.find(organizationId(at), name) as { id: number }).id;
+  const idOf = (at: At, name: string): number =>
+    (store.environments.find(organizationId(at), name) as { id: number }).id;
 
   function look(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): number | null {
     const { recording, environments } = store;
-    return recording.apply(recording.plan(recording.readCurrent(environments.get(environmentId), cause, artifacts)), REPORTER);
+    return recording.apply(
+      recording.plan(recording.readCurrent(environments.get(environmentId), cause, artifacts)),
+      REPORTER,
+    );
   }
 
   return {
     idOf,
     /** An environment; gives its name. `members` are names. */
-    environment(at: At, { name = fresh("env"), type = "docker", members = [] }: { name?: string; type?: EnvironmentType; members?: string[] } = {}): string {
-      db.prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)")
-        .run(newPublicId(), organizationId(at), name, type, clock.at, clock.at);
+    environment(
+      at: At,
+      {
+        name = fresh("env"),
+        type = "docker",
+        members = [],
+      }: { name?: string; type?: EnvironmentType; members?: string[] } = {},
+    ): string {
+      db.prepare(
+        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)",
+      ).run(newPublicId(), organizationId(at), name, type, clock.at, clock.at);
       for (const [position, member] of members.entries())
-        db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(idOf(at, name), position, idOf(at, member));
+        db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(
+          idOf(at, name),
+          position,
+          idOf(at, member),
+        );
       return name;
     },
     /** Attaches policies and looks at the environment. */
     attach(at: At, environment: string, ...policies: string[]): void {
       const id = idOf(at, environment);
       for (const policy of policies)
-        db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (@id, @policy, (SELECT count(*) FROM environment_policies WHERE environment_id = @id))")
-          .run({ id, policy: store.policies.require({ id: organizationId(at), name: at.org }, policy).id });
+        db.prepare(
+          "INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (@id, @policy, (SELECT count(*) FROM environment_policies WHERE environment_id = @id))",
+        ).run({ id, policy: store.policies.require({ id: organizationId(at), name: at.org }, policy).id });
       store.staleness.policiesChanged(id);
       look(id, "policies", null);
     },
     /** A report of what runs; gives the index of the snapshot that it made, null for none. */
-    report: (at: At, environment: string, artifacts: readonly ReportedArtifact[]): number | null => look(idOf(at, environment), "report", artifacts),
+    report: (at: At, environment: string, artifacts: readonly ReportedArtifact[]): number | null =>
+      look(idOf(at, environment), "report", artifacts),
     /** Puts a fingerprint on the allowlist and looks at the environment. */
     allow(at: At, environment: string, fingerprint: string): void {
       const id = idOf(at, environment);
@@ -52,7 +70,10 @@ export function runningIn({ store, db, clock }: TestServer) {
     },
     /** The times of an environment's snapshots, oldest first. */
     times: (at: At, environment: string): number[] =>
-      db.prepare<[number], number>("SELECT timestamp FROM snapshots WHERE environment_id = ? ORDER BY idx").pluck().all(idOf(at, environment)),
+      db
+        .prepare<[number], number>("SELECT timestamp FROM snapshots WHERE environment_id = ? ORDER BY idx")
+        .pluck()
+        .all(idOf(at, environment)),
   };
 }
 

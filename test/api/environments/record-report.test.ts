@@ -1,4 +1,7 @@
-/** Reports between the look at what they take and the write: over a store in memory and a recorder that only notes what it is asked for. */
+/**
+ * Reports between the look at what they take and the write: over a store in memory and a recorder that only notes what
+ * it is asked for.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { contextFactory } from "../../../src/api/context.ts";
@@ -23,7 +26,13 @@ function world() {
   const context = contextFactory({ store, recorder, now: () => clock.at } as OperationContextParts)({
     requestId: "r",
     caller: { kind: "user", id: 1, publicId: "ada-id", name: "ada", displayName: "Ada", keyPublicId: "k" },
-    membership: { organizationId, role: "admin", isPublic: false, features: [], organization: organization as NonNullable<typeof organization> },
+    membership: {
+      organizationId,
+      role: "admin",
+      isPublic: false,
+      features: [],
+      organization: organization as NonNullable<typeof organization>,
+    },
     operationId: "k8s_report",
     event: "environment.reported",
     path: "/x",
@@ -36,11 +45,20 @@ function world() {
 }
 
 const artifacts = (count: number) =>
-  Array.from({ length: count }, (_, place) => ({ name: `app-${place}`, fingerprint: place.toString(16).padStart(64, "0"), instances: { created: [1] } }));
+  Array.from({ length: count }, (_, place) => ({
+    name: `app-${place}`,
+    fingerprint: place.toString(16).padStart(64, "0"),
+    instances: { created: [1] },
+  }));
 
 test("a small report to a large environment is left to the thread before anybody reads all that ran there", async () => {
   const { context, environment, store, organizationId, given, surveys } = world();
-  store.recording.record(store.environments.get(environment(organizationId, "large")), "report", artifacts(2_001), context.caller);
+  store.recording.record(
+    store.environments.get(environment(organizationId, "large")),
+    "report",
+    artifacts(2_001),
+    context.caller,
+  );
   const prepared = await prepareReport(context, "large", "K8S", artifacts(3));
   assert.equal([prepared.done, given, surveys()], [{ index: 7 }, [3], 0]);
 });
@@ -52,7 +70,10 @@ test("a report whose name went to another environment before the write is record
   store.environments.rename(store.environments.get(first), "old");
   const second = environment(organizationId, "prod");
   assert.equal(recordReport(context, "prod", "K8S", prepared), { status: 201, body: "OK" });
-  assert.equal([first, second].map((id) => store.environments.get(id).snapshot_count), [0, 1]);
+  assert.equal(
+    [first, second].map((id) => store.environments.get(id).snapshot_count),
+    [0, 1],
+  );
 });
 
 test.run();

@@ -21,16 +21,42 @@ const PATTERN = "String should match pattern '^[a-f0-9]{64}$'";
 /** An item of each type with everything that a reporter may say. */
 const FULL: Record<PhysicalType, Item> = {
   K8S: {
-    podName: "web-1", namespace: "shop", digests: { web: A, sidecar: "" }, creationTimestamp: 100,
-    owners: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "7", controller: true, blockOwnerDeletion: null, more: { deep: [1] } }],
+    podName: "web-1",
+    namespace: "shop",
+    digests: { web: A, sidecar: "" },
+    creationTimestamp: 100,
+    owners: [
+      {
+        apiVersion: "apps/v1",
+        kind: "ReplicaSet",
+        name: "web",
+        uid: "7",
+        controller: true,
+        blockOwnerDeletion: null,
+        more: { deep: [1] },
+      },
+    ],
   },
   ECS: { taskArn: "arn:1", cluster_name: "shop", service_name: "web", digests: { web: A }, creationTimestamp: 100 },
   S3: { digests: { bucket: A }, creationTimestamp: 100 },
   lambda: { digests: { resize: A }, creationTimestamp: 100 },
   server: { digests: { "/opt/web.jar": A }, creationTimestamp: 100 },
   docker: { digests: { web: A }, creationTimestamp: 100 },
-  "azure-apps": { app_name: "shop", app_kind: "app", digests_source: "kosli-cli", digests: { web: A }, creationTimestamp: 0 },
-  "cloud-run": { kind: "job", jobName: "nightly", serviceName: null, revisionName: null, digests: { web: A }, creationTimestamp: 100 },
+  "azure-apps": {
+    app_name: "shop",
+    app_kind: "app",
+    digests_source: "kosli-cli",
+    digests: { web: A },
+    creationTimestamp: 0,
+  },
+  "cloud-run": {
+    kind: "job",
+    jobName: "nightly",
+    serviceName: null,
+    revisionName: null,
+    digests: { web: A },
+    creationTimestamp: 100,
+  },
 };
 
 /** What is kept of the instances of the artifact with fingerprint A in FULL. */
@@ -49,7 +75,9 @@ const idOf = (at: At): number => (server.store.organizations.find(at.org) as { i
 
 function environment(at: At, type: EnvironmentType, name = fresh("env")): string {
   server.db
-    .prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)")
+    .prepare(
+      "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)",
+    )
     .run(fresh("id"), idOf(at), name, type);
   return name;
 }
@@ -62,8 +90,13 @@ const running = (at: At, name: string) => {
 };
 const audits = (at: At): { detail: unknown; target: string }[] =>
   (
-    server.db.prepare("SELECT detail_json, target FROM audit_log WHERE organization_id = ? AND event = 'environment.reported' ORDER BY id").all(idOf(at)) as {
-      detail_json: string; target: string;
+    server.db
+      .prepare(
+        "SELECT detail_json, target FROM audit_log WHERE organization_id = ? AND event = 'environment.reported' ORDER BY id",
+      )
+      .all(idOf(at)) as {
+      detail_json: string;
+      target: string;
     }[]
   ).map(({ detail_json, target }) => ({ detail: JSON.parse(detail_json), target }));
 
@@ -79,7 +112,10 @@ async function refuses(call: () => Promise<Answer>, status: number, body: unknow
   const tables = ["environments", "snapshots", "snapshot_artifacts", "evaluations", "jobs", "audit_log"];
   const look = (): unknown[] => [
     ...tables.map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()),
-    server.db.prepare("SELECT json_group_array(json_array(id, last_reported_at, snapshot_count, revision)) FROM environments").pluck().get(),
+    server.db
+      .prepare("SELECT json_group_array(json_array(id, last_reported_at, snapshot_count, revision)) FROM environments")
+      .pluck()
+      .get(),
   ];
   const before = look();
   answers(await call(), status, body);
@@ -128,14 +164,30 @@ for (const type of PHYSICAL) {
     const at = server.given.org();
     const name = environment(at, type);
     const other = type === "K8S" ? "ECS" : "K8S";
-    await refuses(() => put(at, name, type, { type: other, artifacts: [FULL[type]] }), 400, refused({ type: `Input should be '${type}' [input: ${other}]` }));
-    await refuses(() => put(at, name, type, { type: null, artifacts: [] }), 400, refused({ type: `Input should be a valid string [input: null]` }));
-    await refuses(() => put(at, name, type, { artifacts: [{ ...FULL[type], extra: 1 }], more: 2 }), 400, refused({
-      more: "Extra inputs are not permitted [input: 2]",
-      "artifacts.0.extra": "Extra inputs are not permitted [input: 1]",
-    }));
+    await refuses(
+      () => put(at, name, type, { type: other, artifacts: [FULL[type]] }),
+      400,
+      refused({ type: `Input should be '${type}' [input: ${other}]` }),
+    );
+    await refuses(
+      () => put(at, name, type, { type: null, artifacts: [] }),
+      400,
+      refused({ type: `Input should be a valid string [input: null]` }),
+    );
+    await refuses(
+      () => put(at, name, type, { artifacts: [{ ...FULL[type], extra: 1 }], more: 2 }),
+      400,
+      refused({
+        more: "Extra inputs are not permitted [input: 2]",
+        "artifacts.0.extra": "Extra inputs are not permitted [input: 1]",
+      }),
+    );
     await refuses(() => put(at, name, type, {}), 400, refused({ artifacts: "Field required" }));
-    await refuses(() => put(at, name, type, { artifacts: null }), 400, refused({ artifacts: "Input should be a valid array [input: null]" }));
+    await refuses(
+      () => put(at, name, type, { artifacts: null }),
+      400,
+      refused({ artifacts: "Input should be a valid array [input: null]" }),
+    );
     await refuses(() => put(at, name, type, null), 400, { message: "A JSON body is required: the request has none" });
   });
 
@@ -144,7 +196,11 @@ for (const type of PHYSICAL) {
     const name = environment(at, type);
     const optional = ["owners", "cluster_name", "service_name", "serviceName", "revisionName", "jobName"];
     const required = Object.keys(FULL[type]).filter((field) => !optional.includes(field));
-    await refuses(() => put(at, name, type, { artifacts: [FULL[type], {}] }), 400, refused(Object.fromEntries(required.map((field) => [`artifacts.1.${field}`, "Field required"]))));
+    await refuses(
+      () => put(at, name, type, { artifacts: [FULL[type], {}] }),
+      400,
+      refused(Object.fromEntries(required.map((field) => [`artifacts.1.${field}`, "Field required"]))),
+    );
     const least = Object.fromEntries(required.map((field) => [field, FULL[type][field]]));
     answers(await put(at, name, type, { artifacts: [least] }), 201, "OK");
   });
@@ -157,7 +213,11 @@ const digestRows: [what: string, digests: unknown, errors: Record<string, string
   ["with a line feed", { web: `${A}\n` }, { "artifacts.0.digests.web": `${PATTERN} [input: ${A}\\u000a]` }],
   ["no text", { web: 7 }, { "artifacts.0.digests.web": "Input should be a valid string [input: 7]" }],
   ["null", { web: null }, { "artifacts.0.digests.web": "Input should be a valid string [input: null]" }],
-  ["several", { web: "x", api: A, log: "y" }, { "artifacts.0.digests.web": `${PATTERN} [input: x]`, "artifacts.0.digests.log": `${PATTERN} [input: y]` }],
+  [
+    "several",
+    { web: "x", api: A, log: "y" },
+    { "artifacts.0.digests.web": `${PATTERN} [input: x]`, "artifacts.0.digests.log": `${PATTERN} [input: y]` },
+  ],
   ["a list", [A], { "artifacts.0.digests": `Input should be a valid object [input: ["${A}"]]` }],
   ["nothing", null, { "artifacts.0.digests": "Input should be a valid object [input: null]" }],
 ];
@@ -165,7 +225,11 @@ for (const [what, digests, errors] of digestRows) {
   test(`digests, ${what}: refused`, async () => {
     const at = server.given.org();
     const name = environment(at, "docker");
-    await refuses(() => put(at, name, "docker", { artifacts: [{ digests, creationTimestamp: 1 }] }), 400, refused(errors));
+    await refuses(
+      () => put(at, name, "docker", { artifacts: [{ digests, creationTimestamp: 1 }] }),
+      400,
+      refused(errors),
+    );
   });
 }
 
@@ -173,7 +237,9 @@ test("names of absurd length are refused", async () => {
   const at = server.given.org();
   const long = "x".repeat(4_097);
   const docker = environment(at, "docker");
-  const { status, body } = await put(at, docker, "docker", { artifacts: [{ digests: { [long]: A }, creationTimestamp: 1 }] });
+  const { status, body } = await put(at, docker, "docker", {
+    artifacts: [{ digests: { [long]: A }, creationTimestamp: 1 }],
+  });
   assert.is(status, 400);
   assert.match(body.errors["artifacts.0.digests"], /^String should have at most 4096 characters/);
   const k8s = environment(at, "K8S");
@@ -209,40 +275,69 @@ for (const [value, error] of times) {
 test("words and owners", async () => {
   const at = server.given.org();
   const [azure, run, k8s] = [environment(at, "azure-apps"), environment(at, "cloud-run"), environment(at, "K8S")];
-  await refuses(() => put(at, azure, "azure-apps", { artifacts: [{ ...FULL["azure-apps"], digests_source: "guess" }] }), 400, refused({
-    "artifacts.0.digests_source": "Input should be 'acr', 'logs' or 'kosli-cli' [input: guess]",
-  }));
-  await refuses(() => put(at, run, "cloud-run", { artifacts: [{ ...FULL["cloud-run"], kind: "Job" }] }), 400, refused({
-    "artifacts.0.kind": "Input should be 'service' or 'job' [input: Job]",
-  }));
-  await refuses(() => put(at, k8s, "K8S", { artifacts: [{ ...FULL.K8S, owners: [{ apiVersion: "v1", kind: "Node", controller: "yes" }] }] }), 400, refused({
-    "artifacts.0.owners.0.name": "Field required",
-    "artifacts.0.owners.0.uid": "Field required",
-    "artifacts.0.owners.0.controller": "Input should be a valid boolean [input: yes]",
-  }));
+  await refuses(
+    () => put(at, azure, "azure-apps", { artifacts: [{ ...FULL["azure-apps"], digests_source: "guess" }] }),
+    400,
+    refused({
+      "artifacts.0.digests_source": "Input should be 'acr', 'logs' or 'kosli-cli' [input: guess]",
+    }),
+  );
+  await refuses(
+    () => put(at, run, "cloud-run", { artifacts: [{ ...FULL["cloud-run"], kind: "Job" }] }),
+    400,
+    refused({
+      "artifacts.0.kind": "Input should be 'service' or 'job' [input: Job]",
+    }),
+  );
+  await refuses(
+    () =>
+      put(at, k8s, "K8S", {
+        artifacts: [{ ...FULL.K8S, owners: [{ apiVersion: "v1", kind: "Node", controller: "yes" }] }],
+      }),
+    400,
+    refused({
+      "artifacts.0.owners.0.name": "Field required",
+      "artifacts.0.owners.0.uid": "Field required",
+      "artifacts.0.owners.0.controller": "Input should be a valid boolean [input: yes]",
+    }),
+  );
 });
 
 test("an environment that is not there, archived or elsewhere", async () => {
   const at = server.given.org();
   const other = server.given.org();
   const theirs = environment(other, "docker");
-  const missing = (name: string) => ({ message: `Environment named '${name}' does not exist for organization '${at.org}'` });
+  const missing = (name: string) => ({
+    message: `Environment named '${name}' does not exist for organization '${at.org}'`,
+  });
   await refuses(() => put(at, "nowhere", "docker", { artifacts: [] }), 404, missing("nowhere"));
   await refuses(() => put(at, theirs, "docker", { artifacts: [] }), 404, missing(theirs));
   const archived = environment(at, "docker", "old-archived-at-5");
-  server.db.prepare("UPDATE environments SET archived_at = 5, archived_name = 'old' WHERE organization_id = ? AND name = ?").run(idOf(at), archived);
+  server.db
+    .prepare("UPDATE environments SET archived_at = 5, archived_name = 'old' WHERE organization_id = ? AND name = ?")
+    .run(idOf(at), archived);
   for (const name of ["old", archived])
-    await refuses(() => put(at, name, "docker", { artifacts: [] }), 404, { message: `Environment named '${name}' has been archived for organization '${at.org}'` });
+    await refuses(() => put(at, name, "docker", { artifacts: [] }), 404, {
+      message: `Environment named '${name}' has been archived for organization '${at.org}'`,
+    });
   // The environment comes before its type, and the body before both.
-  await refuses(() => put(at, archived, "K8S", { artifacts: [] }), 404, { message: `Environment named '${archived}' has been archived for organization '${at.org}'` });
-  await refuses(() => put(at, "nowhere", "docker", { artifacts: 1 }), 400, refused({ artifacts: "Input should be a valid array [input: 1]" }));
+  await refuses(() => put(at, archived, "K8S", { artifacts: [] }), 404, {
+    message: `Environment named '${archived}' has been archived for organization '${at.org}'`,
+  });
+  await refuses(
+    () => put(at, "nowhere", "docker", { artifacts: 1 }),
+    400,
+    refused({ artifacts: "Input should be a valid array [input: 1]" }),
+  );
 });
 
 test("types are spelled as they are", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
   for (const type of ["k8s", "logical", "Lambda", "cloud_run"])
-    await refuses(() => put(at, name, type, { artifacts: [] }), 404, { message: "The requested URL was not found on the server" });
+    await refuses(() => put(at, name, type, { artifacts: [] }), 404, {
+      message: "The requested URL was not found on the server",
+    });
 });
 
 test("snapshotters report, readers and strangers do not", async () => {
@@ -250,8 +345,18 @@ test("snapshotters report, readers and strangers do not", async () => {
   const name = environment(at, "docker");
   const denied = { message: "You don't have permission to access this resource" };
   for (const role of ["reader", null] as const)
-    await refuses(() => put({ org: at.org, key: server.given.user(at.org, role) }, name, "docker", { artifacts: [] }), 403, denied);
-  answers(await put({ org: at.org, key: server.given.serviceAccount(at.org, "snapshotter") }, name, "docker", { artifacts: [] }), 201, "OK");
+    await refuses(
+      () => put({ org: at.org, key: server.given.user(at.org, role) }, name, "docker", { artifacts: [] }),
+      403,
+      denied,
+    );
+  answers(
+    await put({ org: at.org, key: server.given.serviceAccount(at.org, "snapshotter") }, name, "docker", {
+      artifacts: [],
+    }),
+    201,
+    "OK",
+  );
 });
 
 test("what changes a snapshot and what does not", async () => {
@@ -284,20 +389,27 @@ test("a report that made a snapshot is audited, one that changed nothing is not"
   const name = environment(at, "docker");
   await put(at, name, "docker", { artifacts: [FULL.docker, { digests: { api: B }, creationTimestamp: 3 }] });
   await put(at, name, "docker", { artifacts: [FULL.docker, { digests: { api: B }, creationTimestamp: 9 }] });
-  assert.equal(audits(at), [{ detail: { artifacts: 2, snapshot: 1 }, target: `/api/v2/environments/${at.org}/${name}/report/docker` }]);
+  assert.equal(audits(at), [
+    { detail: { artifacts: 2, snapshot: 1 }, target: `/api/v2/environments/${at.org}/${name}/report/docker` },
+  ]);
 });
 
 test("an unchanged report adds no row to any table, whatever its type", async () => {
   const at = server.given.org();
-  const tables = server.db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").pluck().all() as string[];
-  const rows = (): unknown[] => tables.map((table) => [table, server.db.prepare(`SELECT count(*) FROM "${table}"`).pluck().get()]);
+  const tables = server.db
+    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    .pluck()
+    .all() as string[];
+  const rows = (): unknown[] =>
+    tables.map((table) => [table, server.db.prepare(`SELECT count(*) FROM "${table}"`).pluck().get()]);
   for (const type of PHYSICAL) {
     const name = environment(at, type);
     const before = rows();
     answers(await put(at, name, type, { artifacts: [FULL[type]] }), 201, "OK");
     const once = rows();
     assert.is.not(JSON.stringify(once), JSON.stringify(before));
-    for (const creationTimestamp of [100, 999]) answers(await put(at, name, type, { artifacts: [{ ...FULL[type], creationTimestamp }] }), 200, "OK");
+    for (const creationTimestamp of [100, 999])
+      answers(await put(at, name, type, { artifacts: [{ ...FULL[type], creationTimestamp }] }), 200, "OK");
     assert.equal(rows(), once);
   }
 });
@@ -306,10 +418,23 @@ test("names of what every object has are artifacts and pods like others", async 
   const at = server.given.org();
   const name = environment(at, "K8S");
   const raw = `{"artifacts":[{"podName":"__proto__","namespace":"constructor","creationTimestamp":1,"digests":{"__proto__":"${A}","constructor":"${B}"}}]}`;
-  const answer = await server.call("PUT", `/environments/${at.org}/${name}/report/K8S`, { key: at.key, raw, headers: { "Content-Type": "application/json" } });
+  const answer = await server.call("PUT", `/environments/${at.org}/${name}/report/K8S`, {
+    key: at.key,
+    raw,
+    headers: { "Content-Type": "application/json" },
+  });
   answers(answer, 201, "OK");
-  assert.equal(running(at, name).map((artifact) => [artifact.name, artifact.fingerprint]), [["__proto__", A], ["constructor", B]]);
-  assert.is(running(at, name)[0]?.instances_json, `{"created":[1],"pods":{"__proto__":{"namespace":"constructor","creationTimestamp":1,"owners":null}}}`);
+  assert.equal(
+    running(at, name).map((artifact) => [artifact.name, artifact.fingerprint]),
+    [
+      ["__proto__", A],
+      ["constructor", B],
+    ],
+  );
+  assert.is(
+    running(at, name)[0]?.instances_json,
+    `{"created":[1],"pods":{"__proto__":{"namespace":"constructor","creationTimestamp":1,"owners":null}}}`,
+  );
 });
 
 test("an item whose words would be repeated without end is refused", async () => {
@@ -318,27 +443,51 @@ test("an item whose words would be repeated without end is refused", async () =>
   const digests = Object.fromEntries(Array.from({ length: 9_000 }, (_, place) => [`image-${place}`, A]));
   const owners = [{ apiVersion: "v1", kind: "Node", name: "n", uid: "1", more: "x".repeat(10_000) }];
   await refuses(() => put(at, name, "K8S", { artifacts: [FULL.K8S, { ...FULL.K8S, digests, owners }] }), 413, {
-    message: "The report, counting what an item says once for each of its digests (items 0 to 1), exceeds the 64MB limit",
+    message:
+      "The report, counting what an item says once for each of its digests (items 0 to 1), exceeds the 64MB limit",
   });
 });
 
 test("a large body that is no report is refused like a small one", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
-  const many = Array.from({ length: 6_000 }, (_, place) => ({ podName: `web-${place}`, namespace: "shop", digests: { web: A }, creationTimestamp: place, owners: null }));
-  await refuses(() => put(at, name, "K8S", { artifacts: [...many, { ...FULL.K8S, podName: 7 }] }), 400, refused({ "artifacts.6000.podName": "Input should be a valid string [input: 7]" }));
-  await refuses(() => put(at, name, "K8S", { artifacts: many, type: "ECS" }), 400, refused({ type: "Input should be 'K8S' [input: ECS]" }));
-  await refuses(() => put(at, "nobody", "K8S", { artifacts: many }), 404, { message: `Environment named 'nobody' does not exist for organization '${at.org}'` });
+  const many = Array.from({ length: 6_000 }, (_, place) => ({
+    podName: `web-${place}`,
+    namespace: "shop",
+    digests: { web: A },
+    creationTimestamp: place,
+    owners: null,
+  }));
+  await refuses(
+    () => put(at, name, "K8S", { artifacts: [...many, { ...FULL.K8S, podName: 7 }] }),
+    400,
+    refused({ "artifacts.6000.podName": "Input should be a valid string [input: 7]" }),
+  );
+  await refuses(
+    () => put(at, name, "K8S", { artifacts: many, type: "ECS" }),
+    400,
+    refused({ type: "Input should be 'K8S' [input: ECS]" }),
+  );
+  await refuses(() => put(at, "nobody", "K8S", { artifacts: many }), 404, {
+    message: `Environment named 'nobody' does not exist for organization '${at.org}'`,
+  });
 });
 
 test("a report of a hundred thousand items is taken", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
   const artifacts = Array.from({ length: 100_000 }, (_, place) => ({
-    podName: `web-${place}`, namespace: "shop", digests: { [`image-${place % 10}`]: A }, creationTimestamp: place, owners: [{ apiVersion: "v1", kind: "Node", name: "n", uid: "1" }],
+    podName: `web-${place}`,
+    namespace: "shop",
+    digests: { [`image-${place % 10}`]: A },
+    creationTimestamp: place,
+    owners: [{ apiVersion: "v1", kind: "Node", name: "n", uid: "1" }],
   }));
   answers(await put(at, name, "K8S", { artifacts }), 201, "OK");
-  assert.equal(running(at, name).map(({ now }) => now), Array.from({ length: 10 }, () => 10_000));
+  assert.equal(
+    running(at, name).map(({ now }) => now),
+    Array.from({ length: 10 }, () => 10_000),
+  );
 });
 
 test.run();

@@ -30,8 +30,16 @@ async function place(template?: string): Promise<Place> {
   return { ...at, flow: await server.given.flow(at, template === undefined ? {} : { template }) };
 }
 
-const post = (at: Place, body: unknown): Promise<Answer> => server.call("POST", `/artifacts/${at.org}/${at.flow}`, { key: at.key, body });
-const minimal = (fields: Fields = {}) => ({ fingerprint: freshFingerprint(), filename: "app.tar", git_commit: freshCommit(), build_url: "https://ci/1", commit_url: "https://git/1", ...fields });
+const post = (at: Place, body: unknown): Promise<Answer> =>
+  server.call("POST", `/artifacts/${at.org}/${at.flow}`, { key: at.key, body });
+const minimal = (fields: Fields = {}) => ({
+  fingerprint: freshFingerprint(),
+  filename: "app.tar",
+  git_commit: freshCommit(),
+  build_url: "https://ci/1",
+  commit_url: "https://git/1",
+  ...fields,
+});
 /** Reports an artifact; gives what was sent. */
 async function report(at: Place, fields: Fields = {}): Promise<Fields & { fingerprint: string; git_commit: string }> {
   const body = minimal({ trail_name: "t", ...fields });
@@ -41,13 +49,18 @@ async function report(at: Place, fields: Fields = {}): Promise<Fields & { finger
   return body as Fields & { fingerprint: string; git_commit: string };
 }
 const get = (at: Place, path: string) => server.call("GET", `/artifacts/${at.org}${path}`, { key: at.key });
-const read = async (at: Place, fingerprint: string, query = "") => (await get(at, `/${at.flow}/fingerprint/${fingerprint}${query}`)).body;
+const read = async (at: Place, fingerprint: string, query = "") =>
+  (await get(at, `/${at.flow}/fingerprint/${fingerprint}${query}`)).body;
 const attest = async (at: Place, fields: Fields, kind = "generic", trail = "t") => {
   const json = { ...(kind === "generic" ? { is_compliant: true } : {}), ...fields };
-  const answer = await server.call("POST", `/attestations/${at.org}/${at.flow}/trail/${trail}/${kind}`, { key: at.key, form: { json } });
+  const answer = await server.call("POST", `/attestations/${at.org}/${at.flow}/trail/${trail}/${kind}`, {
+    key: at.key,
+    form: { json },
+  });
   assert.is(answer.status, 201, answer.text);
 };
-const trailOf = async (at: Place, trail = "t") => (await server.call("GET", `/trails/${at.org}/${at.flow}/${trail}`, { key: at.key })).body;
+const trailOf = async (at: Place, trail = "t") =>
+  (await server.call("GET", `/trails/${at.org}/${at.flow}/${trail}`, { key: at.key })).body;
 const rows = (table: string): number => server.db.prepare(`SELECT count(*) AS n FROM ${table}`).pluck().get() as number;
 const rejected = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 const missing = (at: Place, fingerprint: string, flow = at.flow) => ({
@@ -62,7 +75,15 @@ test("an artifact shows everything that was told, and where it stands", async ()
     template_reference_name: "server",
     description: "the server",
     git_commit_info: commit,
-    repo_info: { id: "R1", name: "acme/app", url: "https://git.example.com/acme/app", provider: "github", description: "app", namespace_path: ["acme"], additional_info: { a: 1 } },
+    repo_info: {
+      id: "R1",
+      name: "acme/app",
+      url: "https://git.example.com/acme/app",
+      provider: "github",
+      description: "app",
+      namespace_path: ["acme"],
+      additional_info: { a: 1 },
+    },
     repo_url: "https://git.example.com/acme/app",
     external_urls: { sbom: { href: "https://x/sbom", fingerprint: "b".repeat(64) } },
     annotations: { stage: "prod" },
@@ -120,19 +141,49 @@ test("an artifact shows everything that was told, and where it stands", async ()
     template_reference_name: "server",
     git_commit: sent.git_commit,
     git_commit_info: commit,
-    repo_info: { name: "acme/app", url: "https://git.example.com/acme/app", id: "R1", description: "app", provider: "github" },
+    repo_info: {
+      name: "acme/app",
+      url: "https://git.example.com/acme/app",
+      id: "R1",
+      description: "app",
+      provider: "github",
+    },
   });
 });
 
 test("the least that can be told is enough, and no text that clients rely on is null", async () => {
   const at = await place();
-  const sent = await report(at, { repo_url: "", build_url: "", commit_url: "", git_commit_info: null, repo_info: null, commits_list: null, template_reference_name: null, annotations: null, user_data: null, external_urls: null });
+  const sent = await report(at, {
+    repo_url: "",
+    build_url: "",
+    commit_url: "",
+    git_commit_info: null,
+    repo_info: null,
+    commits_list: null,
+    template_reference_name: null,
+    annotations: null,
+    user_data: null,
+    external_urls: null,
+  });
   const artifact = await read(at, sent.fingerprint);
   assert.equal(
-    [artifact.filename, artifact.commit_url, artifact.build_url, artifact.repo_url, artifact.state, artifact.running, artifact.exited, artifact.template, artifact.state_info],
+    [
+      artifact.filename,
+      artifact.commit_url,
+      artifact.build_url,
+      artifact.repo_url,
+      artifact.state,
+      artifact.running,
+      artifact.exited,
+      artifact.template,
+      artifact.state_info,
+    ],
     ["app.tar", "", "", "", "COMPLIANT", [], [], [], null],
   );
-  assert.equal([artifact.git_commit_info, artifact.repo_info, artifact.annotations, artifact.user_data, artifact.external_urls], [null, null, null, null, null]);
+  assert.equal(
+    [artifact.git_commit_info, artifact.repo_info, artifact.annotations, artifact.user_data, artifact.external_urls],
+    [null, null, null, null, null],
+  );
   assert.equal(artifact.history[0].event, "app.tar reported");
   assert.is((await trailOf(at)).compliance_status.artifacts_statuses[sent.fingerprint].unexpected, true);
 });
@@ -143,8 +194,23 @@ test("evidence is shown under the name of its attestation, the latest of each na
   await attest(at, { attestation_name: "review" });
   await attest(at, { attestation_name: "tests", artifact_fingerprint: fingerprint, is_compliant: false });
   assert.is((await read(at, fingerprint)).state, "NON-COMPLIANT");
-  await attest(at, { attestation_name: "tests", artifact_fingerprint: fingerprint, origin_url: "https://ci/7", user_data: { k: 1 }, description: "d", git_commit_info: { sha1: "c".repeat(40) } });
-  await attest(at, { attestation_name: "scan", artifact_fingerprint: fingerprint, snyk_results: { schema_version: 1, tool: { name: "s", version: "1" }, results: [] } }, "snyk");
+  await attest(at, {
+    attestation_name: "tests",
+    artifact_fingerprint: fingerprint,
+    origin_url: "https://ci/7",
+    user_data: { k: 1 },
+    description: "d",
+    git_commit_info: { sha1: "c".repeat(40) },
+  });
+  await attest(
+    at,
+    {
+      attestation_name: "scan",
+      artifact_fingerprint: fingerprint,
+      snyk_results: { schema_version: 1, tool: { name: "s", version: "1" }, results: [] },
+    },
+    "snyk",
+  );
 
   const artifact = await read(at, fingerprint);
   assert.is(artifact.state, "COMPLIANT");
@@ -166,9 +232,10 @@ test("evidence is shown under the name of its attestation, the latest of each na
   });
   assert.is(artifact.evidence.scan.evidence_type, "snyk");
   assert.equal(artifact.evidence.scan.snyk_results.results, []);
-  assert.equal(artifact.history.map(({ event }: { event: string }) => event), [
-    "server reported", "tests evidence received", "tests evidence received", "scan evidence received",
-  ]);
+  assert.equal(
+    artifact.history.map(({ event }: { event: string }) => event),
+    ["server reported", "tests evidence received", "tests evidence received", "scan evidence received"],
+  );
   assert.ok(Number(artifact.last_modified_at) > Number(artifact.created_at));
   const [item] = (await get(at, "")).body;
   assert.equal(item.evidence, artifact.evidence);
@@ -180,7 +247,11 @@ test("an attestation that came first belongs to the artifact of its name and com
   const early = { target_artifacts: ["server"], git_commit_info: { sha1 } };
   await attest(at, { attestation_name: "tests", is_compliant: true, ...early });
   await attest(at, { attestation_name: "tests", is_compliant: false, ...early });
-  await attest(at, { attestation_name: "extra", target_artifacts: ["server"], git_commit_info: { sha1: freshCommit() } });
+  await attest(at, {
+    attestation_name: "extra",
+    target_artifacts: ["server"],
+    git_commit_info: { sha1: freshCommit() },
+  });
 
   const other = await report(at, { template_reference_name: "client", git_commit: sha1 });
   assert.equal((await read(at, other.fingerprint)).evidence, {}, "another name receives nothing");
@@ -201,7 +272,12 @@ test("a further report of the same record updates it and is in the history; anot
   const id = (await read(at, first.fingerprint)).id;
   const late = freshCommit();
   await attest(at, { attestation_name: "tests", target_artifacts: ["server"], git_commit_info: { sha1: late } });
-  await report(at, { fingerprint: first.fingerprint, template_reference_name: "server", filename: "renamed", git_commit: late });
+  await report(at, {
+    fingerprint: first.fingerprint,
+    template_reference_name: "server",
+    filename: "renamed",
+    git_commit: late,
+  });
   const again = await read(at, first.fingerprint);
   assert.equal([again.id, again.filename, again.git_commit, again.user_data], [id, "renamed", late, null]);
   assert.ok(Number(again.last_modified_at) > Number(again.created_at));
@@ -212,7 +288,11 @@ test("a further report of the same record updates it and is in the history; anot
   const latest = await read(at, first.fingerprint);
   assert.is.not(latest.id, id);
   assert.equal([latest.template_reference_name, latest.template], ["client", ["tests"]]);
-  assert.equal(Object.keys(latest.evidence), ["signed"], "what was attested for the fingerprint belongs to each record of it");
+  assert.equal(
+    Object.keys(latest.evidence),
+    ["signed"],
+    "what was attested for the fingerprint belongs to each record of it",
+  );
   const types = (await trailOf(at)).events.map((event: { type: string }) => event.type);
   assert.equal(types.filter((type: string) => type === "artifact_creation_reported").length, 3);
   assert.is((await get(at, `?flow_name=${at.flow}`)).body.length, 2);
@@ -254,18 +334,36 @@ test("refusals name the field, and leave nothing behind", async () => {
   const cases: [Fields, Record<string, string>][] = [
     [{ filename: "" }, { filename: "String should have at least 1 character [input: ]" }],
     [{ fingerprint: "abc" }, { fingerprint: "String should match pattern '^[a-f0-9]{64}$' [input: abc]" }],
-    [{ fingerprint: "A".repeat(64) }, { fingerprint: `String should match pattern '^[a-f0-9]{64}$' [input: ${"A".repeat(64)}]` }],
+    [
+      { fingerprint: "A".repeat(64) },
+      { fingerprint: `String should match pattern '^[a-f0-9]{64}$' [input: ${"A".repeat(64)}]` },
+    ],
     [{ git_commit: "abc" }, { git_commit: "String should match pattern '^[a-f0-9]{40}$' [input: abc]" }],
     [{ git_commit: null }, { git_commit: "Input should be a valid string [input: null]" }],
     [{ git_commit: undefined }, { git_commit: "Field required" }],
     [{ build_url: undefined }, { build_url: "Field required" }],
-    [{ trail_name: "-t" }, { trail_name: String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: -t]` }],
-    [{ trail_name: "" }, { trail_name: String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: ]` }],
-    [{ template_reference_name: "a.b" }, { template_reference_name: String.raw`String should match pattern '^[a-zA-Z0-9\-_]+$' [input: a.b]` }],
-    [{ external_urls: { sbom: { href: "x", fingerprint: "no-hex" } } }, { "external_urls.sbom.fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: no-hex]" }],
+    [
+      { trail_name: "-t" },
+      { trail_name: String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: -t]` },
+    ],
+    [
+      { trail_name: "" },
+      { trail_name: String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: ]` },
+    ],
+    [
+      { template_reference_name: "a.b" },
+      { template_reference_name: String.raw`String should match pattern '^[a-zA-Z0-9\-_]+$' [input: a.b]` },
+    ],
+    [
+      { external_urls: { sbom: { href: "x", fingerprint: "no-hex" } } },
+      { "external_urls.sbom.fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: no-hex]" },
+    ],
     [{ annotations: { k: 1 } }, { "annotations.k": "Input should be a valid string [input: 1]" }],
     [{ colour: "red" }, { colour: "Extra inputs are not permitted [input: red]" }],
-    [{ trail_name: "t", repo_info: { id: "1", name: "n", url: "nowhere" } }, { "repo_info.url": "Input should be a valid URL with scheme and host [input: nowhere]" }],
+    [
+      { trail_name: "t", repo_info: { id: "1", name: "n", url: "nowhere" } },
+      { "repo_info.url": "Input should be a valid URL with scheme and host [input: nowhere]" },
+    ],
   ];
   for (const [fields, errors] of cases) {
     const answer = await post(at, minimal(fields));
@@ -274,8 +372,11 @@ test("refusals name the field, and leave nothing behind", async () => {
   }
   assert.is((await post(at, null)).status, 400);
   assert.is((await post({ ...at, flow: "none" }, minimal({ trail_name: "t" }))).status, 404);
-  assert.equal((await post({ ...at, flow: "none" }, minimal())).body, { message: `Flow named 'none' does not exist for organization '${at.org}'` });
-  for (const role of ["reader", "snapshotter"] as const) assert.is((await post({ ...at, key: server.given.user(at.org, role) }, minimal())).status, 403);
+  assert.equal((await post({ ...at, flow: "none" }, minimal())).body, {
+    message: `Flow named 'none' does not exist for organization '${at.org}'`,
+  });
+  for (const role of ["reader", "snapshotter"] as const)
+    assert.is((await post({ ...at, key: server.given.user(at.org, role) }, minimal())).status, 403);
   assert.equal(["artifacts", "trails", "trail_events", "repos", "audit_log"].map(rows), before);
 });
 
@@ -294,7 +395,10 @@ test("an artifact is found by a prefix of its fingerprint, unless several begin 
   for (const wrong of ["dddd", "DDDDD", `${one}0`]) {
     const answer = await get(at, `/${at.flow}/fingerprint/${wrong}`);
     assert.is(answer.status, 400);
-    assert.equal(answer.body, rejected({ fingerprint: `String should match pattern '^[a-f0-9]{5,64}$' [input: ${wrong}]` }));
+    assert.equal(
+      answer.body,
+      rejected({ fingerprint: `String should match pattern '^[a-f0-9]{5,64}$' [input: ${wrong}]` }),
+    );
   }
   const unknown = await get(at, `/none/fingerprint/${one}`);
   assert.is(unknown.status, 404);
@@ -308,7 +412,8 @@ test("trail and attestation_id choose among the records of a fingerprint", async
   await report(at, { trail_name: "b", filename: "second", fingerprint });
   await attest(at, { attestation_name: "on-trail" }, "generic", "b");
   await server.call("PUT", `/trails/${at.org}/${at.flow}`, { key: at.key, form: { json: { name: "empty" } } });
-  const id = (name: string) => server.db.prepare("SELECT public_id FROM attestations WHERE name = ? ORDER BY id DESC").pluck().get(name) as string;
+  const id = (name: string) =>
+    server.db.prepare("SELECT public_id FROM attestations WHERE name = ? ORDER BY id DESC").pluck().get(name) as string;
 
   for (const [query, filename] of [
     ["", "second"],
@@ -319,13 +424,21 @@ test("trail and attestation_id choose among the records of a fingerprint", async
     [`?attestation_id=${id("x")}&trail=a`, "first"],
   ])
     assert.is((await read(at, fingerprint, query)).filename, filename, query);
-  for (const query of ["?trail=empty", `?attestation_id=${id("x")}&trail=b`, `?attestation_id=${id("on-trail")}`, "?attestation_id=00000000-0000-0000-0000-00000000"]) {
+  for (const query of [
+    "?trail=empty",
+    `?attestation_id=${id("x")}&trail=b`,
+    `?attestation_id=${id("on-trail")}`,
+    "?attestation_id=00000000-0000-0000-0000-00000000",
+  ]) {
     const answer = await get(at, `/${at.flow}/fingerprint/${fingerprint}${query}`);
     assert.is(answer.status, 404, query);
     assert.equal(answer.body, missing(at, fingerprint));
   }
   const unknown = await get(at, `/${at.flow}/fingerprint/${fingerprint}?trail=none`);
-  assert.equal([unknown.status, unknown.body], [404, { message: `Trail with name 'none' does not exist for Organization '${at.org}' and Flow '${at.flow}'` }]);
+  assert.equal(
+    [unknown.status, unknown.body],
+    [404, { message: `Trail with name 'none' does not exist for Organization '${at.org}' and Flow '${at.flow}'` }],
+  );
   const uuid = "00000000-0000-0000-0000-000000000000";
   const wrong = await get(at, `/${at.flow}/fingerprint/${fingerprint}?attestation_id=${uuid}`);
   assert.is(wrong.status, 400);
@@ -337,7 +450,8 @@ test("the artifacts of a commit come as a list, newest first", async () => {
   const [commit, sibling] = ["e".repeat(39) + "0", "e".repeat(39) + "1"];
   const one = await report(at, { git_commit: commit, trail_name: "a" });
   const two = await report(at, { git_commit: commit, trail_name: "b" });
-  const of = async (sha: string, query = "") => (await get(at, `/${at.flow}/commit_sha/${sha}${query}`)).body.map((artifact: Fields) => artifact["fingerprint"]);
+  const of = async (sha: string, query = "") =>
+    (await get(at, `/${at.flow}/commit_sha/${sha}${query}`)).body.map((artifact: Fields) => artifact["fingerprint"]);
   assert.equal(await of(commit), [two.fingerprint, one.fingerprint]);
   assert.equal(await of("eeeee"), [two.fingerprint, one.fingerprint]);
   assert.equal(await of(commit, "?trail=a"), [one.fingerprint]);
@@ -346,7 +460,9 @@ test("the artifacts of a commit come as a list, newest first", async () => {
   for (const sha of ["eeeee", "eeee", "fffff", commit.toUpperCase(), "not-hex", freshCommit()]) {
     const answer = await get(at, `/${at.flow}/commit_sha/${sha}`);
     assert.is(answer.status, 404, sha);
-    assert.equal(answer.body, { message: `Artifact with git commit '${sha}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'` });
+    assert.equal(answer.body, {
+      message: `Artifact with git commit '${sha}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`,
+    });
   }
   assert.is((await get(at, `/${at.flow}/commit_sha/${commit}?trail=none`)).status, 404);
   assert.is((await get(at, `/none/commit_sha/${commit}`)).status, 404);
@@ -356,13 +472,19 @@ test("lists: of the organization, of a flow, of a repository; newest first, in p
   const at = await place();
   const second = { ...at, flow: await server.given.flow(at) };
   const other = await place();
-  const repo = (id: string, provider: string) => ({ id, name: "acme/lists", url: "https://git.example.com/x", provider });
+  const repo = (id: string, provider: string) => ({
+    id,
+    name: "acme/lists",
+    url: "https://git.example.com/x",
+    provider,
+  });
   const a = await report(at, { repo_info: repo("1", "github") });
   const b = await report(second, { repo_info: repo("1", "gitlab") });
   const c = await report(second);
   const foreign = await report(other, { repo_info: repo("1", "github") });
   const list = (query: string) => get(at, query);
-  const fingerprints = async (query: string) => (await list(query)).body.map((artifact: Fields) => artifact["fingerprint"]);
+  const fingerprints = async (query: string) =>
+    (await list(query)).body.map((artifact: Fields) => artifact["fingerprint"]);
   for (const [query, expected] of [
     ["", [c, b, a]],
     ["?page=1&per_page=15", [c, b, a]],
@@ -377,11 +499,19 @@ test("lists: of the organization, of a flow, of a repository; newest first, in p
     [`/${at.flow}`, [a]],
     [`/${second.flow}?page=2&per_page=1`, [b]],
   ] as const)
-    assert.equal(await fingerprints(query), expected.map(({ fingerprint }) => fingerprint), query);
-  assert.equal((await get(other, "")).body.map((artifact: Fields) => artifact["fingerprint"]), [foreign.fingerprint]);
+    assert.equal(
+      await fingerprints(query),
+      expected.map(({ fingerprint }) => fingerprint),
+      query,
+    );
+  assert.equal(
+    (await get(other, "")).body.map((artifact: Fields) => artifact["fingerprint"]),
+    [foreign.fingerprint],
+  );
 
   const [item] = (await list(`?flow_name=${at.flow}`)).body;
-  const { template, state_info, approvals, running, exited, history, commit_lead_times, build_lead_times, ...shared } = await read(at, a.fingerprint);
+  const { template, state_info, approvals, running, exited, history, commit_lead_times, build_lead_times, ...shared } =
+    await read(at, a.fingerprint);
   assert.equal(item, { ...shared, releases: [] });
 
   for (const [query, message] of [
@@ -394,7 +524,8 @@ test("lists: of the organization, of a flow, of a repository; newest first, in p
     assert.is(answer.status, 404);
     assert.equal(answer.body, { message });
   }
-  for (const query of ["?page=0", "?per_page=0", "?page=", "?per_page=x", `/${at.flow}?page=0`]) assert.is((await list(query)).status, 400, query);
+  for (const query of ["?page=0", "?per_page=0", "?page=", "?per_page=x", `/${at.flow}?page=0`])
+    assert.is((await list(query)).status, 400, query);
 });
 
 test("a damaged artifact becomes a marked placeholder in lists, and disturbs no neighbour", async () => {
@@ -404,7 +535,10 @@ test("a damaged artifact becomes a marked placeholder in lists, and disturbs no 
   server.db.prepare("UPDATE artifacts SET user_data_json = '{broken' WHERE fingerprint = ?").run(bad.fingerprint);
   for (const path of ["", `/${at.flow}`, `/${at.flow}/commit_sha/${good.git_commit}`]) {
     const { body } = await get(at, path);
-    assert.equal(body.map((artifact: Fields) => artifact["fingerprint"]), [bad.fingerprint, good.fingerprint]);
+    assert.equal(
+      body.map((artifact: Fields) => artifact["fingerprint"]),
+      [bad.fingerprint, good.fingerprint],
+    );
     assert.match(body[0].annotations.unreadable, /damaged/);
     assert.is(body[1].annotations, null);
   }
@@ -416,25 +550,43 @@ test("a report to an earlier trail makes its record the one that is read, assert
   const first = await report(at, { fingerprint, trail_name: "first", template_reference_name: "client" });
   await attest(at, { attestation_name: "tests", artifact_fingerprint: fingerprint }, "generic", "first");
   const second = await report(at, { fingerprint, trail_name: "second", template_reference_name: "client" });
-  const policy = await server.given.policy(at, { yaml: "artifacts:\n  attestations: [{name: tests, type: generic}]\n" });
+  const policy = await server.given.policy(at, {
+    yaml: "artifacts:\n  attestations: [{name: tests, type: generic}]\n",
+  });
 
   const told = async () => {
-    const { body: asserted } = await server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}?policy_name=${policy}`, { key: at.key });
+    const { body: asserted } = await server.call(
+      "GET",
+      `/asserts/${at.org}/fingerprint/${fingerprint}?policy_name=${policy}`,
+      { key: at.key },
+    );
     return {
       read: (await read(at, fingerprint)).trail_name,
       short: (await read(at, fingerprint.slice(0, 12))).trail_name,
       commit: (await get(at, `/${at.flow}/${fingerprint}/latest_commit`)).body.latest_commit,
-      asserted: asserted.trail, flows: asserted.flows.map(({ trail }: Fields) => trail),
-      compliant: asserted.compliant, judged: asserted.policy_evaluations[0].rule_evaluations[2].resolutions[0].context.trail_name,
+      asserted: asserted.trail,
+      flows: asserted.flows.map(({ trail }: Fields) => trail),
+      compliant: asserted.compliant,
+      judged: asserted.policy_evaluations[0].rule_evaluations[2].resolutions[0].context.trail_name,
     };
   };
   const expected = (trail: string, commit: string, compliant: boolean) => ({
-    read: trail, short: trail, commit, asserted: trail, flows: [trail], compliant, judged: trail,
+    read: trail,
+    short: trail,
+    commit,
+    asserted: trail,
+    flows: [trail],
+    compliant,
+    judged: trail,
   });
   assert.equal(await told(), expected("second", second.git_commit, false));
   await report(at, first);
   assert.equal(await told(), expected("first", first.git_commit, true));
-  assert.is((await read(at, fingerprint, "?trail=second")).trail_name, "second", "a trail that is named is the one that is read");
+  assert.is(
+    (await read(at, fingerprint, "?trail=second")).trail_name,
+    "second",
+    "a trail that is named is the one that is read",
+  );
   await report(at, { fingerprint, trail_name: null, template: [], git_commit: second.git_commit });
   const withoutTrail = await told();
   assert.equal({ read: withoutTrail.read, flows: withoutTrail.flows }, { read: null, flows: [null] });
@@ -459,8 +611,18 @@ test("the latest commit of an artifact, also on a branch that arrives unescaped"
   const unknown = await latest(fingerprint);
   assert.equal([unknown.status, unknown.body], [200, { latest_commit: null }]);
 
-  const old = await report(at, { fingerprint, trail_name: "a", git_commit_info: { sha1: "x", branch: "feature/one+two" } });
-  const legacy = minimal({ fingerprint, commits_list: [{ sha1: freshCommit(), branch: "release/1.0" }, { sha1: freshCommit(), branch: "old" }] });
+  const old = await report(at, {
+    fingerprint,
+    trail_name: "a",
+    git_commit_info: { sha1: "x", branch: "feature/one+two" },
+  });
+  const legacy = minimal({
+    fingerprint,
+    commits_list: [
+      { sha1: freshCommit(), branch: "release/1.0" },
+      { sha1: freshCommit(), branch: "old" },
+    ],
+  });
   assert.is((await post(at, legacy)).status, 201);
   const newest = await report(at, { fingerprint, trail_name: "b", git_commit_info: { sha1: "y", branch: "main" } });
   for (const [query, commit] of [
@@ -480,7 +642,10 @@ test("the latest commit of an artifact, also on a branch that arrives unescaped"
   await post(at, { ...old, trail_name: "a" });
   assert.equal((await latest(fingerprint)).body, { latest_commit: old.git_commit }, "the latest report counts");
   const missingFlow = await get(at, `/none/${fingerprint}/latest_commit`);
-  assert.equal([missingFlow.status, missingFlow.body], [404, { message: `Flow named 'none' does not exist for organization '${at.org}'` }]);
+  assert.equal(
+    [missingFlow.status, missingFlow.body],
+    [404, { message: `Flow named 'none' does not exist for organization '${at.org}'` }],
+  );
   assert.is((await latest("abcd")).status, 400);
 });
 
@@ -530,7 +695,9 @@ test("api_url leads to exactly its record, however many records the fingerprint 
   };
   assert.equal(
     {
-      one: urlOf("one", "server"), twoServer: urlOf("two", "server"), twoClient: urlOf("two", "client"),
+      one: urlOf("one", "server"),
+      twoServer: urlOf("two", "server"),
+      twoClient: urlOf("two", "client"),
       legacy: urlOf(null, null),
     },
     expected,
@@ -548,7 +715,10 @@ test("api_url of a search result and of a build leads to their record", async ()
   const { artifacts } = (await server.call("GET", `/search/${at.org}/sha/${fingerprint}`, { key: at.key })).body;
   for (const found of artifacts) assert.is((await follow(at, found.api_url)).html_url, found.html_url);
   const { builds } = (await server.call("GET", `/builds/${at.org}`, { key: at.key })).body;
-  assert.equal(builds.map(({ trail_name }: { trail_name: string }) => trail_name), ["one"]);
+  assert.equal(
+    builds.map(({ trail_name }: { trail_name: string }) => trail_name),
+    ["one"],
+  );
   assert.is((await follow(at, builds[0]._links.artifact.self.href)).trail_name, "one");
 });
 
@@ -578,8 +748,13 @@ test("artifact_id chooses a record of the fingerprint; trail and attestation_id 
       ofAnotherFingerprint: await ask(`artifact_id=${elsewhere}`),
     },
     {
-      one: one.id, two: two.id, inItsTrail: one.id, inAnotherTrail: none,
-      withItsAttestation: one.id, withAnothersAttestation: none, ofAnotherFingerprint: none,
+      one: one.id,
+      two: two.id,
+      inItsTrail: one.id,
+      inAnotherTrail: none,
+      withItsAttestation: one.id,
+      withAnothersAttestation: none,
+      ofAnotherFingerprint: none,
     },
   );
   const malformed = await get(at, `/${at.flow}/fingerprint/${fingerprint}?artifact_id=1`);

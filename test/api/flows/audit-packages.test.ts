@@ -41,19 +41,32 @@ async function place(name = fresh("trail")): Promise<Place> {
 
 /** A request with the bytes of its answer. */
 async function get(at: At, path: string, init: { method?: string; headers?: Record<string, string> } = {}) {
-  const response = await fetch(`${server.url}/api/v2${path}`, { method: init.method ?? "GET", headers: { Authorization: `Bearer ${at.key}`, ...init.headers } });
+  const response = await fetch(`${server.url}/api/v2${path}`, {
+    method: init.method ?? "GET",
+    headers: { Authorization: `Bearer ${at.key}`, ...init.headers },
+  });
   return { status: response.status, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
 }
-const trailPath = ({ org, flow, trail }: Place, what = "audit_package"): string => `/trails/${org}/${flow}/${trail}/${what}`;
+const trailPath = ({ org, flow, trail }: Place, what = "audit_package"): string =>
+  `/trails/${org}/${flow}/${trail}/${what}`;
 async function download(at: At, path: string): Promise<Buffer> {
   const { status, bytes } = await get(at, path);
   assert.is(status, 200, bytes.toString("utf8", 0, 500));
   return bytes;
 }
 const file = (content: string | Buffer, filename = "evidence.txt") => ({ name: "attachment_file", filename, content });
-const attest = (at: Place, fields: { name?: string; kind?: string; file?: ReturnType<typeof file>; fingerprint?: string; [field: string]: unknown }): Promise<string> =>
-  server.given.attestation(at, { flow: at.flow, trail: at.trail, ...fields });
-const without = (record: Record<string, unknown>, ...names: string[]): Record<string, unknown> => Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)));
+const attest = (
+  at: Place,
+  fields: {
+    name?: string;
+    kind?: string;
+    file?: ReturnType<typeof file>;
+    fingerprint?: string;
+    [field: string]: unknown;
+  },
+): Promise<string> => server.given.attestation(at, { flow: at.flow, trail: at.trail, ...fields });
+const without = (record: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)));
 /** The lines of the log about what went wrong. */
 const errors = (): any[] => server.lines.map((line) => JSON.parse(line)).filter(({ level }) => level === "error");
 
@@ -66,20 +79,57 @@ async function release() {
   await server.given.artifact(at, { flow: at.flow, trail: at.trail, filename: "another.bin" });
   await attest(at, { kind: "pull_request", name: "review", git_provider: "github", pull_requests: [] });
   await attest(at, {
-    kind: "pull_request", name: "review", git_provider: "github",
-    pull_requests: [{ url: "https://git.test/pull/7", merge_commit: artifact.commit, state: "MERGED", author: "ada", approvers: [{ username: "grace", state: "APPROVED", timestamp: 1 }], commits: [] }],
+    kind: "pull_request",
+    name: "review",
+    git_provider: "github",
+    pull_requests: [
+      {
+        url: "https://git.test/pull/7",
+        merge_commit: artifact.commit,
+        state: "MERGED",
+        author: "ada",
+        approvers: [{ username: "grace", state: "APPROVED", timestamp: 1 }],
+        commits: [],
+      },
+    ],
   });
-  await attest(at, { kind: "junit", name: "tests", fingerprint, junit_results: [{ name: "unit", failures: 1, errors: 0, skipped: 0, total: 7, duration: 1.5 }], file: file("<testsuite/>", "Prüfbericht 日本.xml") });
-  await attest(at, { kind: "override", name: "tests", fingerprint, reason: "the test is wrong", new_compliance_status: true, original_attestation_type: "junit" });
-  await attest(at, { kind: "snyk", name: "scan", fingerprint, snyk_results: { schema_version: 1, tool: { name: "snyk", version: "1" }, results: [] }, file: file("<testsuite/>", "copy.xml") });
+  await attest(at, {
+    kind: "junit",
+    name: "tests",
+    fingerprint,
+    junit_results: [{ name: "unit", failures: 1, errors: 0, skipped: 0, total: 7, duration: 1.5 }],
+    file: file("<testsuite/>", "Prüfbericht 日本.xml"),
+  });
+  await attest(at, {
+    kind: "override",
+    name: "tests",
+    fingerprint,
+    reason: "the test is wrong",
+    new_compliance_status: true,
+    original_attestation_type: "junit",
+  });
+  await attest(at, {
+    kind: "snyk",
+    name: "scan",
+    fingerprint,
+    snyk_results: { schema_version: 1, tool: { name: "snyk", version: "1" }, results: [] },
+    file: file("<testsuite/>", "copy.xml"),
+  });
   const world = runningIn(server);
   const environment = world.environment(at);
-  const yaml = "artifacts:\n  provenance:\n    required: true # rÜle\n  attestations:\n    - {name: scan, type: snyk}\n    - {name: nothing, type: generic}\n";
+  const yaml =
+    "artifacts:\n  provenance:\n    required: true # rÜle\n  attestations:\n    - {name: scan, type: snyk}\n    - {name: nothing, type: generic}\n";
   const policy = await server.given.policy(at, { yaml });
   world.attach(at, environment, policy);
   world.report(at, environment, [running("server", fingerprint)]);
   world.allow(at, environment, fingerprint);
-  return { ...at, fingerprint, environment, policy, policyText: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}` };
+  return {
+    ...at,
+    fingerprint,
+    environment,
+    policy,
+    policyText: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`,
+  };
 }
 
 test("the package of a trail holds what the API shows, and the rest of what is recorded", async () => {
@@ -87,8 +137,26 @@ test("the package of a trail holds what the API shows, and the rest of what is r
   const path = trailPath(at);
   const { status, headers, bytes } = await get(at, path);
   assert.equal(
-    [status, ...["Content-Type", "Content-Encoding", "Content-Disposition", "Content-Length", "X-Content-Type-Options", "Cache-Control"].map((name) => headers.get(name))],
-    [200, "application/gzip", null, `attachment; filename="audit-package-${at.flow}-${at.trail}.tar.gz"`, null, "nosniff", "private, no-cache"],
+    [
+      status,
+      ...[
+        "Content-Type",
+        "Content-Encoding",
+        "Content-Disposition",
+        "Content-Length",
+        "X-Content-Type-Options",
+        "Cache-Control",
+      ].map((name) => headers.get(name)),
+    ],
+    [
+      200,
+      "application/gzip",
+      null,
+      `attachment; filename="audit-package-${at.flow}-${at.trail}.tar.gz"`,
+      null,
+      "nosniff",
+      "private, no-cache",
+    ],
   );
   const members = await unpack(bytes);
   assert.is(members.directory, `audit-package-${at.flow}-${at.trail}`, "named as the file without its ending");
@@ -96,68 +164,179 @@ test("the package of a trail holds what the API shows, and the rest of what is r
   const templateId = trail.compliance_status.flow_template_id;
   const digest = sha256("<testsuite/>");
   assert.equal(members.names, [
-    "SHA256SUMS", "manifest.json", "README.txt", "trail-page.pdf", "flow.json", "trail.json", "artifacts.json", "attestations.json", "environments.json",
-    "deployments.json", "allowlist.json", "policies.json", `policies/${at.policy}/v1.yml`, "controls.json", "custom-types.json", `templates/${templateId}.yml`,
-    `evidence/${digest}/Prüfbericht 日本.xml`, `evidence/${digest}/copy.xml`,
+    "SHA256SUMS",
+    "manifest.json",
+    "README.txt",
+    "trail-page.pdf",
+    "flow.json",
+    "trail.json",
+    "artifacts.json",
+    "attestations.json",
+    "environments.json",
+    "deployments.json",
+    "allowlist.json",
+    "policies.json",
+    `policies/${at.policy}/v1.yml`,
+    "controls.json",
+    "custom-types.json",
+    `templates/${templateId}.yml`,
+    `evidence/${digest}/Prüfbericht 日本.xml`,
+    `evidence/${digest}/copy.xml`,
   ]);
 
   const told = members.json("trail.json");
   assert.equal(without(told, "audit"), trail);
   assert.is(trail.events.length, 9);
-  assert.equal(told.audit, { trail_id: told.events[0].trail_id, reasons: [], template_inherited: true, template_file: `templates/${templateId}.yml` });
+  assert.equal(told.audit, {
+    trail_id: told.events[0].trail_id,
+    reasons: [],
+    template_inherited: true,
+    template_file: `templates/${templateId}.yml`,
+  });
   assert.is(members.text(`templates/${templateId}.yml`), TEMPLATE);
 
   const { body: list } = await server.call("GET", `/attestations/${at.org}?per_page=100`, { key: at.key });
   const records = members.json<any[]>("attestations.json");
-  assert.equal(records.map((record) => without(record, "audit")), [...list.data].reverse());
-  assert.equal(records.map(({ attestation_name, is_compliant }) => [attestation_name, is_compliant]), [["review", false], ["review", true], ["tests", false], ["tests", true], ["scan", true]]);
+  assert.equal(
+    records.map((record) => without(record, "audit")),
+    [...list.data].reverse(),
+  );
+  assert.equal(
+    records.map(({ attestation_name, is_compliant }) => [attestation_name, is_compliant]),
+    [
+      ["review", false],
+      ["review", true],
+      ["tests", false],
+      ["tests", true],
+      ["scan", true],
+    ],
+  );
   const [, , tests, override] = records;
   assert.equal(tests.audit, {
-    reasons: ["Suite 'unit' has 1 failure and 0 errors"], scope: "artifact", belongs_to: [at.fingerprint], git_commit: null, repo_info: null, overridden_type: null,
-    original_attestation_id: null, control: null, control_version: null, custom_type_version: null,
-    evidence: { member: `evidence/${digest}/Prüfbericht 日本.xml`, state: "included", uploaded_as: "Prüfbericht 日本.xml", content_type: "application/octet-stream", size: 12, sha256: digest },
+    reasons: ["Suite 'unit' has 1 failure and 0 errors"],
+    scope: "artifact",
+    belongs_to: [at.fingerprint],
+    git_commit: null,
+    repo_info: null,
+    overridden_type: null,
+    original_attestation_id: null,
+    control: null,
+    control_version: null,
+    custom_type_version: null,
+    evidence: {
+      member: `evidence/${digest}/Prüfbericht 日本.xml`,
+      state: "included",
+      uploaded_as: "Prüfbericht 日本.xml",
+      content_type: "application/octet-stream",
+      size: 12,
+      sha256: digest,
+    },
   });
-  assert.equal([override.audit.overridden_type, override.audit.original_attestation_id, override.reason, override.audit.evidence], ["junit", tests.attestation_id, "the test is wrong", null]);
+  assert.equal(
+    [override.audit.overridden_type, override.audit.original_attestation_id, override.reason, override.audit.evidence],
+    ["junit", tests.attestation_id, "the test is wrong", null],
+  );
   assert.is(members.text(`evidence/${digest}/copy.xml`), "<testsuite/>");
 
-  const { body: shown } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${at.fingerprint}`, { key: at.key });
+  const { body: shown } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${at.fingerprint}`, {
+    key: at.key,
+  });
   const artifacts = members.json<any[]>("artifacts.json");
   assert.is(artifacts.length, 2);
   assert.equal(without(artifacts[0], "audit"), shown);
-  assert.equal(artifacts[0].audit.attestations_statuses.map(({ attestation_name, status }: any) => [attestation_name, status]), [["tests", "COMPLETE"], ["scan", "COMPLETE"]]);
+  assert.equal(
+    artifacts[0].audit.attestations_statuses.map(({ attestation_name, status }: any) => [attestation_name, status]),
+    [
+      ["tests", "COMPLETE"],
+      ["scan", "COMPLETE"],
+    ],
+  );
 
   const runs = members.json<any[]>("environments.json");
-  assert.equal(runs.map(({ environment, first_snapshot, last_snapshot, verdict, event }) => [environment.name, first_snapshot.index, last_snapshot?.index ?? null, verdict, event.type]), [
-    [at.environment, 1, 1, "NON-COMPLIANT", "started-non-compliant"], [at.environment, 2, null, "COMPLIANT", "became-compliant"],
-  ]);
+  assert.equal(
+    runs.map(({ environment, first_snapshot, last_snapshot, verdict, event }) => [
+      environment.name,
+      first_snapshot.index,
+      last_snapshot?.index ?? null,
+      verdict,
+      event.type,
+    ]),
+    [
+      [at.environment, 1, 1, "NON-COMPLIANT", "started-non-compliant"],
+      [at.environment, 2, null, "COMPLIANT", "became-compliant"],
+    ],
+  );
   const [before, after] = runs;
-  assert.equal(before.reasons, [`Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in trail '${at.trail}' of flow '${at.flow}'.`]);
-  assert.equal(before.policies.map(({ policy, version, text, status, rules }: any) => [policy, version, text, status, rules.map((rule: any) => rule.satisfied)]), [
-    [at.policy, 1, `policies/${at.policy}/v1.yml`, "NON-COMPLIANT", [true, null, true, false]],
+  assert.equal(before.reasons, [
+    `Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in trail '${at.trail}' of flow '${at.flow}'.`,
   ]);
-  assert.equal(before.judged_on.map(({ flow, trail: name, attestations }: any) => [flow, name, attestations.length]), [[at.flow, at.trail, 3]]);
+  assert.equal(
+    before.policies.map(({ policy, version, text, status, rules }: any) => [
+      policy,
+      version,
+      text,
+      status,
+      rules.map((rule: any) => rule.satisfied),
+    ]),
+    [[at.policy, 1, `policies/${at.policy}/v1.yml`, "NON-COMPLIANT", [true, null, true, false]]],
+  );
+  assert.equal(
+    before.judged_on.map(({ flow, trail: name, attestations }: any) => [flow, name, attestations.length]),
+    [[at.flow, at.trail, 3]],
+  );
   const [allowance] = members.json("allowlist.json");
-  assert.equal([before.allowlist_entry, after.allowlist_entry, allowance.description], [null, allowance.public_id, "because"]);
+  assert.equal(
+    [before.allowlist_entry, after.allowlist_entry, allowance.description],
+    [null, allowance.public_id, "because"],
+  );
   assert.is(members.text(`policies/${at.policy}/v1.yml`), at.policyText);
-  assert.equal(members.json("policies.json").map(({ policy, version, text }: any) => [policy, version, text]), [[at.policy, 1, `policies/${at.policy}/v1.yml`]]);
-  const { body: deployments } = await server.call("GET", `/deployments/${at.org}?from=0&to=9999999999`, { key: at.key });
+  assert.equal(
+    members.json("policies.json").map(({ policy, version, text }: any) => [policy, version, text]),
+    [[at.policy, 1, `policies/${at.policy}/v1.yml`]],
+  );
+  const { body: deployments } = await server.call("GET", `/deployments/${at.org}?from=0&to=9999999999`, {
+    key: at.key,
+  });
   assert.equal(members.json("deployments.json"), deployments.deployments);
 
   const manifest = members.json("manifest.json");
   assert.equal(without(manifest, "members", "as_of"), {
-    format: "assay-audit-package", format_version: 2, not_included: [],
-    about: { kind: "trail", organization: at.org, flow: at.flow, trail: at.trail, trail_id: told.audit.trail_id, url: `http://assay.test/${at.org}/flows/${at.flow}/trails/${at.trail}` },
+    format: "assay-audit-package",
+    format_version: 2,
+    not_included: [],
+    about: {
+      kind: "trail",
+      organization: at.org,
+      flow: at.flow,
+      trail: at.trail,
+      trail_id: told.audit.trail_id,
+      url: `http://assay.test/${at.org}/flows/${at.flow}/trails/${at.trail}`,
+    },
   });
-  assert.match(members.text("README.txt"), `Audit package of trail '${at.trail}' of flow '${at.flow}'\norganization '${at.org}'\n`);
-  assert.match(members.text("README.txt"), "9 events, 2 artifact records, 5 attestations, 2 evidence files of 24 bytes.");
+  assert.match(
+    members.text("README.txt"),
+    `Audit package of trail '${at.trail}' of flow '${at.flow}'\norganization '${at.org}'\n`,
+  );
+  assert.match(
+    members.text("README.txt"),
+    "9 events, 2 artifact records, 5 attestations, 2 evidence files of 24 bytes.",
+  );
 
   const header = (name: string) => members.headers.get(name);
-  for (const name of members.names) assert.equal([header(name)?.mode, header(name)?.uid, header(name)?.gid, header(name)?.uname, header(name)?.gname], [0o644, 0, 0, "", ""], name);
+  for (const name of members.names)
+    assert.equal(
+      [header(name)?.mode, header(name)?.uid, header(name)?.gid, header(name)?.uname, header(name)?.gname],
+      [0o644, 0, 0, "", ""],
+      name,
+    );
   assert.is((header("trail.json")?.mtime as Date).getTime(), Math.floor(manifest.as_of) * 1000);
   assert.is((header(`evidence/${digest}/copy.xml`)?.mtime as Date).getTime(), Math.floor(records[4].created_at) * 1000);
 
   const pdf = await get(at, trailPath(at, "audit_pdf"));
-  assert.equal([pdf.status, pdf.headers.get("Content-Type"), pdf.headers.get("ETag")], [200, "application/pdf", `"${sha256(members.bytes("trail-page.pdf"))}"`]);
+  assert.equal(
+    [pdf.status, pdf.headers.get("Content-Type"), pdf.headers.get("ETag")],
+    [200, "application/pdf", `"${sha256(members.bytes("trail-page.pdf"))}"`],
+  );
   assert.ok(pdf.bytes.equals(members.bytes("trail-page.pdf")));
   assert.equal(errors(), []);
 });
@@ -165,13 +344,21 @@ test("the package of a trail holds what the API shows, and the rest of what is r
 test("what ran is told with the present name of its flow, and the name that the policies saw", async () => {
   const at = await release();
   const present = `${at.flow}-moved`;
-  const renamed = await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, { key: at.key, body: { new_name: present } });
+  const renamed = await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, {
+    key: at.key,
+    body: { new_name: present },
+  });
   assert.is(renamed.status, 200, renamed.text);
   await server.given.flow(at, { name: at.flow });
   const members = await unpack((await get(at, `/trails/${at.org}/${present}/${at.trail}/audit_package`)).bytes);
   const [before] = members.json<any[]>("environments.json");
-  assert.equal(before.reasons, [`Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in trail '${at.trail}' of flow '${present}'.`]);
-  assert.equal(before.judged_on.map(({ flow, flow_when_evaluated }: any) => ({ flow, flow_when_evaluated })), [{ flow: present, flow_when_evaluated: at.flow }]);
+  assert.equal(before.reasons, [
+    `Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in trail '${at.trail}' of flow '${present}'.`,
+  ]);
+  assert.equal(
+    before.judged_on.map(({ flow, flow_when_evaluated }: any) => ({ flow, flow_when_evaluated })),
+    [{ flow: present, flow_when_evaluated: at.flow }],
+  );
   const outcomes = JSON.stringify(before.policies[0].rules.map((rule: any) => rule.outcomes));
   assert.ok(outcomes.includes(`flow '${present}'`) && !outcomes.includes(`flow '${at.flow}'`), outcomes);
 });
@@ -187,31 +374,76 @@ test("the package of an artifact holds all its records in the flow, and what its
   const { status, headers, bytes } = await get(at, path(at.fingerprint));
   assert.equal(
     [status, headers.get("Content-Type"), headers.get("Content-Encoding"), headers.get("Content-Disposition")],
-    [200, "application/octet-stream", "gzip", `attachment; filename="audit-package-${at.flow}-${at.fingerprint.slice(0, 12)}.tar"`],
+    [
+      200,
+      "application/octet-stream",
+      "gzip",
+      `attachment; filename="audit-package-${at.flow}-${at.fingerprint.slice(0, 12)}.tar"`,
+    ],
   );
   // fetch followed the coding.
   assert.is(bytes.toString("latin1", 257, 262), "ustar");
   const members = await unpack(bytes);
   assert.is(members.directory, `audit-package-${at.flow}-${at.fingerprint.slice(0, 12)}`);
-  assert.equal(members.names.slice(0, 8), ["SHA256SUMS", "manifest.json", "README.txt", "artifact-page.pdf", "flow.json", "artifacts.json", "trails.json", "attestations.json"]);
-  assert.equal(members.json("artifacts.json").map(({ trail_name, flow_name }: any) => [trail_name, flow_name]), [[at.trail, at.flow], [second, at.flow]]);
+  assert.equal(members.names.slice(0, 8), [
+    "SHA256SUMS",
+    "manifest.json",
+    "README.txt",
+    "artifact-page.pdf",
+    "flow.json",
+    "artifacts.json",
+    "trails.json",
+    "attestations.json",
+  ]);
+  assert.equal(
+    members.json("artifacts.json").map(({ trail_name, flow_name }: any) => [trail_name, flow_name]),
+    [
+      [at.trail, at.flow],
+      [second, at.flow],
+    ],
+  );
   const trails = members.json("trails.json");
-  assert.equal(trails.map(({ name, compliance_state }: any) => [name, compliance_state]), [[at.trail, "COMPLIANT"], [second, "INCOMPLETE"]]);
+  assert.equal(
+    trails.map(({ name, compliance_state }: any) => [name, compliance_state]),
+    [
+      [at.trail, "COMPLIANT"],
+      [second, "INCOMPLETE"],
+    ],
+  );
   assert.equal(trails[1].audit.reasons.length, 3);
   // The trail's own records count for the artifact.
-  assert.equal(members.json("attestations.json").map(({ attestation_name, audit }: any) => [attestation_name, audit.scope]), [["review", "trail"], ["review", "trail"], ["tests", "artifact"], ["tests", "artifact"], ["scan", "artifact"]]);
-  const flows = new Set(members.json<any[]>("environments.json").flatMap(({ judged_on }) => judged_on.map(({ flow }: any) => flow)));
+  assert.equal(
+    members.json("attestations.json").map(({ attestation_name, audit }: any) => [attestation_name, audit.scope]),
+    [
+      ["review", "trail"],
+      ["review", "trail"],
+      ["tests", "artifact"],
+      ["tests", "artifact"],
+      ["scan", "artifact"],
+    ],
+  );
+  const flows = new Set(
+    members.json<any[]>("environments.json").flatMap(({ judged_on }) => judged_on.map(({ flow }: any) => flow)),
+  );
   assert.equal([...flows], [at.flow]);
   assert.is(members.names.filter((name) => name.startsWith("evidence/")).length, 2);
   const { about } = members.json("manifest.json");
   assert.equal([about.kind, about.fingerprint, about.flow], ["artifact", at.fingerprint, at.flow]);
 
-  assert.ok((await download(at, path(at.fingerprint.slice(0, 63)).replace(at.fingerprint.slice(0, 63), at.fingerprint))).equals(bytes));
+  assert.ok(
+    (await download(at, path(at.fingerprint.slice(0, 63)).replace(at.fingerprint.slice(0, 63), at.fingerprint))).equals(
+      bytes,
+    ),
+  );
 });
 
 test("the same records give the same bytes, also after a restart and whatever happens elsewhere", async () => {
   const at = await release();
-  const paths = [trailPath(at), trailPath(at, "audit_pdf"), `/artifacts/${at.org}/${at.flow}/${at.fingerprint}/audit_package`];
+  const paths = [
+    trailPath(at),
+    trailPath(at, "audit_pdf"),
+    `/artifacts/${at.org}/${at.flow}/${at.fingerprint}/audit_package`,
+  ];
   const all = () => Promise.all(paths.map((path) => download(at, path)));
   const first = await all();
   await attest(await place(), { file: file("elsewhere") });
@@ -219,7 +451,8 @@ test("the same records give the same bytes, also after a restart and whatever ha
   await server.stop();
   server = await startServer({ directory });
   const third = await all();
-  for (const [place, bytes] of first.entries()) assert.ok(bytes.equals(second[place] as Buffer) && bytes.equals(third[place] as Buffer), paths[place]);
+  for (const [place, bytes] of first.entries())
+    assert.ok(bytes.equals(second[place] as Buffer) && bytes.equals(third[place] as Buffer), paths[place]);
   await attest(at, {});
   assert.not.ok((await download(at, trailPath(at))).equals(first[0] as Buffer));
 });
@@ -227,20 +460,39 @@ test("the same records give the same bytes, also after a restart and whatever ha
 test("names of uploads stay below the directory of their content, whatever they say", async () => {
   const at = await place();
   const names: [stored: string, member: string][] = [
-    ["../../../etc/passwd", "___.._.._etc_passwd"], ["..", "__"], [".", "_"], ["/etc/shadow", "_etc_shadow"], ["a\\..\\b.txt", "a_.._b.txt"], ["C:evil.exe", "C_evil.exe"], ["", "file"],
-    ["line\nbreak\tand\0zero", "line_break_and_zero"], ["gnp\u202etxt.exe", "gnp_txt.exe"], ["trailing. . ", "trailing"], [".hidden", "_hidden"], ["-rf", "_rf"], ["con.txt", "_con.txt"],
-    ["é".repeat(200) + ".json", `${"é".repeat(57)}.json`], ["emoji 😀.txt", "emoji 😀.txt"],
+    ["../../../etc/passwd", "___.._.._etc_passwd"],
+    ["..", "__"],
+    [".", "_"],
+    ["/etc/shadow", "_etc_shadow"],
+    ["a\\..\\b.txt", "a_.._b.txt"],
+    ["C:evil.exe", "C_evil.exe"],
+    ["", "file"],
+    ["line\nbreak\tand\0zero", "line_break_and_zero"],
+    ["gnp\u202etxt.exe", "gnp_txt.exe"],
+    ["trailing. . ", "trailing"],
+    [".hidden", "_hidden"],
+    ["-rf", "_rf"],
+    ["con.txt", "_con.txt"],
+    ["é".repeat(200) + ".json", `${"é".repeat(57)}.json`],
+    ["emoji 😀.txt", "emoji 😀.txt"],
   ];
   for (const [stored] of names) {
     const id = await attest(at, { file: file(fresh("content")) });
     server.db.prepare("UPDATE attestations SET evidence_filename = ? WHERE public_id = ?").run(stored, id);
   }
   const members = await unpack(await download(at, trailPath(at)));
-  for (const name of members.names) assert.ok(!name.startsWith("/") && !name.split("/").some((part) => part === "" || part === "." || part === ".."), name);
+  for (const name of members.names)
+    assert.ok(
+      !name.startsWith("/") && !name.split("/").some((part) => part === "" || part === "." || part === ".."),
+      name,
+    );
   const parts = members.names.filter((name) => name.startsWith("evidence/")).map((name) => name.split("/"));
   assert.ok(parts.every(({ length }) => length === 3));
   const expected = new Set(names.map(([, member]) => member));
-  assert.equal(parts.map(([, , name]) => name).filter((name) => !expected.has(name as string)), []);
+  assert.equal(
+    parts.map(([, , name]) => name).filter((name) => !expected.has(name as string)),
+    [],
+  );
   assert.is(parts.length, names.length);
 });
 
@@ -261,14 +513,20 @@ test("a file that is not there is left out, and everything says so", async () =>
   unlinkSync(evidenceAt(sha256(lost)));
   overwrite(sha256(short), short.slice(1));
   const members = await unpack(await download(at, trailPath(at)));
-  assert.equal(members.names.filter((name) => name.startsWith("evidence/")), [`evidence/${sha256(kept)}/kept.txt`]);
+  assert.equal(
+    members.names.filter((name) => name.startsWith("evidence/")),
+    [`evidence/${sha256(kept)}/kept.txt`],
+  );
   const missing = [
     { name: `evidence/${sha256(lost)}/lost.txt`, size: lost.length, sha256: sha256(lost), reason: "missing" },
     { name: `evidence/${sha256(short)}/short.txt`, size: short.length, sha256: sha256(short), reason: "damaged" },
   ].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1));
   assert.equal(members.json("manifest.json").not_included, missing);
   const record = members.json<any[]>("attestations.json").find(({ attestation_id }) => attestation_id === id);
-  assert.equal([record.audit.evidence.member, record.audit.evidence.state, record.audit.evidence.sha256], [null, "missing", sha256(lost)]);
+  assert.equal(
+    [record.audit.evidence.member, record.audit.evidence.state, record.audit.evidence.sha256],
+    [null, "missing", sha256(lost)],
+  );
   assert.match(members.text("README.txt"), `missing  evidence/${sha256(lost)}/lost.txt (${lost.length} bytes)`);
   assert.match(members.text("README.txt"), `damaged  evidence/${sha256(short)}/short.txt`);
   assert.equal(errors(), []);
@@ -285,7 +543,10 @@ function noise(size: number): Buffer {
   return content;
 }
 
-for (const [size, what] of [[900_000, "cuts the package"], [900, "fails the package before its first byte"]] as const)
+for (const [size, what] of [
+  [900_000, "cuts the package"],
+  [900, "fails the package before its first byte"],
+] as const)
   test(`a damaged file ${what}; the next one leaves it out and says so; a repaired one is back`, async () => {
     const at = await place();
     const content = noise(size);
@@ -301,7 +562,9 @@ for (const [size, what] of [[900_000, "cuts the package"], [900, "fails the pack
     server.lines.length = 0;
 
     const members = await unpack(await download(at, trailPath(at)));
-    assert.equal(members.json("manifest.json").not_included, [{ name: `evidence/${digest}/large.bin`, size, sha256: digest, reason: "damaged" }]);
+    assert.equal(members.json("manifest.json").not_included, [
+      { name: `evidence/${digest}/large.bin`, size, sha256: digest, reason: "damaged" },
+    ]);
     assert.equal(members.json("attestations.json")[0].audit.evidence.state, "damaged");
 
     overwrite(digest, content);
@@ -323,8 +586,21 @@ test("a trail without anything has a package", async () => {
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
   const members = await unpack(await download(at, `/trails/${at.org}/${flow}/${trail}/audit_package`));
-  for (const name of ["artifacts", "attestations", "environments", "deployments", "allowlist", "policies", "controls", "custom-types"]) assert.equal(members.json(`${name}.json`), [], name);
-  assert.equal(members.json("trail.json").events.map(({ type }: any) => type), ["trail_reported"]);
+  for (const name of [
+    "artifacts",
+    "attestations",
+    "environments",
+    "deployments",
+    "allowlist",
+    "policies",
+    "controls",
+    "custom-types",
+  ])
+    assert.equal(members.json(`${name}.json`), [], name);
+  assert.equal(
+    members.json("trail.json").events.map(({ type }: any) => type),
+    ["trail_reported"],
+  );
 });
 
 test("a report shows a stored URL as text and not as a link, whatever its scheme", async () => {
@@ -340,7 +616,10 @@ test("an artifact that was reported without a trail has a package", async () => 
   const flow = await server.given.flow(at, { template: TEMPLATE });
   const fingerprint = await server.given.artifact(at, { flow, trail: null });
   const members = await unpack(await download(at, `/artifacts/${at.org}/${flow}/${fingerprint}/audit_package`));
-  assert.equal([members.json("trails.json"), members.json("attestations.json"), members.json("artifacts.json")[0].trail_name], [[], [], null]);
+  assert.equal(
+    [members.json("trails.json"), members.json("attestations.json"), members.json("artifacts.json")[0].trail_name],
+    [[], [], null],
+  );
 });
 
 test("archived flows are read under their new name, and long names keep to what files are called", async () => {
@@ -351,61 +630,124 @@ test("archived flows are read under their new name, and long names keep to what 
   assert.match(archived, /-archived-at-\d+$/);
   const path = `/trails/${at.org}/${archived}/${at.trail}`;
   const members = await unpack(await download(at, `${path}/audit_package`));
-  assert.equal([members.json("flow.json").archived, members.json("flow.json").name, members.json("trail.json").name], [true, archived, at.trail]);
+  assert.equal(
+    [members.json("flow.json").archived, members.json("flow.json").name, members.json("trail.json").name],
+    [true, archived, at.trail],
+  );
   assert.is((await download(at, `${path}/audit_pdf`)).toString("latin1", 0, 5), "%PDF-");
 });
 
 test("one damaged record costs itself alone, and is marked", async () => {
   const at = await release();
-  const [first] = server.db.prepare("SELECT id FROM attestations WHERE trail_id = (SELECT id FROM trails WHERE name = ?) ORDER BY id").pluck().all(at.trail) as number[];
+  const [first] = server.db
+    .prepare("SELECT id FROM attestations WHERE trail_id = (SELECT id FROM trails WHERE name = ?) ORDER BY id")
+    .pluck()
+    .all(at.trail) as number[];
   server.db.prepare("UPDATE attestations SET payload_json = '{', reasons_json = 'x' WHERE id = ?").run(first);
-  server.db.prepare("UPDATE trail_events SET event_json = '[' WHERE id = (SELECT min(id) FROM trail_events WHERE trail_id = (SELECT id FROM trails WHERE name = ?))").run(at.trail);
-  server.db.prepare("UPDATE evaluations SET verdicts_json = '', facts_json = '[]' WHERE id IN (SELECT evaluation_id FROM snapshot_artifacts WHERE fingerprint = ?)").run(at.fingerprint);
+  server.db
+    .prepare(
+      "UPDATE trail_events SET event_json = '[' WHERE id = (SELECT min(id) FROM trail_events WHERE trail_id = (SELECT id FROM trails WHERE name = ?))",
+    )
+    .run(at.trail);
+  server.db
+    .prepare(
+      "UPDATE evaluations SET verdicts_json = '', facts_json = '[]' WHERE id IN (SELECT evaluation_id FROM snapshot_artifacts WHERE fingerprint = ?)",
+    )
+    .run(at.fingerprint);
   const members = await unpack(await download(at, trailPath(at)));
   const [record] = members.json("attestations.json");
   assert.match(record.description, "damaged");
   assert.is(record.audit.reasons, null);
   const [event] = members.json("trail.json").events;
   assert.equal([event.type, event.unreadable], ["trail_reported", true]);
-  assert.equal(members.json("environments.json").map(({ policies, judged_on }: any) => [policies, judged_on]), [[null, null], [null, null]]);
+  assert.equal(
+    members.json("environments.json").map(({ policies, judged_on }: any) => [policies, judged_on]),
+    [
+      [null, null],
+      [null, null],
+    ],
+  );
 });
 
 test("custom types and controls that records and policies name come along", async () => {
   const at = await release();
   const { db } = server;
   const organization = db.prepare("SELECT id FROM organizations WHERE name = ?").pluck().get(at.org) as number;
-  const type = Number(db.prepare("INSERT INTO custom_types (public_id, organization_id, name, created_by, created_at, last_modified_at) VALUES (?, ?, 'coverage', 'Ada', 1, 1)").run(fresh("type"), organization).lastInsertRowid);
+  const type = Number(
+    db
+      .prepare(
+        "INSERT INTO custom_types (public_id, organization_id, name, created_by, created_at, last_modified_at) VALUES (?, ?, 'coverage', 'Ada', 1, 1)",
+      )
+      .run(fresh("type"), organization).lastInsertRowid,
+  );
   const schema = '{ "type" : "object" }\n';
   for (const version of [1, 2])
-    db.prepare("INSERT INTO custom_type_versions (type_id, version, timestamp, created_by, schema_json, content_type, rules_json) VALUES (?, ?, 1, 'Ada', ?, 'jq', '[\".ok\"]')").run(type, version, schema);
-  const control = Number(db.prepare("INSERT INTO controls (public_id, organization_id, identifier, name, name_folded, links_json, version, created_by, created_at, last_modified_at) VALUES (?, ?, 'SDLC-1', 'Reviewed', 'reviewed', '[]', 2, 'Ada', 1, 2)").run(fresh("control"), organization).lastInsertRowid);
-  for (const [version, status] of [[1, "created"], [2, "edited"]])
-    db.prepare("INSERT INTO control_versions (control_id, version, status, name, links_json, timestamp, created_by) VALUES (?, ?, ?, 'Reviewed', '[]', 1, 'Ada')").run(control, version, status);
+    db.prepare(
+      "INSERT INTO custom_type_versions (type_id, version, timestamp, created_by, schema_json, content_type, rules_json) VALUES (?, ?, 1, 'Ada', ?, 'jq', '[\".ok\"]')",
+    ).run(type, version, schema);
+  const control = Number(
+    db
+      .prepare(
+        "INSERT INTO controls (public_id, organization_id, identifier, name, name_folded, links_json, version, created_by, created_at, last_modified_at) VALUES (?, ?, 'SDLC-1', 'Reviewed', 'reviewed', '[]', 2, 'Ada', 1, 2)",
+      )
+      .run(fresh("control"), organization).lastInsertRowid,
+  );
+  for (const [version, status] of [
+    [1, "created"],
+    [2, "edited"],
+  ])
+    db.prepare(
+      "INSERT INTO control_versions (control_id, version, status, name, links_json, timestamp, created_by) VALUES (?, ?, ?, 'Reviewed', '[]', 1, 'Ada')",
+    ).run(control, version, status);
   const id = await attest(at, { name: "coverage" });
-  db.prepare("UPDATE attestations SET type = 'custom:coverage', type_version = 2, control = 'SDLC-1', control_version = 1 WHERE public_id = ?").run(id);
+  db.prepare(
+    "UPDATE attestations SET type = 'custom:coverage', type_version = 2, control = 'SDLC-1', control_version = 1 WHERE public_id = ?",
+  ).run(id);
   const members = await unpack(await download(at, trailPath(at)));
   assert.is(members.text("custom-types/coverage/v2.schema.json"), schema);
-  assert.equal(members.json("custom-types.json").map(({ name, version, evaluator, schema: at }: any) => [name, version, evaluator, at]), [["coverage", 2, { content_type: "jq", rules: [".ok"] }, "custom-types/coverage/v2.schema.json"]]);
-  assert.equal(members.json("controls.json").map(({ identifier, versions }: any) => [identifier, versions.map(({ status }: any) => status)]), [["SDLC-1", ["created", "edited"]]]);
+  assert.equal(
+    members
+      .json("custom-types.json")
+      .map(({ name, version, evaluator, schema: at }: any) => [name, version, evaluator, at]),
+    [["coverage", 2, { content_type: "jq", rules: [".ok"] }, "custom-types/coverage/v2.schema.json"]],
+  );
+  assert.equal(
+    members
+      .json("controls.json")
+      .map(({ identifier, versions }: any) => [identifier, versions.map(({ status }: any) => status)]),
+    [["SDLC-1", ["created", "edited"]]],
+  );
 });
 
 test("HEAD has the head of a package and makes none", async () => {
   const at = await place();
   const { status, headers, bytes } = await get(at, trailPath(at), { method: "HEAD" });
-  assert.equal([status, headers.get("Content-Type"), headers.get("Content-Disposition"), bytes.length], [200, "application/gzip", `attachment; filename="audit-package-${at.flow}-${at.trail}.tar.gz"`, 0]);
+  assert.equal(
+    [status, headers.get("Content-Type"), headers.get("Content-Disposition"), bytes.length],
+    [200, "application/gzip", `attachment; filename="audit-package-${at.flow}-${at.trail}.tar.gz"`, 0],
+  );
 });
 
 test("the report is served like any file: ranges, and nothing for who has it", async () => {
   const at = await place();
   const path = trailPath(at, "audit_pdf");
   const whole = await get(at, path);
-  assert.equal([whole.status, whole.headers.get("Content-Length"), whole.headers.get("Content-Disposition")], [200, String(whole.bytes.length), `attachment; filename="${at.flow}-${at.trail}.pdf"`]);
+  assert.equal(
+    [whole.status, whole.headers.get("Content-Length"), whole.headers.get("Content-Disposition")],
+    [200, String(whole.bytes.length), `attachment; filename="${at.flow}-${at.trail}.pdf"`],
+  );
   const part = await get(at, path, { headers: { Range: "bytes=0-4" } });
   assert.equal([part.status, part.bytes.toString()], [206, "%PDF-"]);
   const etag = whole.headers.get("ETag") as string;
-  assert.equal([etag, (await get(at, path, { headers: { "If-None-Match": etag } })).status], [`"${sha256(whole.bytes)}"`, 304]);
+  assert.equal(
+    [etag, (await get(at, path, { headers: { "If-None-Match": etag } })).status],
+    [`"${sha256(whole.bytes)}"`, 304],
+  );
   const head = await get(at, path, { method: "HEAD" });
-  assert.equal([head.status, head.headers.get("Content-Length"), head.bytes.length], [200, String(whole.bytes.length), 0]);
+  assert.equal(
+    [head.status, head.headers.get("Content-Length"), head.bytes.length],
+    [200, String(whole.bytes.length), 0],
+  );
 });
 
 test("what does not exist is refused with its name", async () => {
@@ -416,22 +758,48 @@ test("what does not exist is refused with its name", async () => {
   };
   const message = (text: string) => ({ message: text });
   for (const what of ["audit_package", "audit_pdf"]) {
-    await refused(`/trails/${at.org}/no-flow/${at.trail}/${what}`, 404, message(`Flow named 'no-flow' does not exist for organization '${at.org}'`));
-    await refused(`/trails/${at.org}/${at.flow}/no-trail/${what}`, 404, message(`Trail with name 'no-trail' does not exist for Organization '${at.org}' and Flow '${at.flow}'`));
-    await refused(trailPath(at, what), 403, message("You don't have permission to access this resource"), server.given.user(at.org, null));
+    await refused(
+      `/trails/${at.org}/no-flow/${at.trail}/${what}`,
+      404,
+      message(`Flow named 'no-flow' does not exist for organization '${at.org}'`),
+    );
+    await refused(
+      `/trails/${at.org}/${at.flow}/no-trail/${what}`,
+      404,
+      message(`Trail with name 'no-trail' does not exist for Organization '${at.org}' and Flow '${at.flow}'`),
+    );
+    await refused(
+      trailPath(at, what),
+      403,
+      message("You don't have permission to access this resource"),
+      server.given.user(at.org, null),
+    );
     await refused(trailPath(at, what), 401, message("Authentication credentials are missing or invalid"), null);
     assert.is((await get({ ...at, key: server.given.user(at.org, "reader") }, trailPath(at, what))).status, 200);
   }
   const artifact = (flow: string, prefix: string): string => `/artifacts/${at.org}/${flow}/${prefix}/audit_package`;
-  const missing = (prefix: string) => message(`Artifact with fingerprint '${prefix}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`);
-  await refused(artifact("no-flow", "abcde"), 404, message(`Flow named 'no-flow' does not exist for organization '${at.org}'`));
+  const missing = (prefix: string) =>
+    message(
+      `Artifact with fingerprint '${prefix}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`,
+    );
+  await refused(
+    artifact("no-flow", "abcde"),
+    404,
+    message(`Flow named 'no-flow' does not exist for organization '${at.org}'`),
+  );
   await refused(artifact(at.flow, "abcde"), 404, missing("abcde"));
   await refused(artifact(at.flow, "0".repeat(64)), 404, missing("0".repeat(64)));
   const twins = ["1", "2"].map((last) => `${"b".repeat(63)}${last}`);
   for (const fingerprint of twins) await server.given.artifact(at, { flow: at.flow, trail: at.trail, fingerprint });
   await refused(artifact(at.flow, "bbbbb"), 404, missing("bbbbb"));
-  for (const prefix of ["abcd", "ABCDE", "ghijk"]) assert.is((await server.call("GET", artifact(at.flow, prefix), { key: at.key })).status, 400, prefix);
-  await refused(artifact(at.flow, twins[0] as string), 403, message("You don't have permission to access this resource"), server.given.user(at.org, null));
+  for (const prefix of ["abcd", "ABCDE", "ghijk"])
+    assert.is((await server.call("GET", artifact(at.flow, prefix), { key: at.key })).status, 400, prefix);
+  await refused(
+    artifact(at.flow, twins[0] as string),
+    403,
+    message("You don't have permission to access this resource"),
+    server.given.user(at.org, null),
+  );
 });
 
 test("without a thread that makes packages the report is not available, and nothing else suffers", async () => {
@@ -441,8 +809,14 @@ test("without a thread that makes packages the report is not available, and noth
     const flow = await alone.given.flow(at);
     const trail = await alone.given.trail(at, { flow });
     const report = await alone.call("GET", `/trails/${at.org}/${flow}/${trail}/audit_pdf`, { key: at.key });
-    assert.equal([report.status, report.body, report.headers.get("Retry-After")], [503, { message: "The report cannot be made now. Please try again" }, "10"]);
-    assert.is((await alone.call("GET", `/trails/${at.org}/${flow}/${trail}/audit_package`, { key: at.key })).status, 500);
+    assert.equal(
+      [report.status, report.body, report.headers.get("Retry-After")],
+      [503, { message: "The report cannot be made now. Please try again" }, "10"],
+    );
+    assert.is(
+      (await alone.call("GET", `/trails/${at.org}/${flow}/${trail}/audit_package`, { key: at.key })).status,
+      500,
+    );
     assert.is((await alone.call("GET", `/trails/${at.org}/${flow}/${trail}`, { key: at.key })).status, 200);
   } finally {
     await alone.stop();

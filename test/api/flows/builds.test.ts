@@ -19,8 +19,16 @@ const both = ({ status, body }: Answer) => [status, body];
 async function world() {
   const at = server.given.org();
   const flow = await server.given.flow(at);
-  const build = (repo: { id: string; name: string; provider?: string } | null = null, fields: Json = {}): Promise<string> =>
-    server.given.artifact(at, { flow, trail: "t", ...(repo ? { repo_info: { url: `https://github.com/${repo.name}`, ...repo } } : {}), ...fields });
+  const build = (
+    repo: { id: string; name: string; provider?: string } | null = null,
+    fields: Json = {},
+  ): Promise<string> =>
+    server.given.artifact(at, {
+      flow,
+      trail: "t",
+      ...(repo ? { repo_info: { url: `https://github.com/${repo.name}`, ...repo } } : {}),
+      ...fields,
+    });
   const list = async (query = ""): Promise<string[]> => {
     const { status, body } = await get(at, query);
     assert.is(status, 200, JSON.stringify(body));
@@ -39,17 +47,32 @@ test("a build in full, and the empty list before the first", async () => {
   const first = await build(SHOP);
   const alone = await build(null, { trail: null });
   const repo = (await server.call("GET", `/repos/${at.org}/acme/shop`, { key: at.key })).body;
-  const artifact = async (fingerprint: string): Promise<Json> => (await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`, { key: at.key })).body;
+  const artifact = async (fingerprint: string): Promise<Json> =>
+    (await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`, { key: at.key })).body;
   const [one, two] = [await artifact(first), await artifact(alone)];
   const links = ({ api_url, html_url }: Json) => ({ self: { href: api_url }, html: { href: html_url } });
   assert.equal(both(await get(at)), [
     200,
     {
-      page: 1, per_page: 15, total_pages: 1, total_count: 2,
+      page: 1,
+      per_page: 15,
+      total_pages: 1,
+      total_count: 2,
       builds: [
-        { created_at: Number(two["created_at"]), fingerprint: alone, flow_name: flow, trail_name: "", repo_info: null, _links: { artifact: links(two) } },
         {
-          created_at: Number(one["created_at"]), fingerprint: first, flow_name: flow, trail_name: "t", repo_info: { name: "acme/shop", repo_id: "1" },
+          created_at: Number(two["created_at"]),
+          fingerprint: alone,
+          flow_name: flow,
+          trail_name: "",
+          repo_info: null,
+          _links: { artifact: links(two) },
+        },
+        {
+          created_at: Number(one["created_at"]),
+          fingerprint: first,
+          flow_name: flow,
+          trail_name: "t",
+          repo_info: { name: "acme/shop", repo_id: "1" },
           _links: { artifact: links(one), repo: { self: repo._links.self, html: repo._links.html } },
         },
       ],
@@ -82,7 +105,15 @@ test("reports at the same moment of one new fingerprint make one build", async (
     Array.from({ length: 50 }, (_, n) =>
       server.call("POST", `/artifacts/${at.org}/${flow}`, {
         key: at.key,
-        body: { filename: "app", fingerprint, git_commit: "c".repeat(40), build_url: "", commit_url: "", trail_name: `t-${n}`, repo_info: { ...SHOP, url: "https://github.com/x" } },
+        body: {
+          filename: "app",
+          fingerprint,
+          git_commit: "c".repeat(40),
+          build_url: "",
+          commit_url: "",
+          trail_name: `t-${n}`,
+          repo_info: { ...SHOP, url: "https://github.com/x" },
+        },
       }),
     ),
   );
@@ -97,7 +128,8 @@ test("the repository can be named in three ways, of which the surest counts", as
   const twin = await build({ ...SHOP, provider: "gitlab" });
   const cart = await build({ id: "2", name: "acme/cart" });
   const bare = await build();
-  const idOf = async (name: string, query = ""): Promise<string> => (await server.call("GET", `/repos/${at.org}/${name}${query}`, { key: at.key })).body.id;
+  const idOf = async (name: string, query = ""): Promise<string> =>
+    (await server.call("GET", `/repos/${at.org}/${name}${query}`, { key: at.key })).body.id;
   const [shopId, cartId] = [await idOf("acme/shop", "?provider=github"), await idOf("acme/cart")];
   const cases: [string, string[]][] = [
     ["", [bare, cart, twin, shop]],
@@ -121,7 +153,14 @@ test("the repository can be named in three ways, of which the surest counts", as
 
   // The name is the one of now, the id at the forge stays.
   await build({ id: "2", name: "acme/basket" });
-  assert.equal([await list("?repo_name=acme/cart"), (await list("?repo_name=acme/basket")).length, (await list("?repo_id=2")).length], [[], 2, 2]);
+  assert.equal(
+    [
+      await list("?repo_name=acme/cart"),
+      (await list("?repo_name=acme/basket")).length,
+      (await list("?repo_id=2")).length,
+    ],
+    [[], 2, 2],
+  );
 });
 
 test("windows and pages, in both spellings", async () => {
@@ -148,15 +187,40 @@ test("windows and pages, in both spellings", async () => {
   server.clock.at = t3 + 28 * DAY;
   assert.equal(await list(), [], "twenty-eight days are over");
   const whole = `start_ts=0&end_ts=${t3}`;
-  assert.equal((await get(at, `/statistics?${whole}`)).body, { start_ts: 0, end_ts: t3, count: 3, timestamps: [t1, t2, t3] });
+  assert.equal((await get(at, `/statistics?${whole}`)).body, {
+    start_ts: 0,
+    end_ts: t3,
+    count: 3,
+    timestamps: [t1, t2, t3],
+  });
   const exponents = "start_ts=1.7e%2B09&end_ts=1.700000001e+09";
   const inExponents = (await get(at, `/statistics?${exponents}`)).body;
   const window = [inExponents.start_ts, inExponents.end_ts];
   assert.equal(window, [1_700_000_000, 1_700_000_001], "the exponent form of typed clients");
-  assert.equal((await get(at, "/statistics?start-ts=1&end-ts=2")).body, { start_ts: 1, end_ts: 2, count: 0, timestamps: [] });
-  assert.equal([await list(`?${whole}&per_page=2`), await list(`?${whole}&per_page=2&page=2`)], [[third, second], [first]]);
-  assert.equal((await get(at, `?${whole}&per_page=0`)).body, { page: 1, per_page: 0, total_pages: 0, total_count: 3, builds: [] });
-  assert.equal((await get(at, `?${whole}&page=5&per_page=2`)).body, { page: 5, per_page: 2, total_pages: 2, total_count: 3, builds: [] });
+  assert.equal((await get(at, "/statistics?start-ts=1&end-ts=2")).body, {
+    start_ts: 1,
+    end_ts: 2,
+    count: 0,
+    timestamps: [],
+  });
+  assert.equal(
+    [await list(`?${whole}&per_page=2`), await list(`?${whole}&per_page=2&page=2`)],
+    [[third, second], [first]],
+  );
+  assert.equal((await get(at, `?${whole}&per_page=0`)).body, {
+    page: 1,
+    per_page: 0,
+    total_pages: 0,
+    total_count: 3,
+    builds: [],
+  });
+  assert.equal((await get(at, `?${whole}&page=5&per_page=2`)).body, {
+    page: 5,
+    per_page: 2,
+    total_pages: 2,
+    total_count: 3,
+    builds: [],
+  });
   const { body } = await get(at, "/statistics");
   assert.is(body.end_ts - body.start_ts, 28 * DAY);
 });
@@ -167,10 +231,14 @@ test("figures outside the limits are refused", async () => {
     ["?per_page=51", { per_page: "Input should be less than or equal to 50 [input: 51]" }],
     ["?per_page=-1", { per_page: "Input should be greater than or equal to 0 [input: -1]" }],
     ["?page=0", { page: "Input should be greater than or equal to 1 [input: 0]" }],
-    ["?start_ts=x&end-ts=y", { start_ts: "Input should be a valid number [input: x]", "end-ts": "Input should be a valid number [input: y]" }],
+    [
+      "?start_ts=x&end-ts=y",
+      { start_ts: "Input should be a valid number [input: x]", "end-ts": "Input should be a valid number [input: y]" },
+    ],
     ["/statistics?end_ts=x", { end_ts: "Input should be a valid number [input: x]" }],
   ];
-  for (const [query, errors] of refusals) assert.equal(both(await get(at, query)), [400, { message: "Input payload validation failed", errors }], query);
+  for (const [query, errors] of refusals)
+    assert.equal(both(await get(at, query)), [400, { message: "Input payload validation failed", errors }], query);
 });
 
 test("a build whose record is gone is counted, and marked", async () => {
@@ -183,16 +251,30 @@ test("a build whose record is gone is counted, and marked", async () => {
   assert.equal([status, body.total_count, body.builds[0].fingerprint], [200, 2, whole]);
   const { created_at, _links, ...rest } = body.builds[1];
   assert.equal(rest, {
-    fingerprint: "", flow_name: "This record is damaged and cannot be shown. Tell the operator of the server its name", trail_name: "", repo_info: { name: "acme/shop", repo_id: "1" },
+    fingerprint: "",
+    flow_name: "This record is damaged and cannot be shown. Tell the operator of the server its name",
+    trail_name: "",
+    repo_info: { name: "acme/shop", repo_id: "1" },
   });
   assert.equal([typeof created_at, Object.keys(_links)], ["number", ["repo"]]);
 });
 
 test("a report that is refused is no build", async () => {
   const { at, flow, list } = await world();
-  const body = { filename: "", fingerprint: freshFingerprint(), git_commit: "c".repeat(40), build_url: "", commit_url: "", trail_name: "t" };
+  const body = {
+    filename: "",
+    fingerprint: freshFingerprint(),
+    git_commit: "c".repeat(40),
+    build_url: "",
+    commit_url: "",
+    trail_name: "t",
+  };
   assert.is((await server.call("POST", `/artifacts/${at.org}/${flow}`, { key: at.key, body })).status, 400);
-  assert.is((await server.call("POST", `/artifacts/${at.org}/none`, { key: at.key, body: { ...body, filename: "app" } })).status, 404);
+  assert.is(
+    (await server.call("POST", `/artifacts/${at.org}/none`, { key: at.key, body: { ...body, filename: "app" } }))
+      .status,
+    404,
+  );
   assert.equal(await list(), []);
 });
 

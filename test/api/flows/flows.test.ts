@@ -17,18 +17,26 @@ const PATTERN = String.raw`'^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$'`;
 const put = (at: At, json: unknown, file: string | Buffer | null = null): Promise<Answer> =>
   server.call("PUT", `/flows/${at.org}/template_file`, {
     key: at.key,
-    form: { json, ...(file === null ? {} : { file: { name: "template_file", filename: "template.yml", content: file } }) },
+    form: {
+      json,
+      ...(file === null ? {} : { file: { name: "template_file", filename: "template.yml", content: file } }),
+    },
   });
 const get = (at: At, name: string): Promise<Answer> => server.call("GET", `/flows/${at.org}/${name}`, { key: at.key });
 const list = (at: At, query = ""): Promise<Answer> => server.call("GET", `/flows/${at.org}${query}`, { key: at.key });
 const rename = (at: At, name: string, new_name: unknown): Promise<Answer> =>
   server.call("PUT", `/flows/${at.org}/${name}/rename`, { key: at.key, body: { new_name } });
-const archive = (at: At, name: string): Promise<Answer> => server.call("PUT", `/flows/${at.org}/${name}/archive`, { key: at.key });
+const archive = (at: At, name: string): Promise<Answer> =>
+  server.call("PUT", `/flows/${at.org}/${name}/archive`, { key: at.key });
 const namesOf = (answer: Answer): string[] => answer.body.map((flow: { name: string }) => flow.name);
 const count = (table: string): number => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
 
-const missing = (at: At, name: string) => ({ message: `Flow named '${name}' does not exist for organization '${at.org}'` });
-const archived = (at: At, name: string) => ({ message: `Flow named '${name}' has been archived for organization '${at.org}'` });
+const missing = (at: At, name: string) => ({
+  message: `Flow named '${name}' does not exist for organization '${at.org}'`,
+});
+const archived = (at: At, name: string) => ({
+  message: `Flow named '${name}' has been archived for organization '${at.org}'`,
+});
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
 function answers(answer: Answer, status: number, body: unknown): void {
@@ -48,8 +56,14 @@ test("a new flow answers 201, and reading it gives back every byte of its templa
   const at = server.given.org();
   answers(await put(at, { name: "pay", description: "Payments" }, TEMPLATE), 201, "OK");
   answers(await get(at, "pay"), 200, {
-    name: "pay", description: "Payments", visibility: "private", org: at.org, template: TEMPLATE,
-    repo_url: null, tags: {}, last_deployment_at: null,
+    name: "pay",
+    description: "Payments",
+    visibility: "private",
+    org: at.org,
+    template: TEMPLATE,
+    repo_url: null,
+    tags: {},
+    last_deployment_at: null,
   });
 });
 
@@ -88,7 +102,8 @@ test("a byte order mark is kept", async () => {
 
 test("a list of names is the legacy template, in both forms; a file counts more", async () => {
   const at = server.given.org();
-  const legacy = "version: 1\ntrail:\n  artifacts:\n    - name: artifact\n      attestations:\n        - name: unit\n          type: \"*\"\n        - name: scan\n          type: \"*\"\n";
+  const legacy =
+    'version: 1\ntrail:\n  artifacts:\n    - name: artifact\n      attestations:\n        - name: unit\n          type: "*"\n        - name: scan\n          type: "*"\n';
   const names = ["artifact", "unit", "scan"];
   answers(await put(at, { name: "form", template: names }), 201, "OK");
   assert.is((await get(at, "form")).body.template, legacy);
@@ -103,7 +118,8 @@ test("a list of names is the legacy template, in both forms; a file counts more"
 
 test("the legacy form: no template is the empty one; repo_url is repaired when read and stays until it is sent again", async () => {
   const at = server.given.org();
-  const apply = (fields: object) => server.call("PUT", `/flows/${at.org}`, { key: at.key, body: { name: "a", description: "", ...fields } });
+  const apply = (fields: object) =>
+    server.call("PUT", `/flows/${at.org}`, { key: at.key, body: { name: "a", description: "", ...fields } });
   const repoUrl = async () => (await get(at, "a")).body.repo_url;
   answers(await apply({ repo_url: "git@github.com:acme/pay.git" }), 201, "OK");
   assert.is((await get(at, "a")).body.template, "version: 1");
@@ -130,15 +146,24 @@ test("fields that do not fit are all named, and nothing is stored", async () => 
     [{ name: "a".repeat(257) }, { name: `String should have at most 256 characters [input: ${"a".repeat(257)}]` }],
     [{ name: "a", repo_url: "x" }, { repo_url: "Extra inputs are not permitted [input: x]" }],
     [{ name: "a", template: ["artifact", ""] }, { "template.1": "String should have at least 1 character [input: ]" }],
-    [{ name: "a", template: ["a b"] }, { "template.0": "String should match pattern '^[a-zA-Z0-9\\-_,]+$' [input: a b]" }],
+    [
+      { name: "a", template: ["a b"] },
+      { "template.0": "String should match pattern '^[a-zA-Z0-9\\-_,]+$' [input: a b]" },
+    ],
     [{ name: "a", template: "unit" }, { template: "Input should be a valid array [input: unit]" }],
-    [{ name: 7, colour: "red" }, { name: "Input should be a valid string [input: 7]", colour: "Extra inputs are not permitted [input: red]" }],
+    [
+      { name: 7, colour: "red" },
+      { name: "Input should be a valid string [input: 7]", colour: "Extra inputs are not permitted [input: red]" },
+    ],
     [["a"], { data_json: 'Input should be a valid object [input: ["a"]]' }],
   ];
   for (const [json, errors] of form) await refuses(() => put(at, json), 400, refused(errors));
   const legacy: [unknown, Record<string, string>][] = [
     [{ name: "a" }, { description: "Field required" }],
-    [{ name: "a", description: "", template: [""] }, { "template.0": "String should have at least 1 character [input: ]" }],
+    [
+      { name: "a", description: "", template: [""] },
+      { "template.0": "String should have at least 1 character [input: ]" },
+    ],
     [{ name: "a", description: "", labels: {} }, { labels: "Extra inputs are not permitted [input: {}]" }],
     [{ name: "a/b", description: "" }, { name: `String should match pattern ${PATTERN} [input: a/b]` }],
   ];
@@ -150,30 +175,52 @@ test("the largest legacy list is taken, a larger one refused", async () => {
   const at = server.given.org();
   const names = Array.from({ length: 1_999 }, (_, index) => `check-${index}`);
   answers(await put(at, { name: "a", template: names }), 201, "OK");
-  await refuses(() => put(at, { name: "b", template: [...names, "one"] }), 400, refused({ template: "List should have at most 1999 items" }));
+  await refuses(
+    () => put(at, { name: "b", template: [...names, "one"] }),
+    400,
+    refused({ template: "List should have at most 1999 items" }),
+  );
 });
 
 test("a template that is not valid is refused with every problem and its place", async () => {
   const at = server.given.org();
   const cases: [string | Buffer, string][] = [
-    ["version: 2\ntrail: {attestations: [{name: '', type: junit}]}\n", [
-      "2 validation errors for Template",
-      "version",
-      "  Input should be 1 [input: 2] (line 1, column 10)",
-      "trail.attestations.0.name",
-      "  String should have at least 1 character [input: ] (line 2, column 31)",
-    ].join("\n")],
-    ["", "1 validation errors for Template\ntemplate_file\n  Input should be a valid object [input: null] (line 1, column 1)"],
-    ["version: 1\n#\0\n", "1 validation errors for Template\ntemplate_file\n  Not YAML: the character U+0000 is not allowed in YAML (line 2, column 2)"],
-    [Buffer.from("version: 1\n# gr\xfc\xdf\n", "latin1"), "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 2, column 5)"],
-    [Buffer.from("# \u20ac").subarray(0, 4), "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 1, column 3)"],
+    [
+      "version: 2\ntrail: {attestations: [{name: '', type: junit}]}\n",
+      [
+        "2 validation errors for Template",
+        "version",
+        "  Input should be 1 [input: 2] (line 1, column 10)",
+        "trail.attestations.0.name",
+        "  String should have at least 1 character [input: ] (line 2, column 31)",
+      ].join("\n"),
+    ],
+    [
+      "",
+      "1 validation errors for Template\ntemplate_file\n  Input should be a valid object [input: null] (line 1, column 1)",
+    ],
+    [
+      "version: 1\n#\0\n",
+      "1 validation errors for Template\ntemplate_file\n  Not YAML: the character U+0000 is not allowed in YAML (line 2, column 2)",
+    ],
+    [
+      Buffer.from("version: 1\n# gr\xfc\xdf\n", "latin1"),
+      "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 2, column 5)",
+    ],
+    [
+      Buffer.from("# \u20ac").subarray(0, 4),
+      "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 1, column 3)",
+    ],
   ];
-  for (const [file, text] of cases) await refuses(() => put(at, { name: "a" }, file), 400, refused({ template_file: text }));
+  for (const [file, text] of cases)
+    await refuses(() => put(at, { name: "a" }, file), 400, refused({ template_file: text }));
 });
 
 test("a file over 10 MB is refused with the limit", async () => {
   const at = server.given.org();
-  await refuses(() => put(at, { name: "a" }, Buffer.alloc(10 * 1_048_576 + 1, "#")), 413, { message: "File size exceeds the 10MB limit" });
+  await refuses(() => put(at, { name: "a" }, Buffer.alloc(10 * 1_048_576 + 1, "#")), 413, {
+    message: "File size exceeds the 10MB limit",
+  });
 });
 
 test("fifty creations at once make one flow: one 201, forty-nine 200", async () => {
@@ -240,21 +287,35 @@ test("a rename checks the grammar first, then the flow, then whether the name is
   await refuses(() => rename(at, "gone", "z"), 404, archived(at, "gone"));
   await refuses(() => rename(at, suffixed, "z"), 404, archived(at, suffixed));
   for (const taken of ["b", suffixed])
-    await refuses(() => rename(at, "a", taken), 400, refused({ new_name: `A flow with this name already exists [input: ${taken}]` }));
+    await refuses(
+      () => rename(at, "a", taken),
+      400,
+      refused({ new_name: `A flow with this name already exists [input: ${taken}]` }),
+    );
   await refuses(() => rename(at, "a", undefined), 400, refused({ new_name: "Field required" }));
   answers(await rename(at, "a", "gone"), 200, "OK");
 });
 
 const suffixedName = (at: At, name: string): string =>
   server.db
-    .prepare("SELECT f.name FROM flows f JOIN organizations o ON o.id = f.organization_id WHERE o.name = ? AND f.archived_name = ? ORDER BY f.id DESC")
+    .prepare(
+      "SELECT f.name FROM flows f JOIN organizations o ON o.id = f.organization_id WHERE o.name = ? AND f.archived_name = ? ORDER BY f.id DESC",
+    )
     .pluck()
     .get(at.org, name) as string;
 
 test("an archived flow leaves the list, frees its name, and is read under its suffixed name only", async () => {
   const at = server.given.org();
   await put(at, { name: "a", description: "old" }, TEMPLATE);
-  answers(await server.call("PUT", `/flows/${at.org}/a/archive`, { key: at.key, raw: "null", headers: { "Content-Type": "application/json" } }), 200, "OK");
+  answers(
+    await server.call("PUT", `/flows/${at.org}/a/archive`, {
+      key: at.key,
+      raw: "null",
+      headers: { "Content-Type": "application/json" },
+    }),
+    200,
+    "OK",
+  );
   answers(await list(at), 200, []);
   answers(await get(at, "a"), 404, archived(at, "a"));
   await refuses(() => archive(at, "a"), 404, archived(at, "a"));
@@ -274,8 +335,16 @@ test("under its suffixed name an archived flow refuses every write", async () =>
   const name = suffixedName(at, "a");
   await refuses(() => archive(at, name), 404, archived(at, name));
   await refuses(() => put(at, { name }), 404, archived(at, name));
-  await refuses(() => server.call("PUT", `/flows/${at.org}`, { key: at.key, body: { name, description: "" } }), 404, archived(at, name));
-  await refuses(() => server.call("PATCH", `/tags/${at.org}/flow/${name}`, { key: at.key, body: { set_tags: { a: "b" } } }), 404, archived(at, name));
+  await refuses(
+    () => server.call("PUT", `/flows/${at.org}`, { key: at.key, body: { name, description: "" } }),
+    404,
+    archived(at, name),
+  );
+  await refuses(
+    () => server.call("PATCH", `/tags/${at.org}/flow/${name}`, { key: at.key, body: { set_tags: { a: "b" } } }),
+    404,
+    archived(at, name),
+  );
 });
 
 test("the earlier names of an archived flow say that it was archived, until they are taken", async () => {
@@ -300,7 +369,9 @@ test("every change is in the audit log with the flow it was about", async () => 
   await rename(at, "a", "b");
   await archive(at, "b");
   const { id } = server.store.organizations.find(at.org) as { id: number };
-  const entries = server.store.audit.latest(id, 10).map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
+  const entries = server.store.audit
+    .latest(id, 10)
+    .map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
   assert.equal(entries, [
     ["flow.archived", { flow: "b", archived_as: suffixedName(at, "b") }],
     ["flow.renamed", { from: "a", to: "b" }],
@@ -308,7 +379,8 @@ test("every change is in the audit log with the flow it was about", async () => 
   ]);
 });
 
-// --- The list ------------------------------------------------------------------------------------------------------------
+// --- The list
+// ------------------------------------------------------------------------------------------------------------
 
 /** An organization with these flows. */
 async function withFlows(...names: string[]): Promise<At> {
@@ -327,16 +399,31 @@ test("a listed flow has tags, activity and state beside its fields", async () =>
   const at = server.given.org();
   await put(at, { name: "a", description: "d", visibility: "public" }, TEMPLATE);
   const item = {
-    name: "a", description: "d", visibility: "public", org: at.org, template: TEMPLATE, repo_url: null,
-    tags: {}, latest_activity_at: null, latest_state: null,
+    name: "a",
+    description: "d",
+    visibility: "public",
+    org: at.org,
+    template: TEMPLATE,
+    repo_url: null,
+    tags: {},
+    latest_activity_at: null,
+    latest_state: null,
   };
   answers(await list(at), 200, [item]);
   const { id } = server.store.flows.require(server.store.organizations.find(at.org) as never, "a");
   server.store.flows.touch(id, 1_700_000_000.25, "COMPLIANT");
-  server.store.flows.patchTags(id, { set: { "managed-by": "terraform", "b.c": "\"ü\"" }, remove: [] });
-  const after = { ...item, tags: { "b.c": "\"ü\"", "managed-by": "terraform" }, latest_activity_at: 1_700_000_000.25, latest_state: "COMPLIANT" };
+  server.store.flows.patchTags(id, { set: { "managed-by": "terraform", "b.c": '"ü"' }, remove: [] });
+  const after = {
+    ...item,
+    tags: { "b.c": '"ü"', "managed-by": "terraform" },
+    latest_activity_at: 1_700_000_000.25,
+    latest_state: "COMPLIANT",
+  };
   answers(await list(at), 200, [after]);
-  answers(await list(at, "?per_page=1"), 200, { data: [after], pagination: { total: 1, page: 1, per_page: 1, page_count: 1 } });
+  answers(await list(at, "?per_page=1"), 200, {
+    data: [after],
+    pagination: { total: 1, page: 1, per_page: 1, page_count: 1 },
+  });
 });
 
 test("either paging parameter brings the envelope; a page beyond the end is empty and echoed", async () => {
@@ -350,7 +437,10 @@ test("either paging parameter brings the envelope; a page beyond the end is empt
   assert.equal(await page("?per_page=2"), [["a", "b"], { total: 3, page: 1, per_page: 2, page_count: 2 }]);
   assert.equal(await page("?per_page=2&page=2"), [["c"], { total: 3, page: 2, per_page: 2, page_count: 2 }]);
   assert.equal(await page("?per_page=2&page=3"), [[], { total: 3, page: 3, per_page: 2, page_count: 2 }]);
-  assert.equal(await page("?per_page=100&page=9007199254740991"), [[], { total: 3, page: 9007199254740991, per_page: 100, page_count: 1 }]);
+  assert.equal(await page("?per_page=100&page=9007199254740991"), [
+    [],
+    { total: 3, page: 9007199254740991, per_page: 100, page_count: 1 },
+  ]);
   assert.equal(await page("?page=1&search_by_name=b"), [["b"], { total: 1, page: 1, per_page: 20, page_count: 1 }]);
 });
 
@@ -362,14 +452,22 @@ test("windows and counts of the other styles: a page of nothing, no cap, a last 
   assert.equal(counts(30, 2, 15), { page: 2, per_page: 15, total_pages: 2, total_count: 30 });
   assert.equal(pagination(31, 3, 15), { total: 31, page: 3, per_page: 15, page_count: 3 });
   const most = Number.MAX_SAFE_INTEGER;
-  assert.equal(pages({ perPage: 15, most: null }).window({ page: most, per_page: most }), { page: most, perPage: most, limit: most, offset: most });
+  assert.equal(pages({ perPage: 15, most: null }).window({ page: most, per_page: most }), {
+    page: most,
+    perPage: most,
+    limit: most,
+    offset: most,
+  });
 });
 
 test("figures outside the limits are refused by name", async () => {
   const at = server.given.org();
   const cases: [string, Record<string, string>][] = [
     ["page=0", { page: "Input should be greater than or equal to 1 [input: 0]" }],
-    ["page=9007199254740993", { page: "Input should be less than or equal to 9007199254740991 [input: 9007199254740992]" }],
+    [
+      "page=9007199254740993",
+      { page: "Input should be less than or equal to 9007199254740991 [input: 9007199254740992]" },
+    ],
     ["page=", { page: "Input should be a valid integer [input: ]" }],
     ["page=two", { page: "Input should be a valid integer [input: two]" }],
     ["page=1.5", { page: "Input should be a valid integer [input: 1.5]" }],
@@ -385,7 +483,8 @@ test("figures outside the limits are refused by name", async () => {
 
 test("search_by_name finds a part of the name, told apart by case unless asked otherwise, and takes no wildcards", async () => {
   const at = await withFlows("Pay-out", "pay_in.v2~x", "shop");
-  const find = async (text: string, more = "") => namesOf(await list(at, `?search_by_name=${encodeURIComponent(text)}${more}`));
+  const find = async (text: string, more = "") =>
+    namesOf(await list(at, `?search_by_name=${encodeURIComponent(text)}${more}`));
   assert.equal(await find("pay"), ["pay_in.v2~x"]);
   assert.equal(await find("PAY", "&case_sensitive=false"), ["Pay-out", "pay_in.v2~x"]);
   assert.equal(await find("pay", "&case_sensitive=true"), ["pay_in.v2~x"]);
@@ -398,7 +497,8 @@ test("search_by_name finds a part of the name, told apart by case unless asked o
 test("tag filters take a key or a key with its value, and all must match", async () => {
   const at = await withFlows("a", "b", "c");
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
-  const tag = (name: string, set: Record<string, string>) => server.store.flows.patchTags(server.store.flows.require(organization, name).id, { set, remove: [] });
+  const tag = (name: string, set: Record<string, string>) =>
+    server.store.flows.patchTags(server.store.flows.require(organization, name).id, { set, remove: [] });
   tag("a", { team: "pay", tier: "1", url: "https://x:1/y" });
   tag("b", { team: "shop", tier: "1", none: "" });
   const find = async (query: string) => namesOf(await list(at, `?${query}`));
@@ -409,7 +509,16 @@ test("tag filters take a key or a key with its value, and all must match", async
   assert.equal(await find("tag=tier:1,team:shop"), ["b"]);
   assert.equal(await find("tag=url:https%3A%2F%2Fx%3A1%2Fy"), ["a"]);
   assert.equal(await find("tag=none:"), ["b"]);
-  for (const none of ["tag=team:", "tag=TEAM", "tag=team:PAY", "tag=team:pay&tag=team:shop", "tag=", "tag=team&tag=", "tag=:pay", "tag=%22%5D"])
+  for (const none of [
+    "tag=team:",
+    "tag=TEAM",
+    "tag=team:PAY",
+    "tag=team:pay&tag=team:shop",
+    "tag=",
+    "tag=team&tag=",
+    "tag=:pay",
+    "tag=%22%5D",
+  ])
     assert.equal(await find(none), []);
   const many = Array.from({ length: 3_000 }, () => "tag=team").join("&");
   assert.is((await list(at, `?${many.slice(0, 12_000)}`)).status, 200);
@@ -419,15 +528,21 @@ test("tag filters take a key or a key with its value, and all must match", async
 
 test("a filter by space finds nothing, an empty one filters nothing", async () => {
   const at = await withFlows("a");
-  for (const none of ["space_id=x", "space_id=x&space_id=", "space_id=x,y"]) answers(await list(at, `?${none}`), 200, []);
-  for (const all of ["space_id=", "space_id=null", "space_id=&space_id=null"]) assert.equal(namesOf(await list(at, `?${all}`)), ["a"]);
-  answers(await list(at, "?space_id=x&page=2"), 200, { data: [], pagination: { total: 0, page: 2, per_page: 20, page_count: 0 } });
+  for (const none of ["space_id=x", "space_id=x&space_id=", "space_id=x,y"])
+    answers(await list(at, `?${none}`), 200, []);
+  for (const all of ["space_id=", "space_id=null", "space_id=&space_id=null"])
+    assert.equal(namesOf(await list(at, `?${all}`)), ["a"]);
+  answers(await list(at, "?space_id=x&page=2"), 200, {
+    data: [],
+    pagination: { total: 0, page: 2, per_page: 20, page_count: 0 },
+  });
 });
 
 test("the order is by name upwards, or by latest activity downwards, unless asked otherwise", async () => {
   const at = await withFlows("b", "C", "a", "d");
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
-  const touch = (name: string, when: number) => server.store.flows.touch(server.store.flows.require(organization, name).id, when, "INCOMPLETE");
+  const touch = (name: string, when: number) =>
+    server.store.flows.touch(server.store.flows.require(organization, name).id, when, "INCOMPLETE");
   touch("a", 20);
   touch("b", 30);
   touch("C", 10);
@@ -448,8 +563,15 @@ test("a damaged record becomes a marked placeholder, and the others are listed",
   const { status, body } = await list(at);
   assert.is(status, 200);
   assert.equal(body[0], {
-    name: "a", description: "This record is damaged and cannot be shown. Tell the operator of the server its name", visibility: "private",
-    org: at.org, template: "", repo_url: null, tags: {}, latest_activity_at: null, latest_state: null,
+    name: "a",
+    description: "This record is damaged and cannot be shown. Tell the operator of the server its name",
+    visibility: "private",
+    org: at.org,
+    template: "",
+    repo_url: null,
+    tags: {},
+    latest_activity_at: null,
+    latest_state: null,
   });
   assert.equal([body[1].name, body[1].template], ["b", "version: 1"]);
   answers(await put(at, { name: "a" }, TEMPLATE), 200, "OK");
@@ -462,14 +584,18 @@ test("outsiders read the flows of a public organization and write none", async (
   const stranger = { org: at.org, key: server.given.user(at.org, null) };
   assert.equal(namesOf(await list(stranger)), ["a"]);
   assert.is((await get(stranger, "a")).status, 200);
-  await refuses(() => put(stranger, { name: fresh("flow") }), 403, { message: "You don't have permission to access this resource" });
+  await refuses(() => put(stranger, { name: fresh("flow") }), 403, {
+    message: "You don't have permission to access this resource",
+  });
 });
 
 test("booleans of a query are read as Python writes them too, and nothing else is one", async () => {
   const at = server.given.org();
   await server.given.flow(at, { name: "Upper" });
   const names = async (value: string): Promise<unknown> => {
-    const { status, body } = await server.call("GET", `/flows/${at.org}?search_by_name=upper&case_sensitive=${value}`, { key: at.key });
+    const { status, body } = await server.call("GET", `/flows/${at.org}?search_by_name=upper&case_sensitive=${value}`, {
+      key: at.key,
+    });
     return status === 200 ? body.map((flow: { name: string }) => flow.name) : body.errors;
   };
   assert.equal(await names("False"), ["Upper"]);

@@ -17,7 +17,9 @@ const DAY = 86_400;
 const get = (at: At, path: string): Promise<Answer> => server.call("GET", `/repos/${at.org}${path}`, { key: at.key });
 const both = ({ status, body }: Answer) => [status, body];
 
-/** An organization with a flow, two environments and a logical one of both, and what builds artifacts of repositories. */
+/**
+ * An organization with a flow, two environments and a logical one of both, and what builds artifacts of repositories.
+ */
 async function world() {
   const at = server.given.org();
   const flow = await server.given.flow(at);
@@ -25,7 +27,12 @@ async function world() {
   const [prod, stage] = [environment(at, { name: `prod-${flow}` }), environment(at, { name: `stage-${flow}` })];
   const everywhere = environment(at, { name: `all-${flow}`, type: "logical", members: [prod, stage] });
   const build = (repo: { id: string; name: string; provider?: string } | null, fields: Json = {}): Promise<string> =>
-    server.given.artifact(at, { flow, trail: "t", ...(repo ? { repo_info: { url: `https://github.com/${repo.name}`, ...repo } } : {}), ...fields });
+    server.given.artifact(at, {
+      flow,
+      trail: "t",
+      ...(repo ? { repo_info: { url: `https://github.com/${repo.name}`, ...repo } } : {}),
+      ...fields,
+    });
   const idOfRepo = async (name: string): Promise<string> => (await get(at, `/${name}`)).body.id;
   return { at, flow, prod, stage, everywhere, build, idOfRepo, report, attach, times, idOf, environment };
 }
@@ -48,20 +55,49 @@ test("what runs of a repository: environment, artifact, verdict and start", asyn
   const id = await idOfRepo("acme/shop");
   const root = "http://assay.test";
   const publicId = (name: string): string => server.store.environments.get(idOf(at, name)).public_id;
-  const artifact = async (fingerprint: string): Promise<Json> => (await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`, { key: at.key })).body;
+  const artifact = async (fingerprint: string): Promise<Json> =>
+    (await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`, { key: at.key })).body;
   const [one, two] = [await artifact(shop), await artifact(bare)];
-  const entry = (name: string, artifact_id: string, artifact_name: string, snapshot_index: number, started: number, compliance: string | null) => ({
-    environment_id: publicId(name), artifact_id, artifact_name, snapshot_index, compliance, started_at: times(at, name)[started - 1],
+  const entry = (
+    name: string,
+    artifact_id: string,
+    artifact_name: string,
+    snapshot_index: number,
+    started: number,
+    compliance: string | null,
+  ) => ({
+    environment_id: publicId(name),
+    artifact_id,
+    artifact_name,
+    snapshot_index,
+    compliance,
+    started_at: times(at, name)[started - 1],
     _links: {
-      snapshot: { self: { href: `${root}/api/v2/snapshots/${at.org}/${name}/${snapshot_index}` }, html: { href: `${root}/${at.org}/environments/${name}/${snapshot_index}` } },
+      snapshot: {
+        self: { href: `${root}/api/v2/snapshots/${at.org}/${name}/${snapshot_index}` },
+        html: { href: `${root}/${at.org}/environments/${name}/${snapshot_index}` },
+      },
     },
   });
   const place = (name: string) => ({
-    id: publicId(name), name, type: "docker",
-    _links: { self: { href: `${root}/api/v2/environments/${at.org}/${name}` }, html: { href: `${root}/${at.org}/environments/${name}` } },
+    id: publicId(name),
+    name,
+    type: "docker",
+    _links: {
+      self: { href: `${root}/api/v2/environments/${at.org}/${name}` },
+      html: { href: `${root}/${at.org}/environments/${name}` },
+    },
   });
-  const shown = ({ id: artifactId, fingerprint, api_url, html_url }: Json, commit_sha: string, commit_url: string | null) => ({
-    id: artifactId, fingerprint, commit_sha, commit_url, _links: { self: { href: api_url }, html: { href: html_url } },
+  const shown = (
+    { id: artifactId, fingerprint, api_url, html_url }: Json,
+    commit_sha: string,
+    commit_url: string | null,
+  ) => ({
+    id: artifactId,
+    fingerprint,
+    commit_sha,
+    commit_url,
+    _links: { self: { href: api_url }, html: { href: html_url } },
   });
   const self = `${root}/api/v2/repos/${at.org}/live-artifacts/${id}?id=${id}`;
   const body = {
@@ -70,11 +106,15 @@ test("what runs of a repository: environment, artifact, verdict and start", asyn
       entry(stage, two["id"], "other", 1, 1, null),
       entry(stage, one["id"], "web", 1, 1, null),
     ],
-    _embedded: { artifacts: [shown(one, commit, one["commit_url"]), shown(two, two["git_commit"], null)], environments: [place(prod), place(stage)] },
+    _embedded: {
+      artifacts: [shown(one, commit, one["commit_url"]), shown(two, two["git_commit"], null)],
+      environments: [place(prod), place(stage)],
+    },
     _links: { self: { href: self }, repo: { href: `${root}/api/v2/repos/${at.org}/${id}?id=${id}` } },
   };
   assert.is(times(at, prod).length, 2);
-  for (const path of ["acme/shop", "acme%2Fshop", "acme/shop?provider=github", `x?id=${id}`]) assert.equal(both(await get(at, `/live-artifacts/${path}`)), [200, body], path);
+  for (const path of ["acme/shop", "acme%2Fshop", "acme/shop?provider=github", `x?id=${id}`])
+    assert.equal(both(await get(at, `/live-artifacts/${path}`)), [200, body], path);
   assert.equal((await get(at, "/live-artifacts/acme/cart")).body.live_artifacts, []);
 });
 
@@ -83,10 +123,24 @@ test("of several repositories of a name the one that was created last is meant",
   const older = await build(SHOP);
   const newer = await build({ ...SHOP, provider: "gitlab" });
   report(at, prod, [running("older", older), running("newer", newer)]);
-  const live = async (query = ""): Promise<string[]> => (await get(at, `/live-artifacts/acme/shop${query}`)).body.live_artifacts.map((entry: Json) => entry["artifact_name"]);
-  assert.equal([await live(), await live("?provider=github"), await live("?provider=gitlab"), await live("?id=")], [["newer"], ["older"], ["newer"], ["newer"]]);
-  for (const [path, asked] of [["acme/none", "acme/none"], ["acme/shop?provider=git", "acme/shop"], ["acme/shop?id=none", "none"]])
-    assert.equal(both(await get(at, `/live-artifacts/${path}`)), [404, { message: `Repo '${asked}' not found in organization '${at.org}'` }], path);
+  const live = async (query = ""): Promise<string[]> =>
+    (await get(at, `/live-artifacts/acme/shop${query}`)).body.live_artifacts.map(
+      (entry: Json) => entry["artifact_name"],
+    );
+  assert.equal(
+    [await live(), await live("?provider=github"), await live("?provider=gitlab"), await live("?id=")],
+    [["newer"], ["older"], ["newer"], ["newer"]],
+  );
+  for (const [path, asked] of [
+    ["acme/none", "acme/none"],
+    ["acme/shop?provider=git", "acme/shop"],
+    ["acme/shop?id=none", "none"],
+  ])
+    assert.equal(
+      both(await get(at, `/live-artifacts/${path}`)),
+      [404, { message: `Repo '${asked}' not found in organization '${at.org}'` }],
+      path,
+    );
 });
 
 test("an archived environment runs nothing that anybody knows of", async () => {
@@ -100,16 +154,33 @@ test("an archived environment runs nothing that anybody knows of", async () => {
 
 test("the deployments of a repository: those of the organization's list, by window and environment", async () => {
   const { at, prod, stage, everywhere, build, idOfRepo, report } = await world();
-  const [shop, again, cart] = [await build(SHOP, { name: "app" }), await build(SHOP, { name: "app" }), await build(CART)];
+  const [shop, again, cart] = [
+    await build(SHOP, { name: "app" }),
+    await build(SHOP, { name: "app" }),
+    await build(CART),
+  ];
   report(at, prod, [running("web", shop), running("cart", cart)]);
   report(at, stage, [running("web", shop)]);
   report(at, prod, [running("web", again)]);
   const id = await idOfRepo("acme/shop");
   const { body: all } = await server.call("GET", `/deployments/${at.org}?repo_name=acme/shop`, { key: at.key });
   assert.equal(both(await get(at, `/${id}/deployments`)), [200, all]);
-  assert.equal([all.total_count, all.deployments.map((one: Json) => [one["environment_name"], one["fingerprint"]])], [3, [[prod, again], [stage, shop], [prod, shop]]]);
+  assert.equal(
+    [all.total_count, all.deployments.map((one: Json) => [one["environment_name"], one["fingerprint"]])],
+    [
+      3,
+      [
+        [prod, again],
+        [stage, shop],
+        [prod, shop],
+      ],
+    ],
+  );
 
-  const list = async (query: string): Promise<string[]> => (await get(at, `/${id}/deployments${query}`)).body.deployments.map((one: Json) => `${one["environment_name"]} ${one["fingerprint"]}`);
+  const list = async (query: string): Promise<string[]> =>
+    (await get(at, `/${id}/deployments${query}`)).body.deployments.map(
+      (one: Json) => `${one["environment_name"]} ${one["fingerprint"]}`,
+    );
   const [third, second, first] = [`${prod} ${again}`, `${stage} ${shop}`, `${prod} ${shop}`];
   const [newest, , oldest] = all.deployments.map((one: Json) => one["deployed_at"]) as [number, number, number];
   const cases: [string, string[]][] = [
@@ -130,14 +201,31 @@ test("the deployments of a repository: those of the organization's list, by wind
     ["?per_page=2&page=2", [first]],
   ];
   for (const [query, expected] of cases) assert.equal(await list(query), expected, query);
-  assert.equal((await get(at, `/${id}/deployments?per_page=0`)).body, { page: 1, per_page: 0, total_pages: 0, total_count: 3, deployments: [] });
-  assert.equal((await get(at, `/${id}/deployments?page=7`)).body, { page: 7, per_page: 15, total_pages: 1, total_count: 3, deployments: [] });
+  assert.equal((await get(at, `/${id}/deployments?per_page=0`)).body, {
+    page: 1,
+    per_page: 0,
+    total_pages: 0,
+    total_count: 3,
+    deployments: [],
+  });
+  assert.equal((await get(at, `/${id}/deployments?page=7`)).body, {
+    page: 7,
+    per_page: 15,
+    total_pages: 1,
+    total_count: 3,
+    deployments: [],
+  });
   const refusals: [string, Record<string, string>][] = [
     ["?per_page=51", { per_page: "Input should be less than or equal to 50 [input: 51]" }],
     ["?per_page=-1", { per_page: "Input should be greater than or equal to 0 [input: -1]" }],
     ["?start_ts=yesterday", { start_ts: "Input should be a valid number [input: yesterday]" }],
   ];
-  for (const [query, errors] of refusals) assert.equal(both(await get(at, `/${id}/deployments${query}`)), [400, { message: "Input payload validation failed", errors }], query);
+  for (const [query, errors] of refusals)
+    assert.equal(
+      both(await get(at, `/${id}/deployments${query}`)),
+      [400, { message: "Input payload validation failed", errors }],
+      query,
+    );
 });
 
 test("statistics: a series for each physical environment, nothing aggregated", async () => {
@@ -151,7 +239,11 @@ test("statistics: a series for each physical environment, nothing aggregated", a
   const { body: all } = await server.call("GET", `/deployments/${at.org}?repo_name=acme/shop`, { key: at.key });
   const series = (name: string) => {
     const of: Json[] = all.deployments.filter((one: Json) => one["environment_name"] === name).reverse();
-    return { environment_name: name, deployed_at: of.map((one) => one["deployed_at"]), lead_time_seconds: of.map((one) => one["lead_time_seconds"]) };
+    return {
+      environment_name: name,
+      deployed_at: of.map((one) => one["deployed_at"]),
+      lead_time_seconds: of.map((one) => one["lead_time_seconds"]),
+    };
   };
   const statistics = async (query = "") => {
     const { status, body } = await get(at, `/${id}/deployment-statistics${query}`);
@@ -162,11 +254,23 @@ test("statistics: a series for each physical environment, nothing aggregated", a
   assert.equal(series(prod).lead_time_seconds.length, 2);
   assert.equal(await statistics(), [series(prod), series(stage)]);
   assert.equal(await statistics(`?env=${stage}`), [series(stage)]);
-  assert.equal(await statistics(`?env=${everywhere}&env=${idle}`), [{ environment_name: idle, deployed_at: [], lead_time_seconds: [] }, series(prod), series(stage)]);
+  assert.equal(await statistics(`?env=${everywhere}&env=${idle}`), [
+    { environment_name: idle, deployed_at: [], lead_time_seconds: [] },
+    series(prod),
+    series(stage),
+  ]);
   assert.equal(await statistics("?env=nothing"), []);
   const [last] = series(stage).deployed_at;
-  assert.equal((await get(at, `/${id}/deployment-statistics?start_ts=${last}&end_ts=${last}`)).body, { start_ts: last, end_ts: last, environments: [series(stage)] });
-  assert.equal((await get(at, `/${id}/deployment-statistics?start-ts=5&end-ts=6`)).body, { start_ts: 5, end_ts: 6, environments: [] });
+  assert.equal((await get(at, `/${id}/deployment-statistics?start_ts=${last}&end_ts=${last}`)).body, {
+    start_ts: last,
+    end_ts: last,
+    environments: [series(stage)],
+  });
+  assert.equal((await get(at, `/${id}/deployment-statistics?start-ts=5&end-ts=6`)).body, {
+    start_ts: 5,
+    end_ts: 6,
+    environments: [],
+  });
 });
 
 test("both take the id of a repository of the organization, and nothing else", async () => {
@@ -175,10 +279,19 @@ test("both take the id of a repository of the organization, and nothing else", a
   const id = await idOfRepo("acme/shop");
   const other = server.given.org();
   for (const what of ["deployments", "deployment-statistics"]) {
-    assert.equal(both(await get(other, `/${id}/${what}`)), [404, { message: `Repo '${id}' not found in organization '${other.org}'` }]);
+    assert.equal(both(await get(other, `/${id}/${what}`)), [
+      404,
+      { message: `Repo '${id}' not found in organization '${other.org}'` },
+    ]);
     const unknown = "00000000-0000-0000-0000-00000000";
-    assert.equal(both(await get(at, `/${unknown}/${what}`)), [404, { message: `Repo '${unknown}' not found in organization '${at.org}'` }]);
-    assert.equal(both(await get(at, `/acme%2Fshop/${what}`)), [404, { message: `Repo 'acme/shop/${what}' not found in organization '${at.org}'` }]);
+    assert.equal(both(await get(at, `/${unknown}/${what}`)), [
+      404,
+      { message: `Repo '${unknown}' not found in organization '${at.org}'` },
+    ]);
+    assert.equal(both(await get(at, `/acme%2Fshop/${what}`)), [
+      404,
+      { message: `Repo 'acme/shop/${what}' not found in organization '${at.org}'` },
+    ]);
   }
 });
 

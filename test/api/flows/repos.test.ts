@@ -1,4 +1,6 @@
-/** Repositories: read, listed, filtered; they come with reports and in no other way (semantics 8.1, wire-contract 17). */
+/**
+ * Repositories: read, listed, filtered; they come with reports and in no other way (semantics 8.1, wire-contract 17).
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, startServer } from "../../given.ts";
@@ -39,7 +41,17 @@ async function world() {
 test("a repository appears with a trail, an artifact or an attestation that names it, in full", async () => {
   const { at, flow, trail, read, names } = await world();
   assert.equal(await names(), []);
-  await trail({ id: "17", name: "acme/shop", provider: "github", description: "A shop", namespace_path: ["acme"], additional_info: { stars: 3 } }, "t");
+  await trail(
+    {
+      id: "17",
+      name: "acme/shop",
+      provider: "github",
+      description: "A shop",
+      namespace_path: ["acme"],
+      additional_info: { stars: 3 },
+    },
+    "t",
+  );
   const { body: trailBody } = await server.call("GET", `/trails/${at.org}/${flow}/t`, { key: at.key });
   const repo = await read("acme/shop");
   const id = repo["id"] as string;
@@ -47,32 +59,70 @@ test("a repository appears with a trail, an artifact or an attestation that name
   assert.equal(trailBody.repo_ids, [id]);
   const root = `http://assay.test/api/v2/repos/${at.org}`;
   assert.equal(repo, {
-    id, name: "acme/shop", url: "https://github.com/acme/shop", provider: "github", repo_id: "17", description: "A shop", vcs_instance: "github.com",
-    namespace_path: ["acme"], additional_info: { stars: 3 }, tags: {}, created_at: repo["created_at"], last_modified_at: repo["created_at"], latest_activity: repo["created_at"],
+    id,
+    name: "acme/shop",
+    url: "https://github.com/acme/shop",
+    provider: "github",
+    repo_id: "17",
+    description: "A shop",
+    vcs_instance: "github.com",
+    namespace_path: ["acme"],
+    additional_info: { stars: 3 },
+    tags: {},
+    created_at: repo["created_at"],
+    last_modified_at: repo["created_at"],
+    latest_activity: repo["created_at"],
     _links: {
-      self: { href: `${root}/${id}?id=${id}` }, html: { href: `http://assay.test/${at.org}/repos/${id}` },
-      deployments: { href: `${root}/${id}/deployments` }, live_artifacts: { href: `${root}/live-artifacts/${id}?id=${id}` },
+      self: { href: `${root}/${id}?id=${id}` },
+      html: { href: `http://assay.test/${at.org}/repos/${id}` },
+      deployments: { href: `${root}/${id}/deployments` },
+      live_artifacts: { href: `${root}/live-artifacts/${id}?id=${id}` },
     },
   });
-  assert.equal(await server.call("GET", `/repos/${at.org}/${id}?id=${id}`, { key: at.key }).then(both), [200, repo], "its own link leads to it");
+  assert.equal(
+    await server.call("GET", `/repos/${at.org}/${id}?id=${id}`, { key: at.key }).then(both),
+    [200, repo],
+    "its own link leads to it",
+  );
 
-  await server.given.artifact(at, { flow, trail: "t", repo_info: { id: "18", name: "acme/cart", url: "https://git.test:8443/cart" } });
-  await server.given.attestation(at, { flow, trail: "t", repo_info: { id: "19", name: "plain", url: "https://git.test/plain" } });
+  await server.given.artifact(at, {
+    flow,
+    trail: "t",
+    repo_info: { id: "18", name: "acme/cart", url: "https://git.test:8443/cart" },
+  });
+  await server.given.attestation(at, {
+    flow,
+    trail: "t",
+    repo_info: { id: "19", name: "plain", url: "https://git.test/plain" },
+  });
   assert.equal(await names(), ["acme/cart", "acme/shop", "plain"]);
   const [cart, plain] = [await read("acme/cart"), await read("plain")];
-  assert.equal([cart["provider"], cart["description"], cart["vcs_instance"], cart["namespace_path"], cart["additional_info"]], [null, null, "git.test:8443", ["acme"], null]);
+  assert.equal(
+    [cart["provider"], cart["description"], cart["vcs_instance"], cart["namespace_path"], cart["additional_info"]],
+    [null, null, "git.test:8443", ["acme"], null],
+  );
   assert.equal(plain["namespace_path"], []);
 });
 
 test("without id, name and url together nothing is recorded, and nothing is refused", async () => {
   const { at, flow, names } = await world();
-  for (const repo_info of [{ name: "a", url: "https://git.test/a" }, { id: "", name: "a", url: "https://git.test/a" }, { id: "1", name: "", url: "https://git.test/a" }])
+  for (const repo_info of [
+    { name: "a", url: "https://git.test/a" },
+    { id: "", name: "a", url: "https://git.test/a" },
+    { id: "1", name: "", url: "https://git.test/a" },
+  ])
     await server.given.trail(at, { flow, repo_info });
   assert.equal(await names(), []);
-  const answer = await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "bad", repo_info: { id: "1", name: "a", url: "no-address" } } } });
+  const answer = await server.call("PUT", `/trails/${at.org}/${flow}`, {
+    key: at.key,
+    form: { json: { name: "bad", repo_info: { id: "1", name: "a", url: "no-address" } } },
+  });
   assert.equal(both(answer), [
     400,
-    { message: "Input payload validation failed", errors: { "repo_info.url": "Input should be a valid URL with scheme and host [input: no-address]" } },
+    {
+      message: "Input payload validation failed",
+      errors: { "repo_info.url": "Input should be a valid URL with scheme and host [input: no-address]" },
+    },
   ]);
   assert.equal(await names(), []);
 });
@@ -109,11 +159,21 @@ test("a name reaches its repository as it is and escaped, by both addresses of t
 
 test("a repository whose name ends like another address is still reached by its name", async () => {
   const { at, trail, read } = await world();
-  const odd = ["acme/deployments", "acme/deployment-statistics", "a/b/deployments", "deployments", "tags/x", "filter-options/x"];
+  const odd = [
+    "acme/deployments",
+    "acme/deployment-statistics",
+    "a/b/deployments",
+    "deployments",
+    "tags/x",
+    "filter-options/x",
+  ];
   for (const [place, name] of odd.entries()) await trail({ id: `${place}`, name });
   for (const name of odd) assert.is((await read(name))["name"], name);
   for (const name of odd.slice(0, 3)) assert.is((await read(encodeURIComponent(name)))["name"], name);
-  assert.equal(both(await get(at, "/none/deployments")), [404, { message: `Repo 'none/deployments' not found in organization '${at.org}'` }]);
+  assert.equal(both(await get(at, "/none/deployments")), [
+    404,
+    { message: `Repo 'none/deployments' not found in organization '${at.org}'` },
+  ]);
   const answer = await server.call("DELETE", `/repos/${at.org}/acme/deployments`, { key: at.key });
   assert.equal([answer.status, answer.headers.get("Allow")], [405, "GET, HEAD"]);
 
@@ -129,7 +189,9 @@ test("of several repositories of a name the provider chooses, and the id before 
   const { at, trail } = await world();
   await trail({ id: "1", name: "acme/shop", provider: "gitlab" });
   await trail({ id: "2", name: "acme/shop", provider: "github" });
-  const several = (providers: string) => ({ message: `Multiple repos named 'acme/shop' exist (${providers}). Specify the 'provider' query parameter to choose one` });
+  const several = (providers: string) => ({
+    message: `Multiple repos named 'acme/shop' exist (${providers}). Specify the 'provider' query parameter to choose one`,
+  });
   assert.equal(both(await get(at, "/acme/shop")), [400, several("github, gitlab")]);
   await trail({ id: "3", name: "acme/shop", provider: "github" });
   await trail({ id: "4", name: "acme/shop", url: "https://git.test/x" });
@@ -137,9 +199,13 @@ test("of several repositories of a name the provider chooses, and the id before 
   assert.is((await get(at, "/acme/shop?provider=gitlab")).body.repo_id, "1");
   assert.is((await get(at, "/acme/shop?provider=github")).body.repo_id, "3", "the one that was created last");
   const all: Json[] = (await get(at, "?name=acme/shop")).body.repos;
-  for (const { id, repo_id } of all) assert.is((await get(at, `/whatever/it/is?id=${id}&provider=gitlab`)).body.repo_id, repo_id);
+  for (const { id, repo_id } of all)
+    assert.is((await get(at, `/whatever/it/is?id=${id}&provider=gitlab`)).body.repo_id, repo_id);
   assert.equal(both(await get(at, "/acme/shop?id=")), [400, several("github, gitlab, unknown")], "an empty id is none");
-  assert.equal(both(await get(at, "/acme/shop?provider=git")), [404, { message: `Repo 'acme/shop' not found in organization '${at.org}'` }]);
+  assert.equal(both(await get(at, "/acme/shop?provider=git")), [
+    404,
+    { message: `Repo 'acme/shop' not found in organization '${at.org}'` },
+  ]);
   assert.equal(both(await get(at, "/acme/shop?provider=GitHub")), [
     400,
     {
@@ -157,7 +223,10 @@ test("what is not there is 404, and what belongs to somebody else is not there",
   const other = server.given.org();
   await trail({ id: "1", name: "acme/shop" });
   const { id } = await read("acme/shop");
-  const missing = (asked: string, { org } = at) => [404, { message: `Repo '${asked}' not found in organization '${org}'` }];
+  const missing = (asked: string, { org } = at) => [
+    404,
+    { message: `Repo '${asked}' not found in organization '${org}'` },
+  ];
   assert.equal(both(await get(at, "/acme/nothing")), missing("acme/nothing"));
   assert.equal(both(await get(at, "/ACME/shop")), missing("ACME/shop"));
   assert.equal(both(await get(at, "/acme/shop?id=nothing")), missing("nothing"));
@@ -170,18 +239,34 @@ test("what is not there is 404, and what belongs to somebody else is not there",
 test("the list: pages, order and limits", async () => {
   const { at, trail, names } = await world();
   for (const name of ["c", "a", "e", "b", "d"]) await trail({ id: name, name });
-  assert.equal(await get(at, "").then(({ body: { repos, ...rest } }) => [repos.length, rest]), [5, { page: 1, per_page: 15, total_pages: 1, total_count: 5 }]);
+  assert.equal(await get(at, "").then(({ body: { repos, ...rest } }) => [repos.length, rest]), [
+    5,
+    { page: 1, per_page: 15, total_pages: 1, total_count: 5 },
+  ]);
   assert.equal(await names("?page=2&per_page=2"), ["c", "d"]);
   assert.equal(await names("?sort_direction=desc&per_page=2"), ["e", "d"]);
-  assert.equal((await get(at, "?page=9&per_page=2")).body, { page: 9, per_page: 2, total_pages: 3, total_count: 5, repos: [] });
+  assert.equal((await get(at, "?page=9&per_page=2")).body, {
+    page: 9,
+    per_page: 2,
+    total_pages: 3,
+    total_count: 5,
+    repos: [],
+  });
   assert.is((await get(at, "?per_page=50")).status, 200);
   const refusals: [string, Record<string, string>][] = [
     ["?per_page=51", { per_page: "Input should be less than or equal to 50 [input: 51]" }],
-    ["?per_page=0&page=0", { page: "Input should be greater than or equal to 1 [input: 0]", per_page: "Input should be greater than or equal to 1 [input: 0]" }],
+    [
+      "?per_page=0&page=0",
+      {
+        page: "Input should be greater than or equal to 1 [input: 0]",
+        per_page: "Input should be greater than or equal to 1 [input: 0]",
+      },
+    ],
     ["?page=x", { page: "Input should be a valid integer [input: x]" }],
     ["?sort_direction=up", { sort_direction: "Input should be 'asc' or 'desc' [input: up]" }],
   ];
-  for (const [query, errors] of refusals) assert.equal(both(await get(at, query)), [400, { message: "Input payload validation failed", errors }], query);
+  for (const [query, errors] of refusals)
+    assert.equal(both(await get(at, query)), [400, { message: "Input payload validation failed", errors }], query);
 });
 
 test("the list: each filter, and what excludes each other", async () => {
@@ -190,7 +275,15 @@ test("the list: each filter, and what excludes each other", async () => {
   await trail({ id: "2", name: "acme/web/cart", provider: "gitlab", url: "https://git.test/cart" });
   await trail({ id: "1", name: "globex/shop", provider: "gitlab", url: "https://git.test/shop" });
   const tag = async (name: string, set_tags: Record<string, string>) =>
-    assert.is((await server.call("PATCH", `/tags/${at.org}/repo/${(await read(name))["id"]}`, { key: at.key, body: { set_tags, remove_tags: [] } })).status, 200);
+    assert.is(
+      (
+        await server.call("PATCH", `/tags/${at.org}/repo/${(await read(name))["id"]}`, {
+          key: at.key,
+          body: { set_tags, remove_tags: [] },
+        })
+      ).status,
+      200,
+    );
   await tag("acme/Shop", { team: "pay", tier: "1" });
   await tag("globex/shop", { team: "shop", tier: "1", url: "https://x:1/y" });
   const cases: [string, string[]][] = [
@@ -237,14 +330,43 @@ test("what lists can be filtered by, and the tags in use", async () => {
   await trail({ id: "1", name: "acme/shop", provider: "github" });
   await trail({ id: "2", name: "acme/web/cart", provider: "gitlab", url: "https://git.test/cart" });
   await trail({ id: "3", name: "globex/site", url: "https://git.test/site" });
-  for (const [name, tier] of [["acme/shop", "1"], ["acme/web/cart", "2"]] as const)
-    await server.call("PATCH", `/tags/${at.org}/repo/${(await read(name))["id"]}`, { key: at.key, body: { set_tags: { team: "pay", tier } } });
-  assert.equal(await options(), { providers: ["github", "gitlab"], vcs_instances: ["git.test", "github.com"], namespace_values: ["acme", "globex"] });
-  assert.equal(await options("?provider=gitlab"), { providers: ["github", "gitlab"], vcs_instances: ["git.test"], namespace_values: ["acme"] });
-  assert.equal(await options("?vcs_instance=GIT.test&namespace=acme"), { providers: ["gitlab"], vcs_instances: ["git.test", "github.com"], namespace_values: ["acme/web"] });
-  assert.equal(await options("?tag=team&tag=tier:1"), { providers: ["github"], vcs_instances: ["github.com"], namespace_values: ["acme"] });
+  for (const [name, tier] of [
+    ["acme/shop", "1"],
+    ["acme/web/cart", "2"],
+  ] as const)
+    await server.call("PATCH", `/tags/${at.org}/repo/${(await read(name))["id"]}`, {
+      key: at.key,
+      body: { set_tags: { team: "pay", tier } },
+    });
+  assert.equal(await options(), {
+    providers: ["github", "gitlab"],
+    vcs_instances: ["git.test", "github.com"],
+    namespace_values: ["acme", "globex"],
+  });
+  assert.equal(await options("?provider=gitlab"), {
+    providers: ["github", "gitlab"],
+    vcs_instances: ["git.test"],
+    namespace_values: ["acme"],
+  });
+  assert.equal(await options("?vcs_instance=GIT.test&namespace=acme"), {
+    providers: ["gitlab"],
+    vcs_instances: ["git.test", "github.com"],
+    namespace_values: ["acme/web"],
+  });
+  assert.equal(await options("?tag=team&tag=tier:1"), {
+    providers: ["github"],
+    vcs_instances: ["github.com"],
+    namespace_values: ["acme"],
+  });
   assert.equal(await options("?namespace=&vcs_instance="), await options());
-  assert.equal(both(await get(at, "/tags")), [200, [{ key: "team", value: "pay" }, { key: "tier", value: "1" }, { key: "tier", value: "2" }]]);
+  assert.equal(both(await get(at, "/tags")), [
+    200,
+    [
+      { key: "team", value: "pay" },
+      { key: "tier", value: "1" },
+      { key: "tier", value: "2" },
+    ],
+  ]);
   assert.is((await get(at, "/filter-options?provider=nothing")).status, 400);
   const other = server.given.org();
   assert.equal((await server.call("GET", `/repos/${other.org}/tags`, { key: other.key })).body, []);
@@ -252,7 +374,13 @@ test("what lists can be filtered by, and the tags in use", async () => {
 
 test("a record that cannot be shown is marked, and fails neither its list nor itself", async () => {
   const { at, trail, read } = await world();
-  await trail({ id: "1", name: "a/damaged", description: "was fine", namespace_path: ["a"], additional_info: { b: 1 } });
+  await trail({
+    id: "1",
+    name: "a/damaged",
+    description: "was fine",
+    namespace_path: ["a"],
+    additional_info: { b: 1 },
+  });
   await trail({ id: "2", name: "a/whole" });
   const before = await read("a/damaged");
   for (const column of ["namespace_path_json", "additional_info_json"]) {
@@ -260,7 +388,10 @@ test("a record that cannot be shown is marked, and fails neither its list nor it
     server.db.prepare(`UPDATE repos SET ${column} = '{' WHERE public_id = ?`).run(before["id"]);
     const marked = { ...before, additional_info: null, namespace_path: ["a"], description: UNREADABLE };
     const { status, body } = await get(at, "");
-    assert.equal([status, body.repos.map(({ name }: Json) => name), body.repos[0]], [200, ["a/damaged", "a/whole"], marked]);
+    assert.equal(
+      [status, body.repos.map(({ name }: Json) => name), body.repos[0]],
+      [200, ["a/damaged", "a/whole"], marked],
+    );
     assert.equal(await read("a/damaged"), marked);
     server.db.prepare(`UPDATE repos SET ${column} = ? WHERE public_id = ?`).run(kept, before["id"]);
   }
@@ -270,20 +401,32 @@ test("fifty reports at once that bring the same new repository: it is one, and e
   const { at, flow, read } = await world();
   const repo_info = { id: "99", name: "acme/rush", url: "https://github.com/acme/rush", provider: "github" };
   const answers = await Promise.all(
-    Array.from({ length: 50 }, (_, n) => server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: `rush-${n}`, repo_info } } })),
+    Array.from({ length: 50 }, (_, n) =>
+      server.call("PUT", `/trails/${at.org}/${flow}`, {
+        key: at.key,
+        form: { json: { name: `rush-${n}`, repo_info } },
+      }),
+    ),
   );
   assert.equal([...new Set(answers.map(({ status, text }) => `${status} ${text}`))], ['201 "OK"']);
   const { body } = await get(at, "?name=acme/rush");
   assert.is(body.total_count, 1);
   const { id } = await read("acme/rush");
-  assert.is(server.db.prepare("SELECT count(*) FROM trail_repos JOIN repos ON repos.id = repo_id WHERE public_id = ?").pluck().get(id), 50);
+  assert.is(
+    server.db
+      .prepare("SELECT count(*) FROM trail_repos JOIN repos ON repos.id = repo_id WHERE public_id = ?")
+      .pluck()
+      .get(id),
+    50,
+  );
 });
 
 test("a report that is refused leaves no repository behind", async () => {
   const { at, flow, names } = await world();
   const repo_info = { id: "1", name: "acme/ghost", url: "https://github.com/acme/ghost" };
   const unknown = await server.call("POST", `/attestations/${at.org}/${flow}/trail/t/generic`, {
-    key: at.key, form: { json: { attestation_name: "a", is_compliant: true, artifact_fingerprint: "a".repeat(64), repo_info } },
+    key: at.key,
+    form: { json: { attestation_name: "a", is_compliant: true, artifact_fingerprint: "a".repeat(64), repo_info } },
   });
   assert.is(unknown.status, 404);
   assert.equal(await names(), []);

@@ -1,4 +1,6 @@
-/** What a running server shows when something was deleted beside it, by the command line with a connection of its own. */
+/**
+ * What a running server shows when something was deleted beside it, by the command line with a connection of its own.
+ */
 import { mkdtempSync, rmSync, utimesSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,7 +33,16 @@ async function digestOfPackage(path: string, key: string): Promise<string> {
   const response = await fetch(`${server.url}/api/v2${path}`, { headers: { Authorization: `Bearer ${key}` } });
   assert.is(response.status, 200);
   const members = await unpack(Buffer.from(await response.arrayBuffer()));
-  const lines = members.json<any[]>("attestations.json").map((record) => JSON.stringify([record.attestation_id, record.attestation_name, record.is_compliant, record.audit.evidence?.sha256 ?? null]));
+  const lines = members
+    .json<any[]>("attestations.json")
+    .map((record) =>
+      JSON.stringify([
+        record.attestation_id,
+        record.attestation_name,
+        record.is_compliant,
+        record.audit.evidence?.sha256 ?? null,
+      ]),
+    );
   return sha256(lines.map((line) => `${line}\n`).join(""));
 }
 
@@ -41,12 +52,22 @@ test("a deleted trail is unknown at once, what others have stays, and its packag
   const [gone, stays] = [await server.given.trail(at, { flow }), await server.given.trail(at, { flow })];
   const fingerprint = await server.given.artifact(at, { flow, trail: gone });
   const other = await server.given.artifact(at, { flow, trail: stays });
-  const attestation = await server.given.attestation(at, { flow, trail: gone, fingerprint, name: "tests", file: file("only here") });
+  const attestation = await server.given.attestation(at, {
+    flow,
+    trail: gone,
+    fingerprint,
+    name: "tests",
+    file: file("only here"),
+  });
   await server.given.attestation(at, { flow, trail: gone, name: "review", file: file("shared") });
   await server.given.attestation(at, { flow, trail: stays, fingerprint: other, name: "tests", file: file("shared") });
   const get = (path: string) => server.call("GET", path, { key: at.key });
   const trailPath = (trail: string): string => `/trails/${at.org}/${flow}/${trail}`;
-  const paths = [trailPath(gone), `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`, `/attestations/${at.org}?attestation_id=${attestation}`];
+  const paths = [
+    trailPath(gone),
+    `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`,
+    `/attestations/${at.org}?attestation_id=${attestation}`,
+  ];
   // Twice: the second answer is one that was kept.
   for (const path of [...paths, ...paths, trailPath(stays)]) assert.is((await get(path)).status, 200, path);
   const digest = await digestOfPackage(`${trailPath(gone)}/audit_package`, at.key);
@@ -55,20 +76,37 @@ test("a deleted trail is unknown at once, what others have stays, and its packag
   await retention("hold", "--org", at.org, "--flow", flow, "--trail", stays, "--reason", "case");
   await retention("set", "--org", at.org, "--trails-after", "30");
   const { plan } = await retention("plan", "--org", at.org);
-  assert.equal(await retention("run", "--plan", plan, "--org", at.org), { plan, trails: 1, stripped: 0, kept: 0, finished: true });
+  assert.equal(await retention("run", "--plan", plan, "--org", at.org), {
+    plan,
+    trails: 1,
+    stripped: 0,
+    kept: 0,
+    finished: true,
+  });
 
-  assert.equal((await get(trailPath(gone))).body, { message: `Trail with name '${gone}' does not exist for Organization '${at.org}' and Flow '${flow}'` });
+  assert.equal((await get(trailPath(gone))).body, {
+    message: `Trail with name '${gone}' does not exist for Organization '${at.org}' and Flow '${flow}'`,
+  });
   assert.is((await get(paths[1] as string)).status, 404);
   assert.equal((await get(paths[2] as string)).body.data, []);
   assert.equal((await get(trailPath(stays))).body, kept.body);
-  assert.equal((await get(`/trails/${at.org}/${flow}`)).body.length ?? (await get(`/trails/${at.org}/${flow}`)).body.data.length, 1);
+  assert.equal(
+    (await get(`/trails/${at.org}/${flow}`)).body.length ?? (await get(`/trails/${at.org}/${flow}`)).body.data.length,
+    1,
+  );
   const { deleted } = await retention("deleted", "--org", at.org);
-  assert.equal(deleted.map((entry: any) => [entry.name, entry.digest, entry.fingerprints]), [[gone, digest, [fingerprint]]]);
+  assert.equal(
+    deleted.map((entry: any) => [entry.name, entry.digest, entry.fingerprints]),
+    [[gone, digest, [fingerprint]]],
+  );
   assert.type(await digestOfPackage(`${trailPath(stays)}/audit_package`, at.key), "string");
 
   // Swept after the day of grace: the file that nothing names, not the one that two records named.
-  const [only, shared] = ["only here", "shared"].map((content) => evidencePath(join(directory, "evidence"), sha256(content)));
-  const swept = (olderThan: number) => server.vault.sweep({ isReferenced: server.store.attestations.isEvidenceReferenced, olderThan });
+  const [only, shared] = ["only here", "shared"].map((content) =>
+    evidencePath(join(directory, "evidence"), sha256(content)),
+  );
+  const swept = (olderThan: number) =>
+    server.vault.sweep({ isReferenced: server.store.attestations.isEvidenceReferenced, olderThan });
   utimesSync(only as string, 1000, 1000);
   utimesSync(shared as string, 1000, 1000);
   assert.equal(await swept(1000), { removed: 0, bytes: 0 });
@@ -87,20 +125,36 @@ test("a record whose file was deleted shows none, its package says so, and its d
   const id = await server.given.attestation(at, { flow, trail, name: "tests", file: file("report") });
   const path = `/trails/${at.org}/${flow}/${trail}/audit_package`;
   const digest = await digestOfPackage(path, at.key);
-  const verdict = (await server.call("GET", `/trails/${at.org}/${flow}/${trail}`, { key: at.key })).body.compliance_status;
+  const verdict = (await server.call("GET", `/trails/${at.org}/${flow}/${trail}`, { key: at.key })).body
+    .compliance_status;
   await retention("set", "--org", at.org, "--evidence-after", "30");
   const { plan } = await retention("plan", "--org", at.org);
   assert.is((await retention("run", "--plan", plan, "--org", at.org)).stripped, 1);
   const { body } = await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, { key: at.key });
   assert.equal([body.data[0].attestation_id, body.data[0].evidence_archive_fingerprint], [id, null]);
-  assert.is((await server.call("GET", `/attestations/${at.org}/${flow}/trail/${trail}/${id}/evidence`, { key: at.key })).status, 404);
-  assert.equal((await server.call("GET", `/trails/${at.org}/${flow}/${trail}`, { key: at.key })).body.compliance_status, verdict);
+  assert.is(
+    (await server.call("GET", `/attestations/${at.org}/${flow}/trail/${trail}/${id}/evidence`, { key: at.key })).status,
+    404,
+  );
+  assert.equal(
+    (await server.call("GET", `/trails/${at.org}/${flow}/${trail}`, { key: at.key })).body.compliance_status,
+    verdict,
+  );
   assert.is(await digestOfPackage(path, at.key), digest);
   const response = await fetch(`${server.url}/api/v2${path}`, { headers: { Authorization: `Bearer ${at.key}` } });
   const [record] = (await unpack(Buffer.from(await response.arrayBuffer()))).json<any[]>("attestations.json");
-  assert.equal({ ...record.audit.evidence, deleted_at: 0 }, {
-    member: null, state: "deleted", deleted_at: 0, uploaded_as: "e.txt", content_type: "application/octet-stream", size: 6, sha256: sha256("report"),
-  });
+  assert.equal(
+    { ...record.audit.evidence, deleted_at: 0 },
+    {
+      member: null,
+      state: "deleted",
+      deleted_at: 0,
+      uploaded_as: "e.txt",
+      content_type: "application/octet-stream",
+      size: 6,
+      sha256: sha256("report"),
+    },
+  );
 });
 
 test.run();

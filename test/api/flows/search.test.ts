@@ -13,7 +13,8 @@ test.after(() => server.stop());
 type At = { org: string; key: string };
 type Json = Record<string, any>;
 
-const search = (at: At, value: string): Promise<Answer> => server.call("GET", `/search/${at.org}/sha/${value}`, { key: at.key });
+const search = (at: At, value: string): Promise<Answer> =>
+  server.call("GET", `/search/${at.org}/sha/${value}`, { key: at.key });
 const both = ({ status, body }: Answer) => [status, body];
 const none = (value: string) => [404, { message: `No matches for '${value}'.` }];
 const fingerprint = (prefix: string, end = "0"): string => prefix.padEnd(64, end);
@@ -25,7 +26,8 @@ async function world() {
   return { at, flow, ...runningIn(server) };
 }
 const resolved = (type: string, full_match: string, fingerprints: string[], commits: string[]) => ({
-  type, full_match,
+  type,
+  full_match,
   fingerprints: { type: "fingerprint", count: fingerprints.length, matches: fingerprints },
   commits: { type: "commit", count: commits.length, matches: commits },
 });
@@ -33,29 +35,71 @@ const resolved = (type: string, full_match: string, fingerprints: string[], comm
 test("an artifact in full: by its whole fingerprint, by a short one, by its commit, in any case", async () => {
   const { at, flow, environment, report, times } = await world();
   const [print, sha] = [fingerprint("abc123"), commit("def456")];
-  await server.given.artifact(at, { flow, trail: "t", name: "app", filename: "app:1", fingerprint: print, commit: sha, build_url: "https://ci.test/9", commit_url: "https://git.test/9" });
+  await server.given.artifact(at, {
+    flow,
+    trail: "t",
+    name: "app",
+    filename: "app:1",
+    fingerprint: print,
+    commit: sha,
+    build_url: "https://ci.test/9",
+    commit_url: "https://git.test/9",
+  });
   await server.given.attestation(at, { flow, trail: "t", name: "scan", fingerprint: print });
   const [prod, stage] = [environment(at), environment(at)];
   report(at, stage, [running("app", print)]);
   report(at, stage, [running("other", "9".repeat(64))]);
   report(at, prod, [running("app", print)]);
-  const { body: artifact } = await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${print}`, { key: at.key });
+  const { body: artifact } = await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${print}`, {
+    key: at.key,
+  });
   const [started] = times(at, prod);
   const [entered, left] = times(at, stage);
   const events = [
-    "app reported", "scan evidence received", `started running in ${stage}#1`, `no longer running in ${stage}#2`, `started running in ${prod}#1`,
+    "app reported",
+    "scan evidence received",
+    `started running in ${stage}#1`,
+    `no longer running in ${stage}#2`,
+    `started running in ${prod}#1`,
   ];
   const found = {
-    fingerprint: print, name: "app:1", has_provenance: true, git_commit: sha, flow, pipeline: flow, trail: "t", template_reference_name: "app", build_url: "https://ci.test/9",
-    commit_url: "https://git.test/9", compliance_state: "COMPLIANT", running_in: [`${prod}#1`], exited_from: [`${stage}#2`], html_url: artifact.html_url, api_url: artifact.api_url,
+    fingerprint: print,
+    name: "app:1",
+    has_provenance: true,
+    git_commit: sha,
+    flow,
+    pipeline: flow,
+    trail: "t",
+    template_reference_name: "app",
+    build_url: "https://ci.test/9",
+    commit_url: "https://git.test/9",
+    compliance_state: "COMPLIANT",
+    running_in: [`${prod}#1`],
+    exited_from: [`${stage}#2`],
+    html_url: artifact.html_url,
+    api_url: artifact.api_url,
     history: artifact.history,
   };
-  assert.equal(artifact.history.map(({ event }: Json) => event), events);
-  assert.equal(artifact.history.slice(2).map(({ timestamp }: Json) => timestamp), [entered, left, started]);
+  assert.equal(
+    artifact.history.map(({ event }: Json) => event),
+    events,
+  );
+  assert.equal(
+    artifact.history.slice(2).map(({ timestamp }: Json) => timestamp),
+    [entered, left, started],
+  );
   for (const value of [print, print.slice(0, 5), print.slice(0, 63), print.toUpperCase(), "aBc12"])
-    assert.equal(both(await search(at, value)), [200, { resolved_to: resolved("fingerprint", print, [print], []), artifacts: [found] }], value);
+    assert.equal(
+      both(await search(at, value)),
+      [200, { resolved_to: resolved("fingerprint", print, [print], []), artifacts: [found] }],
+      value,
+    );
   for (const value of [sha, sha.slice(0, 5), sha.slice(0, 39), "DEF45"])
-    assert.equal(both(await search(at, value)), [200, { resolved_to: resolved("commit", sha, [], [sha]), artifacts: [found] }], value);
+    assert.equal(
+      both(await search(at, value)),
+      [200, { resolved_to: resolved("commit", sha, [], [sha]), artifacts: [found] }],
+      value,
+    );
 });
 
 test("what only ran is found without provenance, and what no evidence tells is empty", async () => {
@@ -71,11 +115,28 @@ test("what only ran is found without provenance, and what no evidence tells is e
     { event: `no longer running in ${stage}#2`, timestamp: times(at, stage)[1] },
   ];
   const artifact = {
-    fingerprint: print, name: "sidecar:2", has_provenance: false, git_commit: "", flow: "", pipeline: "", trail: "", template_reference_name: "", build_url: "", commit_url: "",
-    compliance_state: "", running_in: [`${prod}#1`], exited_from: [`${stage}#2`], html_url: "", api_url: "", history,
+    fingerprint: print,
+    name: "sidecar:2",
+    has_provenance: false,
+    git_commit: "",
+    flow: "",
+    pipeline: "",
+    trail: "",
+    template_reference_name: "",
+    build_url: "",
+    commit_url: "",
+    compliance_state: "",
+    running_in: [`${prod}#1`],
+    exited_from: [`${stage}#2`],
+    html_url: "",
+    api_url: "",
+    history,
   };
   for (const value of [print, "5eed5"])
-    assert.equal(both(await search(at, value)), [200, { resolved_to: resolved("fingerprint", print, [print], []), artifacts: [artifact] }]);
+    assert.equal(both(await search(at, value)), [
+      200,
+      { resolved_to: resolved("fingerprint", print, [print], []), artifacts: [artifact] },
+    ]);
 });
 
 test("without a trail and a name of the template those texts are empty", async () => {
@@ -95,10 +156,21 @@ test("of each flow the latest record is shown, the newest first; a commit has al
   await server.given.artifact(at, { flow, trail: "t2", fingerprint: two, commit: sha });
   const shown = async (value: string) => {
     const { body } = await search(at, value);
-    return body.artifacts.map((artifact: Json) => [artifact["fingerprint"], artifact["flow"], artifact["trail"], artifact["git_commit"]]);
+    return body.artifacts.map((artifact: Json) => [
+      artifact["fingerprint"],
+      artifact["flow"],
+      artifact["trail"],
+      artifact["git_commit"],
+    ]);
   };
-  assert.equal(await shown(one), [[one, flow, "t2", sha], [one, release, "r", commit("fedcba")]]);
-  assert.equal(await shown(sha), [[two, flow, "t2", sha], [one, flow, "t2", sha]]);
+  assert.equal(await shown(one), [
+    [one, flow, "t2", sha],
+    [one, release, "r", commit("fedcba")],
+  ]);
+  assert.equal(await shown(sha), [
+    [two, flow, "t2", sha],
+    [one, flow, "t2", sha],
+  ]);
 });
 
 test("several fingerprints and commits with one beginning are all listed", async () => {
@@ -109,16 +181,32 @@ test("several fingerprints and commits with one beginning are all listed", async
   report(at, environment(at), [running("x", ran)]);
   const { status, body } = await search(at, "beef0");
   assert.equal([status, body.resolved_to], [200, resolved("multiple", "", [a, b, ran], [sha])]);
-  assert.equal(body.artifacts.map((artifact: Json) => [artifact["fingerprint"], artifact["has_provenance"]]), [[a, true], [b, true], [ran, false]]);
+  assert.equal(
+    body.artifacts.map((artifact: Json) => [artifact["fingerprint"], artifact["has_provenance"]]),
+    [
+      [a, true],
+      [b, true],
+      [ran, false],
+    ],
+  );
   assert.equal((await search(at, "beef01")).body.resolved_to, resolved("fingerprint", a, [a], []));
   assert.equal((await search(at, "beef04")).body.resolved_to, resolved("commit", sha, [], [sha]));
 });
 
 test("ten matches are a choice, eleven are too many", async () => {
   const { at, flow } = await world();
-  for (let n = 0; n < 10; n++) await server.given.artifact(at, { flow, trail: "t", fingerprint: fingerprint(`cafe0${n}`), commit: commit("0ff1ce") });
+  for (let n = 0; n < 10; n++)
+    await server.given.artifact(at, {
+      flow,
+      trail: "t",
+      fingerprint: fingerprint(`cafe0${n}`),
+      commit: commit("0ff1ce"),
+    });
   const { status, body } = await search(at, "cafe0");
-  assert.equal([status, body.resolved_to.type, body.resolved_to.fingerprints.count, body.artifacts.length], [200, "multiple", 10, 10]);
+  assert.equal(
+    [status, body.resolved_to.type, body.resolved_to.fingerprints.count, body.artifacts.length],
+    [200, "multiple", 10, 10],
+  );
   await server.given.artifact(at, { flow, trail: "t", fingerprint: "1".repeat(64), commit: commit("cafe0a") });
   assert.equal(both(await search(at, "cafe0")), none("cafe0"));
   assert.is((await search(at, "cafe0a")).status, 200);
@@ -131,19 +219,29 @@ test("at most fifty artifacts of a commit are shown, the newest", async () => {
   for (const print of prints) await server.given.artifact(at, { flow, trail: "t", fingerprint: print, commit: sha });
   const { body } = await search(at, "50505");
   assert.equal(body.resolved_to, resolved("commit", sha, [], [sha]));
-  assert.equal(body.artifacts.map((artifact: Json) => artifact["fingerprint"]), prints.slice(1).reverse());
+  assert.equal(
+    body.artifacts.map((artifact: Json) => artifact["fingerprint"]),
+    prints.slice(1).reverse(),
+  );
 });
 
 test("nothing found is 404 in fixed words, and what is no beginning of an id is refused", async () => {
   const { at, flow } = await world();
   const other = server.given.org();
   const print = await server.given.artifact(at, { flow, trail: "t", fingerprint: fingerprint("abcde") });
-  for (const value of ["12345", "ABCDF", "f".repeat(40), "f".repeat(64), `${print}0`, `${print.slice(0, 40)}1`]) assert.equal(both(await search(at, value)), none(value));
+  for (const value of ["12345", "ABCDF", "f".repeat(40), "f".repeat(64), `${print}0`, `${print.slice(0, 40)}1`])
+    assert.equal(both(await search(at, value)), none(value));
   assert.equal(both(await search(other, print)), none(print));
   for (const value of ["abcd", "a", "abcdg", "abcde-", "HEAD~1", "app:1"])
     assert.equal(
       both(await search(at, encodeURIComponent(value))),
-      [400, { message: "Input payload validation failed", errors: { search_value: `String should match pattern '^[a-fA-F0-9]{5,}$' [input: ${value}]` } }],
+      [
+        400,
+        {
+          message: "Input payload validation failed",
+          errors: { search_value: `String should match pattern '^[a-fA-F0-9]{5,}$' [input: ${value}]` },
+        },
+      ],
       value,
     );
 });
@@ -152,7 +250,11 @@ test("a damaged record is found all the same", async () => {
   const { at, flow, environment, report } = await world();
   const print = await server.given.artifact(at, { flow, trail: "t", fingerprint: fingerprint("dada1") });
   report(at, environment(at), [running("x", print)]);
-  server.db.prepare("UPDATE artifacts SET attestations_json = '{', reasons_json = '{', user_data_json = '{', git_commit_info_json = '{' WHERE fingerprint = ?").run(print);
+  server.db
+    .prepare(
+      "UPDATE artifacts SET attestations_json = '{', reasons_json = '{', user_data_json = '{', git_commit_info_json = '{' WHERE fingerprint = ?",
+    )
+    .run(print);
   server.db.prepare("UPDATE snapshot_artifacts SET instances_json = '{' WHERE fingerprint = ?").run(print);
   const { status, body } = await search(at, "dada1");
   assert.equal([status, body.artifacts.length, body.artifacts[0].fingerprint], [200, 1, print]);

@@ -22,20 +22,37 @@ async function place(template?: string): Promise<Place> {
 const begin = (at: Place, json: unknown, template?: string | Buffer): Promise<Answer> =>
   server.call("PUT", `/trails/${at.org}/${at.flow}`, {
     key: at.key,
-    form: { json, ...(template === undefined ? {} : { file: { name: "template_file", filename: "t.yml", content: template } }) },
+    form: {
+      json,
+      ...(template === undefined ? {} : { file: { name: "template_file", filename: "t.yml", content: template } }),
+    },
   });
-const read = async (at: Place, trail: string) => (await server.call("GET", `/trails/${at.org}/${at.flow}/${trail}`, { key: at.key })).body;
+const read = async (at: Place, trail: string) =>
+  (await server.call("GET", `/trails/${at.org}/${at.flow}/${trail}`, { key: at.key })).body;
 const report = (at: Place, fields: Record<string, unknown>) =>
   server.call("POST", `/artifacts/${at.org}/${at.flow}`, {
     key: at.key,
-    body: { fingerprint: freshFingerprint(), filename: "app", git_commit: freshCommit(), build_url: "", commit_url: "", ...fields },
+    body: {
+      fingerprint: freshFingerprint(),
+      filename: "app",
+      git_commit: freshCommit(),
+      build_url: "",
+      commit_url: "",
+      ...fields,
+    },
   });
 const attest = (at: Place, trail: string, json: Record<string, unknown>) =>
-  server.call("POST", `/attestations/${at.org}/${at.flow}/trail/${trail}/generic`, { key: at.key, form: { json: { is_compliant: true, ...json } } });
+  server.call("POST", `/attestations/${at.org}/${at.flow}/trail/${trail}/generic`, {
+    key: at.key,
+    form: { json: { is_compliant: true, ...json } },
+  });
 const setTemplate = (at: Place, template: string) =>
   server.call("PUT", `/flows/${at.org}/template_file`, {
     key: at.key,
-    form: { json: { name: at.flow, description: "" }, file: { name: "template_file", filename: "t.yml", content: template } },
+    form: {
+      json: { name: at.flow, description: "" },
+      file: { name: "template_file", filename: "t.yml", content: template },
+    },
   });
 const rows = (table: string): number => server.db.prepare(`SELECT count(*) AS n FROM ${table}`).pluck().get() as number;
 const everything = () => ["trails", "trail_events", "templates", "repos", "audit_log"].map(rows);
@@ -47,7 +64,14 @@ test("a trail is begun with 201, updated with 200, and shows everything that was
   const first = await begin(at, {
     name: "release-1",
     description: "First release",
-    git_commit_info: { sha1, message: "Round half to even", author: "Ada <ada@example.com>", branch: "main", timestamp: 1_700_000_000, url: "https://git.example.com/c/1" },
+    git_commit_info: {
+      sha1,
+      message: "Round half to even",
+      author: "Ada <ada@example.com>",
+      branch: "main",
+      timestamp: 1_700_000_000,
+      url: "https://git.example.com/c/1",
+    },
     repo_info: REPO,
     origin_url: "https://ci.example.com/1",
     external_urls: { ticket: { href: "https://tickets.example.com/1", fingerprint: "a".repeat(64) } },
@@ -58,7 +82,11 @@ test("a trail is begun with 201, updated with 200, and shows everything that was
 
   const { created_at, last_modified_at, repo_ids, compliance_status, events, ...rest } = await read(at, "release-1");
   const commit = {
-    sha1, message: "Round half to even", author: "Ada <ada@example.com>", branch: "main", timestamp: 1_700_000_000,
+    sha1,
+    message: "Round half to even",
+    author: "Ada <ada@example.com>",
+    branch: "main",
+    timestamp: 1_700_000_000,
     url: "https://git.example.com/c/1",
   };
   assert.equal(rest, {
@@ -71,7 +99,11 @@ test("a trail is begun with 201, updated with 200, and shows everything that was
     flow: { name: at.flow, tags: {} },
     external_urls: { ticket: { href: "https://tickets.example.com/1", fingerprint: "a".repeat(64) } },
     html_url: `http://assay.test/${at.org}/flows/${at.flow}/trails/release-1`,
-    template: { version: 1, trail: { attestations: [{ name: "review", type: "generic" }], artifacts: [] }, content: TEMPLATE },
+    template: {
+      version: 1,
+      trail: { attestations: [{ name: "review", type: "generic" }], artifacts: [] },
+      content: TEMPLATE,
+    },
     compliance_state: "INCOMPLETE",
     is_compliant: false,
   });
@@ -84,7 +116,15 @@ test("a trail is begun with 201, updated with 200, and shows everything that was
     status: "INCOMPLETE",
     is_compliant: false,
     attestations_statuses: [
-      { attestation_name: "review", attestation_type: "generic", attestation_id: null, overridden_attestation_id: null, status: "MISSING", is_compliant: null, unexpected: false },
+      {
+        attestation_name: "review",
+        attestation_type: "generic",
+        attestation_id: null,
+        overridden_attestation_id: null,
+        status: "MISSING",
+        is_compliant: null,
+        unexpected: false,
+      },
     ],
     artifacts_statuses: {},
     evaluated_at: created_at,
@@ -117,17 +157,40 @@ test("a trail is begun with 201, updated with 200, and shows everything that was
   assert.is(updated.compliance_status.evaluated_at, updated.last_modified_at);
   assert.equal(updated.events.length, 2);
   const { type, changes, git_commit_info, timestamp } = updated.events[1];
-  assert.equal({ type, changes, git_commit_info, timestamp }, { type: "trail_updated", changes: ["description"], git_commit_info: null, timestamp: updated.last_modified_at });
+  assert.equal(
+    { type, changes, git_commit_info, timestamp },
+    { type: "trail_updated", changes: ["description"], git_commit_info: null, timestamp: updated.last_modified_at },
+  );
 });
 
 test("absent and null keep what is stored; empty values are stored", async () => {
   const at = await place();
-  await begin(at, { name: "t", description: "d", user_data: { a: 1 }, external_urls: { x: { href: "https://x" } }, origin_url: "https://o" });
+  await begin(at, {
+    name: "t",
+    description: "d",
+    user_data: { a: 1 },
+    external_urls: { x: { href: "https://x" } },
+    origin_url: "https://o",
+  });
   await begin(at, { name: "t" });
-  await begin(at, { name: "t", description: null, user_data: null, external_urls: null, origin_url: null, git_commit_info: null, repo_info: null });
+  await begin(at, {
+    name: "t",
+    description: null,
+    user_data: null,
+    external_urls: null,
+    origin_url: null,
+    git_commit_info: null,
+    repo_info: null,
+  });
   const kept = await read(at, "t");
-  assert.equal([kept.description, kept.user_data, kept.external_urls, kept.origin_url], ["d", { a: 1 }, { x: { href: "https://x" } }, "https://o"]);
-  assert.equal(kept.events.map((event: { changes?: string[] }) => event.changes), [undefined, [], []]);
+  assert.equal(
+    [kept.description, kept.user_data, kept.external_urls, kept.origin_url],
+    ["d", { a: 1 }, { x: { href: "https://x" } }, "https://o"],
+  );
+  assert.equal(
+    kept.events.map((event: { changes?: string[] }) => event.changes),
+    [undefined, [], []],
+  );
 
   await begin(at, { name: "t", description: "", user_data: {}, external_urls: {}, origin_url: "" });
   const emptied = await read(at, "t");
@@ -138,7 +201,10 @@ test("absent and null keep what is stored; empty values are stored", async () =>
   await begin(at, { name: "t", user_data: [1, "two"], repo_info: REPO });
   const list = await read(at, "t");
   assert.equal(list.user_data, [1, "two"]);
-  assert.equal(list.events.slice(-2).map((event: { changes: string[] }) => event.changes), [["user_data", "repo_info"], []]);
+  assert.equal(
+    list.events.slice(-2).map((event: { changes: string[] }) => event.changes),
+    [["user_data", "repo_info"], []],
+  );
   assert.is(list.events.at(-1).repo_info.provider, REPO.provider);
   const { provider: _, ...untold } = REPO;
   await begin(at, { name: "t", repo_info: untold });
@@ -150,13 +216,19 @@ test("a description that was never given reads as an empty text, and giving an e
   await begin(at, { name: "t", description: null });
   await begin(at, { name: "t", description: "" });
   const { body } = await server.call("GET", `/trails/${at.org}/${at.flow}`, { key: at.key });
-  assert.equal(body.map(({ description }: { description: unknown }) => description), [""]);
+  assert.equal(
+    body.map(({ description }: { description: unknown }) => description),
+    [""],
+  );
   const { description, events } = await read(at, "t");
   assert.is(description, "");
-  assert.equal(events.map(({ type, changes }: { type: string; changes?: string[] }) => ({ type, changes })), [
-    { type: "trail_reported", changes: undefined },
-    { type: "trail_updated", changes: [] },
-  ]);
+  assert.equal(
+    events.map(({ type, changes }: { type: string; changes?: string[] }) => ({ type, changes })),
+    [
+      { type: "trail_reported", changes: undefined },
+      { type: "trail_updated", changes: [] },
+    ],
+  );
 });
 
 const LEAST_COMMIT = { sha1: "1".repeat(40), message: "", author: "", branch: "", timestamp: 0 };
@@ -178,7 +250,11 @@ for (const [what, sent] of [
 test("a commit keeps the optional keys that were sent", async () => {
   const at = await place();
   const commit = {
-    ...LEAST_COMMIT, author_username: "ada", url: "https://git.example.com/c/1", parents: [], verified: false,
+    ...LEAST_COMMIT,
+    author_username: "ada",
+    url: "https://git.example.com/c/1",
+    parents: [],
+    verified: false,
     signature_state: "",
   };
   await begin(at, { name: "t", git_commit_info: commit });
@@ -207,7 +283,16 @@ test("a trail without requirements is compliant at once, with the least that can
   assert.is((await begin(at, { name: "t" })).status, 201);
   const trail = await read(at, "t");
   assert.equal(
-    [trail.description, trail.git_commit_info, trail.origin_url, trail.user_data, trail.external_urls, trail.repo_ids, trail.compliance_state, trail.is_compliant],
+    [
+      trail.description,
+      trail.git_commit_info,
+      trail.origin_url,
+      trail.user_data,
+      trail.external_urls,
+      trail.repo_ids,
+      trail.compliance_state,
+      trail.is_compliant,
+    ],
     ["", null, null, null, null, [], "COMPLIANT", true],
   );
   assert.equal(trail.template, { version: 1, trail: { attestations: [], artifacts: [] }, content: "version: 1" });
@@ -230,8 +315,15 @@ test("an inherited template follows the flow at the next begin, an explicit one 
   assert.equal(follows.events.at(-1).changes, ["template"]);
   assert.is(follows.compliance_state, "INCOMPLETE");
   assert.equal(
-    follows.compliance_status.attestations_statuses.map((entry: Record<string, unknown>) => [entry["attestation_name"], entry["status"], entry["unexpected"]]),
-    [["scan", "MISSING", false], ["review", "COMPLETE", true]],
+    follows.compliance_status.attestations_statuses.map((entry: Record<string, unknown>) => [
+      entry["attestation_name"],
+      entry["status"],
+      entry["unexpected"],
+    ]),
+    [
+      ["scan", "MISSING", false],
+      ["review", "COMPLETE", true],
+    ],
   );
   const own = await read(at, "own");
   assert.is(own.template.content, TEMPLATE);
@@ -244,7 +336,9 @@ test("an inherited template follows the flow at the next begin, an explicit one 
   assert.is(replaced.events.at(-1).template_id, replaced.compliance_status.flow_template_id);
 
   const audit = server.store.audit.latest((server.store.organizations.find(at.org) as { id: number }).id, 100);
-  const decisions = audit.filter((entry) => entry.event === "trail.begun").map((entry) => JSON.parse(entry.detail_json ?? "{}").template);
+  const decisions = audit
+    .filter((entry) => entry.event === "trail.begun")
+    .map((entry) => JSON.parse(entry.detail_json ?? "{}").template);
   assert.equal(decisions.reverse(), ["inherited", "given", "re-inherited", "kept", "replaced"]);
 });
 
@@ -261,7 +355,10 @@ test("a report that names a trail first creates it; the begin that follows is an
   assert.is((await report(at, { trail_name: "implicit" })).status, 201);
   assert.is((await attest(at, "by-attestation", { attestation_name: "review" })).status, 201);
   const implicit = await read(at, "implicit");
-  assert.equal(implicit.events.map((event: { type: string }) => event.type), ["trail_reported", "artifact_creation_reported"]);
+  assert.equal(
+    implicit.events.map((event: { type: string }) => event.type),
+    ["trail_reported", "artifact_creation_reported"],
+  );
   assert.is(implicit.events[0].git_commit_info, null);
   assert.is(implicit.template.content, TEMPLATE);
   assert.is((await read(at, "by-attestation")).compliance_state, "COMPLIANT");
@@ -295,8 +392,14 @@ test("refusals name the field, and leave nothing behind", async () => {
     [{ name: "t", colour: "red" }, { colour: "Extra inputs are not permitted [input: red]" }],
     [{ name: "t", user_data: "text" }, { user_data: "Input should be a valid object or array [input: text]" }],
     [{ name: "t", git_commit_info: {} }, { "git_commit_info.sha1": "Field required" }],
-    [{ name: "t", external_urls: { x: { href: "https://x", fingerprint: "zz" } } }, { "external_urls.x.fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: zz]" }],
-    [{ name: "t", repo_info: { name: "n", id: "1", url: "no-url" } }, { "repo_info.url": "Input should be a valid URL with scheme and host [input: no-url]" }],
+    [
+      { name: "t", external_urls: { x: { href: "https://x", fingerprint: "zz" } } },
+      { "external_urls.x.fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: zz]" },
+    ],
+    [
+      { name: "t", repo_info: { name: "n", id: "1", url: "no-url" } },
+      { "repo_info.url": "Input should be a valid URL with scheme and host [input: no-url]" },
+    ],
     [{ name: "t", repo_info: { name: "n" } }, { "repo_info.url": "Field required" }],
   ];
   for (const [json, errors] of cases) {
@@ -310,11 +413,18 @@ test("refusals name the field, and leave nothing behind", async () => {
 test("a template that is none is refused with every mistake, one that is too large with its limit", async () => {
   const at = await place();
   const before = everything();
-  const wrong = await begin(at, { name: "t" }, "version: 1\ntrail:\n  attestations:\n    - name: a\n      type: nothing\n    - type: junit\n");
+  const wrong = await begin(
+    at,
+    { name: "t" },
+    "version: 1\ntrail:\n  attestations:\n    - name: a\n      type: nothing\n    - type: junit\n",
+  );
   assert.is(wrong.status, 400);
   assert.is(wrong.body.message, "Input payload validation failed");
   assert.equal(Object.keys(wrong.body.errors), ["template_file"]);
-  assert.match(wrong.body.errors.template_file, /^2 validation errors for Template\ntrail\.attestations\.0\.type\n  .*\ntrail\.attestations\.1\.name\n  Field required/);
+  assert.match(
+    wrong.body.errors.template_file,
+    /^2 validation errors for Template\ntrail\.attestations\.0\.type\n  .*\ntrail\.attestations\.1\.name\n  Field required/,
+  );
   for (const text of ["trail: [", Buffer.from([0x61, 0xff, 0xfe]), "a: 1\n\0"]) {
     const answer = await begin(at, { name: "t" }, text);
     assert.is(answer.status, 400);
@@ -352,7 +462,9 @@ test("an unknown trail is 404 with the names that were asked for", async () => {
   const at = await place();
   const answer = await server.call("GET", `/trails/${at.org}/${at.flow}/none`, { key: at.key });
   assert.is(answer.status, 404);
-  assert.equal(answer.body, { message: `Trail with name 'none' does not exist for Organization '${at.org}' and Flow '${at.flow}'` });
+  assert.equal(answer.body, {
+    message: `Trail with name 'none' does not exist for Organization '${at.org}' and Flow '${at.flow}'`,
+  });
 });
 
 const names = (trails: { name: string }[]): string[] => trails.map(({ name }) => name);
@@ -361,7 +473,10 @@ test("the trails of a flow: a bare list of all, newest first, or a page in an en
   const at = await place();
   const list = (query: string) => server.call("GET", `/trails/${at.org}/${at.flow}${query}`, { key: at.key });
   assert.equal((await list("")).body, []);
-  assert.equal((await list("?per_page=2")).body, { data: [], pagination: { total: 0, page: 1, per_page: 2, page_count: 0 } });
+  assert.equal((await list("?per_page=2")).body, {
+    data: [],
+    pagination: { total: 0, page: 1, per_page: 2, page_count: 0 },
+  });
   for (const name of ["a", "b", "c"]) await begin(at, { name });
   assert.equal(names((await list("")).body), ["c", "b", "a"]);
   assert.equal(names((await list("?page=2")).body), ["c", "b", "a"]);
@@ -369,7 +484,10 @@ test("the trails of a flow: a bare list of all, newest first, or a page in an en
   const page = (await list("?page=2&per_page=2")).body;
   assert.equal([names(page.data), page.pagination], [["a"], { total: 3, page: 2, per_page: 2, page_count: 2 }]);
   const beyond = (await list("?page=9007199254740991&per_page=100")).body;
-  assert.equal(beyond, { data: [], pagination: { total: 3, page: 9_007_199_254_740_991, per_page: 100, page_count: 1 } });
+  assert.equal(beyond, {
+    data: [],
+    pagination: { total: 3, page: 9_007_199_254_740_991, per_page: 100, page_count: 1 },
+  });
   for (const [query, errors] of [
     ["?per_page=101", { per_page: "Input should be less than or equal to 100 [input: 101]" }],
     ["?per_page=0", { per_page: "Input should be greater than or equal to 1 [input: 0]" }],
@@ -386,8 +504,14 @@ test("the trails of an organization: pages of twenty, and filters that combine",
   const at = await place();
   const second = { ...at, flow: await server.given.flow(at) };
   const other = await place();
-  await server.call("PATCH", `/tags/${at.org}/flow/${second.flow}`, { key: at.key, body: { set_tags: { team: "a=b" } } });
-  await server.call("PATCH", `/tags/${other.org}/flow/${other.flow}`, { key: other.key, body: { set_tags: { team: "a=b" } } });
+  await server.call("PATCH", `/tags/${at.org}/flow/${second.flow}`, {
+    key: at.key,
+    body: { set_tags: { team: "a=b" } },
+  });
+  await server.call("PATCH", `/tags/${other.org}/flow/${other.flow}`, {
+    key: other.key,
+    body: { set_tags: { team: "a=b" } },
+  });
   const fingerprint = freshFingerprint();
   await begin(at, { name: "one" });
   await report(at, { trail_name: "two", fingerprint });
@@ -426,7 +550,11 @@ test("the trails of an organization: pages of twenty, and filters that combine",
 test("a damaged trail becomes a marked placeholder in lists, and disturbs no neighbour", async () => {
   const at = await place();
   for (const name of ["good", "bad"]) await begin(at, { name });
-  server.db.prepare("UPDATE trails SET compliance_json = '{broken' WHERE name = 'bad' AND flow_id = (SELECT id FROM flows WHERE name = ?)").run(at.flow);
+  server.db
+    .prepare(
+      "UPDATE trails SET compliance_json = '{broken' WHERE name = 'bad' AND flow_id = (SELECT id FROM flows WHERE name = ?)",
+    )
+    .run(at.flow);
   const { body } = await server.call("GET", `/trails/${at.org}`, { key: at.key });
   assert.equal(names(body.data), ["bad", "good"]);
   assert.match(body.data[0].description, /damaged/);
@@ -468,10 +596,17 @@ test("a trail is evaluated by what is in it: expected artifacts and attestations
   const { compliance_status, events } = await read(at, trail);
   assert.is(compliance_status.artifacts_statuses.server.status, "COMPLIANT");
   assert.is(compliance_status.artifacts_statuses.server.artifact_fingerprint, fingerprint);
-  assert.equal(events.map((event: { type: string }) => event.type), [
-    "trail_reported", "trail_attestation_reported", "trail_attestation_reported", "artifact_creation_reported",
-    "artifact_attestation_reported", "artifact_attestation_reported",
-  ]);
+  assert.equal(
+    events.map((event: { type: string }) => event.type),
+    [
+      "trail_reported",
+      "trail_attestation_reported",
+      "trail_attestation_reported",
+      "artifact_creation_reported",
+      "artifact_attestation_reported",
+      "artifact_attestation_reported",
+    ],
+  );
 });
 
 test("readers and snapshotters may read trails and not begin them", async () => {
@@ -496,7 +631,10 @@ test("removed operations are 410 for everybody with a key, whatever the rest of 
     ["GET", "/approvals/none/none/x"],
     ["GET", `/artifacts/${at.org}/${at.flow}/${fingerprint}/approvals`],
   ] as const) {
-    const stranger = await server.call(method, path, { key: server.given.user(at.org, null), ...(method === "POST" ? { raw: "{broken" } : {}) });
+    const stranger = await server.call(method, path, {
+      key: server.given.user(at.org, null),
+      ...(method === "POST" ? { raw: "{broken" } : {}),
+    });
     assert.is(stranger.status, 410);
     assert.equal(stranger.body, { message: "This operation has been removed from the API" });
     assert.is((await server.call(method, path)).status, 401);

@@ -19,47 +19,97 @@ type At = { org: string; key: string };
 type Json = Record<string, any>;
 const VALIDATION = "Input payload validation failed";
 const WEBHOOK = { type: "WEBHOOK", webhook: HOOK };
-const body = (environments: string[], more: Json = {}): Json => ({ name: "alerts", type: "env", environments, triggers: ["ON_NON_COMPLIANT_ENV"], targets: [WEBHOOK], ...more });
-const flowBody = (flows: string[], more: Json = {}): Json => ({ name: "builds", flows, triggers: ["ON_STARTED_TRAIL"], targets: [WEBHOOK], ...more });
+const body = (environments: string[], more: Json = {}): Json => ({
+  name: "alerts",
+  type: "env",
+  environments,
+  triggers: ["ON_NON_COMPLIANT_ENV"],
+  targets: [WEBHOOK],
+  ...more,
+});
+const flowBody = (flows: string[], more: Json = {}): Json => ({
+  name: "builds",
+  flows,
+  triggers: ["ON_STARTED_TRAIL"],
+  targets: [WEBHOOK],
+  ...more,
+});
 
-const put = (at: At, json: unknown) => server.call("PUT", `/actions/${at.org}/environments`, { key: at.key, body: json });
+const put = (at: At, json: unknown) =>
+  server.call("PUT", `/actions/${at.org}/environments`, { key: at.key, body: json });
 const putFlow = (at: At, json: unknown) => server.call("PUT", `/actions/${at.org}/flows`, { key: at.key, body: json });
 const old = (at: At, method: string, number: number | string | null = null, json?: unknown) =>
-  server.call(method, `/organizations/${at.org}/environments_notifications${number === null ? "" : `/${number}`}`, { key: at.key, ...(json === undefined ? {} : { body: json }) });
+  server.call(method, `/organizations/${at.org}/environments_notifications${number === null ? "" : `/${number}`}`, {
+    key: at.key,
+    ...(json === undefined ? {} : { body: json }),
+  });
 const list = async (at: At): Promise<Json[]> => (await server.call("GET", `/actions/${at.org}`, { key: at.key })).body;
 const get = (at: At, number: number | string) => server.call("GET", `/actions/${at.org}/${number}`, { key: at.key });
 const organizationOf = (at: At) => server.store.organizations.find(at.org) as { id: number; name: string };
 
 /** How many rows the tables have that actions are kept in. */
-const TABLES = ["actions", "action_numbers", "action_environments", "action_flows", "notification_targets", "audit_log"];
-const counts = (): Json => Object.fromEntries(TABLES.map((table) => [table, server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()]));
+const TABLES = [
+  "actions",
+  "action_numbers",
+  "action_environments",
+  "action_flows",
+  "notification_targets",
+  "audit_log",
+];
+const counts = (): Json =>
+  Object.fromEntries(TABLES.map((table) => [table, server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()]));
 const audited = (at: At): unknown[] =>
-  (server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? AND event LIKE 'action.%' ORDER BY id").all(organizationOf(at).id) as Json[]).map(
-    ({ event, detail_json }) => [event, JSON.parse(detail_json)],
-  );
+  (
+    server.db
+      .prepare(
+        "SELECT event, detail_json FROM audit_log WHERE organization_id = ? AND event LIKE 'action.%' ORDER BY id",
+      )
+      .all(organizationOf(at).id) as Json[]
+  ).map(({ event, detail_json }) => [event, JSON.parse(detail_json)]);
 const secrets = (at: At): Json[] =>
-  server.db.prepare("SELECT id, type, secret FROM notification_targets WHERE organization_id = ? ORDER BY action_id, position").all(organizationOf(at).id) as Json[];
+  server.db
+    .prepare("SELECT id, type, secret FROM notification_targets WHERE organization_id = ? ORDER BY action_id, position")
+    .all(organizationOf(at).id) as Json[];
 
 test("an action is created, read, listed and replaced by its name, through either door", async () => {
   const at = server.given.org();
   const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
   const logical = await server.given.environment(at, { members: [prod] });
   const flow = await server.given.flow(at);
-  const created = await put(at, body([staging, logical, prod, staging], { triggers: ["ON_SCALED_ARTIFACT", "ON_ALLOWED_ARTIFACT", "ON_SCALED_ARTIFACT"] }));
+  const created = await put(
+    at,
+    body([staging, logical, prod, staging], {
+      triggers: ["ON_SCALED_ARTIFACT", "ON_ALLOWED_ARTIFACT", "ON_SCALED_ARTIFACT"],
+    }),
+  );
   assert.equal([created.status, created.body], [201, "OK"]);
-  const flowCreated = await putFlow(at, flowBody([flow], { triggers: ["ON_RELEASE", "ON_APPROVAL", "ON_ATTESTATION"] }));
+  const flowCreated = await putFlow(
+    at,
+    flowBody([flow], { triggers: ["ON_RELEASE", "ON_APPROVAL", "ON_ATTESTATION"] }),
+  );
   assert.equal([flowCreated.status, flowCreated.body], [201, "OK"]);
 
   const [env, ofFlow] = await list(at);
   const shown = {
-    name: "alerts", type: "env", number: 1, created_by: `${at.org}-admin`, is_created_from_slack_app: false, created_at: env?.["created_at"], last_modified_at: env?.["created_at"],
+    name: "alerts",
+    type: "env",
+    number: 1,
+    created_by: `${at.org}-admin`,
+    is_created_from_slack_app: false,
+    created_at: env?.["created_at"],
+    last_modified_at: env?.["created_at"],
     triggers: ["ON_SCALED_ARTIFACT", "ON_ALLOWED_ARTIFACT"],
     targets: [{ type: "WEBHOOK", webhook: HOOK, payload_version: "1.0", last_success_at: null, last_failure_at: null }],
-    is_failing: false, last_success_timestamp: null, last_failure_timestamp: null,
+    is_failing: false,
+    last_success_timestamp: null,
+    last_failure_timestamp: null,
   };
   assert.equal(env, { ...shown, environments: [staging, logical, prod], flows: null });
   assert.type(env?.["created_at"], "number");
-  assert.equal([ofFlow?.["number"], ofFlow?.["type"], ofFlow?.["flows"], ofFlow?.["environments"], ofFlow?.["triggers"]], [2, "flow", [flow], null, ["ON_RELEASE", "ON_APPROVAL", "ON_ATTESTATION"]]);
+  assert.equal(
+    [ofFlow?.["number"], ofFlow?.["type"], ofFlow?.["flows"], ofFlow?.["environments"], ofFlow?.["triggers"]],
+    [2, "flow", [flow], null, ["ON_RELEASE", "ON_APPROVAL", "ON_ATTESTATION"]],
+  );
   assert.equal((await get(at, 1)).body, env);
   assert.equal((await old(at, "GET", 1)).body, { ...shown, environments: [staging, logical, prod] });
   assert.equal((await old(at, "GET")).body, [{ ...shown, environments: [staging, logical, prod] }]);
@@ -67,7 +117,10 @@ test("an action is created, read, listed and replaced by its name, through eithe
   const replaced = await old(at, "PUT", null, body([prod]));
   assert.equal([replaced.status, replaced.body], [200, "OK"]);
   const after = (await get(at, 1)).body;
-  assert.equal([after.environments, after.triggers, after.created_at], [[prod], ["ON_NON_COMPLIANT_ENV"], env?.["created_at"]]);
+  assert.equal(
+    [after.environments, after.triggers, after.created_at],
+    [[prod], ["ON_NON_COMPLIANT_ENV"], env?.["created_at"]],
+  );
   assert.ok(after.last_modified_at > env?.["last_modified_at"]);
   // The same again is the same action, and not a later one.
   assert.is((await put(at, body([prod]))).status, 200);
@@ -90,8 +143,17 @@ test("numbers are given once, whatever was deleted, and each organization has it
   assert.equal([gone.status, gone.body], [200, "OK"]);
   assert.equal([(await old(at, "DELETE", 2)).status, (await old(at, "DELETE", 2)).status], [200, 404]);
   await put(at, body([env], { name: "c" }));
-  assert.equal((await list(at)).map(({ number, name }) => [number, name]), [[1, "a"], [4, "c"]]);
-  assert.equal(audited(at).slice(3, 5), [["action.deleted", { action: "c", number: 3 }], ["action.deleted", { action: "b", number: 2 }]]);
+  assert.equal(
+    (await list(at)).map(({ number, name }) => [number, name]),
+    [
+      [1, "a"],
+      [4, "c"],
+    ],
+  );
+  assert.equal(audited(at).slice(3, 5), [
+    ["action.deleted", { action: "c", number: 3 }],
+    ["action.deleted", { action: "b", number: 2 }],
+  ]);
   const other = server.given.org();
   await put(other, body([await server.given.environment(other)]));
   assert.is((await list(other))[0]?.["number"], 1);
@@ -102,17 +164,34 @@ test("what does not exist is 404 in one voice; an action of flows is none for th
   const flow = await server.given.flow(at);
   const env = await server.given.environment(at);
   await putFlow(at, flowBody([flow]));
-  const missing = (number: string | number) => [404, { message: `Action '${number}' does not exist in organization '${at.org}'` }];
+  const missing = (number: string | number) => [
+    404,
+    { message: `Action '${number}' does not exist in organization '${at.org}'` },
+  ];
   const before = counts();
   for (const number of [7, 0, -1, 9007199254740993n, "99999999999999999999"]) {
     const shown = String(Number(number));
-    for (const answer of [await get(at, String(number)), await server.call("DELETE", `/actions/${at.org}/${number}`, { key: at.key })])
+    for (const answer of [
+      await get(at, String(number)),
+      await server.call("DELETE", `/actions/${at.org}/${number}`, { key: at.key }),
+    ])
       assert.equal([answer.status, answer.body], missing(shown));
   }
-  for (const answer of [await old(at, "GET", 1), await old(at, "PUT", 1, body([env])), await old(at, "DELETE", 1), await old(at, "PUT", 9, body([env]))])
-    assert.equal([answer.status, answer.body.message.replace(/'\d'/, "'1'")], missing(1).map((part) => (typeof part === "object" ? (part as Json)["message"] : part)));
+  for (const answer of [
+    await old(at, "GET", 1),
+    await old(at, "PUT", 1, body([env])),
+    await old(at, "DELETE", 1),
+    await old(at, "PUT", 9, body([env])),
+  ])
+    assert.equal(
+      [answer.status, answer.body.message.replace(/'\d'/, "'1'")],
+      missing(1).map((part) => (typeof part === "object" ? (part as Json)["message"] : part)),
+    );
   const word = await get(at, "seven");
-  assert.equal([word.status, word.body], [400, { message: VALIDATION, errors: { action_number: "Input should be a valid integer [input: seven]" } }]);
+  assert.equal(
+    [word.status, word.body],
+    [400, { message: VALIDATION, errors: { action_number: "Input should be a valid integer [input: seven]" } }],
+  );
   assert.equal(counts(), before);
 });
 
@@ -124,17 +203,45 @@ test("PUT on a number renames, and refuses a name that another action has, of ei
   await put(at, body([env], { name: "two" }));
   await putFlow(at, flowBody([flow], { name: "three" }));
   const before = counts();
-  for (const [name, kind] of [["two", "An environment"], ["three", "A flow"]]) {
+  for (const [name, kind] of [
+    ["two", "An environment"],
+    ["three", "A flow"],
+  ]) {
     const answer = await old(at, "PUT", 1, body([env], { name }));
-    assert.equal([answer.status, answer.body], [400, { message: VALIDATION, errors: { name: `${kind} action with this name already exists [input: ${name}]` } }]);
+    assert.equal(
+      [answer.status, answer.body],
+      [400, { message: VALIDATION, errors: { name: `${kind} action with this name already exists [input: ${name}]` } }],
+    );
   }
   const env3 = await put(at, body([env], { name: "three" }));
-  assert.equal([env3.status, env3.body], [400, { message: VALIDATION, errors: { name: "A flow action with this name already exists [input: three]" } }]);
+  assert.equal(
+    [env3.status, env3.body],
+    [400, { message: VALIDATION, errors: { name: "A flow action with this name already exists [input: three]" } }],
+  );
   const flow1 = await putFlow(at, flowBody([flow], { name: "one" }));
-  assert.equal([flow1.status, flow1.body], [400, { message: VALIDATION, errors: { name: "An environment action with this name already exists [input: one]" } }]);
+  assert.equal(
+    [flow1.status, flow1.body],
+    [
+      400,
+      { message: VALIDATION, errors: { name: "An environment action with this name already exists [input: one]" } },
+    ],
+  );
   assert.equal(counts(), before);
-  assert.equal([(await old(at, "PUT", 1, body([env], { name: "one/b~.c" }))).status, (await old(at, "PUT", 1, body([env], { name: "one/b~.c" }))).status], [200, 200]);
-  assert.equal((await list(at)).map(({ number, name }) => [number, name]), [[1, "one/b~.c"], [2, "two"], [3, "three"]]);
+  assert.equal(
+    [
+      (await old(at, "PUT", 1, body([env], { name: "one/b~.c" }))).status,
+      (await old(at, "PUT", 1, body([env], { name: "one/b~.c" }))).status,
+    ],
+    [200, 200],
+  );
+  assert.equal(
+    (await list(at)).map(({ number, name }) => [number, name]),
+    [
+      [1, "one/b~.c"],
+      [2, "two"],
+      [3, "three"],
+    ],
+  );
 });
 
 test("what is wrong with a body is told field by field, and nothing of it is left behind", async () => {
@@ -149,34 +256,77 @@ test("what is wrong with a body is told field by field, and nothing of it is lef
     return { targets: [{ note: "kept" }, json] };
   };
   const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_\.~/]*$' [input: /x]`;
-  const triggers = "Input should be 'ON_STARTED_ARTIFACT', 'ON_EXITED_ARTIFACT', 'ON_SCALED_ARTIFACT', 'ON_ALLOWED_ARTIFACT', 'ON_NON_COMPLIANT_ENV' or 'ON_COMPLIANT_ENV' [input: ON_STARTED_TRAIL]";
+  const triggers =
+    "Input should be 'ON_STARTED_ARTIFACT', 'ON_EXITED_ARTIFACT', 'ON_SCALED_ARTIFACT', 'ON_ALLOWED_ARTIFACT', 'ON_NON_COMPLIANT_ENV' or 'ON_COMPLIANT_ENV' [input: ON_STARTED_TRAIL]";
   const table: [Json, Record<string, string>][] = [
     [{ name: "/x" }, { name: pattern }],
     [{ type: "flow" }, { type: "Input should be 'env' [input: flow]" }],
     [{ triggers: ["ON_STARTED_TRAIL"] }, { "triggers.0": triggers }],
     [{ flows: ["f"] }, { flows: 'Extra inputs are not permitted [input: ["f"]]' }],
-    [{ environments: ["none", env] }, { environments: `Environment named 'none' does not exist for organization '${at.org}' [input: none]` }],
-    [{ environments: [archived, "none"] }, { environments: `Environment named '${archived}' has been archived for organization '${at.org}' [input: ${archived}]; Environment named 'none' does not exist for organization '${at.org}' [input: none]` }],
+    [
+      { environments: ["none", env] },
+      { environments: `Environment named 'none' does not exist for organization '${at.org}' [input: none]` },
+    ],
+    [
+      { environments: [archived, "none"] },
+      {
+        environments: `Environment named '${archived}' has been archived for organization '${at.org}' [input: ${archived}]; Environment named 'none' does not exist for organization '${at.org}' [input: none]`,
+      },
+    ],
     [target({ payload_version: "2.0" }), { "targets.1.payload_version": "Input should be '1.0' [input: 2.0]" }],
     [target({}, ["webhook"]), { "targets.1.webhook": "Field required" }],
     [target({ webhook: 7 }), { "targets.1.webhook": "Input should be a valid string [input: 7]" }],
     [target({ emails: ["a@b.c"] }), { "targets.1.emails": 'Extra inputs are not permitted [input: ["a@b.c"]]' }],
-    [target({ type: "SLACK", payload_version: "1.0" }), { "targets.1.payload_version": "Extra inputs are not permitted [input: 1.0]" }],
-    [target({ type: "SLACK", context: { channel_id: "C" } }), { "targets.1.context.channel_name": "Field required", "targets.1.context.team_id": "Field required" }],
-    [{ targets: [{ type: "EMAIL", emails: [] }] }, { "targets.0.emails": "List should have at least 1 item [input: []]" }],
-    [target({ webhook: "http://127.0.0.1/x" }), { "targets.1.webhook": "The address 127.0.0.1 is not allowed as a target: it is loopback [input: http://127.0.0.1/x]" }],
-    [target({ webhook: "ftp://example.com/x" }), { "targets.1.webhook": "The URL must begin with https:// or http:// [input: ftp://example.com/x]" }],
+    [
+      target({ type: "SLACK", payload_version: "1.0" }),
+      { "targets.1.payload_version": "Extra inputs are not permitted [input: 1.0]" },
+    ],
+    [
+      target({ type: "SLACK", context: { channel_id: "C" } }),
+      { "targets.1.context.channel_name": "Field required", "targets.1.context.team_id": "Field required" },
+    ],
+    [
+      { targets: [{ type: "EMAIL", emails: [] }] },
+      { "targets.0.emails": "List should have at least 1 item [input: []]" },
+    ],
+    [
+      target({ webhook: "http://127.0.0.1/x" }),
+      {
+        "targets.1.webhook":
+          "The address 127.0.0.1 is not allowed as a target: it is loopback [input: http://127.0.0.1/x]",
+      },
+    ],
+    [
+      target({ webhook: "ftp://example.com/x" }),
+      { "targets.1.webhook": "The URL must begin with https:// or http:// [input: ftp://example.com/x]" },
+    ],
     [{ targets: ["x"] }, { "targets.0": "Input should be a valid object [input: x]" }],
   ];
   for (const [more, errors] of table) {
     const answer = await put(at, body([env], more));
-    assert.equal([answer.status, answer.body.message, Object.keys(answer.body.errors)], [400, VALIDATION, Object.keys(errors)], JSON.stringify(more));
+    assert.equal(
+      [answer.status, answer.body.message, Object.keys(answer.body.errors)],
+      [400, VALIDATION, Object.keys(errors)],
+      JSON.stringify(more),
+    );
     // What an address is, is said in the words of domain/outgoing.
-    const told = JSON.stringify(more).includes("127.0.0.1") ? { "targets.1.webhook": answer.body.errors["targets.1.webhook"].replace(/it is .* \[/, "it is loopback [") } : answer.body.errors;
+    const told = JSON.stringify(more).includes("127.0.0.1")
+      ? { "targets.1.webhook": answer.body.errors["targets.1.webhook"].replace(/it is .* \[/, "it is loopback [") }
+      : answer.body.errors;
     assert.equal(told, errors, JSON.stringify(more));
     assert.is((await old(at, "PUT", null, body([env], more))).status, 400);
   }
-  for (const address of ["", "ada", "ada@", "@x.org", "a b@x.org", "a@x.org,b@x.org", "Ada <a@x.org>", "a@x.org\r\nBcc: b@x.org", "a@-x.org"]) {
+  for (const address of [
+    "",
+    "ada",
+    "ada@",
+    "@x.org",
+    "a b@x.org",
+    "a@x.org,b@x.org",
+    "Ada <a@x.org>",
+    "a@x.org\r\nBcc: b@x.org",
+    "a@-x.org",
+  ]) {
     const answer = await put(at, body([env], { targets: [{ type: "EMAIL", emails: [address] }] }));
     assert.equal([answer.status, Object.keys(answer.body.errors)], [400, ["targets.0.emails.0"]], address);
   }
@@ -186,7 +336,10 @@ test("what is wrong with a body is told field by field, and nothing of it is lef
   }
   const flow = await putFlow(at, flowBody(["none"], { triggers: ["ON_COMPLIANT_ENV"] }));
   assert.equal(Object.keys(flow.body.errors), ["triggers.0"]);
-  assert.equal((await putFlow(at, flowBody(["none"]))).body, { message: VALIDATION, errors: { flows: `Flow named 'none' does not exist for organization '${at.org}' [input: none]` } });
+  assert.equal((await putFlow(at, flowBody(["none"]))).body, {
+    message: VALIDATION,
+    errors: { flows: `Flow named 'none' does not exist for organization '${at.org}' [input: none]` },
+  });
   assert.equal(counts(), before);
 });
 
@@ -201,7 +354,13 @@ test("targets come back as they were sent: objects of other forms as they are, c
     { type: "SLACK", webhook: "https://hooks.slack.com/services/x", context },
     { type: "SLACK", webhook: "https://hooks.slack.com/services/y" },
     { type: "EMAIL", emails: ["Ada@Example.com", "ops+x@example.org"] },
-    { type: "WEBHOOK", webhook: "https://Hooks.example.com/A/", payload_version: "1.0", last_success_at: 5, last_failure_at: null },
+    {
+      type: "WEBHOOK",
+      webhook: "https://Hooks.example.com/A/",
+      payload_version: "1.0",
+      last_success_at: 5,
+      last_failure_at: null,
+    },
     { webhook: HOOK },
   ];
   assert.is((await put(at, body([env], { targets }))).status, 201);
@@ -219,7 +378,18 @@ test("targets come back as they were sent: objects of other forms as they are, c
   // Sent back as it was read, it stays as it is.
   assert.is((await put(at, body([env], { targets: shown?.["targets"] }))).status, 200);
   assert.equal((await list(at))[0], shown);
-  assert.equal(secrets(at).map(({ type, secret }) => [type, secret === null]), [[null, true], [null, true], ["SLACK", true], ["SLACK", true], ["EMAIL", true], ["WEBHOOK", false], [null, true]]);
+  assert.equal(
+    secrets(at).map(({ type, secret }) => [type, secret === null]),
+    [
+      [null, true],
+      [null, true],
+      ["SLACK", true],
+      ["SLACK", true],
+      ["EMAIL", true],
+      ["WEBHOOK", false],
+      [null, true],
+    ],
+  );
 });
 
 test("a target that stays keeps its secret and its times; no answer holds a secret", async () => {
@@ -230,13 +400,25 @@ test("a target that stays keeps its secret and its times; no answer holds a secr
   const [one, two] = secrets(at);
   assert.match(one?.["secret"], /^[\w-]{43}$/);
   assert.is.not(one?.["secret"], two?.["secret"]);
-  server.db.prepare("UPDATE notification_targets SET last_success_at = 10, last_failure_at = 20, last_error = 'refused' WHERE id = ?").run(one?.["id"]);
-  server.db.prepare("UPDATE notification_targets SET last_success_at = 15, last_failure_at = 5 WHERE id = ?").run(two?.["id"]);
+  server.db
+    .prepare(
+      "UPDATE notification_targets SET last_success_at = 10, last_failure_at = 20, last_error = 'refused' WHERE id = ?",
+    )
+    .run(one?.["id"]);
+  server.db
+    .prepare("UPDATE notification_targets SET last_success_at = 15, last_failure_at = 5 WHERE id = ?")
+    .run(two?.["id"]);
   const failing = (await get(at, 1)).body;
   assert.equal([failing.is_failing, failing.last_success_timestamp, failing.last_failure_timestamp], [true, 15, 20]);
 
   const third = { type: "WEBHOOK", webhook: "https://hooks.example.com/c" };
-  await put(at, body([env], { targets: [third, second, { type: "EMAIL", emails: ["a@example.com"] }], triggers: ["ON_STARTED_ARTIFACT"] }));
+  await put(
+    at,
+    body([env], {
+      targets: [third, second, { type: "EMAIL", emails: ["a@example.com"] }],
+      triggers: ["ON_STARTED_ARTIFACT"],
+    }),
+  );
   const after = secrets(at);
   assert.equal([after[1], after.length], [two, 3]);
   assert.ok(after[0]?.["secret"] !== one?.["secret"] && after[0]?.["secret"] !== two?.["secret"]);
@@ -245,7 +427,10 @@ test("a target that stays keeps its secret and its times; no answer holds a secr
   assert.not.ok(JSON.stringify(audited(at)).includes("hooks.example.com"), "addresses of webhooks are secrets too");
   const shown = (await get(at, 1)).body;
   assert.equal([shown.is_failing, shown.last_success_timestamp, shown.last_failure_timestamp], [false, 15, 5]);
-  assert.equal(shown.targets.map(({ last_success_at }: Json) => last_success_at), [null, 15, null]);
+  assert.equal(
+    shown.targets.map(({ last_success_at }: Json) => last_success_at),
+    [null, 15, null],
+  );
 });
 
 test("outsiders of a public organization see actions without their targets", async () => {
@@ -261,29 +446,65 @@ test("outsiders of a public organization see actions without their targets", asy
   }
   assert.equal([(await list(outsider))[0]?.["targets"], (await old(outsider, "GET")).body[0].targets], [[], []]);
   const before = counts();
-  for (const answer of [await put(outsider, body([env])), await put(reader, body([env])), await old(reader, "DELETE", 1), await old(reader, "PUT", 1, body([env]))])
+  for (const answer of [
+    await put(outsider, body([env])),
+    await put(reader, body([env])),
+    await old(reader, "DELETE", 1),
+    await old(reader, "PUT", 1, body([env])),
+  ])
     assert.equal([answer.status, answer.body], [403, { message: "You don't have permission to access this resource" }]);
   assert.equal(counts(), before);
 });
 
 test("archiving drops an environment or flow from its actions, and deletes those that name no other", async () => {
   const at = server.given.org();
-  const [one, two, flow] = [await server.given.environment(at), await server.given.environment(at), await server.given.flow(at)];
+  const [one, two, flow] = [
+    await server.given.environment(at),
+    await server.given.environment(at),
+    await server.given.flow(at),
+  ];
   await put(at, body([one], { name: "only" }));
   await put(at, body([two, one], { name: "both" }));
   await putFlow(at, flowBody([flow]));
   const [, both] = await list(at);
   assert.is((await server.call("PUT", `/environments/${at.org}/${one}/archive`, { key: at.key })).status, 200);
   const left = await list(at);
-  assert.equal(left.map(({ number, environments, flows }) => [number, environments ?? flows]), [[2, [two]], [3, [flow]]]);
+  assert.equal(
+    left.map(({ number, environments, flows }) => [number, environments ?? flows]),
+    [
+      [2, [two]],
+      [3, [flow]],
+    ],
+  );
   assert.ok(left[0]?.["last_modified_at"] > both?.["last_modified_at"]);
   assert.is((await server.call("PUT", `/flows/${at.org}/${flow}/archive`, { key: at.key })).status, 200);
-  assert.equal((await list(at)).map(({ number }) => number), [2]);
-  const details = (server.db.prepare("SELECT detail_json FROM audit_log WHERE organization_id = ? AND event LIKE '%.archived' ORDER BY id").all(organizationOf(at).id) as Json[]).map(({ detail_json }) => JSON.parse(detail_json));
-  assert.equal(details.map(({ actions_changed, actions_deleted }) => [actions_changed, actions_deleted]), [[[2], [1]], [undefined, [3]]]);
+  assert.equal(
+    (await list(at)).map(({ number }) => number),
+    [2],
+  );
+  const details = (
+    server.db
+      .prepare("SELECT detail_json FROM audit_log WHERE organization_id = ? AND event LIKE '%.archived' ORDER BY id")
+      .all(organizationOf(at).id) as Json[]
+  ).map(({ detail_json }) => JSON.parse(detail_json));
+  assert.equal(
+    details.map(({ actions_changed, actions_deleted }) => [actions_changed, actions_deleted]),
+    [
+      [[2], [1]],
+      [undefined, [3]],
+    ],
+  );
   assert.equal(secrets(at).length, 1);
   // A renamed environment stays, under its new name.
-  assert.is((await server.call("PUT", `/environments/${at.org}/${two}/rename`, { key: at.key, body: { new_name: `${two}-new` } })).status, 200);
+  assert.is(
+    (
+      await server.call("PUT", `/environments/${at.org}/${two}/rename`, {
+        key: at.key,
+        body: { new_name: `${two}-new` },
+      })
+    ).status,
+    200,
+  );
   assert.equal((await get(at, 2)).body.environments, [`${two}-new`]);
 });
 
@@ -293,7 +514,8 @@ test("messages that wait for a target that was taken away lose it", async () => 
   const name = await tell.action(at, { environments: [env], triggers: ["ON_STARTED_ARTIFACT"] });
   runningIn(server).report(at, env, [{ name: "web", fingerprint: "", instances: { created: [1] } }]);
   assert.is((await tell.sent(at)).length, 1);
-  const targets = () => server.db.prepare("SELECT target_id FROM deliveries WHERE organization_id = ?").pluck().all(organizationOf(at).id);
+  const targets = () =>
+    server.db.prepare("SELECT target_id FROM deliveries WHERE organization_id = ?").pluck().all(organizationOf(at).id);
   assert.type(targets()[0], "number");
   await put(at, body([env], { name, targets: [] }));
   assert.equal(targets(), [null]);
@@ -302,23 +524,40 @@ test("messages that wait for a target that was taken away lose it", async () => 
 test("fifty at once that put one name make one action, and different names different numbers", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
-  const same = await Promise.all(Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? put(at, body([env])) : old(at, "PUT", null, body([env])))));
+  const same = await Promise.all(
+    Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? put(at, body([env])) : old(at, "PUT", null, body([env])))),
+  );
   assert.equal(same.map(({ status }) => status).sort(), [...Array.from({ length: 49 }, () => 200), 201]);
   const others = await Promise.all(Array.from({ length: 20 }, (_, n) => put(at, body([env], { name: `n${n}` }))));
   assert.ok(others.every(({ status }) => status === 201));
-  assert.equal((await list(at)).map(({ number }) => number), Array.from({ length: 21 }, (_, n) => n + 1));
+  assert.equal(
+    (await list(at)).map(({ number }) => number),
+    Array.from({ length: 21 }, (_, n) => n + 1),
+  );
 });
 
 test("the calls of Terraform: create, find by name, read, rename, delete, read again", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
-  const body = { name: "tf", type: "env", environments: [env], triggers: ["ON_SCALED_ARTIFACT", "ON_COMPLIANT_ENV"], targets: [WEBHOOK] };
+  const body = {
+    name: "tf",
+    type: "env",
+    environments: [env],
+    triggers: ["ON_SCALED_ARTIFACT", "ON_COMPLIANT_ENV"],
+    targets: [WEBHOOK],
+  };
   assert.is((await old(at, "PUT", null, body)).status, 201);
   const found = (await old(at, "GET")).body.find(({ name }: Json) => name === "tf");
   const read = await old(at, "GET", found.number);
-  assert.equal([read.body.environments, read.body.triggers, read.body.targets[0].webhook, read.body.targets[0].payload_version], [[env], body.triggers, HOOK, "1.0"]);
+  assert.equal(
+    [read.body.environments, read.body.triggers, read.body.targets[0].webhook, read.body.targets[0].payload_version],
+    [[env], body.triggers, HOOK, "1.0"],
+  );
   assert.equal((await old(at, "PUT", found.number, { ...body, name: "tf2", triggers: [] })).body, "OK");
-  assert.equal([(await old(at, "GET", found.number)).body.name, (await old(at, "GET", found.number)).body.number], ["tf2", found.number]);
+  assert.equal(
+    [(await old(at, "GET", found.number)).body.name, (await old(at, "GET", found.number)).body.number],
+    ["tf2", found.number],
+  );
   const gone = await old(at, "DELETE", found.number);
   assert.equal([gone.status, gone.body], [200, "OK"]);
   assert.is((await old(at, "GET", found.number)).status, 404);
@@ -329,11 +568,28 @@ test("a damaged record does not fail the lists", async () => {
   const env = await server.given.environment(at);
   await put(at, body([env], { name: "good" }));
   await put(at, body([env], { name: "odd" }));
-  server.db.prepare("UPDATE actions SET triggers_json = '[' WHERE name = 'odd' AND organization_id = ?").run(organizationOf(at).id);
-  assert.equal((await list(at)).map(({ name, triggers, environments }) => [name, triggers, environments]), [["good", ["ON_NON_COMPLIANT_ENV"], [env]], ["odd", ["This record is damaged and cannot be shown. Tell the operator of the server its name"], [env]]]);
-  assert.equal((await old(at, "GET")).body.map(({ name }: Json) => name), ["good", "odd"]);
-  server.db.prepare("UPDATE notification_targets SET target_json = '[' WHERE action_id = (SELECT id FROM actions WHERE name = 'good' AND organization_id = ?)").run(organizationOf(at).id);
-  assert.equal((await get(at, 1)).body.targets, [{ unreadable: "This record is damaged and cannot be shown. Tell the operator of the server its name" }]);
+  server.db
+    .prepare("UPDATE actions SET triggers_json = '[' WHERE name = 'odd' AND organization_id = ?")
+    .run(organizationOf(at).id);
+  assert.equal(
+    (await list(at)).map(({ name, triggers, environments }) => [name, triggers, environments]),
+    [
+      ["good", ["ON_NON_COMPLIANT_ENV"], [env]],
+      ["odd", ["This record is damaged and cannot be shown. Tell the operator of the server its name"], [env]],
+    ],
+  );
+  assert.equal(
+    (await old(at, "GET")).body.map(({ name }: Json) => name),
+    ["good", "odd"],
+  );
+  server.db
+    .prepare(
+      "UPDATE notification_targets SET target_json = '[' WHERE action_id = (SELECT id FROM actions WHERE name = 'good' AND organization_id = ?)",
+    )
+    .run(organizationOf(at).id);
+  assert.equal((await get(at, 1)).body.targets, [
+    { unreadable: "This record is damaged and cannot be shown. Tell the operator of the server its name" },
+  ]);
   // And it refuses no report.
   assert.is(runningIn(server).report(at, env, [{ name: "web", fingerprint: "", instances: { created: [1] } }]), 1);
 });

@@ -17,7 +17,10 @@ type Json = Record<string, any>;
 type At = { org: string; key: string };
 type Hook = ReturnType<TestServer["given"]["webhook"]>;
 const SHA = "c739069ec7105e01303e8b3065a81141aad9f129";
-const HEADERS: Record<WebhookKind, string> = { sonar: "X-Sonar-Webhook-HMAC-SHA256", "launch-darkly": "x-ld-signature" };
+const HEADERS: Record<WebhookKind, string> = {
+  sonar: "X-Sonar-Webhook-HMAC-SHA256",
+  "launch-darkly": "x-ld-signature",
+};
 
 /** An organization that takes in webhooks of that kind. */
 function given(kind: WebhookKind, settings?: object): { at: At; hook: Hook } {
@@ -28,13 +31,26 @@ const sign = (hook: Hook, text: string): string => createHmac("sha256", hook.sec
 const send = (hook: Hook, body: unknown, signature?: string | null) => {
   const raw = typeof body === "string" ? body : JSON.stringify(body);
   const sent = signature === undefined ? sign(hook, raw) : signature;
-  return server.call("POST", `/webhooks/${hook.kind}/${hook.id}`, { raw, headers: { "Content-Type": "application/json", ...(sent === null ? {} : { [HEADERS[hook.kind]]: sent }) } });
+  return server.call("POST", `/webhooks/${hook.kind}/${hook.id}`, {
+    raw,
+    headers: { "Content-Type": "application/json", ...(sent === null ? {} : { [HEADERS[hook.kind]]: sent }) },
+  });
 };
 const scan = (properties: Json = {}, more: Json = {}): Json => ({
-  serverUrl: "https://sonar.test", taskId: fresh("task"), status: "SUCCESS", analysedAt: "2026-01-31T12:00:00+0100", revision: SHA,
+  serverUrl: "https://sonar.test",
+  taskId: fresh("task"),
+  status: "SUCCESS",
+  analysedAt: "2026-01-31T12:00:00+0100",
+  revision: SHA,
   project: { key: "web", name: "Web Shop", url: "https://sonar.test/dashboard?id=web" },
-  qualityGate: { name: "Sonar way", status: "OK", conditions: [{ metric: "new_coverage", operator: "LESS_THAN", errorThreshold: "80", status: "NO_VALUE" }] },
-  properties: Object.fromEntries(Object.entries(properties).map(([name, value]) => [`sonar.analysis.kosli_${name}`, value])),
+  qualityGate: {
+    name: "Sonar way",
+    status: "OK",
+    conditions: [{ metric: "new_coverage", operator: "LESS_THAN", errorThreshold: "80", status: "NO_VALUE" }],
+  },
+  properties: Object.fromEntries(
+    Object.entries(properties).map(([name, value]) => [`sonar.analysis.kosli_${name}`, value]),
+  ),
   ...more,
 });
 const read = async (at: At, path: string): Promise<any> => {
@@ -45,9 +61,12 @@ const read = async (at: At, path: string): Promise<any> => {
 /** The rows of every table, so that a refusal is seen to leave none. */
 const rows = (): Json =>
   Object.fromEntries(
-    (server.db.prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'").pluck().all() as string[]).map((name) => [
-      name, server.db.prepare(`SELECT count(*) FROM ${name}`).pluck().get(),
-    ]),
+    (
+      server.db
+        .prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'")
+        .pluck()
+        .all() as string[]
+    ).map((name) => [name, server.db.prepare(`SELECT count(*) FROM ${name}`).pluck().get()]),
   );
 async function refused(answer: () => ReturnType<typeof send>, status: number, body: Json): Promise<void> {
   const before = rows();
@@ -58,29 +77,68 @@ async function refused(answer: () => ReturnType<typeof send>, status: number, bo
 
 test("a scan is recorded where its properties say, by the account of the webhook", async () => {
   const { at, hook } = given("sonar");
-  const sent = scan({ flow: "backend", trail: "release-7", attestation: "quality", flow_description: "The back end", trail_description: "Release 7" });
+  const sent = scan({
+    flow: "backend",
+    trail: "release-7",
+    attestation: "quality",
+    flow_description: "The back end",
+    trail_description: "Release 7",
+  });
   const answer = await send(hook, sent);
   assert.equal([answer.status, answer.body], [200, "OK"]);
   const flow = await read(at, `/flows/${at.org}/backend`);
   assert.equal([flow.description, flow.visibility, flow.template], ["The back end", "private", "version: 1"]);
   const trail = await read(at, `/trails/${at.org}/backend/release-7`);
-  assert.equal([trail.description, trail.compliance_state, trail.created_by], ["Release 7", "COMPLIANT", "sonar-webhook"]);
-  assert.equal(trail.events.map(({ type }: Json) => type), ["trail_reported", "trail_attestation_reported"]);
+  assert.equal(
+    [trail.description, trail.compliance_state, trail.created_by],
+    ["Release 7", "COMPLIANT", "sonar-webhook"],
+  );
+  assert.equal(
+    trail.events.map(({ type }: Json) => type),
+    ["trail_reported", "trail_attestation_reported"],
+  );
   const [record, ...more] = await read(at, `/attestations/${at.org}/backend/trail/release-7/quality`);
   assert.equal(more, []);
   assert.equal(
-    [record.attestation_type, record.is_compliant, record.reported_by, record.origin_url, record.git_commit_info.sha1, record.sonar_results],
+    [
+      record.attestation_type,
+      record.is_compliant,
+      record.reported_by,
+      record.origin_url,
+      record.git_commit_info.sha1,
+      record.sonar_results,
+    ],
     ["sonar", true, "sonar-webhook", "https://sonar.test/dashboard?id=web", SHA, sent],
   );
-  const [audited] = server.db.prepare("SELECT event, operation, actor_kind, actor_name, key_id, target, detail_json FROM audit_log ORDER BY id DESC LIMIT 1").all() as Json[];
-  assert.equal({ ...audited, detail_json: null }, {
-    event: "webhook.received", operation: "sonar_qube_webhook", actor_kind: "service_account", actor_name: "sonar-webhook", key_id: "",
-    // The id of the webhook is half of a secret.
-    target: "/webhooks/sonar/{hook_uid}", detail_json: null,
-  });
+  const [audited] = server.db
+    .prepare(
+      "SELECT event, operation, actor_kind, actor_name, key_id, target, detail_json FROM audit_log ORDER BY id DESC LIMIT 1",
+    )
+    .all() as Json[];
+  assert.equal(
+    { ...audited, detail_json: null },
+    {
+      event: "webhook.received",
+      operation: "sonar_qube_webhook",
+      actor_kind: "service_account",
+      actor_name: "sonar-webhook",
+      key_id: "",
+      // The id of the webhook is half of a secret.
+      target: "/webhooks/sonar/{hook_uid}",
+      detail_json: null,
+    },
+  );
   assert.equal(JSON.parse(audited?.["detail_json"]), {
-    flow: "backend", created: true, trail_begun: "release-7", attestation_id: record.attestation_id, attestation_name: "quality", attestation_type: "sonar",
-    is_compliant: true, trail_state: "COMPLIANT", webhook: "sonar", trail: "release-7",
+    flow: "backend",
+    created: true,
+    trail_begun: "release-7",
+    attestation_id: record.attestation_id,
+    attestation_name: "quality",
+    attestation_type: "sonar",
+    is_compliant: true,
+    trail_state: "COMPLIANT",
+    webhook: "sonar",
+    trail: "release-7",
   });
   assert.not.match(server.lines.join(""), hook.id);
 });
@@ -88,22 +146,41 @@ test("a scan is recorded where its properties say, by the account of the webhook
 test("without properties it goes by project and revision; flows and trails that exist stay as they are", async () => {
   const { at, hook } = given("sonar", { from: "name", prefix: "sonar-", suffix: "" });
   assert.is((await send(hook, scan({ flow_description: "first" }))).status, 200);
-  assert.is((await send(hook, scan({ flow_description: "second", trail_description: "second" }, { qualityGate: { name: "Sonar way", status: "ERROR", conditions: [] } }))).status, 200);
+  assert.is(
+    (
+      await send(
+        hook,
+        scan(
+          { flow_description: "second", trail_description: "second" },
+          { qualityGate: { name: "Sonar way", status: "ERROR", conditions: [] } },
+        ),
+      )
+    ).status,
+    200,
+  );
   const flow = await read(at, `/flows/${at.org}/sonar-Web-Shop`);
   const trail = await read(at, `/trails/${at.org}/sonar-Web-Shop/${SHA}`);
   assert.equal([flow.description, trail.description, trail.compliance_state], ["first", "", "NON-COMPLIANT"]);
   const records = await read(at, `/attestations/${at.org}/sonar-Web-Shop/trail/${SHA}/sonar`);
-  assert.equal(records.map(({ is_compliant }: Json) => is_compliant), [false, true]);
+  assert.equal(
+    records.map(({ is_compliant }: Json) => is_compliant),
+    [false, true],
+  );
 });
 
 test("a scan without a quality gate is not compliant, and one without a revision needs a trail", async () => {
   const { at, hook } = given("sonar");
-  assert.is((await send(hook, scan({ trail: "t" }, { revision: undefined, qualityGate: undefined, status: "FAILED" }))).status, 200);
+  assert.is(
+    (await send(hook, scan({ trail: "t" }, { revision: undefined, qualityGate: undefined, status: "FAILED" }))).status,
+    200,
+  );
   const [record] = await read(at, `/attestations/${at.org}/web/trail/t/sonar`);
   assert.equal([record.is_compliant, record.git_commit_info, record.sonar_results.revision], [false, null, ""]);
   await refused(() => send(hook, scan({}, { revision: undefined })), 400, {
     message: "Input payload validation failed",
-    errors: { "properties.sonar.analysis.kosli_trail": "The scan has no revision to name a trail after: give this property" },
+    errors: {
+      "properties.sonar.analysis.kosli_trail": "The scan has no revision to name a trail after: give this property",
+    },
   });
 });
 
@@ -126,7 +203,9 @@ for (const status of ["FAILED", "CANCELED"])
     assert.equal(more, []);
     assert.equal(
       {
-        compliant: record.is_compliant, commit: record.git_commit_info, results: record.sonar_results,
+        compliant: record.is_compliant,
+        commit: record.git_commit_info,
+        results: record.sonar_results,
         origin: record.origin_url,
       },
       { compliant: false, commit: null, results: { ...sent, revision: "" }, origin: sent.project.url },
@@ -152,11 +231,13 @@ test("a failed task without an id needs a trail, and a finished task needs the t
   const { hook } = given("sonar");
   const problem = "The scan has no revision to name a trail after: give this property";
   await refused(() => send(hook, { ...unfinished("FAILED"), taskId: null }), 400, {
-    message: "Input payload validation failed", errors: { "properties.sonar.analysis.kosli_trail": problem },
+    message: "Input payload validation failed",
+    errors: { "properties.sonar.analysis.kosli_trail": problem },
   });
   for (const status of ["SUCCESS", "PENDING", null])
     await refused(() => send(hook, { ...unfinished("x"), status }), 400, {
-      message: "Input payload validation failed", errors: { analysedAt: "Field required" },
+      message: "Input payload validation failed",
+      errors: { analysedAt: "Field required" },
     });
 });
 
@@ -169,7 +250,10 @@ test("artifacts are named by fingerprint or by a dotted name", async () => {
   assert.is((await send(hook, scan({ flow, trail, attestation: "server.quality" }))).status, 200);
   const artifact = `/attestations/${at.org}/${flow}/artifact/${fingerprint}`;
   assert.is((await read(at, `${artifact}/sonar`)).length, 1);
-  assert.equal((await read(at, `${artifact}/quality`)).map(({ target_artifacts }: Json) => target_artifacts), [["server"]]);
+  assert.equal(
+    (await read(at, `${artifact}/quality`)).map(({ target_artifacts }: Json) => target_artifacts),
+    [["server"]],
+  );
 
   const unknown = freshFingerprint();
   await refused(() => send(hook, scan({ flow: "elsewhere", trail, artifact_fingerprint: unknown })), 404, {
@@ -185,16 +269,24 @@ test("what does not fit is refused by field, and leaves nothing", async () => {
   await refused(() => send(hook, scan({ flow: "-", artifact_fingerprint: "abc" })), 400, {
     message: "Input payload validation failed",
     errors: {
-      "properties.sonar.analysis.kosli_flow": "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\.\\-_~]*$' [input: -]",
-      "properties.sonar.analysis.kosli_artifact_fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: abc]",
+      "properties.sonar.analysis.kosli_flow":
+        "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\.\\-_~]*$' [input: -]",
+      "properties.sonar.analysis.kosli_artifact_fingerprint":
+        "String should match pattern '^[a-f0-9]{64}$' [input: abc]",
     },
   });
   await refused(() => send(hook, { analysedAt: 5, project: {} }), 400, {
     message: "Input payload validation failed",
     errors: { analysedAt: "Input should be a valid string [input: 5]", "project.key": "Field required" },
   });
-  await refused(() => send(hook, "{"), 400, { message: "Input payload validation failed", errors: { body: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" } });
-  await refused(() => send(hook, "[]"), 400, { message: "Input payload validation failed", errors: { body: "Input should be a valid object [input: []]" } });
+  await refused(() => send(hook, "{"), 400, {
+    message: "Input payload validation failed",
+    errors: { body: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" },
+  });
+  await refused(() => send(hook, "[]"), 400, {
+    message: "Input payload validation failed",
+    errors: { body: "Input should be a valid object [input: []]" },
+  });
 });
 
 test("an unknown id is told from a bad signature, and neither gets in", async () => {
@@ -209,7 +301,10 @@ test("an unknown id is told from a bad signature, and neither gets in", async ()
     await refused(() => send({ ...hook, id: newSecret() }, body), 404, { message: "Webhook not found" });
     await refused(() => send({ ...other, kind }, body), 404, { message: "Webhook not found" });
     // A key is accepted and ignored.
-    const keyed = await server.call("POST", `/webhooks/${kind}/${hook.id}`, { raw: body, headers: { Authorization: "Bearer nonsense", [HEADERS[kind]]: sign(hook, body).toUpperCase() } });
+    const keyed = await server.call("POST", `/webhooks/${kind}/${hook.id}`, {
+      raw: body,
+      headers: { Authorization: "Bearer nonsense", [HEADERS[kind]]: sign(hook, body).toUpperCase() },
+    });
     assert.is(keyed.status, 200, keyed.text);
   }
 });
@@ -221,14 +316,24 @@ test("a body counts once: sent again, it changes nothing", async () => {
   for (const body of [good, bad]) assert.is((await send(hook, body)).status, 200);
   await refused(() => send(hook, good), 200, "OK" as never);
   assert.is((await read(at, `/trails/${at.org}/web/t`)).compliance_state, "NON-COMPLIANT");
-  const answers = await Promise.all(Array.from({ length: 50 }, (_, number) => send(hook, scan({ flow: "many", trail: "t" }, { taskId: `task-${number % 10}` }))));
-  assert.equal(answers.map(({ status }) => status), answers.map(() => 200));
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, (_, number) =>
+      send(hook, scan({ flow: "many", trail: "t" }, { taskId: `task-${number % 10}` })),
+    ),
+  );
+  assert.equal(
+    answers.map(({ status }) => status),
+    answers.map(() => 200),
+  );
   assert.is((await read(at, `/attestations/${at.org}/many/trail/t/sonar`)).length, 10);
 });
 
 test("a secret that was replaced, or a webhook that was disabled, while the body arrives lets nothing in", async () => {
   const { at, hook } = given("sonar");
-  const { id } = server.store.inboundWebhooks.inUse((server.store.organizations.find(at.org) as { id: number }).id, "sonar") as { id: number };
+  const { id } = server.store.inboundWebhooks.inUse(
+    (server.store.organizations.find(at.org) as { id: number }).id,
+    "sonar",
+  ) as { id: number };
   const text = JSON.stringify(scan());
   const head = `POST /api/v2/webhooks/sonar/${hook.id} HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(text)}\r\n${HEADERS.sonar}: ${sign(hook, text)}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n\r\n`;
   const before = rows();
@@ -243,7 +348,10 @@ test("a secret that was replaced, or a webhook that was disabled, while the body
     wire.vanish();
     return [status, body];
   };
-  assert.equal(await answerTo(() => server.store.inboundWebhooks.setSecret(id, "another")), [401, { message: "Authentication credentials are missing or invalid" }]);
+  assert.equal(await answerTo(() => server.store.inboundWebhooks.setSecret(id, "another")), [
+    401,
+    { message: "Authentication credentials are missing or invalid" },
+  ]);
   server.store.inboundWebhooks.setSecret(id, hook.secret);
   assert.equal(await answerTo(() => server.store.inboundWebhooks.disable(id)), [404, { message: "Webhook not found" }]);
   assert.equal(rows(), before);
@@ -266,23 +374,44 @@ test("a webhook that was disabled, or whose account may no longer write, lets no
 test("a flag change is recorded in the trail of the flag, in the flow of the environment", async () => {
   const { at, hook } = given("launch-darkly");
   const change = (verb: string) => ({
-    _id: fresh("entry"), kind: "flag", name: "New checkout", titleVerb: verb, comment: "rollout", date: 1_769_860_800_000,
+    _id: fresh("entry"),
+    kind: "flag",
+    name: "New checkout",
+    titleVerb: verb,
+    comment: "rollout",
+    date: 1_769_860_800_000,
     member: { email: "ada@example.com", firstName: "Ada", lastName: "Lovelace" },
-    target: { name: "New checkout", resources: ["proj/web:env/production:flag/new-checkout", "proj/web:env/test:flag/new-checkout"] },
+    target: {
+      name: "New checkout",
+      resources: ["proj/web:env/production:flag/new-checkout", "proj/web:env/test:flag/new-checkout"],
+    },
   });
   const [on, off] = [change("turned on the flag"), change("turned off the flag")];
   for (const body of [on, off]) assert.equal((await send(hook, body)).body, "OK");
   for (const environment of ["production", "test"]) {
     const flow = `launch-darkly-${environment}`;
-    assert.is((await read(at, `/flows/${at.org}/${flow}`)).description, `Changes of LaunchDarkly flags in ${environment}`);
+    assert.is(
+      (await read(at, `/flows/${at.org}/${flow}`)).description,
+      `Changes of LaunchDarkly flags in ${environment}`,
+    );
     const trail = await read(at, `/trails/${at.org}/${flow}/new-checkout`);
-    assert.equal([trail.description, trail.created_by, trail.is_compliant], ["LaunchDarkly flag new-checkout", "launch-darkly-webhook", true]);
+    assert.equal(
+      [trail.description, trail.created_by, trail.is_compliant],
+      ["LaunchDarkly flag new-checkout", "launch-darkly-webhook", true],
+    );
     const records = await read(at, `/attestations/${at.org}/${flow}/trail/new-checkout/flag-change`);
     assert.equal(
-      records.map(({ attestation_type, description, annotations, user_data }: Json) => ({ attestation_type, description, annotations, user_data })),
+      records.map(({ attestation_type, description, annotations, user_data }: Json) => ({
+        attestation_type,
+        description,
+        annotations,
+        user_data,
+      })),
       [off, on].map((user_data) => ({
-        attestation_type: "generic", description: `Ada Lovelace ${user_data.titleVerb} New checkout: rollout`,
-        annotations: { project: "web", environment, flag: "new-checkout" }, user_data,
+        attestation_type: "generic",
+        description: `Ada Lovelace ${user_data.titleVerb} New checkout: rollout`,
+        annotations: { project: "web", environment, flag: "new-checkout" },
+        user_data,
       })),
     );
   }
@@ -290,13 +419,18 @@ test("a flag change is recorded in the trail of the flag, in the flow of the env
 
 test("a change in no environment is accepted and not recorded", async () => {
   const { at, hook } = given("launch-darkly");
-  const answer = await send(hook, { kind: "flag", titleVerb: "created the flag", target: { resources: ["proj/web:env/*:flag/new"] } });
+  const answer = await send(hook, {
+    kind: "flag",
+    titleVerb: "created the flag",
+    target: { resources: ["proj/web:env/*:flag/new"] },
+  });
   const message = "Nothing was recorded: the change names no flag in an environment";
   assert.equal([answer.status, answer.body], [200, { message }]);
   assert.equal(await read(at, `/flows/${at.org}`), []);
   const resources = Array.from({ length: 101 }, (_, number) => `proj/web:env/e${number}:flag/f`);
   await refused(() => send(hook, { target: { resources } }), 400, {
-    message: "Input payload validation failed", errors: { target: "A change may touch at most 100 flags and environments [input: 101]" },
+    message: "Input payload validation failed",
+    errors: { target: "A change may touch at most 100 flags and environments [input: 101]" },
   });
 });
 
@@ -308,7 +442,10 @@ test("a renamed flow is found under its earlier name, an archived one is made ag
   assert.is((await read(at, `/trails/${at.org}/shop/two`)).name, "two");
   await server.call("PUT", `/flows/${at.org}/shop/archive`, { key: at.key });
   assert.is((await send(hook, scan({ flow: "shop", trail: "three" }))).status, 200);
-  assert.equal((await read(at, `/trails/${at.org}?flow=shop`)).data.map(({ name }: Json) => name), ["three"]);
+  assert.equal(
+    (await read(at, `/trails/${at.org}?flow=shop`)).data.map(({ name }: Json) => name),
+    ["three"],
+  );
 });
 
 test.run();

@@ -16,8 +16,19 @@ const PATH = (at: At) => `/notification-config/${at.org}/api_key_expiry`;
 const get = (at: At) => server.call("GET", PATH(at), { key: at.key });
 const put = (at: At, targets: unknown) => server.call("PUT", PATH(at), { key: at.key, body: { targets } });
 const remove = (at: At) => server.call("DELETE", PATH(at), { key: at.key });
-const counts = (): unknown => ["notification_targets", "audit_log"].map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
-const config = (targets: Json[], more: Json = {}): Json => ({ notification_type: "api_key_expiry", scope: null, targets, detection: {}, last_notified_at: null, last_failure: null, ...more });
+const counts = (): unknown =>
+  ["notification_targets", "audit_log"].map((table) =>
+    server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+  );
+const config = (targets: Json[], more: Json = {}): Json => ({
+  notification_type: "api_key_expiry",
+  scope: null,
+  targets,
+  detection: {},
+  last_notified_at: null,
+  last_failure: null,
+  ...more,
+});
 const VALIDATION = "Input payload validation failed";
 
 test("unset it is empty; it is set, replaced and unset, normalised as the contract says", async () => {
@@ -40,10 +51,17 @@ test("unset it is empty; it is set, replaced and unset, normalised as the contra
   // What was answered, sent again, answers the same: an empty plan.
   const again = await put(at, kept);
   assert.equal([again.status, again.body], [201, config(kept)]);
-  assert.equal((await put(at, [{ type: "WEBHOOK", webhook: "https://a.org" }])).body, config([{ type: "WEBHOOK", webhook: "https://a.org" }]));
+  assert.equal(
+    (await put(at, [{ type: "WEBHOOK", webhook: "https://a.org" }])).body,
+    config([{ type: "WEBHOOK", webhook: "https://a.org" }]),
+  );
   assert.equal([(await remove(at)).body, (await remove(at)).status, (await get(at)).body], ["OK", 200, config([])]);
   const organization = server.store.organizations.find(at.org) as { id: number };
-  const audited = (server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id").all(organization.id) as Json[]).map(({ event, detail_json }) => [event, JSON.parse(detail_json)]);
+  const audited = (
+    server.db
+      .prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id")
+      .all(organization.id) as Json[]
+  ).map(({ event, detail_json }) => [event, JSON.parse(detail_json)]);
   const type = { notification_type: "api_key_expiry" };
   assert.equal(audited, [
     ["notification_config.put", { ...type, changed: true, targets: ["EMAIL", "WEBHOOK", "SLACK"] }],
@@ -63,23 +81,65 @@ test("what is wrong is told field by field, and changes nothing", async () => {
     [[{ type: "PAGER" }], { "targets.0.type": "Input should be 'EMAIL', 'SLACK' or 'WEBHOOK' [input: PAGER]" }],
     [[{ type: "WEBHOOK" }], { "targets.0.webhook": "Field required" }],
     [[{ type: "EMAIL" }], { "targets.0.emails": "Field required" }],
-    [[{ type: "EMAIL", emails: ["a@b.org"] }, { type: "SLACK", webhook: "http://hooks.slack.com/x" }], { "targets.1.webhook": "The URL must begin with https:// [input: http://hooks.slack.com/x]" }],
-    [[{ type: "WEBHOOK", webhook: "https://a.org", payload_version: "2.0" }], { "targets.0.payload_version": "Input should be '1.0' [input: 2.0]" }],
-    [[{ type: "SLACK", webhook: "https://a.org", payload_version: "1.0" }], { "targets.0.payload_version": "Extra inputs are not permitted [input: 1.0]" }],
-    [[{ type: "EMAIL", emails: ["a@b.org"], webhook: "https://a.org" }], { "targets.0.webhook": "Extra inputs are not permitted [input: https://a.org]" }],
-    [[{ type: "EMAIL", emails: ["a@b.org"], name: "x" }], { "targets.0.name": "Extra inputs are not permitted [input: x]" }],
+    [
+      [
+        { type: "EMAIL", emails: ["a@b.org"] },
+        { type: "SLACK", webhook: "http://hooks.slack.com/x" },
+      ],
+      { "targets.1.webhook": "The URL must begin with https:// [input: http://hooks.slack.com/x]" },
+    ],
+    [
+      [{ type: "WEBHOOK", webhook: "https://a.org", payload_version: "2.0" }],
+      { "targets.0.payload_version": "Input should be '1.0' [input: 2.0]" },
+    ],
+    [
+      [{ type: "SLACK", webhook: "https://a.org", payload_version: "1.0" }],
+      { "targets.0.payload_version": "Extra inputs are not permitted [input: 1.0]" },
+    ],
+    [
+      [{ type: "EMAIL", emails: ["a@b.org"], webhook: "https://a.org" }],
+      { "targets.0.webhook": "Extra inputs are not permitted [input: https://a.org]" },
+    ],
+    [
+      [{ type: "EMAIL", emails: ["a@b.org"], name: "x" }],
+      { "targets.0.name": "Extra inputs are not permitted [input: x]" },
+    ],
     [[{ type: "EMAIL", emails: [] }], { "targets.0.emails": "List should have at least 1 item [input: []]" }],
   ];
   for (const [targets, errors] of table) {
     const answer = await put(at, targets);
     assert.equal([answer.status, answer.body], [400, { message: VALIDATION, errors }], JSON.stringify(targets));
   }
-  for (const webhook of ["https://169.254.169.254/latest", "https://localhost/x", "https://10.1.2.3", "https://u:p@a.org/"])
-    assert.equal([(await put(at, [{ type: "WEBHOOK", webhook }])).status, Object.keys((await put(at, [{ type: "WEBHOOK", webhook }])).body.errors)], [400, ["targets.0.webhook"]], webhook);
-  assert.equal((await server.call("PUT", PATH(at), { key: at.key, body: {} })).body, { message: VALIDATION, errors: { targets: "Field required" } });
+  for (const webhook of [
+    "https://169.254.169.254/latest",
+    "https://localhost/x",
+    "https://10.1.2.3",
+    "https://u:p@a.org/",
+  ])
+    assert.equal(
+      [
+        (await put(at, [{ type: "WEBHOOK", webhook }])).status,
+        Object.keys((await put(at, [{ type: "WEBHOOK", webhook }])).body.errors),
+      ],
+      [400, ["targets.0.webhook"]],
+      webhook,
+    );
+  assert.equal((await server.call("PUT", PATH(at), { key: at.key, body: {} })).body, {
+    message: VALIDATION,
+    errors: { targets: "Field required" },
+  });
   for (const method of ["GET", "PUT", "DELETE"]) {
-    const answer = await server.call(method, `/notification-config/${at.org}/disk_full`, { key: at.key, ...(method === "PUT" ? { body: { targets: [{ type: "EMAIL", emails: ["a@b.org"] }] } } : {}) });
-    assert.equal([answer.status, answer.body], [400, { message: VALIDATION, errors: { notification_type: "Input should be 'api_key_expiry' [input: disk_full]" } }]);
+    const answer = await server.call(method, `/notification-config/${at.org}/disk_full`, {
+      key: at.key,
+      ...(method === "PUT" ? { body: { targets: [{ type: "EMAIL", emails: ["a@b.org"] }] } } : {}),
+    });
+    assert.equal(
+      [answer.status, answer.body],
+      [
+        400,
+        { message: VALIDATION, errors: { notification_type: "Input should be 'api_key_expiry' [input: disk_full]" } },
+      ],
+    );
   }
   assert.equal([counts(), (await get(at)).body], before);
 });
@@ -92,7 +152,8 @@ test("every role reads, admins write, and outsiders of a public organization do 
   for (const role of ["member", "snapshotter", "reader"] as const) {
     const who = { ...at, key: server.given.user(at.org, role) };
     assert.equal((await get(who)).body.targets, [{ type: "EMAIL", emails: ["a@b.org"] }]);
-    for (const answer of [await put(who, [{ type: "EMAIL", emails: ["c@b.org"] }]), await remove(who)]) assert.equal([answer.status, answer.body], denied, role);
+    for (const answer of [await put(who, [{ type: "EMAIL", emails: ["c@b.org"] }]), await remove(who)])
+      assert.equal([answer.status, answer.body], denied, role);
   }
   const outsider = { ...at, key: server.given.user(at.org, null) };
   assert.equal([(await get(outsider)).status, (await get(outsider)).body], denied);
@@ -101,8 +162,13 @@ test("every role reads, admins write, and outsiders of a public organization do 
 
 test("when somebody was reached last, and why somebody was not", async () => {
   const at = server.given.org();
-  await put(at, [{ type: "EMAIL", emails: ["a@b.org"] }, { type: "WEBHOOK", webhook: "https://a.org" }]);
-  const set = server.db.prepare("UPDATE notification_targets SET last_success_at = ?, last_failure_at = ?, last_error = ? WHERE type = ? AND organization_id = (SELECT id FROM organizations WHERE name = ?)");
+  await put(at, [
+    { type: "EMAIL", emails: ["a@b.org"] },
+    { type: "WEBHOOK", webhook: "https://a.org" },
+  ]);
+  const set = server.db.prepare(
+    "UPDATE notification_targets SET last_success_at = ?, last_failure_at = ?, last_error = ? WHERE type = ? AND organization_id = (SELECT id FROM organizations WHERE name = ?)",
+  );
   set.run(10.5, null, null, "EMAIL", at.org);
   set.run(7, 12, "The server answered 500", "WEBHOOK", at.org);
   const { last_notified_at, last_failure } = (await get(at)).body;
@@ -114,21 +180,49 @@ test("when somebody was reached last, and why somebody was not", async () => {
 test("the member who made or rotated a key is told of its end, beside the admins", async () => {
   const at = server.given.org();
   const member = { ...at, key: server.given.user(at.org, "member") };
-  const set = (name: string, email: string) => server.db.prepare("UPDATE users SET email = ? WHERE name = ?").run(email, name);
+  const set = (name: string, email: string) =>
+    server.db.prepare("UPDATE users SET email = ? WHERE name = ?").run(email, name);
   set(`${at.org}-admin`, "admin@x.org");
-  const name = server.db.prepare("SELECT u.name FROM users u JOIN memberships m ON m.user_id = u.id WHERE m.role = 'member' AND m.organization_id = (SELECT id FROM organizations WHERE name = ?)").pluck().get(at.org) as string;
+  const name = server.db
+    .prepare(
+      "SELECT u.name FROM users u JOIN memberships m ON m.user_id = u.id WHERE m.role = 'member' AND m.organization_id = (SELECT id FROM organizations WHERE name = ?)",
+    )
+    .pluck()
+    .get(at.org) as string;
   set(name, "member@x.org");
-  assert.is((await server.call("POST", `/service-accounts/${at.org}`, { key: member.key, body: { name: "ci", privilege: "member" } })).status, 201);
+  assert.is(
+    (
+      await server.call("POST", `/service-accounts/${at.org}`, {
+        key: member.key,
+        body: { name: "ci", privilege: "member" },
+      })
+    ).status,
+    201,
+  );
   const end = Math.floor(server.clock.at) + 100 * 86_400;
   const keys = `/service-accounts/${at.org}/ci/api-keys`;
   const made = await server.call("POST", keys, { key: at.key, body: { description: "one", expires_at: end } });
-  assert.is((await server.call("POST", keys, { key: member.key, body: { description: "two", expires_at: end + 1 } })).status, 201);
+  assert.is(
+    (await server.call("POST", keys, { key: member.key, body: { description: "two", expires_at: end + 1 } })).status,
+    201,
+  );
   assert.is((await server.call("POST", `${keys}/${made.body.id}/rotate`, { key: member.key })).status, 201);
   server.clock.at += 90 * 86_400;
-  const warned = await warnOfEndingKeys({ store: server.store, writer: server.writer, now: () => server.clock.at, url: () => "http://assay.test" });
+  const warned = await warnOfEndingKeys({
+    store: server.store,
+    writer: server.writer,
+    now: () => server.clock.at,
+    url: () => "http://assay.test",
+  });
   assert.is(warned, 2, "not of the one that was replaced");
-  const told = server.db.prepare("SELECT target_json FROM deliveries WHERE organization_id = (SELECT id FROM organizations WHERE name = ?)").pluck().all(at.org);
-  assert.equal(told, Array.from({ length: 2 }, () => JSON.stringify({ emails: ["admin@x.org", "member@x.org"] })));
+  const told = server.db
+    .prepare("SELECT target_json FROM deliveries WHERE organization_id = (SELECT id FROM organizations WHERE name = ?)")
+    .pluck()
+    .all(at.org);
+  assert.equal(
+    told,
+    Array.from({ length: 2 }, () => JSON.stringify({ emails: ["admin@x.org", "member@x.org"] })),
+  );
 });
 
 test.run();

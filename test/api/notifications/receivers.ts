@@ -16,11 +16,21 @@ export function telling(server: TestServer) {
     /** An action of environments or flows; gives its name. */
     async action(
       at: At,
-      { name = fresh("action"), triggers, targets = [{ type: "WEBHOOK", webhook: HOOK }], ...places }:
-        { name?: string; triggers: readonly (EnvironmentTrigger | FlowTrigger)[]; targets?: readonly Json[] } & ({ environments: readonly string[] } | { flows: readonly string[] }),
+      {
+        name = fresh("action"),
+        triggers,
+        targets = [{ type: "WEBHOOK", webhook: HOOK }],
+        ...places
+      }: { name?: string; triggers: readonly (EnvironmentTrigger | FlowTrigger)[]; targets?: readonly Json[] } & (
+        | { environments: readonly string[] }
+        | { flows: readonly string[] }
+      ),
     ): Promise<string> {
       const kind = "flows" in places ? "flows" : "environments";
-      const { status, text } = await server.call("PUT", `/actions/${at.org}/${kind}`, { key: at.key, body: { name, triggers, targets, ...places } });
+      const { status, text } = await server.call("PUT", `/actions/${at.org}/${kind}`, {
+        key: at.key,
+        body: { name, triggers, targets, ...places },
+      });
       if (status !== 201) throw new Error(`action: ${status} ${text}`);
       return name;
     },
@@ -28,9 +38,17 @@ export function telling(server: TestServer) {
     async sent({ org }: At): Promise<Sent[]> {
       await server.settled();
       const rows = server.db
-        .prepare("SELECT d.type, d.subject, d.queue, d.target_json, d.message_json FROM deliveries d JOIN organizations o ON o.id = d.organization_id WHERE o.name = ? ORDER BY d.id")
+        .prepare(
+          "SELECT d.type, d.subject, d.queue, d.target_json, d.message_json FROM deliveries d JOIN organizations o ON o.id = d.organization_id WHERE o.name = ? ORDER BY d.id",
+        )
         .all(org) as Json[];
-      return rows.map(({ type, subject, queue, target_json, message_json }) => ({ type, subject, queue, target: JSON.parse(target_json), body: JSON.parse(message_json) }));
+      return rows.map(({ type, subject, queue, target_json, message_json }) => ({
+        type,
+        subject,
+        queue,
+        target: JSON.parse(target_json),
+        body: JSON.parse(message_json),
+      }));
     },
     /** How many jobs wait that make messages. */
     waiting: (): number => server.db.prepare("SELECT count(*) FROM jobs WHERE kind = 'notify'").pluck().get() as number,

@@ -1,4 +1,7 @@
-/** The verdict on an artifact in its three scopes (semantics 5.8), and the evaluation of policies (5.4) as callers see it. */
+/**
+ * The verdict on an artifact in its three scopes (semantics 5.8), and the evaluation of policies (5.4) as callers see
+ * it.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
@@ -11,25 +14,44 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string };
 type Json = Record<string, any>;
-const TEMPLATE = "version: 1\ntrail:\n  attestations:\n    - {name: review, type: pull_request}\n  artifacts:\n    - name: app\n      attestations:\n        - {name: tests, type: junit}\n";
-const PULL_REQUEST = { kind: "pull_request", git_provider: "github", pull_requests: [{ url: "https://git/1", state: "MERGED", author: "", commits: [] }] };
-const JUNIT = (failures = 0) => ({ kind: "junit", junit_results: [{ name: "unit", failures, errors: 0, skipped: 0, total: 1, duration: 1 }] });
+const TEMPLATE =
+  "version: 1\ntrail:\n  attestations:\n    - {name: review, type: pull_request}\n  artifacts:\n    - name: app\n      attestations:\n        - {name: tests, type: junit}\n";
+const PULL_REQUEST = {
+  kind: "pull_request",
+  git_provider: "github",
+  pull_requests: [{ url: "https://git/1", state: "MERGED", author: "", commits: [] }],
+};
+const JUNIT = (failures = 0) => ({
+  kind: "junit",
+  junit_results: [{ name: "unit", failures, errors: 0, skipped: 0, total: 1, duration: 1 }],
+});
 
-const ask = (at: At, fingerprint: string, query = ""): Promise<Answer> => server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}${query}`, { key: at.key });
+const ask = (at: At, fingerprint: string, query = ""): Promise<Answer> =>
+  server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}${query}`, { key: at.key });
 async function verdict(at: At, fingerprint: string, query = ""): Promise<Json> {
   const { status, body } = await ask(at, fingerprint, query);
   assert.is(status, 200, JSON.stringify(body));
   return body;
 }
-const flow = (at: At, template?: string): Promise<string> => server.given.flow(at, template === undefined ? {} : { template });
-const artifact = (at: At, place: string, fields: Json = {}): Promise<string> => server.given.artifact(at, { flow: place, trail: "t", name: "app", ...fields });
-const attest = (at: At, place: string, fields: Json): Promise<string> => server.given.attestation(at, { flow: place, trail: "t", ...fields });
-const tag = (at: At, name: string, tags: Json): Promise<Answer> => server.call("PATCH", `/tags/${at.org}/flow/${name}`, { key: at.key, body: { set_tags: tags, remove_tags: [] } });
+const flow = (at: At, template?: string): Promise<string> =>
+  server.given.flow(at, template === undefined ? {} : { template });
+const artifact = (at: At, place: string, fields: Json = {}): Promise<string> =>
+  server.given.artifact(at, { flow: place, trail: "t", name: "app", ...fields });
+const attest = (at: At, place: string, fields: Json): Promise<string> =>
+  server.given.attestation(at, { flow: place, trail: "t", ...fields });
+const tag = (at: At, name: string, tags: Json): Promise<Answer> =>
+  server.call("PATCH", `/tags/${at.org}/flow/${name}`, { key: at.key, body: { set_tags: tags, remove_tags: [] } });
 const pageOf = async (at: At, place: string, fingerprint: string): Promise<string> =>
   (await server.call("GET", `/artifacts/${at.org}/${place}/fingerprint/${fingerprint}`, { key: at.key })).body.html_url;
 
 const entry = (name: string, type: string, id: string | null, is_compliant: boolean | null, unexpected = false) => ({
-  attestation_name: name, attestation_type: type, attestation_id: id, overridden_attestation_id: null, status: id === null ? "MISSING" : "COMPLETE", is_compliant, unexpected,
+  attestation_name: name,
+  attestation_type: type,
+  attestation_id: id,
+  overridden_attestation_id: null,
+  status: id === null ? "MISSING" : "COMPLETE",
+  is_compliant,
+  unexpected,
 });
 /** A policy of one rule section; asks about it and gives the rule evaluations. */
 async function rulesOf(at: At, fingerprint: string, yaml: string, query = ""): Promise<Json[]> {
@@ -37,11 +59,18 @@ async function rulesOf(at: At, fingerprint: string, yaml: string, query = ""): P
   const body = await verdict(at, fingerprint, `?policy_name=${name}${query}`);
   const [evaluation] = body["policy_evaluations"];
   const expected = evaluation.rule_evaluations.every((rule: Json) => rule["satisfied"] !== false);
-  assert.equal([body["scope"], body["compliant"], evaluation.status], ["policy", expected, expected ? "COMPLIANT" : "NON-COMPLIANT"]);
+  assert.equal(
+    [body["scope"], body["compliant"], evaluation.status],
+    ["policy", expected, expected ? "COMPLIANT" : "NON-COMPLIANT"],
+  );
   return evaluation.rule_evaluations;
 }
 /** Of one attestation rule: what became of it in each flow, and the sum. */
-async function attestationRule(at: At, fingerprint: string, rule: string): Promise<[satisfied: boolean | null, types: string[]]> {
+async function attestationRule(
+  at: At,
+  fingerprint: string,
+  rule: string,
+): Promise<[satisfied: boolean | null, types: string[]]> {
   const evaluation = (await rulesOf(at, fingerprint, `  attestations:\n    - ${rule}\n`)).at(-1) as Json;
   assert.is(evaluation["rule"].type, "attestation");
   assert.is(evaluation["ignored"], evaluation["satisfied"] === null);
@@ -56,14 +85,29 @@ test("scope flow: the whole answer, from incomplete over non-compliant to compli
   const answer = async (status: string, entries: Json[]) => {
     const body = await verdict(at, fingerprint);
     const one = {
-      flow: place, trail: "t", compliant: status === "COMPLIANT", html_url,
+      flow: place,
+      trail: "t",
+      compliant: status === "COMPLIANT",
+      html_url,
       compliance_status: {
-        artifact_fingerprint: fingerprint, status, is_compliant: status === "COMPLIANT", attestations_statuses: entries,
-        evaluated_at: body["compliance_status"].evaluated_at, unexpected: false,
+        artifact_fingerprint: fingerprint,
+        status,
+        is_compliant: status === "COMPLIANT",
+        attestations_statuses: entries,
+        evaluated_at: body["compliance_status"].evaluated_at,
+        unexpected: false,
       },
     };
     assert.type(body["compliance_status"].evaluated_at, "number");
-    assert.equal(body, { fingerprint, scope: "flow", ...one, flows: [one], environment: null, policy_evaluations: null, allow_listing: null });
+    assert.equal(body, {
+      fingerprint,
+      scope: "flow",
+      ...one,
+      flows: [one],
+      environment: null,
+      policy_evaluations: null,
+      allow_listing: null,
+    });
   };
   await answer("INCOMPLETE", [entry("tests", "junit", null, null), entry("review", "pull_request", null, null)]);
   const failing = await attest(at, place, { name: "tests", fingerprint, ...JUNIT(1) });
@@ -71,7 +115,11 @@ test("scope flow: the whole answer, from incomplete over non-compliant to compli
   const passing = await attest(at, place, { name: "tests", fingerprint, ...JUNIT() });
   const review = await attest(at, place, { name: "review", ...PULL_REQUEST });
   const extra = await attest(at, place, { name: "extra" });
-  await answer("COMPLIANT", [entry("tests", "junit", passing, true), entry("review", "pull_request", review, true), entry("extra", "generic", extra, true, true)]);
+  await answer("COMPLIANT", [
+    entry("tests", "junit", passing, true),
+    entry("review", "pull_request", review, true),
+    entry("extra", "generic", extra, true, true),
+  ]);
 });
 
 test("scope flow: an override shows both ids", async () => {
@@ -79,7 +127,14 @@ test("scope flow: an override shows both ids", async () => {
   const place = await flow(at, TEMPLATE);
   const fingerprint = await artifact(at, place);
   const original = await attest(at, place, { name: "tests", fingerprint, ...JUNIT(1) });
-  const override = await attest(at, place, { name: "tests", fingerprint, kind: "override", reason: "r", new_compliance_status: true, original_attestation_type: "junit" });
+  const override = await attest(at, place, {
+    name: "tests",
+    fingerprint,
+    kind: "override",
+    reason: "r",
+    new_compliance_status: true,
+    original_attestation_type: "junit",
+  });
   const [tests] = (await verdict(at, fingerprint))["compliance_status"].attestations_statuses;
   assert.equal(tests, { ...entry("tests", "junit", original, true), overridden_attestation_id: override });
 });
@@ -90,10 +145,23 @@ test("scope flow: every flow counts, the first one on top; flow_name narrows to 
   const fingerprint = await artifact(at, build);
   await artifact(at, release, { fingerprint, trail: "r" });
   const both = await verdict(at, fingerprint);
-  assert.equal([both["compliant"], both["flow"], both["flows"].map((one: Json) => [one["flow"], one["trail"], one["compliant"]])], [false, build, [[build, "t", true], [release, "r", false]]]);
+  assert.equal(
+    [both["compliant"], both["flow"], both["flows"].map((one: Json) => [one["flow"], one["trail"], one["compliant"]])],
+    [
+      false,
+      build,
+      [
+        [build, "t", true],
+        [release, "r", false],
+      ],
+    ],
+  );
   assert.equal(both["compliance_status"], both["flows"][0].compliance_status);
   assert.equal(both["html_url"], both["flows"][0].html_url);
-  for (const [name, trail, compliant] of [[build, "t", true], [release, "r", false]] as const) {
+  for (const [name, trail, compliant] of [
+    [build, "t", true],
+    [release, "r", false],
+  ] as const) {
     const one = await verdict(at, fingerprint, `?flow_name=${name}`);
     assert.equal([one["compliant"], one["flow"], one["trail"], one["flows"].length], [compliant, name, trail, 1]);
   }
@@ -124,7 +192,11 @@ test("scope flow: unexpected artifacts, named and nameless, are marked", async (
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   for (const name of ["other", undefined]) {
-    const fingerprint = await server.given.artifact(at, { flow: place, trail: "t", ...(name === undefined ? {} : { name }) });
+    const fingerprint = await server.given.artifact(at, {
+      flow: place,
+      trail: "t",
+      ...(name === undefined ? {} : { name }),
+    });
     const { unexpected, status } = (await verdict(at, fingerprint))["compliance_status"];
     assert.equal([unexpected, status], [true, "INCOMPLETE"]);
   }
@@ -137,10 +209,17 @@ test("scope flow: an artifact without a trail has null for it, and the verdict o
   const body = await verdict(at, fingerprint);
   assert.equal(body["flows"], [
     {
-      flow: place, trail: null, compliant: true, html_url: await pageOf(at, place, fingerprint),
+      flow: place,
+      trail: null,
+      compliant: true,
+      html_url: await pageOf(at, place, fingerprint),
       compliance_status: {
-        artifact_fingerprint: fingerprint, status: "COMPLIANT", is_compliant: true, attestations_statuses: [],
-        evaluated_at: body["compliance_status"].evaluated_at, unexpected: false,
+        artifact_fingerprint: fingerprint,
+        status: "COMPLIANT",
+        is_compliant: true,
+        attestations_statuses: [],
+        evaluated_at: body["compliance_status"].evaluated_at,
+        unexpected: false,
       },
     },
   ]);
@@ -152,17 +231,25 @@ test("scope flow: an artifact without a trail lists the attestations that it lac
   const place = await flow(at, TEMPLATE);
   const missing = (name: string, type: string) => entry(name, type, null, null);
   const statuses = async (fields: object): Promise<unknown> => {
-    const { compliant, compliance_status: status, flows } = await verdict(at, await artifact(at, place, { trail: null, ...fields }));
+    const {
+      compliant,
+      compliance_status: status,
+      flows,
+    } = await verdict(at, await artifact(at, place, { trail: null, ...fields }));
     assert.equal(flows[0].compliance_status, status);
     return { compliant, status: status.status, listed: status.attestations_statuses };
   };
   const template = [missing("review", "pull_request"), missing("tests", "junit")];
   assert.equal(await statuses({}), { compliant: false, status: "INCOMPLETE", listed: template });
   assert.equal(await statuses({ template: ["artifact", "tests", "licences"] }), {
-    compliant: false, status: "INCOMPLETE", listed: [missing("tests", "junit"), missing("licences", "*")],
+    compliant: false,
+    status: "INCOMPLETE",
+    listed: [missing("tests", "junit"), missing("licences", "*")],
   });
   assert.equal(await statuses({ template: "tests", is_compliant: false }), {
-    compliant: false, status: "NON-COMPLIANT", listed: [missing("tests", "junit")],
+    compliant: false,
+    status: "NON-COMPLIANT",
+    listed: [missing("tests", "junit")],
   });
   assert.equal(await statuses({ template: ["artifact"] }), { compliant: true, status: "COMPLIANT", listed: [] });
 });
@@ -175,7 +262,10 @@ test("scope flow: archived flows go on counting, under the name that they have n
   const body = await verdict(at, fingerprint);
   assert.equal([body["flow"].startsWith(`${place}-archived-at-`), body["compliant"]], [true, false]);
   const { status, body: refusal } = await ask(at, fingerprint, `?flow_name=${place}`);
-  assert.equal([status, refusal], [404, { message: `Flow named '${place}' has been archived for organization '${at.org}'` }]);
+  assert.equal(
+    [status, refusal],
+    [404, { message: `Flow named '${place}' has been archived for organization '${at.org}'` }],
+  );
   assert.is((await verdict(at, fingerprint, `?flow_name=${body["flow"]}`))["flow"], body["flow"]);
 });
 
@@ -195,8 +285,16 @@ test("a negative verdict is 200, an unknown artifact 404 naming what was asked",
     [fingerprint.slice(0, 40), "", inOrg(fingerprint.slice(0, 40))],
     [fingerprint.toUpperCase(), "", inOrg(fingerprint.toUpperCase())],
     ["x", "", inOrg("x")],
-    [fingerprint, `?flow_name=${renamed}`, `Artifact with fingerprint '${fingerprint}' does not exist in flow '${renamed}' belonging to organization '${at.org}'`],
-    [fingerprint, `?flow_name=${second}`, `Artifact with fingerprint '${fingerprint}' does not exist in flow '${second}' belonging to organization '${at.org}'`],
+    [
+      fingerprint,
+      `?flow_name=${renamed}`,
+      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${renamed}' belonging to organization '${at.org}'`,
+    ],
+    [
+      fingerprint,
+      `?flow_name=${second}`,
+      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${second}' belonging to organization '${at.org}'`,
+    ],
     [fingerprint, "?flow_name=nothing", `Flow named 'nothing' does not exist for organization '${at.org}'`],
     [fingerprint, "?policy_name=nothing", `Policy 'nothing' does not exist in organization '${at.org}'`],
     [fingerprint, "?environment_name=prod", `Environment named 'prod' does not exist for organization '${at.org}'`],
@@ -211,7 +309,10 @@ test("environment and policy exclude each other", async () => {
   const fingerprint = await artifact(at, await flow(at));
   const policy = await server.given.policy(at, { yaml: "" });
   const answer = await ask(at, fingerprint, `?environment_name=prod&policy_name=${policy}`);
-  assert.equal([answer.status, answer.body], [400, { message: "Only one of 'environment_name' and 'policy_name' can be given" }]);
+  assert.equal(
+    [answer.status, answer.body],
+    [400, { message: "Only one of 'environment_name' and 'policy_name' can be given" }],
+  );
 });
 
 test("scope policy: the whole answer of a policy with a rule of each kind, as clients decode it", async () => {
@@ -219,13 +320,19 @@ test("scope policy: the whole answer of a policy with a rule of each kind, as cl
   const place = await flow(at, TEMPLATE);
   const fingerprint = await artifact(at, place);
   const name = await server.given.policy(at, {
-    yaml: "artifacts:\n  provenance:\n    required: true\n    exceptions:\n      - if: ${{ flow.name == \"none\" }}\n  trail-compliance:\n    required: true\n  attestations:\n    - {name: tests, type: junit}\n    - if: exists(flow.tags.risk)\n      type: generic\n      must_be_compliant: false\n",
+    yaml: 'artifacts:\n  provenance:\n    required: true\n    exceptions:\n      - if: ${{ flow.name == "none" }}\n  trail-compliance:\n    required: true\n  attestations:\n    - {name: tests, type: junit}\n    - if: exists(flow.tags.risk)\n      type: generic\n      must_be_compliant: false\n',
   });
   const context = { flow_name: place, trail_name: "t", artifact_status: null };
   const resolved = (rule: Json, type: string, more: Json = {}) => ({
-    rule, satisfied: type === "rule_not_applicable" ? null : type === "rule_satisfied", ignored: type === "rule_not_applicable", resolutions: [{ type, context: { ...context, ...more } }],
+    rule,
+    satisfied: type === "rule_not_applicable" ? null : type === "rule_satisfied",
+    ignored: type === "rule_not_applicable",
+    resolutions: [{ type, context: { ...context, ...more } }],
   });
-  const attestation = (definition: Json) => ({ type: "attestation", definition: { if: null, name: "*", must_be_compliant: true, for_control: null, ...definition } });
+  const attestation = (definition: Json) => ({
+    type: "attestation",
+    definition: { if: null, name: "*", must_be_compliant: true, for_control: null, ...definition },
+  });
   const body = await verdict(at, fingerprint, `?policy_name=${name}`);
   assert.equal(body["policy_evaluations"], [
     {
@@ -233,20 +340,36 @@ test("scope policy: the whole answer of a policy with a rule of each kind, as cl
       policy_version: 1,
       status: "NON-COMPLIANT",
       rule_evaluations: [
-        resolved({ type: "provenance", definition: { required: true, exceptions: [{ if: { text: 'flow.name == "none"' } }] } }, "rule_satisfied"),
-        resolved({ type: "trail-compliance", definition: { required: true, exceptions: [] } }, "non_compliant_in_trail", { artifact_status: "INCOMPLETE" }),
+        resolved(
+          { type: "provenance", definition: { required: true, exceptions: [{ if: { text: 'flow.name == "none"' } }] } },
+          "rule_satisfied",
+        ),
+        resolved(
+          { type: "trail-compliance", definition: { required: true, exceptions: [] } },
+          "non_compliant_in_trail",
+          { artifact_status: "INCOMPLETE" },
+        ),
         resolved(attestation({ name: "tests", type: "junit" }), "missing_attestation"),
-        resolved(attestation({ if: { text: "exists(flow.tags.risk)" }, type: "generic", must_be_compliant: false }), "rule_not_applicable"),
+        resolved(
+          attestation({ if: { text: "exists(flow.tags.risk)" }, type: "generic", must_be_compliant: false }),
+          "rule_not_applicable",
+        ),
       ],
     },
   ]);
-  assert.equal([body["scope"], body["compliant"], body["environment"], body["allow_listing"], body["flows"].length], ["policy", false, null, null, 1]);
+  assert.equal(
+    [body["scope"], body["compliant"], body["environment"], body["allow_listing"], body["flows"].length],
+    ["policy", false, null, null, 1],
+  );
 
   await attest(at, place, { name: "tests", fingerprint, ...JUNIT() });
   await attest(at, place, { name: "review", ...PULL_REQUEST });
   const after = await verdict(at, fingerprint, `?policy_name=${name}`);
   assert.equal([after["compliant"], after["policy_evaluations"][0].status], [true, "COMPLIANT"]);
-  assert.equal(after["policy_evaluations"][0].rule_evaluations.map((rule: Json) => rule["satisfied"]), [true, true, true, null]);
+  assert.equal(
+    after["policy_evaluations"][0].rule_evaluations.map((rule: Json) => rule["satisfied"]),
+    [true, true, true, null],
+  );
   assert.is(after["policy_evaluations"][0].rule_evaluations[1].resolutions[0].context.artifact_status, "COMPLIANT");
 });
 
@@ -256,13 +379,19 @@ test("scope policy: it needs no template to be satisfied, and no flow to be comp
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" });
   assert.is((await verdict(at, fingerprint))["compliant"], false);
   const body = await verdict(at, fingerprint, `?policy_name=${policy}`);
-  assert.equal([body["compliant"], body["compliance_status"].status, body["flows"][0].compliant], [true, "INCOMPLETE", false]);
+  assert.equal(
+    [body["compliant"], body["compliance_status"].status, body["flows"][0].compliant],
+    [true, "INCOMPLETE", false],
+  );
 });
 
 test("scope policy: several policies keep the order asked for, in both spellings, and all must be satisfied", async () => {
   const at = server.given.org();
   const fingerprint = await artifact(at, await flow(at));
-  const [good, bad] = [await server.given.policy(at, { name: "z-good", yaml: "" }), await server.given.policy(at, { name: "a-bad", yaml: "artifacts:\n  attestations:\n    - {type: snyk}\n" })];
+  const [good, bad] = [
+    await server.given.policy(at, { name: "z-good", yaml: "" }),
+    await server.given.policy(at, { name: "a-bad", yaml: "artifacts:\n  attestations:\n    - {type: snyk}\n" }),
+  ];
   for (const [query, names, compliant] of [
     [`?policy_name=${good}`, [good], true],
     [`?policy_name=${good}&policy_name=${bad}`, [good, bad], false],
@@ -271,10 +400,16 @@ test("scope policy: several policies keep the order asked for, in both spellings
     [`?policy_name=${good},${bad},${good}&policy_name=${good}`, [good, bad], false],
   ] as const) {
     const body = await verdict(at, fingerprint, query);
-    assert.equal([body["policy_evaluations"].map((one: Json) => one["policy_name"]), body["compliant"]], [names, compliant]);
+    assert.equal(
+      [body["policy_evaluations"].map((one: Json) => one["policy_name"]), body["compliant"]],
+      [names, compliant],
+    );
   }
   const missing = await ask(at, fingerprint, `?policy_name=${good}&policy_name=nothing`);
-  assert.equal([missing.status, missing.body], [404, { message: `Policy 'nothing' does not exist in organization '${at.org}'` }]);
+  assert.equal(
+    [missing.status, missing.body],
+    [404, { message: `Policy 'nothing' does not exist in organization '${at.org}'` }],
+  );
 });
 
 test("scope policy: the latest version is used and told; without a version a policy is never satisfied", async () => {
@@ -296,10 +431,28 @@ test("boolean rules are listed also when nothing is required, and then apply now
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   const rules = await rulesOf(at, await artifact(at, place), "  provenance: {required: false}\n");
-  assert.equal(rules.map((rule) => [rule["rule"].type, rule["satisfied"], rule["ignored"], rule["resolutions"]]), [
-    ["provenance", null, true, [{ type: "rule_not_applicable", context: { flow_name: place, trail_name: "t", artifact_status: null } }]],
-    ["trail-compliance", null, true, [{ type: "rule_not_applicable", context: { flow_name: place, trail_name: "t", artifact_status: "INCOMPLETE" } }]],
-  ]);
+  assert.equal(
+    rules.map((rule) => [rule["rule"].type, rule["satisfied"], rule["ignored"], rule["resolutions"]]),
+    [
+      [
+        "provenance",
+        null,
+        true,
+        [{ type: "rule_not_applicable", context: { flow_name: place, trail_name: "t", artifact_status: null } }],
+      ],
+      [
+        "trail-compliance",
+        null,
+        true,
+        [
+          {
+            type: "rule_not_applicable",
+            context: { flow_name: place, trail_name: "t", artifact_status: "INCOMPLETE" },
+          },
+        ],
+      ],
+    ],
+  );
 });
 
 test("every rule is judged in every flow; one flow that fails it is enough, flows where it does not apply do not count", async () => {
@@ -311,12 +464,24 @@ test("every rule is judged in every flow; one flow that fails it is enough, flow
   await attest(at, flows[0], { name: "scan", fingerprint });
   const always = "{name: scan, type: generic}";
   const tagged = "{name: scan, type: generic, if: 'flow.tags.kind != \"test\"'}";
-  assert.equal(await attestationRule(at, fingerprint, always), [false, ["rule_satisfied", "missing_attestation", "missing_attestation"]]);
+  assert.equal(await attestationRule(at, fingerprint, always), [
+    false,
+    ["rule_satisfied", "missing_attestation", "missing_attestation"],
+  ]);
   await attest(at, flows[1], { name: "scan", fingerprint });
-  assert.equal(await attestationRule(at, fingerprint, always), [false, ["rule_satisfied", "rule_satisfied", "missing_attestation"]]);
-  assert.equal(await attestationRule(at, fingerprint, tagged), [true, ["rule_satisfied", "rule_satisfied", "rule_not_applicable"]]);
+  assert.equal(await attestationRule(at, fingerprint, always), [
+    false,
+    ["rule_satisfied", "rule_satisfied", "missing_attestation"],
+  ]);
+  assert.equal(await attestationRule(at, fingerprint, tagged), [
+    true,
+    ["rule_satisfied", "rule_satisfied", "rule_not_applicable"],
+  ]);
   const narrowed = await rulesOf(at, fingerprint, `  attestations:\n    - ${always}\n`, `&flow_name=${flows[2]}`);
-  assert.equal(narrowed.at(-1)?.["resolutions"].map((one: Json) => [one["type"], one["context"].flow_name]), [["missing_attestation", flows[2]]]);
+  assert.equal(
+    narrowed.at(-1)?.["resolutions"].map((one: Json) => [one["type"], one["context"].flow_name]),
+    [["missing_attestation", flows[2]]],
+  );
 });
 
 test("exceptions waive only the flow that they match, by its name, its tags, or the artifact", async () => {
@@ -326,7 +491,11 @@ test("exceptions waive only the flow that they match, by its name, its tags, or 
   const fingerprint = await artifact(at, first);
   await artifact(at, second, { fingerprint, filename: "registry/app:1" });
   const types = async (expression: string) => {
-    const [, rule] = await rulesOf(at, fingerprint, `  trail-compliance:\n    required: true\n    exceptions:\n      - if: ${expression}\n`);
+    const [, rule] = await rulesOf(
+      at,
+      fingerprint,
+      `  trail-compliance:\n    required: true\n    exceptions:\n      - if: ${expression}\n`,
+    );
     return [rule?.["satisfied"], ...rule?.["resolutions"].map((one: Json) => one["type"])];
   };
   const [fails, waived] = ["non_compliant_in_trail", "rule_not_applicable"];
@@ -346,7 +515,11 @@ test("an expression that fails leaves the rule unsatisfied and says why", async 
     fingerprint,
     "  provenance:\n    required: true\n    exceptions: [{if: flow.name in flow.name}]\n  trail-compliance:\n    required: true\n    exceptions: [{if: flow.name in flow.name}]\n  attestations:\n    - {type: snyk, if: flow.name in flow.name}\n",
   );
-  for (const [rule, type] of [[provenance, "missing_provenance"], [trail, "non_compliant_in_trail"], [attestation, "missing_attestation"]] as const) {
+  for (const [rule, type] of [
+    [provenance, "missing_provenance"],
+    [trail, "non_compliant_in_trail"],
+    [attestation, "missing_attestation"],
+  ] as const) {
     assert.equal([rule?.["satisfied"], rule?.["resolutions"][0].type], [false, type]);
     assert.match(rule?.["resolutions"][0].context.evaluation_error, /^the right side of in is the text/);
   }
@@ -359,7 +532,11 @@ test("names and types: exact, wildcard, mismatch", async () => {
   await attest(at, place, { name: "unit", fingerprint, ...JUNIT(1) });
   await attest(at, place, { name: "integration", fingerprint, ...JUNIT() });
   await attest(at, place, { name: "scan", fingerprint, is_compliant: false });
-  const [satisfied, missing, failing] = [[true, ["rule_satisfied"]], [false, ["missing_attestation"]], [false, ["non_compliant_attestation"]]];
+  const [satisfied, missing, failing] = [
+    [true, ["rule_satisfied"]],
+    [false, ["missing_attestation"]],
+    [false, ["non_compliant_attestation"]],
+  ];
   for (const [rule, expected] of [
     ["{name: integration, type: junit}", satisfied],
     ["{name: integration, type: '*'}", satisfied],
@@ -372,7 +549,8 @@ test("names and types: exact, wildcard, mismatch", async () => {
     ["{type: 'custom:cov'}", missing],
     ["{name: nothing, type: '*'}", missing],
     ["{type: decision}", missing],
-  ] as const) assert.equal(await attestationRule(at, fingerprint, rule), expected, rule);
+  ] as const)
+    assert.equal(await attestationRule(at, fingerprint, rule), expected, rule);
 });
 
 test("the latest record of a name counts, an override for what it overrides", async () => {
@@ -383,7 +561,14 @@ test("the latest record of a name counts, an override for what it overrides", as
   await attest(at, place, { name: "unit", fingerprint, ...JUNIT() });
   await attest(at, place, { name: "unit", fingerprint, ...JUNIT(1) });
   assert.equal(await attestationRule(at, fingerprint, rule), [false, ["non_compliant_attestation"]]);
-  await attest(at, place, { name: "unit", fingerprint, kind: "override", reason: "r", new_compliance_status: true, original_attestation_type: "generic" });
+  await attest(at, place, {
+    name: "unit",
+    fingerprint,
+    kind: "override",
+    reason: "r",
+    new_compliance_status: true,
+    original_attestation_type: "generic",
+  });
   assert.equal(await attestationRule(at, fingerprint, rule), [true, ["rule_satisfied"]]);
   assert.equal(await attestationRule(at, fingerprint, "{name: unit, type: generic}"), [false, ["missing_attestation"]]);
   await attest(at, place, { name: "unit", fingerprint, is_compliant: true });
@@ -401,7 +586,10 @@ test("what the trail holds counts for the artifact, what a sibling holds does no
   await attest(at, place, { name: "scan" });
   assert.equal(await attestationRule(at, fingerprint, "{name: scan, type: generic}"), [true, ["rule_satisfied"]]);
   await attest(at, place, { name: "scan", fingerprint, is_compliant: false });
-  assert.equal(await attestationRule(at, fingerprint, "{name: scan, type: generic}"), [false, ["non_compliant_attestation"]]);
+  assert.equal(await attestationRule(at, fingerprint, "{name: scan, type: generic}"), [
+    false,
+    ["non_compliant_attestation"],
+  ]);
   assert.equal(await attestationRule(at, fingerprint, "{type: generic}"), [true, ["rule_satisfied"]]);
 });
 
@@ -410,10 +598,17 @@ test("trail-compliance looks at the artifact and the trail's own entries, not at
   const place = await flow(at);
   const [fingerprint, sibling] = [await artifact(at, place), await artifact(at, place, { name: "db" })];
   await attest(at, place, { name: "scan", fingerprint: sibling, is_compliant: false });
-  const rule = async () => (await rulesOf(at, fingerprint, "  trail-compliance: {required: true}\n"))[1]?.["resolutions"][0];
-  assert.equal(await rule(), { type: "rule_satisfied", context: { flow_name: place, trail_name: "t", artifact_status: "COMPLIANT" } });
+  const rule = async () =>
+    (await rulesOf(at, fingerprint, "  trail-compliance: {required: true}\n"))[1]?.["resolutions"][0];
+  assert.equal(await rule(), {
+    type: "rule_satisfied",
+    context: { flow_name: place, trail_name: "t", artifact_status: "COMPLIANT" },
+  });
   await attest(at, place, { name: "review", is_compliant: false });
-  assert.equal(await rule(), { type: "non_compliant_in_trail", context: { flow_name: place, trail_name: "t", artifact_status: "NON-COMPLIANT" } });
+  assert.equal(await rule(), {
+    type: "non_compliant_in_trail",
+    context: { flow_name: place, trail_name: "t", artifact_status: "NON-COMPLIANT" },
+  });
 });
 
 test("an artifact without a trail satisfies trail-compliance by its state in its flow, and no attestation rule", async () => {
@@ -426,13 +621,23 @@ test("an artifact without a trail satisfies trail-compliance by its state in its
     [{ template: ["unit"] }, "INCOMPLETE"],
   ] as const) {
     const fingerprint = await artifact(at, place, { trail: null, ...fields });
-    const rules = await rulesOf(at, fingerprint, "  provenance: {required: true}\n  trail-compliance: {required: true}\n  attestations: [{type: snyk}]\n");
+    const rules = await rulesOf(
+      at,
+      fingerprint,
+      "  provenance: {required: true}\n  trail-compliance: {required: true}\n  attestations: [{type: snyk}]\n",
+    );
     const inTrail = status === "COMPLIANT" ? "rule_satisfied" : "legacy_flow";
-    assert.equal(rules.map(({ satisfied, resolutions }) => ({ satisfied, resolutions })), [
-      { satisfied: true, resolutions: [{ type: "rule_satisfied", context }] },
-      { satisfied: status === "COMPLIANT", resolutions: [{ type: inTrail, context: { ...context, artifact_status: status } }] },
-      { satisfied: false, resolutions: [{ type: "legacy_flow", context }] },
-    ]);
+    assert.equal(
+      rules.map(({ satisfied, resolutions }) => ({ satisfied, resolutions })),
+      [
+        { satisfied: true, resolutions: [{ type: "rule_satisfied", context }] },
+        {
+          satisfied: status === "COMPLIANT",
+          resolutions: [{ type: inTrail, context: { ...context, artifact_status: status } }],
+        },
+        { satisfied: false, resolutions: [{ type: "legacy_flow", context }] },
+      ],
+    );
   }
 });
 
@@ -450,8 +655,14 @@ test("a policy for a control cannot exist before the control does", async () => 
   const answer = await server.call("PUT", `/policies/${at.org}`, {
     key: at.key,
     form: {
-      field: "payload", json: { name: "controls", type: "env" },
-      file: { name: "policy_file", filename: "p.yml", content: "_schema: https://x/schemas/policy/v1\nartifacts:\n  attestations:\n    - {type: decision, for_control: C-1}\n" },
+      field: "payload",
+      json: { name: "controls", type: "env" },
+      file: {
+        name: "policy_file",
+        filename: "p.yml",
+        content:
+          "_schema: https://x/schemas/policy/v1\nartifacts:\n  attestations:\n    - {type: decision, for_control: C-1}\n",
+      },
     },
   });
   assert.is(answer.status, 400);
@@ -463,30 +674,58 @@ const PROVENANCE = "artifacts:\n  provenance: {required: true}\n";
 const environment = (at: At, fields: Json = {}): Promise<string> => server.given.environment(at, fields);
 /** Allows a fingerprint in an environment; gives what asserts tell about it. */
 async function allow(at: At, place: string, artifact_fingerprint: string, description = "reviewed"): Promise<Json> {
-  const answer = await server.call("PUT", `/allowlists/${at.org}/${place}`, { key: at.key, body: { artifact_fingerprint, artifact_name: "vendor/app", description } });
+  const answer = await server.call("PUT", `/allowlists/${at.org}/${place}`, {
+    key: at.key,
+    body: { artifact_fingerprint, artifact_name: "vendor/app", description },
+  });
   assert.is(answer.status, 201, answer.text);
   return server.db
-    .prepare("SELECT public_id AS allowlist_id, user_id AS allowed_by_user_id, timestamp, description FROM allowlist_entries ORDER BY id DESC LIMIT 1")
+    .prepare(
+      "SELECT public_id AS allowlist_id, user_id AS allowed_by_user_id, timestamp, description FROM allowlist_entries ORDER BY id DESC LIMIT 1",
+    )
     .get() as Json;
 }
-const inEnvironment = (at: At, fingerprint: string, place: string, query = ""): Promise<Json> => verdict(at, fingerprint, `?environment_name=${place}${query}`);
+const inEnvironment = (at: At, fingerprint: string, place: string, query = ""): Promise<Json> =>
+  verdict(at, fingerprint, `?environment_name=${place}${query}`);
 
 test("scope environment: every attached policy at its latest version, in the order of attaching", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const fingerprint = await artifact(at, place);
-  const [later, earlier, empty] = [await server.given.policy(at, { name: fresh("a"), yaml: RULE }), await server.given.policy(at, { name: fresh("b"), yaml: RULE }), await server.given.policy(at, { yaml: null })];
+  const [later, earlier, empty] = [
+    await server.given.policy(at, { name: fresh("a"), yaml: RULE }),
+    await server.given.policy(at, { name: fresh("b"), yaml: RULE }),
+    await server.given.policy(at, { yaml: null }),
+  ];
   const prod = await environment(at, { policies: [earlier, empty] });
-  const attached = await server.call("POST", `/environments/${at.org}/${prod}/policies`, { key: at.key, body: { policy_names: [later] } });
+  const attached = await server.call("POST", `/environments/${at.org}/${prod}/policies`, {
+    key: at.key,
+    body: { policy_names: [later] },
+  });
   assert.is(attached.status, 200);
   await server.given.policy(at, { name: earlier, yaml: PROVENANCE });
   const summary = async () => {
     const { compliant, policy_evaluations } = await inEnvironment(at, fingerprint, prod);
-    return [compliant, policy_evaluations.map((one: Json) => [one["policy_name"], one["policy_version"], one["status"]])];
+    return [
+      compliant,
+      policy_evaluations.map((one: Json) => [one["policy_name"], one["policy_version"], one["status"]]),
+    ];
   };
-  assert.equal(await summary(), [false, [[earlier, 2, "COMPLIANT"], [later, 1, "NON-COMPLIANT"]]]);
+  assert.equal(await summary(), [
+    false,
+    [
+      [earlier, 2, "COMPLIANT"],
+      [later, 1, "NON-COMPLIANT"],
+    ],
+  ]);
   await attest(at, place, { name: "scan", fingerprint });
-  assert.equal(await summary(), [true, [[earlier, 2, "COMPLIANT"], [later, 1, "COMPLIANT"]]]);
+  assert.equal(await summary(), [
+    true,
+    [
+      [earlier, 2, "COMPLIANT"],
+      [later, 1, "COMPLIANT"],
+    ],
+  ]);
 
   const body = await inEnvironment(at, fingerprint, prod);
   const named = await verdict(at, fingerprint, `?policy_name=${earlier}&policy_name=${later}`);
@@ -498,16 +737,31 @@ test("scope environment: without policies that can be evaluated the flows decide
   const at = server.given.org();
   const [good, strict] = [await flow(at), await flow(at, TEMPLATE)];
   const fingerprint = await artifact(at, good);
-  const [none, versionless] = [await environment(at), await environment(at, { policies: [await server.given.policy(at, { yaml: null })] })];
-  const logical = await environment(at, { members: [await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] })] });
+  const [none, versionless] = [
+    await environment(at),
+    await environment(at, { policies: [await server.given.policy(at, { yaml: null })] }),
+  ];
+  const logical = await environment(at, {
+    members: [await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] })],
+  });
   for (const prod of [none, versionless, logical]) {
     const plain = await verdict(at, fingerprint);
-    assert.equal(await inEnvironment(at, fingerprint, prod), { ...plain, scope: "environment", compliant: true, environment: prod, policy_evaluations: [], allow_listing: null });
+    assert.equal(await inEnvironment(at, fingerprint, prod), {
+      ...plain,
+      scope: "environment",
+      compliant: true,
+      environment: prod,
+      policy_evaluations: [],
+      allow_listing: null,
+    });
   }
   await artifact(at, strict, { fingerprint, trail: "s" });
   for (const prod of [none, versionless, logical]) {
     const body = await inEnvironment(at, fingerprint, prod);
-    assert.equal([body["compliant"], body["flows"].map((one: Json) => one["compliant"]), body["policy_evaluations"]], [false, [true, false], []]);
+    assert.equal(
+      [body["compliant"], body["flows"].map((one: Json) => one["compliant"]), body["policy_evaluations"]],
+      [false, [true, false], []],
+    );
     assert.equal((await inEnvironment(at, fingerprint, prod, `&flow_name=${good}`))["compliant"], true);
   }
 });
@@ -520,7 +774,10 @@ test("scope environment: flow_name narrows what the policies look at", async () 
   await attest(at, one, { name: "scan", fingerprint });
   const prod = await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] });
   const compliant = async (query: string) => (await inEnvironment(at, fingerprint, prod, query))["compliant"];
-  assert.equal([await compliant(""), await compliant(`&flow_name=${one}`), await compliant(`&flow_name=${two}`)], [false, true, false]);
+  assert.equal(
+    [await compliant(""), await compliant(`&flow_name=${one}`), await compliant(`&flow_name=${two}`)],
+    [false, true, false],
+  );
 });
 
 test("scope environment: the allowlist outweighs policies and flows, there only, and the policies still tell the truth", async () => {
@@ -528,7 +785,11 @@ test("scope environment: the allowlist outweighs policies and flows, there only,
   const place = await flow(at, TEMPLATE);
   const fingerprint = await artifact(at, place);
   const policy = await server.given.policy(at, { yaml: RULE });
-  const [prod, staging, bare] = [await environment(at, { policies: [policy] }), await environment(at, { policies: [policy] }), await environment(at)];
+  const [prod, staging, bare] = [
+    await environment(at, { policies: [policy] }),
+    await environment(at, { policies: [policy] }),
+    await environment(at),
+  ];
   const before = await inEnvironment(at, fingerprint, prod);
   assert.equal([before["compliant"], before["allow_listing"]], [false, null]);
   await allow(at, prod, fingerprint, "first");
@@ -543,39 +804,72 @@ test("scope environment: the allowlist outweighs policies and flows, there only,
 
   const inBare = await allow(at, bare, fingerprint);
   const body = await inEnvironment(at, fingerprint, bare);
-  assert.equal([body["compliant"], body["flows"][0].compliant, body["policy_evaluations"], body["allow_listing"]], [true, false, [], inBare]);
+  assert.equal(
+    [body["compliant"], body["flows"][0].compliant, body["policy_evaluations"], body["allow_listing"]],
+    [true, false, [], inBare],
+  );
   for (const query of ["", `?policy_name=${policy}`]) {
     const elsewhere = await verdict(at, fingerprint, query);
-    assert.equal([elsewhere["compliant"], elsewhere["allow_listing"], elsewhere["environment"]], [false, null, null], query);
+    assert.equal(
+      [elsewhere["compliant"], elsewhere["allow_listing"], elsewhere["environment"]],
+      [false, null, null],
+      query,
+    );
   }
   await attest(at, place, { name: "scan", fingerprint });
   const satisfied = await inEnvironment(at, fingerprint, prod);
-  assert.equal([satisfied["compliant"], satisfied["policy_evaluations"][0].status, satisfied["allow_listing"]], [true, "COMPLIANT", allow_listing]);
+  assert.equal(
+    [satisfied["compliant"], satisfied["policy_evaluations"][0].status, satisfied["allow_listing"]],
+    [true, "COMPLIANT", allow_listing],
+  );
 });
 
 test("scope environment: what nobody reported but the environment allows may run there", async () => {
   const at = server.given.org();
   const fingerprint = freshFingerprint();
   const policy = await server.given.policy(at, { yaml: PROVENANCE });
-  const [prod, bare, other] = [await environment(at, { policies: [policy] }), await environment(at), await environment(at)];
+  const [prod, bare, other] = [
+    await environment(at, { policies: [policy] }),
+    await environment(at),
+    await environment(at),
+  ];
   const place = await flow(at);
-  for (const [where, evaluated] of [[prod, true], [bare, false]] as const) {
+  for (const [where, evaluated] of [
+    [prod, true],
+    [bare, false],
+  ] as const) {
     const allow_listing = await allow(at, where, fingerprint);
     const context = { flow_name: null, trail_name: null, artifact_status: null };
     const rules = [
       {
-        rule: { type: "provenance", definition: { required: true, exceptions: [] } }, satisfied: false, ignored: false,
+        rule: { type: "provenance", definition: { required: true, exceptions: [] } },
+        satisfied: false,
+        ignored: false,
         resolutions: [{ type: "missing_provenance", context }],
       },
       {
-        rule: { type: "trail-compliance", definition: { required: false, exceptions: [] } }, satisfied: null, ignored: true,
+        rule: { type: "trail-compliance", definition: { required: false, exceptions: [] } },
+        satisfied: null,
+        ignored: true,
         resolutions: [{ type: "rule_not_applicable", context }],
       },
     ];
     assert.equal(await inEnvironment(at, fingerprint, where), {
-      fingerprint, scope: "environment", compliant: true, flow: "", trail: null, flows: [], environment: where, allow_listing,
+      fingerprint,
+      scope: "environment",
+      compliant: true,
+      flow: "",
+      trail: null,
+      flows: [],
+      environment: where,
+      allow_listing,
       compliance_status: {
-        artifact_fingerprint: fingerprint, status: "INCOMPLETE", is_compliant: false, attestations_statuses: [], evaluated_at: allow_listing["timestamp"], unexpected: false,
+        artifact_fingerprint: fingerprint,
+        status: "INCOMPLETE",
+        is_compliant: false,
+        attestations_statuses: [],
+        evaluated_at: allow_listing["timestamp"],
+        unexpected: false,
       },
       html_url: `http://assay.test/${at.org}/environments/${where}`,
       policy_evaluations: evaluated
@@ -588,7 +882,10 @@ test("scope environment: what nobody reported but the environment allows may run
     ["", inOrg],
     [`?policy_name=${policy}`, inOrg],
     [`?environment_name=${other}`, inOrg],
-    [`?environment_name=${prod}&flow_name=${place}`, `Artifact with fingerprint '${fingerprint}' does not exist in flow '${place}' belonging to organization '${at.org}'`],
+    [
+      `?environment_name=${prod}&flow_name=${place}`,
+      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${place}' belonging to organization '${at.org}'`,
+    ],
   ] as const) {
     const answer = await ask(at, fingerprint, query);
     assert.equal([answer.status, answer.body], [404, { message }], query);
@@ -598,12 +895,16 @@ test("scope environment: what nobody reported but the environment allows may run
 test("scope environment: unknown, foreign and archived environments; an earlier name leads to the present one", async () => {
   const [at, foreign] = [server.given.org(), server.given.org()];
   const fingerprint = await artifact(at, await flow(at));
-  const [prod, elsewhere] = [await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] }), await environment(foreign)];
+  const [prod, elsewhere] = [
+    await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] }),
+    await environment(foreign),
+  ];
   const refused = async (name: string, message: string) => {
     const answer = await ask(at, fingerprint, `?environment_name=${name}`);
     assert.equal([answer.status, answer.body], [404, { message }], name);
   };
-  for (const name of [elsewhere, "nothing", ""]) await refused(name, `Environment named '${name}' does not exist for organization '${at.org}'`);
+  for (const name of [elsewhere, "nothing", ""])
+    await refused(name, `Environment named '${name}' does not exist for organization '${at.org}'`);
   const renamed = fresh("renamed");
   await server.call("PUT", `/environments/${at.org}/${prod}/rename`, { key: at.key, body: { new_name: renamed } });
   const body = await inEnvironment(at, fingerprint, prod);
@@ -623,7 +924,9 @@ test("readers may ask, strangers may not, and asking changes nothing", async () 
 
 test("a repeated question has the answer of now: after new evidence, for who lost the right to ask, and for who never had it", async () => {
   const at = server.given.org();
-  const flow = await server.given.flow(at, { template: "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations: [{name: tests, type: generic}]\n" });
+  const flow = await server.given.flow(at, {
+    template: "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations: [{name: tests, type: generic}]\n",
+  });
   const trail = await server.given.trail(at, { flow });
   const fingerprint = await server.given.artifact(at, { flow, trail, name: "app" });
   const path = `/asserts/${at.org}/fingerprint/${fingerprint}`;
@@ -633,7 +936,10 @@ test("a repeated question has the answer of now: after new evidence, for who los
   };
   const reader = server.given.user(at.org, "reader");
   assert.equal([await ask(at.key), await ask(at.key), await ask(reader)], [false, false, false]);
-  assert.equal([await ask(server.given.user(at.org, null)), await ask(null), await ask("no-such-key")], [403, 401, 401]);
+  assert.equal(
+    [await ask(server.given.user(at.org, null)), await ask(null), await ask("no-such-key")],
+    [403, 401, 401],
+  );
   await server.given.attestation(at, { flow, trail, name: "tests", fingerprint });
   assert.equal([await ask(at.key), await ask(reader)], [true, true]);
   server.db.prepare("DELETE FROM memberships WHERE role = 'reader'").run();

@@ -11,17 +11,35 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string };
 type Json = Record<string, any>;
-const get = (at: At, query = "", identifier = "C-1"): Promise<Answer> => server.call("GET", `/controls/${at.org}/${identifier}/coverage${query}`, { key: at.key });
+const get = (at: At, query = "", identifier = "C-1"): Promise<Answer> =>
+  server.call("GET", `/controls/${at.org}/${identifier}/coverage${query}`, { key: at.key });
 const policy = (at: At, name: string, ...controls: string[]): Promise<string> =>
-  server.given.policy(at, { name, yaml: `artifacts:\n  attestations:\n${controls.map((control) => `    - {type: decision, for_control: "${control}"}\n`).join("")}    - {type: generic, name: tests}\n` });
-const rows = async (at: At, query = ""): Promise<unknown[]> => (await get(at, query)).body.environments.map(({ name, covered, policies }: Json) => [name, covered, policies]);
+  server.given.policy(at, {
+    name,
+    yaml: `artifacts:\n  attestations:\n${controls.map((control) => `    - {type: decision, for_control: "${control}"}\n`).join("")}    - {type: generic, name: tests}\n`,
+  });
+const rows = async (at: At, query = ""): Promise<unknown[]> =>
+  (await get(at, query)).body.environments.map(({ name, covered, policies }: Json) => [name, covered, policies]);
 const summary = async (at: At, query = ""): Promise<Json> => (await get(at, query)).body.summary;
 
 test("without environments nothing is covered, and that is 0 percent", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "C-1" });
   const { status, body } = await get(at);
-  assert.equal([status, body], [200, { summary: { total: 0, covered: 0, coverage_percent: 0 }, page: 1, per_page: 15, total_pages: 0, total_count: 0, environments: [] }]);
+  assert.equal(
+    [status, body],
+    [
+      200,
+      {
+        summary: { total: 0, covered: 0, coverage_percent: 0 },
+        page: 1,
+        per_page: 15,
+        total_pages: 0,
+        total_count: 0,
+        environments: [],
+      },
+    ],
+  );
 });
 
 test("covered is what a policy's latest version asks for where it is attached; logical and archived environments are left out", async () => {
@@ -42,7 +60,14 @@ test("covered is what a policy's latest version asks for where it is attached; l
     { name: "prod", type: "K8S", covered: true, policies: ["strict", "board"] },
     { name: "staging", type: "ECS", covered: false, policies: [] },
   ];
-  assert.equal((await get(at)).body, { summary: { total: 3, covered: 1, coverage_percent: 33.3 }, page: 1, per_page: 15, total_pages: 1, total_count: 3, environments });
+  assert.equal((await get(at)).body, {
+    summary: { total: 3, covered: 1, coverage_percent: 33.3 },
+    page: 1,
+    per_page: 15,
+    total_pages: 1,
+    total_count: 3,
+    environments,
+  });
   assert.equal((await get(at, "", "C-2")).body.summary, { total: 3, covered: 2, coverage_percent: 66.7 });
   const control = await server.call("GET", `/controls/${at.org}/C-1`, { key: at.key });
   assert.equal(control.body.policies_referencing, ["board", "strict"]);
@@ -52,18 +77,35 @@ test("covered is what a policy's latest version asks for where it is attached; l
   assert.equal(await summary(at), { total: 3, covered: 0, coverage_percent: 0 }, "older versions do not count");
   assert.equal((await server.call("GET", `/controls/${at.org}/C-1`, { key: at.key })).body.policies_referencing, []);
   await policy(at, "other", "C-1");
-  assert.equal(await rows(at), [["dev", false, []], ["prod", true, ["other"]], ["staging", true, ["other"]]]);
-  await server.call("DELETE", `/environments/${at.org}/staging/policies`, { key: at.key, body: { policy_names: ["other"] } });
+  assert.equal(await rows(at), [
+    ["dev", false, []],
+    ["prod", true, ["other"]],
+    ["staging", true, ["other"]],
+  ]);
+  await server.call("DELETE", `/environments/${at.org}/staging/policies`, {
+    key: at.key,
+    body: { policy_names: ["other"] },
+  });
   assert.equal(await summary(at), { total: 3, covered: 1, coverage_percent: 33.3 });
   await server.call("POST", `/controls/${at.org}/C-1/archive`, { key: at.key });
-  assert.equal(await summary(at), { total: 3, covered: 1, coverage_percent: 33.3 }, "an archived control is read all the same");
+  assert.equal(
+    await summary(at),
+    { total: 3, covered: 1, coverage_percent: 33.3 },
+    "an archived control is read all the same",
+  );
 });
 
 test("filters and pages choose rows, never the summary", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "C-1" });
   await policy(at, "p", "C-1");
-  for (const [name, covered] of [["Prod-eu", true], ["prod-us", true], ["stage_1", false], ["stage-2", false], ["dev", true]] as const)
+  for (const [name, covered] of [
+    ["Prod-eu", true],
+    ["prod-us", true],
+    ["stage_1", false],
+    ["stage-2", false],
+    ["dev", true],
+  ] as const)
     await server.given.environment(at, { name, policies: covered ? ["p"] : [] });
   const whole = { total: 5, covered: 3, coverage_percent: 60 };
   for (const [query, found] of [
@@ -76,10 +118,17 @@ test("filters and pages choose rows, never the summary", async () => {
     ["?search=nothing", []],
   ] as const) {
     const { body } = await get(at, query);
-    assert.equal([body.environments.map(({ name }: Json) => name), body.total_count, body.summary], [found, found.length, whole], query);
+    assert.equal(
+      [body.environments.map(({ name }: Json) => name), body.total_count, body.summary],
+      [found, found.length, whole],
+      query,
+    );
   }
   const page = (await get(at, "?page=2&per_page=2&covered=true")).body;
-  assert.equal([page.environments.map(({ name }: Json) => name), page.page, page.total_pages, page.total_count, page.summary], [["prod-us"], 2, 2, 3, whole]);
+  assert.equal(
+    [page.environments.map(({ name }: Json) => name), page.page, page.total_pages, page.total_count, page.summary],
+    [["prod-us"], 2, 2, 3, whole],
+  );
   assert.equal((await get(at, "?page=5")).body.environments, []);
   for (const [query, errors] of [
     ["covered=some", { covered: "Input should be a valid boolean [input: some]" }],

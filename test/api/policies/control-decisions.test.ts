@@ -19,33 +19,123 @@ async function place(): Promise<At> {
 }
 /** Reports a decision; gives its id. */
 const decide = (at: At, is_compliant: boolean, fields: Json = {}): Promise<string> =>
-  server.given.attestation(at, { kind: "system", flow: at.flow, trail: at.trail, name: "go", type_name: "decision", control: "C-1", attestation_data: { is_compliant }, ...fields });
+  server.given.attestation(at, {
+    kind: "system",
+    flow: at.flow,
+    trail: at.trail,
+    name: "go",
+    type_name: "decision",
+    control: "C-1",
+    attestation_data: { is_compliant },
+    ...fields,
+  });
 const overrule = (at: At, name: string, new_compliance_status: boolean): Promise<string> =>
-  server.given.attestation(at, { kind: "override", flow: at.flow, trail: at.trail, name, reason: "the board said so", new_compliance_status, original_attestation_type: "decision" });
-const get = (at: At, path = ""): Promise<Answer> => server.call("GET", `/controls/${at.org}/C-1/decisions${path}`, { key: at.key });
-const ids = async (at: At, query = ""): Promise<string[]> => (await get(at, query)).body.decisions.map(({ id }: Json) => id);
+  server.given.attestation(at, {
+    kind: "override",
+    flow: at.flow,
+    trail: at.trail,
+    name,
+    reason: "the board said so",
+    new_compliance_status,
+    original_attestation_type: "decision",
+  });
+const get = (at: At, path = ""): Promise<Answer> =>
+  server.call("GET", `/controls/${at.org}/C-1/decisions${path}`, { key: at.key });
+const ids = async (at: At, query = ""): Promise<string[]> =>
+  (await get(at, query)).body.decisions.map(({ id }: Json) => id);
 
 test("the columns of a decision: when, where, on what, which version, what was said", async () => {
   const at = await place();
-  const id = await decide(at, true, { description: "fine", origin_url: "https://ci.test/1", user_data: { minutes: [1] }, annotations: { who: "board" }, file: { name: "attachment_file", filename: "m.txt", content: "x" } });
+  const id = await decide(at, true, {
+    description: "fine",
+    origin_url: "https://ci.test/1",
+    user_data: { minutes: [1] },
+    annotations: { who: "board" },
+    file: { name: "attachment_file", filename: "m.txt", content: "x" },
+  });
   const list = await get(at);
-  assert.equal([list.status, list.body.page, list.body.per_page, list.body.total_pages, list.body.total_count], [200, 1, 15, 1, 1]);
-  const [decision] = list.body.decisions;
-  const { id: own, timestamp, attestation_type, attestation_name, is_compliant, control, control_version, flow_name, trail_name, artifact_name, artifact_fingerprint,
-    description, origin_url, user_data, attestation_data, html_url, original_attestation_id, reported_by, annotations, _links } = decision;
   assert.equal(
-    { own, attestation_type, attestation_name, is_compliant, control, control_version, flow_name, trail_name, artifact_name, artifact_fingerprint },
-    { own: id, attestation_type: "system:decision", attestation_name: "go", is_compliant: true, control: "C-1", control_version: 1, flow_name: at.flow, trail_name: at.trail, artifact_name: null, artifact_fingerprint: null },
+    [list.status, list.body.page, list.body.per_page, list.body.total_pages, list.body.total_count],
+    [200, 1, 15, 1, 1],
   );
+  const [decision] = list.body.decisions;
+  const {
+    id: own,
+    timestamp,
+    attestation_type,
+    attestation_name,
+    is_compliant,
+    control,
+    control_version,
+    flow_name,
+    trail_name,
+    artifact_name,
+    artifact_fingerprint,
+    description,
+    origin_url,
+    user_data,
+    attestation_data,
+    html_url,
+    original_attestation_id,
+    reported_by,
+    annotations,
+    _links,
+  } = decision;
   assert.equal(
-    { description, origin_url, user_data, attestation_data, html_url, original_attestation_id, reported_by, annotations },
     {
-      description: "fine", origin_url: "https://ci.test/1", user_data: { minutes: [1] }, attestation_data: { is_compliant: true }, original_attestation_id: null,
-      html_url: `http://assay.test/${at.org}/flows/${at.flow}/trails/${at.trail}?attestation_id=${id}`, reported_by: `${at.org}-admin`, annotations: { who: "board" },
+      own,
+      attestation_type,
+      attestation_name,
+      is_compliant,
+      control,
+      control_version,
+      flow_name,
+      trail_name,
+      artifact_name,
+      artifact_fingerprint,
+    },
+    {
+      own: id,
+      attestation_type: "system:decision",
+      attestation_name: "go",
+      is_compliant: true,
+      control: "C-1",
+      control_version: 1,
+      flow_name: at.flow,
+      trail_name: at.trail,
+      artifact_name: null,
+      artifact_fingerprint: null,
     },
   );
-  assert.is(_links.evidence.href, `http://assay.test/api/v2/attestations/${at.org}/${at.flow}/trail/${at.trail}/attestation/${id}/evidence`);
-  const { body: attestation } = await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, { key: at.key });
+  assert.equal(
+    {
+      description,
+      origin_url,
+      user_data,
+      attestation_data,
+      html_url,
+      original_attestation_id,
+      reported_by,
+      annotations,
+    },
+    {
+      description: "fine",
+      origin_url: "https://ci.test/1",
+      user_data: { minutes: [1] },
+      attestation_data: { is_compliant: true },
+      original_attestation_id: null,
+      html_url: `http://assay.test/${at.org}/flows/${at.flow}/trails/${at.trail}?attestation_id=${id}`,
+      reported_by: `${at.org}-admin`,
+      annotations: { who: "board" },
+    },
+  );
+  assert.is(
+    _links.evidence.href,
+    `http://assay.test/api/v2/attestations/${at.org}/${at.flow}/trail/${at.trail}/attestation/${id}/evidence`,
+  );
+  const { body: attestation } = await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, {
+    key: at.key,
+  });
   assert.is(timestamp, attestation.data[0].created_at);
   const one = await get(at, `/${id}`);
   assert.equal([one.status, one.body], [200, decision]);
@@ -60,10 +150,22 @@ test("the artifact of a decision, however it was named, and none until it is rep
     return [artifact_name, artifact_fingerprint];
   };
   assert.equal(await shown(early), [null, null]);
-  const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app", filename: "registry/app:1", commit });
+  const fingerprint = await server.given.artifact(at, {
+    flow: at.flow,
+    trail: at.trail,
+    name: "app",
+    filename: "registry/app:1",
+    commit,
+  });
   assert.equal(await shown(early), ["registry/app:1", fingerprint]);
   assert.equal(await shown(await decide(at, true, { fingerprint })), ["registry/app:1", fingerprint]);
-  const rebuilt = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app", filename: "registry/app:2", commit });
+  const rebuilt = await server.given.artifact(at, {
+    flow: at.flow,
+    trail: at.trail,
+    name: "app",
+    filename: "registry/app:2",
+    commit,
+  });
   assert.equal(await shown(early), ["registry/app:2", rebuilt], "of several the latest");
 });
 
@@ -78,8 +180,17 @@ test("newest first or oldest first, in pages, and only of this control and this 
   assert.equal(await ids(at), [...all].reverse());
   assert.equal(await ids(at, "?sort_direction=asc"), all);
   const page = (await get(at, "?page=2&per_page=2&sort_direction=asc")).body;
-  assert.equal([page.decisions.map(({ id }: Json) => id), page.page, page.per_page, page.total_pages, page.total_count], [all.slice(2, 4), 2, 2, 3, 5]);
-  assert.equal((await get(at, "?page=4&per_page=2")).body, { page: 4, per_page: 2, total_pages: 3, total_count: 5, decisions: [] });
+  assert.equal(
+    [page.decisions.map(({ id }: Json) => id), page.page, page.per_page, page.total_pages, page.total_count],
+    [all.slice(2, 4), 2, 2, 3, 5],
+  );
+  assert.equal((await get(at, "?page=4&per_page=2")).body, {
+    page: 4,
+    per_page: 2,
+    total_pages: 3,
+    total_count: 5,
+    decisions: [],
+  });
 });
 
 test("filters by verdict, time and flows combine, and count the same", async () => {
@@ -90,7 +201,10 @@ test("filters by verdict, time and flows combine, and count the same", async () 
   const { body } = await get(at, "?sort_direction=asc");
   const times = body.decisions.map(({ timestamp }: Json) => timestamp) as number[];
   const [one, , two] = body.decisions.map(({ flow_id }: Json) => flow_id);
-  const theirs = server.db.prepare("SELECT public_id FROM flows WHERE name = ?").pluck().get((await place()).flow);
+  const theirs = server.db
+    .prepare("SELECT public_id FROM flows WHERE name = ?")
+    .pluck()
+    .get((await place()).flow);
   for (const [query, found] of [
     ["is_compliant=true", [here[0], there[0]]],
     ["is_compliant=False", [here[1], there[1]]],
@@ -132,8 +246,25 @@ test("an override of a decision is listed as what decides it anew; one of anythi
   await overrule(at, "never-reported", true);
   const { decisions } = (await get(at)).body;
   assert.equal(
-    decisions.map(({ id, attestation_type, is_compliant, control_version, original_attestation_id, attestation_data, reason }: Json) =>
-      [id, attestation_type, is_compliant, control_version, original_attestation_id, attestation_data, reason ?? null]),
+    decisions.map(
+      ({
+        id,
+        attestation_type,
+        is_compliant,
+        control_version,
+        original_attestation_id,
+        attestation_data,
+        reason,
+      }: Json) => [
+        id,
+        attestation_type,
+        is_compliant,
+        control_version,
+        original_attestation_id,
+        attestation_data,
+        reason ?? null,
+      ],
+    ),
     [
       [again, "system:decision", true, 2, null, { is_compliant: true }, null],
       [second, "override", false, 1, original, null, "the board said so"],
@@ -152,7 +283,13 @@ test("decisions from before there was the control are its decisions, without a v
   await server.given.control(at, { identifier: "C-1" });
   await server.call("POST", `/controls/${at.org}/C-1/archive`, { key: at.key });
   const late = await decide(there, true);
-  assert.equal((await get(there)).body.decisions.map(({ id, control_version }: Json) => [id, control_version]), [[late, 2], [early, null]]);
+  assert.equal(
+    (await get(there)).body.decisions.map(({ id, control_version }: Json) => [id, control_version]),
+    [
+      [late, 2],
+      [early, null],
+    ],
+  );
 });
 
 test("a decision that is not there, on another control or in another organization is a 404", async () => {
@@ -163,7 +300,13 @@ test("a decision that is not there, on another control or in another organizatio
   const theirs = await place().then((other) => decide(other, true));
   for (const id of [onAnother, none, theirs, "x", "%20"]) {
     const answer = await get(at, `/${id}`);
-    assert.equal([answer.status, answer.body], [404, { message: `Decision '${decodeURIComponent(id)}' on control 'C-1' does not exist in organization '${at.org}'` }]);
+    assert.equal(
+      [answer.status, answer.body],
+      [
+        404,
+        { message: `Decision '${decodeURIComponent(id)}' on control 'C-1' does not exist in organization '${at.org}'` },
+      ],
+    );
   }
 });
 
@@ -173,7 +316,17 @@ test("a record that cannot be shown is marked and does not fail the list", async
   server.db.prepare("UPDATE attestations SET payload_json = '{', user_data_json = '[' WHERE public_id = ?").run(bad);
   const { status, body } = await get(at);
   assert.is(status, 200);
-  assert.equal(body.decisions.map(({ id, is_compliant, description }: Json) => [id, is_compliant, /damaged/.test(description ?? "")]), [[good, true, false], [bad, false, true]]);
+  assert.equal(
+    body.decisions.map(({ id, is_compliant, description }: Json) => [
+      id,
+      is_compliant,
+      /damaged/.test(description ?? ""),
+    ]),
+    [
+      [good, true, false],
+      [bad, false, true],
+    ],
+  );
 });
 
 test.run();

@@ -20,11 +20,26 @@ async function history(at: At): Promise<Record<string, unknown>[]> {
   await call(other, "PUT", "", { name: "two", description: null, links: { b: "2" } });
   await call(at, "POST", "/archive");
   await call(at, "POST", "/unarchive");
-  const rows = server.db.prepare("SELECT v.timestamp, v.created_by FROM control_versions v JOIN controls c ON c.id = v.control_id JOIN organizations o ON o.id = c.organization_id WHERE o.name = ? ORDER BY v.version")
+  const rows = server.db
+    .prepare(
+      "SELECT v.timestamp, v.created_by FROM control_versions v JOIN controls c ON c.id = v.control_id JOIN organizations o ON o.id = c.organization_id WHERE o.name = ? ORDER BY v.version",
+    )
     .all(at.org) as { timestamp: number; created_by: string }[];
-  const copies = [["created", "one", "d", { a: "1" }], ["edited", "two", null, { b: "2" }], ["archived", "two", null, { b: "2" }], ["unarchived", "two", null, { b: "2" }]] as const;
+  const copies = [
+    ["created", "one", "d", { a: "1" }],
+    ["edited", "two", null, { b: "2" }],
+    ["archived", "two", null, { b: "2" }],
+    ["unarchived", "two", null, { b: "2" }],
+  ] as const;
   return copies.map(([status, name, description, links], index) => ({
-    identifier: "c", version: index + 1, status, name, description, links, created_at: rows[index]?.timestamp, created_by: rows[index]?.created_by,
+    identifier: "c",
+    version: index + 1,
+    status,
+    name,
+    description,
+    links,
+    created_at: rows[index]?.timestamp,
+    created_by: rows[index]?.created_by,
   }));
 }
 
@@ -32,13 +47,34 @@ test("every version has what made it, who and when, and the fields as they were;
   const at = server.given.org();
   const all = await history(at);
   const admin = `${at.org}-admin`;
-  assert.equal(all.map(({ created_by }) => created_by === admin), [true, false, true, true]);
+  assert.equal(
+    all.map(({ created_by }) => created_by === admin),
+    [true, false, true, true],
+  );
   const times = all.map(({ created_at }) => created_at as number);
-  assert.equal([...times].sort((a, b) => a - b), times);
+  assert.equal(
+    [...times].sort((a, b) => a - b),
+    times,
+  );
   const answer = await call(at, "GET", "/versions");
-  assert.equal([answer.status, answer.body], [200, { page: 1, per_page: 15, total_pages: 1, total_count: 4, versions: [...all].reverse() }]);
-  assert.equal((await call(at, "GET", "/versions?sort_direction=asc&per_page=3")).body, { page: 1, per_page: 3, total_pages: 2, total_count: 4, versions: all.slice(0, 3) });
-  assert.equal((await call(at, "GET", "/versions?page=2&per_page=3")).body, { page: 2, per_page: 3, total_pages: 2, total_count: 4, versions: [all[0]] });
+  assert.equal(
+    [answer.status, answer.body],
+    [200, { page: 1, per_page: 15, total_pages: 1, total_count: 4, versions: [...all].reverse() }],
+  );
+  assert.equal((await call(at, "GET", "/versions?sort_direction=asc&per_page=3")).body, {
+    page: 1,
+    per_page: 3,
+    total_pages: 2,
+    total_count: 4,
+    versions: all.slice(0, 3),
+  });
+  assert.equal((await call(at, "GET", "/versions?page=2&per_page=3")).body, {
+    page: 2,
+    per_page: 3,
+    total_pages: 2,
+    total_count: 4,
+    versions: [all[0]],
+  });
   assert.equal((await call(at, "GET", "/versions?page=3&per_page=3")).body.versions, []);
   for (const one of all) {
     const read = await call(at, "GET", `/versions/${one["version"]}`);
@@ -51,7 +87,10 @@ test("a version that is not there is a 404 that names it, and a number that is n
   await history(at);
   for (const number of ["0", "5", "-1", "9007199254740991"]) {
     const answer = await call(at, "GET", `/versions/${number}`);
-    assert.equal([answer.status, answer.body], [404, { message: `Version '${number}' of control 'c' does not exist in organization '${at.org}'` }]);
+    assert.equal(
+      [answer.status, answer.body],
+      [404, { message: `Version '${number}' of control 'c' does not exist in organization '${at.org}'` }],
+    );
   }
   for (const number of ["one", "1.5", "1e3", "%20"]) {
     const answer = await call(at, "GET", `/versions/${number}`);

@@ -16,14 +16,21 @@ const FAILED = "Input payload validation failed";
 const PATTERN = String.raw`String should match pattern '^[a-zA-Z0-9\-._~]+$'`;
 const DENIED = { message: "You don't have permission to access this resource" };
 
-const post = (at: At, body: unknown): Promise<Answer> => server.call("POST", `/controls/${at.org}`, { key: at.key, body });
-const put = (at: At, identifier: string, body: unknown): Promise<Answer> => server.call("PUT", `/controls/${at.org}/${identifier}`, { key: at.key, body });
+const post = (at: At, body: unknown): Promise<Answer> =>
+  server.call("POST", `/controls/${at.org}`, { key: at.key, body });
+const put = (at: At, identifier: string, body: unknown): Promise<Answer> =>
+  server.call("PUT", `/controls/${at.org}/${identifier}`, { key: at.key, body });
 const get = (at: At, path = ""): Promise<Answer> => server.call("GET", `/controls/${at.org}${path}`, { key: at.key });
-const move = (at: At, identifier: string, where: "archive" | "unarchive"): Promise<Answer> => server.call("POST", `/controls/${at.org}/${identifier}/${where}`, { key: at.key });
-const versions = async (at: At, identifier: string): Promise<Json[]> => (await get(at, `/${identifier}/versions?per_page=100&sort_direction=asc`)).body.versions;
-const names = async (at: At, query: string): Promise<string[]> => (await get(at, query)).body.controls.map(({ identifier }: Json) => identifier);
+const move = (at: At, identifier: string, where: "archive" | "unarchive"): Promise<Answer> =>
+  server.call("POST", `/controls/${at.org}/${identifier}/${where}`, { key: at.key });
+const versions = async (at: At, identifier: string): Promise<Json[]> =>
+  (await get(at, `/${identifier}/versions?per_page=100&sort_direction=asc`)).body.versions;
+const names = async (at: At, query: string): Promise<string[]> =>
+  (await get(at, query)).body.controls.map(({ identifier }: Json) => identifier);
 const audited = (at: At): unknown[] =>
-  server.db.prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id").all(server.store.organizations.find(at.org)?.id)
+  server.db
+    .prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id")
+    .all(server.store.organizations.find(at.org)?.id)
     .map((row) => [(row as Json)["event"], JSON.parse((row as Json)["detail_json"])]);
 
 /** The answer is exactly this, and no table and no directory has anything more or less. */
@@ -34,16 +41,31 @@ async function refused(send: () => Promise<Answer>, status: number, body: unknow
   assert.equal(holdings(server), before);
 }
 const invalid = (errors: Record<string, string>) => ({ message: FAILED, errors });
-const missing = (at: At, identifier: string) => ({ message: `Control '${identifier}' does not exist in organization '${at.org}'` });
+const missing = (at: At, identifier: string) => ({
+  message: `Control '${identifier}' does not exist in organization '${at.org}'`,
+});
 
 test("a control is created with 201, and reads as it was answered", async () => {
   const at = server.given.org();
-  const { status, body } = await post(at, { identifier: "SDLC-7", name: "Changes are reviewed", description: "By somebody else", links: { "wiki.v2": "https://wiki.test/7", b: "x" } });
+  const { status, body } = await post(at, {
+    identifier: "SDLC-7",
+    name: "Changes are reviewed",
+    description: "By somebody else",
+    links: { "wiki.v2": "https://wiki.test/7", b: "x" },
+  });
   assert.is(status, 201);
   assert.type(body.created_at, "number");
   assert.equal(body, {
-    identifier: "SDLC-7", name: "Changes are reviewed", description: "By somebody else", links: { "wiki.v2": "https://wiki.test/7", b: "x" }, version: 1,
-    created_at: body.created_at, created_by: `${at.org}-admin`, tags: {}, archived: false, policies_referencing: [],
+    identifier: "SDLC-7",
+    name: "Changes are reviewed",
+    description: "By somebody else",
+    links: { "wiki.v2": "https://wiki.test/7", b: "x" },
+    version: 1,
+    created_at: body.created_at,
+    created_by: `${at.org}-admin`,
+    tags: {},
+    archived: false,
+    policies_referencing: [],
   });
   const read = await get(at, "/SDLC-7");
   assert.equal([read.status, read.body], [200, body]);
@@ -77,10 +99,19 @@ test("what does not fit is refused by field, and leaves nothing behind", async (
     [{ identifier: "a/b", name: "n" }, { identifier: `${PATTERN} [input: a/b]` }],
     [{ identifier: "é", name: "n" }, { identifier: `${PATTERN} [input: é]` }],
     [{ identifier: "a\n", name: "n" }, { identifier: `${PATTERN} [input: a\\u000a]` }],
-    [{ identifier: "x".repeat(257), name: "n" }, { identifier: `String should have at most 256 characters [input: ${"x".repeat(257)}]` }],
+    [
+      { identifier: "x".repeat(257), name: "n" },
+      { identifier: `String should have at most 256 characters [input: ${"x".repeat(257)}]` },
+    ],
     [{ identifier: "tags", name: "n" }, { identifier: "The identifier 'tags' is reserved [input: tags]" }],
     [{}, { identifier: "Field required", name: "Field required" }],
-    [{ identifier: null, name: null }, { identifier: "Input should be a valid string [input: null]", name: "Input should be a valid string [input: null]" }],
+    [
+      { identifier: null, name: null },
+      {
+        identifier: "Input should be a valid string [input: null]",
+        name: "Input should be a valid string [input: null]",
+      },
+    ],
     [{ identifier: "a", name: "" }, { name: "String should have at least 1 character [input: ]" }],
     [{ identifier: "a", name: "n", links: { x: 1 } }, { "links.x": "Input should be a valid string [input: 1]" }],
     [{ identifier: "a", name: "n", links: ["x"] }, { links: 'Input should be a valid object [input: ["x"]]' }],
@@ -104,13 +135,19 @@ test("a taken identifier is a 409 for good, also once its control is archived, a
 
 test("fifty creations at once: one 201, the others 409, one version", async () => {
   const at = server.given.org();
-  const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => post(at, { identifier: "race", name: `n${index}` })));
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, (_, index) => post(at, { identifier: "race", name: `n${index}` })),
+  );
   assert.equal(answers.map(({ status }) => status).sort(), [201, ...Array<number>(49).fill(409)]);
   const won = answers.find(({ status }) => status === 201)?.body;
   for (const { status, body } of answers)
-    if (status === 409) assert.equal(body, { message: `A control with identifier 'race' already exists in organization '${at.org}'` });
+    if (status === 409)
+      assert.equal(body, { message: `A control with identifier 'race' already exists in organization '${at.org}'` });
   assert.equal((await get(at, "/race")).body, won);
-  assert.equal((await versions(at, "race")).map(({ version, name }) => [version, name]), [[1, won.name]]);
+  assert.equal(
+    (await versions(at, "race")).map(({ version, name }) => [version, name]),
+    [[1, won.name]],
+  );
 });
 
 test("a change takes what was sent and leaves the rest, and makes the next version", async () => {
@@ -122,7 +159,10 @@ test("a change takes what was sent and leaves the rest, and makes the next versi
     [{ name: "two" }, { name: "two" }],
     [{ description: "e" }, { description: "e" }],
     [{ links: { c: "https://c.test" } }, { links: { c: "https://c.test" } }],
-    [{ name: "three", description: "f", links: { d: "u" } }, { name: "three", description: "f", links: { d: "u" } }],
+    [
+      { name: "three", description: "f", links: { d: "u" } },
+      { name: "three", description: "f", links: { d: "u" } },
+    ],
     [{ links: {} }, { links: {} }],
     [{ description: null }, { description: null }],
     [{ description: "g", name: null, links: null }, { description: "g" }],
@@ -142,7 +182,13 @@ test("what changes nothing makes no version and no entry in the audit log", asyn
   await server.given.control(at, { identifier: "c", name: "one", links: { a: "1", b: "2" } });
   const before = [holdings(server), (await get(at, "/c")).body];
   for (const body of [
-    {}, { name: "one" }, { name: null }, { description: null }, { description: "" }, { links: null }, { links: { b: "2", a: "1" } },
+    {},
+    { name: "one" },
+    { name: null },
+    { description: null },
+    { description: "" },
+    { links: null },
+    { links: { b: "2", a: "1" } },
     { name: "one", description: "", links: { a: "1", b: "2" } },
   ]) {
     const answer = await put(at, "c", body);
@@ -175,26 +221,54 @@ test("a change that does not fit, or of a control that is not there, leaves noth
 test("links named like parts of JavaScript are links like any other", async () => {
   const at = server.given.org();
   const raw = '{"identifier": "c", "name": "n", "links": {"__proto__": "x", "constructor": "y"}}';
-  const answer = await server.call("POST", `/controls/${at.org}`, { key: at.key, raw, headers: { "Content-Type": "application/json" } });
+  const answer = await server.call("POST", `/controls/${at.org}`, {
+    key: at.key,
+    raw,
+    headers: { "Content-Type": "application/json" },
+  });
   assert.is(answer.status, 201);
   assert.match(answer.text, '"links":{"__proto__":"x","constructor":"y"}');
-  assert.is((await server.call("PUT", `/controls/${at.org}/c`, { key: at.key, raw: '{"links": {"constructor": "y", "__proto__": "x"}}', headers: { "Content-Type": "application/json" } })).body.version, 1);
+  assert.is(
+    (
+      await server.call("PUT", `/controls/${at.org}/c`, {
+        key: at.key,
+        raw: '{"links": {"constructor": "y", "__proto__": "x"}}',
+        headers: { "Content-Type": "application/json" },
+      })
+    ).body.version,
+    1,
+  );
 });
 
 test("archiving and coming back each make a version; doing it again makes none", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "c", description: "d", links: { a: "b" } });
   const before = (await get(at, "/c")).body;
-  for (const [where, archived, version] of [["unarchive", false, 1], ["archive", true, 2], ["archive", true, 2], ["unarchive", false, 3], ["unarchive", false, 3]] as const) {
+  for (const [where, archived, version] of [
+    ["unarchive", false, 1],
+    ["archive", true, 2],
+    ["archive", true, 2],
+    ["unarchive", false, 3],
+    ["unarchive", false, 3],
+  ] as const) {
     const answer = await move(at, "c", where);
     assert.equal([answer.status, answer.body], [200, { ...before, archived, version }]);
     assert.equal((await get(at, "/c")).body, answer.body);
     assert.equal([await names(at, ""), await names(at, "?archived=true")], archived ? [[], ["c"]] : [["c"], []]);
   }
-  assert.equal((await versions(at, "c")).map(({ status }) => status), ["created", "archived", "unarchived"]);
-  assert.equal(audited(at).slice(1), [["control.archived", { control: "c", version: 2 }], ["control.unarchived", { control: "c", version: 3 }]]);
+  assert.equal(
+    (await versions(at, "c")).map(({ status }) => status),
+    ["created", "archived", "unarchived"],
+  );
+  assert.equal(audited(at).slice(1), [
+    ["control.archived", { control: "c", version: 2 }],
+    ["control.unarchived", { control: "c", version: 3 }],
+  ]);
   for (const body of ["null", undefined]) {
-    const answer = await server.call("POST", `/controls/${at.org}/c/archive`, { key: at.key, ...(body ? { raw: body, headers: { "Content-Type": "application/json" } } : {}) });
+    const answer = await server.call("POST", `/controls/${at.org}/c/archive`, {
+      key: at.key,
+      ...(body ? { raw: body, headers: { "Content-Type": "application/json" } } : {}),
+    });
     assert.is(answer.status, 200);
   }
 });
@@ -205,7 +279,14 @@ test("an archived control is changed like any other, and stays archived", async 
   await move(at, "c", "archive");
   const { status, body } = await put(at, "c", { name: "two" });
   assert.equal([status, body.name, body.archived, body.version], [200, "two", true, 3]);
-  assert.equal((await versions(at, "c")).map(({ status: what, name }) => [what, name]), [["created", "one"], ["archived", "one"], ["edited", "two"]]);
+  assert.equal(
+    (await versions(at, "c")).map(({ status: what, name }) => [what, name]),
+    [
+      ["created", "one"],
+      ["archived", "one"],
+      ["edited", "two"],
+    ],
+  );
 });
 
 test("changes, archivings and returns at once: versions without a gap, and the control is what the latest says", async () => {
@@ -215,39 +296,98 @@ test("changes, archivings and returns at once: versions without a gap, and the c
     ...Array.from({ length: 50 }, (_, index) => put(at, "race", { name: `n${index}` })),
     ...Array.from({ length: 20 }, (_, index) => move(at, "race", index % 2 ? "archive" : "unarchive")),
   ]);
-  assert.equal(answers.map(({ status }) => status).filter((status) => status !== 200), []);
+  assert.equal(
+    answers.map(({ status }) => status).filter((status) => status !== 200),
+    [],
+  );
   const all = await versions(at, "race");
-  assert.equal(all.map(({ version }) => version), all.map((_, index) => index + 1));
+  assert.equal(
+    all.map(({ version }) => version),
+    all.map((_, index) => index + 1),
+  );
   assert.is(all.filter(({ status }) => status === "edited").length, 50);
-  assert.equal(all.filter(({ status }) => status === "edited").map(({ name }) => name).sort(), Array.from({ length: 50 }, (_, index) => `n${index}`).sort());
-  const moves = all.filter(({ status }) => status === "archived" || status === "unarchived").map(({ status }) => status);
-  for (const [index, status] of moves.entries()) assert.is(status, index % 2 === 0 ? "archived" : "unarchived", "they take turns");
+  assert.equal(
+    all
+      .filter(({ status }) => status === "edited")
+      .map(({ name }) => name)
+      .sort(),
+    Array.from({ length: 50 }, (_, index) => `n${index}`).sort(),
+  );
+  const moves = all
+    .filter(({ status }) => status === "archived" || status === "unarchived")
+    .map(({ status }) => status);
+  for (const [index, status] of moves.entries())
+    assert.is(status, index % 2 === 0 ? "archived" : "unarchived", "they take turns");
   const { body } = await get(at, "/race");
-  assert.equal([body.version, body.name, body.archived], [all.length, all.at(-1)?.["name"], moves.at(-1) === "archived"]);
+  assert.equal(
+    [body.version, body.name, body.archived],
+    [all.length, all.at(-1)?.["name"], moves.at(-1) === "archived"],
+  );
   // Every answer is a moment of the history: what it says was the version of that number.
   for (const { body: answer } of answers) assert.is(all[answer.version - 1]?.["name"], answer.name);
 });
 
 test("the list: by name in both directions, in pages, with filters that combine", async () => {
   const at = server.given.org();
-  for (const [identifier, name] of [["SEC-1", "Zulu"], ["SEC-2", "Überprüfung 50%"], ["OPS_1", "Alpha"], ["OPS-2", "alpha review"], ["X", "REVIEW"]] as const)
+  for (const [identifier, name] of [
+    ["SEC-1", "Zulu"],
+    ["SEC-2", "Überprüfung 50%"],
+    ["OPS_1", "Alpha"],
+    ["OPS-2", "alpha review"],
+    ["X", "REVIEW"],
+  ] as const)
     await server.given.control(at, { identifier, name });
   const everyone = ["OPS_1", "X", "SEC-1", "OPS-2", "SEC-2"];
   assert.equal(await names(at, ""), everyone);
   assert.equal(await names(at, "?sort_direction=desc"), [...everyone].reverse());
   for (const [search, found] of [
-    ["review", ["X", "OPS-2"]], ["sec-", ["SEC-1", "SEC-2"]], ["ÜBERPRÜFUNG", ["SEC-2"]], ["überprÜfung", ["SEC-2"]], ["50%", ["SEC-2"]], ["%", ["SEC-2"]],
-    ["_", ["OPS_1"]], ["", everyone], ["nothing", []], ["  ", []],
+    ["review", ["X", "OPS-2"]],
+    ["sec-", ["SEC-1", "SEC-2"]],
+    ["ÜBERPRÜFUNG", ["SEC-2"]],
+    ["überprÜfung", ["SEC-2"]],
+    ["50%", ["SEC-2"]],
+    ["%", ["SEC-2"]],
+    ["_", ["OPS_1"]],
+    ["", everyone],
+    ["nothing", []],
+    ["  ", []],
   ] as const)
     assert.equal(await names(at, `?search=${encodeURIComponent(search)}`), found, search);
   const page = (await get(at, "?page=2&per_page=2")).body;
-  assert.equal([page.controls.map(({ identifier }: Json) => identifier), page.page, page.per_page, page.total_pages, page.total_count], [["SEC-1", "OPS-2"], 2, 2, 3, 5]);
-  assert.equal((await get(at, "?page=9&per_page=2")).body, { page: 9, per_page: 2, total_pages: 3, total_count: 5, controls: [] });
-  await server.call("PATCH", `/tags/${at.org}/control/SEC-1`, { key: at.key, body: { set_tags: { team: "pay", tier: "1" } } });
-  await server.call("PATCH", `/tags/${at.org}/control/SEC-2`, { key: at.key, body: { set_tags: { team: "shop", tier: "1" } } });
+  assert.equal(
+    [
+      page.controls.map(({ identifier }: Json) => identifier),
+      page.page,
+      page.per_page,
+      page.total_pages,
+      page.total_count,
+    ],
+    [["SEC-1", "OPS-2"], 2, 2, 3, 5],
+  );
+  assert.equal((await get(at, "?page=9&per_page=2")).body, {
+    page: 9,
+    per_page: 2,
+    total_pages: 3,
+    total_count: 5,
+    controls: [],
+  });
+  await server.call("PATCH", `/tags/${at.org}/control/SEC-1`, {
+    key: at.key,
+    body: { set_tags: { team: "pay", tier: "1" } },
+  });
+  await server.call("PATCH", `/tags/${at.org}/control/SEC-2`, {
+    key: at.key,
+    body: { set_tags: { team: "shop", tier: "1" } },
+  });
   for (const [query, found] of [
-    ["tag=team", ["SEC-1", "SEC-2"]], ["tag=team:pay", ["SEC-1"]], ["tag=tier:1&tag=team:shop", ["SEC-2"]], ["tag=tier:1,team:shop", ["SEC-2"]],
-    ["tag=team:pay&tag=team:shop", []], ["tag=", []], ["tag=team&search=zul", ["SEC-1"]], ["tag=team&archived=true", []],
+    ["tag=team", ["SEC-1", "SEC-2"]],
+    ["tag=team:pay", ["SEC-1"]],
+    ["tag=tier:1&tag=team:shop", ["SEC-2"]],
+    ["tag=tier:1,team:shop", ["SEC-2"]],
+    ["tag=team:pay&tag=team:shop", []],
+    ["tag=", []],
+    ["tag=team&search=zul", ["SEC-1"]],
+    ["tag=team&archived=true", []],
   ] as const)
     assert.equal(await names(at, `?${query}`), found, query);
   assert.is((await get(at, "?tag=team&per_page=1")).body.total_pages, 2);
@@ -267,13 +407,21 @@ test("tags are seen by the next read and make no version; the choices are every 
   const at = server.given.org();
   for (const identifier of ["a", "b"]) await server.given.control(at, { identifier });
   assert.equal((await get(at, "/tags")).body, []);
-  const tag = (identifier: string, set_tags: Json) => server.call("PATCH", `/tags/${at.org}/control/${identifier}`, { key: at.key, body: { set_tags, remove_tags: null } });
+  const tag = (identifier: string, set_tags: Json) =>
+    server.call("PATCH", `/tags/${at.org}/control/${identifier}`, {
+      key: at.key,
+      body: { set_tags, remove_tags: null },
+    });
   await tag("a", { team: "pay", tier: "1" });
   await tag("b", { team: "shop", tier: "1" });
   const { body } = await get(at, "/a");
   assert.equal([body.tags, body.version], [{ team: "pay", tier: "1" }, 1]);
   await move(at, "b", "archive");
-  assert.equal((await get(at, "/tags")).body, [{ key: "team", value: "pay" }, { key: "team", value: "shop" }, { key: "tier", value: "1" }]);
+  assert.equal((await get(at, "/tags")).body, [
+    { key: "team", value: "pay" },
+    { key: "team", value: "shop" },
+    { key: "tier", value: "1" },
+  ]);
   assert.equal((await get(server.given.org(), "/tags")).body, []);
 });
 
@@ -283,14 +431,23 @@ test("every role reads; only admins write, and a refusal comes before anything i
   for (const role of ["member", "snapshotter", "reader"] as const)
     for (const key of [server.given.user(at.org, role), server.given.serviceAccount(at.org, role)]) {
       const other = { ...at, key };
-      for (const path of ["", "/tags", "/c", "/c/versions", "/c/versions/1", "/c/decisions", "/c/coverage"]) assert.is((await get(other, path)).status, 200, path);
+      for (const path of ["", "/tags", "/c", "/c/versions", "/c/versions/1", "/c/decisions", "/c/coverage"])
+        assert.is((await get(other, path)).status, 200, path);
       for (const send of [
-        () => post(other, { identifier: "c", name: "n" }), () => post(other, "nonsense"), () => put(other, "c", { name: "x" }), () => put(other, "nothing", {}),
-        () => move(other, "c", "archive"), () => move(other, "c", "unarchive"),
+        () => post(other, { identifier: "c", name: "n" }),
+        () => post(other, "nonsense"),
+        () => put(other, "c", { name: "x" }),
+        () => put(other, "nothing", {}),
+        () => move(other, "c", "archive"),
+        () => move(other, "c", "unarchive"),
       ])
         await refused(send, 403, DENIED);
     }
-  assert.is((await post({ ...at, key: server.given.serviceAccount(at.org, "admin") }, { identifier: "by-bot", name: "n" })).status, 201);
+  assert.is(
+    (await post({ ...at, key: server.given.serviceAccount(at.org, "admin") }, { identifier: "by-bot", name: "n" }))
+      .status,
+    201,
+  );
 });
 
 test("switching the feature takes effect with the next request, in both directions, and loses nothing", async () => {
@@ -298,18 +455,31 @@ test("switching the feature takes effect with the next request, in both directio
   const reader = { ...at, key: server.given.user(at.org, "reader") };
   await server.given.control(at, { identifier: "c" });
   const before = (await get(at, "/c")).body;
-  const flip = (enabled: boolean) => server.call("PUT", `/organizations/${at.org}/experimental_features`, { key: at.key, body: { experimental_features_enabled: enabled } });
+  const flip = (enabled: boolean) =>
+    server.call("PUT", `/organizations/${at.org}/experimental_features`, {
+      key: at.key,
+      body: { experimental_features_enabled: enabled },
+    });
   for (let round = 0; round < 3; round++) {
     // Asked twice, so that whoever keeps answers or callers between two writes has kept these.
     for (const _ of [1, 2]) assert.equal((await get(reader, "/c")).body, before);
     assert.equal((await flip(false)).body, "OK");
     for (const _ of [1, 2])
-      for (const send of [() => get(at, "/c"), () => get(reader, "/c"), () => get(at, "/nothing"), () => post(at, { identifier: "d", name: "n" }), () => post(at, {}), () => move(at, "c", "archive")])
+      for (const send of [
+        () => get(at, "/c"),
+        () => get(reader, "/c"),
+        () => get(at, "/nothing"),
+        () => post(at, { identifier: "d", name: "n" }),
+        () => post(at, {}),
+        () => move(at, "c", "archive"),
+      ])
         await refused(send, 403, DENIED);
     assert.equal((await flip(true)).body, "OK");
   }
   assert.equal((await get(at, "/c")).body, before);
-  const tagged = await flip(false).then(() => server.call("PATCH", `/tags/${at.org}/control/c`, { key: at.key, body: { set_tags: { a: "b" } } }));
+  const tagged = await flip(false).then(() =>
+    server.call("PATCH", `/tags/${at.org}/control/c`, { key: at.key, body: { set_tags: { a: "b" } } }),
+  );
   assert.equal([tagged.status, tagged.body], [200, "OK"], "the door to tags is not below /controls/");
 });
 
@@ -321,7 +491,13 @@ test("a record that cannot be shown is marked in the lists and fails none", asyn
   server.db.prepare("UPDATE control_versions SET links_json = '{' WHERE control_id = ?").run(id);
   const { status, body } = await get(at);
   assert.is(status, 200);
-  assert.equal(body.controls.map(({ identifier, description }: Json) => [identifier, /damaged/.test(description)]), [["bad", true], ["good", false]]);
+  assert.equal(
+    body.controls.map(({ identifier, description }: Json) => [identifier, /damaged/.test(description)]),
+    [
+      ["bad", true],
+      ["good", false],
+    ],
+  );
   assert.match((await versions(at, "bad"))[0]?.["description"], /damaged/);
 });
 

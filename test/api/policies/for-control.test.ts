@@ -1,4 +1,7 @@
-/** From a control to the verdict on what runs: policies with for_control, decisions, reports, asserts and coverage, all through the API. */
+/**
+ * From a control to the verdict on what runs: policies with for_control, decisions, reports, asserts and coverage, all
+ * through the API.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, startServer } from "../../given.ts";
@@ -12,22 +15,53 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string };
 type Json = Record<string, any>;
-const rule = (control: string): string => `artifacts:\n  attestations:\n    - {type: decision, for_control: ${control}}\n`;
+const rule = (control: string): string =>
+  `artifacts:\n  attestations:\n    - {type: decision, for_control: ${control}}\n`;
 const text = (yaml: string): string => `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`;
 const putPolicy = (at: At, name: string, yaml: string): Promise<Answer> =>
-  server.call("PUT", `/policies/${at.org}`, { key: at.key, form: { field: "payload", json: { name, type: "env" }, file: { name: "policy_file", filename: "p.yml", content: text(yaml) } } });
+  server.call("PUT", `/policies/${at.org}`, {
+    key: at.key,
+    form: {
+      field: "payload",
+      json: { name, type: "env" },
+      file: { name: "policy_file", filename: "p.yml", content: text(yaml) },
+    },
+  });
 const report = async (at: At, environment: string, fingerprint: string): Promise<void> => {
-  const body = { artifacts: [{ podName: "app-1", namespace: "default", creationTimestamp: 1_690_000_000, digests: { app: fingerprint } }] };
-  const { status, text: said } = await server.call("PUT", `/environments/${at.org}/${environment}/report/K8S`, { key: at.key, body });
+  const body = {
+    artifacts: [
+      { podName: "app-1", namespace: "default", creationTimestamp: 1_690_000_000, digests: { app: fingerprint } },
+    ],
+  };
+  const { status, text: said } = await server.call("PUT", `/environments/${at.org}/${environment}/report/K8S`, {
+    key: at.key,
+    body,
+  });
   assert.ok(status === 200 || status === 201, said);
 };
-const decide = (at: At, there: { flow: string; trail: string }, is_compliant: boolean, fields: Json = {}): Promise<string> =>
-  server.given.attestation(at, { kind: "system", ...there, name: "go", type_name: "decision", control: "C-1", attestation_data: { is_compliant }, ...fields });
+const decide = (
+  at: At,
+  there: { flow: string; trail: string },
+  is_compliant: boolean,
+  fields: Json = {},
+): Promise<string> =>
+  server.given.attestation(at, {
+    kind: "system",
+    ...there,
+    name: "go",
+    type_name: "decision",
+    control: "C-1",
+    attestation_data: { is_compliant },
+    ...fields,
+  });
 const references = (at: At): unknown[] =>
-  server.db.prepare(
-    `SELECT p.name, v.version, c.identifier FROM policy_version_controls r JOIN policy_versions v ON v.id = r.policy_version_id JOIN policies p ON p.id = v.policy_id
+  server.db
+    .prepare(
+      `SELECT p.name, v.version, c.identifier FROM policy_version_controls r JOIN policy_versions v ON v.id = r.policy_version_id JOIN policies p ON p.id = v.policy_id
      JOIN controls c ON c.id = r.control_id JOIN organizations o ON o.id = p.organization_id WHERE o.name = ? ORDER BY 1, 2, 3`,
-  ).raw().all(at.org);
+    )
+    .raw()
+    .all(at.org);
 
 /** A control, a policy that asks for it, an environment with that policy, and an artifact in a trail of its own. */
 async function world() {
@@ -50,11 +84,16 @@ async function look(at: At, environment: string): Promise<unknown[]> {
 
 test("not compliant without a decision, with the control named; compliant with the next report after one; told by assert and coverage alike", async () => {
   const { at, policy, environment, there, fingerprint } = await world();
-  const stale = () => server.db.prepare("SELECT count(*) FROM stale_artifacts WHERE fingerprint = ?").pluck().get(fingerprint);
+  const stale = () =>
+    server.db.prepare("SELECT count(*) FROM stale_artifacts WHERE fingerprint = ?").pluck().get(fingerprint);
   await report(at, environment, fingerprint);
   assert.equal(await look(at, environment), [1, false, "missing_attestation", "C-1"]);
   const verdict = async () => {
-    const { body } = await server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}?environment_name=${environment}`, { key: at.key });
+    const { body } = await server.call(
+      "GET",
+      `/asserts/${at.org}/fingerprint/${fingerprint}?environment_name=${environment}`,
+      { key: at.key },
+    );
     const [{ policy_name, status, rule_evaluations }] = body.policy_evaluations;
     const evaluation = rule_evaluations.at(-1);
     return [body.compliant, policy_name, status, evaluation.rule.definition.for_control, evaluation.resolutions];
@@ -68,7 +107,13 @@ test("not compliant without a decision, with the control named; compliant with t
   await report(at, environment, fingerprint);
   assert.is(stale(), 0);
   assert.equal((await look(at, environment)).slice(1), [false, "non_compliant_attestation", "C-1"]);
-  assert.equal(await verdict(), [false, policy, "NON-COMPLIANT", "C-1", [{ type: "non_compliant_attestation", context }]]);
+  assert.equal(await verdict(), [
+    false,
+    policy,
+    "NON-COMPLIANT",
+    "C-1",
+    [{ type: "non_compliant_attestation", context }],
+  ]);
 
   const index = (await look(at, environment))[0] as number;
   await decide(at, there, true);
@@ -78,9 +123,22 @@ test("not compliant without a decision, with the control named; compliant with t
   assert.equal(await verdict(), [true, policy, "COMPLIANT", "C-1", [{ type: "rule_satisfied", context }]]);
 
   const { body: coverage } = await server.call("GET", `/controls/${at.org}/C-1/coverage`, { key: at.key });
-  assert.equal([coverage.summary, coverage.environments], [{ total: 1, covered: 1, coverage_percent: 100 }, [{ name: environment, type: "K8S", covered: true, policies: [policy] }]]);
+  assert.equal(
+    [coverage.summary, coverage.environments],
+    [
+      { total: 1, covered: 1, coverage_percent: 100 },
+      [{ name: environment, type: "K8S", covered: true, policies: [policy] }],
+    ],
+  );
 
-  await server.given.attestation(at, { kind: "override", ...there, name: "go", reason: "withdrawn", new_compliance_status: false, original_attestation_type: "decision" });
+  await server.given.attestation(at, {
+    kind: "override",
+    ...there,
+    name: "go",
+    reason: "withdrawn",
+    new_compliance_status: false,
+    original_attestation_type: "decision",
+  });
   await report(at, environment, fingerprint);
   assert.equal(await look(at, environment), [index + 2, false, "non_compliant_attestation", "C-1"]);
 });
@@ -102,7 +160,10 @@ test("of several decisions for a control the newest counts, whatever their names
 test("a new version of a policy that begins to ask for a control is evaluated at once", async () => {
   const { at, environment, there, fingerprint } = await world();
   const other = await server.given.policy(at, { yaml: "" });
-  await server.call("POST", `/environments/${at.org}/${environment}/policies`, { key: at.key, body: { policy_names: [other] } });
+  await server.call("POST", `/environments/${at.org}/${environment}/policies`, {
+    key: at.key,
+    body: { policy_names: [other] },
+  });
   await decide(at, there, true);
   await report(at, environment, fingerprint);
   assert.equal((await look(at, environment)).slice(1, 2), [true]);
@@ -110,8 +171,13 @@ test("a new version of a policy that begins to ask for a control is evaluated at
   assert.is((await putPolicy(at, other, rule("C-9"))).status, 200);
   await server.settled();
   const { body } = await server.call("GET", `/snapshots/${at.org}/${environment}/-1`, { key: at.key });
-  const evaluation = body.artifacts[0].policy_decisions.find(({ policy_name }: Json) => policy_name === other)?.rule_evaluations.at(-1);
-  assert.equal([body.compliant, evaluation.resolutions.map(({ type, context }: Json) => [type, context.for_control])], [false, [["missing_attestation", "C-9"]]]);
+  const evaluation = body.artifacts[0].policy_decisions
+    .find(({ policy_name }: Json) => policy_name === other)
+    ?.rule_evaluations.at(-1);
+  assert.equal(
+    [body.compliant, evaluation.resolutions.map(({ type, context }: Json) => [type, context.for_control])],
+    [false, [["missing_attestation", "C-9"]]],
+  );
 });
 
 test("a policy may name controls that exist, archived ones included; each version keeps which", async () => {
@@ -121,13 +187,25 @@ test("a policy may name controls that exist, archived ones included; each versio
   await server.given.control(at, { identifier: "A" });
   await server.given.control(at, { identifier: "B" });
   const both = `artifacts:\n  attestations:\n    - {type: decision, for_control: A}\n    - {type: decision, for_control: B}\n    - {type: decision, name: x, for_control: A}\n`;
-  for (const [control, shown] of [["NONE", "NONE"], ["THEIRS", "THEIRS"], ["a", "a"]] as const) {
+  for (const [control, shown] of [
+    ["NONE", "NONE"],
+    ["THEIRS", "THEIRS"],
+    ["a", "a"],
+  ] as const) {
     const before = holdings(server);
     const answer = await putPolicy(at, "p", rule(control));
-    assert.equal([answer.status, answer.body], [400, {
-      message: "Input payload validation failed",
-      errors: { policy_file: `line 4, column 37: artifacts.attestations.0.for_control: Control '${shown}' does not exist in organization '${at.org}'` },
-    }]);
+    assert.equal(
+      [answer.status, answer.body],
+      [
+        400,
+        {
+          message: "Input payload validation failed",
+          errors: {
+            policy_file: `line 4, column 37: artifacts.attestations.0.for_control: Control '${shown}' does not exist in organization '${at.org}'`,
+          },
+        },
+      ],
+    );
     assert.equal(holdings(server), before);
   }
   assert.is((await putPolicy(at, "p", both)).status, 201);
@@ -135,12 +213,19 @@ test("a policy may name controls that exist, archived ones included; each versio
   assert.is((await putPolicy(at, "p", both)).status, 200, "the same again is no version");
   assert.is((await putPolicy(at, "p", rule("A"))).status, 200);
   assert.is((await putPolicy(at, "p", "")).status, 200);
-  assert.equal(references(at), [["p", 1, "A"], ["p", 1, "B"], ["p", 2, "A"]]);
+  assert.equal(references(at), [
+    ["p", 1, "A"],
+    ["p", 1, "B"],
+    ["p", 2, "A"],
+  ]);
 });
 
 test("switching the feature off stops nothing that was asked for: policies and decisions go on to count", async () => {
   const { at, environment, there, fingerprint } = await world();
-  await server.call("PUT", `/organizations/${at.org}/experimental_features`, { key: at.key, body: { experimental_features_enabled: false } });
+  await server.call("PUT", `/organizations/${at.org}/experimental_features`, {
+    key: at.key,
+    body: { experimental_features_enabled: false },
+  });
   await report(at, environment, fingerprint);
   assert.equal(await look(at, environment), [1, false, "missing_attestation", "C-1"]);
   await decide(at, there, true);

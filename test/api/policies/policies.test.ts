@@ -19,20 +19,33 @@ type At = { org: string; key: string };
 const put = (at: At, payload: unknown, file: string | Buffer | null = null): Promise<Answer> =>
   server.call("PUT", `/policies/${at.org}`, {
     key: at.key,
-    form: { field: "payload", json: payload, ...(file === null ? {} : { file: { name: "policy_file", filename: "policy.yml", content: file } }) },
+    form: {
+      field: "payload",
+      json: payload,
+      ...(file === null ? {} : { file: { name: "policy_file", filename: "policy.yml", content: file } }),
+    },
   });
 
 /** PUT of a form made by hand. */
-const putForm = (at: At, form: FormData): Promise<Answer> => server.call("PUT", `/policies/${at.org}`, { key: at.key, raw: form });
+const putForm = (at: At, form: FormData): Promise<Answer> =>
+  server.call("PUT", `/policies/${at.org}`, { key: at.key, raw: form });
 
-const get = (at: At, name: string): Promise<Answer> => server.call("GET", `/policies/${at.org}/${name}`, { key: at.key });
+const get = (at: At, name: string): Promise<Answer> =>
+  server.call("GET", `/policies/${at.org}/${name}`, { key: at.key });
 
 /** How many rows everything that a put writes has, over all organizations. */
 const rows = (): number[] =>
-  ["policies", "policy_versions", "policy_events", "audit_log"].map((table) => server.db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0);
+  ["policies", "policy_versions", "policy_events", "audit_log"].map(
+    (table) => server.db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0,
+  );
 
 /** Sends a request that must be refused with a 400 and these field errors, and must leave nothing behind. */
-async function refused(send: () => Promise<Answer>, errors: Record<string, string> | null, message = FAILED, status = 400): Promise<void> {
+async function refused(
+  send: () => Promise<Answer>,
+  errors: Record<string, string> | null,
+  message = FAILED,
+  status = 400,
+): Promise<void> {
   const before = rows();
   const answer = await send();
   assert.is(answer.status, status, answer.text);
@@ -130,7 +143,11 @@ test("changed content is the next version, oldest first; with another descriptio
   const second = await put(at, { name: "p", description: "one", comment: "why" }, V2);
   assert.is(second.status, 200);
   assert.equal(
-    second.body.versions.map((v: { version: number; comment: string; policy_yaml: string }) => [v.version, v.comment, v.policy_yaml]),
+    second.body.versions.map((v: { version: number; comment: string; policy_yaml: string }) => [
+      v.version,
+      v.comment,
+      v.policy_yaml,
+    ]),
     [
       [1, "", V1],
       [2, "why", V2],
@@ -217,7 +234,8 @@ test("an empty file, spaces and comments alone are no policy", async () => {
 
 test("a file that is not UTF-8 is refused with the place of the first wrong byte", async () => {
   const at = server.given.org();
-  const wrong = (bytes: (number | string)[]) => Buffer.concat(bytes.map((part) => (typeof part === "string" ? Buffer.from(part) : Buffer.from([part]))));
+  const wrong = (bytes: (number | string)[]) =>
+    Buffer.concat(bytes.map((part) => (typeof part === "string" ? Buffer.from(part) : Buffer.from([part]))));
   const text = (line: number, column: number) => ({
     policy_file: `line ${line}, column ${column}: the file is not UTF-8 text. Save it in that encoding`,
   });
@@ -230,8 +248,12 @@ test("a file that is not UTF-8 is refused with the place of the first wrong byte
 
 test("a NUL in the file is refused with its place, one in the payload with its field", async () => {
   const at = server.given.org();
-  await refused(() => put(at, { name: "p" }, `${V1}# a\u0000b\n`), { policy_file: "line 2, column 4: the character U+0000 is not allowed in YAML" });
-  await refused(() => put(at, { name: "p", description: "a\u0000b" }, V1), { description: "String should not contain a NUL character" });
+  await refused(() => put(at, { name: "p" }, `${V1}# a\u0000b\n`), {
+    policy_file: "line 2, column 4: the character U+0000 is not allowed in YAML",
+  });
+  await refused(() => put(at, { name: "p", description: "a\u0000b" }, V1), {
+    description: "String should not contain a NUL character",
+  });
 });
 
 test("a control that does not exist is refused by name and place, all of them at once", async () => {
@@ -260,7 +282,12 @@ test("a file of exactly 10 MB is taken and one byte more is a 413", async () => 
   const answer = await put(at, { name: "big" }, text);
   assert.is(answer.status, 201);
   assert.ok(answer.body.versions[0].policy_yaml === text);
-  await refused(() => put(at, { name: "big" }, "x".repeat(30 * 1_048_576)), null, "File size exceeds the 10MB limit", 413);
+  await refused(
+    () => put(at, { name: "big" }, "x".repeat(30 * 1_048_576)),
+    null,
+    "File size exceeds the 10MB limit",
+    413,
+  );
 });
 
 test("every refusal of the payload names its field", async () => {
@@ -281,7 +308,14 @@ test("every refusal of the payload names its field", async () => {
     [{ name: "p", comment: ["x"] }, { comment: 'Input should be a valid string [input: ["x"]]' }],
     [{ name: "p", type: "flow" }, { type: "Input should be 'env' [input: flow]" }],
     [{ name: "p", archived: true }, { archived: "Extra inputs are not permitted [input: true]" }],
-    [{ type: "x", other: 1 }, { name: "Field required", other: "Extra inputs are not permitted [input: 1]", type: "Input should be 'env' [input: x]" }],
+    [
+      { type: "x", other: 1 },
+      {
+        name: "Field required",
+        other: "Extra inputs are not permitted [input: 1]",
+        type: "Input should be 'env' [input: x]",
+      },
+    ],
     [[], { payload: "Input should be a valid object [input: []]" }],
     [null, { payload: "Input should be a valid object [input: null]" }],
     ["not json", { payload: "Input should be valid JSON: the text ends early or is malformed" }],
@@ -333,7 +367,9 @@ test("parts that are missing, repeated, unknown or of the wrong kind are refused
 
   const unknownFile = formData({ field: "payload", json: { name: "p" } });
   unknownFile.append("attachment_file", policyFile());
-  await refused(() => putForm(at, unknownFile), { attachment_file: "Extra inputs are not permitted [input: file part]" });
+  await refused(() => putForm(at, unknownFile), {
+    attachment_file: "Extra inputs are not permitted [input: file part]",
+  });
 
   await refused(
     () => server.call("PUT", `/policies/${at.org}`, { key: at.key, body: { name: "p" } }),
@@ -393,17 +429,24 @@ test("an answer shows 8 MB of files: the newest that fit, comments in place of t
   for (const text of [old, middle, newest]) assert.ok((await put(at, { name: "large" }, text)).status < 300);
   await put(at, { name: "small" }, V1);
   await put(at, { name: "too-large" }, file("t", 4_000_000));
-  const texts = (policy: { versions: { policy_yaml: string }[] }): string[] => policy.versions.map(({ policy_yaml }) => policy_yaml);
-  const single = "# This file of 5000000 bytes is not shown: an answer shows 8388608 bytes of files, the newest first\n";
+  const texts = (policy: { versions: { policy_yaml: string }[] }): string[] =>
+    policy.versions.map(({ policy_yaml }) => policy_yaml);
+  const single =
+    "# This file of 5000000 bytes is not shown: an answer shows 8388608 bytes of files, the newest first\n";
   const { body } = await get(at, "large");
   assert.ok(texts(body)[2] === newest);
   assert.equal(texts(body).slice(0, 2), [old, single]);
 
   const listed = await server.call("GET", `/policies/${at.org}`, { key: at.key });
   assert.ok(texts(listed.body[0])[2] === newest);
-  assert.is(texts(listed.body[0])[1], "# This file of 5000000 bytes is not shown: an answer shows 8388608 bytes of files, read the policy alone\n");
+  assert.is(
+    texts(listed.body[0])[1],
+    "# This file of 5000000 bytes is not shown: an answer shows 8388608 bytes of files, read the policy alone\n",
+  );
   assert.equal(texts(listed.body[1]), [V1]);
-  assert.equal(texts(listed.body[2]), ["# This file of 4000000 bytes is not shown: an answer shows 8388608 bytes of files, read the policy alone\n"]);
+  assert.equal(texts(listed.body[2]), [
+    "# This file of 4000000 bytes is not shown: an answer shows 8388608 bytes of files, read the policy alone\n",
+  ]);
 });
 
 test("a file larger than an answer shows is shown where it is the newest version", async () => {
@@ -420,7 +463,9 @@ test("details of an event that cannot be read are marked, and neither the list n
   for (const [index, json] of ["{broken", "[]", "null", "7"].entries()) {
     const name = `bad-${index}`;
     const { body } = await put(at, { name }, V1);
-    server.db.prepare("UPDATE policy_events SET data_json = ? WHERE type = 'new_version' AND timestamp = ?").run(json, body.created_at);
+    server.db
+      .prepare("UPDATE policy_events SET data_json = ? WHERE type = 'new_version' AND timestamp = ?")
+      .run(json, body.created_at);
     const marked = { ...body, events: [body.events[0], { ...body.events[1], data: { unreadable: true } }] };
     const answer = await get(at, name);
     assert.is(answer.status, 200);
@@ -447,8 +492,14 @@ test("different contents at once become consecutive versions, each content once"
   const files = Array.from({ length: 30 }, (_, index) => `${V1}# ${index}\n`);
   const answers = await Promise.all(files.map((file) => put(at, { name: "race" }, file)));
   assert.equal(answers.map((answer) => answer.status).sort(), [...Array<number>(29).fill(200), 201]);
-  const { versions, events } = (await get(at, "race")).body as { versions: { version: number; policy_yaml: string }[]; events: unknown[] };
-  assert.equal(versions.map((version) => version.version), files.map((_, index) => index + 1));
+  const { versions, events } = (await get(at, "race")).body as {
+    versions: { version: number; policy_yaml: string }[];
+    events: unknown[];
+  };
+  assert.equal(
+    versions.map((version) => version.version),
+    files.map((_, index) => index + 1),
+  );
   assert.equal(versions.map((version) => version.policy_yaml).sort(), [...files].sort());
   assert.is(events.length, 31);
 });
@@ -456,9 +507,19 @@ test("different contents at once become consecutive versions, each content once"
 test("a refused file between two good ones disturbs neither", async () => {
   const at = server.given.org();
   const before = rows();
-  const answers = await Promise.all([put(at, { name: "a" }, V1), put(at, { name: "b" }, "_schema: 1"), put(at, { name: "c" }, V1)]);
-  assert.equal(answers.map((answer) => answer.status), [201, 400, 201]);
-  assert.equal(rows(), [2, 2, 4, 2].map((added, index) => (before[index] ?? 0) + added));
+  const answers = await Promise.all([
+    put(at, { name: "a" }, V1),
+    put(at, { name: "b" }, "_schema: 1"),
+    put(at, { name: "c" }, V1),
+  ]);
+  assert.equal(
+    answers.map((answer) => answer.status),
+    [201, 400, 201],
+  );
+  assert.equal(
+    rows(),
+    [2, 2, 4, 2].map((added, index) => (before[index] ?? 0) + added),
+  );
 });
 
 test("creator and user are what people see of the caller; a service account is shown by its name", async () => {
@@ -467,12 +528,21 @@ test("creator and user are what people see of the caller; a service account is s
   const user = server.db.prepare<[], string>("SELECT name FROM users ORDER BY id DESC LIMIT 1").pluck().get() ?? "";
   server.db.prepare("UPDATE users SET display_name = 'Mary Member' WHERE name = ?").run(user);
   const bot = server.given.serviceAccount(org, "member");
-  const botName = server.db.prepare<[], string>("SELECT name FROM service_accounts ORDER BY id DESC LIMIT 1").pluck().get();
+  const botName = server.db
+    .prepare<[], string>("SELECT name FROM service_accounts ORDER BY id DESC LIMIT 1")
+    .pluck()
+    .get();
   await put({ org, key: member }, { name: "p" }, V1);
   const { body } = await put({ org, key: bot }, { name: "p", description: "d" }, V2);
   assert.is(body.created_by, "Mary Member");
-  assert.equal(body.versions.map((version: { created_by: string }) => version.created_by), ["Mary Member", botName]);
-  assert.equal(body.events.map((event: { user: string }) => event.user), ["Mary Member", "Mary Member", botName, botName]);
+  assert.equal(
+    body.versions.map((version: { created_by: string }) => version.created_by),
+    ["Mary Member", botName],
+  );
+  assert.equal(
+    body.events.map((event: { user: string }) => event.user),
+    ["Mary Member", "Mary Member", botName, botName],
+  );
   assert.is((await get({ org, key }, "p")).status, 200);
 });
 
@@ -483,7 +553,9 @@ test("every accepted put is in the audit log with what it did", async () => {
   await put(at, { name, description: "d" }, V2);
   await put(at, { name, description: "d" }, V2);
   const entries = server.db
-    .prepare<[], { event: string; operation: string; detail_json: string }>("SELECT event, operation, detail_json FROM audit_log ORDER BY id DESC LIMIT 3")
+    .prepare<[], { event: string; operation: string; detail_json: string }>(
+      "SELECT event, operation, detail_json FROM audit_log ORDER BY id DESC LIMIT 3",
+    )
     .all()
     .reverse();
   assert.equal(
@@ -519,10 +591,14 @@ function environment(on: TestServer, at: At, policies: string[], archivedAt: num
   const name = fresh("env");
   const id = Number(
     on.db
-      .prepare("INSERT INTO environments (public_id, organization_id, name, type, archived_at, created_at, last_modified_at) VALUES (?, ?, ?, 'K8S', ?, 1, 1)")
+      .prepare(
+        "INSERT INTO environments (public_id, organization_id, name, type, archived_at, created_at, last_modified_at) VALUES (?, ?, ?, 'K8S', ?, 1, 1)",
+      )
       .run(name, organization.id, name, archivedAt).lastInsertRowid,
   );
-  const attach = on.db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)");
+  const attach = on.db.prepare(
+    "INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)",
+  );
   policies.forEach((policy, position) => attach.run(id, on.store.policies.find(organization.id, policy)?.id, position));
   return id;
 }
@@ -534,10 +610,17 @@ test("a new version asks for the active environments that use the policy, and no
   try {
     // Jobs then stay where they are.
     await own.runner.close();
-    const jobs = () => (own.db.prepare("SELECT payload_json FROM jobs WHERE kind = 'reevaluate' ORDER BY id").pluck().all() as string[]).map((text) => JSON.parse(text));
+    const jobs = () =>
+      (
+        own.db.prepare("SELECT payload_json FROM jobs WHERE kind = 'reevaluate' ORDER BY id").pluck().all() as string[]
+      ).map((text) => JSON.parse(text));
     const at = own.given.org();
     const send = async (status: number, payload: unknown, file: string | null): Promise<void> => {
-      const form = { field: "payload", json: payload, ...(file === null ? {} : { file: { name: "policy_file", filename: "p.yml", content: file } }) };
+      const form = {
+        field: "payload",
+        json: payload,
+        ...(file === null ? {} : { file: { name: "policy_file", filename: "p.yml", content: file } }),
+      };
       const answer = await own.call("PUT", `/policies/${at.org}`, { key: at.key, form });
       assert.is(answer.status, status, answer.text);
     };
@@ -551,16 +634,31 @@ test("a new version asks for the active environments that use the policy, and no
     assert.equal(jobs(), []);
 
     await send(200, { name: "p" }, V1);
-    const { publicId, name } = own.db.prepare("SELECT public_id AS publicId, name FROM users").get() as { publicId: string; name: string };
-    const asked = [prod, staging].map((id) => ({ environment_id: id, snapshot_count: 0, cause: "policy_version", user_id: publicId, user_name: name }));
+    const { publicId, name } = own.db.prepare("SELECT public_id AS publicId, name FROM users").get() as {
+      publicId: string;
+      name: string;
+    };
+    const asked = [prod, staging].map((id) => ({
+      environment_id: id,
+      snapshot_count: 0,
+      cause: "policy_version",
+      user_id: publicId,
+      user_name: name,
+    }));
     assert.equal(jobs(), asked);
-    assert.equal([prod, staging, ...untouched].map((id) => revision(own, id)), [1, 1, 0, 0, 0]);
+    assert.equal(
+      [prod, staging, ...untouched].map((id) => revision(own, id)),
+      [1, 1, 0, 0, 0],
+    );
 
     await send(200, { name: "p", description: "changed again", comment: "the same file" }, V1);
     assert.equal(jobs(), asked);
     await send(200, { name: "p" }, V2);
     assert.equal(jobs(), [...asked, ...asked]);
-    assert.equal([prod, staging, ...untouched].map((id) => revision(own, id)), [2, 2, 0, 0, 0]);
+    assert.equal(
+      [prod, staging, ...untouched].map((id) => revision(own, id)),
+      [2, 2, 0, 0, 0],
+    );
   } finally {
     await own.stop();
   }
@@ -575,7 +673,10 @@ test("what a new version asks for is done soon after the answer", async () => {
   await server.settled();
   assert.is(server.db.prepare("SELECT count(*) FROM jobs").pluck().get(), 0);
   const told = server.lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === "job");
-  assert.equal(told.map(({ kind, attempts, outcome }) => [kind, attempts, outcome]), [["reevaluate", 1, "done"]]);
+  assert.equal(
+    told.map(({ kind, attempts, outcome }) => [kind, attempts, outcome]),
+    [["reevaluate", 1, "done"]],
+  );
 });
 
 test.run();

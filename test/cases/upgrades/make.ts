@@ -1,5 +1,5 @@
-// Makes the fixture of a released schema: starts the program of that release, tells it the story, keeps its database, its evidence
-// and what it answers. `make fixture` does it with this checkout, at a release; for an older one:
+// Makes the fixture of a released schema: starts the program of that release, tells it the story, keeps its database,
+// its evidence and what it answers. `make fixture` does it with this checkout, at a release; for an older one:
 //
 //     git worktree add --detach /tmp/old COMMIT && ln -s "$PWD/node_modules" /tmp/old/node_modules
 //     node test/cases/upgrades/make.ts /tmp/old
@@ -32,15 +32,41 @@ try {
 
 async function make(): Promise<void> {
   const program = [join(checkout, "src", "main.ts")];
-  const key = execFileSync(process.execPath, [...program, "init", "--data", data, "--org", "acme", "--user", "ops"], { encoding: "utf8" }).trim();
+  const key = execFileSync(process.execPath, [...program, "init", "--data", data, "--org", "acme", "--user", "ops"], {
+    encoding: "utf8",
+  }).trim();
   const era = readFileSync(join(data, "assay.db")).readUInt32BE(60);
   const place = join(import.meta.dirname, `schema-${era}`);
   if (existsSync(place)) throw new Error(`${place} is there already, and fixtures are not made again`);
 
   const bootstrap = join(data, "apply.yml");
   writeFileSync(bootstrap, ACCOUNTS);
-  const door = era < WHOLE_API ? null : (JSON.parse(execFileSync(process.execPath, [...program, "webhook", "enable", "sonar", "--data", data, "--org", "acme", "--json"], { encoding: "utf8" })) as Door);
-  const server = spawn(process.execPath, [...program, "serve", "--data", data, "--bootstrap", bootstrap, "--listen", "127.0.0.1:0", "--base-url", "https://assay.example.com"], { stdio: ["ignore", "pipe", "inherit"] });
+  const door =
+    era < WHOLE_API
+      ? null
+      : (JSON.parse(
+          execFileSync(
+            process.execPath,
+            [...program, "webhook", "enable", "sonar", "--data", data, "--org", "acme", "--json"],
+            { encoding: "utf8" },
+          ),
+        ) as Door);
+  const server = spawn(
+    process.execPath,
+    [
+      ...program,
+      "serve",
+      "--data",
+      data,
+      "--bootstrap",
+      bootstrap,
+      "--listen",
+      "127.0.0.1:0",
+      "--base-url",
+      "https://assay.example.com",
+    ],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
   const ended = new Promise<number | null>((done) => server.once("exit", done));
   const answers: Record<string, unknown> = {};
   const evidence: Record<string, string> = {};
@@ -54,7 +80,9 @@ async function make(): Promise<void> {
       if (status !== 200) throw new Error(`GET ${path}: ${status} ${bytes.toString()}`);
       answers[path] = body;
     }
-    for (const [, path = ""] of JSON.stringify(answers["/attestations/acme?per_page=100"]).matchAll(/"evidence":\{"href":"[^"]*\/api\/v2([^"]+)"/g)) {
+    for (const [, path = ""] of JSON.stringify(answers["/attestations/acme?per_page=100"]).matchAll(
+      /"evidence":\{"href":"[^"]*\/api\/v2([^"]+)"/g,
+    )) {
       const { status, bytes } = await client.json("GET", path);
       if (status !== 200) throw new Error(`GET ${path}: ${status}`);
       evidence[path] = bytes.toString();
@@ -68,7 +96,8 @@ async function make(): Promise<void> {
   const file = join(place, "assay.db");
   const db = new Database(join(data, "assay.db"));
   // A message waits in it; whoever starts a server on a copy of the fixture is not to send it.
-  if (era >= WHOLE_API) db.exec("UPDATE jobs SET due_at = 4102444800 WHERE kind = 'deliver'; UPDATE deliveries SET due_at = 4102444800");
+  if (era >= WHOLE_API)
+    db.exec("UPDATE jobs SET due_at = 4102444800 WHERE kind = 'deliver'; UPDATE deliveries SET due_at = 4102444800");
   db.prepare("VACUUM INTO ?").run(file);
   db.close();
   const compressed = gzipSync(readFileSync(file), { level: 9 });
@@ -77,9 +106,16 @@ async function make(): Promise<void> {
   writeFileSync(`${file}.gz`, compressed);
   cpSync(join(data, "evidence"), join(place, "evidence"), { recursive: true });
   const commit = execFileSync("git", ["rev-parse", "--short=12", "HEAD"], { cwd: checkout, encoding: "utf8" }).trim();
-  const lines = Object.entries({ ...answers, ...evidence }).map(([path, answer]) => `${JSON.stringify(path)}: ${JSON.stringify(answer)}`);
-  writeFileSync(join(place, "answers.json"), `{"commit": "${commit}", "key": "${key}", "answers": {\n${lines.join(",\n")}\n}}\n`);
-  console.log(`schema ${era} of ${commit}: ${compressed.length} bytes, ${Object.keys(answers).length} answers, ${Object.keys(evidence).length} files`);
+  const lines = Object.entries({ ...answers, ...evidence }).map(
+    ([path, answer]) => `${JSON.stringify(path)}: ${JSON.stringify(answer)}`,
+  );
+  writeFileSync(
+    join(place, "answers.json"),
+    `{"commit": "${commit}", "key": "${key}", "answers": {\n${lines.join(",\n")}\n}}\n`,
+  );
+  console.log(
+    `schema ${era} of ${commit}: ${compressed.length} bytes, ${Object.keys(answers).length} answers, ${Object.keys(evidence).length} files`,
+  );
 }
 
 /** Where it says that it listens. */

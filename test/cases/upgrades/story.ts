@@ -1,6 +1,6 @@
-// What is told to a program of an era so that its database has rows in every table that its API fills: one story, of which each
-// era hears the parts that it understands. And what is read back: the answers are kept beside the database, and the programs
-// that come later must give them again.
+// What is told to a program of an era so that its database has rows in every table that its API fills: one story, of
+// which each era hears the parts that it understands. And what is read back: the answers are kept beside the database,
+// and the programs that come later must give them again.
 
 import { createHmac } from "node:crypto";
 import type { Client } from "../../binary/client.ts";
@@ -14,8 +14,20 @@ export const WITHOUT_TRAILS = 4;
 const COMMIT = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
 const LATER = "1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00113";
 const REPO = { id: "4711", name: "acme/web/shop", url: "https://git.example.com/acme/web/shop", provider: "gitlab" };
-const INFO = { sha1: COMMIT, message: "Round half to even", author: "Ada <ada@example.com>", branch: "main", timestamp: 1_700_000_000, url: `${REPO.url}/-/commit/${COMMIT}` };
-const COMMON = { origin_url: "https://ci.example.com/17", git_commit_info: INFO, repo_info: REPO, user_data: { by: "ci", run: 17 } };
+const INFO = {
+  sha1: COMMIT,
+  message: "Round half to even",
+  author: "Ada <ada@example.com>",
+  branch: "main",
+  timestamp: 1_700_000_000,
+  url: `${REPO.url}/-/commit/${COMMIT}`,
+};
+const COMMON = {
+  origin_url: "https://ci.example.com/17",
+  git_commit_info: INFO,
+  repo_info: REPO,
+  user_data: { by: "ci", run: 17 },
+};
 const GOOD = "a1".repeat(32);
 const BAD = "b2".repeat(32);
 const STRAY = "c3".repeat(32);
@@ -34,22 +46,52 @@ trail:
       attestations: [{ name: unit-tests, type: junit }, { name: scan, type: snyk }]
 `;
 const policy = (rules: string): string => `_schema: https://example.com/schemas/policy/v1\nartifacts:\n${rules}`;
-const TESTED = policy("  provenance:\n    required: true\n  attestations:\n    - name: unit-tests\n      type: junit\n");
-const LOOSER = policy('  attestations:\n    - name: unit-tests\n      type: junit\n      if: ${{ not matches(artifact.name, "^tools/") }}\n');
+const TESTED = policy(
+  "  provenance:\n    required: true\n  attestations:\n    - name: unit-tests\n      type: junit\n",
+);
+const LOOSER = policy(
+  '  attestations:\n    - name: unit-tests\n      type: junit\n      if: ${{ not matches(artifact.name, "^tools/") }}\n',
+);
 
-const junit = (failures: number) => ({ junit_results: [{ name: "unit", failures, errors: 0, skipped: 1, total: 42, duration: 3.5 }] });
-const snyk = (high: number) => ({ snyk_results: { schema_version: 1, tool: { name: "Snyk", version: "1.1290" }, results: [{ high_count: high, medium_count: 1, low_count: 2 }] } });
+const junit = (failures: number) => ({
+  junit_results: [{ name: "unit", failures, errors: 0, skipped: 1, total: 42, duration: 3.5 }],
+});
+const snyk = (high: number) => ({
+  snyk_results: {
+    schema_version: 1,
+    tool: { name: "Snyk", version: "1.1290" },
+    results: [{ high_count: high, medium_count: 1, low_count: 2 }],
+  },
+});
 const PULL_REQUEST = {
   git_provider: "github",
-  pull_requests: [{
-    url: "https://git.example.com/pull/17", state: "MERGED", author: "ada", title: "Round half to even", merge_commit: COMMIT, base_ref: "main",
-    approvers: [{ username: "grace", state: "APPROVED", timestamp: 1_699_999_000 }],
-    commits: [{ sha1: COMMIT, message: "Round half to even", author: "Ada <ada@example.com>", branch: "main", timestamp: 1_699_998_000, url: `${REPO.url}/-/commit/${COMMIT}` }],
-  }],
+  pull_requests: [
+    {
+      url: "https://git.example.com/pull/17",
+      state: "MERGED",
+      author: "ada",
+      title: "Round half to even",
+      merge_commit: COMMIT,
+      base_ref: "main",
+      approvers: [{ username: "grace", state: "APPROVED", timestamp: 1_699_999_000 }],
+      commits: [
+        {
+          sha1: COMMIT,
+          message: "Round half to even",
+          author: "Ada <ada@example.com>",
+          branch: "main",
+          timestamp: 1_699_998_000,
+          url: `${REPO.url}/-/commit/${COMMIT}`,
+        },
+      ],
+    },
+  ],
 };
 const SONAR = {
   sonar_results: {
-    analysedAt: "2026-01-31T12:00:00+0000", revision: COMMIT, project: { key: "shop", name: "Shop", url: "https://sonar.example.com/dashboard?id=shop" },
+    analysedAt: "2026-01-31T12:00:00+0000",
+    revision: COMMIT,
+    project: { key: "shop", name: "Shop", url: "https://sonar.example.com/dashboard?id=shop" },
     qualityGate: { name: "Sonar way", status: "ERROR", conditions: [] },
   },
 };
@@ -62,16 +104,51 @@ export async function tell(client: Client, bot: Client, era: number): Promise<vo
   const { json, form } = client;
   const ok = (answer: ReturnType<Client["json"]>, status = 201) => told(answer, status);
   const attest = (trail: string, kind: string, fields: object, content?: string) =>
-    ok(bot.form("POST", `/attestations/acme/shop/trail/${trail}/${kind}`, "data_json", { ...COMMON, ...fields }, content === undefined ? undefined : { part: "attachment_file", name: `${kind}.txt`, content }));
+    ok(
+      bot.form(
+        "POST",
+        `/attestations/acme/shop/trail/${trail}/${kind}`,
+        "data_json",
+        { ...COMMON, ...fields },
+        content === undefined ? undefined : { part: "attachment_file", name: `${kind}.txt`, content },
+      ),
+    );
   const artifact = (fingerprint: string, trail: string | null, fields: object = {}) =>
-    ok(json("POST", "/artifacts/acme/shop", {
-      fingerprint, filename: "registry.example.com/shop:1", git_commit: COMMIT, git_commit_info: INFO, build_url: "https://ci.example.com/17", commit_url: INFO.url, repo_url: REPO.url, repo_info: REPO,
-      ...(trail === null ? {} : { trail_name: trail, template_reference_name: "shop" }), ...fields,
-    }));
+    ok(
+      json("POST", "/artifacts/acme/shop", {
+        fingerprint,
+        filename: "registry.example.com/shop:1",
+        git_commit: COMMIT,
+        git_commit_info: INFO,
+        build_url: "https://ci.example.com/17",
+        commit_url: INFO.url,
+        repo_url: REPO.url,
+        repo_info: REPO,
+        ...(trail === null ? {} : { trail_name: trail, template_reference_name: "shop" }),
+        ...fields,
+      }),
+    );
   const put = (name: string, yaml: string, comment: string, status: number) =>
-    ok(form("PUT", "/policies/acme", "payload", { name, description: "What may run", comment, type: "env" }, { part: "policy_file", name: "p.yml", content: yaml }), status);
+    ok(
+      form(
+        "PUT",
+        "/policies/acme",
+        "payload",
+        { name, description: "What may run", comment, type: "env" },
+        { part: "policy_file", name: "p.yml", content: yaml },
+      ),
+      status,
+    );
 
-  await ok(form("PUT", "/flows/acme/template_file", "data_json", { name: "store", description: "The shop", visibility: "private" }, { part: "template_file", name: "t.yml", content: TEMPLATE }));
+  await ok(
+    form(
+      "PUT",
+      "/flows/acme/template_file",
+      "data_json",
+      { name: "store", description: "The shop", visibility: "private" },
+      { part: "template_file", name: "t.yml", content: TEMPLATE },
+    ),
+  );
   await ok(json("PUT", "/flows/acme/store/rename", { new_name: "shop" }), 200);
   await ok(form("PUT", "/flows/acme/template_file", "data_json", { name: "gone", description: "" }));
   await ok(json("PUT", "/flows/acme/gone/archive"), 200);
@@ -79,40 +156,130 @@ export async function tell(client: Client, bot: Client, era: number): Promise<vo
   await put("tested", TESTED, "first", 201);
 
   if (era >= WHOLE_API) {
-    await ok(json("POST", "/controls/acme", { identifier: "SDLC-7", name: "Changes are reviewed", description: "By somebody else", links: { wiki: "https://example.com/sdlc-7" } }));
+    await ok(
+      json("POST", "/controls/acme", {
+        identifier: "SDLC-7",
+        name: "Changes are reviewed",
+        description: "By somebody else",
+        links: { wiki: "https://example.com/sdlc-7" },
+      }),
+    );
     await ok(json("PUT", "/controls/acme/SDLC-7", { name: "Every change is reviewed", links: {} }), 200);
-    await ok(form("POST", "/custom-attestation-types/acme", "data_json", { name: "coverage", description: "Lines that tests run", evaluator: { content_type: "jq", rules: [".percent >= 80"] } },
-      { part: "type_schema", name: "s.json", content: '{"type":"object","required":["percent"],"properties":{"percent":{"type":"number"}}}' }));
-    await ok(json("POST", "/service-accounts/acme", { name: "ci-bot", description: "Reports builds", privilege: "member" }));
-    await ok(json("POST", "/service-accounts/acme/ci-bot/api-keys", { description: "pipeline", expires_at: 4_102_444_800 }));
+    await ok(
+      form(
+        "POST",
+        "/custom-attestation-types/acme",
+        "data_json",
+        {
+          name: "coverage",
+          description: "Lines that tests run",
+          evaluator: { content_type: "jq", rules: [".percent >= 80"] },
+        },
+        {
+          part: "type_schema",
+          name: "s.json",
+          content: '{"type":"object","required":["percent"],"properties":{"percent":{"type":"number"}}}',
+        },
+      ),
+    );
+    await ok(
+      json("POST", "/service-accounts/acme", { name: "ci-bot", description: "Reports builds", privilege: "member" }),
+    );
+    await ok(
+      json("POST", "/service-accounts/acme/ci-bot/api-keys", { description: "pipeline", expires_at: 4_102_444_800 }),
+    );
     await put("reviewed", policy("  attestations:\n    - type: decision\n      for_control: SDLC-7\n"), "control", 201);
   }
 
-  await ok(form("PUT", "/trails/acme/shop", "data_json", { name: "release-1", description: "First release", ...COMMON }));
+  await ok(
+    form("PUT", "/trails/acme/shop", "data_json", { name: "release-1", description: "First release", ...COMMON }),
+  );
   // Before its artifact: it waits for the artifact of that name and commit.
-  await attest("release-1", "snyk", { attestation_name: "scan", target_artifacts: ["shop"], ...snyk(0) }, '{"runs": [], "note": "ä"}\n');
+  await attest(
+    "release-1",
+    "snyk",
+    { attestation_name: "scan", target_artifacts: ["shop"], ...snyk(0) },
+    '{"runs": [], "note": "ä"}\n',
+  );
   await artifact(GOOD, "release-1", { user_data: { stage: "one" } });
-  await attest("release-1", "junit", { attestation_name: "unit-tests", artifact_fingerprint: GOOD, ...junit(0) }, "<testsuite/>\n");
+  await attest(
+    "release-1",
+    "junit",
+    { attestation_name: "unit-tests", artifact_fingerprint: GOOD, ...junit(0) },
+    "<testsuite/>\n",
+  );
   await attest("release-1", "pull_request", { attestation_name: "review", ...PULL_REQUEST });
-  await attest("release-1", "jira", { attestation_name: "ticket", jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }] });
-  await attest("release-1", "generic", {
-    attestation_name: "notes", is_compliant: true, description: "what changed", annotations: { audience: "all" }, external_urls: { wiki: { href: "https://example.com/notes" } },
-  }, "the notes\n");
+  await attest("release-1", "jira", {
+    attestation_name: "ticket",
+    jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }],
+  });
+  await attest(
+    "release-1",
+    "generic",
+    {
+      attestation_name: "notes",
+      is_compliant: true,
+      description: "what changed",
+      annotations: { audience: "all" },
+      external_urls: { wiki: { href: "https://example.com/notes" } },
+    },
+    "the notes\n",
+  );
 
-  await ok(form("PUT", "/trails/acme/shop", "data_json", { name: "release-2", git_commit_info: { ...INFO, sha1: LATER } },
-    { part: "template_file", name: "t.yml", content: "version: 1\ntrail:\n  attestations:\n    - name: quality\n      type: sonar\n" }));
+  await ok(
+    form(
+      "PUT",
+      "/trails/acme/shop",
+      "data_json",
+      { name: "release-2", git_commit_info: { ...INFO, sha1: LATER } },
+      {
+        part: "template_file",
+        name: "t.yml",
+        content: "version: 1\ntrail:\n  attestations:\n    - name: quality\n      type: sonar\n",
+      },
+    ),
+  );
   await artifact(BAD, "release-2", { git_commit: LATER });
   await attest("release-2", "sonar", { attestation_name: "quality", ...SONAR });
-  await ok(json("POST", "/attestations/acme/shop/trail/release-2/override", { attestation_name: "quality", reason: "Accepted by the board", new_compliance_status: true, original_attestation_type: "sonar" }));
-  await attest("release-2", "junit", { attestation_name: "unit-tests", artifact_fingerprint: BAD, ...junit(3) }, "<testsuite failures='3'/>\n");
+  await ok(
+    json("POST", "/attestations/acme/shop/trail/release-2/override", {
+      attestation_name: "quality",
+      reason: "Accepted by the board",
+      new_compliance_status: true,
+      original_attestation_type: "sonar",
+    }),
+  );
+  await attest(
+    "release-2",
+    "junit",
+    { attestation_name: "unit-tests", artifact_fingerprint: BAD, ...junit(3) },
+    "<testsuite failures='3'/>\n",
+  );
   await artifact(LEGACY, null);
   await put("tested", LOOSER, "second", 200);
   if (era >= RUNTIME) await run(client, era);
   if (era >= WHOLE_API) {
-    await attest("release-1", "custom", { attestation_name: "coverage", type_name: "coverage", attestation_data: { percent: 91.5 } });
-    await attest("release-2", "custom", { attestation_name: "coverage", type_name: "coverage", attestation_data: { percent: 12 } });
-    await attest("release-1", "system", { attestation_name: "board", type_name: "decision", control: "SDLC-7", artifact_fingerprint: GOOD, attestation_data: { is_compliant: true } });
-    await report(client, [["web:1", GOOD], ["web:1", BAD]]);
+    await attest("release-1", "custom", {
+      attestation_name: "coverage",
+      type_name: "coverage",
+      attestation_data: { percent: 91.5 },
+    });
+    await attest("release-2", "custom", {
+      attestation_name: "coverage",
+      type_name: "coverage",
+      attestation_data: { percent: 12 },
+    });
+    await attest("release-1", "system", {
+      attestation_name: "board",
+      type_name: "decision",
+      control: "SDLC-7",
+      artifact_fingerprint: GOOD,
+      attestation_data: { is_compliant: true },
+    });
+    await report(client, [
+      ["web:1", GOOD],
+      ["web:1", BAD],
+    ]);
     const { id } = (await ok(json("GET", `/repos/acme/${REPO.name}`), 200)) as { id: string };
     await ok(json("PATCH", `/tags/acme/repo/${id}`, { set_tags: { team: "web" }, remove_tags: [] }), 200);
     await ok(json("PATCH", "/tags/acme/control/SDLC-7", { set_tags: { standard: "internal" }, remove_tags: [] }), 200);
@@ -121,21 +288,44 @@ export async function tell(client: Client, bot: Client, era: number): Promise<vo
 }
 
 /**
- * An environment whose policy requires compliance in the trail runs an artifact without a trail, and one whose first trail was
- * reported to again. Their flow is then archived, and another flow takes its name.
+ * An environment whose policy requires compliance in the trail runs an artifact without a trail, and one whose first
+ * trail was reported to again. Their flow is then archived, and another flow takes its name.
  */
 async function runWithoutTrails({ json, form }: Client): Promise<void> {
-  const flow = () => told(form("PUT", "/flows/acme/template_file", "data_json", { name: "older", description: "" }), 201);
+  const flow = () =>
+    told(form("PUT", "/flows/acme/template_file", "data_json", { name: "older", description: "" }), 201);
   const artifact = (fingerprint: string, fields: object) =>
-    told(json("POST", "/artifacts/acme/older", {
-      fingerprint, filename: "older:1", git_commit: COMMIT, build_url: "https://ci.example.com/9", commit_url: INFO.url, ...fields,
-    }), 201);
+    told(
+      json("POST", "/artifacts/acme/older", {
+        fingerprint,
+        filename: "older:1",
+        git_commit: COMMIT,
+        build_url: "https://ci.example.com/9",
+        commit_url: INFO.url,
+        ...fields,
+      }),
+      201,
+    );
   await flow();
   await artifact(WITHOUT_TRAIL, {});
   await artifact("07".repeat(32), { template: ["artifact", "scan"] });
-  for (const trail_name of ["first", "second", "first"]) await artifact(AGAIN, { trail_name, template_reference_name: "older" });
-  const policy_file = { part: "policy_file", name: "p.yml", content: policy("  trail-compliance:\n    required: true\n") };
-  await told(form("PUT", "/policies/acme", "payload", { name: "in-trail", description: "", comment: "", type: "env" }, policy_file), 201);
+  for (const trail_name of ["first", "second", "first"])
+    await artifact(AGAIN, { trail_name, template_reference_name: "older" });
+  const policy_file = {
+    part: "policy_file",
+    name: "p.yml",
+    content: policy("  trail-compliance:\n    required: true\n"),
+  };
+  await told(
+    form(
+      "PUT",
+      "/policies/acme",
+      "payload",
+      { name: "in-trail", description: "", comment: "", type: "env" },
+      policy_file,
+    ),
+    201,
+  );
   const environment = { name: "vintage", type: "docker", description: "", policies: ["in-trail"] };
   await told(json("PUT", "/environments/acme", environment), 201);
   await told(json("PUT", "/environments/acme/vintage/report/docker", VINTAGE), 201);
@@ -145,35 +335,104 @@ async function runWithoutTrails({ json, form }: Client): Promise<void> {
 
 /** What runs in the environment `vintage`. */
 export const VINTAGE = {
-  artifacts: [WITHOUT_TRAIL, AGAIN].map((fingerprint) => ({ digests: { "older:1": fingerprint }, creationTimestamp: 1_700_000_100 })),
+  artifacts: [WITHOUT_TRAIL, AGAIN].map((fingerprint) => ({
+    digests: { "older:1": fingerprint },
+    creationTimestamp: 1_700_000_100,
+  })),
 };
 
 const report = ({ json }: Client, running: readonly (readonly [string, string])[]) =>
-  told(json("PUT", "/environments/acme/production/report/docker", { artifacts: running.map(([name, fingerprint]) => ({ digests: { [name]: fingerprint }, creationTimestamp: 1_700_000_100 })) }), 201);
+  told(
+    json("PUT", "/environments/acme/production/report/docker", {
+      artifacts: running.map(([name, fingerprint]) => ({
+        digests: { [name]: fingerprint },
+        creationTimestamp: 1_700_000_100,
+      })),
+    }),
+    201,
+  );
 
 /** Environments, and what runs in them. */
 async function run(client: Client, era: number): Promise<void> {
   const { json } = client;
   const ok = (answer: ReturnType<Client["json"]>, status = 201) => told(answer, status);
-  await ok(json("PUT", "/environments/acme", { name: "prod", type: "docker", description: "The servers", policies: ["tested"] }));
+  await ok(
+    json("PUT", "/environments/acme", {
+      name: "prod",
+      type: "docker",
+      description: "The servers",
+      policies: ["tested"],
+    }),
+  );
   await ok(json("PUT", "/environments/acme/prod/rename", { new_name: "production" }), 200);
   await ok(json("PUT", "/environments/acme", { name: "cluster", type: "K8S", description: "" }));
-  await ok(json("PUT", "/environments/acme", { name: "everything", type: "logical", description: "", included_environments: ["production", "cluster"] }));
+  await ok(
+    json("PUT", "/environments/acme", {
+      name: "everything",
+      type: "logical",
+      description: "",
+      included_environments: ["production", "cluster"],
+    }),
+  );
   await ok(json("PATCH", "/tags/acme/env/production", { set_tags: { region: "eu" }, remove_tags: [] }), 200);
   if (era >= WHOLE_API) {
     const target = { type: "WEBHOOK", webhook: "https://hooks.example.invalid/assay", payload_version: "1.0" };
-    await ok(json("PUT", "/actions/acme/environments", { name: "alerts", type: "env", environments: ["production"], triggers: ["ON_NON_COMPLIANT_ENV", "ON_COMPLIANT_ENV", "ON_STARTED_ARTIFACT"], targets: [target] }));
-    await ok(json("PUT", "/actions/acme/flows", { name: "builds", type: "flow", flows: ["shop"], triggers: ["ON_ATTESTED_PROVENANCE"], targets: [{ type: "EMAIL", emails: ["web@example.com"] }] }));
-    await ok(json("PUT", "/notification-config/acme/api_key_expiry", { targets: [{ type: "EMAIL", emails: ["platform@example.com"] }] }));
+    await ok(
+      json("PUT", "/actions/acme/environments", {
+        name: "alerts",
+        type: "env",
+        environments: ["production"],
+        triggers: ["ON_NON_COMPLIANT_ENV", "ON_COMPLIANT_ENV", "ON_STARTED_ARTIFACT"],
+        targets: [target],
+      }),
+    );
+    await ok(
+      json("PUT", "/actions/acme/flows", {
+        name: "builds",
+        type: "flow",
+        flows: ["shop"],
+        triggers: ["ON_ATTESTED_PROVENANCE"],
+        targets: [{ type: "EMAIL", emails: ["web@example.com"] }],
+      }),
+    );
+    await ok(
+      json("PUT", "/notification-config/acme/api_key_expiry", {
+        targets: [{ type: "EMAIL", emails: ["platform@example.com"] }],
+      }),
+    );
   }
   await report(client, [["web:1", GOOD]]);
-  await report(client, [["web:1", GOOD], ["web:1", BAD], ["nginx:1.29", STRAY]]);
-  await ok(json("PUT", "/allowlists/acme/production", { artifact_fingerprint: STRAY, artifact_name: "nginx:1.29", description: "Base image of the vendor" }));
-  await ok(json("PUT", "/environments/acme/cluster/report/K8S", {
-    artifacts: [{ podName: "web-5d8f7", namespace: "shop", digests: { "web:1": GOOD }, creationTimestamp: 1_700_000_200, owners: null }],
-  }));
-  await report(client, [["web:1", GOOD], ["nginx:1.29", STRAY]]);
-  if (era >= WHOLE_API) await ok(json("POST", "/environments/acme/production/policies", { policy_names: ["reviewed"] }), 200);
+  await report(client, [
+    ["web:1", GOOD],
+    ["web:1", BAD],
+    ["nginx:1.29", STRAY],
+  ]);
+  await ok(
+    json("PUT", "/allowlists/acme/production", {
+      artifact_fingerprint: STRAY,
+      artifact_name: "nginx:1.29",
+      description: "Base image of the vendor",
+    }),
+  );
+  await ok(
+    json("PUT", "/environments/acme/cluster/report/K8S", {
+      artifacts: [
+        {
+          podName: "web-5d8f7",
+          namespace: "shop",
+          digests: { "web:1": GOOD },
+          creationTimestamp: 1_700_000_200,
+          owners: null,
+        },
+      ],
+    }),
+  );
+  await report(client, [
+    ["web:1", GOOD],
+    ["nginx:1.29", STRAY],
+  ]);
+  if (era >= WHOLE_API)
+    await ok(json("POST", "/environments/acme/production/policies", { policy_names: ["reviewed"] }), 200);
 }
 
 /** A door for webhooks, as the command line tells of it. */
@@ -182,34 +441,87 @@ export type Door = { path: string; secret: string };
 /** A scan of the second release comes in by webhook. */
 export async function scan(url: string, { path, secret }: Door): Promise<void> {
   const body = JSON.stringify({
-    analysedAt: "2026-01-31T12:00:00+0000", revision: LATER, project: { key: "shop", url: "https://sonar.example.com/dashboard?id=shop" },
-    qualityGate: { name: "gate", status: "OK", conditions: [] }, properties: { "sonar.analysis.kosli_trail": "release-2" },
+    analysedAt: "2026-01-31T12:00:00+0000",
+    revision: LATER,
+    project: { key: "shop", url: "https://sonar.example.com/dashboard?id=shop" },
+    qualityGate: { name: "gate", status: "OK", conditions: [] },
+    properties: { "sonar.analysis.kosli_trail": "release-2" },
   });
   const signature = createHmac("sha256", secret).update(body).digest("hex");
-  const { status } = await fetch(url + path, { method: "POST", body, headers: { "Content-Type": "application/json", "X-Sonar-Webhook-HMAC-SHA256": signature } });
+  const { status } = await fetch(url + path, {
+    method: "POST",
+    body,
+    headers: { "Content-Type": "application/json", "X-Sonar-Webhook-HMAC-SHA256": signature },
+  });
   if (status !== 200) throw new Error(`the webhook answered ${status}`);
 }
 
 /** The paths whose answers are kept; none of them says anything about the time of asking. */
 export function questions(era: number): string[] {
   const always = [
-    "/organizations/acme", "/flows/acme", "/flows/acme/shop", "/flows/acme/store", "/trails/acme?page=1&per_page=20", "/trails/acme/shop?page=1&per_page=20", "/trails/acme/shop/release-1",
-    "/trails/acme/shop/release-2", "/artifacts/acme?flow_name=shop&page=1&per_page=15", ...[GOOD, BAD, LEGACY].map((fingerprint) => `/artifacts/acme/shop/fingerprint/${fingerprint}`),
-    `/artifacts/acme/shop/commit_sha/${COMMIT}`, "/attestations/acme?per_page=100", "/attestations/acme/shop?page=1&per_page=50", "/attestations/acme/shop/trail/release-1/review",
-    "/attestations/acme/shop/trail/release-2/quality", `/attestations/acme/shop/artifact/${GOOD}/unit-tests`, "/policies/acme", "/policies/acme/tested",
-    `/asserts/acme/fingerprint/${GOOD}`, `/asserts/acme/fingerprint/${GOOD}?policy_name=tested`, `/asserts/acme/fingerprint/${BAD}?policy_name=tested`,
+    "/organizations/acme",
+    "/flows/acme",
+    "/flows/acme/shop",
+    "/flows/acme/store",
+    "/trails/acme?page=1&per_page=20",
+    "/trails/acme/shop?page=1&per_page=20",
+    "/trails/acme/shop/release-1",
+    "/trails/acme/shop/release-2",
+    "/artifacts/acme?flow_name=shop&page=1&per_page=15",
+    ...[GOOD, BAD, LEGACY].map((fingerprint) => `/artifacts/acme/shop/fingerprint/${fingerprint}`),
+    `/artifacts/acme/shop/commit_sha/${COMMIT}`,
+    "/attestations/acme?per_page=100",
+    "/attestations/acme/shop?page=1&per_page=50",
+    "/attestations/acme/shop/trail/release-1/review",
+    "/attestations/acme/shop/trail/release-2/quality",
+    `/attestations/acme/shop/artifact/${GOOD}/unit-tests`,
+    "/policies/acme",
+    "/policies/acme/tested",
+    `/asserts/acme/fingerprint/${GOOD}`,
+    `/asserts/acme/fingerprint/${GOOD}?policy_name=tested`,
+    `/asserts/acme/fingerprint/${BAD}?policy_name=tested`,
   ];
   const runtime = [
-    "/environments/acme", "/environments/acme/production", "/environments/acme/prod", "/environments/acme/everything", "/allowlists/acme", "/snapshots/acme/production?page=1&per_page=15",
-    ...[1, 2, 3, 4].map((index) => `/snapshots/acme/production/${index}`), "/snapshots/acme/cluster/1", "/snapshots/acme/everything/1", "/snapshots/acme/everything/3",
-    "/environments/acme/production/events?page=1&per_page=50", `/asserts/acme/fingerprint/${BAD}?environment_name=production`, `/asserts/acme/fingerprint/${STRAY}?environment_name=production`,
-    `/deployments/acme/production/${GOOD}`, "/env-diff/acme?snappish1=production%231&snappish2=production%232",
+    "/environments/acme",
+    "/environments/acme/production",
+    "/environments/acme/prod",
+    "/environments/acme/everything",
+    "/allowlists/acme",
+    "/snapshots/acme/production?page=1&per_page=15",
+    ...[1, 2, 3, 4].map((index) => `/snapshots/acme/production/${index}`),
+    "/snapshots/acme/cluster/1",
+    "/snapshots/acme/everything/1",
+    "/snapshots/acme/everything/3",
+    "/environments/acme/production/events?page=1&per_page=50",
+    `/asserts/acme/fingerprint/${BAD}?environment_name=production`,
+    `/asserts/acme/fingerprint/${STRAY}?environment_name=production`,
+    `/deployments/acme/production/${GOOD}`,
+    "/env-diff/acme?snappish1=production%231&snappish2=production%232",
   ];
   const whole = [
-    "/actions/acme", "/actions/acme/1", "/actions/acme/2", "/controls/acme", "/controls/acme/SDLC-7", "/controls/acme/SDLC-7/versions", "/controls/acme/SDLC-7/decisions", "/controls/acme/SDLC-7/coverage",
-    "/custom-attestation-types/acme", "/custom-attestation-types/acme/coverage", "/service-accounts/acme", "/service-accounts/acme/ci-bot/api-keys", `/repos/acme/${REPO.name}`, "/repos/acme",
-    `/search/acme/sha/${GOOD.slice(0, 8)}`, `/search/acme/sha/${COMMIT.slice(0, 7)}`, "/membership-audit-log/acme", "/notification-config/acme/api_key_expiry", "/attestations/acme/shop/trail/release-1/board",
-    "/attestations/acme/shop/trail/release-1/coverage", "/snapshots/acme/production/5", "/snapshots/acme/production/6", `/asserts/acme/fingerprint/${GOOD}?environment_name=production`,
+    "/actions/acme",
+    "/actions/acme/1",
+    "/actions/acme/2",
+    "/controls/acme",
+    "/controls/acme/SDLC-7",
+    "/controls/acme/SDLC-7/versions",
+    "/controls/acme/SDLC-7/decisions",
+    "/controls/acme/SDLC-7/coverage",
+    "/custom-attestation-types/acme",
+    "/custom-attestation-types/acme/coverage",
+    "/service-accounts/acme",
+    "/service-accounts/acme/ci-bot/api-keys",
+    `/repos/acme/${REPO.name}`,
+    "/repos/acme",
+    `/search/acme/sha/${GOOD.slice(0, 8)}`,
+    `/search/acme/sha/${COMMIT.slice(0, 7)}`,
+    "/membership-audit-log/acme",
+    "/notification-config/acme/api_key_expiry",
+    "/attestations/acme/shop/trail/release-1/board",
+    "/attestations/acme/shop/trail/release-1/coverage",
+    "/snapshots/acme/production/5",
+    "/snapshots/acme/production/6",
+    `/asserts/acme/fingerprint/${GOOD}?environment_name=production`,
   ];
   return [...always, ...(era >= RUNTIME ? runtime : []), ...(era >= WHOLE_API ? whole : [])];
 }

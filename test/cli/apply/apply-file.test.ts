@@ -29,28 +29,43 @@ users:
     plan: {
       organizations: [
         {
-          name: "acme", kind: "shared", public: true, features: { controls: false }, place: { line: 3, column: 5 },
+          name: "acme",
+          kind: "shared",
+          public: true,
+          features: { controls: false },
+          place: { line: 3, column: 5 },
           members: [
             { user: "ops", role: "admin", place: { line: 7, column: 16 } },
             { user: "Eve_2.x~", role: "reader", place: { line: 7, column: 44 } },
           ],
           serviceAccounts: [
             {
-              name: "ci-bot", privilege: "member", place: { line: 9, column: 9 },
+              name: "ci-bot",
+              privilege: "member",
+              place: { line: 9, column: 9 },
               apiKeys: [{ description: "ci", key: `${KEY}1`, expiresAt: 0, place: { line: 9, column: 56 } }],
             },
           ],
         },
         {
-          name: "ops", kind: "personal", public: false, features: { controls: true }, place: { line: 10, column: 5 },
+          name: "ops",
+          kind: "personal",
+          public: false,
+          features: { controls: true },
+          place: { line: 10, column: 5 },
           members: [{ user: "ops", role: "admin", place: { line: 12, column: 16 } }],
           serviceAccounts: [],
         },
       ],
       users: [
         {
-          name: "ops", displayName: "Operations", email: "ops@example.com", place: { line: 14, column: 5 },
-          apiKeys: [{ description: "laptop", key: `${KEY}2`, expiresAt: 4_102_444_800, place: { line: 17, column: 17 } }],
+          name: "ops",
+          displayName: "Operations",
+          email: "ops@example.com",
+          place: { line: 14, column: 5 },
+          apiKeys: [
+            { description: "laptop", key: `${KEY}2`, expiresAt: 4_102_444_800, place: { line: 17, column: 17 } },
+          ],
         },
       ],
     },
@@ -68,13 +83,21 @@ users: [{name: ops, email: null, api_keys: [{description: d}]}]`;
     plan: {
       organizations: [
         {
-          name: "acme", kind: "shared", public: false, features: { controls: true }, members: [], place: { line: 2, column: 5 },
+          name: "acme",
+          kind: "shared",
+          public: false,
+          features: { controls: true },
+          members: [],
+          place: { line: 2, column: 5 },
           serviceAccounts: [{ name: "a", privilege: "reader", apiKeys: [], place: { line: 4, column: 24 } }],
         },
       ],
       users: [
         {
-          name: "ops", displayName: "", email: null, place: { line: 5, column: 9 },
+          name: "ops",
+          displayName: "",
+          email: null,
+          place: { line: 5, column: 9 },
           apiKeys: [{ description: "d", key: null, expiresAt: 0, place: { line: 5, column: 45 } }],
         },
       ],
@@ -84,7 +107,14 @@ users: [{name: ops, email: null, api_keys: [{description: d}]}]`;
 });
 
 good("either part may be left out, and a list may be empty", () => {
-  for (const text of ["{}", "organizations: []", "users: []", "---\nusers: []\n...\n", "\ufeffusers: []\r\n", '{"users": []}']) {
+  for (const text of [
+    "{}",
+    "organizations: []",
+    "users: []",
+    "---\nusers: []\n...\n",
+    "\ufeffusers: []\r\n",
+    '{"users": []}',
+  ]) {
     assert.equal(parseApplyFile(text), { plan: { organizations: [], users: [] }, problems: null }, text);
   }
 });
@@ -93,7 +123,11 @@ good("a key without a description, or with an empty one, has a description of it
   for (const fields of ["", "description: ''", 'description: ""', "description: null", "description: "]) {
     const { plan, problems } = parseApplyFile(`users: [{name: u, api_keys: [{${fields}}]}]`);
     assert.is(problems, null, fields);
-    assert.equal(plan?.users[0]?.apiKeys.map(({ description, key }) => ({ description, key })), [{ description: "from an apply file", key: null }], fields);
+    assert.equal(
+      plan?.users[0]?.apiKeys.map(({ description, key }) => ({ description, key })),
+      [{ description: "from an apply file", key: null }],
+      fields,
+    );
   }
 });
 
@@ -107,7 +141,9 @@ users: [{name: u, api_keys: [{description: ci}]}, {name: U}]`;
 
 good("the edges of the grammar", () => {
   const accept = [
-    "users: [{name: a-_.~}]", "users: [{name: '0'}]", `organizations: [{name: o, service_accounts: [{name: ${"a".repeat(64)}}]}]`,
+    "users: [{name: a-_.~}]",
+    "users: [{name: '0'}]",
+    `organizations: [{name: o, service_accounts: [{name: ${"a".repeat(64)}}]}]`,
     `users: [{name: u, api_keys: [{description: ${"é".repeat(256)}}]}]`,
     `users: [{name: u, api_keys: [{description: "${"😀".repeat(256)}"}]}]`,
     `users: [{name: u, api_keys: [{description: d, key: "!~#[]{},&*%@0123"}]}]`,
@@ -123,7 +159,8 @@ const bad = suite("apply file: mistakes");
 
 const NAME = "give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
 const ACCOUNT = "give a name of 1 to 64 letters, digits and hyphens";
-const KEY_RULE = "give 16 to 1024 printable ASCII characters without spaces and colons, in quotes, or leave it out to have one minted";
+const KEY_RULE =
+  "give 16 to 1024 printable ASCII characters without spaces and colons, in quotes, or leave it out to have one minted";
 const EXPIRY = "give whole epoch seconds from 0, which is never, to 4102444800";
 const ORG_KEYS = "known are name, kind, public, features, members, service_accounts";
 
@@ -165,77 +202,155 @@ const TABLE: [string, string[]][] = [
   [org("public: 1"), ["line 1 column 38: organizations[0].public: 1 is not accepted, give true or false"]],
   [org("public: yes"), ['line 1 column 38: organizations[0].public: "yes" is not accepted, give true or false']],
   [org("features: true"), ["line 1 column 40: organizations[0].features: a mapping with controls is expected"]],
-  [org("features: {beta: true}"), ["line 1 column 41: organizations[0].features.beta: unknown key, known are controls"]],
-  [org("features: {controls: ~}"), ["line 1 column 51: organizations[0].features.controls: there is no value, give true or false"]],
+  [
+    org("features: {beta: true}"),
+    ["line 1 column 41: organizations[0].features.beta: unknown key, known are controls"],
+  ],
+  [
+    org("features: {controls: ~}"),
+    ["line 1 column 51: organizations[0].features.controls: there is no value, give true or false"],
+  ],
   [org("colour: red"), [`line 1 column 30: organizations[0].colour: unknown key, ${ORG_KEYS}`]],
   [org("__proto__: {}"), [`line 1 column 30: organizations[0].__proto__: unknown key, ${ORG_KEYS}`]],
-  ["organizations:\n- name: a\n- name: b\n- name: a", ['line 4 column 3: organizations[2]: "a" stands in line 2 already']],
+  [
+    "organizations:\n- name: a\n- name: b\n- name: a",
+    ['line 4 column 3: organizations[2]: "a" stands in line 2 already'],
+  ],
   // Members
   [org("members: [{role: admin}]"), ["line 1 column 40: organizations[0].members[0].user: it is missing"]],
   [org("members: [{user: u}]"), ["line 1 column 40: organizations[0].members[0].role: it is missing"]],
-  [org("members: [{user: u, role: owner}]"), [
-    'line 1 column 56: organizations[0].members[0].role: "owner" is not accepted, give admin, member, snapshotter or reader',
-  ]],
-  [org("members: [{user: u, role: admin}, {user: u, role: reader}]"), [
-    'line 1 column 64: organizations[0].members[1]: "u" stands in line 1 already',
-  ]],
+  [
+    org("members: [{user: u, role: owner}]"),
+    [
+      'line 1 column 56: organizations[0].members[0].role: "owner" is not accepted, give admin, member, snapshotter or reader',
+    ],
+  ],
+  [
+    org("members: [{user: u, role: admin}, {user: u, role: reader}]"),
+    ['line 1 column 64: organizations[0].members[1]: "u" stands in line 1 already'],
+  ],
   // Personal organizations
-  ["organizations: [{name: u, kind: personal, members: [{user: u, role: admin}, {user: eve, role: reader}]}]", [
-    'line 1 column 77: organizations[0].members[1]: only user "u" can be a member of this personal organization, not "eve"',
-  ]],
-  ["organizations: [{name: u, kind: personal, service_accounts: [{name: a}]}]", [
-    "line 1 column 62: organizations[0].service_accounts[0]: service accounts are for shared organizations, this one is personal",
-  ]],
-  ["organizations: [{name: u}]\nusers: [{name: u}]", [
-    'line 1 column 17: organizations[0]: "u" is also a user of this file, whose personal organization bears that name',
-  ]],
+  [
+    "organizations: [{name: u, kind: personal, members: [{user: u, role: admin}, {user: eve, role: reader}]}]",
+    [
+      'line 1 column 77: organizations[0].members[1]: only user "u" can be a member of this personal organization, not "eve"',
+    ],
+  ],
+  [
+    "organizations: [{name: u, kind: personal, service_accounts: [{name: a}]}]",
+    [
+      "line 1 column 62: organizations[0].service_accounts[0]: service accounts are for shared organizations, this one is personal",
+    ],
+  ],
+  [
+    "organizations: [{name: u}]\nusers: [{name: u}]",
+    [
+      'line 1 column 17: organizations[0]: "u" is also a user of this file, whose personal organization bears that name',
+    ],
+  ],
   // Service accounts
   [account("privilege: admin"), ["line 1 column 49: organizations[0].service_accounts[0].name: it is missing"]],
-  [account("name: a_b"), [`line 1 column 56: organizations[0].service_accounts[0].name: "a_b" is not accepted, ${ACCOUNT}`]],
-  [account(`name: ${"a".repeat(65)}`), [
-    `line 1 column 56: organizations[0].service_accounts[0].name: "${"a".repeat(65)}" is not accepted, ${ACCOUNT}`,
-  ]],
-  [account("name: a, privilege: root"), [
-    'line 1 column 70: organizations[0].service_accounts[0].privilege: "root" is not accepted, give admin, member, snapshotter or reader',
-  ]],
-  [account("name: a}, {name: a"), ['line 1 column 60: organizations[0].service_accounts[1]: "a" stands in line 1 already']],
+  [
+    account("name: a_b"),
+    [`line 1 column 56: organizations[0].service_accounts[0].name: "a_b" is not accepted, ${ACCOUNT}`],
+  ],
+  [
+    account(`name: ${"a".repeat(65)}`),
+    [`line 1 column 56: organizations[0].service_accounts[0].name: "${"a".repeat(65)}" is not accepted, ${ACCOUNT}`],
+  ],
+  [
+    account("name: a, privilege: root"),
+    [
+      'line 1 column 70: organizations[0].service_accounts[0].privilege: "root" is not accepted, give admin, member, snapshotter or reader',
+    ],
+  ],
+  [
+    account("name: a}, {name: a"),
+    ['line 1 column 60: organizations[0].service_accounts[1]: "a" stands in line 1 already'],
+  ],
   // Users
   ["users: [{name: _u}]", [`line 1 column 16: users[0].name: "_u" is not accepted, ${NAME}`]],
   ["users: [{name: u}, {name: u}]", ['line 1 column 20: users[1]: "u" stands in line 1 already']],
-  [user("display_name: 7"), ["line 1 column 33: users[0].display_name: 7 is not accepted, give a text of at most 256 characters on one line"]],
-  [user('display_name: "a\\tb"'), [
-    'line 1 column 33: users[0].display_name: "a\\tb" is not accepted, give a text of at most 256 characters on one line',
-  ]],
-  [user("email: nobody"), ['line 1 column 26: users[0].email: "nobody" is not accepted, give an e-mail address or null']],
+  [
+    user("display_name: 7"),
+    ["line 1 column 33: users[0].display_name: 7 is not accepted, give a text of at most 256 characters on one line"],
+  ],
+  [
+    user('display_name: "a\\tb"'),
+    [
+      'line 1 column 33: users[0].display_name: "a\\tb" is not accepted, give a text of at most 256 characters on one line',
+    ],
+  ],
+  [
+    user("email: nobody"),
+    ['line 1 column 26: users[0].email: "nobody" is not accepted, give an e-mail address or null'],
+  ],
   [user("email: a@b@c"), ['line 1 column 26: users[0].email: "a@b@c" is not accepted, give an e-mail address or null']],
-  ["users: [{name: a, email: x@Y}, {name: b, email: X@y}]", [
-    'line 1 column 32: users[1].email: "X@y" is also the address of user "a" of line 1',
-  ]],
+  [
+    "users: [{name: a, email: x@Y}, {name: b, email: X@y}]",
+    ['line 1 column 32: users[1].email: "X@y" is also the address of user "a" of line 1'],
+  ],
   // Keys
-  [user("api_keys: [{}, {description: ''}]"), ['line 1 column 34: users[0].api_keys[1]: "from an apply file" stands in line 1 already']],
-  [user(`api_keys: [{description: ${"é".repeat(257)}}]`), [
-    `line 1 column 44: users[0].api_keys[0].description: "${"é".repeat(99)}... is not accepted, give a text of up to 256 characters`,
-  ]],
-  [key("key: 0123456789abcde"), [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`]],
-  [key(`key: ${"k".repeat(1025)}`), [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`]],
-  [key("key: 0123456789:abcdef"), [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`]],
-  [key("key: 0123456789 abcdef"), [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`]],
-  [key("key: 0123456789abcdéf"), [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`]],
-  [key("key: 12345678901234567890"), [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`]],
+  [
+    user("api_keys: [{}, {description: ''}]"),
+    ['line 1 column 34: users[0].api_keys[1]: "from an apply file" stands in line 1 already'],
+  ],
+  [
+    user(`api_keys: [{description: ${"é".repeat(257)}}]`),
+    [
+      `line 1 column 44: users[0].api_keys[0].description: "${"é".repeat(99)}... is not accepted, give a text of up to 256 characters`,
+    ],
+  ],
+  [
+    key("key: 0123456789abcde"),
+    [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`],
+  ],
+  [
+    key(`key: ${"k".repeat(1025)}`),
+    [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`],
+  ],
+  [
+    key("key: 0123456789:abcdef"),
+    [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`],
+  ],
+  [
+    key("key: 0123456789 abcdef"),
+    [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`],
+  ],
+  [
+    key("key: 0123456789abcdéf"),
+    [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`],
+  ],
+  [
+    key("key: 12345678901234567890"),
+    [`line 1 column 52: users[0].api_keys[0].key: this value is not accepted, ${KEY_RULE}`],
+  ],
   [key("key: ~"), [`line 1 column 52: users[0].api_keys[0].key: there is no value, ${KEY_RULE}`]],
   [key("expires_at: -1"), [`line 1 column 59: users[0].api_keys[0].expires_at: -1 is not accepted, ${EXPIRY}`]],
   [key("expires_at: 1.5"), [`line 1 column 59: users[0].api_keys[0].expires_at: 1.5 is not accepted, ${EXPIRY}`]],
-  [key("expires_at: 4102444801"), [`line 1 column 59: users[0].api_keys[0].expires_at: 4102444801 is not accepted, ${EXPIRY}`]],
+  [
+    key("expires_at: 4102444801"),
+    [`line 1 column 59: users[0].api_keys[0].expires_at: 4102444801 is not accepted, ${EXPIRY}`],
+  ],
   [key("expires_at: .inf"), [`line 1 column 59: users[0].api_keys[0].expires_at: null is not accepted, ${EXPIRY}`]],
   [key("expires_at: '0'"), [`line 1 column 59: users[0].api_keys[0].expires_at: "0" is not accepted, ${EXPIRY}`]],
   [key("id: 7"), ["line 1 column 47: users[0].api_keys[0].id: unknown key, known are description, key, expires_at"]],
-  [user("api_keys: [{description: d}, {description: d}]"), ['line 1 column 48: users[0].api_keys[1]: "d" stands in line 1 already']],
+  [
+    user("api_keys: [{description: d}, {description: d}]"),
+    ['line 1 column 48: users[0].api_keys[1]: "d" stands in line 1 already'],
+  ],
   // Indirections
-  ["users: &u []\norganizations: *u", [
-    "line 1 column 11: anchors (&) are not supported, put quotes around a text",
-    "line 2 column 16: aliases (*) are not supported, put quotes around a text",
-  ]],
-  [user("<<: {email: a@b}"), ["line 1 column 19: users[0].<<: unknown key, known are name, display_name, email, api_keys"]],
+  [
+    "users: &u []\norganizations: *u",
+    [
+      "line 1 column 11: anchors (&) are not supported, put quotes around a text",
+      "line 2 column 16: aliases (*) are not supported, put quotes around a text",
+    ],
+  ],
+  [
+    user("<<: {email: a@b}"),
+    ["line 1 column 19: users[0].<<: unknown key, known are name, display_name, email, api_keys"],
+  ],
   [user("email: !secret x@y"), ["line 1 column 34: tags (!) are not supported, put quotes around a text"]],
 ];
 
@@ -275,7 +390,15 @@ organizations:
 
 bad("the text of a key appears in no message", () => {
   const secret = "hunter2hunter2";
-  const rows = [`key: ${secret}`, `key: "${secret}:x"`, `key: &${secret} x`, `key: *${secret}`, `key: !${secret} x`, `key: |${secret}`, `key: [${secret}]`];
+  const rows = [
+    `key: ${secret}`,
+    `key: "${secret}:x"`,
+    `key: &${secret} x`,
+    `key: *${secret}`,
+    `key: !${secret} x`,
+    `key: |${secret}`,
+    `key: [${secret}]`,
+  ];
   for (const row of rows) {
     const { problems } = parseApplyFile(key(row));
     assert.ok((problems?.length ?? 0) > 0, row);
@@ -292,15 +415,24 @@ bad("at most a hundred are listed", () => {
 bad("control characters are refused, in comments too, and repeat nothing else", () => {
   assert.equal(parseApplyFile("users: [] # \x1b[2J\n#\0\n"), {
     plan: null,
-    problems: ["line 1 column 13: the character U+001B is not allowed in YAML", "line 2 column 2: the character U+0000 is not allowed in YAML"],
+    problems: [
+      "line 1 column 13: the character U+001B is not allowed in YAML",
+      "line 2 column 2: the character U+0000 is not allowed in YAML",
+    ],
   });
 });
 
 bad("bombs and depth are refused", () => {
-  const bomb = ["a0: &a0 [x, x]", ...Array.from({ length: 40 }, (_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`)].join("\n");
+  const bomb = [
+    "a0: &a0 [x, x]",
+    ...Array.from({ length: 40 }, (_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`),
+  ].join("\n");
   assert.is(parseApplyFile(bomb).problems?.length, 101);
   for (const open of ["[", "{users: ", "- "]) {
-    assert.match(parseApplyFile(open.repeat(100_000)).problems?.[0] ?? "", /^line \d+ column \d+: more than 64 levels deep$/);
+    assert.match(
+      parseApplyFile(open.repeat(100_000)).problems?.[0] ?? "",
+      /^line \d+ column \d+: more than 64 levels deep$/,
+    );
   }
   assert.is(parseApplyFile("users: [*u, *u]").problems?.length, 2);
 });

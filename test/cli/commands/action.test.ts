@@ -14,10 +14,28 @@ function given(body: (data: string) => Promise<void>): Promise<void> {
       let made = 0;
       const newSecret = (): string => `secret-${(made += 1)}`;
       const hook = (webhook: string) => ({ type: "WEBHOOK" as const, target: { type: "WEBHOOK" as const, webhook } });
-      const targets = [hook("https://a.org"), { type: "EMAIL" as const, target: { type: "EMAIL" as const, emails: ["a@b.org"] } }, hook("https://b.org/\u001b[31m")];
-      store.actions.create(organizationId, "env", { name: "alerts", triggers: [], places: [], targets, newSecret }, { user: "ada", fromChat: false });
-      store.actions.create(organizationId, "env", { name: "mails", triggers: [], places: [], targets: targets.slice(1, 2), newSecret }, { user: "ada", fromChat: false });
-      store.notificationTargets.replace({ organizationId, notificationType: "api_key_expiry" }, [hook("https://c.org")], newSecret);
+      const targets = [
+        hook("https://a.org"),
+        { type: "EMAIL" as const, target: { type: "EMAIL" as const, emails: ["a@b.org"] } },
+        hook("https://b.org/\u001b[31m"),
+      ];
+      store.actions.create(
+        organizationId,
+        "env",
+        { name: "alerts", triggers: [], places: [], targets, newSecret },
+        { user: "ada", fromChat: false },
+      );
+      store.actions.create(
+        organizationId,
+        "env",
+        { name: "mails", triggers: [], places: [], targets: targets.slice(1, 2), newSecret },
+        { user: "ada", fromChat: false },
+      );
+      store.notificationTargets.replace(
+        { organizationId, notificationType: "api_key_expiry" },
+        [hook("https://c.org")],
+        newSecret,
+      );
     });
     await body(data);
   });
@@ -26,21 +44,43 @@ function given(body: (data: string) => Promise<void>): Promise<void> {
 test("secrets are shown in the order of the targets, of an action and of a kind of notifications", () =>
   given(async (data) => {
     const before = auditOf(data);
-    assert.equal(await cli(["action", "secret", "acme", "1", "--data", data]), { code: 0, out: "secret-1  https://a.org\nsecret-2  https://b.org/\\u001b[31m\n", err: "" });
-    assert.equal(await cli(["action", "secret", "acme", "api_key_expiry", "--json", "--data", data]), { code: 0, out: '{"webhooks":[{"webhook":"https://c.org","secret":"secret-3"}]}\n', err: "" });
-    assert.equal(await cli(["action", "secret", "acme", "2", "--data", data]), { code: 0, out: "", err: "there is no WEBHOOK among the targets\n" });
+    assert.equal(await cli(["action", "secret", "acme", "1", "--data", data]), {
+      code: 0,
+      out: "secret-1  https://a.org\nsecret-2  https://b.org/\\u001b[31m\n",
+      err: "",
+    });
+    assert.equal(await cli(["action", "secret", "acme", "api_key_expiry", "--json", "--data", data]), {
+      code: 0,
+      out: '{"webhooks":[{"webhook":"https://c.org","secret":"secret-3"}]}\n',
+      err: "",
+    });
+    assert.equal(await cli(["action", "secret", "acme", "2", "--data", data]), {
+      code: 0,
+      out: "",
+      err: "there is no WEBHOOK among the targets\n",
+    });
     assert.equal(auditOf(data), before);
   }));
 
 test("they are replaced when that is asked for, with an entry in the audit log and without the secrets in it", () =>
   given(async (data) => {
     const before = auditOf(data).length;
-    const { webhooks } = JSON.parse((await cli(["action", "secret", "acme", "1", "--rotate", "--json", "--data", data])).out);
-    assert.equal(webhooks.map(({ webhook }: { webhook: string }) => webhook), ["https://a.org", "https://b.org/\u001b[31m"]);
+    const { webhooks } = JSON.parse(
+      (await cli(["action", "secret", "acme", "1", "--rotate", "--json", "--data", data])).out,
+    );
+    assert.equal(
+      webhooks.map(({ webhook }: { webhook: string }) => webhook),
+      ["https://a.org", "https://b.org/\u001b[31m"],
+    );
     for (const { secret } of webhooks) assert.match(secret, /^[\w-]{43}$/);
     assert.is.not(webhooks[0].secret, webhooks[1].secret);
-    assert.equal(JSON.parse((await cli(["action", "secret", "acme", "1", "--json", "--data", data])).out), { webhooks });
-    assert.equal(auditOf(data).slice(before), ['action secret action.secret_rotated 1 {"target":1}', 'action secret action.secret_rotated 1 {"target":3}']);
+    assert.equal(JSON.parse((await cli(["action", "secret", "acme", "1", "--json", "--data", data])).out), {
+      webhooks,
+    });
+    assert.equal(auditOf(data).slice(before), [
+      'action secret action.secret_rotated 1 {"target":1}',
+      'action secret action.secret_rotated 1 {"target":3}',
+    ]);
     assert.match((await cli(["action", "secret", "acme", "api_key_expiry", "--data", data])).out, /^secret-3 /);
   }));
 

@@ -10,7 +10,9 @@ import type { Outcome } from "../in-process.ts";
 const test = suite("cli/commands/apply");
 
 /** An empty but initialised data directory: organization first, user root. */
-const given = (body: (data: string, apply: (yaml: string, ...options: string[]) => Promise<Outcome>) => Promise<void>): Promise<void> =>
+const given = (
+  body: (data: string, apply: (yaml: string, ...options: string[]) => Promise<Outcome>) => Promise<void>,
+): Promise<void> =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     await cli(["init", "--data", data, "--org", "first", "--user", "root"]);
@@ -60,11 +62,21 @@ test("creates everything, tells what it did, and does nothing the second time", 
       "",
     ]);
     look(data, (store) => {
-      for (const [key, name] of [[`${KEY}1`, "ci"], [minted, "ci"], [`${KEY}2`, "ops"]] as const) {
+      for (const [key, name] of [
+        [`${KEY}1`, "ci"],
+        [minted, "ci"],
+        [`${KEY}2`, "ops"],
+      ] as const) {
         assert.is(store.apiKeys.holder(keyDigest(key))?.name, name);
       }
       const rows = store.organizations.list().map((row) => [row.name, row.kind, row.is_public, row.controls_enabled]);
-      assert.equal(rows, [["acme", "shared", 1, 0], ["eve", "personal", 1, 1], ["first", "shared", 0, 1], ["ops", "personal", 0, 1], ["root", "personal", 0, 1]]);
+      assert.equal(rows, [
+        ["acme", "shared", 1, 0],
+        ["eve", "personal", 1, 1],
+        ["first", "shared", 0, 1],
+        ["ops", "personal", 0, 1],
+        ["root", "personal", 0, 1],
+      ]);
       const user = store.users.find("ops");
       assert.equal([user?.display_name, user?.email], ["Operations", "ops@example.com"]);
     });
@@ -72,7 +84,13 @@ test("creates everything, tells what it did, and does nothing the second time", 
     const [rows, audit] = [countRows(data), auditOf(data)];
     const second = await apply(WHOLE);
     assert.is(second.code, 0, second.err);
-    assert.ok(second.out.trimEnd().split("\n").every((line) => line.startsWith("unchanged  ")), second.out);
+    assert.ok(
+      second.out
+        .trimEnd()
+        .split("\n")
+        .every((line) => line.startsWith("unchanged  ")),
+      second.out,
+    );
     assert.is(second.out.trimEnd().split("\n").length, 12);
     assert.equal(countRows(data), rows);
     assert.equal(auditOf(data), audit);
@@ -109,14 +127,25 @@ users:
     ]);
     look(data, (store, db) => {
       const acme = store.organizations.find("acme")?.id ?? 0;
-      assert.is(store.organizations.roleOf(acme, store.users.find("ops")?.id ?? 0), "admin", "members that are not named stay");
+      assert.is(
+        store.organizations.roleOf(acme, store.users.find("ops")?.id ?? 0),
+        "admin",
+        "members that are not named stay",
+      );
       assert.is(store.apiKeys.holder(keyDigest(`${KEY}1`))?.name, "ci", "keys that are not named stay");
       assert.is(store.serviceAccounts.find(acme, "plain")?.privilege, "reader");
       assert.equal(
-        db.prepare("SELECT event_type, user_name, role, previous_role, changed_by FROM membership_events WHERE organization_id = ? ORDER BY id").raw().all(acme),
+        db
+          .prepare(
+            "SELECT event_type, user_name, role, previous_role, changed_by FROM membership_events WHERE organization_id = ? ORDER BY id",
+          )
+          .raw()
+          .all(acme),
         [
-          ["added", "ops", "admin", null, OPERATOR], ["added", "root", "reader", null, OPERATOR],
-          ["changed", "root", "member", "reader", OPERATOR], ["changed", "acme/ci", "admin", "member", OPERATOR],
+          ["added", "ops", "admin", null, OPERATOR],
+          ["added", "root", "reader", null, OPERATOR],
+          ["changed", "root", "member", "reader", OPERATOR],
+          ["changed", "acme/ci", "admin", "member", OPERATOR],
         ],
       );
     });
@@ -141,7 +170,10 @@ test("two users may swap their addresses", () =>
     await apply("users: [{name: a, email: a@x}, {name: b, email: b@x}]");
     const { code, err } = await apply("users: [{name: a, email: b@x}, {name: b, email: A@x}]");
     assert.is(code, 0, err);
-    assert.equal(look(data, (store) => ["a", "b"].map((name) => store.users.find(name)?.email)), ["b@x", "A@x"]);
+    assert.equal(
+      look(data, (store) => ["a", "b"].map((name) => store.users.find(name)?.email)),
+      ["b@x", "A@x"],
+    );
   }));
 
 test("a key whose description has only a dead key is minted again", () =>
@@ -203,17 +235,29 @@ users:
     // That first is a user and a shared organization of one file is found by the reader already.
     const alone = await apply("users: [ { name: acme } ]");
     assert.equal(alone, {
-      code: 1, out: "",
+      code: 1,
+      out: "",
       err: 'assay: standard input line 1 column 10: users[0]: "acme" is a shared organization, so no personal organization of this user can bear the name\nassay: nothing was applied\n',
     });
     assert.equal(await apply(yaml.replace("  - { name: first }\n", "  - { name: root2 }\n")), {
-      code: 1, out: "", err: [...problems.map((problem) => `standard input ${problem}`), "nothing was applied"].map((line) => `assay: ${line}\n`).join(""),
+      code: 1,
+      out: "",
+      err: [...problems.map((problem) => `standard input ${problem}`), "nothing was applied"]
+        .map((line) => `assay: ${line}\n`)
+        .join(""),
     });
 
-    const dead = (key: string) => `organizations: [ { name: acme, service_accounts: [ { name: ci, api_keys: [ { description: a, key: "${key}" } ] } ] } ]`;
+    const dead = (key: string) =>
+      `organizations: [ { name: acme, service_accounts: [ { name: ci, api_keys: [ { description: a, key: "${key}" } ] } ] } ]`;
     const place = "line 1 column 76: organizations[0].service_accounts[0].api_keys[0].key";
-    assert.is((await apply(dead(`${KEY}1`))).err, `assay: standard input ${place}: this key was revoked, give a new one\nassay: nothing was applied\n`);
-    assert.is((await apply(dead(`${KEY}2`))).err, `assay: standard input ${place}: this key has expired, give a new one\nassay: nothing was applied\n`);
+    assert.is(
+      (await apply(dead(`${KEY}1`))).err,
+      `assay: standard input ${place}: this key was revoked, give a new one\nassay: nothing was applied\n`,
+    );
+    assert.is(
+      (await apply(dead(`${KEY}2`))).err,
+      `assay: standard input ${place}: this key has expired, give a new one\nassay: nothing was applied\n`,
+    );
     assert.equal([countRows(data), auditOf(data)], [rows, audit]);
   }));
 
@@ -221,14 +265,22 @@ test("a data directory that is missing is made, unless the file is refused", () 
   inDirectory(async (directory) => {
     const data = join(directory, "deep", "data");
     const apply = (yaml: string) => cli(["apply", "-", "--data", data, "--json"], { stdin: yaml });
-    const refusals = ["users: [{nam: ops}]", "organizations: [{name: acme, members: [{user: nobody, role: admin}]}]", "users: [{name: u, api_keys: [{expires_at: 1}]}]"];
+    const refusals = [
+      "users: [{nam: ops}]",
+      "organizations: [{name: acme, members: [{user: nobody, role: admin}]}]",
+      "users: [{name: u, api_keys: [{expires_at: 1}]}]",
+    ];
     for (const yaml of refusals) assert.equal([(await apply(yaml)).code, readdirSync(directory)], [1, []], yaml);
     const made = await apply("users: [{name: ops, api_keys: [{}, {description: laptop}]}]");
     assert.equal([made.code, made.err], [0, ""]);
     const keys = (outcome: Outcome) =>
       (JSON.parse(outcome.out).changes as { kind: string; outcome: string; detail: string; key: string | null }[])
-        .filter(({ kind }) => kind === "api_key").map(({ outcome: what, detail, key }) => ({ what, detail, minted: key !== null }));
-    assert.equal(keys(made), [{ what: "created", detail: "from an apply file", minted: true }, { what: "created", detail: "laptop", minted: true }]);
+        .filter(({ kind }) => kind === "api_key")
+        .map(({ outcome: what, detail, key }) => ({ what, detail, minted: key !== null }));
+    assert.equal(keys(made), [
+      { what: "created", detail: "from an apply file", minted: true },
+      { what: "created", detail: "laptop", minted: true },
+    ]);
     const again = await apply("users: [{name: ops, api_keys: [{description: ''}]}]");
     assert.equal(keys(again), [{ what: "unchanged", detail: "from an apply file", minted: false }]);
     assert.is(statSync(data).mode & 0o777, 0o700);
@@ -254,24 +306,36 @@ test("a file is read, and its name stands before its mistakes", () =>
     writeFileSync(file, "users: [{name: _}, {nam: x}]");
     const { code, err } = await apply();
     assert.is(code, 1);
-    assert.equal(err.trimEnd().split("\n").map((line) => line.slice(0, 60)), [
-      'assay: apply.yml line 1 column 16: users[0].name: "_" is not',
-      "assay: apply.yml line 1 column 20: users[1].name: it is miss",
-      "assay: apply.yml line 1 column 21: users[1].nam: unknown key",
-      "assay: nothing was applied",
-    ]);
+    assert.equal(
+      err
+        .trimEnd()
+        .split("\n")
+        .map((line) => line.slice(0, 60)),
+      [
+        'assay: apply.yml line 1 column 16: users[0].name: "_" is not',
+        "assay: apply.yml line 1 column 20: users[1].name: it is miss",
+        "assay: apply.yml line 1 column 21: users[1].nam: unknown key",
+        "assay: nothing was applied",
+      ],
+    );
     assert.match((await apply("--json")).err, /^\{"error":"apply\.yml line 1 column 16: .*; nothing was applied"\}\n$/);
 
     writeFileSync(file, Buffer.from([0x61, 0xff]));
     assert.equal(await apply(), { code: 1, out: "", err: "assay: cannot read apply.yml: it is not UTF-8 text\n" });
     writeFileSync(file, Buffer.alloc(4 * 1_048_576 + 1));
     assert.equal(await apply(), { code: 1, out: "", err: "assay: cannot read apply.yml: it is larger than 4 MB\n" });
-    assert.match((await cli(["apply", "/dev/zero", "--data", data])).err, /^assay: cannot read \/dev\/zero: it is larger than 4 MB\n$/);
+    assert.match(
+      (await cli(["apply", "/dev/zero", "--data", data])).err,
+      /^assay: cannot read \/dev\/zero: it is larger than 4 MB\n$/,
+    );
     assert.match((await cli(["apply", data, "--data", data])).err, /^assay: cannot read .*: EISDIR/);
     assert.match((await cli(["apply", "none.yml", "--data", data])).err, /^assay: cannot read none\.yml: ENOENT/);
     assert.is((await cli(["apply", "--data", data])).code, 2);
     assert.is((await cli(["apply", "-"], { stdin: "x".repeat(10) })).code, 2);
-    assert.is((await cli(["apply", "-", "--data", data], { stdin: "x".repeat(4 * 1_048_576 + 1) })).err, "assay: cannot read standard input: it is larger than 4 MB\n");
+    assert.is(
+      (await cli(["apply", "-", "--data", data], { stdin: "x".repeat(4 * 1_048_576 + 1) })).err,
+      "assay: cannot read standard input: it is larger than 4 MB\n",
+    );
   }));
 
 test("a large file takes time in proportion", () =>

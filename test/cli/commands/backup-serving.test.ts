@@ -19,15 +19,19 @@ async function initialized(): Promise<{ root: string; data: string }> {
   assert.is((await cli(["init", "--data", data, "--org", "acme", "--user", "ops"])).code, 0);
   return { root, data };
 }
-const serve = (data: string, ...words: string[]): Started => start(["serve", "--data", data, "--listen", "127.0.0.1:0", ...words]);
-const backupsIn = (directory: string): string[] => readdirSync(directory).filter((name) => !name.startsWith("assay-schema"));
+const serve = (data: string, ...words: string[]): Started =>
+  start(["serve", "--data", data, "--listen", "127.0.0.1:0", ...words]);
+const backupsIn = (directory: string): string[] =>
+  readdirSync(directory).filter((name) => !name.startsWith("assay-schema"));
 
 test("on SIGUSR1 a server makes a backup, and assay restore takes it", async () => {
   const { root, data } = await initialized();
   const server = serve(data, "--metrics-key", "metrics-key-0123456789");
   const [, url = ""] = /listening on (\S+)/.exec(await server.wrote(/API reference/)) ?? [];
   const told = async (): Promise<string | undefined> => {
-    const text = await (await fetch(`${url}/metrics`, { headers: { Authorization: "Bearer metrics-key-0123456789" } })).text();
+    const text = await (
+      await fetch(`${url}/metrics`, { headers: { Authorization: "Bearer metrics-key-0123456789" } })
+    ).text();
     return /^assay_backup_last_success_timestamp_seconds (\S+)$/m.exec(text)?.[1];
   };
   assert.is(await told(), undefined);
@@ -45,7 +49,10 @@ test("on SIGUSR1 a server makes a backup, and assay restore takes it", async () 
   assert.ok(rows > 10);
   const target = join(root, "t");
   assert.is((await cli(["restore", file, "--data", target])).code, 0);
-  assert.is(look(target, (store) => store.organizations.find("acme")?.name), "acme");
+  assert.is(
+    look(target, (store) => store.organizations.find("acme")?.name),
+    "acme",
+  );
 });
 
 test("by the clock it makes one where it is told to, and a restart makes no second", async () => {
@@ -87,8 +94,12 @@ test("no evidence is removed while a backup is made", async () => {
 test("trouble is told in the log and ends nothing", async () => {
   const { root, data } = await initialized();
   const server = serve(data, "--backup-every", "24h", "--backup-directory", join(root, "not-mounted"));
-  const text = await server.wrote(/"msg":"no backup could be made[^]*API reference|API reference[^]*"msg":"no backup could be made/);
-  const { level, error } = JSON.parse(text.split("\n").find((line) => line.includes("no backup could be made")) ?? "{}");
+  const text = await server.wrote(
+    /"msg":"no backup could be made[^]*API reference|API reference[^]*"msg":"no backup could be made/,
+  );
+  const { level, error } = JSON.parse(
+    text.split("\n").find((line) => line.includes("no backup could be made")) ?? "{}",
+  );
   assert.equal([level, error], ["error", `there is no directory ${join(root, "not-mounted")}; make it first`]);
   assert.is((await server.stop()).code, 0);
 });
@@ -99,10 +110,19 @@ test("a thread tells evidence that is missing, and makes the incomplete backup",
   look(data, (_, db) => {
     // Only the row matters: what it belongs to is of no interest here.
     db.pragma("foreign_keys = OFF");
-    const columns = db.prepare<[], { name: string; type: string; notnull: number; pk: number }>("SELECT name, type, \"notnull\", pk FROM pragma_table_info('attestations')").all().filter(({ notnull, pk }) => notnull && !pk);
+    const columns = db
+      .prepare<[], { name: string; type: string; notnull: number; pk: number }>(
+        "SELECT name, type, \"notnull\", pk FROM pragma_table_info('attestations')",
+      )
+      .all()
+      .filter(({ notnull, pk }) => notnull && !pk);
     const names = [...columns.map(({ name }) => name), "evidence_digest", "evidence_size"];
     db.pragma("ignore_check_constraints = ON");
-    db.prepare(`INSERT INTO attestations (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`).run(...columns.map(({ type }) => (type === "TEXT" ? "x" : 1)), digest, 5);
+    db.prepare(`INSERT INTO attestations (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`).run(
+      ...columns.map(({ type }) => (type === "TEXT" ? "x" : 1)),
+      digest,
+      5,
+    );
   });
   const server = serve(data);
   await server.wrote(/API reference/);

@@ -1,10 +1,28 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { lockEvidence } from "../../../src/store/db/data-directory-lock.ts";
 import { schemaVersion } from "../../../src/store/db/database.ts";
-import { EVIDENCE, evidenceIn, givenData, newDirectory, partsOf, removeDirectories, sha256 } from "../../backup/given.ts";
+import {
+  EVIDENCE,
+  evidenceIn,
+  givenData,
+  newDirectory,
+  partsOf,
+  removeDirectories,
+  sha256,
+} from "../../backup/given.ts";
 import { cli, look, start } from "../in-process.ts";
 
 const test = suite("cli/commands/backup");
@@ -17,7 +35,8 @@ test.after(async () => {
 });
 
 const backup = (file: string, ...words: string[]) => cli(["backup", file, "--data", data, ...words]);
-const restore = (file: string, directory: string, ...words: string[]) => cli(["restore", file, "--data", directory, ...words]);
+const restore = (file: string, directory: string, ...words: string[]) =>
+  cli(["restore", file, "--data", directory, ...words]);
 /** A directory with a backup of everything. */
 async function saved(): Promise<{ root: string; file: string }> {
   const root = newDirectory();
@@ -32,9 +51,12 @@ test("backup beside a running server tells what it wrote, and restore what it re
   const file = join(root, "b.tar");
   const made = await backup(file);
   assert.equal([made.code, made.err], [0, ""]);
-  assert.match(made.out, new RegExp(
-    `^backup of ${data} at \\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ: ${file}\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files \\(0\\.3 MB\\)\n\\d+\\.\\d MB in \\d+\\.\\d s, SHA-256 ${sha256(readFileSync(file))}\n$`,
-  ));
+  assert.match(
+    made.out,
+    new RegExp(
+      `^backup of ${data} at \\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ: ${file}\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files \\(0\\.3 MB\\)\n\\d+\\.\\d MB in \\d+\\.\\d s, SHA-256 ${sha256(readFileSync(file))}\n$`,
+    ),
+  );
   assert.is(statSync(file).mode & 0o777, 0o600);
   assert.equal(readdirSync(root), ["b.tar"]);
   assert.not.ok(existsSync(join(data, "backups")));
@@ -42,11 +64,19 @@ test("backup beside a running server tells what it wrote, and restore what it re
   const target = join(root, "target");
   const read = await restore(file, target);
   assert.equal([read.code, read.err], [0, ""]);
-  assert.match(read.out, new RegExp(`^restored ${target} as it was at .*Z, from a backup of Assay \\d.*\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files: all counts and hashes are right \\(\\d+\\.\\d s\\)\n$`));
+  assert.match(
+    read.out,
+    new RegExp(
+      `^restored ${target} as it was at .*Z, from a backup of Assay \\d.*\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files: all counts and hashes are right \\(\\d+\\.\\d s\\)\n$`,
+    ),
+  );
   assert.equal(readdirSync(root).sort(), ["b.tar", "target"]);
   assert.is(statSync(target).mode & 0o777, 0o700);
   assert.is(statSync(join(target, "assay.db")).mode & 0o777, 0o600);
-  assert.is(look(target, (_, db) => db.prepare("SELECT count(*) FROM attestations").pluck().get()), 5);
+  assert.is(
+    look(target, (_, db) => db.prepare("SELECT count(*) FROM attestations").pluck().get()),
+    5,
+  );
   assert.equal([...evidenceIn(target).keys()].sort(), EVIDENCE.map(sha256).sort());
 });
 
@@ -56,12 +86,19 @@ test("with --json both tell the same as fields", async () => {
   const { created_at, seconds, rows, ...rest } = made;
   const bytes = readFileSync(join(root, "c.tgz"));
   assert.equal(rest, {
-    file: join(root, "c.tgz"), schema_version: schemaVersion(), evidence: { count: 3, bytes: 1 + 513 + 300_000, missing: [] }, bytes: bytes.length, sha256: sha256(bytes),
+    file: join(root, "c.tgz"),
+    schema_version: schemaVersion(),
+    evidence: { count: 3, bytes: 1 + 513 + 300_000, missing: [] },
+    bytes: bytes.length,
+    sha256: sha256(bytes),
   });
   assert.ok(Number.isFinite(seconds) && rows > 10 && Date.parse(created_at) > 0);
   assert.ok(bytes.length < statSync(file).size / 2, "it is compressed");
   const read = JSON.parse((await restore(join(root, "c.tgz"), join(root, "t"), "--json")).out);
-  assert.equal([read.directory, read.created_at, read.schema_version, read.rows, read.evidence], [join(root, "t"), created_at, schemaVersion(), rows, rest.evidence]);
+  assert.equal(
+    [read.directory, read.created_at, read.schema_version, read.rows, read.evidence],
+    [join(root, "t"), created_at, schemaVersion(), rows, rest.evidence],
+  );
 });
 
 test("- goes through a pipe both ways, with the report on stderr", async () => {
@@ -81,7 +118,10 @@ test("what cannot be meant is refused as wrong usage", async () => {
   const refusals: [string[], RegExp, object?][] = [
     [["backup", "--data", data], /argument FILE is missing/],
     [["backup", "-", "--data", data], /stdout is a terminal/, { isTty: true }],
-    [["backup", "-", "--overwrite", "--verify", "--data", data], /--overwrite needs the name of a file\n.*--verify needs/],
+    [
+      ["backup", "-", "--overwrite", "--verify", "--data", data],
+      /--overwrite needs the name of a file\n.*--verify needs/,
+    ],
     [["backup", "b.tar", "--without-evidence", "--allow-missing", "--data", data], /--allow-missing says nothing/],
     [["backup", "b.tar"], /data is not set/],
     [["restore", "-", "--data", "x"], /stdin is a terminal/, { stdinIsTty: true }],
@@ -108,7 +148,8 @@ test("a file that is there is kept, unless it is to be replaced", async () => {
 
 test("what a killed backup left is replaced, and its neighbours stay", async () => {
   const { root, file } = await saved();
-  for (const name of ["c.tar.partial", "c.tar.partial-db", "c.tar.partial-db-journal", "other.tar.partial"]) writeFileSync(join(root, name), "left");
+  for (const name of ["c.tar.partial", "c.tar.partial-db", "c.tar.partial-db-journal", "other.tar.partial"])
+    writeFileSync(join(root, name), "left");
   assert.is((await backup(join(root, "c.tar"))).code, 0);
   assert.equal(readdirSync(root).sort(), ["b.tar", "c.tar", "other.tar.partial"]);
   assert.ok(existsSync(file));
@@ -125,7 +166,20 @@ test("missing and damaged evidence ends a backup with exit code 5 and its names,
   try {
     const refused = await backup(file);
     assert.equal([refused.code, refused.out], [5, ""]);
-    assert.equal(refused.err.split("\n").sort(), ["", ...[missing, short].map((digest) => (digest === missing ? `assay: evidence ${digest} is missing` : `assay: evidence ${digest} has 5 bytes instead of 513`)).sort(), "assay: nothing was written; with --allow-missing the backup is made without them"].sort());
+    assert.equal(
+      refused.err.split("\n").sort(),
+      [
+        "",
+        ...[missing, short]
+          .map((digest) =>
+            digest === missing
+              ? `assay: evidence ${digest} is missing`
+              : `assay: evidence ${digest} has 5 bytes instead of 513`,
+          )
+          .sort(),
+        "assay: nothing was written; with --allow-missing the backup is made without them",
+      ].sort(),
+    );
     // Of the right size, and wrong.
     chmodSync(large, 0o600);
     writeFileSync(large, Buffer.alloc(300_000, "other"));
@@ -224,31 +278,47 @@ test("what is no backup, not there, or no place for data is told", async () => {
   assert.match((await restore(file, join(root, "file"))).err, /file is no directory/);
   assert.match((await restore(file, join(root, "no", "where"))).err, /there is no directory .*no; make it first/);
   const { code, err } = await restore(join(root, "file"), join(root, "t"));
-  assert.equal([code, err], [5, `assay: ${join(root, "file")} is damaged, or no backup: it is cut off after 0 bytes\n`]);
+  assert.equal(
+    [code, err],
+    [5, `assay: ${join(root, "file")} is damaged, or no backup: it is cut off after 0 bytes\n`],
+  );
   assert.equal(readdirSync(root).sort(), ["b.tar", "file"]);
 });
 
-for (const inside of [false, true]) test(`a restore that was killed is no data directory, and the next one starts anew: ${inside ? "in" : "beside"} the directory`, async () => {
-  const { root, file } = await saved();
-  const target = join(root, "t");
-  const left = inside ? join(target, "restore-unfinished") : `${target}.restore-unfinished`;
-  mkdirSync(join(left, "evidence", "ab"), { recursive: true });
-  writeFileSync(join(left, "restore-unfinished"), "");
-  writeFileSync(join(left, "assay.db"), "half");
-  if (inside) mkdirSync(join(target, "evidence"));
-  for (const directory of inside ? [target, left] : [left]) {
-    for (const words of [["serve", "--listen", "127.0.0.1:0"], ["key", "list", "--user", "x"], ["init", "--org", "a", "--user", "b"], ["backup", join(root, "x.tar")]]) {
-      const { code, err } = await cli([...words, "--data", directory]);
-      assert.is(code, 1, words.join(" "));
-      assert.match(err, /holds part of a backup: a restore began and did not end|is no data directory: it holds no assay.db/, words.join(" "));
+for (const inside of [false, true])
+  test(`a restore that was killed is no data directory, and the next one starts anew: ${inside ? "in" : "beside"} the directory`, async () => {
+    const { root, file } = await saved();
+    const target = join(root, "t");
+    const left = inside ? join(target, "restore-unfinished") : `${target}.restore-unfinished`;
+    mkdirSync(join(left, "evidence", "ab"), { recursive: true });
+    writeFileSync(join(left, "restore-unfinished"), "");
+    writeFileSync(join(left, "assay.db"), "half");
+    if (inside) mkdirSync(join(target, "evidence"));
+    for (const directory of inside ? [target, left] : [left]) {
+      for (const words of [
+        ["serve", "--listen", "127.0.0.1:0"],
+        ["key", "list", "--user", "x"],
+        ["init", "--org", "a", "--user", "b"],
+        ["backup", join(root, "x.tar")],
+      ]) {
+        const { code, err } = await cli([...words, "--data", directory]);
+        assert.is(code, 1, words.join(" "));
+        assert.match(
+          err,
+          /holds part of a backup: a restore began and did not end|is no data directory: it holds no assay.db/,
+          words.join(" "),
+        );
+      }
     }
-  }
-  const { code, err } = await restore(file, target);
-  assert.is(code, 0, err);
-  assert.is(look(target, (_, db) => db.prepare("SELECT count(*) FROM attestations").pluck().get()), 5);
-  assert.equal(readdirSync(root).sort(), ["b.tar", "t"]);
-  assert.not.ok(existsSync(join(target, "restore-unfinished")));
-});
+    const { code, err } = await restore(file, target);
+    assert.is(code, 0, err);
+    assert.is(
+      look(target, (_, db) => db.prepare("SELECT count(*) FROM attestations").pluck().get()),
+      5,
+    );
+    assert.equal(readdirSync(root).sort(), ["b.tar", "t"]);
+    assert.not.ok(existsSync(join(target, "restore-unfinished")));
+  });
 
 test("what stands in the way and no restore made is not removed", async () => {
   const { root, file } = await saved();

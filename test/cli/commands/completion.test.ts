@@ -60,9 +60,13 @@ inBash("bash offers commands, options, words, files and directories", () =>
   inFiles(async (directory) => {
     const file = join(directory, ".script");
     writeFileSync(file, await script("bash"));
-    const ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _assay; printf "%s\\n" "${COMPREPLY[@]}"';
+    const ask =
+      'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _assay; printf "%s\\n" "${COMPREPLY[@]}"';
     const words = (list: readonly string[]): string[] => {
-      const { stdout, stderr } = spawnSync("bash", ["--norc", "-c", ask, "bash", file, ...list], { cwd: directory, encoding: "utf8" });
+      const { stdout, stderr } = spawnSync("bash", ["--norc", "-c", ask, "bash", file, ...list], {
+        cwd: directory,
+        encoding: "utf8",
+      });
       assert.is(stderr, "");
       return stdout.split("\n").filter((word) => word !== "");
     };
@@ -72,10 +76,16 @@ inBash("bash offers commands, options, words, files and directories", () =>
     assert.equal(words(["assay", "serve", "--log-level", "="]).length, 6);
     assert.equal(words(["assay", "serve", "--base-url", ""]), [], "nobody can guess a URL");
     const options = words(["assay", "serve", "--"]);
-    assert.equal(ROWS.filter(({ flag }) => !options.includes(`--${flag}`)).map(({ flag }) => flag), []);
-    const complete = spawnSync("bash", ["--norc", "-c", `source "$1"; complete -p assay`, "bash", file], { encoding: "utf8" });
+    assert.equal(
+      ROWS.filter(({ flag }) => !options.includes(`--${flag}`)).map(({ flag }) => flag),
+      [],
+    );
+    const complete = spawnSync("bash", ["--norc", "-c", `source "$1"; complete -p assay`, "bash", file], {
+      encoding: "utf8",
+    });
     assert.is(complete.stdout, "complete -F _assay assay\n");
-  }));
+  }),
+);
 
 inFish("fish offers the same", () =>
   inFiles(async (directory) => {
@@ -84,15 +94,25 @@ inFish("fish offers the same", () =>
     // One shell for all lines: each start takes a good while.
     const lines = [...CASES.map(([line]) => line), "assay serve --data st"];
     const ask = 'source $argv[1]; for line in $argv[2..]; echo "> $line"; complete -C $line; end';
-    const { stdout, stderr, status } = spawnSync("fish", ["--no-config", "-c", ask, file, ...lines], { cwd: directory, encoding: "utf8", env: { ...process.env, HOME: directory } });
+    const { stdout, stderr, status } = spawnSync("fish", ["--no-config", "-c", ask, file, ...lines], {
+      cwd: directory,
+      encoding: "utf8",
+      env: { ...process.env, HOME: directory },
+    });
     assert.equal([status, stderr], [0, ""]);
-    const answers = new Map(stdout.split("> ").slice(1).map((part) => {
-      const [line = "", ...offers] = part.trimEnd().split("\n");
-      return [line.trimEnd(), offers.map((offer) => offer.split("\t")[0] as string)];
-    }));
+    const answers = new Map(
+      stdout
+        .split("> ")
+        .slice(1)
+        .map((part) => {
+          const [line = "", ...offers] = part.trimEnd().split("\n");
+          return [line.trimEnd(), offers.map((offer) => offer.split("\t")[0] as string)];
+        }),
+    );
     tryCases((line) => answers.get(line.trimEnd()) ?? ["no answer"]);
     assert.equal(answers.get("assay serve --data st"), ["state/"]);
-  }));
+  }),
+);
 
 inZsh("zsh takes the script, and defines the function", async () =>
   inDirectory(async (directory) => {
@@ -102,23 +122,39 @@ inZsh("zsh takes the script, and defines the function", async () =>
     writeFileSync(file, text);
     assert.equal(spawnSync("zsh", ["-f", "-n", file], { encoding: "utf8" }).stderr, "");
     // compinit reads the first line of each file in $fpath.
-    const ask = 'fpath=($1 $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[assay]';
+    const ask = "fpath=($1 $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[assay]";
     assert.is(spawnSync("zsh", ["-f", "-c", ask, "zsh", directory], { encoding: "utf8" }).stdout, "_assay\n");
-  }));
+  }),
+);
 
 test("every command and option of the tables is in each script", async () => {
   for (const name of ["bash", "zsh", "fish"]) {
     const text = await script(name);
     const flags = [...ROWS.map(({ flag }) => flag), ...COMMANDS.flatMap(({ options }) => Object.keys(options))];
-    assert.equal(flags.filter((flag) => !text.includes(name === "fish" ? `-l ${flag} ` : `--${flag}`)), [], name);
-    assert.equal(COMMANDS.filter((command) => !text.includes(command.name)).map((command) => command.name), [], name);
+    assert.equal(
+      flags.filter((flag) => !text.includes(name === "fish" ? `-l ${flag} ` : `--${flag}`)),
+      [],
+      name,
+    );
+    assert.equal(
+      COMMANDS.filter((command) => !text.includes(command.name)).map((command) => command.name),
+      [],
+      name,
+    );
   }
 });
 
 test("placeholders and sentences say what a value may be", () => {
   const { commands, config } = vocabularyOf(COMMANDS);
   const valueOf = (flag: string) => config.find((option) => option.flag === flag)?.value;
-  assert.equal(["data", "config", "tls-key", "backup-directory", "base-url", "listen"].map(valueOf), ["directory", "file", "file", "directory", "text", "text"]);
+  assert.equal(["data", "config", "tls-key", "backup-directory", "base-url", "listen"].map(valueOf), [
+    "directory",
+    "file",
+    "file",
+    "directory",
+    "text",
+    "text",
+  ]);
   assert.equal(valueOf("smtp-tls"), ["required", "optional", "off"]);
   assert.equal(valueOf("checkpoints"), ["own", "external"]);
   const positional = (name: string) => commands.find((command) => command.name === name)?.positional;
@@ -127,12 +163,19 @@ test("placeholders and sentences say what a value may be", () => {
 
 test("no command is a group of others too, which the scripts could not tell apart", () => {
   const groups = COMMANDS.flatMap(({ name }) => (name.includes(" ") ? [name.split(" ")[0]] : []));
-  assert.equal(COMMANDS.filter(({ name }) => groups.includes(name)).map(({ name }) => name), []);
+  assert.equal(
+    COMMANDS.filter(({ name }) => groups.includes(name)).map(({ name }) => name),
+    [],
+  );
 });
 
 test("another shell is refused", async () => {
   for (const name of ["tcsh", "constructor"]) {
-    assert.equal(await cli(["completion", name]), { code: 2, out: "", err: `assay: there is no completion for "${name}": give bash, zsh or fish\nassay: see assay help completion\n` });
+    assert.equal(await cli(["completion", name]), {
+      code: 2,
+      out: "",
+      err: `assay: there is no completion for "${name}": give bash, zsh or fish\nassay: see assay help completion\n`,
+    });
   }
 });
 

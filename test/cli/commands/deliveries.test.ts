@@ -10,9 +10,19 @@ import { auditOf, cli, inDirectory, look, start } from "../in-process.ts";
 const test = suite("cli/commands/deliveries");
 
 const T = 1_700_000_000;
-type Made = { org: string; n: string; fate?: Fate["state"]; action?: number; error?: string; message?: RenderedMessage };
+type Made = {
+  org: string;
+  n: string;
+  fate?: Fate["state"];
+  action?: number;
+  error?: string;
+  message?: RenderedMessage;
+};
 
-/** A data directory with the organizations acme and other, and the actions deploys (number 1) and alarms (2) of acme with a target each. */
+/**
+ * A data directory with the organizations acme and other, and the actions deploys (number 1) and alarms (2) of acme
+ * with a target each.
+ */
 const given = (body: (data: string, make: (made: Made) => string) => Promise<void>): Promise<void> =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
@@ -20,45 +30,88 @@ const given = (body: (data: string, make: (made: Made) => string) => Promise<voi
     await cli(["apply", "-", "--data", data], { stdin: "organizations: [{name: other}]" });
     look(data, (store, db) => {
       const organization = store.organizations.find("acme")?.id;
-      for (const [number, name] of [[1, "deploys"], [2, "alarms"]] as const) {
-        const id = db.prepare(
-          "INSERT INTO actions (organization_id, number, name, kind, triggers_json, created_by, created_at, last_modified_at) VALUES (?, ?, ?, 'env', '[]', '', 0, 0)",
-        ).run(organization, number, name).lastInsertRowid;
-        db.prepare("INSERT INTO notification_targets (id, organization_id, action_id, position, type, target_json, secret) VALUES (?, ?, ?, 0, 'WEBHOOK', '{}', 'target-secret')").run(number, organization, id);
+      for (const [number, name] of [
+        [1, "deploys"],
+        [2, "alarms"],
+      ] as const) {
+        const id = db
+          .prepare(
+            "INSERT INTO actions (organization_id, number, name, kind, triggers_json, created_by, created_at, last_modified_at) VALUES (?, ?, ?, 'env', '[]', '', 0, 0)",
+          )
+          .run(organization, number, name).lastInsertRowid;
+        db.prepare(
+          "INSERT INTO notification_targets (id, organization_id, action_id, position, type, target_json, secret) VALUES (?, ?, ?, 0, 'WEBHOOK', '{}', 'target-secret')",
+        ).run(number, organization, id);
       }
     });
-    await body(data, ({ org, n, fate = "waiting", action = null, error = "The receiver answered with status 500: down", message }) =>
-      look(data, (store, db) => {
-        const queue = action === null ? `queue ${n}` : `target ${action}`;
-        const subject = `subject ${n}`;
-        const hook: RenderedMessage = { type: "WEBHOOK", webhook: "https://ann:pw@hooks.example:8443/secret/path?token=x", body: { n } };
-        store.deliveries.add({ organizationId: store.organizations.find(org)?.id as number, queue, targetId: action, subject, message: message ?? hook });
-        const row = db.prepare<[], { id: number; public_id: string }>("SELECT id, public_id FROM deliveries ORDER BY id DESC LIMIT 1").get() as { id: number; public_id: string };
-        db.prepare("UPDATE deliveries SET created_at = ?, due_at = ? WHERE id = ?").run(T + row.id, T + row.id, row.id);
-        const how: Fate = fate === "waiting" ? { state: "waiting", dueAt: T + 3600, left: null } : { state: fate };
-        if (fate !== "waiting") {
-          const attempt = { startedAt: T + 60, seconds: 1.25, address: "192.0.2.1", status: fate === "delivered" ? 200 : 500, error: fate === "delivered" ? null : error };
-          store.deliveries.attempted({ id: row.id, target_id: action }, attempt, how, attempt.error);
-        }
-        return row.public_id;
-      }));
+    await body(
+      data,
+      ({ org, n, fate = "waiting", action = null, error = "The receiver answered with status 500: down", message }) =>
+        look(data, (store, db) => {
+          const queue = action === null ? `queue ${n}` : `target ${action}`;
+          const subject = `subject ${n}`;
+          const hook: RenderedMessage = {
+            type: "WEBHOOK",
+            webhook: "https://ann:pw@hooks.example:8443/secret/path?token=x",
+            body: { n },
+          };
+          store.deliveries.add({
+            organizationId: store.organizations.find(org)?.id as number,
+            queue,
+            targetId: action,
+            subject,
+            message: message ?? hook,
+          });
+          const row = db
+            .prepare<[], { id: number; public_id: string }>(
+              "SELECT id, public_id FROM deliveries ORDER BY id DESC LIMIT 1",
+            )
+            .get() as { id: number; public_id: string };
+          db.prepare("UPDATE deliveries SET created_at = ?, due_at = ? WHERE id = ?").run(
+            T + row.id,
+            T + row.id,
+            row.id,
+          );
+          const how: Fate = fate === "waiting" ? { state: "waiting", dueAt: T + 3600, left: null } : { state: fate };
+          if (fate !== "waiting") {
+            const attempt = {
+              startedAt: T + 60,
+              seconds: 1.25,
+              address: "192.0.2.1",
+              status: fate === "delivered" ? 200 : 500,
+              error: fate === "delivered" ? null : error,
+            };
+            store.deliveries.attempted({ id: row.id, target_id: action }, attempt, how, attempt.error);
+          }
+          return row.public_id;
+        }),
+    );
   });
 
 const listed = async (data: string, ...words: string[]): Promise<string[]> => {
   const { code, out, err } = await cli(["deliveries", "list", ...words, "--json", "--data", data]);
   assert.is(code, 0, err);
-  return (JSON.parse(out) as { deliveries: { subject: string }[] }).deliveries.map(({ subject }) => subject.replace("subject ", ""));
+  return (JSON.parse(out) as { deliveries: { subject: string }[] }).deliveries.map(({ subject }) =>
+    subject.replace("subject ", ""),
+  );
 };
-const statesOf = (data: string): unknown[] => look(data, (_, db) => db.prepare("SELECT subject, state, attempts FROM deliveries ORDER BY id").raw().all());
+const statesOf = (data: string): unknown[] =>
+  look(data, (_, db) => db.prepare("SELECT subject, state, attempts FROM deliveries ORDER BY id").raw().all());
 
 test("list shows what matters on one line each, newest first, and no path of a webhook", () =>
   given(async (data, make) => {
     const ids = [
-      make({ org: "acme", n: "a", fate: "delivered" }), make({ org: "acme", n: "b", fate: "dead", action: 1, error: "no\n\u001b[31manswer" }),
-      make({ org: "other", n: "c", message: { type: "EMAIL", emails: ["ann@x.example", "bob@x.example"], subject: "s", text: "t", html: "h" } }),
+      make({ org: "acme", n: "a", fate: "delivered" }),
+      make({ org: "acme", n: "b", fate: "dead", action: 1, error: "no\n\u001b[31manswer" }),
+      make({
+        org: "other",
+        n: "c",
+        message: { type: "EMAIL", emails: ["ann@x.example", "bob@x.example"], subject: "s", text: "t", html: "h" },
+      }),
     ];
     assert.equal(await cli(["deliveries", "list", "--data", data]), {
-      code: 0, err: "",
+      code: 0,
+      err: "",
       out: [
         `${"ID".padEnd(32)}  CREATED               STATE      ORGANIZATION  SUBJECT    TO                                      ATTEMPTS  NEXT ATTEMPT  LAST ERROR`,
         `${ids[2]}  2023-11-14T22:13:23Z  waiting    other         subject c  EMAIL ann@x.example, bob@x.example      0         -             -`,
@@ -69,8 +122,19 @@ test("list shows what matters on one line each, newest first, and no path of a w
     });
     const { out } = await cli(["deliveries", "list", "--json", "--data", data]);
     assert.equal(JSON.parse(out).deliveries[1], {
-      id: ids[1], organization: "acme", action: "deploys", subject: "subject b", type: "WEBHOOK", to: "https://hooks.example:8443/...", queue: "target 1", state: "dead",
-      attempts: 1, created_at: T + 2, next_attempt_at: null, finished_at: T + 61.25, last_error: "no\n\u001b[31manswer",
+      id: ids[1],
+      organization: "acme",
+      action: "deploys",
+      subject: "subject b",
+      type: "WEBHOOK",
+      to: "https://hooks.example:8443/...",
+      queue: "target 1",
+      state: "dead",
+      attempts: 1,
+      created_at: T + 2,
+      next_attempt_at: null,
+      finished_at: T + 61.25,
+      last_error: "no\n\u001b[31manswer",
     });
     assert.not.match(out, /secret|token=|:pw@/);
   }));
@@ -97,7 +161,8 @@ test("show tells of every attempt, of the message, and nothing that is secret", 
   given(async (data, make) => {
     const id = make({ org: "acme", n: "a", fate: "dead", action: 1 });
     assert.equal(await cli(["deliveries", "show", id, "--data", data]), {
-      code: 0, err: "",
+      code: 0,
+      err: "",
       out: `delivery:     ${id}
 organization: acme
 action:       deploys
@@ -114,7 +179,21 @@ attempts:
 `,
     });
     const shown = JSON.parse((await cli(["deliveries", "show", id, "--json", "--data", data])).out);
-    assert.equal([shown.message, shown.log], [{ n: "a" }, [{ started_at: T + 60, seconds: 1.25, address: "192.0.2.1", status: 500, error: "The receiver answered with status 500: down" }]]);
+    assert.equal(
+      [shown.message, shown.log],
+      [
+        { n: "a" },
+        [
+          {
+            started_at: T + 60,
+            seconds: 1.25,
+            address: "192.0.2.1",
+            status: 500,
+            error: "The receiver answered with status 500: down",
+          },
+        ],
+      ],
+    );
     assert.not.match(JSON.stringify(shown), /secret|token=|:pw@/);
     const waiting = make({ org: "acme", n: "b" });
     const { out } = await cli(["deliveries", "show", waiting, "--data", data]);
@@ -132,10 +211,25 @@ test("retry brings back what is dead, one by one or all of an action, with a job
     assert.equal(await cli(["deliveries", "retry", a, a, "--data", data]), { code: 0, out: `retried ${a}\n`, err: "" });
     const outcome = await cli(["deliveries", "retry", "--org", "acme", "--action", "alarms", "--json", "--data", data]);
     assert.equal(JSON.parse(outcome.out), { retried: [c, b] });
-    assert.equal(statesOf(data), [["subject a", "waiting", 0], ["subject b", "waiting", 0], ["subject c", "waiting", 0], ["subject d", "dead", 1]]);
-    assert.equal(look(data, (_, db) => db.prepare("SELECT payload_json FROM jobs ORDER BY id").pluck().all()), ['{"queue":"target 1"}', '{"queue":"target 2"}']);
-    assert.equal(auditOf(data).slice(-3), [a, c, b].map((id, n) => `deliveries retry delivery.retried ${id} {"subject":"subject ${"acb"[n]}"}`));
-    assert.equal(await cli(["deliveries", "retry", "--org", "acme", "--data", data]), { code: 0, out: "no message is dead\n", err: "" });
+    assert.equal(statesOf(data), [
+      ["subject a", "waiting", 0],
+      ["subject b", "waiting", 0],
+      ["subject c", "waiting", 0],
+      ["subject d", "dead", 1],
+    ]);
+    assert.equal(
+      look(data, (_, db) => db.prepare("SELECT payload_json FROM jobs ORDER BY id").pluck().all()),
+      ['{"queue":"target 1"}', '{"queue":"target 2"}'],
+    );
+    assert.equal(
+      auditOf(data).slice(-3),
+      [a, c, b].map((id, n) => `deliveries retry delivery.retried ${id} {"subject":"subject ${"acb"[n]}"}`),
+    );
+    assert.equal(await cli(["deliveries", "retry", "--org", "acme", "--data", data]), {
+      code: 0,
+      out: "no message is dead\n",
+      err: "",
+    });
   }));
 
 test("purge deletes what is dead, and its log", () =>
@@ -146,8 +240,14 @@ test("purge deletes what is dead, and its log", () =>
     make({ org: "acme", n: "d", fate: "delivered" });
     assert.equal(await cli(["deliveries", "purge", a, "--data", data]), { code: 0, out: `purged ${a}\n`, err: "" });
     assert.is((await cli(["deliveries", "purge", "--org", "acme", "--data", data])).code, 0);
-    assert.equal(statesOf(data), [["subject c", "dead", 1], ["subject d", "delivered", 1]]);
-    assert.is(look(data, (_, db) => db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get()), 2);
+    assert.equal(statesOf(data), [
+      ["subject c", "dead", 1],
+      ["subject d", "delivered", 1],
+    ]);
+    assert.is(
+      look(data, (_, db) => db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get()),
+      2,
+    );
     assert.equal(auditOf(data).at(-2), `deliveries purge delivery.purged ${a} {"subject":"subject a"}`);
   }));
 
@@ -158,7 +258,10 @@ test("all of the named messages are changed, or none", () =>
     const delivered = make({ org: "acme", n: "c", fate: "delivered" });
     const before = [statesOf(data), auditOf(data)];
     for (const [words, error] of [
-      [["retry", dead, delivered], `${delivered} is delivered: only what is dead or waits can be retried; nothing was changed`],
+      [
+        ["retry", dead, delivered],
+        `${delivered} is delivered: only what is dead or waits can be retried; nothing was changed`,
+      ],
       [["purge", dead, waiting], `${waiting} is waiting: only what is dead can be purged; nothing was changed`],
       [["retry", dead, "none"], 'there is no message "none"'],
       [["show", "none"], 'there is no message "none"'],
@@ -166,7 +269,11 @@ test("all of the named messages are changed, or none", () =>
       [["retry", "--org", "nobody"], 'there is no organization "nobody"'],
       [["purge", "--org", "acme", "--action", "nothing"], 'acme has no action "nothing"'],
     ] as const) {
-      assert.equal(await cli(["deliveries", ...words, "--data", data]), { code: 1, out: "", err: `assay: ${error}\n` }, words.join(" "));
+      assert.equal(
+        await cli(["deliveries", ...words, "--data", data]),
+        { code: 1, out: "", err: `assay: ${error}\n` },
+        words.join(" "),
+      );
     }
     assert.equal([statesOf(data), auditOf(data)], before);
   }));
@@ -188,7 +295,13 @@ test("a running server sends what the command line brings back, and what it is a
   given(async (data, make) => {
     const { received, url, until } = await receiver(204);
     const body = { n: "a" };
-    const id = make({ org: "acme", n: "a", fate: "dead", action: 1, message: { type: "WEBHOOK", webhook: url("localhost", "/path"), body } });
+    const id = make({
+      org: "acme",
+      n: "a",
+      fate: "dead",
+      action: 1,
+      message: { type: "WEBHOOK", webhook: url("localhost", "/path"), body },
+    });
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.0/8,::1"]);
     await server.wrote(/listening on/);
     assert.is((await cli(["deliveries", "retry", id, "--data", data])).code, 0);
@@ -196,11 +309,26 @@ test("a running server sends what the command line brings back, and what it is a
     await server.wrote(/"outcome":"delivered"/);
     const forbidden = make({ org: "acme", n: "b", message: { type: "WEBHOOK", webhook: "http://10.0.0.1/", body } });
     await server.wrote(new RegExp(`"delivery":"${forbidden}".*The address 10.0.0.1 is not allowed`));
-    const mailed = make({ org: "acme", n: "c", message: { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "h" } });
+    const mailed = make({
+      org: "acme",
+      n: "c",
+      message: { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "h" },
+    });
     await server.wrote(new RegExp(`"delivery":"${mailed}".*No mail server is configured`));
     assert.is((await server.stop()).code, 0);
-    assert.equal(received.map(({ headers, body: text }) => [headers["x-assay-delivery"], /^t=\d+,v1=[0-9a-f]{64}$/.test(String(headers["x-assay-signature"])), text]), [[id, true, '{"n":"a"}']]);
-    assert.equal(statesOf(data), [["subject a", "delivered", 1], ["subject b", "dead", 1], ["subject c", "dead", 1]]);
+    assert.equal(
+      received.map(({ headers, body: text }) => [
+        headers["x-assay-delivery"],
+        /^t=\d+,v1=[0-9a-f]{64}$/.test(String(headers["x-assay-signature"])),
+        text,
+      ]),
+      [[id, true, '{"n":"a"}']],
+    );
+    assert.equal(statesOf(data), [
+      ["subject a", "delivered", 1],
+      ["subject b", "dead", 1],
+      ["subject c", "dead", 1],
+    ]);
     endReceivers();
   }));
 
@@ -224,9 +352,12 @@ test("a server that was stopped in the middle of a message sends it again, and o
 
 test("serving refuses half of a mail configuration, and certificates that are none", () =>
   inDirectory(async (directory) => {
-    const serve = (...words: string[]) => cli(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", ...words]);
+    const serve = (...words: string[]) =>
+      cli(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", ...words]);
     assert.equal(await serve("--smtp-url", "smtp://u:hunter2@mail"), {
-      code: 2, out: "", err: "assay: smtp-url and smtp-from belong together: give --smtp-from ADDRESS or ASSAY_SMTP_FROM too\n",
+      code: 2,
+      out: "",
+      err: "assay: smtp-url and smtp-from belong together: give --smtp-from ADDRESS or ASSAY_SMTP_FROM too\n",
     });
     assert.match((await serve("--smtp-from", "a@b.example")).err, "give --smtp-url URL or ASSAY_SMTP_URL too");
     const wrong = await serve("--smtp-url", "smtp://u:hunter2@mail:x", "--smtp-from", "a@b.example");

@@ -11,7 +11,9 @@ async function run(directory: string, ...options: string[]) {
   const server = start(["dev", "--json", "--listen", "127.0.0.1:0", ...options], { cwd: directory });
   await server.wrote(/\n/);
   const fields = JSON.parse(server.out());
-  const response = await fetch(`${fields.listening}/api/v2/organizations/acme`, { headers: { Authorization: `Bearer ${fields.api_key}` } });
+  const response = await fetch(`${fields.listening}/api/v2/organizations/acme`, {
+    headers: { Authorization: `Bearer ${fields.api_key}` },
+  });
   await response.arrayBuffer();
   const { code, err } = await server.stop();
   assert.equal([code, err], [0, ""], "the log level is warn");
@@ -30,8 +32,15 @@ test("the first start sets up an organization, a user and a key; later ones prin
     assert.equal([base_url, reference], [listening, `${listening}/api/v2/doc/`]);
     assert.match(script, `export KOSLI_HOST='${listening}'\n`);
     assert.equal(rest, {
-      organization: "acme", api_key: first.api_key, status: 200,
-      environment: { KOSLI_HOST: listening, KOSLI_ORG: "acme", KOSLI_API_TOKEN: first.api_key, KOSLI_FLOW: "first-flow" },
+      organization: "acme",
+      api_key: first.api_key,
+      status: 200,
+      environment: {
+        KOSLI_HOST: listening,
+        KOSLI_ORG: "acme",
+        KOSLI_API_TOKEN: first.api_key,
+        KOSLI_FLOW: "first-flow",
+      },
     });
 
     const [rows, audit] = [countRows(data), auditOf(data)];
@@ -44,12 +53,20 @@ test("what the developer changed stays; a key that was revoked, lost or damaged 
   inDirectory(async (directory) => {
     const first = await run(directory, "--data", "d");
     const data = join(directory, "d");
-    await cli(["apply", "-", "--data", data], { stdin: "organizations: [{name: acme, public: true, features: {controls: false}}]" });
+    await cli(["apply", "-", "--data", data], {
+      stdin: "organizations: [{name: acme, public: true, features: {controls: false}}]",
+    });
     look(data, (_, db) => db.exec("UPDATE api_keys SET revoked_at = 1"));
     const second = await run(directory, "--data", "d");
     assert.is(second.status, 200);
     assert.is.not(second.api_key, first.api_key);
-    assert.equal(look(data, (store) => [store.organizations.find("acme")?.is_public, store.organizations.find("acme")?.controls_enabled]), [1, 0]);
+    assert.equal(
+      look(data, (store) => [
+        store.organizations.find("acme")?.is_public,
+        store.organizations.find("acme")?.controls_enabled,
+      ]),
+      [1, 0],
+    );
     assert.is(auditOf(data).at(-1), 'dev api_key.created - {"owner":"dev","description":"assay dev","expires_at":0}');
 
     writeFileSync(join(data, "dev-key"), "not a key");
@@ -63,7 +80,8 @@ test("data that others set up is refused, and not touched", () =>
     await cli(["init", "--data", data, "--org", "prod", "--user", "ops"]);
     const rows = countRows(data);
     assert.equal(await cli(["dev", "--data", data, "--listen", "127.0.0.1:0"]), {
-      code: 1, out: "",
+      code: 1,
+      out: "",
       err: `assay: ${data} was set up for others: serve it with assay serve, or give assay dev a directory of its own with --data\n`,
     });
     assert.equal(countRows(data), rows);

@@ -5,27 +5,58 @@ import { cli } from "../in-process.ts";
 
 const test = suite("cli/commands/docker");
 
-const line = (path: string): string => `7f0000000000-7f0000001000 r-xp 00000000 fe:00 1234                       ${path}\n`;
+const line = (path: string): string =>
+  `7f0000000000-7f0000001000 r-xp 00000000 fe:00 1234                       ${path}\n`;
 
 test("libraries go where the loader looks for them: under their names up to the first number, the loader where programs expect it", () => {
-  const maps = ["/usr/local/bin/assay", "/usr/lib/libstdc++.so.6.0.30", "/usr/lib/libstdc++.so.6.0.30", "/usr/lib/libc.so.6", "/usr/lib/ld-linux-x86-64.so.2", "[vdso]", "/tmp/.assay-native-x/addon.node (deleted)", ""]
-    .map(line).join("");
-  const links: Record<string, string> = { "/usr/lib/libstdc++.so.6": "/usr/lib/libstdc++.so.6.0.30", "/lib64/ld-linux-x86-64.so.2": "/usr/lib/ld-linux-x86-64.so.2" };
-  assert.equal(loadedLibraries(maps, (path) => links[path] ?? path), [
-    { from: "/usr/lib/ld-linux-x86-64.so.2", to: "/lib64/ld-linux-x86-64.so.2" },
-    { from: "/usr/lib/libc.so.6", to: "/usr/lib/libc.so.6" },
-    { from: "/usr/lib/libstdc++.so.6.0.30", to: "/usr/lib/libstdc++.so.6" },
-  ]);
+  const maps = [
+    "/usr/local/bin/assay",
+    "/usr/lib/libstdc++.so.6.0.30",
+    "/usr/lib/libstdc++.so.6.0.30",
+    "/usr/lib/libc.so.6",
+    "/usr/lib/ld-linux-x86-64.so.2",
+    "[vdso]",
+    "/tmp/.assay-native-x/addon.node (deleted)",
+    "",
+  ]
+    .map(line)
+    .join("");
+  const links: Record<string, string> = {
+    "/usr/lib/libstdc++.so.6": "/usr/lib/libstdc++.so.6.0.30",
+    "/lib64/ld-linux-x86-64.so.2": "/usr/lib/ld-linux-x86-64.so.2",
+  };
+  assert.equal(
+    loadedLibraries(maps, (path) => links[path] ?? path),
+    [
+      { from: "/usr/lib/ld-linux-x86-64.so.2", to: "/lib64/ld-linux-x86-64.so.2" },
+      { from: "/usr/lib/libc.so.6", to: "/usr/lib/libc.so.6" },
+      { from: "/usr/lib/libstdc++.so.6.0.30", to: "/usr/lib/libstdc++.so.6" },
+    ],
+  );
 });
 
 test("a name that leads to another library ends it: the image would run on something else than was tried", () => {
-  assert.throws(() => loadedLibraries(line("/usr/lib/libm.so.6.1"), (path) => (path === "/usr/lib/libm.so.6" ? "/usr/lib/libm-2.so" : path)), /is another library/);
+  assert.throws(
+    () =>
+      loadedLibraries(line("/usr/lib/libm.so.6.1"), (path) =>
+        path === "/usr/lib/libm.so.6" ? "/usr/lib/libm-2.so" : path,
+      ),
+    /is another library/,
+  );
 });
 
 test("a checkout has no executable, and does not know what is inside of one", async () => {
-  assert.equal(await cli(["docker", "image"]), { code: 1, out: "", err: "assay: only the built executable can be put into an image, and this runs from a checkout: make image\n" });
+  assert.equal(await cli(["docker", "image"]), {
+    code: 1,
+    out: "",
+    err: "assay: only the built executable can be put into an image, and this runs from a checkout: make image\n",
+  });
   for (const command of ["licenses", "sbom"]) {
-    assert.equal(await cli([command]), { code: 1, out: "", err: "assay: only the built executable knows what is inside of it, and this runs from a checkout: make build, then use dist/assay\n" });
+    assert.equal(await cli([command]), {
+      code: 1,
+      out: "",
+      err: "assay: only the built executable knows what is inside of it, and this runs from a checkout: make build, then use dist/assay\n",
+    });
   }
 });
 

@@ -1,6 +1,16 @@
 /** `assay doctor` on installations with one thing wrong each; and that none of them is touched. */
 import { generateKeyPairSync } from "node:crypto";
-import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -33,8 +43,11 @@ const healthy: Machine = {
   space: () => ({ type: 0xef53, size: 100 * GB, free: 50 * GB, files: 1e6, freeFiles: 9e5 }),
   text: (path) =>
     ({
-      "/proc/self/mountinfo": MOUNTED, "/proc/meminfo": "MemTotal:       8000000 kB\nMemAvailable:   4000000 kB\n", "/proc/self/limits": "Max open files            1048576              1048576              files\n",
-      "/sys/fs/cgroup/memory.max": "max\n", "/run/systemd/timesync/synchronized": "",
+      "/proc/self/mountinfo": MOUNTED,
+      "/proc/meminfo": "MemTotal:       8000000 kB\nMemAvailable:   4000000 kB\n",
+      "/proc/self/limits": "Max open files            1048576              1048576              files\n",
+      "/sys/fs/cgroup/memory.max": "max\n",
+      "/run/systemd/timesync/synchronized": "",
     })[path] ?? null,
 };
 
@@ -49,10 +62,25 @@ const installed = (body: (data: string) => Promise<void>): Promise<void> =>
     await body(data);
   });
 
-async function checksOf(data: string, machine: Machine = healthy, flags: Record<string, string> = {}): Promise<Record<string, Check>> {
-  const resolution = resolveConfig({ flags: { listen: "127.0.0.1:0", data, ...flags }, env: {}, fileText: null, fileName: null });
+async function checksOf(
+  data: string,
+  machine: Machine = healthy,
+  flags: Record<string, string> = {},
+): Promise<Record<string, Check>> {
+  const resolution = resolveConfig({
+    flags: { listen: "127.0.0.1:0", data, ...flags },
+    env: {},
+    fileText: null,
+    fileName: null,
+  });
   if (resolution.problems !== null) throw new Error(resolution.problems.join());
-  const { checks } = await diagnose({ directory: data, config: resolution.config, certificate: () => null, evidence: async () => ({ name: "evidence store", level: "ok", found: "here", todo: null }), machine });
+  const { checks } = await diagnose({
+    directory: data,
+    config: resolution.config,
+    certificate: () => null,
+    evidence: async () => ({ name: "evidence store", level: "ok", found: "here", todo: null }),
+    machine,
+  });
   return Object.fromEntries(checks.map((check) => [check.name, check]));
 }
 const said = (check: Check | undefined): string => `${check?.level}: ${check?.found}`;
@@ -75,10 +103,29 @@ test("an installation in order: a line for each check, exit code 0, and nothing 
     writeFileSync(join(data, "backups", "assay-backup-20260101T000000Z.tar"), "backup");
     const before = state(data);
     const checks = await checksOf(data);
-    assert.equal(Object.values(checks).filter(({ level }) => level !== "ok"), []);
+    assert.equal(
+      Object.values(checks).filter(({ level }) => level !== "ok"),
+      [],
+    );
     assert.equal(Object.keys(checks), [
-      "data directory", "file system", "disk space", "native library", "permissions", "server", "database", "write-ahead log", "free pages", "deliveries", "jobs", "clock", "backup",
-      "copies before upgrades", "evidence store", "open files", "memory", "address",
+      "data directory",
+      "file system",
+      "disk space",
+      "native library",
+      "permissions",
+      "server",
+      "database",
+      "write-ahead log",
+      "free pages",
+      "deliveries",
+      "jobs",
+      "clock",
+      "backup",
+      "copies before upgrades",
+      "evidence store",
+      "open files",
+      "memory",
+      "address",
     ]);
     assert.match(said(checks["database"]), /^ok: schema \d+, \d+ KB$/);
     assert.is(said(checks["server"]), "ok: does not run");
@@ -113,10 +160,25 @@ test("beside a server it says which process that is, and creates nothing", () =>
     const lock = lockDirectory(data);
     const inode = statSync(join(data, "assay.lock")).ino;
     const locks = `1: POSIX  ADVISORY  READ 11 fe:00:${inode} 1 2\n2: POSIX  ADVISORY  WRITE 4711 fe:00:${inode} 1073741824 1073742335\n3: FLOCK  ADVISORY  WRITE 12 fe:00:9 0 EOF\n`;
-    const text = (path: string): string | null => (path === "/proc/locks" ? locks : path === "/proc/4711/status" ? "Name:\tassay\nUid:\t998\t998\t998\t998\n" : healthy.text(path));
+    const text = (path: string): string | null =>
+      path === "/proc/locks"
+        ? locks
+        : path === "/proc/4711/status"
+          ? "Name:\tassay\nUid:\t998\t998\t998\t998\n"
+          : healthy.text(path);
     assert.equal(portHolder(join(data, "assay.lock"), { text }), { pid: 4711, uid: 998 });
     assert.is(said((await checksOf(data, { ...healthy, text }))["server"]), "ok: runs as process 4711 of user 998");
-    assert.is(said((await checksOf(data, { ...healthy, text: (path) => (path === "/proc/4711/limits" ? "Max open files 1024 1024 files" : text(path)) }))["open files"]), "warn: at most 1024 at a time");
+    assert.is(
+      said(
+        (
+          await checksOf(data, {
+            ...healthy,
+            text: (path) => (path === "/proc/4711/limits" ? "Max open files 1024 1024 files" : text(path)),
+          })
+        )["open files"],
+      ),
+      "warn: at most 1024 at a time",
+    );
     lock.release();
   }));
 
@@ -129,31 +191,56 @@ test("a directory that is not there, holds nothing, or is a file", () =>
     writeFileSync(join(home, "file"), "");
     assert.match(said((await checksOf(join(home, "file")))["data directory"]), /^fail: .* is no directory$/);
     assert.is((await cli(["doctor"])).code, 2);
-    assert.is((await cli(["doctor", "--data", home, "--tls-cert", "c.pem"])).code, 2, "the whole configuration is judged");
+    assert.is(
+      (await cli(["doctor", "--data", home, "--tls-cert", "c.pem"])).code,
+      2,
+      "the whole configuration is judged",
+    );
     assert.equal(readdirSync(home), ["file"]);
   }));
 
 test("rights: what others may see, and files that belong to somebody else", () =>
   installed(async (data) => {
     chmodSync(data, 0o755);
-    assert.match(said((await checksOf(data))["permissions"]), /^fail: .* has mode 0755: everybody on this machine may look into it$/);
+    assert.match(
+      said((await checksOf(data))["permissions"]),
+      /^fail: .* has mode 0755: everybody on this machine may look into it$/,
+    );
     chmodSync(data, 0o750);
     assert.match(said((await checksOf(data))["permissions"]), /^warn: .* has mode 0750: its group may look into it$/);
     chmodSync(data, 0o700);
     const owner = statSync(data).uid;
-    assert.match(said((await checksOf(data, { ...healthy, uid: owner + 1 }))["permissions"]), new RegExp(`^warn: .* belongs to user ${owner}, and this is user ${owner + 1}$`));
+    assert.match(
+      said((await checksOf(data, { ...healthy, uid: owner + 1 }))["permissions"]),
+      new RegExp(`^warn: .* belongs to user ${owner}, and this is user ${owner + 1}$`),
+    );
   }));
 
 test("disk space is held against the reserve, and files against inodes", () =>
   installed(async (data) => {
-    const space = (free: number, freeFiles = 9e5): Machine => ({ ...healthy, space: () => ({ type: 0xef53, size: 100 * GB, free, files: 1e6, freeFiles }) });
+    const space = (free: number, freeFiles = 9e5): Machine => ({
+      ...healthy,
+      space: () => ({ type: 0xef53, size: 100 * GB, free, files: 1e6, freeFiles }),
+    });
     const MB = 1024 ** 2;
-    assert.match(said((await checksOf(data, space(200 * MB)))["disk space"]), /^fail: 200 MB free of 100 GB: less than the 256 MB of --disk-reserve/);
-    assert.match(said((await checksOf(data, space(900 * MB)))["disk space"]), /^warn: 900 MB free of 100 GB; below 256 MB the server takes no changes$/);
+    assert.match(
+      said((await checksOf(data, space(200 * MB)))["disk space"]),
+      /^fail: 200 MB free of 100 GB: less than the 256 MB of --disk-reserve/,
+    );
+    assert.match(
+      said((await checksOf(data, space(900 * MB)))["disk space"]),
+      /^warn: 900 MB free of 100 GB; below 256 MB the server takes no changes$/,
+    );
     assert.match(said((await checksOf(data, space(50 * GB, 5)))["disk space"]), /^fail: .* room for 5 more files$/);
     assert.match(said((await checksOf(data, space(200 * MB), { "disk-reserve": "10MB" }))["disk space"]), /^ok: /);
-    assert.match(said((await checksOf(data, space(10_000)))["backup"]), /^warn: none in .*; one more needs up to \d+ KB, and 9\.8 KB are free$/);
-    assert.is(said((await checksOf(data, { ...healthy, space: () => null }))["disk space"]), "warn: cannot be asked for");
+    assert.match(
+      said((await checksOf(data, space(10_000)))["backup"]),
+      /^warn: none in .*; one more needs up to \d+ KB, and 9\.8 KB are free$/,
+    );
+    assert.is(
+      said((await checksOf(data, { ...healthy, space: () => null }))["disk space"]),
+      "warn: cannot be asked for",
+    );
   }));
 
 test("backups are looked for where they go, and held against how often they are made", () =>
@@ -165,9 +252,15 @@ test("backups are looked for where they go, and held against how often they are 
     const hours = (count: number): void => utimesSync(file, NOW - count * 3600, NOW - count * 3600);
     const flags = { "backup-directory": elsewhere, "backup-every": "24h" };
     hours(3);
-    assert.is(said((await checksOf(data, healthy, flags))["backup"]), `ok: the latest of 1 in ${elsewhere} is 3 hours old, 2.0 KB`);
+    assert.is(
+      said((await checksOf(data, healthy, flags))["backup"]),
+      `ok: the latest of 1 in ${elsewhere} is 3 hours old, 2.0 KB`,
+    );
     hours(72);
-    assert.match(said((await checksOf(data, healthy, flags))["backup"]), /^fail: the latest of 1 in .* is 3 days old, 2\.0 KB, although one is made every 24 hours$/);
+    assert.match(
+      said((await checksOf(data, healthy, flags))["backup"]),
+      /^fail: the latest of 1 in .* is 3 days old, 2\.0 KB, although one is made every 24 hours$/,
+    );
     unlinkSync(file);
     assert.match(said((await checksOf(data, healthy, flags))["backup"]), /^warn: none in /);
   }));
@@ -175,24 +268,42 @@ test("backups are looked for where they go, and held against how often they are 
 test("the clock is held against rows, files and each other", () =>
   installed(async (data) => {
     const at = NOW;
-    assert.match(said((await checksOf(data, { ...healthy, now: () => 1_700_000_000 }))["clock"]), /^fail: it is 2023-11-14T22:13:20\.000Z, and the latest change in the database is \d+ days in the future: the clock was set back$/);
+    assert.match(
+      said((await checksOf(data, { ...healthy, now: () => 1_700_000_000 }))["clock"]),
+      /^fail: it is 2023-11-14T22:13:20\.000Z, and the latest change in the database is \d+ days in the future: the clock was set back$/,
+    );
     utimesSync(join(data, "assay.db"), at + 7260, at + 7260);
-    assert.match(said((await checksOf(data, healthy))["clock"]), /^warn: .* assay\.db was written 2 hours in the future/);
+    assert.match(
+      said((await checksOf(data, healthy))["clock"]),
+      /^warn: .* assay\.db was written 2 hours in the future/,
+    );
     utimesSync(join(data, "assay.db"), at, at);
     change(data, "UPDATE audit_log SET timestamp = timestamp + 1000 WHERE id = 10");
     utimesSync(join(data, "assay.db"), at, at);
-    assert.match(said((await checksOf(data, { ...healthy, now: () => at + 5000 }))["clock"]), /^warn: .* some that go back in time by 1\d minutes$/);
+    assert.match(
+      said((await checksOf(data, { ...healthy, now: () => at + 5000 }))["clock"]),
+      /^warn: .* some that go back in time by 1\d minutes$/,
+    );
   }));
 
 test("changes under a clock that ran ahead are a failure while it does, and a warning when it is right again", () =>
   installed(async (data) => {
     const [day, ahead] = [86_400, NOW + 730 * 86_400];
-    change(data, `INSERT OR REPLACE INTO clock (id, good_at, jump_from, jump_to, is_open) VALUES (1, ${NOW}, ${NOW}, ${ahead}, 1)`);
+    change(
+      data,
+      `INSERT OR REPLACE INTO clock (id, good_at, jump_from, jump_to, is_open) VALUES (1, ${NOW}, ${NOW}, ${ahead}, 1)`,
+    );
     change(data, `UPDATE audit_log SET timestamp = ${ahead} WHERE id = (SELECT max(id) FROM audit_log)`);
     utimesSync(join(data, "assay.db"), NOW, NOW);
     const checked = async (now: number) => said((await checksOf(data, { ...healthy, now: () => now }))["clock"]);
-    assert.match(await checked(ahead + 60), /^fail: it is \S+, 730 days past the last known good time, and changes were recorded under this clock$/);
-    assert.match(await checked(NOW + day / 2), /^warn: it is \S+, and the latest change in the database is 730 days in the future: it was made by a clock that ran ahead$/);
+    assert.match(
+      await checked(ahead + 60),
+      /^fail: it is \S+, 730 days past the last known good time, and changes were recorded under this clock$/,
+    );
+    assert.match(
+      await checked(NOW + day / 2),
+      /^warn: it is \S+, and the latest change in the database is 730 days in the future: it was made by a clock that ran ahead$/,
+    );
     change(data, "UPDATE clock SET is_open = 0");
     utimesSync(join(data, "assay.db"), NOW, NOW);
     assert.match(await checked(NOW + day / 2), /^warn: .*: it was made by a clock that ran ahead$/);
@@ -223,14 +334,20 @@ test("the database: an older schema, a newer one, a file of somebody else, an em
     const before = state(data);
     const { code, out } = await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.is(code, 3);
-    assert.match(out, /FAIL {2}database +schema 99, and this program knows versions up to \d+\n +-> start the program that wrote it, or restore the copy from before the upgrade: see assay help upgrade\n/);
+    assert.match(
+      out,
+      /FAIL {2}database +schema 99, and this program knows versions up to \d+\n +-> start the program that wrote it, or restore the copy from before the upgrade: see assay help upgrade\n/,
+    );
     assert.equal(state(data), before);
   });
   await inDirectory(async (home) => {
     place(2, join(home, "old"));
     assert.match(said((await checksOf(join(home, "old")))["database"]), /^warn: schema 2 of \d+, /);
     const full: Machine = { ...healthy, space: () => ({ type: 0xef53, size: GB, free: 1000, files: 0, freeFiles: 0 }) };
-    assert.match(said((await checksOf(join(home, "old"), full))["database"]), /^fail: schema 2 of \d+; the next start copies it first, which takes \d+ KB, and 1000 bytes are free$/);
+    assert.match(
+      said((await checksOf(join(home, "old"), full))["database"]),
+      /^fail: schema 2 of \d+; the next start copies it first, which takes \d+ KB, and 1000 bytes are free$/,
+    );
   });
   await installed(async (data) => {
     writeFileSync(join(data, "assay.db-wal"), "left by a crash");
@@ -241,22 +358,43 @@ test("the database: an older schema, a newer one, a file of somebody else, an em
     assert.equal(state(data), before);
     truncateSync(join(data, "assay.db-wal"), 300 * 1024 ** 2);
     assert.match(said((await checksOf(data))["write-ahead log"]), /^warn: 300 MB$/);
-    assert.match((await checksOf(data, healthy, { checkpoints: "external" }))["write-ahead log"]?.found ?? "", /--checkpoints external leaves it to somebody else/);
+    assert.match(
+      (await checksOf(data, healthy, { checkpoints: "external" }))["write-ahead log"]?.found ?? "",
+      /--checkpoints external leaves it to somebody else/,
+    );
   });
 });
 
 test("memory, limits and the address", () =>
   installed(async (data) => {
-    const text = (path: string, value: string): Machine => ({ ...healthy, text: (asked) => (asked === path ? value : healthy.text(asked)) });
-    assert.match(said((await checksOf(data, text("/sys/fs/cgroup/memory.max", "268435456\n")))["memory"]), /^warn: 256 MB for this container or service/);
-    assert.match(said((await checksOf(data, text("/proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable: 50000 kB\n")))["memory"]), /^warn: /);
-    assert.match(said((await checksOf(data, text("/proc/self/limits", "Max open files  1024  4096  files\n")))["open files"]), /^warn: at most 1024/);
+    const text = (path: string, value: string): Machine => ({
+      ...healthy,
+      text: (asked) => (asked === path ? value : healthy.text(asked)),
+    });
+    assert.match(
+      said((await checksOf(data, text("/sys/fs/cgroup/memory.max", "268435456\n")))["memory"]),
+      /^warn: 256 MB for this container or service/,
+    );
+    assert.match(
+      said((await checksOf(data, text("/proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable: 50000 kB\n")))["memory"]),
+      /^warn: /,
+    );
+    assert.match(
+      said((await checksOf(data, text("/proc/self/limits", "Max open files  1024  4096  files\n")))["open files"]),
+      /^warn: at most 1024/,
+    );
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
     const { port } = taken.address() as AddressInfo;
-    assert.is(said((await checksOf(data, healthy, { listen: `127.0.0.1:${port}` }))["address"]), `fail: 127.0.0.1:${port} is taken by another process`);
+    assert.is(
+      said((await checksOf(data, healthy, { listen: `127.0.0.1:${port}` }))["address"]),
+      `fail: 127.0.0.1:${port} is taken by another process`,
+    );
     await new Promise((resolve) => taken.close(resolve));
-    assert.match(said((await checksOf(data, healthy, { listen: "192.0.2.1:80" }))["address"]), /^fail: 192\.0\.2\.1:80 is no address of this machine$/);
+    assert.match(
+      said((await checksOf(data, healthy, { listen: "192.0.2.1:80" }))["address"]),
+      /^fail: 192\.0\.2\.1:80 is no address of this machine$/,
+    );
   }));
 
 test("a Unix socket: can be made, was left, is no socket, its directory is missing", () =>
@@ -270,17 +408,48 @@ test("a Unix socket: can be made, was left, is no socket, its directory is missi
 
 test("the certificate: its end, its key, its absence", () =>
   installed(async (data) => {
-    const [certificate = "", key = "", other = ""] = ["cert.pem", "key.pem", "other.pem"].map((name) => join(data, "..", name));
+    const [certificate = "", key = "", other = ""] = ["cert.pem", "key.pem", "other.pem"].map((name) =>
+      join(data, "..", name),
+    );
     writeFileSync(certificate, CERTIFICATE);
     writeFileSync(key, KEY);
-    writeFileSync(other, generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "pem", type: "pkcs8" }));
-    const { out } = await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, "--json"]);
-    assert.equal(JSON.parse(out).checks.at(-1), { check: "certificate", level: "ok", found: "is valid until 2120-01-01", todo: null });
-    const at = (day: string, files = { certificate, key }): string => said(checkCertificate(files, Date.parse(day) / 1000));
+    writeFileSync(
+      other,
+      generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "pem", type: "pkcs8" }),
+    );
+    const { out } = await cli([
+      "doctor",
+      "--data",
+      data,
+      "--listen",
+      "127.0.0.1:0",
+      "--tls-cert",
+      certificate,
+      "--tls-key",
+      key,
+      "--json",
+    ]);
+    assert.equal(JSON.parse(out).checks.at(-1), {
+      check: "certificate",
+      level: "ok",
+      found: "is valid until 2120-01-01",
+      todo: null,
+    });
+    const at = (day: string, files = { certificate, key }): string =>
+      said(checkCertificate(files, Date.parse(day) / 1000));
     assert.match(at("2119-12-20"), /^warn: the certificate in .*cert\.pem ends on 2120-01-01, in 12 days$/);
-    assert.match(at("2120-01-01"), /^fail: the certificate in .*cert\.pem ended on 2120-01-01: clients will refuse it$/);
-    assert.match(at("2019-12-31"), /^fail: the certificate in .*cert\.pem is not valid before 2020-01-01: clients will refuse it$/);
-    assert.match(at("2026-01-01", { certificate, key: other }), /^fail: the key in .*other\.pem does not belong to the certificate in .*cert\.pem$/);
+    assert.match(
+      at("2120-01-01"),
+      /^fail: the certificate in .*cert\.pem ended on 2120-01-01: clients will refuse it$/,
+    );
+    assert.match(
+      at("2019-12-31"),
+      /^fail: the certificate in .*cert\.pem is not valid before 2020-01-01: clients will refuse it$/,
+    );
+    assert.match(
+      at("2026-01-01", { certificate, key: other }),
+      /^fail: the key in .*other\.pem does not belong to the certificate in .*cert\.pem$/,
+    );
     rmSync(certificate);
     assert.match(at("2026-01-01"), /^fail: cannot be used: ENOENT/);
   }));

@@ -63,7 +63,11 @@ test("a backup has the evidence of the storage, and is restored into a directory
       const restored = await cli(["restore", archive, "--data", target]);
       assert.is(restored.code, 0, restored.err);
       assert.is(recorded(target), "directory");
-      for (const [index, content] of CONTENTS.entries()) assert.ok(DIGESTS.some((digest) => readFileSync(evidencePath(join(target, "evidence"), digest)).equals(content)), `content ${index}`);
+      for (const [index, content] of CONTENTS.entries())
+        assert.ok(
+          DIGESTS.some((digest) => readFileSync(evidencePath(join(target, "evidence"), digest)).equals(content)),
+          `content ${index}`,
+        );
       const verified = await cli(["verify", "--data", target, "--json"]);
       assert.is(verified.code, 0, verified.out + verified.err);
       const evidence = JSON.parse(verified.out).checks.find(({ check }: { check: string }) => check === "evidence");
@@ -72,7 +76,9 @@ test("a backup has the evidence of the storage, and is restored into a directory
       const server = start(["serve", "--data", target, "--listen", "127.0.0.1:0"]);
       await server.wrote(/API reference/);
       assert.is((await server.stop()).code, 0);
-      const refused = await cli(["serve", "--data", target, "--listen", "127.0.0.1:0", "--evidence-store", place], { env: { ...env, ASSAY_DATA: target } });
+      const refused = await cli(["serve", "--data", target, "--listen", "127.0.0.1:0", "--evidence-store", place], {
+        env: { ...env, ASSAY_DATA: target },
+      });
       assert.is(refused.code, 1);
       assert.match(refused.err, `the evidence is kept in the data directory, but --evidence-store is ${place}`);
     });
@@ -107,7 +113,10 @@ test("a backup of every schema before the present is restored as it is", async (
       const restored = await cli(["restore", archive, "--data", target]);
       assert.is(restored.code, 0, restored.err);
       assert.is(readHeader(join(target, "assay.db"))?.schemaVersion, schema);
-      assert.equal(readdirSync(join(target, "evidence"), { recursive: true }).sort(), readdirSync(join(data, "evidence"), { recursive: true }).sort());
+      assert.equal(
+        readdirSync(join(target, "evidence"), { recursive: true }).sort(),
+        readdirSync(join(data, "evidence"), { recursive: true }).sort(),
+      );
       assert.is(recorded(target), "directory");
     });
   }
@@ -116,7 +125,12 @@ test("a backup of every schema before the present is restored as it is", async (
 test("a storage that is configured before the evidence was moved is told, and none of the evidence is called missing", async () => {
   await onData(storage, async ({ directory, place, env }) => {
     const configured = { ...env, ASSAY_EVIDENCE_STORE: place };
-    for (const words of [["backup", join(directory, "..", "never.tar")], ["verify"], ["vacuum", "--evidence"], ["vault", "status"]]) {
+    for (const words of [
+      ["backup", join(directory, "..", "never.tar")],
+      ["verify"],
+      ["vacuum", "--evidence"],
+      ["vault", "status"],
+    ]) {
       const { code, err } = await cli(words, { env: configured });
       assert.is(code, 1, words.join(" "));
       assert.match(err, `the evidence is kept in the data directory, but --evidence-store is ${place}`);
@@ -135,7 +149,11 @@ test("verify reads the objects, and names one that is damaged or missing", async
     const clean = await cli(["verify"], { env });
     assert.is(clean.code, 0, clean.out + clean.err);
     assert.match(clean.out, `${CONTENTS.length} files, ${BYTES} bytes read`);
-    assert.equal(["evidence", "staging"].filter((name) => existsSync(join(directory, name))), [], "it makes nothing");
+    assert.equal(
+      ["evidence", "staging"].filter((name) => existsSync(join(directory, name))),
+      [],
+      "it makes nothing",
+    );
 
     const bytes = readFileSync(fileOf(FIRST));
     truncateSync(fileOf(FIRST), bytes.length - 1);
@@ -143,8 +161,14 @@ test("verify reads the objects, and names one that is damaged or missing", async
     const damaged = await cli(["verify", "--json"], { env });
     assert.is(damaged.code, 5);
     const { findings } = JSON.parse(damaged.out).checks.find(({ check }: { check: string }) => check === "evidence");
-    assert.equal(findings.map(({ about }: { about: string }) => about).sort(), [FIRST, SECOND].map((digest) => `evidence ${digest}`));
-    assert.match(findings.find(({ about }: { about: string }) => about.endsWith(SECOND)).problem, /^is missing; named by attestation/);
+    assert.equal(
+      findings.map(({ about }: { about: string }) => about).sort(),
+      [FIRST, SECOND].map((digest) => `evidence ${digest}`),
+    );
+    assert.match(
+      findings.find(({ about }: { about: string }) => about.endsWith(SECOND)).problem,
+      /^is missing; named by attestation/,
+    );
 
     const backup = await cli(["backup", join(directory, "..", "never.tar")], { env });
     assert.is(backup.code, 5);
@@ -156,7 +180,13 @@ test("verify reads the objects, and names one that is damaged or missing", async
 test("a storage that does not answer is a failure in words, and nothing is missing for it", async () => {
   await elsewhere(async ({ directory, down, onStorage }) => {
     await inDirectory(async (home) => {
-      for (const words of [["backup", join(home, "assay.tar")], ["backup", join(home, "assay.tar"), "--allow-missing"], ["verify"], ["verify", "--quick"], ["vacuum", "--evidence"]]) {
+      for (const words of [
+        ["backup", join(home, "assay.tar")],
+        ["backup", join(home, "assay.tar"), "--allow-missing"],
+        ["verify"],
+        ["verify", "--quick"],
+        ["vacuum", "--evidence"],
+      ]) {
         const { code, err } = await cli(words, { env: down });
         assert.is(code, 1, words.join(" "));
         noAnswer(err);
@@ -177,7 +207,9 @@ test("doctor judges the place as a start does, and asks the storage", async () =
   await elsewhere(async ({ directory, place, env, down }) => {
     const told = async (surroundings: Record<string, string>) => {
       const { out } = await cli(["doctor", "--json", "--listen", "127.0.0.1:0"], { env: surroundings });
-      const { level, found } = JSON.parse(out).checks.find(({ check }: { check: string }) => check === "evidence store");
+      const { level, found } = JSON.parse(out).checks.find(
+        ({ check }: { check: string }) => check === "evidence store",
+      );
       return { level, found };
     };
     assert.equal(await told({ ...env, ASSAY_EVIDENCE_STORE: place }), { level: "ok", found: `${place} answers` });
@@ -232,11 +264,16 @@ test("a server makes backups of evidence on the storage, and tells when that doe
     const { error } = JSON.parse(text.split("\n").find((line) => line.includes("no backup could be made")) ?? "{}");
     assert.match(error, /^the storage of the evidence gives no answer: .*ECONNREFUSED/);
     const stopped = await dead.stop();
-    assert.equal([stopped.code, existsSync(join(directory, "backups")) ? readdirSync(join(directory, "backups")) : []], [0, []]);
+    assert.equal(
+      [stopped.code, existsSync(join(directory, "backups")) ? readdirSync(join(directory, "backups")) : []],
+      [0, []],
+    );
 
     const server = start(words, { env });
     const made = await server.wrote(/"msg":"made a backup"/);
-    const { file, files, missing } = JSON.parse(made.split("\n").find((line) => line.includes("made a backup")) ?? "{}");
+    const { file, files, missing } = JSON.parse(
+      made.split("\n").find((line) => line.includes("made a backup")) ?? "{}",
+    );
     assert.equal([files, missing], [CONTENTS.length, 0]);
     await server.stop();
     const target = join(directory, "..", `${basename(directory)}-restored`);
@@ -253,18 +290,26 @@ test("the keys of the storage are in no log, no message and no backup", async ()
   await elsewhere(async ({ directory, place, env }) => {
     const keys = ["ACCESS-4711-NOBODY", "SECRET-4711-NOBODY"] as const;
     const unknown = { ...env, ASSAY_S3_ACCESS_KEY: keys[0], ASSAY_S3_SECRET_KEY: keys[1] };
-    const server = start(["serve", "--listen", "127.0.0.1:0", "--evidence-store", place, "--log-level", "debug", "--backup-every", "24h"], { env: unknown });
+    const server = start(
+      ["serve", "--listen", "127.0.0.1:0", "--evidence-store", place, "--log-level", "debug", "--backup-every", "24h"],
+      { env: unknown },
+    );
     await server.wrote(/"msg":"no backup could be made/);
     const said = [await server.stop()];
-    for (const words of [["backup", join(directory, "never.tar")], ["verify"], ["vault", "status"]]) said.push(await cli(words, { env: unknown }));
-    assert.equal(said.map(({ code }) => code), [0, 1, 1, 1]);
+    for (const words of [["backup", join(directory, "never.tar")], ["verify"], ["vault", "status"]])
+      said.push(await cli(words, { env: unknown }));
+    assert.equal(
+      said.map(({ code }) => code),
+      [0, 1, 1, 1],
+    );
     for (const { out, err } of said) for (const key of keys) assert.not.match(out + err + process.title, key);
 
     const archive = join(directory, "assay.tar");
     assert.is((await cli(["backup", archive], { env })).code, 0);
     const bytes = readFileSync(archive);
     assert.ok(bytes.includes(place), "where the evidence was is in it");
-    for (const name of ["ASSAY_S3_SECRET_KEY", "ASSAY_S3_ENDPOINT"]) assert.not.ok(bytes.includes(env[name] ?? ""), name);
+    for (const name of ["ASSAY_S3_SECRET_KEY", "ASSAY_S3_ENDPOINT"])
+      assert.not.ok(bytes.includes(env[name] ?? ""), name);
   });
 });
 

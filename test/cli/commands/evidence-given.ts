@@ -12,34 +12,54 @@ export const BYTES = 301_010;
 export const DIGESTS = CONTENTS.map(digestOf).sort();
 
 /** A stopped data directory with evidence that attestations name, a place on the storage, and a command on both. */
-export async function onData<T>(storage: Pick<Storage, "endpoint" | "directory">, body: (given: {
-  directory: string;
-  place: string;
-  prefix: string;
-  env: Record<string, string>;
-  vault(...words: string[]): ReturnType<typeof cli>;
-  inDirectory(): string[];
-  onStorage(): string[];
-}) => Promise<T>): Promise<T> {
+export async function onData<T>(
+  storage: Pick<Storage, "endpoint" | "directory">,
+  body: (given: {
+    directory: string;
+    place: string;
+    prefix: string;
+    env: Record<string, string>;
+    vault(...words: string[]): ReturnType<typeof cli>;
+    inDirectory(): string[];
+    onStorage(): string[];
+  }) => Promise<T>,
+): Promise<T> {
   return inDirectory(async (directory) => {
     const server = await startServer({ directory });
     const at = server.given.org();
     const flow = await server.given.flow(at);
     const trail = await server.given.trail(at, { flow });
-    for (const content of CONTENTS) await server.given.attestation(at, { flow, trail, file: { name: "attachment_file", filename: "report.bin", content } });
+    for (const content of CONTENTS)
+      await server.given.attestation(at, {
+        flow,
+        trail,
+        file: { name: "attachment_file", filename: "report.bin", content },
+      });
     await server.stop();
     const prefix = fresh("prefix");
-    const env = { ASSAY_DATA: directory, ASSAY_S3_ENDPOINT: storage.endpoint, ASSAY_S3_ACCESS_KEY: KEYS.accessKey, ASSAY_S3_SECRET_KEY: KEYS.secretKey };
+    const env = {
+      ASSAY_DATA: directory,
+      ASSAY_S3_ENDPOINT: storage.endpoint,
+      ASSAY_S3_ACCESS_KEY: KEYS.accessKey,
+      ASSAY_S3_SECRET_KEY: KEYS.secretKey,
+    };
     const below = (root: string): string[] => {
       try {
-        return readdirSync(root, { recursive: true, withFileTypes: true }).flatMap((entry) =>
-          entry.isFile() && !/\.(md5|json)$/.test(entry.name) ? [entry.parentPath.slice(-2) + entry.name.replace("._S3rver_object", "")] : []).sort();
+        return readdirSync(root, { recursive: true, withFileTypes: true })
+          .flatMap((entry) =>
+            entry.isFile() && !/\.(md5|json)$/.test(entry.name)
+              ? [entry.parentPath.slice(-2) + entry.name.replace("._S3rver_object", "")]
+              : [],
+          )
+          .sort();
       } catch {
         return [];
       }
     };
     return body({
-      directory, prefix, env,
+      directory,
+      prefix,
+      env,
       place: `s3://${BUCKET}/${prefix}`,
       vault: (...words) => cli(["vault", ...words], { env }),
       inDirectory: () => below(join(directory, "evidence")),

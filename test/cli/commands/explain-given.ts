@@ -14,31 +14,62 @@ export function world() {
   const house = opened();
   const { store, organizationId } = house;
   const environment = (name: string, type: EnvironmentType = "K8S"): number =>
-    store.environments.create(organizationId, { name, type, description: "", includeScaling: false, requireProvenance: false }).id;
+    store.environments.create(organizationId, {
+      name,
+      type,
+      description: "",
+      includeScaling: false,
+      requireProvenance: false,
+    }).id;
   const prod = environment("prod");
   const flow = house.flow("backend");
   const policy = (name: string, yaml: string): number =>
-    store.policies.put(organizationId, { name, description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "first" } }).policy.id;
+    store.policies.put(organizationId, {
+      name,
+      description: "",
+      user: "ada",
+      file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "first" },
+    }).policy.id;
   return {
-    ...house, environment, prod, flow, otherFlow: house.flow, policy,
+    ...house,
+    environment,
+    prod,
+    flow,
+    otherFlow: house.flow,
+    policy,
     attach: (environmentId: number, policyId: number): boolean => store.environments.attach(environmentId, [policyId]),
     /** Reports what runs as [name, fingerprint]. @returns the index of the snapshot. */
     report: (environmentId: number, ...running: [string, string][]): number | null =>
-      store.recording.record(store.environments.get(environmentId), "report", running.map(([name, fingerprint]) => ({ name, fingerprint, instances: { created: [100] } })), ADA),
+      store.recording.record(
+        store.environments.get(environmentId),
+        "report",
+        running.map(([name, fingerprint]) => ({ name, fingerprint, instances: { created: [100] } })),
+        ADA,
+      ),
     again: (environmentId: number, cause: "policies" | "policy_version" | "allowlist"): number | null =>
       store.recording.record(store.environments.get(environmentId), cause, null, ADA),
     allow: (environmentId: number, fingerprint: string, description: string): string =>
-      store.allowlists.allow({ id: environmentId, organization_id: organizationId }, { fingerprint, artifact_name: "app", description, user_id: "eve-id", user_name: "Eve" }),
+      store.allowlists.allow(
+        { id: environmentId, organization_id: organizationId },
+        { fingerprint, artifact_name: "app", description, user_id: "eve-id", user_name: "Eve" },
+      ),
     /** Reports an artifact to a trail of its own. */
     build(fingerprint: string, trailName: string): { trail: number; id: number } {
       const trail = house.trail(flow.id, trailName).id;
-      const id = house.artifact(flow.id, trail, fingerprint, { referenceName: "app", git_commit: fingerprint.slice(0, 40) });
+      const id = house.artifact(flow.id, trail, fingerprint, {
+        referenceName: "app",
+        git_commit: fingerprint.slice(0, 40),
+      });
       store.evaluation.evaluate(trail, house.clock.at);
       return { trail, id };
     },
     attest(at: { trail: number; id: number }, name: string, compliant: 0 | 1, evidence: string | null = null): string {
       const record = house.attestation(flow.id, at.trail, name, {
-        scope: "artifact", is_compliant: compliant, evidence_digest: evidence, evidence_size: evidence === null ? null : 5, evidence_filename: evidence && "report.xml",
+        scope: "artifact",
+        is_compliant: compliant,
+        evidence_digest: evidence,
+        evidence_size: evidence === null ? null : 5,
+        evidence_filename: evidence && "report.xml",
       });
       store.attestations.bindToArtifact(at.trail, at.id, record.id, name);
       store.evaluation.evaluate(at.trail, house.clock.at);
@@ -47,7 +78,8 @@ export function world() {
   };
 }
 
-export const NEEDS_TESTS = "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - name: tests\n      type: generic\n";
+export const NEEDS_TESTS =
+  "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - name: tests\n      type: generic\n";
 
 /** Calls `body` with a data directory that holds what is in `db`. */
 export const asDirectory = (db: { serialize(): Buffer }, body: (data: string) => Promise<void>): Promise<void> =>

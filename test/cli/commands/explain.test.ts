@@ -17,7 +17,16 @@ function story() {
   const [a, b] = [w.build(A, "t-a"), w.build(B, "t-b")];
   w.attest(a, "tests", 1, "e".repeat(64));
   w.report(w.prod, ["app", A], ["db\u001b[2J\nassay: all is well", B], ["ext", C], ["old", AB]);
-  w.attach(w.prod, w.policy("release", NEEDS_TESTS.replace("required: true", `required: true\n    exceptions: [ { if: "\${{ artifact.name == 'legacy' }}" } ]`)));
+  w.attach(
+    w.prod,
+    w.policy(
+      "release",
+      NEEDS_TESTS.replace(
+        "required: true",
+        `required: true\n    exceptions: [ { if: "\${{ artifact.name == 'legacy' }}" } ]`,
+      ),
+    ),
+  );
   w.again(w.prod, "policies");
   w.allow(w.prod, C, "hotfix, see INC-7");
   w.attest(b, "tests", 0);
@@ -82,10 +91,20 @@ COMPLIANT  'app'  ${A}
 Judged again from the stored facts and policy versions: all 4 verdicts are the same.
 `,
     );
-    const first = async (...words: string[]): Promise<string> => ((await explain(data, ...words)).out.split("\n")[0] as string);
-    assert.is(await first("prod", "ccccc"), "'ext' in prod#3 is COMPLIANT: it is on the allowlist, which makes up for policy 'release' version 1.");
-    assert.match((await explain(data, "prod", C)).out, `  on the allowlist (id-11) as 'app', by Eve at 2023-11-14T22:13:30.000Z: "hotfix, see INC-7"\n`);
-    assert.is(await first("prod", AB), "'old' in prod#3 stopped, and was NON-COMPLIANT: it does not satisfy policy 'release' version 1.");
+    const first = async (...words: string[]): Promise<string> =>
+      (await explain(data, ...words)).out.split("\n")[0] as string;
+    assert.is(
+      await first("prod", "ccccc"),
+      "'ext' in prod#3 is COMPLIANT: it is on the allowlist, which makes up for policy 'release' version 1.",
+    );
+    assert.match(
+      (await explain(data, "prod", C)).out,
+      `  on the allowlist (id-11) as 'app', by Eve at 2023-11-14T22:13:30.000Z: "hotfix, see INC-7"\n`,
+    );
+    assert.is(
+      await first("prod", AB),
+      "'old' in prod#3 stopped, and was NON-COMPLIANT: it does not satisfy policy 'release' version 1.",
+    );
     assert.is(await first("prod#1", AB), "'old' in prod#1 is UNKNOWN: no policy was in force.");
   }));
 
@@ -106,7 +125,10 @@ test("a flow has its present name, and the name that the policies saw beside it"
     assert.not.match(out, "of flow 'backend'");
     const [artifact] = JSON.parse((await explain(data, "prod", B, "--json")).out).snapshot.artifacts;
     assert.equal([artifact.flows[0].flow, artifact.flows[0].evaluated_as, artifact.same], [name, "backend", true]);
-    assert.equal(artifact.policies[0].rules.map(({ resolutions }: any) => resolutions[0].context.flow_name), [name, name, name]);
+    assert.equal(
+      artifact.policies[0].rules.map(({ resolutions }: any) => resolutions[0].context.flow_name),
+      [name, name, name],
+    );
     assert.equal(artifact.reasons, [
       `Policy 'release' requires a compliant generic attestation named 'tests', but the one in trail 't-b' of flow '${name}' is not compliant.`,
     ]);
@@ -115,22 +137,44 @@ test("a flow has its present name, and the name that the policies saw beside it"
 
 test("a decision is told with the control that it is about, and so is the rule that asks for it", () => {
   const w = world();
-  w.store.controls.create({ id: w.organizationId, name: "acme" }, "SDLC-7", { name: "reviewed", description: null, links: {} }, "ada");
+  w.store.controls.create(
+    { id: w.organizationId, name: "acme" },
+    "SDLC-7",
+    { name: "reviewed", description: null, links: {} },
+    "ada",
+  );
   const built = w.build(A, "t-a");
   w.attach(w.prod, w.policy("release", "artifacts:\n  attestations:\n    - {type: decision, for_control: SDLC-7}\n"));
   w.report(w.prod, ["app", A]);
-  const record = w.attestation(w.flow.id, built.trail, "go", { type: "system:decision", is_compliant: 0, control: "SDLC-7", control_version: 1 });
+  const record = w.attestation(w.flow.id, built.trail, "go", {
+    type: "system:decision",
+    is_compliant: 0,
+    control: "SDLC-7",
+    control_version: 1,
+  });
   w.store.attestations.bindToTrail(built.trail, record.id, "go");
   w.store.evaluation.evaluate(built.trail, w.clock.at);
   w.report(w.prod, ["app", A]);
   return asDirectory(w.db, async (data) => {
     const { code, out } = await explain(data, "prod", A);
     assert.is(code, 0);
-    assert.match(out, `attestation ${record.publicId} 'go', system:decision on control 'SDLC-7' version 1 of the trail: not compliant, by ada at `);
-    assert.match(out, "FAILED requires a compliant decision for control 'SDLC-7'\n           the one in trail 't-a' of flow 'backend' is not compliant (decided by attestation ");
-    assert.match((await explain(data, "prod#1", A)).out, "           none was reported in trail 't-a' of flow 'backend'");
+    assert.match(
+      out,
+      `attestation ${record.publicId} 'go', system:decision on control 'SDLC-7' version 1 of the trail: not compliant, by ada at `,
+    );
+    assert.match(
+      out,
+      "FAILED requires a compliant decision for control 'SDLC-7'\n           the one in trail 't-a' of flow 'backend' is not compliant (decided by attestation ",
+    );
+    assert.match(
+      (await explain(data, "prod#1", A)).out,
+      "           none was reported in trail 't-a' of flow 'backend'",
+    );
     const [artifact] = JSON.parse((await explain(data, "prod", A, "--json")).out).snapshot.artifacts;
-    assert.equal(artifact.flows[0].attestations.map(({ control, record: { control_version } }: any) => [control, control_version]), [["SDLC-7", 1]]);
+    assert.equal(
+      artifact.flows[0].attestations.map(({ control, record: { control_version } }: any) => [control, control_version]),
+      [["SDLC-7", 1]],
+    );
     assert.is(artifact.policies[0].rules.at(-1).resolutions[0].context.for_control, "SDLC-7");
   });
 });
@@ -150,7 +194,10 @@ test("every way to name a snapshot", () =>
       const { code, out, err } = await explain(data, expression);
       assert.equal([code, out.split("\n")[0], err], [0, line, ""], expression);
     }
-    assert.match((await explain(data, "prod#2")).out, "made 2023-11-14T22:13:29.000Z because Ada attached or detached policies:\n");
+    assert.match(
+      (await explain(data, "prod#2")).out,
+      "made 2023-11-14T22:13:29.000Z because Ada attached or detached policies:\n",
+    );
     assert.match((await explain(data, "prod#1")).out, `UNKNOWN  'ext'  ${C}: no policy was in force\n`);
   }));
 
@@ -159,25 +206,81 @@ test("--json holds everything", () =>
     const { code, out, err } = await explain(data, "prod#3", "bbbbb", "--json");
     assert.equal([code, err], [0, ""]);
     assert.equal(JSON.parse(out), {
-      organization: "acme", expression: "prod#3", fingerprint: B, same: true, problems: [],
+      organization: "acme",
+      expression: "prod#3",
+      fingerprint: B,
+      same: true,
+      problems: [],
       snapshot: {
-        environment: { id: "id-2", name: "prod", type: "K8S" }, index: 3, timestamp: 1_700_000_011, cause: "report",
+        environment: { id: "id-2", name: "prod", type: "K8S" },
+        index: 3,
+        timestamp: 1_700_000_011,
+        cause: "report",
         caused_by: { user_id: "ada-id", user_name: "Ada", environment: null, index: null },
-        compliant: false, compliant_count: 2, non_compliant_count: 1, unknown_count: 0,
-        policies: [{ policy_id: "id-10", policy: "release", version: 1, version_id: 1, comment: "first", created_by: "ada", created_at: 1_700_000_007 }],
+        compliant: false,
+        compliant_count: 2,
+        non_compliant_count: 1,
+        unknown_count: 0,
+        policies: [
+          {
+            policy_id: "id-10",
+            policy: "release",
+            version: 1,
+            version_id: 1,
+            comment: "first",
+            created_by: "ada",
+            created_at: 1_700_000_007,
+          },
+        ],
         artifacts: [
           {
-            name: "db\u001b[2J\nassay: all is well", fingerprint: B, exited: false, compliant: false, annotation: "updated-provenance", first_index: 3, started_index: 1,
-            instances_before: 1, instances: 1, evaluation_id: 9, allowlist: null,
+            name: "db\u001b[2J\nassay: all is well",
+            fingerprint: B,
+            exited: false,
+            compliant: false,
+            annotation: "updated-provenance",
+            first_index: 3,
+            started_index: 1,
+            instances_before: 1,
+            instances: 1,
+            evaluation_id: 9,
+            allowlist: null,
             flows: [
               {
-                flow_id: 1, flow: "backend", evaluated_as: "backend", tags: {}, trail_id: 2, trail: "t-b", artifact_id: 2, reference_name: "app", filename: "app", git_commit: "b".repeat(40),
-                commit_url: "", committed_at: null, state: "NON-COMPLIANT", reasons: ["Attestation 'tests' of artifact 'app' is not compliant, and is not in the template"],
+                flow_id: 1,
+                flow: "backend",
+                evaluated_as: "backend",
+                tags: {},
+                trail_id: 2,
+                trail: "t-b",
+                artifact_id: 2,
+                reference_name: "app",
+                filename: "app",
+                git_commit: "b".repeat(40),
+                commit_url: "",
+                committed_at: null,
+                state: "NON-COMPLIANT",
+                reasons: ["Attestation 'tests' of artifact 'app' is not compliant, and is not in the template"],
                 deployment_id: 2,
-                attestations: [["id-12", "tests", false], ["id-13", "lint", true]].map(([id, name, is_compliant]) => ({
-                  id, name, type: "generic", level: "artifact", is_compliant, control: null,
+                attestations: [
+                  ["id-12", "tests", false],
+                  ["id-13", "lint", true],
+                ].map(([id, name, is_compliant]) => ({
+                  id,
+                  name,
+                  type: "generic",
+                  level: "artifact",
+                  is_compliant,
+                  control: null,
                   record: {
-                    type: "generic", overridden_type: null, control_version: null, description: null, reasons: [], reported_by: "ada", created_at: 1_700_000_010, evidence_digest: null,
+                    type: "generic",
+                    overridden_type: null,
+                    control_version: null,
+                    description: null,
+                    reasons: [],
+                    reported_by: "ada",
+                    created_at: 1_700_000_010,
+                    evidence_digest: null,
                     evidence_filename: null,
                   },
                 })),
@@ -185,42 +288,70 @@ test("--json holds everything", () =>
             ],
             policies: [
               {
-                policy: "release", version: 1, version_id: 1, status: "NON-COMPLIANT",
+                policy: "release",
+                version: 1,
+                version_id: 1,
+                status: "NON-COMPLIANT",
                 rules: [
                   {
-                    rule: { type: "provenance", definition: { required: true, exceptions: [{ if: { text: "artifact.name == 'legacy'" } }] } },
-                    in_words: "requires provenance, except if artifact.name == 'legacy'", satisfied: true,
+                    rule: {
+                      type: "provenance",
+                      definition: { required: true, exceptions: [{ if: { text: "artifact.name == 'legacy'" } }] },
+                    },
+                    in_words: "requires provenance, except if artifact.name == 'legacy'",
+                    satisfied: true,
                     resolutions: [
                       {
-                        type: "rule_satisfied", context: { flow_name: "backend", trail_name: "t-b", artifact_status: null },
-                        in_words: "the artifact was reported to flow 'backend'", attestation_ids: [],
+                        type: "rule_satisfied",
+                        context: { flow_name: "backend", trail_name: "t-b", artifact_status: null },
+                        in_words: "the artifact was reported to flow 'backend'",
+                        attestation_ids: [],
                       },
                     ],
                   },
                   {
-                    rule: { type: "trail-compliance", definition: { required: false, exceptions: [] } }, in_words: "does not require compliance in the trail", satisfied: null,
+                    rule: { type: "trail-compliance", definition: { required: false, exceptions: [] } },
+                    in_words: "does not require compliance in the trail",
+                    satisfied: null,
                     resolutions: [
                       {
-                        type: "rule_not_applicable", context: { flow_name: "backend", trail_name: "t-b", artifact_status: "NON-COMPLIANT" },
-                        in_words: "it does not apply in flow 'backend'", attestation_ids: [],
+                        type: "rule_not_applicable",
+                        context: { flow_name: "backend", trail_name: "t-b", artifact_status: "NON-COMPLIANT" },
+                        in_words: "it does not apply in flow 'backend'",
+                        attestation_ids: [],
                       },
                     ],
                   },
                   {
-                    rule: { type: "attestation", definition: { if: null, name: "tests", type: "generic", must_be_compliant: true, for_control: null } },
-                    in_words: "requires a compliant generic attestation named 'tests'", satisfied: false,
+                    rule: {
+                      type: "attestation",
+                      definition: {
+                        if: null,
+                        name: "tests",
+                        type: "generic",
+                        must_be_compliant: true,
+                        for_control: null,
+                      },
+                    },
+                    in_words: "requires a compliant generic attestation named 'tests'",
+                    satisfied: false,
                     resolutions: [
                       {
-                        type: "non_compliant_attestation", context: { flow_name: "backend", trail_name: "t-b", artifact_status: null },
-                        in_words: "the one in trail 't-b' of flow 'backend' is not compliant", attestation_ids: ["id-12"],
+                        type: "non_compliant_attestation",
+                        context: { flow_name: "backend", trail_name: "t-b", artifact_status: null },
+                        in_words: "the one in trail 't-b' of flow 'backend' is not compliant",
+                        attestation_ids: ["id-12"],
                       },
                     ],
                   },
                 ],
               },
             ],
-            reasons: ["Policy 'release' requires a compliant generic attestation named 'tests', but the one in trail 't-b' of flow 'backend' is not compliant."],
-            same: true, problems: [],
+            reasons: [
+              "Policy 'release' requires a compliant generic attestation named 'tests', but the one in trail 't-b' of flow 'backend' is not compliant.",
+            ],
+            same: true,
+            problems: [],
           },
         ],
         members: [],
@@ -228,11 +359,28 @@ test("--json holds everything", () =>
     });
     const whole = JSON.parse((await explain(data, "prod#3", "--json")).out);
     assert.equal(whole.fingerprint, null);
-    assert.equal(whole.snapshot.artifacts.map(({ name, exited, compliant }: { name: string; exited: boolean; compliant: boolean }) => [name.slice(0, 3), exited, compliant]), [
-      ["app", false, true], ["db\u001b", false, false], ["ext", false, true], ["old", true, false],
-    ]);
+    assert.equal(
+      whole.snapshot.artifacts.map(
+        ({ name, exited, compliant }: { name: string; exited: boolean; compliant: boolean }) => [
+          name.slice(0, 3),
+          exited,
+          compliant,
+        ],
+      ),
+      [
+        ["app", false, true],
+        ["db\u001b", false, false],
+        ["ext", false, true],
+        ["old", true, false],
+      ],
+    );
     assert.equal(whole.snapshot.artifacts[2].allowlist, {
-      id: "id-11", artifact_name: "app", description: "hotfix, see INC-7", user_id: "eve-id", user_name: "Eve", timestamp: 1_700_000_010,
+      id: "id-11",
+      artifact_name: "app",
+      description: "hotfix, see INC-7",
+      user_id: "eve-id",
+      user_name: "Eve",
+      timestamp: 1_700_000_010,
     });
   }));
 
@@ -240,19 +388,30 @@ test("an override, the conditions of rules and more than one flow or name", asyn
   const w = world();
   const a = w.build(A, "t-a");
   w.attest(a, "tests", 0);
-  const { id } = w.attestation(w.flow.id, a.trail, "tests", { scope: "artifact", type: "override", overridden_type: "generic" });
+  const { id } = w.attestation(w.flow.id, a.trail, "tests", {
+    scope: "artifact",
+    type: "override",
+    overridden_type: "generic",
+  });
   w.store.attestations.bindToArtifact(a.trail, a.id, id, "tests");
   w.store.evaluation.evaluate(a.trail, w.clock.at);
   w.store.flows.patchTags(w.flow.id, { set: { risk: "high" }, remove: [] });
   const other = w.otherFlow("other");
   w.artifact(other.id, null, A);
-  w.attach(w.prod, w.policy("gate", `artifacts:\n  attestations:\n    - { name: tests, type: generic, if: "\${{ flow.tags.risk == 'high' }}" }\n    - { type: junit, if: "\${{ flow != 'x' }}" }\n`));
+  w.attach(
+    w.prod,
+    w.policy(
+      "gate",
+      `artifacts:\n  attestations:\n    - { name: tests, type: generic, if: "\${{ flow.tags.risk == 'high' }}" }\n    - { type: junit, if: "\${{ flow != 'x' }}" }\n`,
+    ),
+  );
   w.report(w.prod, ["app", A], ["again", A]);
   await asDirectory(w.db, async (data) => {
     const { code, out } = await explain(data, "prod", A);
     assert.is(code, 0);
     assert.equal(out.split("\n").slice(0, 2), [
-      "'again' in prod#1 is NON-COMPLIANT: it does not satisfy policy 'gate' version 1.", "'app' in prod#1 is NON-COMPLIANT: it does not satisfy policy 'gate' version 1.",
+      "'again' in prod#1 is NON-COMPLIANT: it does not satisfy policy 'gate' version 1.",
+      "'app' in prod#1 is NON-COMPLIANT: it does not satisfy policy 'gate' version 1.",
     ]);
     const lines = out.slice(out.indexOf("NON-COMPLIANT  'app'")).split("\n");
     assert.equal(lines.slice(2, -3), [
@@ -306,11 +465,26 @@ Judged again from the stored facts and policy versions: all 4 verdicts are the s
     assert.match(one, /^'ext' in prod#4 is COMPLIANT: it is on the allowlist/);
     assert.not.match(one, "stage#1 is");
     const { snapshot } = JSON.parse((await explain(data, "all", "--json")).out);
-    assert.equal([snapshot.cause, snapshot.caused_by.environment, snapshot.caused_by.index, snapshot.artifacts], ["member", "prod", 5, []]);
-    assert.equal(snapshot.members.map((member: { environment: { name: string }; index: number; artifacts: object[] }) => [member.environment.name, member.index, member.artifacts.length]), [
-      ["prod", 5, 2], ["stage", 1, 1],
-    ]);
-    assert.is((await explain(data, "all#1")).out.split("\n")[0], "all#1 is UNKNOWN: the state of a member was unknown.", "stage had not reported");
+    assert.equal(
+      [snapshot.cause, snapshot.caused_by.environment, snapshot.caused_by.index, snapshot.artifacts],
+      ["member", "prod", 5, []],
+    );
+    assert.equal(
+      snapshot.members.map((member: { environment: { name: string }; index: number; artifacts: object[] }) => [
+        member.environment.name,
+        member.index,
+        member.artifacts.length,
+      ]),
+      [
+        ["prod", 5, 2],
+        ["stage", 1, 1],
+      ],
+    );
+    assert.is(
+      (await explain(data, "all#1")).out.split("\n")[0],
+      "all#1 is UNKNOWN: the state of a member was unknown.",
+      "stage had not reported",
+    );
     assert.is((await explain(data, "prod#5")).out.split("\n")[0], "prod#5 is COMPLIANT: nothing was running.");
   });
 });
@@ -319,40 +493,98 @@ test("what cannot be explained is refused with what to do", () =>
   told(async (data) => {
     const NAMES = "there are: prod";
     const cases: [string[], number, string[]][] = [
-      [["prod#9"], 1, ["Org: 'acme'. Snapshot 'prod#9' resolves to 'prod#9'. len(snapshots) == 3. Indexes are 1-based", "the first snapshot is prod#1, the latest prod#3"]],
-      [["prod~3"], 1, ["Org: 'acme'. Snapshot 'prod~3' resolves to 'prod#0'. len(snapshots) == 3. Indexes are 1-based", "the first snapshot is prod#1, the latest prod#3"]],
-      [["prod#0"], 1, ["Org: 'acme'. Snapshot 'prod#0' resolves to 'prod#0'. len(snapshots) == 3. Indexes are 1-based", "the first snapshot is prod#1, the latest prod#3"]],
-      [["prod@{2000-01-01T00:00:00}"], 1, [
-        "Org: 'acme'. Snapshot 'prod@{2000-01-01T00:00:00}' resolves to 'prod#0'. len(snapshots) == 3. Indexes are 1-based", "the first snapshot is prod#1, the latest prod#3",
-      ]],
+      [
+        ["prod#9"],
+        1,
+        [
+          "Org: 'acme'. Snapshot 'prod#9' resolves to 'prod#9'. len(snapshots) == 3. Indexes are 1-based",
+          "the first snapshot is prod#1, the latest prod#3",
+        ],
+      ],
+      [
+        ["prod~3"],
+        1,
+        [
+          "Org: 'acme'. Snapshot 'prod~3' resolves to 'prod#0'. len(snapshots) == 3. Indexes are 1-based",
+          "the first snapshot is prod#1, the latest prod#3",
+        ],
+      ],
+      [
+        ["prod#0"],
+        1,
+        [
+          "Org: 'acme'. Snapshot 'prod#0' resolves to 'prod#0'. len(snapshots) == 3. Indexes are 1-based",
+          "the first snapshot is prod#1, the latest prod#3",
+        ],
+      ],
+      [
+        ["prod@{2000-01-01T00:00:00}"],
+        1,
+        [
+          "Org: 'acme'. Snapshot 'prod@{2000-01-01T00:00:00}' resolves to 'prod#0'. len(snapshots) == 3. Indexes are 1-based",
+          "the first snapshot is prod#1, the latest prod#3",
+        ],
+      ],
       [["prdo"], 1, ["Environment named 'prdo' does not exist for organization 'acme'", "did you mean prod?"]],
       [["staging"], 1, ["Environment named 'staging' does not exist for organization 'acme'", NAMES]],
       [["prod", "--org", "acne"], 1, ['there is no organization "acne"', "did you mean acme?"]],
-      [["prod", "fffff"], 1, ["prod#3 shows no artifact whose fingerprint begins with fffff", "assay explain prod#3 lists what it shows"]],
+      [
+        ["prod", "fffff"],
+        1,
+        ["prod#3 shows no artifact whose fingerprint begins with fffff", "assay explain prod#3 lists what it shows"],
+      ],
       [["prod", "aaaaa"], 1, ["aaaaa is ambiguous in prod#3; give more of one of these:", A, AB]],
-      [["prod#x", "XYZ"], 2, [
-        '"prod#x" is no snapshot: write ENV, ENV#N, ENV~N or ENV@{TIME}', '"XYZ" is no fingerprint: give 5 to 64 characters of 0-9 and a-f', "see assay help explain",
-      ]],
-      [["prod", "abcd"], 2, ['"abcd" is no fingerprint: give 5 to 64 characters of 0-9 and a-f', "see assay help explain"]],
+      [
+        ["prod#x", "XYZ"],
+        2,
+        [
+          '"prod#x" is no snapshot: write ENV, ENV#N, ENV~N or ENV@{TIME}',
+          '"XYZ" is no fingerprint: give 5 to 64 characters of 0-9 and a-f',
+          "see assay help explain",
+        ],
+      ],
+      [
+        ["prod", "abcd"],
+        2,
+        ['"abcd" is no fingerprint: give 5 to 64 characters of 0-9 and a-f', "see assay help explain"],
+      ],
       [[], 2, ["argument ENV is missing", "see assay help explain"]],
     ];
     for (const [words, code, lines] of cases)
-      assert.equal(await explain(data, ...words), { code, out: "", err: lines.map((line) => `assay: ${line}\n`).join("") }, words.join(" "));
-    assert.equal(await explain(data, "prdo", "--json"), { code: 1, out: "", err: `{"error":"Environment named 'prdo' does not exist for organization 'acme'; did you mean prod?"}\n` });
+      assert.equal(
+        await explain(data, ...words),
+        { code, out: "", err: lines.map((line) => `assay: ${line}\n`).join("") },
+        words.join(" "),
+      );
+    assert.equal(await explain(data, "prdo", "--json"), {
+      code: 1,
+      out: "",
+      err: `{"error":"Environment named 'prdo' does not exist for organization 'acme'; did you mean prod?"}\n`,
+    });
   }));
 
 test("nothing reported yet, several organizations, none, no data", async () => {
   const w = world();
   await asDirectory(w.db, async (data) => {
     assert.equal(await explain(data, "prod"), {
-      code: 1, out: "", err: "assay: Org: 'acme'. Snapshot 'prod' resolves to 'prod#0'. len(snapshots) == 0. Indexes are 1-based\nassay: nothing was reported there yet\n",
+      code: 1,
+      out: "",
+      err: "assay: Org: 'acme'. Snapshot 'prod' resolves to 'prod#0'. len(snapshots) == 0. Indexes are 1-based\nassay: nothing was reported there yet\n",
     });
   });
   w.report(w.prod);
   w.store.organizations.create({ name: "zeta", kind: "shared", isPublic: false, controlsEnabled: true });
   await asDirectory(w.db, async (data) => {
-    assert.equal(await explain(data, "prod"), { code: 2, out: "", err: "assay: there are several organizations: give --org acme or zeta\n" });
-    assert.equal(await explain(data, "prod", "--org", "zeta"), { code: 1, out: "", err: "assay: Environment named 'prod' does not exist for organization 'zeta'\n" });
+    assert.equal(await explain(data, "prod"), {
+      code: 2,
+      out: "",
+      err: "assay: there are several organizations: give --org acme or zeta\n",
+    });
+    assert.equal(await explain(data, "prod", "--org", "zeta"), {
+      code: 1,
+      out: "",
+      err: "assay: Environment named 'prod' does not exist for organization 'zeta'\n",
+    });
     assert.is((await explain(data, "prod", "--org", "acme")).code, 0);
   });
   await inDirectory(async (directory) => {
@@ -365,7 +597,10 @@ test("nothing reported yet, several organizations, none, no data", async () => {
 test("it changes nothing, and works while the directory belongs to a server", () =>
   told(async (data) => {
     await explain(data, "prod");
-    const digest = (): string => createHash("sha256").update(readFileSync(join(data, "assay.db"))).digest("hex");
+    const digest = (): string =>
+      createHash("sha256")
+        .update(readFileSync(join(data, "assay.db")))
+        .digest("hex");
     const before = digest();
     const lock = lockDirectory(data);
     try {
@@ -381,34 +616,80 @@ const SAVED = "do not rely on this snapshot before the cause is known";
 
 test("what does not come out the same again, or cannot be read, is said loudly", async () => {
   const b = `prod#3, 'db\\u001b[2J\\u000aassay: all is well' (${B})`;
-  const evaluation = (column: string, value: string) => `UPDATE evaluations SET ${column} = ${value} WHERE id = (SELECT evaluation_id FROM snapshot_artifacts WHERE fingerprint = '${B}' AND last_index > 9)`;
+  const evaluation = (column: string, value: string) =>
+    `UPDATE evaluations SET ${column} = ${value} WHERE id = (SELECT evaluation_id FROM snapshot_artifacts WHERE fingerprint = '${B}' AND last_index > 9)`;
   const damages: [string, (string | RegExp)[]][] = [
-    ["UPDATE snapshot_artifacts SET compliant = 1 WHERE last_index > 9", [
-      `${b}: the artifact is stored as COMPLIANT, and is NON-COMPLIANT when judged again`,
-      "prod#3: 2 compliant artifacts are stored as the count, and 3 are there", "prod#3: 1 non-compliant artifacts are stored as the count, and 0 are there",
-      "prod#3: the snapshot is stored as NON-COMPLIANT, and follows as COMPLIANT from what ran",
-    ]],
-    [evaluation("facts_json", "replace(facts_json, '\"isCompliant\":false', '\"isCompliant\":true')"), [
-      `${b}: attestation id-12 is not what the evaluation saw as 'tests'`, `${b}: policy 'release' version 1 is stored as NON-COMPLIANT, and is COMPLIANT when judged again`,
-      /rule 3 of policy 'release' version 1 is stored as not satisfied/, `${b}: the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again`, /the stored reasons are/,
-    ]],
+    [
+      "UPDATE snapshot_artifacts SET compliant = 1 WHERE last_index > 9",
+      [
+        `${b}: the artifact is stored as COMPLIANT, and is NON-COMPLIANT when judged again`,
+        "prod#3: 2 compliant artifacts are stored as the count, and 3 are there",
+        "prod#3: 1 non-compliant artifacts are stored as the count, and 0 are there",
+        "prod#3: the snapshot is stored as NON-COMPLIANT, and follows as COMPLIANT from what ran",
+      ],
+    ],
+    [
+      evaluation("facts_json", "replace(facts_json, '\"isCompliant\":false', '\"isCompliant\":true')"),
+      [
+        `${b}: attestation id-12 is not what the evaluation saw as 'tests'`,
+        `${b}: policy 'release' version 1 is stored as NON-COMPLIANT, and is COMPLIANT when judged again`,
+        /rule 3 of policy 'release' version 1 is stored as not satisfied/,
+        `${b}: the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again`,
+        /the stored reasons are/,
+      ],
+    ],
     [evaluation("facts_json", "'{'"), [/: the stored evaluation cannot be read: /]],
     [evaluation("facts_json", "'{}'"), [/: the stored evaluation cannot be read: /]],
     [evaluation("facts_json", `'{"flows":[{}]}'`), [/: the stored evaluation cannot be read: /]],
     [evaluation("verdicts_json", "'[7]'"), [/: the stored evaluation cannot be read: /]],
     [evaluation("reasons_json", "'7'"), [/: the stored evaluation cannot be read: /]],
     [evaluation("reasons_json", "'[]'"), [/: the stored reasons are none/]],
-    ["DELETE FROM attestation_bindings; DELETE FROM current_attestations; DELETE FROM attestations WHERE public_id = 'id-12'", [`${b}: attestation id-12 ('tests') is gone`]],
+    [
+      "DELETE FROM attestation_bindings; DELETE FROM current_attestations; DELETE FROM attestations WHERE public_id = 'id-12'",
+      [`${b}: attestation id-12 ('tests') is gone`],
+    ],
     ["DELETE FROM allowlist_entries", [`prod#3, 'ext' (${C}): the allowlist entry 1 is gone`]],
-    [`UPDATE allowlist_entries SET fingerprint = '${A}'`, [`prod#3, 'ext' (${C}): the allowlist entry id-11 is for another artifact or environment`]],
-    ["UPDATE policy_versions SET policy_yaml = 'x'", ["app", "db", "ext", "old"].map((name) => new RegExp(`'${name}.*: the stored evaluation cannot be read: version 1 of policy 1 is stored but no valid policy`))],
-    ["DELETE FROM policy_versions", [/prod#3: the policy versions of the snapshot cannot be read: policy version 1 is gone/, ...["app", "db", "ext", "old"].map((name) => new RegExp(`'${name}.*policy version 1 is gone`))]],
-    ["UPDATE policies SET name = 'renamed'", ["app", "db", "ext", "old"].map((name) => new RegExp(`'${name}.*: the verdict of policy 'release' version 1 names version 1 of 'renamed'`))],
-    ["UPDATE snapshots SET policy_versions_json = '{'", [/prod#3: the policy versions of the snapshot cannot be read: /]],
-    ["UPDATE snapshots SET non_compliant_count = 5", ["prod#3: 5 non-compliant artifacts are stored as the count, and 1 are there"]],
-    [`DELETE FROM snapshot_artifacts WHERE fingerprint = '${B}' AND last_index > 9`, [
-      "prod#3: 1 non-compliant artifacts are stored as the count, and 0 are there", "prod#3: the snapshot is stored as NON-COMPLIANT, and follows as COMPLIANT from what ran",
-    ]],
+    [
+      `UPDATE allowlist_entries SET fingerprint = '${A}'`,
+      [`prod#3, 'ext' (${C}): the allowlist entry id-11 is for another artifact or environment`],
+    ],
+    [
+      "UPDATE policy_versions SET policy_yaml = 'x'",
+      ["app", "db", "ext", "old"].map(
+        (name) =>
+          new RegExp(
+            `'${name}.*: the stored evaluation cannot be read: version 1 of policy 1 is stored but no valid policy`,
+          ),
+      ),
+    ],
+    [
+      "DELETE FROM policy_versions",
+      [
+        /prod#3: the policy versions of the snapshot cannot be read: policy version 1 is gone/,
+        ...["app", "db", "ext", "old"].map((name) => new RegExp(`'${name}.*policy version 1 is gone`)),
+      ],
+    ],
+    [
+      "UPDATE policies SET name = 'renamed'",
+      ["app", "db", "ext", "old"].map(
+        (name) => new RegExp(`'${name}.*: the verdict of policy 'release' version 1 names version 1 of 'renamed'`),
+      ),
+    ],
+    [
+      "UPDATE snapshots SET policy_versions_json = '{'",
+      [/prod#3: the policy versions of the snapshot cannot be read: /],
+    ],
+    [
+      "UPDATE snapshots SET non_compliant_count = 5",
+      ["prod#3: 5 non-compliant artifacts are stored as the count, and 1 are there"],
+    ],
+    [
+      `DELETE FROM snapshot_artifacts WHERE fingerprint = '${B}' AND last_index > 9`,
+      [
+        "prod#3: 1 non-compliant artifacts are stored as the count, and 0 are there",
+        "prod#3: the snapshot is stored as NON-COMPLIANT, and follows as COMPLIANT from what ran",
+      ],
+    ],
   ];
   for (const [sql, problems] of damages) {
     const { db } = story();
@@ -419,10 +700,16 @@ test("what does not come out the same again, or cannot be read, is said loudly",
       assert.is(code, 5, `${sql}\n${out}${err}`);
       const lines = err.split("\n").slice(0, -2);
       assert.match(err, SAVED);
-      const missing = problems.filter((problem) => !lines.some((line) => (typeof problem === "string" ? line === `assay: ${problem}` : problem.test(line))));
+      const missing = problems.filter(
+        (problem) =>
+          !lines.some((line) => (typeof problem === "string" ? line === `assay: ${problem}` : problem.test(line))),
+      );
       assert.equal(missing, [], `${sql}\n${err}`);
       assert.match(out, /^prod#3 is .*\nDO NOT RELY ON THIS: \d+ problems? found in what is stored, see below\.\n/);
-      assert.match(out, /\nDAMAGED: judged again from the stored facts and policy versions, not everything is the same; \d+ problems?\.\n$/);
+      assert.match(
+        out,
+        /\nDAMAGED: judged again from the stored facts and policy versions, not everything is the same; \d+ problems?\.\n$/,
+      );
       const json = await explain(data, "prod#3", "--json");
       const { same, problems: told } = JSON.parse(json.out);
       assert.equal([json.code, same, told.length], [5, false, lines.length], sql);
@@ -435,20 +722,30 @@ test("a snapshot that is gone is damage", async () => {
   const { db } = story();
   db.exec("DELETE FROM snapshots WHERE idx = 2");
   await asDirectory(db, async (data) => {
-    assert.equal(await explain(data, "prod#2"), { code: 5, out: "", err: "assay: snapshot prod#2 is gone from the database\n" });
+    assert.equal(await explain(data, "prod#2"), {
+      code: 5,
+      out: "",
+      err: "assay: snapshot prod#2 is gone from the database\n",
+    });
     assert.is((await explain(data, "prod#3")).code, 0);
   });
 });
 
 test("a renamed environment is found under its earlier name, an archived one under its own", async () => {
   const { db } = story();
-  db.exec("UPDATE environments SET name = 'live'; INSERT INTO environment_aliases SELECT organization_id, 'prod', id FROM environments");
+  db.exec(
+    "UPDATE environments SET name = 'live'; INSERT INTO environment_aliases SELECT organization_id, 'prod', id FROM environments",
+  );
   await asDirectory(db, async (data) => {
     assert.match((await explain(data, "prod#3")).out, /^live#3 is NON-COMPLIANT/);
-    look(data, (_, inside) => inside.exec("UPDATE environments SET name = 'live-archived-at-17', archived_name = 'live', archived_at = 17"));
+    look(data, (_, inside) =>
+      inside.exec("UPDATE environments SET name = 'live-archived-at-17', archived_name = 'live', archived_at = 17"),
+    );
     assert.match((await explain(data, "live-archived-at-17#3")).out, /^live-archived-at-17#3 is NON-COMPLIANT/);
     assert.equal(await explain(data, "live"), {
-      code: 1, out: "", err: "assay: Environment named 'live' has been archived for organization 'acme'\nassay: did you mean live-archived-at-17?\n",
+      code: 1,
+      out: "",
+      err: "assay: Environment named 'live' has been archived for organization 'acme'\nassay: did you mean live-archived-at-17?\n",
     });
   });
 });
@@ -456,7 +753,12 @@ test("a renamed environment is found under its earlier name, an archived one und
 test("a rule about a type that the organization defined, and the record that it looked at, are named by the type", () => {
   const w = world();
   const a = w.build(A, "t-a");
-  const record = w.attestation(w.flow.id, a.trail, "check", { scope: "artifact", type: "custom:scan", type_version: 2, is_compliant: 0 });
+  const record = w.attestation(w.flow.id, a.trail, "check", {
+    scope: "artifact",
+    type: "custom:scan",
+    type_version: 2,
+    is_compliant: 0,
+  });
   w.store.attestations.bindToArtifact(a.trail, a.id, record.id, "check");
   w.store.evaluation.evaluate(a.trail, w.clock.at);
   w.attach(w.prod, w.policy("scanned", "artifacts:\n  attestations:\n    - type: custom:scan\n      name: check\n"));

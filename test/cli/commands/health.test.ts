@@ -41,10 +41,21 @@ const loopback = { host: "127.0.0.1", port: 0 };
 
 test("asks the server of this configuration, whatever stands for all addresses", () =>
   serving(createServer(ready), loopback, async (port) => {
-    assert.equal(await cli(["health"], { env: { ASSAY_LISTEN: `127.0.0.1:${port}` } }), { code: 0, out: "ready\n", err: "" });
-    assert.equal(await cli(["health", "--json", "--listen", `0.0.0.0:${port}`]), { code: 0, out: `{"ready":true,"url":"http://127.0.0.1:${port}/ready"}\n`, err: "" });
+    assert.equal(await cli(["health"], { env: { ASSAY_LISTEN: `127.0.0.1:${port}` } }), {
+      code: 0,
+      out: "ready\n",
+      err: "",
+    });
+    assert.equal(await cli(["health", "--json", "--listen", `0.0.0.0:${port}`]), {
+      code: 0,
+      out: `{"ready":true,"url":"http://127.0.0.1:${port}/ready"}\n`,
+      err: "",
+    });
     // Probes are at the root whatever the base path is.
-    assert.is((await cli(["health"], { env: { ASSAY_LISTEN: `127.0.0.1:${port}`, ASSAY_BASE_PATH: "/assay" } })).code, 0);
+    assert.is(
+      (await cli(["health"], { env: { ASSAY_LISTEN: `127.0.0.1:${port}`, ASSAY_BASE_PATH: "/assay" } })).code,
+      0,
+    );
   }));
 
 test("asks a URL, with a base path or the whole address", async () => {
@@ -54,7 +65,8 @@ test("asks a URL, with a base path or the whole address", async () => {
     response.end("OK\n");
   };
   await serving(createServer(note), loopback, async (port) => {
-    for (const path of ["", "/", "/assay", "/assay/", "/ready"]) assert.is((await cli(["health", "--url", `http://127.0.0.1:${port}${path}`])).code, 0);
+    for (const path of ["", "/", "/assay", "/assay/", "/ready"])
+      assert.is((await cli(["health", "--url", `http://127.0.0.1:${port}${path}`])).code, 0);
   });
   assert.equal(asked, ["/ready", "/ready", "/assay/ready", "/assay/ready", "/ready"]);
 });
@@ -63,19 +75,34 @@ test("asks a Unix socket", () =>
   inDirectory((directory) => {
     const path = join(directory, "assay.sock");
     return serving(createServer(ready), { path }, async () => {
-      assert.equal(await cli(["health", "--url", `unix:${path}`, "--json"]), { code: 0, out: `{"ready":true,"url":"unix:${path}"}\n`, err: "" });
+      assert.equal(await cli(["health", "--url", `unix:${path}`, "--json"]), {
+        code: 0,
+        out: `{"ready":true,"url":"unix:${path}"}\n`,
+        err: "",
+      });
     });
   }));
 
 test("a server that is not ready, or is something else, fails with what it says", async () => {
-  const answer = (status: number, body: string): RequestListener => (_, response) => {
-    response.statusCode = status;
-    response.end(body);
-  };
-  for (const [status, body] of [[503, "not ready"], [200, "<html>"], [200, ""], [302, "OK"]] as const) {
+  const answer =
+    (status: number, body: string): RequestListener =>
+    (_, response) => {
+      response.statusCode = status;
+      response.end(body);
+    };
+  for (const [status, body] of [
+    [503, "not ready"],
+    [200, "<html>"],
+    [200, ""],
+    [302, "OK"],
+  ] as const) {
     await serving(createServer(answer(status, body)), loopback, async (port) => {
       const url = `http://127.0.0.1:${port}/ready`;
-      assert.equal(await cli(["health", "--url", url]), { code: 1, out: "", err: `assay: not ready: ${url} answers ${status} ${JSON.stringify(body)}\n` });
+      assert.equal(await cli(["health", "--url", url]), {
+        code: 1,
+        out: "",
+        err: `assay: not ready: ${url} answers ${status} ${JSON.stringify(body)}\n`,
+      });
     });
   }
 });
@@ -83,38 +110,86 @@ test("a server that is not ready, or is something else, fails with what it says"
 test("no server, and one that does not answer in time", async () => {
   let free = 0;
   await serving(createServer(ready), loopback, async (port) => void (free = port));
-  assert.equal(await cli(["health", "--url", `http://127.0.0.1:${free}`]), { code: 1, out: "", err: `assay: not ready: http://127.0.0.1:${free}/ready: connect ECONNREFUSED 127.0.0.1:${free}\n` });
-  await serving(createServer((_, response) => void response.write("O")), loopback, async (port) => {
-    const { code, err } = await cli(["health", "--url", `http://127.0.0.1:${port}`, "--timeout", "1s"]);
-    assert.equal([code, err], [1, `assay: not ready: http://127.0.0.1:${port}/ready: no answer within 1 s\n`]);
+  assert.equal(await cli(["health", "--url", `http://127.0.0.1:${free}`]), {
+    code: 1,
+    out: "",
+    err: `assay: not ready: http://127.0.0.1:${free}/ready: connect ECONNREFUSED 127.0.0.1:${free}\n`,
   });
+  await serving(
+    createServer((_, response) => void response.write("O")),
+    loopback,
+    async (port) => {
+      const { code, err } = await cli(["health", "--url", `http://127.0.0.1:${port}`, "--timeout", "1s"]);
+      assert.equal([code, err], [1, `assay: not ready: http://127.0.0.1:${port}/ready: no answer within 1 s\n`]);
+    },
+  );
 });
 
 overTls("over https its own certificate is not questioned, that of a URL is", () =>
   inDirectory(async (directory) => {
     const [key, certificate] = [join(directory, "key.pem"), join(directory, "cert.pem")];
-    execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=assay.example.com",
-      "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate], { stdio: "ignore" });
+    execFileSync(
+      "openssl",
+      [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=assay.example.com",
+        "-addext",
+        "subjectAltName=DNS:localhost",
+        "-keyout",
+        key,
+        "-out",
+        certificate,
+      ],
+      { stdio: "ignore" },
+    );
     const server = createTlsServer({ key: readFileSync(key), cert: readFileSync(certificate) }, ready);
     await serving(server, loopback, async (port) => {
-      const own = await cli(["health"], { env: { ASSAY_LISTEN: `127.0.0.1:${port}`, ASSAY_TLS_CERT: certificate, ASSAY_TLS_KEY: key } });
+      const own = await cli(["health"], {
+        env: { ASSAY_LISTEN: `127.0.0.1:${port}`, ASSAY_TLS_CERT: certificate, ASSAY_TLS_KEY: key },
+      });
       assert.equal(own, { code: 0, out: "ready\n", err: "" });
       const strange = await cli(["health", "--url", `https://localhost:${port}`]);
-      assert.equal([strange.code, strange.err], [1, `assay: not ready: https://localhost:${port}/ready: self-signed certificate; --ca-file FILE adds its authority\n`]);
+      assert.equal(
+        [strange.code, strange.err],
+        [
+          1,
+          `assay: not ready: https://localhost:${port}/ready: self-signed certificate; --ca-file FILE adds its authority\n`,
+        ],
+      );
       const trusted = await cli(["health", "--url", `https://localhost:${port}`, "--ca-file", certificate]);
       assert.equal([trusted.code, trusted.err], [0, ""]);
       const misnamed = await cli(["health", "--url", `https://127.0.0.1:${port}`, "--ca-file", certificate]);
       assert.equal([misnamed.code, /does not match certificate/.test(misnamed.err)], [1, true], misnamed.err);
     });
-  }));
+  }),
+);
 
 test("wrong usage is told", async () => {
   for (const [args, message] of [
-    [["--url", "ftp://localhost"], '--url: "ftp://localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH\nassay: see assay help health'],
-    [["--url", "http://u:p@localhost"], '--url: "http://u:p@localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH\nassay: see assay help health'],
-    [["--timeout", "soon"], '--timeout: "soon" is not accepted, give a duration such as 5s, from 1s to 10m\nassay: see assay help health'],
+    [
+      ["--url", "ftp://localhost"],
+      '--url: "ftp://localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH\nassay: see assay help health',
+    ],
+    [
+      ["--url", "http://u:p@localhost"],
+      '--url: "http://u:p@localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH\nassay: see assay help health',
+    ],
+    [
+      ["--timeout", "soon"],
+      '--timeout: "soon" is not accepted, give a duration such as 5s, from 1s to 10m\nassay: see assay help health',
+    ],
     [["--listen", "127.0.0.1:0"], "the server takes any free port, so this cannot know which: give --url URL"],
-  ] as const) assert.equal(await cli(["health", ...args]), { code: 2, out: "", err: `assay: ${message}\n` });
+  ] as const)
+    assert.equal(await cli(["health", ...args]), { code: 2, out: "", err: `assay: ${message}\n` });
 });
 
 test.run();

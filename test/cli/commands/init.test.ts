@@ -11,7 +11,19 @@ const test = suite("cli/commands/init");
 test("makes organization, admin, personal organization and a key, which is printed alone on stdout", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "deep", "data");
-    const { code, out, err } = await cli(["init", "--data", data, "--org", "acme", "--user", "ops", "--email", "ops@example.com", "--display-name", "Operations"]);
+    const { code, out, err } = await cli([
+      "init",
+      "--data",
+      data,
+      "--org",
+      "acme",
+      "--user",
+      "ops",
+      "--email",
+      "ops@example.com",
+      "--display-name",
+      "Operations",
+    ]);
     assert.is(code, 0, err);
     assert.match(out, /^[\w-]{43}\n$/);
     assert.is(err, "organization acme with its admin ops, whose API key follows; it is not shown again\n");
@@ -22,8 +34,19 @@ test("makes organization, admin, personal organization and a key, which is print
       assert.is(store.apiKeys.holder(keyDigest(out.trim()))?.user_id, user?.id);
       assert.equal([user?.display_name, user?.email], ["Operations", "ops@example.com"]);
       assert.equal(
-        store.organizations.list().map(({ id, name, kind, is_public, controls_enabled }) => [name, kind, is_public, controls_enabled, store.organizations.roleOf(id, user?.id ?? 0)]),
-        [["acme", "shared", 0, 1, "admin"], ["ops", "personal", 0, 1, "admin"]],
+        store.organizations
+          .list()
+          .map(({ id, name, kind, is_public, controls_enabled }) => [
+            name,
+            kind,
+            is_public,
+            controls_enabled,
+            store.organizations.roleOf(id, user?.id ?? 0),
+          ]),
+        [
+          ["acme", "shared", 0, 1, "admin"],
+          ["ops", "personal", 0, 1, "admin"],
+        ],
       );
     });
     assert.equal(auditOf(data), [
@@ -52,7 +75,9 @@ test("a second time it refuses and changes nothing", () =>
     const before = countRows(data);
     for (const org of ["acme", "other"]) {
       assert.equal(await cli(["init", "--data", data, "--org", org, "--user", "eve"]), {
-        code: 1, out: "", err: `assay: ${data} is set up already; see assay help apply and assay help key\n`,
+        code: 1,
+        out: "",
+        err: `assay: ${data} is set up already; see assay help apply and assay help key\n`,
       });
     }
     assert.equal(countRows(data), before);
@@ -74,16 +99,28 @@ test("all mistakes are told at once, and no directory is made", () =>
     const name = "give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
     const table: [string[], string[]][] = [
       [[], [`--org: ${name}`, `--user: ${name}`]],
-      [["--org", "a b", "--user", "", "--email", "x", "--display-name", "a\tb"], [
-        `--org: ${name}`, `--user: ${name}`, "--email: give an e-mail address", "--display-name: give a text of at most 256 characters on one line",
-      ]],
-      [["--org", "ops", "--user", "ops"], ["--org: the personal organization of the user bears that name, give another one"]],
+      [
+        ["--org", "a b", "--user", "", "--email", "x", "--display-name", "a\tb"],
+        [
+          `--org: ${name}`,
+          `--user: ${name}`,
+          "--email: give an e-mail address",
+          "--display-name: give a text of at most 256 characters on one line",
+        ],
+      ],
+      [
+        ["--org", "ops", "--user", "ops"],
+        ["--org: the personal organization of the user bears that name, give another one"],
+      ],
     ];
     for (const [options, problems] of table) {
       const { code, out, err } = await cli(["init", "--data", data, ...options]);
       assert.is(code, 2);
       assert.is(out, "");
-      assert.equal(err.trimEnd().split("\n"), [...problems, "see assay help init"].map((problem) => `assay: ${problem}`));
+      assert.equal(
+        err.trimEnd().split("\n"),
+        [...problems, "see assay help init"].map((problem) => `assay: ${problem}`),
+      );
     }
     assert.equal(readdirSync(directory), []);
   }));
@@ -91,7 +128,8 @@ test("all mistakes are told at once, and no directory is made", () =>
 test("where the data directory is found, and what is refused as one", () =>
   inDirectory(async (directory) => {
     const set = ["--org", "acme", "--user", "ops"];
-    const missing = "assay: data is not set: give the path of a directory with --data DIRECTORY or ASSAY_DATA or the key data of the configuration file\n";
+    const missing =
+      "assay: data is not set: give the path of a directory with --data DIRECTORY or ASSAY_DATA or the key data of the configuration file\n";
     assert.equal(await cli(["init", ...set]), { code: 2, out: "", err: missing });
 
     // Relative to the working directory; what is wrong with options of the server is none of this command's business.
@@ -99,10 +137,17 @@ test("where the data directory is found, and what is refused as one", () =>
     const surroundings = { cwd: directory, env: { ASSAY_CONFIG: "assay.yml", ASSAY_LISTEN: "nonsense" } };
     assert.is((await cli(["init", ...set], surroundings)).code, 0);
     assert.is((await cli(["init", ...set], { cwd: directory, env: { ASSAY_DATA: "from-variable" } })).code, 0);
-    assert.is((await cli(["init", ...set, "--data", "from-flag"], { cwd: directory, env: { ASSAY_DATA: "from-variable" } })).code, 0);
+    assert.is(
+      (await cli(["init", ...set, "--data", "from-flag"], { cwd: directory, env: { ASSAY_DATA: "from-variable" } }))
+        .code,
+      0,
+    );
     assert.equal(readdirSync(directory).sort(), ["assay.yml", "from-file", "from-flag", "from-variable"]);
 
-    assert.match((await cli(["init", ...set, "--config", join(directory, "none.yml")])).err, /^assay: cannot read .*none\.yml: ENOENT/);
+    assert.match(
+      (await cli(["init", ...set, "--config", join(directory, "none.yml")])).err,
+      /^assay: cannot read .*none\.yml: ENOENT/,
+    );
     writeFileSync(join(directory, "file"), "");
     const inTheWay = await cli(["init", ...set, "--data", join(directory, "file")]);
     assert.is(inTheWay.code, 1);
@@ -113,7 +158,10 @@ test("where the data directory is found, and what is refused as one", () =>
     writeFileSync(join(foreign, "assay.db"), "not a database at all ".repeat(20));
     const refused = await cli(["init", ...set, "--data", foreign]);
     assert.is(refused.code, 1);
-    assert.is(refused.err, `assay: ${join(foreign, "assay.db")} is not a database of Assay: it is no SQLite database\n`);
+    assert.is(
+      refused.err,
+      `assay: ${join(foreign, "assay.db")} is not a database of Assay: it is no SQLite database\n`,
+    );
   }));
 
 test.run();

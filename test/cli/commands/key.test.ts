@@ -11,7 +11,9 @@ const given = (body: (data: string) => Promise<void>): Promise<void> =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
-    await cli(["apply", "-", "--data", data], { stdin: "organizations: [{name: acme, service_accounts: [{name: ci, privilege: member}]}]" });
+    await cli(["apply", "-", "--data", data], {
+      stdin: "organizations: [{name: acme, service_accounts: [{name: ci, privilege: member}]}]",
+    });
     await body(data);
   });
 
@@ -20,7 +22,10 @@ const ACCOUNT = ["--org", "acme", "--service-account", "ci"];
 
 test("create prints the key alone; list shows it; revoke ends it", () =>
   given(async (data) => {
-    for (const [owner, name] of [[USER, "ops"], [ACCOUNT, "acme/ci"]] as const) {
+    for (const [owner, name] of [
+      [USER, "ops"],
+      [ACCOUNT, "acme/ci"],
+    ] as const) {
       const made = await cli(["key", "create", ...owner, "--description", "ci job", "--data", data]);
       assert.is(made.code, 0, made.err);
       assert.match(made.out, /^[\w-]{43}\n$/);
@@ -36,11 +41,17 @@ test("create prints the key alone; list shows it; revoke ends it", () =>
       assert.match(created, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
       assert.not.match(listed.out, made.out.trim());
 
-      assert.equal(await cli(["key", "revoke", id?.[1] ?? "", ...owner, "--data", data]), { code: 0, out: `revoked ${id?.[1]}: ci job\n`, err: "" });
+      assert.equal(await cli(["key", "revoke", id?.[1] ?? "", ...owner, "--data", data]), {
+        code: 0,
+        out: `revoked ${id?.[1]}: ci job\n`,
+        err: "",
+      });
       assert.not(works());
       assert.not.match((await cli(["key", "list", ...owner, "--data", data])).out, id?.[1] ?? "-");
       assert.equal(await cli(["key", "revoke", id?.[1] ?? "", ...owner, "--data", data]), {
-        code: 1, out: "", err: `assay: API key not found: ${name} has no key "${id?.[1]}" that works\n`,
+        code: 1,
+        out: "",
+        err: `assay: API key not found: ${name} has no key "${id?.[1]}" that works\n`,
       });
     }
     assert.equal(auditOf(data).slice(-4), [
@@ -53,16 +64,37 @@ test("create prints the key alone; list shows it; revoke ends it", () =>
 
 test("--json", () =>
   given(async (data) => {
-    const made = JSON.parse((await cli(["key", "create", ...ACCOUNT, "--description", "d", "--expires-at", "4102444800", "--json", "--data", data])).out);
+    const made = JSON.parse(
+      (
+        await cli([
+          "key",
+          "create",
+          ...ACCOUNT,
+          "--description",
+          "d",
+          "--expires-at",
+          "4102444800",
+          "--json",
+          "--data",
+          data,
+        ])
+      ).out,
+    );
     const { key, ...row } = made;
     assert.match(key, /^[\w-]{43}$/);
     const { id, created_at, ...rest } = row;
     assert.equal(rest, { description: "d", expires_at: 4_102_444_800, last_used_at: 0 });
     assert.type(created_at, "number");
     assert.equal(JSON.parse((await cli(["key", "list", ...ACCOUNT, "--json", "--data", data])).out), { keys: [row] });
-    assert.equal(JSON.parse((await cli(["key", "revoke", id, ...ACCOUNT, "--json", "--data", data])).out), { revoked: id });
+    assert.equal(JSON.parse((await cli(["key", "revoke", id, ...ACCOUNT, "--json", "--data", data])).out), {
+      revoked: id,
+    });
     assert.equal(JSON.parse((await cli(["key", "list", ...ACCOUNT, "--json", "--data", data])).out), { keys: [] });
-    assert.equal(await cli(["key", "list", "--user", "eve", "--json", "--data", data]), { code: 1, out: "", err: '{"error":"there is no user \\"eve\\""}\n' });
+    assert.equal(await cli(["key", "list", "--user", "eve", "--json", "--data", data]), {
+      code: 1,
+      out: "",
+      err: '{"error":"there is no user \\"eve\\""}\n',
+    });
   }));
 
 test("the ends a key may have", () =>
@@ -81,16 +113,39 @@ test("the ends a key may have", () =>
       [["--expires-in", "3600s"], now + 3600],
     ];
     for (const [options, expected] of table) {
-      const { code, out, err } = await cli(["key", "create", ...USER, "--description", "d", ...options, "--json", "--data", data]);
+      const { code, out, err } = await cli([
+        "key",
+        "create",
+        ...USER,
+        "--description",
+        "d",
+        ...options,
+        "--json",
+        "--data",
+        data,
+      ]);
       assert.is(code, 0, err);
       const { expires_at } = JSON.parse(out);
-      assert.ok(Number.isInteger(expires_at) && Math.abs(expires_at - expected) < 60, `${options.join(" ")}: ${expires_at}`);
+      assert.ok(
+        Number.isInteger(expires_at) && Math.abs(expires_at - expected) < 60,
+        `${options.join(" ")}: ${expires_at}`,
+      );
     }
   }));
 
 test("an end, and nothing that steers the terminal, is shown in the list", () =>
   given(async (data) => {
-    await cli(["key", "create", ...ACCOUNT, "--description", "a\u001b[31m\nb", "--expires-at", "2099-12-31T23:59:59Z", "--data", data]);
+    await cli([
+      "key",
+      "create",
+      ...ACCOUNT,
+      "--description",
+      "a\u001b[31m\nb",
+      "--expires-at",
+      "2099-12-31T23:59:59Z",
+      "--data",
+      data,
+    ]);
     const { out } = await cli(["key", "list", ...ACCOUNT, "--data", data]);
     assert.match(out, /\n[0-9a-f-]{32} {2}\S{20} {2}2099-12-31T23:59:59Z {2}never {6}a\\u001b\[31m\\u000ab\n$/);
   }));
@@ -101,7 +156,8 @@ test("wrong usage is told with all mistakes and exit code 2; nothing is made", (
     const owner = "say who holds the key: give --user, or both --org and --service-account";
     const description = "--description: give a text of 1 to 256 characters";
     const duration = "--expires-in: give a duration such as 90d, 24h or 1h30m, ending before the year 2100";
-    const time = "--expires-at: give whole epoch seconds up to 4102444800, where 0 is never, or a time like 2030-12-31T23:59:59Z";
+    const time =
+      "--expires-at: give whole epoch seconds up to 4102444800, where 0 is never, or a time like 2030-12-31T23:59:59Z";
     const past = "--expires-at: this time lies in the past";
     const d = ["--description", "d"];
     const table: [string[], string[]][] = [
@@ -112,18 +168,41 @@ test("wrong usage is told with all mistakes and exit code 2; nothing is made", (
       [[...USER, "--org", "acme", ...d], [owner]],
       [[...USER, "--description", ""], [description]],
       [[...USER, "--description", "x".repeat(257)], [description]],
-      [[...USER, ...d, "--expires-in", "1d", "--expires-at", "4102444800"], ["--expires-in: give it or --expires-at, not both"]],
-      ...["", "0d", "-1d", "1h1d", "1 d", "1", "1y", "1.5d", "36500d", "99999999999d"].map((text): [string[], string[]] => [[...USER, ...d, `--expires-in=${text}`], [duration]]),
-      ...["", "soon", "-1", "4102444801", "1e9", "2099-02-30T00:00:00Z", "2099-13-01T00:00:00Z", "2030-01-01", "2030-01-01T00:00:00"].map((text): [string[], string[]] => [
-        [...USER, ...d, `--expires-at=${text}`], [time],
+      [
+        [...USER, ...d, "--expires-in", "1d", "--expires-at", "4102444800"],
+        ["--expires-in: give it or --expires-at, not both"],
+      ],
+      ...["", "0d", "-1d", "1h1d", "1 d", "1", "1y", "1.5d", "36500d", "99999999999d"].map(
+        (text): [string[], string[]] => [[...USER, ...d, `--expires-in=${text}`], [duration]],
+      ),
+      ...[
+        "",
+        "soon",
+        "-1",
+        "4102444801",
+        "1e9",
+        "2099-02-30T00:00:00Z",
+        "2099-13-01T00:00:00Z",
+        "2030-01-01",
+        "2030-01-01T00:00:00",
+      ].map((text): [string[], string[]] => [[...USER, ...d, `--expires-at=${text}`], [time]]),
+      ...["1", "1700000000", "2001-01-01T00:00:00Z"].map((text): [string[], string[]] => [
+        [...USER, ...d, `--expires-at=${text}`],
+        [past],
       ]),
-      ...["1", "1700000000", "2001-01-01T00:00:00Z"].map((text): [string[], string[]] => [[...USER, ...d, `--expires-at=${text}`], [past]]),
     ];
     for (const [options, problems] of table) {
       const { code, out, err } = await cli(["key", "create", ...options, "--data", data]);
-      assert.equal([code, out, err], [2, "", [...problems, "see assay help key create"].map((problem) => `assay: ${problem}\n`).join("")], options.join(" "));
+      assert.equal(
+        [code, out, err],
+        [2, "", [...problems, "see assay help key create"].map((problem) => `assay: ${problem}\n`).join("")],
+        options.join(" "),
+      );
     }
-    assert.is((await cli(["key", "revoke", ...USER, "--data", data])).err, "assay: argument ID is missing\nassay: see assay help key revoke\n");
+    assert.is(
+      (await cli(["key", "revoke", ...USER, "--data", data])).err,
+      "assay: argument ID is missing\nassay: see assay help key revoke\n",
+    );
     assert.equal(countRows(data), before);
   }));
 
@@ -133,10 +212,17 @@ test("who and what does not exist is named, with exit code 1", () =>
     const table: [string[], string][] = [
       [["--user", "eve"], 'there is no user "eve"'],
       [["--org", "nope", "--service-account", "ci"], 'there is no organization "nope"'],
-      [["--org", "acme", "--service-account", "nope"], 'Service account not found: acme has no "nope"; assay service-account create nope --org acme makes one'],
+      [
+        ["--org", "acme", "--service-account", "nope"],
+        'Service account not found: acme has no "nope"; assay service-account create nope --org acme makes one',
+      ],
     ];
     for (const [owner, problem] of table) {
-      for (const argv of [["key", "create", "--description", "d"], ["key", "list"], ["key", "revoke", "x"]]) {
+      for (const argv of [
+        ["key", "create", "--description", "d"],
+        ["key", "list"],
+        ["key", "revoke", "x"],
+      ]) {
         assert.equal(await cli([...argv, ...owner, "--data", data]), { code: 1, out: "", err: `assay: ${problem}\n` });
       }
     }
@@ -144,15 +230,22 @@ test("who and what does not exist is named, with exit code 1", () =>
     const { keys } = JSON.parse((await cli(["key", "list", ...USER, "--json", "--data", data])).out);
     assert.is((await cli(["key", "revoke", keys[0].id, ...ACCOUNT, "--data", data])).code, 1);
     assert.equal(countRows(data), before);
-    assert.is(look(data, (store) => store.apiKeys.list({ userId: 1 })[0]?.revoked_at), null);
+    assert.is(
+      look(data, (store) => store.apiKeys.list({ userId: 1 })[0]?.revoked_at),
+      null,
+    );
 
     const none = join(data, "none");
     assert.equal(await cli(["key", "list", ...USER, "--data", none]), {
-      code: 1, out: "", err: `assay: there is no data directory ${none}; assay serve, assay dev, assay init and assay apply create one\n`,
+      code: 1,
+      out: "",
+      err: `assay: there is no data directory ${none}; assay serve, assay dev, assay init and assay apply create one\n`,
     });
     const empty = join(data, "staging");
     assert.equal(await cli(["key", "list", ...USER, "--data", empty]), {
-      code: 1, out: "", err: `assay: ${empty} is no data directory: it holds no assay.db; assay serve, assay dev, assay init and assay apply create one\n`,
+      code: 1,
+      out: "",
+      err: `assay: ${empty} is no data directory: it holds no assay.db; assay serve, assay dev, assay init and assay apply create one\n`,
     });
   }));
 

@@ -16,40 +16,79 @@ const given = (body: (data: string) => Promise<void>): Promise<void> =>
     await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
     await cli(["user", "create", "ann", "--email", "ann@example.com", "--data", data]);
     look(data, (store) => {
-      for (const [name, cookie] of [["ops", "one"], ["ops", "two"], ["ann", "three"]] as const)
-        store.sessions.create({ digest: cookieDigest(cookie), csrfToken: "t", userId: store.users.find(name)?.id as number, method: "password", address: "10.0.0.1", userAgent: `Browser\u0007 of ${cookie}`, idle: 3600, lifetime: 7200 });
+      for (const [name, cookie] of [
+        ["ops", "one"],
+        ["ops", "two"],
+        ["ann", "three"],
+      ] as const)
+        store.sessions.create({
+          digest: cookieDigest(cookie),
+          csrfToken: "t",
+          userId: store.users.find(name)?.id as number,
+          method: "password",
+          address: "10.0.0.1",
+          userAgent: `Browser\u0007 of ${cookie}`,
+          idle: 3600,
+          lifetime: 7200,
+        });
     });
     await body(data);
   });
 
-const run = (data: string, words: string[], surroundings: Surroundings = {}) => cli([...words, "--data", data], surroundings);
-const open = (data: string, name: string): number => look(data, (store) => store.sessions.list(store.users.find(name)?.id as number).length);
-const stored = (data: string, name: string) => look(data, (store) => store.passwords.find(store.users.find(name)?.id as number));
+const run = (data: string, words: string[], surroundings: Surroundings = {}) =>
+  cli([...words, "--data", data], surroundings);
+const open = (data: string, name: string): number =>
+  look(data, (store) => store.sessions.list(store.users.find(name)?.id as number).length);
+const stored = (data: string, name: string) =>
+  look(data, (store) => store.passwords.find(store.users.find(name)?.id as number));
 const failed = (err: string) => ({ code: 1, out: "", err });
 
 test("a password is one line of standard input where that is no terminal; what was begun before ends", () =>
   given(async (data) => {
     const before = auditOf(data).length;
-    assert.equal(await run(data, ["user", "passwd", "ops"], { stdin: "Zu\u0308rich is nice\r\nnot this\n" }), { code: 0, out: "set the password of ops, ended 2 sessions\n", err: "" });
+    assert.equal(await run(data, ["user", "passwd", "ops"], { stdin: "Zu\u0308rich is nice\r\nnot this\n" }), {
+      code: 0,
+      out: "set the password of ops, ended 2 sessions\n",
+      err: "",
+    });
     const hash = stored(data, "ops");
     assert.equal([hash?.cost, hash?.block_size, hash?.parallelism, hash?.salt.length], [131072, 8, 1, 16]);
     assert.ok(await createPasswords().verify("Zürich is nice", hash));
     assert.equal([open(data, "ops"), open(data, "ann")], [0, 1]);
     assert.equal(auditOf(data).slice(before), ['user passwd password.set ops {"ended_sessions":2}']);
 
-    assert.equal(await run(data, ["user", "passwd", "ops", "--remove", "--json"]), { code: 0, out: '{"user":"ops","password":"removed","ended_sessions":0}\n', err: "" });
+    assert.equal(await run(data, ["user", "passwd", "ops", "--remove", "--json"]), {
+      code: 0,
+      out: '{"user":"ops","password":"removed","ended_sessions":0}\n',
+      err: "",
+    });
     assert.is(stored(data, "ops"), null);
-    assert.equal(await run(data, ["user", "passwd", "ops", "--remove"]), { code: 0, out: "there was no password of ops, ended 0 sessions\n", err: "" });
+    assert.equal(await run(data, ["user", "passwd", "ops", "--remove"]), {
+      code: 0,
+      out: "there was no password of ops, ended 0 sessions\n",
+      err: "",
+    });
     assert.equal(auditOf(data).slice(before + 1), ['user passwd password.removed ops {"ended_sessions":0}']);
   }));
 
 test("at a terminal it is asked for twice", () =>
   given(async (data) => {
     const asked = "New password of ann: Again: ";
-    assert.equal(await run(data, ["user", "passwd", "ann@example.com"], { typed: ["correct horse battery", "correct horse battery"] }), { code: 0, out: "set the password of ann, ended 1 session\n", err: asked });
+    assert.equal(
+      await run(data, ["user", "passwd", "ann@example.com"], {
+        typed: ["correct horse battery", "correct horse battery"],
+      }),
+      { code: 0, out: "set the password of ann, ended 1 session\n", err: asked },
+    );
     const hash = stored(data, "ann");
-    assert.equal(await run(data, ["user", "passwd", "ann"], { typed: ["correct horse battery", "correct horse batteri"] }), failed(`${asked}assay: nothing was changed: the two passwords differ\n`));
-    assert.equal(await run(data, ["user", "passwd", "ann"], { typed: [null] }), failed("New password of ann: assay: nothing was changed: no password was given\n"));
+    assert.equal(
+      await run(data, ["user", "passwd", "ann"], { typed: ["correct horse battery", "correct horse batteri"] }),
+      failed(`${asked}assay: nothing was changed: the two passwords differ\n`),
+    );
+    assert.equal(
+      await run(data, ["user", "passwd", "ann"], { typed: [null] }),
+      failed("New password of ann: assay: nothing was changed: no password was given\n"),
+    );
     assert.equal(stored(data, "ann"), hash);
   }));
 
@@ -65,8 +104,15 @@ test("what is no password is refused, and changes nothing", () =>
       ["ops", "twelve\tcharacters", "a password has at most 1024 bytes and no control characters"],
       ["administrator", "Administrator", "the login name is no password"],
     ] as const)
-      assert.equal(await run(data, ["user", "passwd", name], { stdin }), failed(`assay: nothing was changed: ${problem}\n`), JSON.stringify(stdin.slice(0, 20)));
-    assert.equal(await run(data, ["user", "passwd", "eve"], { stdin: "correct horse battery" }), failed('assay: there is no user "eve"\n'));
+      assert.equal(
+        await run(data, ["user", "passwd", name], { stdin }),
+        failed(`assay: nothing was changed: ${problem}\n`),
+        JSON.stringify(stdin.slice(0, 20)),
+      );
+    assert.equal(
+      await run(data, ["user", "passwd", "eve"], { stdin: "correct horse battery" }),
+      failed('assay: there is no user "eve"\n'),
+    );
     assert.equal([auditOf(data).length, open(data, "ops")], [before, 2]);
   }));
 
@@ -76,16 +122,36 @@ test("a disabled user has no session, no password, and no way in from a provider
     look(data, (store) => {
       const id = store.users.find("ann")?.id as number;
       store.identities.add("https://id.example", "42", id);
-      store.sessions.create({ digest: cookieDigest("four"), csrfToken: "t", userId: id, method: "oidc", address: "a", userAgent: "b", idle: 3600, lifetime: 7200 });
+      store.sessions.create({
+        digest: cookieDigest("four"),
+        csrfToken: "t",
+        userId: id,
+        method: "oidc",
+        address: "a",
+        userAgent: "b",
+        idle: 3600,
+        lifetime: 7200,
+      });
     });
     const before = auditOf(data).length;
-    assert.equal(await run(data, ["user", "disable", "ann", "--json"]), { code: 0, out: '{"user":"ann","removed_from":[],"revoked_api_keys":0,"ended_sessions":1,"service_accounts":[]}\n', err: "" });
+    assert.equal(await run(data, ["user", "disable", "ann", "--json"]), {
+      code: 0,
+      out: '{"user":"ann","removed_from":[],"revoked_api_keys":0,"ended_sessions":1,"service_accounts":[]}\n',
+      err: "",
+    });
     assert.equal([stored(data, "ann"), open(data, "ann"), open(data, "ops")], [null, 0, 2]);
-    assert.equal(auditOf(data).slice(before), ['user disable password.removed ann {"ended_sessions":1}', 'user disable identity.blocked ann {"identities":1}']);
+    assert.equal(auditOf(data).slice(before), [
+      'user disable password.removed ann {"ended_sessions":1}',
+      'user disable identity.blocked ann {"identities":1}',
+    ]);
     const show = async () => (await run(data, ["user", "show", "ann"])).out.split("\n").slice(2, 4);
     assert.equal(await show(), ["no password, 0 open sessions", "42 at https://id.example: refused"]);
     assert.equal(await run(data, ["user", "enable", "ann"]), { code: 0, out: "enabled ann\n", err: "" });
-    assert.equal(await run(data, ["user", "enable", "ann", "--json"]), { code: 0, out: '{"user":"ann","outcome":"unchanged"}\n', err: "" });
+    assert.equal(await run(data, ["user", "enable", "ann", "--json"]), {
+      code: 0,
+      out: '{"user":"ann","outcome":"unchanged"}\n',
+      err: "",
+    });
     assert.equal(await show(), ["no password, 0 open sessions", "42 at https://id.example"]);
   }));
 
@@ -93,31 +159,62 @@ test("sessions of a user without a password end with the user too, and that is w
   given(async (data) => {
     const before = auditOf(data).length;
     await run(data, ["user", "disable", "ann"]);
-    assert.equal([open(data, "ann"), auditOf(data).slice(before)], [0, ['user disable session.all_ended ann {"ended_sessions":1}']]);
+    assert.equal(
+      [open(data, "ann"), auditOf(data).slice(before)],
+      [0, ['user disable session.all_ended ann {"ended_sessions":1}']],
+    );
   }));
 
 test("sessions are listed, and ended one by one, by user, or all at once", () =>
   given(async (data) => {
     const { out } = await run(data, ["session", "list"]);
     const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`;
-    const line = (user: string, cookie: string) => `[0-9a-f-]{32,36}  ${user}   password  10\\.0\\.0\\.1  ${time}  ${time}  Browser\\\\u0007 of ${cookie}\n`;
-    assert.match(out, new RegExp(`^ID +USER  METHOD    ADDRESS   SINCE {17}LAST USED {13}BROWSER\n${line("ops", "one")}${line("ops", "two")}${line("ann", "three")}$`));
-    const { sessions } = JSON.parse((await run(data, ["session", "list", "--user", "ops", "--json"])).out) as { sessions: Record<string, string>[] };
-    assert.equal(sessions.map(({ user, user_agent, method }) => [user, user_agent, method]), [["ops", "Browser\u0007 of one", "password"], ["ops", "Browser\u0007 of two", "password"]]);
+    const line = (user: string, cookie: string) =>
+      `[0-9a-f-]{32,36}  ${user}   password  10\\.0\\.0\\.1  ${time}  ${time}  Browser\\\\u0007 of ${cookie}\n`;
+    assert.match(
+      out,
+      new RegExp(
+        `^ID +USER  METHOD    ADDRESS   SINCE {17}LAST USED {13}BROWSER\n${line("ops", "one")}${line("ops", "two")}${line("ann", "three")}$`,
+      ),
+    );
+    const { sessions } = JSON.parse((await run(data, ["session", "list", "--user", "ops", "--json"])).out) as {
+      sessions: Record<string, string>[];
+    };
+    assert.equal(
+      sessions.map(({ user, user_agent, method }) => [user, user_agent, method]),
+      [
+        ["ops", "Browser\u0007 of one", "password"],
+        ["ops", "Browser\u0007 of two", "password"],
+      ],
+    );
 
     const id = sessions[0]?.["id"] ?? "";
     assert.equal(await run(data, ["session", "revoke", id]), { code: 0, out: "ended 1 session\n", err: "" });
     assert.equal(await run(data, ["session", "revoke", id]), failed(`assay: there is no open session "${id}"\n`));
-    assert.equal(await run(data, ["session", "revoke", "--user", "ops", "--json"]), { code: 0, out: '{"ended_sessions":1}\n', err: "" });
+    assert.equal(await run(data, ["session", "revoke", "--user", "ops", "--json"]), {
+      code: 0,
+      out: '{"ended_sessions":1}\n',
+      err: "",
+    });
     assert.equal(await run(data, ["session", "revoke", "--all"]), { code: 0, out: "ended 1 session\n", err: "" });
     assert.equal(await run(data, ["session", "list"]), { code: 0, out: "nobody is signed in\n", err: "" });
     for (const words of [[], ["--all", "--user", "ops"], [id, "--all"]]) {
       const { code, err } = await run(data, ["session", "revoke", ...words]);
-      assert.equal([code, err], [2, "assay: give ID, --user USER or --all, one of them\nassay: see assay help session revoke\n"]);
+      assert.equal(
+        [code, err],
+        [2, "assay: give ID, --user USER or --all, one of them\nassay: see assay help session revoke\n"],
+      );
     }
-    assert.equal(auditOf(data).slice(-3).map((entry) => entry.replace(/[0-9a-f-]{32,36}/, "ID")), [
-      'session revoke session.ended ops {"session":"ID"}', 'session revoke session.all_ended ops {"ended_sessions":1}', 'session revoke session.all_ended ann {"ended_sessions":1}',
-    ]);
+    assert.equal(
+      auditOf(data)
+        .slice(-3)
+        .map((entry) => entry.replace(/[0-9a-f-]{32,36}/, "ID")),
+      [
+        'session revoke session.ended ops {"session":"ID"}',
+        'session revoke session.all_ended ops {"ended_sessions":1}',
+        'session revoke session.all_ended ann {"ended_sessions":1}',
+      ],
+    );
   }));
 
 test.run();

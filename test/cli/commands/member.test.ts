@@ -8,7 +8,10 @@ import { auditOf, cli, countRows, inDirectory, look, start } from "../in-process
 
 const test = suite("cli/commands/member");
 
-/** Organization acme with its admin ops, and user ann (Ann@Example.com), who is no member. `body` gets the key of ops too. */
+/**
+ * Organization acme with its admin ops, and user ann (Ann@Example.com), who is no member. `body` gets the key of ops
+ * too.
+ */
 const given = (body: (data: string, key: string) => Promise<void>): Promise<void> =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
@@ -21,25 +24,44 @@ const member = (data: string, ...words: string[]) => cli(["member", ...words, "-
 /** The history names the user of the operating system who ran the command. */
 const OPERATOR = `operator (${userInfo().username})`;
 const ACME = ["--org", "acme"];
-const roleOf = (data: string, user: string) => look(data, (store) => store.organizations.roleOf(store.organizations.find("acme")?.id ?? 0, store.users.find(user)?.id ?? 0));
+const roleOf = (data: string, user: string) =>
+  look(data, (store) =>
+    store.organizations.roleOf(store.organizations.find("acme")?.id ?? 0, store.users.find(user)?.id ?? 0),
+  );
 const history = (data: string) =>
   look(data, (_, db) =>
-    db.prepare(
-      `SELECT event_type, user_name, user_shown, role, previous_role, changed_by, source FROM membership_events
+    db
+      .prepare(
+        `SELECT event_type, user_name, user_shown, role, previous_role, changed_by, source FROM membership_events
        WHERE organization_id = (SELECT id FROM organizations WHERE name = 'acme') ORDER BY id`,
-    ).raw().all());
+      )
+      .raw()
+      .all(),
+  );
 const done = (out: string) => ({ code: 0, out, err: "" });
 
 test("add, change, list and remove; the history and the audit log tell all of it", () =>
   given(async (data) => {
     const before = auditOf(data).length;
-    assert.equal(await member(data, "add", "ann", ...ACME, "--role", "reader"), done("added acme/ann: no member -> reader\n"));
+    assert.equal(
+      await member(data, "add", "ann", ...ACME, "--role", "reader"),
+      done("added acme/ann: no member -> reader\n"),
+    );
     assert.equal(await member(data, "add", "ann", ...ACME, "--role", "reader"), done("unchanged acme/ann: reader\n"));
     // By address, in whatever case.
-    assert.equal(await member(data, "set-role", "ANN@example.COM", ...ACME, "--role", "admin"), done("changed acme/ann: reader -> admin\n"));
-    assert.equal(await member(data, "set-role", "ann", ...ACME, "--role", "admin"), done("unchanged acme/ann: admin\n"));
+    assert.equal(
+      await member(data, "set-role", "ANN@example.COM", ...ACME, "--role", "admin"),
+      done("changed acme/ann: reader -> admin\n"),
+    );
+    assert.equal(
+      await member(data, "set-role", "ann", ...ACME, "--role", "admin"),
+      done("unchanged acme/ann: admin\n"),
+    );
     const { out } = await member(data, "list", ...ACME);
-    assert.match(out, /^USER {2}ROLE {3}SINCE {17}NAME\nann {3}admin {2}\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ {2}Ann B\.\nops {3}admin {2}\S+Z {2}ops\n$/);
+    assert.match(
+      out,
+      /^USER {2}ROLE {3}SINCE {17}NAME\nann {3}admin {2}\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ {2}Ann B\.\nops {3}admin {2}\S+Z {2}ops\n$/,
+    );
     assert.equal(await member(data, "remove", "ann", ...ACME), done("removed acme/ann: admin -> no member\n"));
     assert.is(roleOf(data, "ann"), null);
     const script = [OPERATOR, "script"];
@@ -58,7 +80,15 @@ test("add, change, list and remove; the history and the audit log tell all of it
 
 test("a changed role leaves the date of the membership", () =>
   given(async (data) => {
-    const since = () => look(data, (_, db) => db.prepare("SELECT m.created_at FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.name = 'ann' ORDER BY m.organization_id").pluck().all());
+    const since = () =>
+      look(data, (_, db) =>
+        db
+          .prepare(
+            "SELECT m.created_at FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.name = 'ann' ORDER BY m.organization_id",
+          )
+          .pluck()
+          .all(),
+      );
     await member(data, "add", "ann", ...ACME, "--role", "reader");
     const before = since();
     await member(data, "set-role", "ann", ...ACME, "--role", "member");
@@ -69,15 +99,35 @@ test("--json", () =>
   given(async (data) => {
     const json = async (...words: string[]) => JSON.parse((await member(data, ...words, ...ACME, "--json")).out);
     const base = { organization: "acme", user: "ann", service_accounts: [] };
-    assert.equal(await json("add", "ann", "--role", "member"), { ...base, outcome: "added", role: "member", previous_role: null });
-    assert.equal(await json("set-role", "ann", "--role", "member"), { ...base, outcome: "unchanged", role: "member", previous_role: "member" });
+    assert.equal(await json("add", "ann", "--role", "member"), {
+      ...base,
+      outcome: "added",
+      role: "member",
+      previous_role: null,
+    });
+    assert.equal(await json("set-role", "ann", "--role", "member"), {
+      ...base,
+      outcome: "unchanged",
+      role: "member",
+      previous_role: "member",
+    });
     const { organization, members } = await json("list");
-    assert.equal([organization, members.map(({ since, ...rest }: { since: number }) => (assert.type(since, "number"), rest))], ["acme", [
-      { user: "ann", display_name: "Ann B.", email: "Ann@Example.com", role: "member" },
-      { user: "ops", display_name: "ops", email: null, role: "admin" },
-    ]]);
+    assert.equal(
+      [organization, members.map(({ since, ...rest }: { since: number }) => (assert.type(since, "number"), rest))],
+      [
+        "acme",
+        [
+          { user: "ann", display_name: "Ann B.", email: "Ann@Example.com", role: "member" },
+          { user: "ops", display_name: "ops", email: null, role: "admin" },
+        ],
+      ],
+    );
     assert.equal(await json("remove", "ann"), { ...base, outcome: "removed", role: null, previous_role: "member" });
-    assert.equal(await member(data, "remove", "ann", ...ACME, "--json"), { code: 1, out: "", err: '{"error":"ann is no member of acme"}\n' });
+    assert.equal(await member(data, "remove", "ann", ...ACME, "--json"), {
+      code: 1,
+      out: "",
+      err: '{"error":"ann is no member of acme"}\n',
+    });
   }));
 
 test("the last admin is kept unless forced, by apply too", () =>
@@ -85,13 +135,18 @@ test("the last admin is kept unless forced, by apply too", () =>
     await member(data, "add", "ann", ...ACME, "--role", "member");
     const before = countRows(data);
     const problem = "assay: ops is the last admin of acme; make somebody else admin first, or give --force\n";
-    for (const words of [["set-role", "ops", "--role", "member"], ["remove", "ops"]]) {
+    for (const words of [
+      ["set-role", "ops", "--role", "member"],
+      ["remove", "ops"],
+    ]) {
       assert.equal(await member(data, ...words, ...ACME), { code: 1, out: "", err: problem });
     }
     const apply = (text: string) => cli(["apply", "-", "--data", data], { stdin: text });
     const refused = await apply("organizations: [{name: acme, members: [{user: ops, role: reader}]}]");
     assert.equal(refused, {
-      code: 1, out: "", err: [
+      code: 1,
+      out: "",
+      err: [
         'assay: standard input line 1 column 17: organizations[0].members: this would leave "acme" without an admin; assay member set-role --force does that',
         "assay: nothing was applied\n",
       ].join("\n"),
@@ -99,12 +154,26 @@ test("the last admin is kept unless forced, by apply too", () =>
     assert.equal(countRows(data), before);
     assert.is(roleOf(data, "ops"), "admin");
     // Handing over in one file is fine.
-    assert.is((await apply("organizations: [{name: acme, members: [{user: ops, role: reader}, {user: ann, role: admin}]}]")).code, 0);
+    assert.is(
+      (await apply("organizations: [{name: acme, members: [{user: ops, role: reader}, {user: ann, role: admin}]}]"))
+        .code,
+      0,
+    );
     assert.is((await apply("organizations: [{name: acme, members: [{user: ops, role: member}]}]")).code, 0);
-    assert.equal(await member(data, "set-role", "ann", ...ACME, "--role", "reader", "--force"), done("changed acme/ann: admin -> reader\n"));
-    assert.equal(await member(data, "remove", "ann", ...ACME), done("removed acme/ann: reader -> no member\n"), "there is no admin to keep");
+    assert.equal(
+      await member(data, "set-role", "ann", ...ACME, "--role", "reader", "--force"),
+      done("changed acme/ann: admin -> reader\n"),
+    );
+    assert.equal(
+      await member(data, "remove", "ann", ...ACME),
+      done("removed acme/ann: reader -> no member\n"),
+      "there is no admin to keep",
+    );
     await member(data, "set-role", "ops", ...ACME, "--role", "admin");
-    assert.equal(await member(data, "remove", "ops", ...ACME, "--force"), done("removed acme/ops: admin -> no member\n"));
+    assert.equal(
+      await member(data, "remove", "ops", ...ACME, "--force"),
+      done("removed acme/ops: admin -> no member\n"),
+    );
   }));
 
 test("what cannot be done is said, and changes nothing", () =>
@@ -116,7 +185,11 @@ test("what cannot be done is said, and changes nothing", () =>
     const roles = "--role: give admin, member, snapshotter or reader";
     const personal = "ann is the personal organization of its user, who stays its only member and admin";
     const table: [string[], number, string[]][] = [
-      [["add", "ann", ...ACME, ...role], 1, ["ann is a member of acme already, as reader; assay member set-role changes the role"]],
+      [
+        ["add", "ann", ...ACME, ...role],
+        1,
+        ["ann is a member of acme already, as reader; assay member set-role changes the role"],
+      ],
       [["add", "eve", ...ACME, ...role], 1, ['there is no user "eve"']],
       [["add", "eve@example.com", ...ACME, ...role], 1, ['there is no user "eve@example.com"']],
       [["add", "ann", "--org", "nope", ...role], 1, ['there is no organization "nope"']],
@@ -133,7 +206,11 @@ test("what cannot be done is said, and changes nothing", () =>
       [["add", "ann", ...ACME, ...role, "--force"], 2, ["unknown option --force", "see assay help member add"]],
     ];
     for (const [words, code, problems] of table) {
-      assert.equal(await member(data, ...words), { code, out: "", err: problems.map((problem) => `assay: ${problem}\n`).join("") }, words.join(" "));
+      assert.equal(
+        await member(data, ...words),
+        { code, out: "", err: problems.map((problem) => `assay: ${problem}\n`).join("") },
+        words.join(" "),
+      );
     }
     assert.equal(countRows(data), before);
   }));
@@ -144,14 +221,24 @@ test("who is removed is told which service accounts of theirs go on working", ()
     look(data, (store) => {
       const organizationId = store.organizations.find("acme")?.id ?? 0;
       const creatingUserId = store.users.find("ann")?.public_id ?? "";
-      const create = (name: string, creator: string) => store.serviceAccounts.create({ organizationId, name, description: null, privilege: "member", creatingUserId: creator });
-      const key = (serviceAccountId: number) => store.apiKeys.create({ serviceAccountId }, { digest: keyDigest(newSecret()), description: "d", expiresAt: 0 });
+      const create = (name: string, creator: string) =>
+        store.serviceAccounts.create({
+          organizationId,
+          name,
+          description: null,
+          privilege: "member",
+          creatingUserId: creator,
+        });
+      const key = (serviceAccountId: number) =>
+        store.apiKeys.create({ serviceAccountId }, { digest: keyDigest(newSecret()), description: "d", expiresAt: 0 });
       key(create("hers", creatingUserId));
       key(create("not-hers", ""));
       create("without-keys", creatingUserId);
     });
     assert.equal(await member(data, "remove", "ann", ...ACME), {
-      code: 0, out: "removed acme/ann: member -> no member\n", err: "service accounts that ann created go on working: hers\n",
+      code: 0,
+      out: "removed acme/ann: member -> no member\n",
+      err: "service accounts that ann created go on working: hers\n",
     });
   }));
 
@@ -162,7 +249,7 @@ test("beside a running server: rights begin, change and end with the next reques
     const url = /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1] ?? "";
     const ask = async (path: string, key = annKey, method = "GET") => {
       const response = await fetch(`${url}/api/v2${path}`, { method, headers: { Authorization: `Bearer ${key}` } });
-      return { status: response.status, body: await response.json() as any };
+      return { status: response.status, body: (await response.json()) as any };
     };
     const reads = async () => (await ask("/flows/acme")).status;
     assert.is(await reads(), 403);
@@ -173,13 +260,20 @@ test("beside a running server: rights begin, change and end with the next reques
     assert.is((await ask("/membership-audit-log/acme")).status, 200);
     assert.is((await ask("/user/acme", annKey, "PUT")).status, 200);
     await member(data, "remove", "ann", ...ACME);
-    assert.equal(await ask("/flows/acme"), { status: 403, body: { message: "You don't have permission to access this resource" } });
+    assert.equal(await ask("/flows/acme"), {
+      status: 403,
+      body: { message: "You don't have permission to access this resource" },
+    });
     assert.equal(await ask("/user/default-org"), { status: 200, body: { default_org_name: "" } });
     const { events } = (await ask("/membership-audit-log/acme?search=ann%20b", opsKey)).body;
-    assert.equal(events.map(({ event_type, user, role, changed_by, source }: any) => [event_type, user, role, changed_by, source]), [
-      ["removed", "Ann B.", null, OPERATOR, "script"], ["changed", "Ann B.", "admin", OPERATOR, "script"],
-      ["added", "Ann B.", "reader", OPERATOR, "script"],
-    ]);
+    assert.equal(
+      events.map(({ event_type, user, role, changed_by, source }: any) => [event_type, user, role, changed_by, source]),
+      [
+        ["removed", "Ann B.", null, OPERATOR, "script"],
+        ["changed", "Ann B.", "admin", OPERATOR, "script"],
+        ["added", "Ann B.", "reader", OPERATOR, "script"],
+      ],
+    );
     await cli(["user", "disable", "ann", "--data", data]);
     assert.is((await ask("/user/default-org")).status, 401);
     assert.is((await server.stop()).code, 0);

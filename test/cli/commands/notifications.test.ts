@@ -1,4 +1,7 @@
-/** The whole way of a message: a change in a serving process, the outbox, a signed POST to a receiver, and what becomes known of it. */
+/**
+ * The whole way of a message: a change in a serving process, the outbox, a signed POST to a receiver, and what becomes
+ * known of it.
+ */
 import { createServer } from "node:http";
 import type { IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -39,10 +42,11 @@ async function receiver() {
         listeners.add(look);
         look();
       }),
-    close: (): Promise<void> => new Promise((resolve) => {
-      server.close(() => resolve());
-      server.closeAllConnections();
-    }),
+    close: (): Promise<void> =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
   };
 }
 
@@ -55,26 +59,49 @@ test("a report of many artifacts, which a thread records, reaches a receiver as 
       const url = /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1] ?? "";
       const call = async (method: string, path: string, body?: unknown) => {
         const response = await fetch(`${url}/api/v2${path}`, {
-          method, headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" }, ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+          method,
+          headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         });
         return { status: response.status, body: (await response.json()) as any };
       };
-      const many = Array.from({ length: 150 }, (_, n) => ({ digests: { [`app-${String(n).padStart(3, "0")}`]: (n + 1).toString(16).padStart(64, "0") }, creationTimestamp: 1 }));
-      assert.is((await call("PUT", "/environments/acme", { name: "prod", type: "server", description: "" })).status, 201);
-      const action = { name: "all", environments: ["prod"], triggers: ["ON_STARTED_ARTIFACT"], targets: [{ type: "WEBHOOK", webhook: hook.url }] };
+      const many = Array.from({ length: 150 }, (_, n) => ({
+        digests: { [`app-${String(n).padStart(3, "0")}`]: (n + 1).toString(16).padStart(64, "0") },
+        creationTimestamp: 1,
+      }));
+      assert.is(
+        (await call("PUT", "/environments/acme", { name: "prod", type: "server", description: "" })).status,
+        201,
+      );
+      const action = {
+        name: "all",
+        environments: ["prod"],
+        triggers: ["ON_STARTED_ARTIFACT"],
+        targets: [{ type: "WEBHOOK", webhook: hook.url }],
+      };
       assert.is((await call("PUT", "/actions/acme/environments", action)).status, 201);
       assert.is((await call("PUT", "/environments/acme/prod/report/server", { artifacts: many })).status, 201);
       await hook.count(150);
 
       const { webhooks } = JSON.parse((await cli(["action", "secret", "acme", "1", "--json", "--data", data])).out);
-      assert.equal(webhooks.map(({ webhook }: { webhook: string }) => webhook), [hook.url]);
+      assert.equal(
+        webhooks.map(({ webhook }: { webhook: string }) => webhook),
+        [hook.url],
+      );
       for (const { headers, text } of hook.received) {
         const signature = String(headers["x-assay-signature"]);
         assert.is(signature, signatureOf(webhooks[0].secret, Number(/^t=(\d+),/.exec(signature)?.[1]), text));
       }
       const bodies = hook.received.map(({ text }) => JSON.parse(text));
-      assert.equal(bodies.map(({ artifact }) => artifact.name), many.map(({ digests }) => Object.keys(digests)[0]));
-      assert.is(bodies[0].snapshot.html_url, `${url}/acme/environments/prod/1`, "the address follows from the port that was bound");
+      assert.equal(
+        bodies.map(({ artifact }) => artifact.name),
+        many.map(({ digests }) => Object.keys(digests)[0]),
+      );
+      assert.is(
+        bodies[0].snapshot.html_url,
+        `${url}/acme/environments/prod/1`,
+        "the address follows from the port that was bound",
+      );
       const { body } = await call("GET", "/actions/acme/1");
       assert.equal([body.is_failing, typeof body.last_success_timestamp], [false, "number"]);
     } finally {
@@ -90,10 +117,26 @@ test("what was committed before the process ended is told by the next one", () =
     look(data, (store, db) => {
       const organization = store.organizations.find("acme") as { id: number };
       db.exec("BEGIN");
-      const { id } = store.environments.create(organization.id, { name: "prod", type: "server", description: "", includeScaling: false, requireProvenance: false });
+      const { id } = store.environments.create(organization.id, {
+        name: "prod",
+        type: "server",
+        description: "",
+        includeScaling: false,
+        requireProvenance: false,
+      });
       const targets = [{ type: "WEBHOOK" as const, target: { type: "WEBHOOK" as const, webhook: hook.url } }];
-      store.actions.create(organization.id, "env", { name: "a", triggers: ["ON_STARTED_ARTIFACT"], places: [id], targets, newSecret: () => "s" }, { user: "ada", fromChat: false });
-      store.recording.record(store.environments.get(id), "report", [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "u", displayName: "U" });
+      store.actions.create(
+        organization.id,
+        "env",
+        { name: "a", triggers: ["ON_STARTED_ARTIFACT"], places: [id], targets, newSecret: () => "s" },
+        { user: "ada", fromChat: false },
+      );
+      store.recording.record(
+        store.environments.get(id),
+        "report",
+        [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }],
+        { publicId: "u", displayName: "U" },
+      );
       // Somebody had begun with it when the process ended.
       store.jobs.lease("notify", 9e9, 60, 1);
       db.exec("COMMIT");
@@ -101,7 +144,10 @@ test("what was committed before the process ended is told by the next one", () =
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.0/8"]);
     try {
       await hook.count(1);
-      assert.equal(hook.received.map(({ text }) => JSON.parse(text).artifact.name), ["web"]);
+      assert.equal(
+        hook.received.map(({ text }) => JSON.parse(text).artifact.name),
+        ["web"],
+      );
     } finally {
       assert.is((await server.stop()).code, 0);
       await hook.close();

@@ -13,12 +13,15 @@ test("openapi prints the document, with the public address that was given", asyn
   assert.is(document.openapi, "3.1.0");
   assert.equal(document.servers, [{ url: "http://127.0.0.1:8001/api/v2" }]);
   assert.ok(document.paths["/organizations/{org}"].get);
-  assert.equal(JSON.parse((await cli(["openapi", "--json", "--base-url", "https://a.example/"])).out).servers, [{ url: "https://a.example/api/v2" }]);
+  assert.equal(JSON.parse((await cli(["openapi", "--json", "--base-url", "https://a.example/"])).out).servers, [
+    { url: "https://a.example/api/v2" },
+  ]);
 });
 
 test("openapi refuses what is no public address", async () => {
   assert.equal(await cli(["openapi", "--base-url", "a.example"]), {
-    code: 2, out: "",
+    code: 2,
+    out: "",
     err: 'assay: --base-url: "a.example" is not accepted, give an http or https URL of the host, without /api/v2, user name, query or fragment\nassay: see assay help openapi\n',
   });
 });
@@ -30,7 +33,8 @@ test("version tells what the program is built from", async () => {
   assert.equal(facts, { version, commit, node: process.version, sqlite: facts.sqlite, schema: schemaVersion() });
   const plain = await cli(["--version"]);
   assert.equal(plain, {
-    code: 0, err: "",
+    code: 0,
+    err: "",
     out: `assay ${version}\ncommit ${commit ?? "unknown"}\nnode ${process.version}\nsqlite ${facts.sqlite}\nschema ${schemaVersion()}\n`,
   });
 });

@@ -7,7 +7,9 @@ const test = suite("cli/commands/retention");
 
 type Trail = { org?: string; flow?: string; name: string; days: number; fingerprint?: string; file?: string };
 
-/** A data directory with the organizations acme and other; `make` makes a trail whose last event was so many days ago. */
+/**
+ * A data directory with the organizations acme and other; `make` makes a trail whose last event was so many days ago.
+ */
 const given = (body: (data: string, make: (trail: Trail) => void) => Promise<void>): Promise<void> =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
@@ -16,27 +18,70 @@ const given = (body: (data: string, make: (trail: Trail) => void) => Promise<voi
     await body(data, ({ org = "acme", flow: flowName = "build", name, days, fingerprint, file }) =>
       look(data, (store, db) => {
         const organizationId = store.organizations.find(org)?.id as number;
-        const flow = store.flows.find(organizationId, flowName) ?? store.flows.create(organizationId, { name: flowName, description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
-        const trail = store.trails.create({ organizationId, flowId: flow.id, name, createdBy: "ada" }, {
-          description: null, git_commit_info_json: null, origin_url: null, external_urls_json: null, user_data_json: null, template_id: flow.template_id, template_inherited: 1,
-        });
+        const flow =
+          store.flows.find(organizationId, flowName) ??
+          store.flows.create(organizationId, {
+            name: flowName,
+            description: "",
+            visibility: "private",
+            templateId: store.templates.intern("version: 1").id,
+            repoUrl: null,
+          });
+        const trail = store.trails.create(
+          { organizationId, flowId: flow.id, name, createdBy: "ada" },
+          {
+            description: null,
+            git_commit_info_json: null,
+            origin_url: null,
+            external_urls_json: null,
+            user_data_json: null,
+            template_id: flow.template_id,
+            template_inherited: 1,
+          },
+        );
         if (fingerprint !== undefined)
           db.prepare(
             `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, filename, git_commit, build_url, commit_url, template_json, created_by, created_at,
                                     last_modified_at, state, attestations_json, reasons_json) VALUES (?, ?, ?, ?, ?, 'app', 'c', '', '', '[]', '', 0, 0, 'COMPLIANT', '[]', '[]')`,
           ).run(`artifact-${name}`, organizationId, flow.id, trail.id, fingerprint.repeat(64));
         const { id } = store.attestations.create({
-          organization_id: organizationId, flow_id: flow.id, trail_id: trail.id, scope: "trail", name: "tests", type: "generic", is_compliant: 1, artifact_fingerprint: null,
-          target_artifacts_json: null, git_commit: null, git_commit_info_json: null, repo_info_json: null, origin_url: null, description: null, annotations_json: "{}",
-          external_urls_json: null, user_data_json: null, payload_json: "{}", reasons_json: "[]", overridden_type: null, original_id: null, control: null, control_version: null,
-          type_version: null, evidence_digest: file?.repeat(64) ?? null, evidence_size: file === undefined ? null : 2048, evidence_filename: file === undefined ? null : "junit.xml",
-          evidence_content_type: null, reported_by: "ci", created_at: 1,
+          organization_id: organizationId,
+          flow_id: flow.id,
+          trail_id: trail.id,
+          scope: "trail",
+          name: "tests",
+          type: "generic",
+          is_compliant: 1,
+          artifact_fingerprint: null,
+          target_artifacts_json: null,
+          git_commit: null,
+          git_commit_info_json: null,
+          repo_info_json: null,
+          origin_url: null,
+          description: null,
+          annotations_json: "{}",
+          external_urls_json: null,
+          user_data_json: null,
+          payload_json: "{}",
+          reasons_json: "[]",
+          overridden_type: null,
+          original_id: null,
+          control: null,
+          control_version: null,
+          type_version: null,
+          evidence_digest: file?.repeat(64) ?? null,
+          evidence_size: file === undefined ? null : 2048,
+          evidence_filename: file === undefined ? null : "junit.xml",
+          evidence_content_type: null,
+          reported_by: "ci",
+          created_at: 1,
         });
         store.attestations.bindToTrail(trail.id, id, "tests");
         store.evaluation.evaluate(trail.id, 1);
         const at = Date.now() / 1000 - days * 86_400;
         db.prepare("UPDATE trails SET created_at = ?, last_modified_at = ? WHERE id = ?").run(at, at, trail.id);
-      }));
+      }),
+    );
   });
 
 const ok = async (...words: string[]): Promise<string> => {
@@ -45,7 +90,8 @@ const ok = async (...words: string[]): Promise<string> => {
   return out;
 };
 const json = async (...words: string[]): Promise<any> => JSON.parse(await ok(...words, "--json"));
-const trailsOf = (data: string): unknown[] => look(data, (_, db) => db.prepare("SELECT name FROM trails ORDER BY name").pluck().all());
+const trailsOf = (data: string): unknown[] =>
+  look(data, (_, db) => db.prepare("SELECT name FROM trails ORDER BY name").pluck().all());
 
 test("rules are set, listed and removed, each with its entry in the audit log", () =>
   given(async (data, make) => {
@@ -57,7 +103,10 @@ test("rules are set, listed and removed, each with its entry in the audit log", 
       "organization acme: trails for 365 days, files for 90 days\nnothing is deleted before assay retention run\n",
     );
     await ok("retention", "set", "--org", "acme", "--flow", "build", "--keep", ...on);
-    assert.is(await ok("retention", "list", ...on), "ORGANIZATION  FLOW   TRAILS    FILES\nacme          -      365d      90d\nacme          build  for ever  for ever\n\nno legal holds\n");
+    assert.is(
+      await ok("retention", "list", ...on),
+      "ORGANIZATION  FLOW   TRAILS    FILES\nacme          -      365d      90d\nacme          build  for ever  for ever\n\nno legal holds\n",
+    );
     assert.equal(await json("retention", "list", "--org", "acme", ...on), {
       rules: [
         { organization: "acme", flow: null, trails_after_days: 365, evidence_after_days: 90 },
@@ -65,7 +114,10 @@ test("rules are set, listed and removed, each with its entry in the audit log", 
       ],
       holds: [],
     });
-    assert.is(await ok("retention", "unset", "--org", "acme", "--flow", "build", ...on), "removed the rule of acme/build\n");
+    assert.is(
+      await ok("retention", "unset", "--org", "acme", "--flow", "build", ...on),
+      "removed the rule of acme/build\n",
+    );
     assert.equal((await json("retention", "list", "--org", "other", ...on)).rules, []);
     assert.equal(auditOf(data).slice(-3), [
       'retention set retention.rule_set acme {"trails_after_days":365,"evidence_after_days":90}',
@@ -76,9 +128,30 @@ test("rules are set, listed and removed, each with its entry in the audit log", 
 
 test("times are durations as everywhere else, in whole days; a number alone counts days", () =>
   given(async (data) => {
-    for (const [text, days] of [["90", 90], ["90d", 90], ["52w", 364], ["48h", 2], ["1w1d", 8], ["36500d", 36_500]] as const) {
-      const { out, err } = await cli(["retention", "set", "--org", "acme", "--trails-after", text, "--json", "--data", data]);
-      assert.equal([err, JSON.parse(out)], ["", { organization: "acme", flow: null, trails_after_days: days, evidence_after_days: null }], text);
+    for (const [text, days] of [
+      ["90", 90],
+      ["90d", 90],
+      ["52w", 364],
+      ["48h", 2],
+      ["1w1d", 8],
+      ["36500d", 36_500],
+    ] as const) {
+      const { out, err } = await cli([
+        "retention",
+        "set",
+        "--org",
+        "acme",
+        "--trails-after",
+        text,
+        "--json",
+        "--data",
+        data,
+      ]);
+      assert.equal(
+        [err, JSON.parse(out)],
+        ["", { organization: "acme", flow: null, trails_after_days: days, evidence_after_days: null }],
+        text,
+      );
     }
   }));
 
@@ -90,11 +163,19 @@ test("what cannot be meant is refused, and changes nothing", () =>
       [["set", "--org", "acme"], 2, "give --trails-after, --evidence-after or both, or --keep alone"],
       [["set", "--org", "acme", "--keep", "--trails-after", "5"], 2, "or --keep alone"],
       [["set", "--trails-after", "5"], 2, "--org: say which organization"],
-      [["set", "--org", "acme", "--trails-after", "0"], 2, "--trails-after: give whole days from 1d to 36500d, such as 90d or 52w"],
+      [
+        ["set", "--org", "acme", "--trails-after", "0"],
+        2,
+        "--trails-after: give whole days from 1d to 36500d, such as 90d or 52w",
+      ],
       [["set", "--org", "acme", "--trails-after", "36h"], 2, "--trails-after: give whole days"],
       [["set", "--org", "acme", "--trails-after", "36501d"], 2, "--trails-after: give whole days"],
       [["set", "--org", "acme", "--trails-after", "1.5"], 2, "--trails-after: give whole days"],
-      [["set", "--org", "acme", "--trails-after", "30", "--evidence-after", "30"], 2, "--evidence-after: files go before their trails"],
+      [
+        ["set", "--org", "acme", "--trails-after", "30", "--evidence-after", "30"],
+        2,
+        "--evidence-after: files go before their trails",
+      ],
       [["set", "--org", "nobody", "--trails-after", "5"], 1, 'there is no organization "nobody"'],
       [["set", "--org", "acme", "--flow", "nothing", "--trails-after", "5"], 1, "Flow"],
       [["unset", "--org", "acme"], 1, "there is no rule of acme; assay retention list shows all"],
@@ -107,7 +188,11 @@ test("what cannot be meant is refused, and changes nothing", () =>
       [["run", "--plan", `1-${"a".repeat(24)}`, "--limit", "0"], 2, "--limit: give a number from 1"],
       [["run", "--plan", `1-${"a".repeat(24)}`], 1, "that plan does not hold any more"],
       [["deleted"], 2, "--org: say which organization"],
-      [["deleted", "--org", "acme", "--limit", "1001", "--before", "x"], 2, "--limit: give a number from 1 to 1000\nassay: --before: give the number of an entry"],
+      [
+        ["deleted", "--org", "acme", "--limit", "1001", "--before", "x"],
+        2,
+        "--limit: give a number from 1 to 1000\nassay: --before: give the number of an entry",
+      ],
     ];
     for (const [words, code, text] of cases) {
       const outcome = await cli(["retention", ...words, "--data", data]);
@@ -124,22 +209,61 @@ test("a hold keeps a trail, its release is remembered, and a second release is r
     const on = ["--data", data];
     make({ name: "t", days: 99 });
     await ok("retention", "set", "--org", "acme", "--trails-after", "30", ...on);
-    const hold = await json("retention", "hold", "--org", "acme", "--flow", "build", "--trail", "t", "--reason", "case 7", "--by", "legal", ...on);
-    assert.equal({ ...hold, id: "", trail_id: "", placed_at: 0 }, {
-      id: "", organization: "acme", flow: "build", trail: "t", trail_id: "", reason: "case 7", placed_by: "legal", placed_at: 0, released_by: null, released_at: null,
-    });
+    const hold = await json(
+      "retention",
+      "hold",
+      "--org",
+      "acme",
+      "--flow",
+      "build",
+      "--trail",
+      "t",
+      "--reason",
+      "case 7",
+      "--by",
+      "legal",
+      ...on,
+    );
+    assert.equal(
+      { ...hold, id: "", trail_id: "", placed_at: 0 },
+      {
+        id: "",
+        organization: "acme",
+        flow: "build",
+        trail: "t",
+        trail_id: "",
+        reason: "case 7",
+        placed_by: "legal",
+        placed_at: 0,
+        released_by: null,
+        released_at: null,
+      },
+    );
     assert.match(await ok("retention", "plan", ...on), "stays: 1 trail under a legal hold\n    t: hold");
-    assert.match(await ok("retention", "list", ...on), new RegExp(`\nHOLD {30}ON {12}SINCE {17}BY {5}REASON\n${hold.id}  acme/build/t  \\S{20}  legal  case 7\n$`));
+    assert.match(
+      await ok("retention", "list", ...on),
+      new RegExp(`\nHOLD {30}ON {12}SINCE {17}BY {5}REASON\n${hold.id}  acme/build/t  \\S{20}  legal  case 7\n$`),
+    );
     assert.match(await ok("retention", "release", hold.id, "--by", "legal", ...on), "released");
     assert.not.match(await ok("retention", "list", ...on), hold.id);
-    assert.match(await ok("retention", "list", "--all", ...on), new RegExp(`RELEASED {14}RELEASED BY  REASON\n${hold.id}  acme/build/t  \\S{20}  legal  \\S{20}  legal {8}case 7\n$`));
+    assert.match(
+      await ok("retention", "list", "--all", ...on),
+      new RegExp(
+        `RELEASED {14}RELEASED BY  REASON\n${hold.id}  acme/build/t  \\S{20}  legal  \\S{20}  legal {8}case 7\n$`,
+      ),
+    );
     const again = await cli(["retention", "release", hold.id, ...on]);
     assert.is(again.code, 1);
     assert.match(again.err, "was released before, at ");
-    assert.equal(auditOf(data).slice(-2).map((line) => line.replaceAll(hold.id, "ID")), [
-      'retention hold retention.hold_placed ID {"on":"acme/build/t","reason":"case 7","by":"legal"}',
-      'retention release retention.hold_released ID {"on":"acme/build/t","reason":"case 7","by":"legal"}',
-    ]);
+    assert.equal(
+      auditOf(data)
+        .slice(-2)
+        .map((line) => line.replaceAll(hold.id, "ID")),
+      [
+        'retention hold retention.hold_placed ID {"on":"acme/build/t","reason":"case 7","by":"legal"}',
+        'retention release retention.hold_released ID {"on":"acme/build/t","reason":"case 7","by":"legal"}',
+      ],
+    );
   }));
 
 test("a plan tells what would go, a run does exactly that, and what went is listed", () =>
@@ -152,35 +276,77 @@ test("a plan tells what would go, a run does exactly that, and what went is list
     await ok("retention", "set", "--org", "acme", "--trails-after", "30", "--evidence-after", "10", ...on);
     const text = await ok("retention", "plan", ...on);
     const lines = text.replace(/\d{4}-\d\d-\d\dT[\d:]+Z/g, "TIME").replace(/--plan \S+/, "--plan PLAN");
-    assert.is(lines, [
-      "acme/build  (rule of organization acme: trails for 30 days, files for 10 days)",
-      "  goes: 1 trail with 1 artifact and 1 attestation and the files of 1 trail, 2 files of 4 KB; last events from TIME to TIME",
-      "together: 1 trail to delete, 1 trail to lose files, 2 files of 4 KB",
-      "to delete exactly that: assay retention run --plan PLAN",
-      "",
-    ].join("\n"));
+    assert.is(
+      lines,
+      [
+        "acme/build  (rule of organization acme: trails for 30 days, files for 10 days)",
+        "  goes: 1 trail with 1 artifact and 1 attestation and the files of 1 trail, 2 files of 4 KB; last events from TIME to TIME",
+        "together: 1 trail to delete, 1 trail to lose files, 2 files of 4 KB",
+        "to delete exactly that: assay retention run --plan PLAN",
+        "",
+      ].join("\n"),
+    );
     const { plan, flows } = await json("retention", "plan", "--org", "acme", ...on);
-    assert.equal({ ...flows[0], oldest_last_event: 0, newest_last_event: 0 }, {
-      organization: "acme", flow: "build", trails: 1, stripped: 1, artifacts: 1, attestations: 1, files: 2, bytes: 4096, oldest_last_event: 0, newest_last_event: 0,
-      kept: { held: 0, ran: 0, referenced: 0, shared: 0 }, examples: [], rule: { of_flow: false, trails_after_days: 30, evidence_after_days: 10 },
-    });
+    assert.equal(
+      { ...flows[0], oldest_last_event: 0, newest_last_event: 0 },
+      {
+        organization: "acme",
+        flow: "build",
+        trails: 1,
+        stripped: 1,
+        artifacts: 1,
+        attestations: 1,
+        files: 2,
+        bytes: 4096,
+        oldest_last_event: 0,
+        newest_last_event: 0,
+        kept: { held: 0, ran: 0, referenced: 0, shared: 0 },
+        examples: [],
+        rule: { of_flow: false, trails_after_days: 30, evidence_after_days: 10 },
+      },
+    );
     const other = await cli(["retention", "run", "--plan", plan, ...on]);
     assert.is(other.code, 1, "the plan was for one organization");
     assert.is((await json("retention", "run", "--plan", plan, "--org", "acme", "--limit", "1", ...on)).finished, false);
-    assert.equal(await json("retention", "run", "--plan", plan, "--org", "acme", ...on), { plan, trails: 1, stripped: 0, kept: 0, finished: true });
+    assert.equal(await json("retention", "run", "--plan", plan, "--org", "acme", ...on), {
+      plan,
+      trails: 1,
+      stripped: 0,
+      kept: 0,
+      finished: true,
+    });
     assert.equal(trailsOf(data), ["middle", "new", "old"]);
-    assert.is(await ok("retention", "run", "--plan", plan, "--org", "acme", ...on), "deleted 0 trails, and the files of 0 trails\n", "nothing is left of it");
+    assert.is(
+      await ok("retention", "run", "--plan", plan, "--org", "acme", ...on),
+      "deleted 0 trails, and the files of 0 trails\n",
+      "nothing is left of it",
+    );
     assert.match(await ok("retention", "plan", ...on), "nothing to delete\n");
     const { deleted } = await json("retention", "deleted", "--org", "acme", ...on);
-    assert.equal(deleted.map(({ kind, name, size }: any) => [kind, name, size]), [["trail", "old", null], ["evidence", "tests", 2048]]);
-    assert.equal((await ok("retention", "deleted", "--org", "acme", "--flow", "build", "--limit", "1", ...on)).split("\n").length, 3, "a header and a line");
+    assert.equal(
+      deleted.map(({ kind, name, size }: any) => [kind, name, size]),
+      [
+        ["trail", "old", null],
+        ["evidence", "tests", 2048],
+      ],
+    );
+    assert.equal(
+      (await ok("retention", "deleted", "--org", "acme", "--flow", "build", "--limit", "1", ...on)).split("\n").length,
+      3,
+      "a header and a line",
+    );
     assert.equal(await json("retention", "deleted", "--org", "other", ...on), { deleted: [] });
     const audit = auditOf(data).filter((line) => line.startsWith("retention run"));
     assert.equal(audit.length, 2);
-    assert.match(audit[1] ?? "", /^retention run trail\.deleted build\/old \{"trail_id":"[\w-]+","artifacts":1,"attestations":1,"events":0,"files":1,"digest":"[0-9a-f]{64}","rule":"organization acme: .*"\}$/);
+    assert.match(
+      audit[1] ?? "",
+      /^retention run trail\.deleted build\/old \{"trail_id":"[\w-]+","artifacts":1,"attestations":1,"events":0,"files":1,"digest":"[0-9a-f]{64}","rule":"organization acme: .*"\}$/,
+    );
     look(data, (_, db) => {
       assert.equal(db.pragma("foreign_key_check"), []);
-      assert.equal(db.prepare("SELECT plan, started_by, finished_at IS NOT NULL FROM retention_runs").raw().all(), [[plan, "operator", 1]]);
+      assert.equal(db.prepare("SELECT plan, started_by, finished_at IS NOT NULL FROM retention_runs").raw().all(), [
+        [plan, "operator", 1],
+      ]);
     });
   }));
 
@@ -194,7 +360,10 @@ test("a plan that does not hold any more is refused whole", () =>
       await change();
       const outcome = await cli(["retention", "run", "--plan", plan, ...on]);
       assert.equal([outcome.code, outcome.out], [1, ""]);
-      assert.match(outcome.err, "that plan does not hold any more: rules, holds or trails changed since, or --org is another one\nassay: nothing was deleted; see assay retention plan");
+      assert.match(
+        outcome.err,
+        "that plan does not hold any more: rules, holds or trails changed since, or --org is another one\nassay: nothing was deleted; see assay retention plan",
+      );
       assert.ok(trailsOf(data).includes("old"));
     };
     await refused(() => make({ name: "older", days: 100 }));

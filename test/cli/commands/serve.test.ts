@@ -16,7 +16,8 @@ const test = suite("cli/commands/serve");
 
 const LISTEN = ["--listen", "127.0.0.1:0"];
 
-const urlOf = async (server: Started): Promise<string> => /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1] ?? "";
+const urlOf = async (server: Started): Promise<string> =>
+  /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1] ?? "";
 
 async function get(url: string, key: string | null = null): Promise<{ status: number; text: string }> {
   const response = await fetch(url, { headers: key === null ? {} : { Authorization: `Bearer ${key}` } });
@@ -29,26 +30,50 @@ test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing 
     const server = start(["serve", "--data", data, ...LISTEN]);
     const url = await urlOf(server);
     const token = join(data, "setup-token");
-    assert.is(server.out(), `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\nnobody has an account yet: claim the first administrator at ${url}/setup with this one-time token, which is also in ${token}\n${readFileSync(token, "utf8")}`);
+    assert.is(
+      server.out(),
+      `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\nnobody has an account yet: claim the first administrator at ${url}/setup with this one-time token, which is also in ${token}\n${readFileSync(token, "utf8")}`,
+    );
     assert.equal(await get(`${url}/ready`), { status: 200, text: "OK" });
     // The base URL follows from the port that was bound.
     assert.equal(JSON.parse((await get(`${url}/api/v2/openapi.json`)).text).servers, [{ url: `${url}/api/v2` }]);
     const { code, out, err } = await server.stop();
     assert.is(code, 0, err);
     assert.is(out, server.out());
-    const lines = err.trimEnd().split("\n").map((line) => JSON.parse(line));
-    assert.equal(lines.map(({ level, msg }) => `${level} ${msg}`).sort(), ["info request", "info started", "info stopping"], "probes are not logged");
-    await fetch(`${url}/ready`).then(() => assert.unreachable("it still listens"), () => undefined);
+    const lines = err
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    assert.equal(
+      lines.map(({ level, msg }) => `${level} ${msg}`).sort(),
+      ["info request", "info started", "info stopping"],
+      "probes are not logged",
+    );
+    await fetch(`${url}/ready`).then(
+      () => assert.unreachable("it still listens"),
+      () => undefined,
+    );
 
-    assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "evidence.lock", "setup-token", "staging"], "no journal, no WAL");
+    assert.equal(
+      readdirSync(data).sort(),
+      ["assay.db", "assay.lock", "evidence", "evidence.lock", "setup-token", "staging"],
+      "no journal, no WAL",
+    );
     assert.equal(readdirSync(join(data, "staging")), []);
     lockDirectory(data).release();
-    assert.is(look(data, (_, db) => db.pragma("integrity_check", { simple: true })), "ok");
+    assert.is(
+      look(data, (_, db) => db.pragma("integrity_check", { simple: true })),
+      "ok",
+    );
   }));
 
 /** The lines of the log with that message, without level, time and message. */
 const loggedAs = (err: string, msg: string): Record<string, unknown>[] =>
-  err.trimEnd().split("\n").map((line) => JSON.parse(line)).filter((line) => line.msg === msg)
+  err
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line))
+    .filter((line) => line.msg === msg)
     .map(({ level: _level, time: _time, msg: _msg, ...fields }) => fields);
 
 test("logs one line about its start: version, data, addresses, and where each option that is set came from", () =>
@@ -60,22 +85,24 @@ test("logs one line about its start: version, data, addresses, and where each op
     const url = await urlOf(server);
     const { err } = await server.stop();
     const { version, commit } = buildInfo();
-    assert.equal(loggedAs(err, "started"), [{
-      version,
-      commit,
-      schema: schemaVersion(),
-      data,
-      listening: [url],
-      base_url: "https://assay.example.com",
-      options: [
-        { option: "data", value: "data", source: "variable ASSAY_DATA" },
-        { option: "listen", value: "127.0.0.1:0", source: "flag --listen" },
-        { option: "base-url", value: "https://assay.example.com", source: "file assay.yml line 1" },
-        { option: "config", value: "assay.yml", source: "flag --config" },
-        { option: "metrics-key", value: "(secret)", source: "variable ASSAY_METRICS_KEY" },
-        { option: "key-rate", value: "700", source: "flag --key-rate" },
-      ],
-    }]);
+    assert.equal(loggedAs(err, "started"), [
+      {
+        version,
+        commit,
+        schema: schemaVersion(),
+        data,
+        listening: [url],
+        base_url: "https://assay.example.com",
+        options: [
+          { option: "data", value: "data", source: "variable ASSAY_DATA" },
+          { option: "listen", value: "127.0.0.1:0", source: "flag --listen" },
+          { option: "base-url", value: "https://assay.example.com", source: "file assay.yml line 1" },
+          { option: "config", value: "assay.yml", source: "flag --config" },
+          { option: "metrics-key", value: "(secret)", source: "variable ASSAY_METRICS_KEY" },
+          { option: "key-rate", value: "700", source: "flag --key-rate" },
+        ],
+      },
+    ]);
     assert.not.match(err, /a-secret-of-many/);
     assert.equal(loggedAs(err, "upgrading the database"), [], "a new database is no upgrade");
   }));
@@ -90,11 +117,19 @@ test("logs an upgrade: the schemas, the copy that was made, each migration with 
     const to = schemaVersion();
     assert.equal(loggedAs(err, "upgrading the database"), [{ from_schema: 3, to_schema: to }]);
     const [copy] = loggedAs(err, "copied the database before its upgrade");
-    assert.match(String(copy?.["file"]), new RegExp(`^${data}/backups/assay-schema-3-before-${to}-\\d{8}T\\d{6}Z\\.db$`));
+    assert.match(
+      String(copy?.["file"]),
+      new RegExp(`^${data}/backups/assay-schema-3-before-${to}-\\d{8}T\\d{6}Z\\.db$`),
+    );
     assert.equal([copy?.["bytes"], typeof copy?.["duration_ms"]], [statSync(String(copy?.["file"])).size, "number"]);
     assert.ok(Number(copy?.["bytes"]) > 0 && Number(copy?.["bytes"]) <= bytes);
     const applied = loggedAs(err, "applied a migration");
-    assert.equal(applied.map(({ migration, schema, duration_ms }) => [migration, schema, typeof duration_ms]), migrations().slice(3).map(({ name, version }) => [name, version, "number"]));
+    assert.equal(
+      applied.map(({ migration, schema, duration_ms }) => [migration, schema, typeof duration_ms]),
+      migrations()
+        .slice(3)
+        .map(({ name, version }) => [name, version, "number"]),
+    );
     const [whole] = loggedAs(err, "upgraded the database");
     assert.equal([whole?.["from_schema"], whole?.["to_schema"], typeof whole?.["duration_ms"]], [3, to, "number"]);
 
@@ -105,16 +140,24 @@ test("logs an upgrade: the schemas, the copy that was made, each migration with 
 
 test("--json, a base URL of its own, and the configuration file", () =>
   inDirectory(async (directory) => {
-    writeFileSync(join(directory, "assay.yml"), "data: data\nlisten: 127.0.0.1:0\nbase_url: https://assay.example.com/x/\nlog_level: warn\n");
+    writeFileSync(
+      join(directory, "assay.yml"),
+      "data: data\nlisten: 127.0.0.1:0\nbase_url: https://assay.example.com/x/\nlog_level: warn\n",
+    );
     const server = start(["serve", "--json", "--config", "assay.yml"], { cwd: directory });
     await server.wrote(/\n/);
     const { listening, ...rest } = JSON.parse(server.out());
     const file = join(directory, "data", "setup-token");
     assert.equal(rest, {
-      base_url: "https://assay.example.com/x", reference: "https://assay.example.com/x/api/v2/doc/",
-      setup: "https://assay.example.com/x/setup", setup_token_file: file, setup_token: readFileSync(file, "utf8").trim(),
+      base_url: "https://assay.example.com/x",
+      reference: "https://assay.example.com/x/api/v2/doc/",
+      setup: "https://assay.example.com/x/setup",
+      setup_token_file: file,
+      setup_token: readFileSync(file, "utf8").trim(),
     });
-    assert.equal(JSON.parse((await get(`${listening}/api/v2/openapi.json`)).text).servers, [{ url: "https://assay.example.com/x/api/v2" }]);
+    assert.equal(JSON.parse((await get(`${listening}/api/v2/openapi.json`)).text).servers, [
+      { url: "https://assay.example.com/x/api/v2" },
+    ]);
     const { code, err } = await server.stop();
     assert.equal([code, err], [0, ""]);
     assert.ok(existsSync(join(directory, "data", "assay.db")));
@@ -122,11 +165,21 @@ test("--json, a base URL of its own, and the configuration file", () =>
 
 test("mistakes of the configuration are told at once, with exit code 2, before anything is made", () =>
   inDirectory(async (directory) => {
-    const { code, out, err } = await cli(["serve", "--listen", "nowhere", "--evidence-limit", "5"], { cwd: directory, env: { ASSAY_LISTN: "x" } });
+    const { code, out, err } = await cli(["serve", "--listen", "nowhere", "--evidence-limit", "5"], {
+      cwd: directory,
+      env: { ASSAY_LISTN: "x" },
+    });
     assert.equal([code, out], [2, ""]);
-    assert.equal(err.split("\n").map((line) => line.split(":")[1]), [
-      " listen (flag --listen)", " evidence-limit (flag --evidence-limit)", " unknown variable ASSAY_LISTN; did you mean ASSAY_LISTEN?", " data is not set", undefined,
-    ]);
+    assert.equal(
+      err.split("\n").map((line) => line.split(":")[1]),
+      [
+        " listen (flag --listen)",
+        " evidence-limit (flag --evidence-limit)",
+        " unknown variable ASSAY_LISTN; did you mean ASSAY_LISTEN?",
+        " data is not set",
+        undefined,
+      ],
+    );
     assert.equal(readdirSync(directory), []);
   }));
 
@@ -135,7 +188,8 @@ test("a second server on the same data is refused with exit code 4, and the firs
     const server = start(["serve", "--data", data, ...LISTEN]);
     const url = await urlOf(server);
     assert.equal(await cli(["serve", "--data", data, ...LISTEN]), {
-      code: 4, out: "",
+      code: 4,
+      out: "",
       err: `assay: the data directory ${data} is in use by another Assay process. Stop that process first, or give this one a data directory of its own with --data\n`,
     });
     assert.is((await get(`${url}/ready`)).status, 200);
@@ -146,11 +200,19 @@ test("a database of a newer program is refused with exit code 3 and not touched"
   inDirectory(async (data) => {
     await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
     look(data, (_, db) => db.pragma("user_version = 99"));
-    const commands = [["serve", ...LISTEN], ["dev", ...LISTEN], ["init", "--org", "a", "--user", "b"], ["key", "list", "--user", "ops"]];
+    const commands = [
+      ["serve", ...LISTEN],
+      ["dev", ...LISTEN],
+      ["init", "--org", "a", "--user", "b"],
+      ["key", "list", "--user", "ops"],
+    ];
     for (const command of commands) {
       const { code, out, err } = await cli([...command, "--data", data]);
       assert.equal([code, out], [3, ""], command.join(" "));
-      assert.match(err, /^assay: the database \S+assay\.db has schema version 99, but this program knows versions up to \d+\. /);
+      assert.match(
+        err,
+        /^assay: the database \S+assay\.db has schema version 99, but this program knows versions up to \d+\. /,
+      );
     }
     lockDirectory(data).release();
   }));
@@ -161,11 +223,21 @@ test("an address that cannot be had is told in words, and the data is free again
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
     const { port } = other.address() as AddressInfo;
     const table: [string, string][] = [
-      [`127.0.0.1:${port}`, "another program listens there; choose another port with --listen HOST:PORT or ASSAY_LISTEN"],
-      ["192.0.2.1:8001", "this machine does not have that address; give another one with --listen HOST:PORT or ASSAY_LISTEN"],
+      [
+        `127.0.0.1:${port}`,
+        "another program listens there; choose another port with --listen HOST:PORT or ASSAY_LISTEN",
+      ],
+      [
+        "192.0.2.1:8001",
+        "this machine does not have that address; give another one with --listen HOST:PORT or ASSAY_LISTEN",
+      ],
     ];
     for (const [listen, problem] of table) {
-      assert.equal(await cli(["serve", "--data", data, "--listen", listen]), { code: 1, out: "", err: `assay: cannot listen on ${listen}: ${problem}\n` });
+      assert.equal(await cli(["serve", "--data", data, "--listen", listen]), {
+        code: 1,
+        out: "",
+        err: `assay: cannot listen on ${listen}: ${problem}\n`,
+      });
       lockDirectory(data).release();
     }
     await new Promise((resolve) => other.close(resolve));
@@ -177,7 +249,10 @@ test("a refused start leaves no directory behind, and gives away no key of it", 
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
     const taken = `127.0.0.1:${(other.address() as AddressInfo).port}`;
     const file = join(directory, "b.yml");
-    writeFileSync(file, "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}]}]");
+    writeFileSync(
+      file,
+      "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}]}]",
+    );
     const refusals = [
       ["--listen", taken],
       ["--listen", taken, "--bootstrap", file],
@@ -190,7 +265,9 @@ test("a refused start leaves no directory behind, and gives away no key of it", 
     mkdirSync(empty);
     for (const command of ["serve", "dev"])
       for (const words of refusals) {
-        const { code, out } = await cli([command, "--data", join(directory, "deep", "er", "data"), ...words], { cwd: directory });
+        const { code, out } = await cli([command, "--data", join(directory, "deep", "er", "data"), ...words], {
+          cwd: directory,
+        });
         assert.ok(code !== 0, words.join(" "));
         assert.is(out, "", words.join(" "));
         assert.equal(readdirSync(directory).sort(), ["b.yml", "empty"], `${command} ${words.join(" ")}`);
@@ -203,7 +280,10 @@ test("a refused start leaves no directory behind, and gives away no key of it", 
 test("a refused start on data that was there before changes and removes nothing of it", () =>
   inDirectory(async (directory) => {
     const [data, file] = [join(directory, "data"), join(directory, "b.yml")];
-    writeFileSync(file, "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}]}]");
+    writeFileSync(
+      file,
+      "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}]}]",
+    );
     assert.is((await cli(["apply", "-", "--data", data], { stdin: "organizations: []" })).code, 0);
     const refused = await cli(["serve", "--data", data, "--listen", "192.0.2.1:8001", "--bootstrap", file]);
     assert.is(refused.code, 1);
@@ -221,16 +301,28 @@ test("a refused start on data that was there before changes and removes nothing 
 test("the bootstrap file is applied before the server listens; what changed is told, with minted keys", () =>
   inDirectory(async (data) => {
     const file = join(data, "bootstrap.yml");
-    writeFileSync(file, `organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}, {description: second, key: "0123456789abcdef"}]}]`);
+    writeFileSync(
+      file,
+      `organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}, {description: second, key: "0123456789abcdef"}]}]`,
+    );
     const server = start(["serve", "--data", data, ...LISTEN, "--bootstrap", file]);
     const url = await urlOf(server);
     const minted = /^ {11}([\w-]{43})$/m.exec(server.out())?.[1] ?? "";
     assert.equal(server.out().split("\n"), [
-      "created    user ops", "created    organization ops: personal", "created    member ops/ops: admin", "created    organization acme",
-      "created    member acme/ops: admin", "created    API key of ops: first", `           ${minted}`, "created    API key of ops: second",
-      `listening on ${url}`, `API reference: ${url}/api/v2/doc/`, "",
+      "created    user ops",
+      "created    organization ops: personal",
+      "created    member ops/ops: admin",
+      "created    organization acme",
+      "created    member acme/ops: admin",
+      "created    API key of ops: first",
+      `           ${minted}`,
+      "created    API key of ops: second",
+      `listening on ${url}`,
+      `API reference: ${url}/api/v2/doc/`,
+      "",
     ]);
-    for (const key of [minted, "0123456789abcdef"]) assert.is((await get(`${url}/api/v2/organizations/acme`, key)).status, 200);
+    for (const key of [minted, "0123456789abcdef"])
+      assert.is((await get(`${url}/api/v2/organizations/acme`, key)).status, 200);
     assert.is((await server.stop()).code, 0);
 
     const again = start(["serve", "--data", data, ...LISTEN, "--bootstrap", file]);
@@ -249,12 +341,20 @@ test("mistakes of the bootstrap file end the start with exit code 1: all of them
     assert.equal([unreadable.code, unreadable.err.split("\n").length], [1, 5]);
     assert.equal(readdirSync(directory), ["b.yml"], "nothing was made for a file that cannot be right");
 
-    writeFileSync(file, "users: [{name: new}]\norganizations: [{name: a, members: [{user: x, role: admin}, {user: y, role: admin}]}]");
+    writeFileSync(
+      file,
+      "users: [{name: new}]\norganizations: [{name: a, members: [{user: x, role: admin}, {user: y, role: admin}]}]",
+    );
     assert.equal(await serve(), {
-      code: 1, out: "",
-      err: ["b.yml line 2 column 37: organizations[0].members[0]: there is no user \"x\", neither in this file nor in the database",
-        "b.yml line 2 column 61: organizations[0].members[1]: there is no user \"y\", neither in this file nor in the database",
-        "nothing was applied"].map((line) => `assay: ${line}\n`).join(""),
+      code: 1,
+      out: "",
+      err: [
+        'b.yml line 2 column 37: organizations[0].members[0]: there is no user "x", neither in this file nor in the database',
+        'b.yml line 2 column 61: organizations[0].members[1]: there is no user "y", neither in this file nor in the database',
+        "nothing was applied",
+      ]
+        .map((line) => `assay: ${line}\n`)
+        .join(""),
     });
     assert.equal(readdirSync(directory), ["b.yml"], "nothing is left of a start that the store refused");
   }));
@@ -272,7 +372,9 @@ test("keys made and revoked beside a running server count at once; their last us
     await cli(["key", "revoke", id, "--user", "ops", "--data", data]);
     assert.equal([await ask(key), await ask(second)], [200, 401]);
     assert.is((await server.stop()).code, 0);
-    const used = look(data, (store) => store.apiKeys.list({ userId: 1 }).map((row) => row.last_used_at > 1_700_000_000));
+    const used = look(data, (store) =>
+      store.apiKeys.list({ userId: 1 }).map((row) => row.last_used_at > 1_700_000_000),
+    );
     assert.equal(used, [true, true]);
   }));
 
@@ -298,20 +400,44 @@ test("leftovers are removed at the start: staged files at once, evidence that no
 test("a job that an earlier process had begun when it died is done after the start", () =>
   inDirectory(async (data) => {
     look(data, (store, db) => {
-      const organization = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
-      const insert = "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)";
+      const organization = store.organizations.create({
+        name: "acme",
+        kind: "shared",
+        isPublic: false,
+        controlsEnabled: true,
+      });
+      const insert =
+        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)";
       const environment = Number(db.prepare(insert).run(organization).lastInsertRowid);
-      store.jobs.add("reevaluate", { environment_id: environment, snapshot_count: 0, cause: "policy_version", user_id: "u", user_name: "u" });
+      store.jobs.add("reevaluate", {
+        environment_id: environment,
+        snapshot_count: 0,
+        cause: "policy_version",
+        user_id: "u",
+        user_name: "u",
+      });
       assert.is(store.jobs.lease("reevaluate", Date.now() / 1000, 86_400, 1).length, 1);
     });
     const server = start(["serve", "--data", data, ...LISTEN]);
     await server.wrote(/"msg":"job"/);
     const { code, err } = await server.stop();
     assert.is(code, 0, err);
-    const lines = err.trimEnd().split("\n").map((line) => JSON.parse(line));
-    assert.equal(lines.filter(({ jobs }) => jobs !== undefined).map(({ jobs, msg }) => [jobs, msg]), [[1, "jobs that an earlier process did not finish are done again"]]);
-    assert.equal(lines.filter(({ msg }) => msg === "job").map(({ kind, attempts, outcome }) => [kind, attempts, outcome]), [["reevaluate", 2, "done"]]);
-    assert.is(look(data, (_, db) => db.prepare("SELECT count(*) FROM jobs").pluck().get()), 0);
+    const lines = err
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    assert.equal(
+      lines.filter(({ jobs }) => jobs !== undefined).map(({ jobs, msg }) => [jobs, msg]),
+      [[1, "jobs that an earlier process did not finish are done again"]],
+    );
+    assert.equal(
+      lines.filter(({ msg }) => msg === "job").map(({ kind, attempts, outcome }) => [kind, attempts, outcome]),
+      [["reevaluate", 2, "done"]],
+    );
+    assert.is(
+      look(data, (_, db) => db.prepare("SELECT count(*) FROM jobs").pluck().get()),
+      0,
+    );
   }));
 
 test("an error that nothing caught goes to the log", () =>
@@ -320,10 +446,15 @@ test("an error that nothing caught goes to the log", () =>
     await urlOf(server);
     server.crash(new TypeError("oops"));
     const { err } = await server.stop();
-    const fatal = err.trimEnd().split("\n").map((line) => JSON.parse(line)).filter(({ level }) => level === "fatal");
-    assert.equal(fatal.map(({ msg, err: { type, message } }) => ({ msg, type, message })), [
-      { msg: "an error that nothing caught ends the process", type: "TypeError", message: "oops" },
-    ]);
+    const fatal = err
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line))
+      .filter(({ level }) => level === "fatal");
+    assert.equal(
+      fatal.map(({ msg, err: { type, message } }) => ({ msg, type, message })),
+      [{ msg: "an error that nothing caught ends the process", type: "TypeError", message: "oops" }],
+    );
   }));
 
 test("a secret that is given as a flag warns that the process list shows it; variable and file do not", () =>
@@ -337,7 +468,10 @@ test("a secret that is given as a flag warns that the process list shows it; var
       const { code, err } = await server.stop();
       assert.is(code, 0, err);
       assert.not.ok(err.includes(KEY), "the log does not show it");
-      const lines = err.trimEnd().split("\n").map((line) => JSON.parse(line));
+      const lines = err
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line));
       return lines.filter(({ level }) => level === "warn").map(({ option, msg }) => ({ option, msg }));
     };
     assert.equal(await warnings("flag", ["--metrics-key", KEY]), [

@@ -19,25 +19,61 @@ async function unit(...args: string[]): Promise<string> {
   return out;
 }
 
-const settings = (text: string, name: string): string[] => text.split("\n").flatMap((line) => (line.startsWith(`${name}=`) ? [line.slice(name.length + 1)] : []));
+const settings = (text: string, name: string): string[] =>
+  text.split("\n").flatMap((line) => (line.startsWith(`${name}=`) ? [line.slice(name.length + 1)] : []));
 
 const refused = async (args: readonly string[], ...messages: string[]): Promise<void> =>
-  assert.equal(await cli(["systemd", ...args]), { code: 2, out: "", err: messages.map((message) => `assay: ${message}\n`).join("") });
+  assert.equal(await cli(["systemd", ...args]), {
+    code: 2,
+    out: "",
+    err: messages.map((message) => `assay: ${message}\n`).join(""),
+  });
 
 const SEE = "see assay help systemd";
 
 test("the plain unit is hardened, gives up on what no restart mends, and leaves out what V8 cannot bear", async () => {
   const text = await unit();
   const expected = {
-    Type: "notify", NotifyAccess: "all", ExecStart: "/usr/local/bin/assay serve --data /var/lib/assay", ExecReload: "/bin/kill -HUP $MAINPID",
-    Restart: "on-failure", RestartPreventExitStatus: "2 3 4", TimeoutStopSec: "60", DynamicUser: "yes", StateDirectory: "assay", StateDirectoryMode: "0700",
-    RuntimeDirectory: "assay", UMask: "0077", LimitNOFILE: "65536", ProtectSystem: "strict", ProtectHome: "yes", PrivateTmp: "yes", PrivateDevices: "yes",
-    NoNewPrivileges: "yes", CapabilityBoundingSet: "", PrivateUsers: "yes", RestrictAddressFamilies: "AF_INET AF_INET6 AF_UNIX", RestrictNamespaces: "yes",
-    LockPersonality: "yes", ProtectKernelTunables: "yes", ProtectKernelModules: "yes", ProtectKernelLogs: "yes", ProtectProc: "invisible",
+    Type: "notify",
+    NotifyAccess: "all",
+    ExecStart: "/usr/local/bin/assay serve --data /var/lib/assay",
+    ExecReload: "/bin/kill -HUP $MAINPID",
+    Restart: "on-failure",
+    RestartPreventExitStatus: "2 3 4",
+    TimeoutStopSec: "60",
+    DynamicUser: "yes",
+    StateDirectory: "assay",
+    StateDirectoryMode: "0700",
+    RuntimeDirectory: "assay",
+    UMask: "0077",
+    LimitNOFILE: "65536",
+    ProtectSystem: "strict",
+    ProtectHome: "yes",
+    PrivateTmp: "yes",
+    PrivateDevices: "yes",
+    NoNewPrivileges: "yes",
+    CapabilityBoundingSet: "",
+    PrivateUsers: "yes",
+    RestrictAddressFamilies: "AF_INET AF_INET6 AF_UNIX",
+    RestrictNamespaces: "yes",
+    LockPersonality: "yes",
+    ProtectKernelTunables: "yes",
+    ProtectKernelModules: "yes",
+    ProtectKernelLogs: "yes",
+    ProtectProc: "invisible",
   };
   for (const [name, value] of Object.entries(expected)) assert.equal(settings(text, name), [value], name);
   assert.equal(settings(text, "SystemCallFilter"), ["@system-service", "~@privileged @resources"]);
-  for (const name of ["MemoryDenyWriteExecute", "NoExecPaths", "LoadCredential", "AmbientCapabilities", "ReadWritePaths", "SupplementaryGroups", "Requires"]) assert.equal(settings(text, name), [], name);
+  for (const name of [
+    "MemoryDenyWriteExecute",
+    "NoExecPaths",
+    "LoadCredential",
+    "AmbientCapabilities",
+    "ReadWritePaths",
+    "SupplementaryGroups",
+    "Requires",
+  ])
+    assert.equal(settings(text, name), [], name);
   assert.match(text, "# No MemoryDenyWriteExecute=: V8");
 });
 
@@ -45,7 +81,16 @@ test("options become arguments of the service; blanks, quotes, dollars and perce
   await inDirectory(async (directory) => {
     const config = join(directory, "assay.yaml");
     writeFileSync(config, "oidc_issuer: https://login.example.com\noidc_client_secret: keep-this\n");
-    const made = await unit("--config", config, "--base-url", "https://assay.example.com/100%25", "--oidc-client-id", 'a\\b "$prod"', "--executable", "/opt/assay-1%/assay");
+    const made = await unit(
+      "--config",
+      config,
+      "--base-url",
+      "https://assay.example.com/100%25",
+      "--oidc-client-id",
+      'a\\b "$prod"',
+      "--executable",
+      "/opt/assay-1%/assay",
+    );
     assert.equal(settings(made, "ExecStart"), [
       "/opt/assay-1%%/assay serve --data /var/lib/assay --base-url https://assay.example.com/100%%25 --config ${CREDENTIALS_DIRECTORY}/config " +
         '--oidc-client-id "a\\\\b \\"$$prod\\""',
@@ -58,24 +103,43 @@ test("options become arguments of the service; blanks, quotes, dollars and perce
 test("files are handed over as copies, also those that the configuration file names; with a group the TLS files are read in place", () =>
   inDirectory(async (directory) => {
     const config = join(directory, "assay.yaml");
-    writeFileSync(config, "tls_cert: /etc/assay/cert.pem\ntls_key: /etc/assay/my key.pem\nbackup_every: 24h\nbackup_directory: /srv/backups\n");
+    writeFileSync(
+      config,
+      "tls_cert: /etc/assay/cert.pem\ntls_key: /etc/assay/my key.pem\nbackup_every: 24h\nbackup_directory: /srv/backups\n",
+    );
     const made = await unit("--config", config);
-    assert.equal(settings(made, "LoadCredential"), [`config:${config}`, "tls-cert:/etc/assay/cert.pem", "tls-key:/etc/assay/my\\x20key.pem"]);
-    assert.match(settings(made, "ExecStart")[0] ?? "", "--tls-cert ${CREDENTIALS_DIRECTORY}/tls-cert --tls-key ${CREDENTIALS_DIRECTORY}/tls-key");
+    assert.equal(settings(made, "LoadCredential"), [
+      `config:${config}`,
+      "tls-cert:/etc/assay/cert.pem",
+      "tls-key:/etc/assay/my\\x20key.pem",
+    ]);
+    assert.match(
+      settings(made, "ExecStart")[0] ?? "",
+      "--tls-cert ${CREDENTIALS_DIRECTORY}/tls-cert --tls-key ${CREDENTIALS_DIRECTORY}/tls-key",
+    );
     assert.equal(settings(made, "ReadWritePaths"), ["/srv/backups"]);
     const grouped = await unit("--config", config, "--group", "ssl-cert");
     assert.equal(settings(grouped, "LoadCredential"), [`config:${config}`]);
     assert.equal(settings(grouped, "SupplementaryGroups"), ["ssl-cert"]);
-    assert.match(settings(grouped, "ExecStart")[0] ?? "", '--tls-cert /etc/assay/cert.pem --tls-key "/etc/assay/my key.pem"');
+    assert.match(
+      settings(grouped, "ExecStart")[0] ?? "",
+      '--tls-cert /etc/assay/cert.pem --tls-key "/etc/assay/my key.pem"',
+    );
   }));
 
 test("a port below 1024 takes the one capability, unless systemd binds it", async () => {
   const low = await unit("--listen", "0.0.0.0:443");
-  assert.equal([settings(low, "CapabilityBoundingSet"), settings(low, "AmbientCapabilities"), settings(low, "PrivateUsers")], [["CAP_NET_BIND_SERVICE"], ["CAP_NET_BIND_SERVICE"], []]);
+  assert.equal(
+    [settings(low, "CapabilityBoundingSet"), settings(low, "AmbientCapabilities"), settings(low, "PrivateUsers")],
+    [["CAP_NET_BIND_SERVICE"], ["CAP_NET_BIND_SERVICE"], []],
+  );
   const { units } = JSON.parse((await cli(["systemd", "--listen", "[::1]:443", "--socket", "--json"])).out);
   assert.equal(Object.keys(units), ["assay.service", "assay.socket"]);
   assert.equal(settings(units["assay.service"], "CapabilityBoundingSet"), [""]);
-  assert.equal([settings(units["assay.service"], "Requires"), settings(units["assay.service"], "Also")], [["assay.socket"], ["assay.socket"]]);
+  assert.equal(
+    [settings(units["assay.service"], "Requires"), settings(units["assay.service"], "Also")],
+    [["assay.socket"], ["assay.socket"]],
+  );
   assert.equal(settings(units["assay.socket"], "ListenStream"), ["[::1]:443"]);
   assert.equal(settings(units["assay.socket"], "SocketMode"), []);
   const both = await unit("--socket");
@@ -88,27 +152,50 @@ test("a Unix socket: its group is the service's first one, or systemd's to give"
   const own = serviceUnit({ ...settingsOfUnit, group: "www-data", ownSocket: true, socket: false });
   assert.equal([settings(own, "Group"), settings(own, "SupplementaryGroups")], [["www-data"], []]);
   const handed = socketUnit("/run/assay.sock", "www-data");
-  assert.equal(["ListenStream", "SocketMode", "SocketGroup"].map((name) => settings(handed, name)), [["/run/assay.sock"], ["0660"], ["www-data"]]);
+  assert.equal(
+    ["ListenStream", "SocketMode", "SocketGroup"].map((name) => settings(handed, name)),
+    [["/run/assay.sock"], ["0660"], ["www-data"]],
+  );
   assert.equal(settings(socketUnit("/run/assay.sock", null), "SocketMode"), ["0666"]);
 });
 
 test("variables of this shell are not the service's", async () => {
   const { out } = await cli(["systemd"], { env: { ASSAY_LISTEN: "0.0.0.0:80", ASSAY_NONSENSE: "1" } });
-  assert.equal([settings(out, "ExecStart"), settings(out, "CapabilityBoundingSet")], [["/usr/local/bin/assay serve --data /var/lib/assay"], [""]]);
+  assert.equal(
+    [settings(out, "ExecStart"), settings(out, "CapabilityBoundingSet")],
+    [["/usr/local/bin/assay serve --data /var/lib/assay"], [""]],
+  );
 });
 
 test("what cannot be put into a unit is refused", async () => {
-  await refused(["--smtp-url", "smtp://u:p@mail.example.com", "--metrics-key", "0123456789abcdef"],
+  await refused(
+    ["--smtp-url", "smtp://u:p@mail.example.com", "--metrics-key", "0123456789abcdef"],
     "--smtp-url, --metrics-key: every user of the machine can read a unit; write it into a file and give that with --config FILE",
-    "smtp-url and smtp-from belong together: give --smtp-from ADDRESS or ASSAY_SMTP_FROM too", SEE);
-  await refused(["--data", "/srv/assay"], "--data: the service has its data in /var/lib/assay; for another disk mount that at /var/lib/private/assay", SEE);
+    "smtp-url and smtp-from belong together: give --smtp-from ADDRESS or ASSAY_SMTP_FROM too",
+    SEE,
+  );
+  await refused(
+    ["--data", "/srv/assay"],
+    "--data: the service has its data in /var/lib/assay; for another disk mount that at /var/lib/private/assay",
+    SEE,
+  );
   await refused(["--group", "a b"], '--group: "a b" is no name of a group', SEE);
-  await refused(["--socket", "--listen", "localhost:80"], "--listen: systemd takes no host names for a socket: give an address in place of localhost");
+  await refused(
+    ["--socket", "--listen", "localhost:80"],
+    "--listen: systemd takes no host names for a socket: give an address in place of localhost",
+  );
   await refused(["--socket", "--listen", "127.0.0.1:0"], "--listen: a socket unit needs a port");
   for (const path of ["assay", "/opt/my assay", "/opt/$HOME/assay", ""]) {
-    await refused(["--executable", path], `--executable: ${JSON.stringify(path)} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`, SEE);
+    await refused(
+      ["--executable", path],
+      `--executable: ${JSON.stringify(path)} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`,
+      SEE,
+    );
   }
-  await refused(["--tls-cert", "/etc/cert.pem"], "tls-cert and tls-key belong together: give --tls-key FILE or ASSAY_TLS_KEY too");
+  await refused(
+    ["--tls-cert", "/etc/cert.pem"],
+    "tls-cert and tls-key belong together: give --tls-key FILE or ASSAY_TLS_KEY too",
+  );
   const missing = await cli(["systemd", "--config", "/nonexistent.yaml"]);
   assert.equal([missing.code, missing.out], [1, ""]);
   assert.match(missing.err, "cannot read /nonexistent.yaml");
@@ -116,7 +203,13 @@ test("what cannot be put into a unit is refused", async () => {
 
 test("an executable that the service would not see is told", async () => {
   const { code, err } = await cli(["systemd", "--executable", "/home/ops/assay"]);
-  assert.equal([code, err], [0, "assay: the service does not see /home/ops/assay: copy it to /usr/local/bin/assay and give --executable /usr/local/bin/assay\n"]);
+  assert.equal(
+    [code, err],
+    [
+      0,
+      "assay: the service does not see /home/ops/assay: copy it to /usr/local/bin/assay and give --executable /usr/local/bin/assay\n",
+    ],
+  );
 });
 
 test("--output writes the units where everybody can read them", () =>
@@ -127,22 +220,34 @@ test("--output writes the units where everybody can read them", () =>
     const made = await cli(["systemd", "--socket", "--output", "."], { cwd: directory });
     assert.equal([made.code, made.out], [0, `${directory}/assay.service\n${directory}/assay.socket\n`]);
     assert.is(statSync(join(directory, "assay.service")).mode & 0o777, 0o644);
-    assert.equal(JSON.parse((await cli(["systemd", "--json"])).out).units["assay.service"], readFileSync(join(directory, "assay.service"), "utf8").replace(/Requires=.*\nAfter=assay.*\n/, "").replace("Also=assay.socket\n", ""));
+    assert.equal(
+      JSON.parse((await cli(["systemd", "--json"])).out).units["assay.service"],
+      readFileSync(join(directory, "assay.service"), "utf8")
+        .replace(/Requires=.*\nAfter=assay.*\n/, "")
+        .replace("Also=assay.socket\n", ""),
+    );
   }));
 
 analyzed("systemd has no complaint about the units, and rates the exposure low", () =>
   inDirectory(async (directory) => {
     writeFileSync(join(directory, "assay.yaml"), "tls_cert: /etc/assay/cert.pem\ntls_key: /etc/assay/my key.pem\n");
-    for (const args of [[], ["--socket"], ["--listen", "0.0.0.0:443", "--config", join(directory, "assay.yaml"), "--smtp-tls", "off"], ["--group", "root"]]) {
+    for (const args of [
+      [],
+      ["--socket"],
+      ["--listen", "0.0.0.0:443", "--config", join(directory, "assay.yaml"), "--smtp-tls", "off"],
+      ["--group", "root"],
+    ]) {
       const made = await cli(["systemd", "--executable", process.execPath, "--output", directory, ...args]);
       assert.is(made.code, 0, made.err);
       const verified = analyze("verify", ...made.out.trim().split("\n"));
       assert.equal([verified.status, verified.stderr], [0, ""], args.join(" "));
     }
     await cli(["systemd", "--output", directory]);
-    // 15 stands for 1.5 of 10: what is left are the network, the notification and a device that the clock protection adds.
+    // 15 stands for 1.5 of 10: what is left are the network, the notification and a device that the clock protection
+    // adds.
     const rated = analyze("security", "--offline=true", "--threshold=15", join(directory, "assay.service"));
     assert.is(rated.status, 0, rated.stdout.split("\n").slice(-3).join("\n"));
-  }));
+  }),
+);
 
 test.run();

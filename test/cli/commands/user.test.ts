@@ -20,15 +20,29 @@ const done = (out: string) => ({ code: 0, out, err: "" });
 test("a user is made with their personal organization, listed and shown", () =>
   given(async (data) => {
     const before = auditOf(data).length;
-    assert.equal(await user(data, "create", "ann", "--email", "Ann@Example.com", "--display-name", "Ann\u00a0B."), done("created ann <Ann@Example.com>: Ann\u00a0B.\n"));
+    assert.equal(
+      await user(data, "create", "ann", "--email", "Ann@Example.com", "--display-name", "Ann\u00a0B."),
+      done("created ann <Ann@Example.com>: Ann\u00a0B.\n"),
+    );
     assert.equal(await user(data, "create", "bob"), done("created bob: bob\n"));
     const listed = await user(data, "list");
-    assert.equal({ ...listed, out: listed.out.replace(/CREATED {15}/, "CREATED  ").replace(/\d{4}-\S+Z/g, "TIME   ") }, done("USER  CREATED  E-MAIL           NAME\nann   TIME     Ann@Example.com  Ann\u00a0B.\nbob   TIME     -                bob\nops   TIME     -                ops\n"));
+    assert.equal(
+      { ...listed, out: listed.out.replace(/CREATED {15}/, "CREATED  ").replace(/\d{4}-\S+Z/g, "TIME   ") },
+      done(
+        "USER  CREATED  E-MAIL           NAME\nann   TIME     Ann@Example.com  Ann\u00a0B.\nbob   TIME     -                bob\nops   TIME     -                ops\n",
+      ),
+    );
     await cli(["key", "create", "--user", "ANN@example.com", "--description", "d", "--data", data]);
     await cli(["member", "add", "ann", "--org", "acme", "--role", "member", "--data", data]);
     const { out } = await user(data, "show", "ann@EXAMPLE.com");
     const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`;
-    const lines = ["ann <Ann@Example.com>: Ann\u00a0B\\.", `created ${time}, 1 API key, default organization none`, "no password, 0 open sessions", `member of acme: member since ${time}`, `member of ann \\(personal\\): admin since ${time}`];
+    const lines = [
+      "ann <Ann@Example.com>: Ann\u00a0B\\.",
+      `created ${time}, 1 API key, default organization none`,
+      "no password, 0 open sessions",
+      `member of acme: member since ${time}`,
+      `member of ann \\(personal\\): admin since ${time}`,
+    ];
     assert.match(out, new RegExp(`^${lines.join("\n")}\n$`));
     assert.equal(auditOf(data).slice(before, before + 3), [
       'user create user.created ann {"display_name":"Ann\u00a0B.","email":"Ann@Example.com"}',
@@ -47,11 +61,34 @@ test("--json", () =>
     assert.type(created_at, "number");
     assert.equal((await json("list")).users[0], made);
     const { memberships, ...shown } = (await json("show", "ann")).user;
-    assert.equal(shown, { ...made, default_org_name: "", active_api_keys: 0, has_password: false, open_sessions: 0, identities: [] });
-    assert.equal(memberships.map(({ since, ...membership }: { since: number }) => membership), [{ organization: "ann", kind: "personal", role: "admin" }]);
-    assert.equal(await json("set", "ann", "--display-name", "Ann"), { user: { ...made, display_name: "Ann" }, outcome: "changed" });
-    assert.equal(await json("disable", "ann"), { user: "ann", removed_from: [], revoked_api_keys: 0, ended_sessions: 0, service_accounts: [] });
-    assert.equal(await user(data, "show", "eve", "--json"), { code: 1, out: "", err: '{"error":"there is no user \\"eve\\""}\n' });
+    assert.equal(shown, {
+      ...made,
+      default_org_name: "",
+      active_api_keys: 0,
+      has_password: false,
+      open_sessions: 0,
+      identities: [],
+    });
+    assert.equal(
+      memberships.map(({ since, ...membership }: { since: number }) => membership),
+      [{ organization: "ann", kind: "personal", role: "admin" }],
+    );
+    assert.equal(await json("set", "ann", "--display-name", "Ann"), {
+      user: { ...made, display_name: "Ann" },
+      outcome: "changed",
+    });
+    assert.equal(await json("disable", "ann"), {
+      user: "ann",
+      removed_from: [],
+      revoked_api_keys: 0,
+      ended_sessions: 0,
+      service_accounts: [],
+    });
+    assert.equal(await user(data, "show", "eve", "--json"), {
+      code: 1,
+      out: "",
+      err: '{"error":"there is no user \\"eve\\""}\n',
+    });
   }));
 
 test("what people see of a user changes; history keeps what they saw", () =>
@@ -65,7 +102,9 @@ test("what people see of a user changes; history keeps what they saw", () =>
     assert.equal(countRows(data), before);
     assert.equal(await user(data, "set", "ann", "--display-name="), done("changed ann: ann\n"));
     assert.equal(auditOf(data).at(-1), 'user set user.updated ann {"display_name":"","email":null}');
-    look(data, (_, db) => assert.is(db.prepare("SELECT user_shown FROM membership_events WHERE user_name = 'ann'").pluck().get(), "Ann"));
+    look(data, (_, db) =>
+      assert.is(db.prepare("SELECT user_shown FROM membership_events WHERE user_name = 'ann'").pluck().get(), "Ann"),
+    );
   }));
 
 test("a disabled user has neither keys nor memberships, and stays known", () =>
@@ -76,12 +115,25 @@ test("a disabled user has neither keys nor memberships, and stays known", () =>
     const before = auditOf(data).length;
     assert.equal(await user(data, "disable", "ann"), done("disabled ann: 1 API key revoked, removed from acme\n"));
     look(data, (store) => assert.is(store.apiKeys.holder(keyDigest(key)), null));
-    assert.equal(auditOf(data).slice(before), ['user disable member.removed ann {"previous_role":"admin"}', 'user disable api_key.revoked - {"owner":"ann","description":"d"}']);
+    assert.equal(auditOf(data).slice(before), [
+      'user disable member.removed ann {"previous_role":"admin"}',
+      'user disable api_key.revoked - {"owner":"ann","description":"d"}',
+    ]);
     const counted = countRows(data);
-    assert.equal(await user(data, "disable", "ann"), done("disabled ann: 0 API keys revoked, removed from no organization\n"));
-    assert.equal(await user(data, "disable", "ops"), { code: 1, out: "", err: "assay: ops is the last admin of acme; make somebody else admin first, or give --force\n" });
+    assert.equal(
+      await user(data, "disable", "ann"),
+      done("disabled ann: 0 API keys revoked, removed from no organization\n"),
+    );
+    assert.equal(await user(data, "disable", "ops"), {
+      code: 1,
+      out: "",
+      err: "assay: ops is the last admin of acme; make somebody else admin first, or give --force\n",
+    });
     assert.equal(countRows(data), counted);
-    assert.equal(await user(data, "disable", "ops", "--force"), done("disabled ops: 1 API key revoked, removed from acme\n"));
+    assert.equal(
+      await user(data, "disable", "ops", "--force"),
+      done("disabled ops: 1 API key revoked, removed from acme\n"),
+    );
   }));
 
 test("what cannot be done is said, and changes nothing", () =>
@@ -94,21 +146,37 @@ test("what cannot be done is said, and changes nothing", () =>
     const taken = '"A@B" is the e-mail address of user ann already';
     const table: [string[], number, string[]][] = [
       [["create", "ann"], 1, ["there is a user ann already"]],
-      [["create", "acme"], 1, ["there is an organization acme already, and a user's personal organization bears their name"]],
+      [
+        ["create", "acme"],
+        1,
+        ["there is an organization acme already, and a user's personal organization bears their name"],
+      ],
       [["create", "bob", "--email", "A@B"], 1, [taken]],
       [["set", "ops", "--email", "A@B"], 1, [taken]],
       [["set", "eve", "--email", "e@b"], 1, ['there is no user "eve"']],
       [["show", "eve@b"], 1, ['there is no user "eve@b"']],
       [["disable", "eve"], 1, ['there is no user "eve"']],
-      [["create", "a b", "--email", "nobody", "--display-name", "a\nb"], 2, [name, shown, email, "see assay help user create"]],
+      [
+        ["create", "a b", "--email", "nobody", "--display-name", "a\nb"],
+        2,
+        [name, shown, email, "see assay help user create"],
+      ],
       [["create"], 2, ["argument NAME is missing", "see assay help user create"]],
       [["set", "ann"], 2, ["give --display-name, --email or --no-email", "see assay help user set"]],
-      [["set", "ann", "--email", "x@y", "--no-email"], 2, ["--no-email: give it or --email, not both", "see assay help user set"]],
+      [
+        ["set", "ann", "--email", "x@y", "--no-email"],
+        2,
+        ["--no-email: give it or --email, not both", "see assay help user set"],
+      ],
       [["set", "ann", "--email="], 2, [email, "see assay help user set"]],
       [["list", "x"], 2, ['unexpected argument "x"', "see assay help user list"]],
     ];
     for (const [words, code, problems] of table) {
-      assert.equal(await user(data, ...words), { code, out: "", err: problems.map((problem) => `assay: ${problem}\n`).join("") }, words.join(" "));
+      assert.equal(
+        await user(data, ...words),
+        { code, out: "", err: problems.map((problem) => `assay: ${problem}\n`).join("") },
+        words.join(" "),
+      );
     }
     assert.equal(countRows(data), before);
   }));

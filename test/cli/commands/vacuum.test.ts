@@ -1,6 +1,16 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync, writeSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { suite } from "uvu";
@@ -13,7 +23,10 @@ import { cli, inDirectory, look } from "../in-process.ts";
 
 const test = suite("cli/commands/vacuum");
 
-/** A data directory whose database has `rows` pages of which most are free; `old`: made before pages could be given back. */
+/**
+ * A data directory whose database has `rows` pages of which most are free; `old`: made before pages could be given
+ * back.
+ */
 async function given(directory: string, { rows = 2000, old = false } = {}): Promise<string> {
   const data = join(directory, "data");
   await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
@@ -36,7 +49,8 @@ async function given(directory: string, { rows = 2000, old = false } = {}): Prom
 }
 
 const vacuum = (data: string, ...words: string[]) => cli(["vacuum", "--data", data, ...words]);
-const sum = (data: string): unknown => look(data, (_, db) => db.prepare("SELECT count(*), sum(id), sum(length(text)) FROM filler").raw().get());
+const sum = (data: string): unknown =>
+  look(data, (_, db) => db.prepare("SELECT count(*), sum(id), sum(length(text)) FROM filler").raw().get());
 
 for (const old of [false, true]) {
   test(`the file gets as small as what is in it, which stays${old ? ", and gives back pages from then on" : ""}`, () =>
@@ -51,7 +65,14 @@ for (const old of [false, true]) {
       assert.equal(sum(data), content);
       assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"]);
       look(data, (_, db) => {
-        assert.equal([db.pragma("auto_vacuum", { simple: true }), db.pragma("freelist_count", { simple: true }), db.pragma("integrity_check", { simple: true })], [2, 0, "ok"]);
+        assert.equal(
+          [
+            db.pragma("auto_vacuum", { simple: true }),
+            db.pragma("freelist_count", { simple: true }),
+            db.pragma("integrity_check", { simple: true }),
+          ],
+          [2, 0, "ok"],
+        );
         assert.equal(db.pragma("foreign_key_check"), []);
       });
       lockDirectory(data).release();
@@ -97,7 +118,12 @@ test("without room for itself twice more nothing is begun", () =>
     const data = await given(directory);
     const before = readFileSync(join(data, "assay.db"));
     const db = openDatabase(data, 1);
-    assert.throws(() => vacuumDatabase(db, data, data, () => 9 << 20), (error: Error) => error instanceof NoRoomError && /takes \d+\.\d MB beside it for a while, and \S+ has 9\.0 MB; nothing was changed/.test(error.message));
+    assert.throws(
+      () => vacuumDatabase(db, data, data, () => 9 << 20),
+      (error: Error) =>
+        error instanceof NoRoomError &&
+        /takes \d+\.\d MB beside it for a while, and \S+ has 9\.0 MB; nothing was changed/.test(error.message),
+    );
     db.close();
     assert.ok(readFileSync(join(data, "assay.db")).equals(before));
   }));
@@ -107,7 +133,10 @@ test("evidence that no record names goes after a day, when asked for", () =>
     const data = await given(directory, { rows: 10 });
     const place = join(data, "evidence", "ab");
     mkdirSync(place, { recursive: true });
-    for (const [name, age] of [["old", 90_000], ["young", 10]] as const) {
+    for (const [name, age] of [
+      ["old", 90_000],
+      ["young", 10],
+    ] as const) {
       const path = join(place, (name === "old" ? "1" : "2").repeat(62));
       writeFileSync(path, "12345");
       const at = Date.now() / 1000 - age;
@@ -130,7 +159,9 @@ test("killed in the middle it leaves the database whole", () =>
       process.stdout.write("begun");
       for (;;) vacuumDatabase(db, ${JSON.stringify(data)}, ${JSON.stringify(data)});`;
     for (let kill = 0; kill < 4; kill += 1) {
-      const child = spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: ["ignore", "pipe", "inherit"] });
+      const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
       await once(child.stdout, "data");
       // Wherever it is by then: a few looks at the directory take as long as some of its steps.
       for (let looks = 0; looks < 300 * (kill + 1); looks += 1) readdirSync(data);
@@ -141,7 +172,11 @@ test("killed in the middle it leaves the database whole", () =>
     }
     assert.is((await vacuum(data)).code, 0);
     assert.equal(sum(data), content);
-    assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"], "no temporary file is left");
+    assert.equal(
+      readdirSync(data).sort(),
+      ["assay.db", "assay.lock", "evidence", "staging"],
+      "no temporary file is left",
+    );
   }));
 
 test.run();

@@ -1,4 +1,7 @@
-/** `assay vault`: the evidence moves between the data directory and a real S3 server, and at any moment one of both is complete and counts. */
+/**
+ * `assay vault`: the evidence moves between the data directory and a real S3 server, and at any moment one of both is
+ * complete and counts.
+ */
 import { mkdirSync, readFileSync, rmSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -28,24 +31,50 @@ test("evidence moves to the storage and back, checked, and the database names th
   await onData(async ({ directory, place, vault, inDirectory, onStorage }) => {
     const there = await vault("migrate", "--to", place);
     assert.equal(there, {
-      code: 0, err: "",
-      out: `3 files of ${BYTES} bytes are in ${place}, 3 of them newly copied\n` +
+      code: 0,
+      err: "",
+      out:
+        `3 files of ${BYTES} bytes are in ${place}, 3 of them newly copied\n` +
         `the evidence is kept there now: start the server with --evidence-store ${place}\n` +
         `the old place, the data directory ${directory}, was left as it is\n`,
     });
     assert.equal([recorded(directory), inDirectory(), onStorage()], [place, DIGESTS, DIGESTS]);
     const status = await vault("status", "--json");
-    assert.equal([status.code, JSON.parse(status.out)], [0, { place, files: 3, bytes: BYTES, reachable: true, why: null }]);
+    assert.equal(
+      [status.code, JSON.parse(status.out)],
+      [0, { place, files: 3, bytes: BYTES, reachable: true, why: null }],
+    );
     assert.is((await vault("migrate", "--to", place)).out, `the evidence is kept in ${place} already; nothing to do\n`);
 
     rmSync(join(directory, "evidence"), { recursive: true });
     const back = await vault("migrate", "--to", "directory", "--remove-source", "--json");
-    assert.equal([back.code, JSON.parse(back.out)], [0, { from: place, to: "directory", switched: true, files: 3, bytes: BYTES, copied: 3, unnamed: 0, lost: [], removed: 3 }]);
+    assert.equal(
+      [back.code, JSON.parse(back.out)],
+      [
+        0,
+        {
+          from: place,
+          to: "directory",
+          switched: true,
+          files: 3,
+          bytes: BYTES,
+          copied: 3,
+          unnamed: 0,
+          lost: [],
+          removed: 3,
+        },
+      ],
+    );
     assert.equal([recorded(directory), inDirectory(), onStorage()], ["directory", DIGESTS, []]);
-    for (const content of CONTENTS) assert.ok(readFileSync(evidencePath(join(directory, "evidence"), digestOf(content))).equals(content));
-    assert.equal(auditOf(directory).filter((line) => line.startsWith("vault migrate")), [
-      `vault migrate evidence.moved ${place} {"from":"directory"}`, `vault migrate evidence.moved directory {"from":"${place}"}`,
-    ]);
+    for (const content of CONTENTS)
+      assert.ok(readFileSync(evidencePath(join(directory, "evidence"), digestOf(content))).equals(content));
+    assert.equal(
+      auditOf(directory).filter((line) => line.startsWith("vault migrate")),
+      [
+        `vault migrate evidence.moved ${place} {"from":"directory"}`,
+        `vault migrate evidence.moved directory {"from":"${place}"}`,
+      ],
+    );
   });
 });
 
@@ -56,7 +85,10 @@ test("what is there is not copied again, and what is there in part is replaced",
     assert.is(recorded(directory), "directory");
     storage.requests();
     assert.is(JSON.parse((await vault("copy", "--to", place, "--json")).out).copied, 0);
-    assert.equal(storage.requests().filter((line) => line.startsWith("PUT ")), []);
+    assert.equal(
+      storage.requests().filter((line) => line.startsWith("PUT ")),
+      [],
+    );
 
     const [first = "", second = ""] = DIGESTS;
     const keyOf = (digest: string): string => storage.fileOf(`${prefix}/${digest.slice(0, 2)}/${digest.slice(2)}`);
@@ -64,10 +96,14 @@ test("what is there is not copied again, and what is there in part is replaced",
     const changed = readFileSync(keyOf(second));
     changed[0] = (changed[0] ?? 0) ^ 1;
     writeFileSync(keyOf(second), changed);
-    // The one of another size is replaced; the store has one of the right size, and tells no checksum: only its bytes tell.
+    // The one of another size is replaced; the store has one of the right size, and tells no checksum: only its bytes
+    // tell.
     const migrated = await vault("migrate", "--to", place, "--json");
     assert.equal([migrated.code, recorded(directory)], [1, "directory"]);
-    assert.match(migrated.err, `evidence ${second} lies at the target with other content of the same size; remove it there`);
+    assert.match(
+      migrated.err,
+      `evidence ${second} lies at the target with other content of the same size; remove it there`,
+    );
     unlinkSync(keyOf(second));
     assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).copied, 1);
     assert.equal([recorded(directory), onStorage()], [place, DIGESTS]);
@@ -87,7 +123,10 @@ test("a store that fails half way, or is down, switches nothing, and the next ru
     const failed = await vault("migrate", "--to", place);
     end();
     assert.equal([failed.code, failed.out, recorded(directory)], [1, "", "directory"]);
-    assert.match(failed.err, /AccessDenied.*status 403.*Nothing was switched; what was copied stays, run this again to go on/s);
+    assert.match(
+      failed.err,
+      /AccessDenied.*status 403.*Nothing was switched; what was copied stays, run this again to go on/s,
+    );
     assert.is(onStorage().length, 1);
     assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).copied, 2);
 
@@ -124,10 +163,16 @@ test("evidence that is lost already is named and keeps the move, unless it may b
     writeFileSync(at(damaged), "something else");
     const refused = await vault("migrate", "--to", place);
     assert.equal([refused.code, recorded(directory)], [5, "directory"]);
-    assert.is(refused.err, `assay: evidence ${missing} is missing\nassay: evidence ${damaged} is damaged\nassay: nothing was switched; with --allow-missing the rest is moved without them\n`);
+    assert.is(
+      refused.err,
+      `assay: evidence ${missing} is missing\nassay: evidence ${damaged} is damaged\nassay: nothing was switched; with --allow-missing the rest is moved without them\n`,
+    );
     const moved = await vault("migrate", "--to", place, "--allow-missing");
     assert.equal([moved.code, recorded(directory)], [0, place]);
-    assert.match(moved.out, `evidence ${missing} is missing in the old place\nevidence ${damaged} is damaged in the old place\n`);
+    assert.match(
+      moved.out,
+      `evidence ${missing} is missing in the old place\nevidence ${damaged} is damaged in the old place\n`,
+    );
   });
 });
 
@@ -157,11 +202,22 @@ test("wrong words are refused, and missing keys told", async () => {
   await onData(async ({ directory, place, vault }) => {
     for (const to of [[], ["--to", "elsewhere"], ["--to", "s3://"]]) {
       const refused = await vault("migrate", ...to);
-      assert.equal([refused.code, refused.err], [2, "assay: --to: give s3://BUCKET, s3://BUCKET/PREFIX or directory\nassay: see assay help vault migrate\n"]);
+      assert.equal(
+        [refused.code, refused.err],
+        [2, "assay: --to: give s3://BUCKET, s3://BUCKET/PREFIX or directory\nassay: see assay help vault migrate\n"],
+      );
     }
     const keyless = await cli(["vault", "migrate", "--to", place, "--data", directory]);
-    assert.equal([keyless.code, keyless.err], [1, `assay: no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n`]);
-    const aws = await cli(["vault", "migrate", "--to", place, "--data", directory, "--s3-endpoint", storage.endpoint], { env: { AWS_ACCESS_KEY_ID: KEYS.accessKey, AWS_SECRET_ACCESS_KEY: KEYS.secretKey } });
+    assert.equal(
+      [keyless.code, keyless.err],
+      [
+        1,
+        `assay: no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n`,
+      ],
+    );
+    const aws = await cli(["vault", "migrate", "--to", place, "--data", directory, "--s3-endpoint", storage.endpoint], {
+      env: { AWS_ACCESS_KEY_ID: KEYS.accessKey, AWS_SECRET_ACCESS_KEY: KEYS.secretKey },
+    });
     assert.is(aws.code, 0);
   });
 });
@@ -173,12 +229,18 @@ test("a server is refused on another place than the one that holds the evidence"
   await onData(async ({ directory, place, vault, env }) => {
     const early = await serve(directory, env, "--evidence-store", place).ended;
     assert.is(early.code, 1);
-    assert.match(early.err, `the evidence is kept in the data directory, but --evidence-store is ${place}: leave out --evidence-store`);
+    assert.match(
+      early.err,
+      `the evidence is kept in the data directory, but --evidence-store is ${place}: leave out --evidence-store`,
+    );
     assert.match(early.err, `or move it to ${place} with assay vault migrate --to ${place}`);
     await vault("migrate", "--to", place);
     const { ASSAY_S3_ENDPOINT: _, ASSAY_S3_ACCESS_KEY: __, ASSAY_S3_SECRET_KEY: ___, ...plain } = env;
     const late = await serve(directory, plain).ended;
-    assert.match(late.err, `the evidence is kept in ${place}, but no --evidence-store is given: give --evidence-store ${place}`);
+    assert.match(
+      late.err,
+      `the evidence is kept in ${place}, but no --evidence-store is given: give --evidence-store ${place}`,
+    );
     const right = serve(directory, env, "--evidence-store", place);
     await right.wrote(/listening on/);
     assert.is((await right.stop()).code, 0);
@@ -190,9 +252,17 @@ test("a server is refused on another place than the one that holds the evidence"
 
 test("a fresh directory takes the place that is configured, and any other until it holds evidence", async () => {
   await inDirectory(async (directory) => {
-    const env = { ASSAY_S3_ENDPOINT: storage.endpoint, ASSAY_S3_ACCESS_KEY: KEYS.accessKey, ASSAY_S3_SECRET_KEY: KEYS.secretKey };
+    const env = {
+      ASSAY_S3_ENDPOINT: storage.endpoint,
+      ASSAY_S3_ACCESS_KEY: KEYS.accessKey,
+      ASSAY_S3_SECRET_KEY: KEYS.secretKey,
+    };
     for (const words of [[`s3://${BUCKET}/fresh`], [], [`s3://${BUCKET}/other`]]) {
-      const running = serve(directory, words.length > 0 ? env : {}, ...words.flatMap((place) => ["--evidence-store", place]));
+      const running = serve(
+        directory,
+        words.length > 0 ? env : {},
+        ...words.flatMap((place) => ["--evidence-store", place]),
+      );
       await running.wrote(/listening on/);
       assert.is((await running.stop()).code, 0);
       assert.is(recorded(directory), words[0] ?? "directory");
@@ -202,7 +272,11 @@ test("a fresh directory takes the place that is configured, and any other until 
 
 test("a server starts although its storage is down, and says so", async () => {
   await inDirectory(async (directory) => {
-    const env = { ASSAY_S3_ENDPOINT: `http://127.0.0.1:${await freePort()}`, ASSAY_S3_ACCESS_KEY: "a", ASSAY_S3_SECRET_KEY: "b" };
+    const env = {
+      ASSAY_S3_ENDPOINT: `http://127.0.0.1:${await freePort()}`,
+      ASSAY_S3_ACCESS_KEY: "a",
+      ASSAY_S3_SECRET_KEY: "b",
+    };
     const running = serve(directory, env, "--evidence-store", `s3://${BUCKET}/down`);
     await running.wrote(/listening on/);
     await running.wrote(/the storage of the evidence does not answer.*503/);

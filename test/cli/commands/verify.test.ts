@@ -1,5 +1,17 @@
 /** Every kind of damage is planted in a copy of a sound directory, and found under its name. */
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,14 +51,17 @@ function tamper(data: string, ...statements: string[]): void {
   const db = new Database(join(data, "assay.db"), { nativeBinding: loadAddon() as unknown as string });
   db.pragma("foreign_keys = OFF");
   db.pragma("ignore_check_constraints = ON");
-  for (const sql of statements) if (/^(DROP|CREATE|PRAGMA)/.test(sql)) db.exec(sql);
+  for (const sql of statements)
+    if (/^(DROP|CREATE|PRAGMA)/.test(sql)) db.exec(sql);
     else assert.ok(db.prepare(sql).run().changes > 0, `changes nothing: ${sql}`);
   db.close();
 }
 
 /** All of the evidence files, as paths. */
 const files = (data: string): string[] =>
-  readdirSync(join(data, "evidence")).flatMap((shard) => readdirSync(join(data, "evidence", shard)).map((name) => join(data, "evidence", shard, name)));
+  readdirSync(join(data, "evidence")).flatMap((shard) =>
+    readdirSync(join(data, "evidence", shard)).map((name) => join(data, "evidence", shard, name)),
+  );
 const digestOf = (path: string): string => path.split("/").slice(-2).join("");
 
 /** Everything about a directory that somebody could have changed. */
@@ -62,9 +77,21 @@ test("a sound directory passes, on a line for each check and one for all, and no
     const { code, out, err } = await cli(["verify", "--data", data]);
     assert.equal([code, err], [0, ""], out);
     const lines = out.trimEnd().split("\n");
-    assert.equal(lines.slice(0, -1).map((line) => line.slice(0, 23).trim()), [
-      "ok      integrity", "ok      foreign keys", "ok      schema", "ok      derived tables", "ok      trails", "ok      snapshots", "ok      evaluations", "ok      audit log", "ok      evidence", "ok      staging",
-    ]);
+    assert.equal(
+      lines.slice(0, -1).map((line) => line.slice(0, 23).trim()),
+      [
+        "ok      integrity",
+        "ok      foreign keys",
+        "ok      schema",
+        "ok      derived tables",
+        "ok      trails",
+        "ok      snapshots",
+        "ok      evaluations",
+        "ok      audit log",
+        "ok      evidence",
+        "ok      staging",
+      ],
+    );
     assert.is(lines.at(-1), "All 10 checks passed.");
     assert.match(out, /evidence +4 files, 76 bytes read/);
     assert.match(out, /trails +3 artifacts, 12 attestations, 2 trails/);
@@ -72,7 +99,15 @@ test("a sound directory passes, on a line for each check and one for all, and no
 
     const json = JSON.parse((await cli(["verify", "--data", data, "--json"])).out);
     assert.equal([json.data, json.quick, json.damage, json.checks.length], [data, false, 0, 10]);
-    assert.equal(json.checks[8], { check: "evidence", ok: true, looked_at: { files: 4, "bytes read": 76 }, damage: 0, findings: [], noted: 0, notes: [] });
+    assert.equal(json.checks[8], {
+      check: "evidence",
+      ok: true,
+      looked_at: { files: 4, "bytes read": 76 },
+      damage: 0,
+      findings: [],
+      noted: 0,
+      notes: [],
+    });
     const quick = await cli(["verify", "--data", data, "--quick"]);
     assert.match(quick.out, /evidence +4 files\n/);
     assert.match(quick.out, /All 10 checks passed; the contents of evidence were not read\.\n$/);
@@ -87,7 +122,12 @@ test("evidence: a flipped byte, a file that is gone, one that is shorter, are da
     writeFileSync(path, bytes);
     const { code, out } = await cli(["verify", "--data", data]);
     assert.is(code, 5);
-    assert.match(out, new RegExp(`DAMAGE  evidence .*\\n +evidence ${digestOf(path)}: is damaged: its content has the digest [0-9a-f]{64}; named by attestation \\S+ \\('notes' of acme/shop/release-1\\)\\n`));
+    assert.match(
+      out,
+      new RegExp(
+        `DAMAGE  evidence .*\\n +evidence ${digestOf(path)}: is damaged: its content has the digest [0-9a-f]{64}; named by attestation \\S+ \\('notes' of acme/shop/release-1\\)\\n`,
+      ),
+    );
     assert.match(out, /Damage: 1 problem in evidence\. Keep the directory as it is and read assay help verify\.\n$/);
     assert.is((await cli(["verify", "--data", data, "--quick"])).code, 0, "its size is right");
   });
@@ -101,7 +141,10 @@ test("evidence: a flipped byte, a file that is gone, one that is shorter, are da
       const { code, out } = await cli(["verify", "--data", data, ...quick]);
       assert.is(code, 5);
       assert.match(out, new RegExp(`evidence ${digestOf(gone)}: is missing; named by attestation `));
-      assert.match(out, new RegExp(`evidence ${digestOf(short)}: has 1 bytes, and its rows say ${was}; named by attestation `));
+      assert.match(
+        out,
+        new RegExp(`evidence ${digestOf(short)}: has 1 bytes, and its rows say ${was}; named by attestation `),
+      );
       assert.match(out, /Damage: 2 problems in evidence/);
     });
   }
@@ -124,63 +167,227 @@ test("evidence that nobody names, and what lies in staging, is told with its age
     writeFileSync(join(data, "staging", "upload-1"), "half");
     const { code, out } = await cli(["verify", "--data", data]);
     assert.is(code, 0, out);
-    assert.match(out, new RegExp(`note: evidence ${digest} is named by no attestation: 6 bytes, 3 hours old; the server removes such files after a day\n`));
-    assert.match(out, /note: staging\/upload-1 4 bytes, \d+ seconds? old: an upload that is running, or one that did not end; the next start removes it\n/);
+    assert.match(
+      out,
+      new RegExp(
+        `note: evidence ${digest} is named by no attestation: 6 bytes, 3 hours old; the server removes such files after a day\n`,
+      ),
+    );
+    assert.match(
+      out,
+      /note: staging\/upload-1 4 bytes, \d+ seconds? old: an upload that is running, or one that did not end; the next start removes it\n/,
+    );
     const json = JSON.parse((await cli(["verify", "--data", data, "--json"])).out);
-    assert.equal(json.checks.map(({ noted }: { noted: number }) => noted), [0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+    assert.equal(
+      json.checks.map(({ noted }: { noted: number }) => noted),
+      [0, 0, 0, 0, 0, 0, 0, 0, 1, 1],
+    );
   }));
 
 const verdict = "CASE state WHEN 'COMPLIANT' THEN 'NON-COMPLIANT' ELSE 'COMPLIANT' END";
 const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements: string[]])[] = [
-  ["a row that points at nothing", /DAMAGE {2}foreign keys .*\n +artifacts row 1: points at a row of flows that is not there/, "UPDATE artifacts SET flow_id = 999 WHERE id = 1"],
-  ["a value that a table does not allow", /DAMAGE {2}integrity .*\n +flows row 1: does not fulfil visibility IN \('public', 'private'\)/, "UPDATE flows SET visibility = 'secret'"],
-  ["an index is gone", /DAMAGE {2}schema .*\n +index attestations_by_evidence: is missing/, "DROP INDEX attestations_by_evidence"],
-  ["somebody's trigger", /trigger spy: is nothing that this program made/, "CREATE TRIGGER spy AFTER INSERT ON attestations BEGIN DELETE FROM audit_log; END"],
-  ["another column", /index trails_by_flow: is defined otherwise/, "DROP INDEX trails_by_flow", "CREATE INDEX trails_by_flow ON trails (id, flow_id)"],
-  ["another program's file", /assay.db: .* is not a database of Assay: its application id is 1/, "PRAGMA application_id = 1"],
+  [
+    "a row that points at nothing",
+    /DAMAGE {2}foreign keys .*\n +artifacts row 1: points at a row of flows that is not there/,
+    "UPDATE artifacts SET flow_id = 999 WHERE id = 1",
+  ],
+  [
+    "a value that a table does not allow",
+    /DAMAGE {2}integrity .*\n +flows row 1: does not fulfil visibility IN \('public', 'private'\)/,
+    "UPDATE flows SET visibility = 'secret'",
+  ],
+  [
+    "an index is gone",
+    /DAMAGE {2}schema .*\n +index attestations_by_evidence: is missing/,
+    "DROP INDEX attestations_by_evidence",
+  ],
+  [
+    "somebody's trigger",
+    /trigger spy: is nothing that this program made/,
+    "CREATE TRIGGER spy AFTER INSERT ON attestations BEGIN DELETE FROM audit_log; END",
+  ],
+  [
+    "another column",
+    /index trails_by_flow: is defined otherwise/,
+    "DROP INDEX trails_by_flow",
+    "CREATE INDEX trails_by_flow ON trails (id, flow_id)",
+  ],
+  [
+    "another program's file",
+    /assay.db: .* is not a database of Assay: its application id is 1/,
+    "PRAGMA application_id = 1",
+  ],
 
-  ["the latest record of a name", /DAMAGE {2}derived tables .*\n +current_attestations, trail 2, artifact 0, name quality: says \d+, which is not the latest record of that name/,
-    "UPDATE current_attestations SET attestation_id = (SELECT min(id) FROM attestations WHERE name = 'quality') WHERE name = 'quality'"],
-  ["a name without its latest record", /current_attestations, trail 1, artifact 0, name review: should say \d+/, "DELETE FROM current_attestations WHERE name = 'review'"],
-  ["a binding that waited", /artifact \S+: is not bound to attestation \d+, which waited for it/, "DELETE FROM attestation_bindings WHERE attestation_id = (SELECT attestation_id FROM pending_bindings)"],
-  ["a binding across trails", /attestation_bindings, artifact 2, attestation 1: joins records of different trails/, "INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (2, 1)"],
-  ["a build", /builds, artifact 1: is not the first record/, "UPDATE builds SET created_at = created_at - 1 WHERE artifact_id = 1"],
-  ["the stored form of a template", /template \S+: its stored form, which is evaluated, is not what its text says/, "UPDATE templates SET parsed_json = '{}' WHERE id = 1"],
-  ["the stored form of a policy", /version 1 of policy \S+ \(1\): its stored form, which is evaluated, is not what its text says/, "UPDATE policy_versions SET parsed_json = '{}' WHERE id = 1"],
-  ["a build is gone", /artifact 2: is the first record of its fingerprint and no build/, "DELETE FROM builds WHERE artifact_id = 2"],
-  ["a series", /attestation \S+: is not in the series of its flow, name, type and verdict/, "DELETE FROM attestation_series_records WHERE attestation_id = 1"],
-  ["a record in another series", /attestation_series_records, series \d+, attestation 1: is in a series that is not its own/,
-    "INSERT INTO attestation_series_records SELECT max(series_id), 1, 1 FROM attestation_series_records"],
-  ["the count of trails", /flow shop \(1\): counts 7 trails and has 2/, "UPDATE flows SET trail_count = 7 WHERE id = 1"],
-  ["the totals of evidence", /evidence_totals: counts 5 files of 76 bytes, and records name 4 of 76/, "UPDATE evidence_totals SET files = files + 1"],
-  ["a policy version is gone", /policy tested \(1\): has 1 versions, and the last is number 2/, "DELETE FROM policy_versions WHERE version = 1 AND policy_id = 1"],
-  ["an event's repository", /environment_event_repos, environment \d+, event \d+: is no event of that snapshot/, "UPDATE environment_event_repos SET first_index = first_index + 50"],
+  [
+    "the latest record of a name",
+    /DAMAGE {2}derived tables .*\n +current_attestations, trail 2, artifact 0, name quality: says \d+, which is not the latest record of that name/,
+    "UPDATE current_attestations SET attestation_id = (SELECT min(id) FROM attestations WHERE name = 'quality') WHERE name = 'quality'",
+  ],
+  [
+    "a name without its latest record",
+    /current_attestations, trail 1, artifact 0, name review: should say \d+/,
+    "DELETE FROM current_attestations WHERE name = 'review'",
+  ],
+  [
+    "a binding that waited",
+    /artifact \S+: is not bound to attestation \d+, which waited for it/,
+    "DELETE FROM attestation_bindings WHERE attestation_id = (SELECT attestation_id FROM pending_bindings)",
+  ],
+  [
+    "a binding across trails",
+    /attestation_bindings, artifact 2, attestation 1: joins records of different trails/,
+    "INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (2, 1)",
+  ],
+  [
+    "a build",
+    /builds, artifact 1: is not the first record/,
+    "UPDATE builds SET created_at = created_at - 1 WHERE artifact_id = 1",
+  ],
+  [
+    "the stored form of a template",
+    /template \S+: its stored form, which is evaluated, is not what its text says/,
+    "UPDATE templates SET parsed_json = '{}' WHERE id = 1",
+  ],
+  [
+    "the stored form of a policy",
+    /version 1 of policy \S+ \(1\): its stored form, which is evaluated, is not what its text says/,
+    "UPDATE policy_versions SET parsed_json = '{}' WHERE id = 1",
+  ],
+  [
+    "a build is gone",
+    /artifact 2: is the first record of its fingerprint and no build/,
+    "DELETE FROM builds WHERE artifact_id = 2",
+  ],
+  [
+    "a series",
+    /attestation \S+: is not in the series of its flow, name, type and verdict/,
+    "DELETE FROM attestation_series_records WHERE attestation_id = 1",
+  ],
+  [
+    "a record in another series",
+    /attestation_series_records, series \d+, attestation 1: is in a series that is not its own/,
+    "INSERT INTO attestation_series_records SELECT max(series_id), 1, 1 FROM attestation_series_records",
+  ],
+  [
+    "the count of trails",
+    /flow shop \(1\): counts 7 trails and has 2/,
+    "UPDATE flows SET trail_count = 7 WHERE id = 1",
+  ],
+  [
+    "the totals of evidence",
+    /evidence_totals: counts 5 files of 76 bytes, and records name 4 of 76/,
+    "UPDATE evidence_totals SET files = files + 1",
+  ],
+  [
+    "a policy version is gone",
+    /policy tested \(1\): has 1 versions, and the last is number 2/,
+    "DELETE FROM policy_versions WHERE version = 1 AND policy_id = 1",
+  ],
+  [
+    "an event's repository",
+    /environment_event_repos, environment \d+, event \d+: is no event of that snapshot/,
+    "UPDATE environment_event_repos SET first_index = first_index + 50",
+  ],
 
-  ["the verdict of a trail", /DAMAGE {2}trails .*\n +trail release-1 \(1\): is stored as \S+, and is \S+ when judged again/, `UPDATE trails SET state = ${verdict} WHERE id = 1`],
-  ["the status of a trail", /trail release-1 \(1\): its stored compliance status is not the one that is found again/,
-    "UPDATE trails SET compliance_json = json_set(compliance_json, '$.attestations_statuses[0].is_compliant', json('false')) WHERE id = 1"],
-  ["the reasons of a trail", /trail release-2 \(2\): its stored reasons are not those/, "UPDATE trails SET reasons_json = '[\"because\"]' WHERE id = 2"],
-  ["a verdict that is no JSON", /trail release-1 \(1\): cannot be judged again: /, "UPDATE trails SET compliance_json = '{' WHERE id = 1"],
-  ["the verdict of an artifact", /artifact \S+ in trail release-1 \(1\): is stored as \S+, and is \S+ when judged again/, `UPDATE artifacts SET state = ${verdict} WHERE id = 1`],
-  ["the verdict of an artifact without a trail", /artifact \S+: is stored as (NON-)?COMPLIANT, and is \S+ when judged again/, `UPDATE artifacts SET state = ${verdict} WHERE trail_id IS NULL`],
-  ["a record that turned compliant", /DAMAGE {2}trails /, "UPDATE attestations SET is_compliant = 1 WHERE name = 'unit-tests' AND is_compliant = 0"],
-  ["a record out of its history", /attestation \S+: stands 0 times in the history of trail 1, and once is right/, "DELETE FROM trail_events WHERE id = (SELECT min(id) FROM trail_events WHERE event_json ->> 'attestation_id' IS NOT NULL)"],
-  ["a trail that never began", /trail release-2 \(2\): began 0 times in its history/, "DELETE FROM trail_events WHERE trail_id = 2 AND type = 'trail_reported'"],
+  [
+    "the verdict of a trail",
+    /DAMAGE {2}trails .*\n +trail release-1 \(1\): is stored as \S+, and is \S+ when judged again/,
+    `UPDATE trails SET state = ${verdict} WHERE id = 1`,
+  ],
+  [
+    "the status of a trail",
+    /trail release-1 \(1\): its stored compliance status is not the one that is found again/,
+    "UPDATE trails SET compliance_json = json_set(compliance_json, '$.attestations_statuses[0].is_compliant', json('false')) WHERE id = 1",
+  ],
+  [
+    "the reasons of a trail",
+    /trail release-2 \(2\): its stored reasons are not those/,
+    "UPDATE trails SET reasons_json = '[\"because\"]' WHERE id = 2",
+  ],
+  [
+    "a verdict that is no JSON",
+    /trail release-1 \(1\): cannot be judged again: /,
+    "UPDATE trails SET compliance_json = '{' WHERE id = 1",
+  ],
+  [
+    "the verdict of an artifact",
+    /artifact \S+ in trail release-1 \(1\): is stored as \S+, and is \S+ when judged again/,
+    `UPDATE artifacts SET state = ${verdict} WHERE id = 1`,
+  ],
+  [
+    "the verdict of an artifact without a trail",
+    /artifact \S+: is stored as (NON-)?COMPLIANT, and is \S+ when judged again/,
+    `UPDATE artifacts SET state = ${verdict} WHERE trail_id IS NULL`,
+  ],
+  [
+    "a record that turned compliant",
+    /DAMAGE {2}trails /,
+    "UPDATE attestations SET is_compliant = 1 WHERE name = 'unit-tests' AND is_compliant = 0",
+  ],
+  [
+    "a record out of its history",
+    /attestation \S+: stands 0 times in the history of trail 1, and once is right/,
+    "DELETE FROM trail_events WHERE id = (SELECT min(id) FROM trail_events WHERE event_json ->> 'attestation_id' IS NOT NULL)",
+  ],
+  [
+    "a trail that never began",
+    /trail release-2 \(2\): began 0 times in its history/,
+    "DELETE FROM trail_events WHERE trail_id = 2 AND type = 'trail_reported'",
+  ],
 
-  ["the counts of a snapshot", /DAMAGE {2}snapshots .*\n +environment production \(1\): snapshot 2 counts /, "UPDATE snapshots SET compliant_count = compliant_count + 1 WHERE environment_id = 1 AND idx = 2"],
-  ["the state of an environment", /environment production \(1\): state is /, "UPDATE environments SET state = CASE state WHEN 1 THEN 0 ELSE 1 END WHERE id = 1"],
-  ["verdicts that are no JSON", /environment 1: its snapshots cannot be read: malformed JSON/, "UPDATE evaluations SET verdicts_json = '{' WHERE id = 1"],
-  ["the policies of a snapshot that are no JSON", /environment 1: its snapshots cannot be read: /, "UPDATE snapshots SET policy_versions_json = '[' WHERE environment_id = 1 AND idx = 2"],
-  ["the verdict on what runs", /DAMAGE {2}evaluations .*\n +snapshot_artifacts row \d+ \(environment 1, web:1, from snapshot 1\): evaluation 1: the artifact is stored as \S+, and is \S+ when judged again/,
-    "UPDATE evaluations SET compliant = 1 - compliant WHERE id = 1"],
-  ["facts of a verdict", /evaluation 1: cannot be judged again/, "UPDATE evaluations SET facts_json = 'nonsense' WHERE id = 1"],
-  ["a deployment", /deployment \d+: belongs to nothing that started/, "UPDATE deployments SET snapshot_index = 99 WHERE id = 1"],
+  [
+    "the counts of a snapshot",
+    /DAMAGE {2}snapshots .*\n +environment production \(1\): snapshot 2 counts /,
+    "UPDATE snapshots SET compliant_count = compliant_count + 1 WHERE environment_id = 1 AND idx = 2",
+  ],
+  [
+    "the state of an environment",
+    /environment production \(1\): state is /,
+    "UPDATE environments SET state = CASE state WHEN 1 THEN 0 ELSE 1 END WHERE id = 1",
+  ],
+  [
+    "verdicts that are no JSON",
+    /environment 1: its snapshots cannot be read: malformed JSON/,
+    "UPDATE evaluations SET verdicts_json = '{' WHERE id = 1",
+  ],
+  [
+    "the policies of a snapshot that are no JSON",
+    /environment 1: its snapshots cannot be read: /,
+    "UPDATE snapshots SET policy_versions_json = '[' WHERE environment_id = 1 AND idx = 2",
+  ],
+  [
+    "the verdict on what runs",
+    /DAMAGE {2}evaluations .*\n +snapshot_artifacts row \d+ \(environment 1, web:1, from snapshot 1\): evaluation 1: the artifact is stored as \S+, and is \S+ when judged again/,
+    "UPDATE evaluations SET compliant = 1 - compliant WHERE id = 1",
+  ],
+  [
+    "facts of a verdict",
+    /evaluation 1: cannot be judged again/,
+    "UPDATE evaluations SET facts_json = 'nonsense' WHERE id = 1",
+  ],
+  [
+    "a deployment",
+    /deployment \d+: belongs to nothing that started/,
+    "UPDATE deployments SET snapshot_index = 99 WHERE id = 1",
+  ],
 
-  ["an entry of the audit log", /DAMAGE {2}audit log .*\n +audit_log row 4: comes after row 2: entries in between are gone/, "DELETE FROM audit_log WHERE id = 3"],
+  [
+    "an entry of the audit log",
+    /DAMAGE {2}audit log .*\n +audit_log row 4: comes after row 2: entries in between are gone/,
+    "DELETE FROM audit_log WHERE id = 3",
+  ],
   ["the first entry of the audit log", /audit_log row 2: comes after row 0/, "DELETE FROM audit_log WHERE id = 1"],
-  ["an entry that is no JSON", /audit_log row 5 \(\S+\): its details are no JSON/, "UPDATE audit_log SET detail_json = '{' WHERE id = 5"],
-  ["a record that nobody reported", /attestation \S+ \('review'\): is not in the audit log: it was not recorded through the API/,
-    "UPDATE audit_log SET detail_json = '{}' WHERE detail_json ->> 'attestation_name' = 'review'", "UPDATE audit_log SET timestamp = 1 WHERE event = 'webhook.received'"],
+  [
+    "an entry that is no JSON",
+    /audit_log row 5 \(\S+\): its details are no JSON/,
+    "UPDATE audit_log SET detail_json = '{' WHERE id = 5",
+  ],
+  [
+    "a record that nobody reported",
+    /attestation \S+ \('review'\): is not in the audit log: it was not recorded through the API/,
+    "UPDATE audit_log SET detail_json = '{}' WHERE detail_json ->> 'attestation_name' = 'review'",
+    "UPDATE audit_log SET timestamp = 1 WHERE event = 'webhook.received'",
+  ],
 ];
 
 for (const [what, expected, ...statements] of DAMAGE) {
@@ -198,7 +405,10 @@ test("a damaged page is found, and so is a first page that is gone", async () =>
     const file = join(data, "assay.db");
     const bytes = readFileSync(file);
     const db = new Database(file, { nativeBinding: loadAddon() as unknown as string });
-    const root = db.prepare<[], number>("SELECT rootpage FROM sqlite_schema WHERE name = 'attestations'").pluck().get() as number;
+    const root = db
+      .prepare<[], number>("SELECT rootpage FROM sqlite_schema WHERE name = 'attestations'")
+      .pluck()
+      .get() as number;
     db.close();
     bytes.fill(0xa5, (root - 1) * 4096, root * 4096);
     writeFileSync(file, bytes);
@@ -230,10 +440,19 @@ test("works beside a server that goes on writing", () =>
     try {
       const client = clientOf(url, key);
       const records = Array.from({ length: 20 }, (_, n) =>
-        client.form("POST", "/attestations/acme/shop/trail/release-1/generic", "data_json", { attestation_name: `live-${n}`, is_compliant: true }, { part: "attachment_file", name: "e.txt", content: `evidence ${n}` }),
+        client.form(
+          "POST",
+          "/attestations/acme/shop/trail/release-1/generic",
+          "data_json",
+          { attestation_name: `live-${n}`, is_compliant: true },
+          { part: "attachment_file", name: "e.txt", content: `evidence ${n}` },
+        ),
       );
       const outcomes = [await cli(["verify", "--data", data])];
-      assert.equal((await Promise.all(records)).map(({ status }) => status), Array.from({ length: 20 }, () => 201));
+      assert.equal(
+        (await Promise.all(records)).map(({ status }) => status),
+        Array.from({ length: 20 }, () => 201),
+      );
       outcomes.push(await cli(["verify", "--data", data]));
       for (const { code, out } of outcomes) assert.is(code, 0, out);
       assert.match(outcomes[1]?.out ?? "", /24 files/);
@@ -248,7 +467,12 @@ test("what a crash left in the log counts", () =>
     const url = /listening on (\S+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
     const crashed = join(data, "..", "crashed");
     try {
-      const { status } = await clientOf(url, key).form("POST", "/attestations/acme/shop/trail/release-1/generic", "data_json", { attestation_name: "last-words", is_compliant: true });
+      const { status } = await clientOf(url, key).form(
+        "POST",
+        "/attestations/acme/shop/trail/release-1/generic",
+        "data_json",
+        { attestation_name: "last-words", is_compliant: true },
+      );
       assert.is(status, 201);
       // What a disk would hold if the machine lost its power now.
       cpSync(data, crashed, { recursive: true, filter: (path) => !/assay\.(db-shm|lock)$/.test(path) });
@@ -271,8 +495,12 @@ test("tells how far it is, part by part", () =>
     };
     await withDataReadOnly(data, (db) => inspect({ db, vault, staged: [], quick: true, now: 0, progress }));
     await vault.close();
-    assert.equal(told.map(([what]) => what), ["derived tables", "trails", "snapshots", "evaluations", "evidence"]);
-    for (const [what, total, reached] of told) assert.ok(total > 0 && reached === total, `${what}: ${reached} of ${total}`);
+    assert.equal(
+      told.map(([what]) => what),
+      ["derived tables", "trails", "snapshots", "evaluations", "evidence"],
+    );
+    for (const [what, total, reached] of told)
+      assert.ok(total > 0 && reached === total, `${what}: ${reached} of ${total}`);
   }));
 
 const LITESTREAM_TABLES = [
@@ -296,7 +524,11 @@ test("accepts the tables of Litestream, in the database itself and in a restored
 
 test("reports tables that only look like those of Litestream", () =>
   inCopy(async (data) => {
-    tamper(data, "CREATE TABLE my_litestream_seq (id INTEGER)", "CREATE TRIGGER _litestream_spy AFTER INSERT ON flows BEGIN SELECT 1; END");
+    tamper(
+      data,
+      "CREATE TABLE my_litestream_seq (id INTEGER)",
+      "CREATE TRIGGER _litestream_spy AFTER INSERT ON flows BEGIN SELECT 1; END",
+    );
     const { code, out } = await cli(["verify", "--data", data]);
     assert.is(code, 5);
     assert.match(out, /table my_litestream_seq: is nothing that this program made/);
@@ -320,7 +552,10 @@ test("wants a directory with data of the present schema", () =>
     const before = state(join(home, "old"));
     const old = await cli(["verify", "--data", join(home, "old")]);
     assert.equal([old.code, old.out], [1, ""]);
-    assert.match(old.err, /has schema version 2, and this program works with \d+: assay serve brings it up to date when it starts, after a copy was made\n$/);
+    assert.match(
+      old.err,
+      /has schema version 2, and this program works with \d+: assay serve brings it up to date when it starts, after a copy was made\n$/,
+    );
     assert.equal(state(join(home, "old")), before);
     assert.is((await cli(["verify"])).code, 2);
     assert.is((await cli(["verify", "--data", home, "extra"])).code, 2);

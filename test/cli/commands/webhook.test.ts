@@ -13,32 +13,58 @@ const given = (body: (data: string) => Promise<void>): Promise<void> =>
   });
 const webhook = (data: string, ...words: string[]) => cli(["webhook", ...words, "--org", "acme", "--data", data]);
 const ADDRESS = ["--base-url", "https://assay.example.com", "--base-path", "/x"];
-const inUse = (data: string, kind: "sonar" | "launch-darkly") => look(data, (store) => store.inboundWebhooks.inUse(store.organizations.find("acme")?.id ?? 0, kind));
+const inUse = (data: string, kind: "sonar" | "launch-darkly") =>
+  look(data, (store) => store.inboundWebhooks.inUse(store.organizations.find("acme")?.id ?? 0, kind));
 
 test("enable prints address and secret once, list shows no secret, rotate gives a new one, disable ends it", () =>
   given(async (data) => {
     const made = await webhook(data, "enable", "sonar", "--flow-name", "name", "--flow-prefix", "sonar-", ...ADDRESS);
-    const [, id = "", secret = ""] = /^address: https:\/\/assay\.example\.com\/x\/api\/v2\/webhooks\/sonar\/([\w-]{43})\nsecret:  ([\w-]{43})\n$/.exec(made.out) ?? [];
+    const [, id = "", secret = ""] =
+      /^address: https:\/\/assay\.example\.com\/x\/api\/v2\/webhooks\/sonar\/([\w-]{43})\nsecret:  ([\w-]{43})\n$/.exec(
+        made.out,
+      ) ?? [];
     assert.equal([made.code, made.err, id === "", secret === ""], [0, "", false, false]);
     const hook = inUse(data, "sonar");
-    assert.equal([hook?.public_id, hook?.secret, hook?.settings_json], [id, secret, '{"from":"name","prefix":"sonar-","suffix":""}']);
+    assert.equal(
+      [hook?.public_id, hook?.secret, hook?.settings_json],
+      [id, secret, '{"from":"name","prefix":"sonar-","suffix":""}'],
+    );
     const account = look(data, (store) => store.serviceAccounts.get(hook?.service_account_id ?? 0));
     assert.equal([account.name, account.privilege, account.for_webhook], ["sonar-webhook", "member", 1]);
 
     const again = await webhook(data, "enable", "sonar", ...ADDRESS);
-    assert.equal(again, { code: 0, err: "", out: `the sonar webhook of acme is enabled already; its address and its secret stay as they are\nhttps://assay.example.com/x/api/v2/webhooks/sonar/${id}\n` });
-    assert.equal([inUse(data, "sonar")?.secret, inUse(data, "sonar")?.settings_json], [secret, '{"from":"key","prefix":"","suffix":""}']);
+    assert.equal(again, {
+      code: 0,
+      err: "",
+      out: `the sonar webhook of acme is enabled already; its address and its secret stay as they are\nhttps://assay.example.com/x/api/v2/webhooks/sonar/${id}\n`,
+    });
+    assert.equal(
+      [inUse(data, "sonar")?.secret, inUse(data, "sonar")?.settings_json],
+      [secret, '{"from":"key","prefix":"","suffix":""}'],
+    );
 
-    assert.equal(await webhook(data, "list", ...ADDRESS), { code: 0, err: "", out: `KIND   LAST CALL  ADDRESS\nsonar  never      https://assay.example.com/x/api/v2/webhooks/sonar/${id}\n` });
+    assert.equal(await webhook(data, "list", ...ADDRESS), {
+      code: 0,
+      err: "",
+      out: `KIND   LAST CALL  ADDRESS\nsonar  never      https://assay.example.com/x/api/v2/webhooks/sonar/${id}\n`,
+    });
     const rotated = await webhook(data, "rotate-secret", "sonar");
     assert.is(rotated.out, `secret: ${inUse(data, "sonar")?.secret}\n`);
     assert.is.not(inUse(data, "sonar")?.secret, secret);
 
-    assert.equal(await webhook(data, "disable", "sonar"), { code: 0, out: "disabled the sonar webhook of acme\n", err: "" });
+    assert.equal(await webhook(data, "disable", "sonar"), {
+      code: 0,
+      out: "disabled the sonar webhook of acme\n",
+      err: "",
+    });
     assert.is(inUse(data, "sonar"), null);
     assert.is((await webhook(data, "list")).out, "KIND   LAST CALL  ADDRESS\nsonar  never      disabled\n");
     for (const word of ["disable", "rotate-secret"])
-      assert.equal(await webhook(data, word, "sonar"), { code: 1, out: "", err: "assay: acme takes in no sonar webhook; assay webhook enable sonar opens one\n" });
+      assert.equal(await webhook(data, word, "sonar"), {
+        code: 1,
+        out: "",
+        err: "assay: acme takes in no sonar webhook; assay webhook enable sonar opens one\n",
+      });
     assert.equal(auditOf(data).slice(-5), [
       'webhook enable service_account.created sonar-webhook {"privilege":"member","for_webhook":true}',
       'webhook enable webhook.enabled sonar {"settings":{"from":"name","prefix":"sonar-","suffix":""},"service_account":"sonar-webhook"}',
@@ -48,11 +74,32 @@ test("enable prints address and secret once, list shows no secret, rotate gives 
     ]);
 
     const second = JSON.parse((await webhook(data, "enable", "sonar", "--json")).out);
-    assert.equal(Object.keys(second), ["kind", "path", "settings", "created_at", "disabled_at", "last_received_at", "secret"]);
+    assert.equal(Object.keys(second), [
+      "kind",
+      "path",
+      "settings",
+      "created_at",
+      "disabled_at",
+      "last_received_at",
+      "secret",
+    ]);
     assert.is.not(second.path, `/api/v2/webhooks/sonar/${id}`);
-    assert.is(look(data, (store) => store.serviceAccounts.get(inUse(data, "sonar")?.service_account_id ?? 0)).name, "sonar-webhook-2");
+    assert.is(
+      look(data, (store) => store.serviceAccounts.get(inUse(data, "sonar")?.service_account_id ?? 0)).name,
+      "sonar-webhook-2",
+    );
     const listed = JSON.parse((await webhook(data, "list", "--json")).out);
-    assert.equal(listed.webhooks.map(({ kind, disabled_at, secret: shown }: Record<string, unknown>) => [kind, disabled_at !== null, shown]), [["sonar", true, undefined], ["sonar", false, undefined]]);
+    assert.equal(
+      listed.webhooks.map(({ kind, disabled_at, secret: shown }: Record<string, unknown>) => [
+        kind,
+        disabled_at !== null,
+        shown,
+      ]),
+      [
+        ["sonar", true, undefined],
+        ["sonar", false, undefined],
+      ],
+    );
   }));
 
 test("the address begins with the public URL of the server, wherever that is configured", () =>
@@ -64,10 +111,14 @@ test("the address begins with the public URL of the server, wherever that is con
       return [/^(\S+)\/api\/v2\/webhooks\/sonar\/[\w-]{43}$/m.exec(out)?.[1], err];
     };
     await webhook(data, "enable", "sonar");
-    const hint = "base-url is not set here, so the address follows from the listen address: give --base-url URL as the server has it\n";
+    const hint =
+      "base-url is not set here, so the address follows from the listen address: give --base-url URL as the server has it\n";
     assert.equal(await address([]), ["http://127.0.0.1:8001", hint]);
     assert.equal(await address(["--listen", "0.0.0.0:80", "--tls-cert", "c.pem"]), ["https://localhost:80", hint]);
-    assert.equal(await address([], { ASSAY_BASE_URL: "https://of.variable.example/" }), ["https://of.variable.example", ""]);
+    assert.equal(await address([], { ASSAY_BASE_URL: "https://of.variable.example/" }), [
+      "https://of.variable.example",
+      "",
+    ]);
     assert.equal(await address(["--config", file]), ["https://of.file.example", ""]);
   }));
 
@@ -77,15 +128,36 @@ test("what is wrong is said, and changes nothing", () =>
     const before = countRows(data);
     const help = (command: string): string => `assay: see assay help webhook ${command}\n`;
     const cases: [string[], number, string][] = [
-      [["enable", "jenkins", "--org", "acme"], 2, `assay: there is no webhook "jenkins": say sonar or launch-darkly\n${help("enable")}`],
+      [
+        ["enable", "jenkins", "--org", "acme"],
+        2,
+        `assay: there is no webhook "jenkins": say sonar or launch-darkly\n${help("enable")}`,
+      ],
       [["enable", "sonar"], 2, `assay: --org: name the organization\n${help("enable")}`],
       [["enable", "sonar", "--org", "nobody"], 1, 'assay: there is no organization "nobody"\n'],
-      [["enable", "sonar", "--org", "ops"], 1, "assay: ops is a personal organization, which has no service accounts; webhooks need one\n"],
-      [["enable", "launch-darkly", "--org", "acme", "--flow-prefix", "x"], 2, "assay: --flow-prefix: only the sonar webhook has this option\nassay: see assay help webhook enable\n"],
-      [["enable", "sonar", "--org", "acme", "--flow-name", "id"], 2, "assay: --flow-name: say key or name\nassay: see assay help webhook enable\n"],
-      [["enable", "sonar", "--org", "acme", "--flow-suffix", "a b"], 2, "assay: --flow-suffix: up to 100 letters, digits and . - _ ~\nassay: see assay help webhook enable\n"],
+      [
+        ["enable", "sonar", "--org", "ops"],
+        1,
+        "assay: ops is a personal organization, which has no service accounts; webhooks need one\n",
+      ],
+      [
+        ["enable", "launch-darkly", "--org", "acme", "--flow-prefix", "x"],
+        2,
+        "assay: --flow-prefix: only the sonar webhook has this option\nassay: see assay help webhook enable\n",
+      ],
+      [
+        ["enable", "sonar", "--org", "acme", "--flow-name", "id"],
+        2,
+        "assay: --flow-name: say key or name\nassay: see assay help webhook enable\n",
+      ],
+      [
+        ["enable", "sonar", "--org", "acme", "--flow-suffix", "a b"],
+        2,
+        "assay: --flow-suffix: up to 100 letters, digits and . - _ ~\nassay: see assay help webhook enable\n",
+      ],
     ];
-    for (const [words, code, err] of cases) assert.equal(await cli(["webhook", ...words, "--data", data]), { code, out: "", err }, words.join(" "));
+    for (const [words, code, err] of cases)
+      assert.equal(await cli(["webhook", ...words, "--data", data]), { code, out: "", err }, words.join(" "));
     assert.equal(countRows(data), before);
   }));
 

@@ -6,7 +6,14 @@ import * as assert from "uvu/assert";
 import { runServer } from "../../../src/cli/commands/serve.ts";
 import { parseArguments } from "../../../src/cli/args.ts";
 import type { Io } from "../../../src/cli/framework.ts";
-import { checkFileSystem, isNetwork, mountOf, mountOfDirectory, NetworkFileSystemError, refuseNetworkFileSystem } from "../../../src/diagnostics/doctor/file-system.ts";
+import {
+  checkFileSystem,
+  isNetwork,
+  mountOf,
+  mountOfDirectory,
+  NetworkFileSystemError,
+  refuseNetworkFileSystem,
+} from "../../../src/diagnostics/doctor/file-system.ts";
 import { inDirectory } from "../../cli/in-process.ts";
 
 const test = suite("diagnostics/doctor/file-system");
@@ -27,10 +34,25 @@ const MOUNTS = `22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
 test("the mount of a path is the longest that holds it, and the last of those over each other", () => {
   const type = (path: string): string | undefined => mountOf(MOUNTS, path)?.type;
   assert.equal(
-    ["/", "/var/lib/assay", "/srv", "/srv/data", "/srv/local/data", "/srvlocal", "/mnt/with blank/x", "/home/ada/data", "/twice/x"].map(type),
+    [
+      "/",
+      "/var/lib/assay",
+      "/srv",
+      "/srv/data",
+      "/srv/local/data",
+      "/srvlocal",
+      "/mnt/with blank/x",
+      "/home/ada/data",
+      "/twice/x",
+    ].map(type),
     ["ext4", "ext4", "nfs4", "nfs4", "xfs", "ext4", "cifs", "fuse.sshfs", "9p"],
   );
-  assert.equal(mountOf(MOUNTS, "/srv/data"), { point: "/srv", type: "nfs4", source: "filer.example.com:/export", readOnly: false });
+  assert.equal(mountOf(MOUNTS, "/srv/data"), {
+    point: "/srv",
+    type: "nfs4",
+    source: "filer.example.com:/export",
+    readOnly: false,
+  });
   assert.is(mountOf(MOUNTS, "/readonly/x")?.readOnly, true);
   assert.is(mountOf(MOUNTS, "/broken/x")?.readOnly, true, "the options of the file system count too");
   assert.is(mountOf("", "/x"), null);
@@ -38,13 +60,36 @@ test("the mount of a path is the longest that holds it, and the last of those ov
 });
 
 test("network file systems are known by their type", () => {
-  for (const type of ["nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "9p", "ceph", "afs", "lustre", "glusterfs"]) assert.ok(isNetwork(type), type);
-  for (const type of ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk", "f2fs", "nfsd"]) assert.not.ok(isNetwork(type), type);
+  for (const type of [
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "fuse",
+    "fuse.sshfs",
+    "fuse.glusterfs",
+    "fuse.s3fs",
+    "9p",
+    "ceph",
+    "afs",
+    "lustre",
+    "glusterfs",
+  ])
+    assert.ok(isNetwork(type), type);
+  for (const type of ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk", "f2fs", "nfsd"])
+    assert.not.ok(isNetwork(type), type);
 });
 
 /** A machine on which every path lies in a file system of that type. */
-const on = (type: string, options = "rw") => ({ text: (path: string) => (path === "/proc/self/mountinfo" ? `22 1 0:1 / / ${options} - ${type} source rw\n` : null), space: () => null });
-const withMagic = (type: number) => ({ text: () => null, space: () => ({ type, size: 0, free: 0, files: 0, freeFiles: 0 }) });
+const on = (type: string, options = "rw") => ({
+  text: (path: string) => (path === "/proc/self/mountinfo" ? `22 1 0:1 / / ${options} - ${type} source rw\n` : null),
+  space: () => null,
+});
+const withMagic = (type: number) => ({
+  text: () => null,
+  space: () => ({ type, size: 0, free: 0, files: 0, freeFiles: 0 }),
+});
 
 test("without mountinfo the number of statfs tells", () => {
   assert.is(mountOfDirectory("/", withMagic(0x6969))?.type, "nfs");
@@ -59,7 +104,10 @@ test("what doctor says of it", () => {
   };
   assert.is(says("ext4"), "ok: ext4 at / from source");
   assert.is(says("nfs4"), "fail: nfs4 at / from source is a network file system: the server does not start on it");
-  assert.match(says("nfs4", "allow"), /^warn: nfs4 at \/ from source is a network file system, which --network-filesystem allow accepts$/);
+  assert.match(
+    says("nfs4", "allow"),
+    /^warn: nfs4 at \/ from source is a network file system, which --network-filesystem allow accepts$/,
+  );
   assert.match(says("ext4", "refuse", "ro"), /^fail: .* is mounted read-only$/);
   assert.match(says("overlay"), /^warn: overlay at \/ from source belongs to a container/);
   assert.match(says("tmpfs"), /^warn: tmpfs at \/ from source is in memory/);
@@ -69,21 +117,42 @@ test("what doctor says of it", () => {
 test("a directory that is still to be made lies where the nearest one above it does", () => {
   refuseNetworkFileSystem("/no/such/place", "refuse", on("ext4"));
   refuseNetworkFileSystem("/no/such/place", "allow", on("nfs"));
-  assert.throws(() => refuseNetworkFileSystem("/no/such/place", "refuse", on("nfs")), (error: Error) => error instanceof NetworkFileSystemError && /^the data directory \/no\/such\/place lies on a network file system \(nfs at \/ from source\)/.test(error.message));
+  assert.throws(
+    () => refuseNetworkFileSystem("/no/such/place", "refuse", on("nfs")),
+    (error: Error) =>
+      error instanceof NetworkFileSystemError &&
+      /^the data directory \/no\/such\/place lies on a network file system \(nfs at \/ from source\)/.test(
+        error.message,
+      ),
+  );
 });
 
 test("a server does not start there, and leaves nothing behind", () =>
   inDirectory(async (home) => {
     const data = join(home, "data");
-    const io = { stdout: () => undefined, stderr: () => undefined, env: {}, cwd: home, onCrash: () => undefined, onSignal: () => undefined, pid: 1, forget: () => undefined, stopRequested: () => Promise.resolve("SIGTERM") } as unknown as Io;
+    const io = {
+      stdout: () => undefined,
+      stderr: () => undefined,
+      env: {},
+      cwd: home,
+      onCrash: () => undefined,
+      onSignal: () => undefined,
+      pid: 1,
+      forget: () => undefined,
+      stopRequested: () => Promise.resolve("SIGTERM"),
+    } as unknown as Io;
     const accepts = { options: {}, takesConfig: true, positionals: { least: 0, most: 0, names: [] } };
-    const args = (...more: string[]) => parseArguments(["--data", data, "--listen", "127.0.0.1:0", ...more], accepts).args;
+    const args = (...more: string[]) =>
+      parseArguments(["--data", data, "--listen", "127.0.0.1:0", ...more], accepts).args;
     await runServer(args(), io, { checkResponses: false, machine: on("nfs4") }).then(
       () => assert.unreachable("it should not start"),
       (error: unknown) => assert.instance(error, NetworkFileSystemError),
     );
     assert.not.ok(existsSync(data));
-    assert.is(await runServer(args("--network-filesystem", "allow"), io, { checkResponses: false, machine: on("nfs4") }), 0);
+    assert.is(
+      await runServer(args("--network-filesystem", "allow"), io, { checkResponses: false, machine: on("nfs4") }),
+      0,
+    );
     assert.ok(existsSync(join(data, "assay.db")));
   }));
 

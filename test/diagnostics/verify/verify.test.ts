@@ -1,5 +1,6 @@
-// The checks of `assay verify` and of `make crash` over a database that is right, and over copies of it that are damaged in one place each: a check
-// that finds nothing in the first and everything in the others is worth something after a kill.
+// The checks of `assay verify` and of `make crash` over a database that is right, and over copies of it that are
+// damaged in one place each: a check that finds nothing in the first and everything in the others is worth something
+// after a kill.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../../src/store/db/database.ts";
@@ -16,7 +17,10 @@ const test = suite("diagnostics/verify/verify");
 const ADA = { publicId: "ada-id", displayName: "Ada" };
 const OPEN = "9007199254740991";
 
-/** A random history of three environments in two groups, one of them archived in the end, with everything that makes snapshots. */
+/**
+ * A random history of three environments in two groups, one of them archived in the end, with everything that makes
+ * snapshots.
+ */
 function history() {
   const house = opened();
   const { db, store, clock, organizationId } = house;
@@ -38,24 +42,39 @@ function history() {
   function version(name: string, strict: boolean): number {
     const rule = name === "tests" ? `attestations: [{name: unit-tests, type: "*"}]` : "provenance: {required: true}";
     const yaml = `_schema: https://assay.example.com/schemas/policy/v1\n# ${clock.at}\nartifacts:\n  ${strict ? rule : "trail-compliance: {required: false}"}\n`;
-    const { policy } = store.policies.put(organizationId, { name, description: "", user: "ada", file: { yaml, comment: "" } });
+    const { policy } = store.policies.put(organizationId, {
+      name,
+      description: "",
+      user: "ada",
+      file: { yaml, comment: "" },
+    });
     store.reevaluation.policyVersion(policy.id, ADA);
     for (const job of store.jobs.lease("reevaluate", clock.at, 60, 50)) {
-      const environment = store.environments.get((JSON.parse(job.payload_json) as { environment_id: number }).environment_id);
+      const environment = store.environments.get(
+        (JSON.parse(job.payload_json) as { environment_id: number }).environment_id,
+      );
       if (environment.snapshot_count > 0) store.recording.record(environment, "policy_version", null, ADA);
       store.jobs.done(job.id);
     }
     return policy.id;
   }
   const environment = (name: string, type: "docker" | "logical" = "docker") =>
-    store.environments.create(organizationId, { name, type, description: "", includeScaling: false, requireProvenance: false });
+    store.environments.create(organizationId, {
+      name,
+      type,
+      description: "",
+      includeScaling: false,
+      requireProvenance: false,
+    });
   const [one, two, gone] = [environment("one"), environment("two"), environment("gone")];
   const [all, pair] = [environment("all", "logical"), environment("pair", "logical")];
   store.environments.setMembers(all.id, [one.id, two.id, gone.id]);
   store.environments.setMembers(pair.id, [two.id, one.id]);
 
   for (let step = 0; step < 120; step += 1) {
-    const at = store.environments.get(([one, two, gone][step < 6 ? step % 3 : pick(step < 90 ? 3 : 2)] as { id: number }).id);
+    const at = store.environments.get(
+      ([one, two, gone][step < 6 ? step % 3 : pick(step < 90 ? 3 : 2)] as { id: number }).id,
+    );
     const what = step < 6 ? 0 : random();
     const sent = clock.at;
     if (step === 90) {
@@ -64,20 +83,44 @@ function history() {
     } else if (what < 0.45) {
       const artifacts = fingerprints
         .filter(() => random() < 0.5)
-        .map((fingerprint, i) => ({ name: `app-${i % 3 === 0 ? fingerprint[0] : "x"}`, fingerprint, instances: { created: Array.from({ length: 1 + pick(2) }, () => pick(9)) } }))
+        .map((fingerprint, i) => ({
+          name: `app-${i % 3 === 0 ? fingerprint[0] : "x"}`,
+          fingerprint,
+          instances: { created: Array.from({ length: 1 + pick(2) }, () => pick(9)) },
+        }))
         .sort((a, b) => (a.name < b.name || (a.name === b.name && a.fingerprint < b.fingerprint) ? -1 : 1));
       const made = store.recording.record(at, "report", artifacts, ADA) !== null;
-      acknowledged.push({ kind: "report", environment: at.name, set: setDigest(artifacts), made, sent, answered: clock.at });
+      acknowledged.push({
+        kind: "report",
+        environment: at.name,
+        set: setDigest(artifacts),
+        made,
+        sent,
+        answered: clock.at,
+      });
     } else if (what < 0.6) {
       const policyId = policyIds[pick(2)] as number;
       const attached = store.environments.attach(at.id, [policyId]);
       if (!attached) store.environments.detach(at.id, [policyId]);
       store.recording.record(store.environments.get(at.id), "policies", null, ADA);
-      acknowledged.push({ kind: "attached", environment: at.name, policy: ["tests", "known"][policyIds.indexOf(policyId)] as string, attached, sent, answered: clock.at });
+      acknowledged.push({
+        kind: "attached",
+        environment: at.name,
+        policy: ["tests", "known"][policyIds.indexOf(policyId)] as string,
+        attached,
+        sent,
+        answered: clock.at,
+      });
     } else if (what < 0.7) version(["tests", "known"][pick(2)] as string, random() < 0.7);
     else if (what < 0.8) {
       const fingerprint = fingerprints[pick(12)] as string;
-      store.allowlists.allow(at, { fingerprint, artifact_name: "app", description: `${step}`, user_id: "u", user_name: "U" });
+      store.allowlists.allow(at, {
+        fingerprint,
+        artifact_name: "app",
+        description: `${step}`,
+        user_id: "u",
+        user_name: "U",
+      });
       store.recording.record(store.environments.get(at.id), "allowlist", null, ADA);
       acknowledged.push({ kind: "allowed", environment: at.name, fingerprint, n: step, sent, answered: clock.at });
     } else if (what < 0.85) {
@@ -85,16 +128,26 @@ function history() {
       acknowledged.push({ kind: "tagged", flow: "f", key: "lane-1", n: step });
     } else {
       const { flowId, trailId, id } = built[pick(built.length)] as (typeof built)[number];
-      const record = house.attestation(flowId, trailId, "unit-tests", { scope: "artifact", is_compliant: random() < 0.8 ? 1 : 0 });
+      const record = house.attestation(flowId, trailId, "unit-tests", {
+        scope: "artifact",
+        is_compliant: random() < 0.8 ? 1 : 0,
+      });
       store.attestations.bindToArtifact(trailId, id, record.id, "unit-tests");
       store.evaluation.evaluate(trailId, clock.at);
     }
   }
-  return { image: db.serialize(), acknowledged, ids: { one: one.id, two: two.id, gone: gone.id, all: all.id, pair: pair.id } };
+  return {
+    image: db.serialize(),
+    acknowledged,
+    ids: { one: one.id, two: two.id, gone: gone.id, all: all.id, pair: pair.id },
+  };
 }
 
 const { image, acknowledged, ids } = history();
-const everything = async (db: Db): Promise<string[]> => [...(await inspectEnvironments(db, nothingLookedAt())), ...inspectSettled(db)];
+const everything = async (db: Db): Promise<string[]> => [
+  ...(await inspectEnvironments(db, nothingLookedAt())),
+  ...inspectSettled(db),
+];
 
 /** A copy in which everything may be broken. */
 function copy(...damage: string[]): Db {
@@ -127,13 +180,28 @@ test("a database that is right has no problems, looked at as a whole, piece by p
 test("members that leave a group and come back, and groups that are archived, are no damage", async () => {
   const { store, db, organizationId } = opened();
   const environment = (name: string, type: "docker" | "logical" = "docker") =>
-    store.environments.create(organizationId, { name, type, description: "", includeScaling: false, requireProvenance: false });
+    store.environments.create(organizationId, {
+      name,
+      type,
+      description: "",
+      includeScaling: false,
+      requireProvenance: false,
+    });
   const [a, b, group] = [environment("a"), environment("b"), environment("group", "logical")];
   const report = (id: number, ...names: string[]) =>
-    store.recording.record(store.environments.get(id), "report", names.map((name) => ({ name, fingerprint: name.repeat(64), instances: { created: [1] } })), ADA);
+    store.recording.record(
+      store.environments.get(id),
+      "report",
+      names.map((name) => ({ name, fingerprint: name.repeat(64), instances: { created: [1] } })),
+      ADA,
+    );
   const found = async (): Promise<string[]> => {
     const problems: string[] = [];
-    await checkEnvironments(db, { found: (about, problem) => void problems.push(`${about}: ${problem}`), note: () => undefined, looked: () => undefined });
+    await checkEnvironments(db, {
+      found: (about, problem) => void problems.push(`${about}: ${problem}`),
+      note: () => undefined,
+      looked: () => undefined,
+    });
     return problems;
   };
   store.environments.setMembers(group.id, [a.id, b.id]);
@@ -150,7 +218,10 @@ test("members that leave a group and come back, and groups that are archived, ar
   report(a.id, "d");
   assert.equal(await found(), []);
   db.exec(`UPDATE snapshots SET member_index = 1 WHERE environment_id = ${group.id} AND member_id = ${a.id}`);
-  assert.match((await found()).join("\n"), /^environment group-archived-at-\d+ \(3\): snapshot \d is of snapshot 1 of member 1, after 1$/m);
+  assert.match(
+    (await found()).join("\n"),
+    /^environment group-archived-at-\d+ \(3\): snapshot \d is of snapshot 1 of member 1, after 1$/m,
+  );
 });
 
 const { one, two, all } = ids;
@@ -158,79 +229,273 @@ const latest = (id: number): string => `(SELECT snapshot_count FROM environments
 /** A row of `one` that ended and was followed by another that is no exit, and is longer than one snapshot. */
 const followed = `SELECT a.id FROM snapshot_artifacts a JOIN snapshot_artifacts b ON b.environment_id = a.environment_id AND b.name = a.name
   AND b.fingerprint = a.fingerprint AND b.first_index = a.last_index + 1 AND b.annotation NOT LIKE 'started%' WHERE a.environment_id = ${one} AND a.first_index < a.last_index`;
-const row = (condition: string): string => `(SELECT min(id) FROM snapshot_artifacts WHERE environment_id = ${one} AND ${condition})`;
-const columns = "organization_id, environment_id, fingerprint, name, annotation, was, now, compliant, evaluation_id, started_index, instances_json";
-const evaluated = "(SELECT max(e.id) FROM evaluations e WHERE e.verdicts_json <> '[]' AND e.reasons_json <> '[]' AND e.allowlist_id IS NULL)";
+const row = (condition: string): string =>
+  `(SELECT min(id) FROM snapshot_artifacts WHERE environment_id = ${one} AND ${condition})`;
+const columns =
+  "organization_id, environment_id, fingerprint, name, annotation, was, now, compliant, evaluation_id, started_index, instances_json";
+const evaluated =
+  "(SELECT max(e.id) FROM evaluations e WHERE e.verdicts_json <> '[]' AND e.reasons_json <> '[]' AND e.allowlist_id IS NULL)";
 
 const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: string[]])[] = [
-  ["a snapshot is gone", /stands where 2 is expected/, `DELETE FROM snapshots WHERE environment_id = ${one} AND idx = 2`],
-  ["the latest snapshot is gone", /snapshot_count is/, `DELETE FROM snapshots WHERE environment_id = ${one} AND idx = ${latest(one)}`],
-  ["time goes back", /snapshot 3 is older/, `UPDATE snapshots SET timestamp = 1 WHERE environment_id = ${one} AND idx = 3`],
-  ["time of change", /last_changed_at is/, `UPDATE environments SET last_changed_at = last_changed_at - 1 WHERE id = ${one}`],
+  [
+    "a snapshot is gone",
+    /stands where 2 is expected/,
+    `DELETE FROM snapshots WHERE environment_id = ${one} AND idx = 2`,
+  ],
+  [
+    "the latest snapshot is gone",
+    /snapshot_count is/,
+    `DELETE FROM snapshots WHERE environment_id = ${one} AND idx = ${latest(one)}`,
+  ],
+  [
+    "time goes back",
+    /snapshot 3 is older/,
+    `UPDATE snapshots SET timestamp = 1 WHERE environment_id = ${one} AND idx = 3`,
+  ],
+  [
+    "time of change",
+    /last_changed_at is/,
+    `UPDATE environments SET last_changed_at = last_changed_at - 1 WHERE id = ${one}`,
+  ],
   ["time of report", /last_reported_at is null/, `UPDATE environments SET last_reported_at = NULL WHERE id = ${one}`],
-  ["state of the environment", /environment one.*state is/, `UPDATE environments SET state = CASE state WHEN 1 THEN 0 ELSE 1 END WHERE id = ${one}`],
-  ["state of a snapshot", /snapshot 2 says/, `UPDATE snapshots SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE environment_id = ${one} AND idx = 2`],
+  [
+    "state of the environment",
+    /environment one.*state is/,
+    `UPDATE environments SET state = CASE state WHEN 1 THEN 0 ELSE 1 END WHERE id = ${one}`,
+  ],
+  [
+    "state of a snapshot",
+    /snapshot 2 says/,
+    `UPDATE snapshots SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE environment_id = ${one} AND idx = 2`,
+  ],
   ["digest", /running_digest is/, `UPDATE environments SET running_digest = 'x' WHERE id = ${one}`],
-  ["counts", /snapshot 2 counts/, `UPDATE snapshots SET unknown_count = unknown_count + 1 WHERE environment_id = ${one} AND idx = 2`],
-  ["policies of a snapshot", /was evaluated under \[77\]/, `UPDATE snapshots SET policy_versions_json = '[77]' WHERE environment_id = ${one} AND idx = ${latest(one)}`],
-  ["rows of a snapshot that is not there", /is beyond snapshot/,
+  [
+    "counts",
+    /snapshot 2 counts/,
+    `UPDATE snapshots SET unknown_count = unknown_count + 1 WHERE environment_id = ${one} AND idx = 2`,
+  ],
+  [
+    "policies of a snapshot",
+    /was evaluated under \[77\]/,
+    `UPDATE snapshots SET policy_versions_json = '[77]' WHERE environment_id = ${one} AND idx = ${latest(one)}`,
+  ],
+  [
+    "rows of a snapshot that is not there",
+    /is beyond snapshot/,
     `UPDATE snapshot_artifacts SET last_index = ${latest(one)} WHERE id = ${row(`last_index = ${OPEN}`)}`,
-    `INSERT INTO snapshot_artifacts (${columns}, first_index) SELECT ${columns}, ${latest(one)} + 1 FROM snapshot_artifacts WHERE id = ${row(`last_index = ${latest(one)}`)}`],
-  ["an end beyond the latest snapshot", /is beyond snapshot/, `UPDATE snapshot_artifacts SET last_index = ${latest(one)} + 1 WHERE id = ${row(`last_index = ${OPEN}`)}`],
-  ["an overlap", /overlaps row/, `UPDATE snapshot_artifacts SET last_index = last_index + 1 WHERE id = (${followed} LIMIT 1)`],
-  ["two open rows", /overlaps row/, `INSERT INTO snapshot_artifacts (${columns}, first_index) SELECT ${columns}, first_index FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}`],
-  ["a gap", /leaves a gap/, `UPDATE snapshot_artifacts SET last_index = last_index - 1 WHERE id = (${followed} LIMIT 1)`],
-  ["an exit that lasts", /is longer than one snapshot/, `UPDATE snapshot_artifacts SET last_index = last_index + 1 WHERE id = ${row("annotation = 'exited'")}`],
-  ["an exit with instances", /has 1 instances/, `UPDATE snapshot_artifacts SET now = 1 WHERE id = ${row("annotation = 'exited'")}`],
-  ["an end without an exit", /nothing says that it exited/, `DELETE FROM snapshot_artifacts WHERE id = (SELECT max(id) FROM snapshot_artifacts WHERE environment_id = ${one} AND annotation = 'exited')`],
-  ["an exit of nothing", /has no row before it/, `DELETE FROM snapshot_artifacts WHERE id = ${row("first_index = 1 AND last_index < 9007199254740991")}`],
-  ["where it started", /started with/, `UPDATE snapshot_artifacts SET started_index = 1 WHERE id = ${row("started_index > 1 AND annotation IN ('unchanged', 'exited', 'became-compliant')")}`],
-  ["where a start started", /starts with started_index/, `UPDATE snapshot_artifacts SET started_index = first_index - 1 WHERE id = ${row("first_index > 1 AND annotation LIKE 'started%'")}`],
-  ["instances before", /was 9, the row before it/, `UPDATE snapshot_artifacts SET was = 9 WHERE id = ${row("annotation = 'exited'")}`],
-  ["a wrong word", /should be/, `UPDATE snapshot_artifacts SET annotation = 'became-compliant' WHERE id = ${row("annotation = 'unchanged'")}`],
-  ["a wrong word for a start", /should be started-/, `UPDATE snapshot_artifacts SET annotation = 'unchanged' WHERE id = ${row("annotation LIKE 'started%'")}`],
-  ["a verdict that is not its evaluation's", /its evaluation/, `UPDATE snapshot_artifacts SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${row("1")}`],
+    `INSERT INTO snapshot_artifacts (${columns}, first_index) SELECT ${columns}, ${latest(one)} + 1 FROM snapshot_artifacts WHERE id = ${row(`last_index = ${latest(one)}`)}`,
+  ],
+  [
+    "an end beyond the latest snapshot",
+    /is beyond snapshot/,
+    `UPDATE snapshot_artifacts SET last_index = ${latest(one)} + 1 WHERE id = ${row(`last_index = ${OPEN}`)}`,
+  ],
+  [
+    "an overlap",
+    /overlaps row/,
+    `UPDATE snapshot_artifacts SET last_index = last_index + 1 WHERE id = (${followed} LIMIT 1)`,
+  ],
+  [
+    "two open rows",
+    /overlaps row/,
+    `INSERT INTO snapshot_artifacts (${columns}, first_index) SELECT ${columns}, first_index FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}`,
+  ],
+  [
+    "a gap",
+    /leaves a gap/,
+    `UPDATE snapshot_artifacts SET last_index = last_index - 1 WHERE id = (${followed} LIMIT 1)`,
+  ],
+  [
+    "an exit that lasts",
+    /is longer than one snapshot/,
+    `UPDATE snapshot_artifacts SET last_index = last_index + 1 WHERE id = ${row("annotation = 'exited'")}`,
+  ],
+  [
+    "an exit with instances",
+    /has 1 instances/,
+    `UPDATE snapshot_artifacts SET now = 1 WHERE id = ${row("annotation = 'exited'")}`,
+  ],
+  [
+    "an end without an exit",
+    /nothing says that it exited/,
+    `DELETE FROM snapshot_artifacts WHERE id = (SELECT max(id) FROM snapshot_artifacts WHERE environment_id = ${one} AND annotation = 'exited')`,
+  ],
+  [
+    "an exit of nothing",
+    /has no row before it/,
+    `DELETE FROM snapshot_artifacts WHERE id = ${row("first_index = 1 AND last_index < 9007199254740991")}`,
+  ],
+  [
+    "where it started",
+    /started with/,
+    `UPDATE snapshot_artifacts SET started_index = 1 WHERE id = ${row("started_index > 1 AND annotation IN ('unchanged', 'exited', 'became-compliant')")}`,
+  ],
+  [
+    "where a start started",
+    /starts with started_index/,
+    `UPDATE snapshot_artifacts SET started_index = first_index - 1 WHERE id = ${row("first_index > 1 AND annotation LIKE 'started%'")}`,
+  ],
+  [
+    "instances before",
+    /was 9, the row before it/,
+    `UPDATE snapshot_artifacts SET was = 9 WHERE id = ${row("annotation = 'exited'")}`,
+  ],
+  [
+    "a wrong word",
+    /should be/,
+    `UPDATE snapshot_artifacts SET annotation = 'became-compliant' WHERE id = ${row("annotation = 'unchanged'")}`,
+  ],
+  [
+    "a wrong word for a start",
+    /should be started-/,
+    `UPDATE snapshot_artifacts SET annotation = 'unchanged' WHERE id = ${row("annotation LIKE 'started%'")}`,
+  ],
+  [
+    "a verdict that is not its evaluation's",
+    /its evaluation/,
+    `UPDATE snapshot_artifacts SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${row("1")}`,
+  ],
 
-  ["a member's snapshot that is not there", /which is not there/, `UPDATE snapshot_members SET member_index = 999 WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`],
-  ["a member shown too early", /is beyond snapshot/, `UPDATE snapshot_members SET first_index = ${latest(all)} + 1 WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`],
-  ["a member shown twice", /two members of one member_id/,
+  [
+    "a member's snapshot that is not there",
+    /which is not there/,
+    `UPDATE snapshot_members SET member_index = 999 WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`,
+  ],
+  [
+    "a member shown too early",
+    /is beyond snapshot/,
+    `UPDATE snapshot_members SET first_index = ${latest(all)} + 1 WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`,
+  ],
+  [
+    "a member shown twice",
+    /two members of one member_id/,
     `INSERT INTO snapshot_members (environment_id, member_id, member_index, position, first_index, last_index)
-     SELECT environment_id, member_id, member_index, 9, first_index, last_index - 1 FROM snapshot_members WHERE environment_id = ${all} AND last_index > first_index AND last_index < ${OPEN} LIMIT 1`],
-  ["two members in one place", /two members of one position/, `UPDATE snapshot_members SET position = 1 WHERE environment_id = ${all}`],
-  ["a member that is not shown", /its members/, `DELETE FROM snapshot_members WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`],
-  ["another cause", /was caused by/, `UPDATE snapshots SET member_index = member_index + 1 WHERE environment_id = ${all} AND idx = ${latest(all)}`],
-  ["a member's snapshot that the group left out", /which had \d+ to come/, `UPDATE snapshots SET member_index = member_index - 1 WHERE environment_id = ${all} AND member_id = ${two} AND member_index = 3`],
-  ["state of a group", /snapshot \d+ says/, `UPDATE snapshots SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE environment_id = ${all} AND idx = ${latest(all)}`],
-  ["a group that was not told", /knows of \d+ snapshots of member/,
+     SELECT environment_id, member_id, member_index, 9, first_index, last_index - 1 FROM snapshot_members WHERE environment_id = ${all} AND last_index > first_index AND last_index < ${OPEN} LIMIT 1`,
+  ],
+  [
+    "two members in one place",
+    /two members of one position/,
+    `UPDATE snapshot_members SET position = 1 WHERE environment_id = ${all}`,
+  ],
+  [
+    "a member that is not shown",
+    /its members/,
+    `DELETE FROM snapshot_members WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`,
+  ],
+  [
+    "another cause",
+    /was caused by/,
+    `UPDATE snapshots SET member_index = member_index + 1 WHERE environment_id = ${all} AND idx = ${latest(all)}`,
+  ],
+  [
+    "a member's snapshot that the group left out",
+    /which had \d+ to come/,
+    `UPDATE snapshots SET member_index = member_index - 1 WHERE environment_id = ${all} AND member_id = ${two} AND member_index = 3`,
+  ],
+  [
+    "state of a group",
+    /snapshot \d+ says/,
+    `UPDATE snapshots SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE environment_id = ${all} AND idx = ${latest(all)}`,
+  ],
+  [
+    "a group that was not told",
+    /knows of \d+ snapshots of member/,
     `DELETE FROM snapshots WHERE environment_id = ${all} AND idx = ${latest(all)}`,
-    `UPDATE environments SET snapshot_count = snapshot_count - 1 WHERE id = ${all}`],
+    `UPDATE environments SET snapshot_count = snapshot_count - 1 WHERE id = ${all}`,
+  ],
 
-  ["a verdict", /evaluation \d+: the artifact is stored as (NON-)?COMPLIANT, and is (NON-)?COMPLIANT when judged again$/, `UPDATE evaluations SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${evaluated}`],
-  ["kept verdicts", /evaluation \d+: rule \d+ of policy '.*' version \d+ is stored as not satisfied/, `UPDATE evaluations SET verdicts_json = replace(verdicts_json, '"satisfied":true', '"satisfied":false') WHERE verdicts_json LIKE '%"satisfied":true%'`],
-  ["reasons", /the stored reasons are none, and those found again are/, `UPDATE evaluations SET reasons_json = '[]' WHERE id = ${evaluated}`],
-  ["facts", /evaluation \d+: .* when judged again/, `UPDATE evaluations SET facts_json = '{"flows":[]}' WHERE facts_json <> '{"flows":[]}' AND verdicts_json <> '[]'`],
+  [
+    "a verdict",
+    /evaluation \d+: the artifact is stored as (NON-)?COMPLIANT, and is (NON-)?COMPLIANT when judged again$/,
+    `UPDATE evaluations SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${evaluated}`,
+  ],
+  [
+    "kept verdicts",
+    /evaluation \d+: rule \d+ of policy '.*' version \d+ is stored as not satisfied/,
+    `UPDATE evaluations SET verdicts_json = replace(verdicts_json, '"satisfied":true', '"satisfied":false') WHERE verdicts_json LIKE '%"satisfied":true%'`,
+  ],
+  [
+    "reasons",
+    /the stored reasons are none, and those found again are/,
+    `UPDATE evaluations SET reasons_json = '[]' WHERE id = ${evaluated}`,
+  ],
+  [
+    "facts",
+    /evaluation \d+: .* when judged again/,
+    `UPDATE evaluations SET facts_json = '{"flows":[]}' WHERE facts_json <> '{"flows":[]}' AND verdicts_json <> '[]'`,
+  ],
   ["allowed elsewhere", /is allowed by entry/, "UPDATE allowlist_entries SET environment_id = 99"],
-  ["an evaluation of another environment", /has an evaluation of environment 99/, `UPDATE evaluations SET environment_id = 99 WHERE id = ${evaluated}`],
-  ["an evaluation of another artifact", /has the evaluation of another artifact/,
-    `UPDATE snapshot_artifacts SET evaluation_id = (SELECT evaluation_id FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}) WHERE last_index = ${OPEN} AND environment_id = ${one}`],
-  ["an evaluation of nothing", /^evaluation \d+: belongs to nothing$/, `INSERT INTO evaluations (environment_id, facts_json, verdicts_json, reasons_json) VALUES (${one}, '{"flows":[]}', '[]', '[]')`],
-  ["a deployment is gone", /started with deployments/, `DELETE FROM deployments WHERE id = (SELECT min(id) FROM deployments)`],
-  ["ordinals", /started with deployments/, "UPDATE deployments SET ordinal = ordinal + 1 WHERE id = (SELECT max(id) FROM deployments)"],
-  ["the time of a deployment", /started with deployments/, "UPDATE deployments SET deployed_at = deployed_at + 1 WHERE id = 1"],
-  ["a deployment of nothing", /^deployment \d+: belongs to nothing that started$/,
+  [
+    "an evaluation of another environment",
+    /has an evaluation of environment 99/,
+    `UPDATE evaluations SET environment_id = 99 WHERE id = ${evaluated}`,
+  ],
+  [
+    "an evaluation of another artifact",
+    /has the evaluation of another artifact/,
+    `UPDATE snapshot_artifacts SET evaluation_id = (SELECT evaluation_id FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}) WHERE last_index = ${OPEN} AND environment_id = ${one}`,
+  ],
+  [
+    "an evaluation of nothing",
+    /^evaluation \d+: belongs to nothing$/,
+    `INSERT INTO evaluations (environment_id, facts_json, verdicts_json, reasons_json) VALUES (${one}, '{"flows":[]}', '[]', '[]')`,
+  ],
+  [
+    "a deployment is gone",
+    /started with deployments/,
+    `DELETE FROM deployments WHERE id = (SELECT min(id) FROM deployments)`,
+  ],
+  [
+    "ordinals",
+    /started with deployments/,
+    "UPDATE deployments SET ordinal = ordinal + 1 WHERE id = (SELECT max(id) FROM deployments)",
+  ],
+  [
+    "the time of a deployment",
+    /started with deployments/,
+    "UPDATE deployments SET deployed_at = deployed_at + 1 WHERE id = 1",
+  ],
+  [
+    "a deployment of nothing",
+    /^deployment \d+: belongs to nothing that started$/,
     `INSERT INTO deployments (organization_id, environment_id, snapshot_index, deployed_at, fingerprint, artifact_name, ordinal, flow_id, artifact_id, reference_name)
-     SELECT organization_id, environment_id, 9999, deployed_at, fingerprint, artifact_name, ordinal, flow_id, artifact_id, reference_name FROM deployments WHERE id = 1`],
-  ["what was replaced", /^deployment 1: replaces what it cannot$/, "UPDATE deployments SET replaced_id = id WHERE id = 1"],
+     SELECT organization_id, environment_id, 9999, deployed_at, fingerprint, artifact_name, ordinal, flow_id, artifact_id, reference_name FROM deployments WHERE id = 1`,
+  ],
+  [
+    "what was replaced",
+    /^deployment 1: replaces what it cannot$/,
+    "UPDATE deployments SET replaced_id = id WHERE id = 1",
+  ],
 
-  ["a job is left", /job 1 \(reevaluate\) is left after 2 attempts: broken/,
-    `INSERT INTO jobs (id, kind, payload_json, created_at, due_at, attempts, last_error) VALUES (1, 'reevaluate', '{}', 1, 1, 2, 'broken')`],
-  ["a mark on what does not run", /1 f+ is marked as out of date/, `INSERT INTO stale_artifacts VALUES (1, '${"f".repeat(64)}')`],
-  ["nobody looked", /nobody looked after revision/, "DELETE FROM stale_artifacts", `UPDATE environments SET revision = revision + 1 WHERE id = ${one}`],
-  ["a version whose job is lost", /environment one \(\d+\): looking again makes a snapshot \(app/,
-    `UPDATE environments SET checked_revision = revision WHERE id = ${one}`, ...versionWithoutJob()],
-  ["a version whose job is lost, while facts wait for a report", /environment one \(\d+\): looking again makes a snapshot \(app/,
+  [
+    "a job is left",
+    /job 1 \(reevaluate\) is left after 2 attempts: broken/,
+    `INSERT INTO jobs (id, kind, payload_json, created_at, due_at, attempts, last_error) VALUES (1, 'reevaluate', '{}', 1, 1, 2, 'broken')`,
+  ],
+  [
+    "a mark on what does not run",
+    /1 f+ is marked as out of date/,
+    `INSERT INTO stale_artifacts VALUES (1, '${"f".repeat(64)}')`,
+  ],
+  [
+    "nobody looked",
+    /nobody looked after revision/,
+    "DELETE FROM stale_artifacts",
+    `UPDATE environments SET revision = revision + 1 WHERE id = ${one}`,
+  ],
+  [
+    "a version whose job is lost",
+    /environment one \(\d+\): looking again makes a snapshot \(app/,
+    `UPDATE environments SET checked_revision = revision WHERE id = ${one}`,
+    ...versionWithoutJob(),
+  ],
+  [
+    "a version whose job is lost, while facts wait for a report",
+    /environment one \(\d+\): looking again makes a snapshot \(app/,
     `UPDATE environments SET revision = checked_revision + 1 WHERE id = ${one}`,
-    `INSERT OR REPLACE INTO stale_artifacts SELECT environment_id, fingerprint FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}`, ...versionWithoutJob()],
+    `INSERT OR REPLACE INTO stale_artifacts SELECT environment_id, fingerprint FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}`,
+    ...versionWithoutJob(),
+  ],
 ];
 
 /** Of all policies, and all of them attached to `one`: one that everything satisfies and one that nothing does. */
@@ -247,30 +512,59 @@ function versionWithoutJob(): string[] {
 for (const [what, expected, ...damage] of DAMAGE) {
   test(`damage is found: ${what}`, async () => {
     const problems = await everything(copy(...damage));
-    assert.ok(problems.some((problem) => expected.test(problem)), `expected ${expected}, found:\n${problems.join("\n")}`);
+    assert.ok(
+      problems.some((problem) => expected.test(problem)),
+      `expected ${expected}, found:\n${problems.join("\n")}`,
+    );
   });
 }
 
 test("what was acknowledged is found, and what is not there is missed", () => {
   const db = copy();
-  assert.equal(new Set(acknowledged.map(({ kind }) => kind)), new Set(["report", "attached", "allowed", "tagged", "archived"]));
-  const usual = acknowledged.map((entry) => ("environment" in entry && entry.kind !== "archived" && entry.environment === "gone" ? { ...entry, environment: goneAs(db) } : entry));
+  assert.equal(
+    new Set(acknowledged.map(({ kind }) => kind)),
+    new Set(["report", "attached", "allowed", "tagged", "archived"]),
+  );
+  const usual = acknowledged.map((entry) =>
+    "environment" in entry && entry.kind !== "archived" && entry.environment === "gone"
+      ? { ...entry, environment: goneAs(db) }
+      : entry,
+  );
   assert.equal(missingEnvironmentEntries(db, usual), []);
   const missing = (...entries: EnvironmentEntry[]): string => missingEnvironmentEntries(db, entries).join("\n");
   const during = { sent: 1_700_000_000, answered: 1_800_000_000 };
-  const made = acknowledged.find((entry): entry is Extract<EnvironmentEntry, { kind: "report" }> => entry.kind === "report" && entry.made && entry.environment === "one");
+  const made = acknowledged.find(
+    (entry): entry is Extract<EnvironmentEntry, { kind: "report" }> =>
+      entry.kind === "report" && entry.made && entry.environment === "one",
+  );
   if (!made) throw new Error("nothing was reported");
   assert.match(missing({ ...made, set: "x" }), /^one: no snapshot for the report of \d+, answered 201$/);
   assert.match(missing(made, made), /^one: no snapshot for the report of \d+, answered 201$/);
   assert.match(missing({ ...made, set: "x", made: false }), /answered 200$/);
-  assert.match(missing({ ...made, made: false, sent: made.answered + 1e6, answered: made.answered + 1e6 }), /last_reported_at is/);
-  assert.match(missing({ kind: "attached", environment: "one", policy: "unheard", attached: true, ...during }), /^one: no snapshot after unheard was attached/);
-  assert.match(missing({ kind: "allowed", environment: "one", fingerprint: "a".repeat(64), n: 9_999, ...during }), /is not allowed with the reason 9999$/);
-  assert.match(missing({ kind: "tagged", flow: "f", key: "lane-1", n: 9_999 }), /^tag lane-1 of f is \d+, and 9999 was acknowledged$/);
-  assert.match(missing({ kind: "tagged", flow: "f", key: "lane-2", n: 1 }), /^tag lane-2 of f is undefined, and 1 was acknowledged$/);
+  assert.match(
+    missing({ ...made, made: false, sent: made.answered + 1e6, answered: made.answered + 1e6 }),
+    /last_reported_at is/,
+  );
+  assert.match(
+    missing({ kind: "attached", environment: "one", policy: "unheard", attached: true, ...during }),
+    /^one: no snapshot after unheard was attached/,
+  );
+  assert.match(
+    missing({ kind: "allowed", environment: "one", fingerprint: "a".repeat(64), n: 9_999, ...during }),
+    /is not allowed with the reason 9999$/,
+  );
+  assert.match(
+    missing({ kind: "tagged", flow: "f", key: "lane-1", n: 9_999 }),
+    /^tag lane-1 of f is \d+, and 9999 was acknowledged$/,
+  );
+  assert.match(
+    missing({ kind: "tagged", flow: "f", key: "lane-2", n: 1 }),
+    /^tag lane-2 of f is undefined, and 1 was acknowledged$/,
+  );
   assert.match(missing({ kind: "archived", environment: "one", ...during }), /^one was not archived$/);
 });
 
-const goneAs = (db: Db): string => db.prepare("SELECT name FROM environments WHERE archived_name = 'gone'").pluck().get() as string;
+const goneAs = (db: Db): string =>
+  db.prepare("SELECT name FROM environments WHERE archived_name = 'gone'").pluck().get() as string;
 
 test.run();

@@ -5,7 +5,13 @@ import type { ArtifactInTrail, Binding, BindingInput } from "../../../src/domain
 
 const test = suite("domain/attestation/binding");
 
-const artifact = (artifactId: string, fingerprint: string, referenceName: string | null, gitCommit: string | null, sequence: number): ArtifactInTrail => ({
+const artifact = (
+  artifactId: string,
+  fingerprint: string,
+  referenceName: string | null,
+  gitCommit: string | null,
+  sequence: number,
+): ArtifactInTrail => ({
   artifactId,
   fingerprint,
   referenceName,
@@ -23,22 +29,69 @@ const trail = [
 
 type Given = Partial<Pick<BindingInput, "artifactFingerprint" | "targetArtifacts" | "commit">>;
 const bind = (given: Given, artifactsInTrail = trail): Binding =>
-  bindAttestation({ attestationName: "scan", artifactFingerprint: null, targetArtifacts: [], commit: null, artifactsInTrail, ...given });
+  bindAttestation({
+    attestationName: "scan",
+    artifactFingerprint: null,
+    targetArtifacts: [],
+    commit: null,
+    artifactsInTrail,
+    ...given,
+  });
 
 const table: [what: string, given: Given, expected: Binding][] = [
   ["nothing given", {}, { kind: "trail" }],
   ["a commit alone", { commit: "c1" }, { kind: "trail" }],
-  ["a fingerprint, under all its names", { artifactFingerprint: "f1" }, { kind: "artifacts", artifactIds: ["a1", "a3"] }],
-  ["a fingerprint decides over target and commit", { artifactFingerprint: "f2", targetArtifacts: ["db"], commit: "c9" }, { kind: "artifacts", artifactIds: ["a2"] }],
+  [
+    "a fingerprint, under all its names",
+    { artifactFingerprint: "f1" },
+    { kind: "artifacts", artifactIds: ["a1", "a3"] },
+  ],
+  [
+    "a fingerprint decides over target and commit",
+    { artifactFingerprint: "f2", targetArtifacts: ["db"], commit: "c9" },
+    { kind: "artifacts", artifactIds: ["a2"] },
+  ],
   ["an unknown fingerprint (decision 46)", { artifactFingerprint: "f9" }, { kind: "unknown_fingerprint" }],
-  ["an unknown fingerprint with a good target", { artifactFingerprint: "f9", targetArtifacts: ["app"], commit: "c1" }, { kind: "unknown_fingerprint" }],
-  ["target and commit, all of that name and commit", { targetArtifacts: ["app"], commit: "c1" }, { kind: "pending", artifactIds: ["a1", "a2"], referenceNames: ["app"], commit: "c1" }],
-  ["target and another commit floats", { targetArtifacts: ["app"], commit: "c9" }, { kind: "pending", artifactIds: [], referenceNames: ["app"], commit: "c9" }],
-  ["target not yet there, with commit", { targetArtifacts: ["web"], commit: "c1" }, { kind: "pending", artifactIds: [], referenceNames: ["web"], commit: "c1" }],
-  ["two targets, one twice", { targetArtifacts: ["app", "db", "app"], commit: "c1" }, { kind: "pending", artifactIds: ["a1", "a2", "a3"], referenceNames: ["app", "db"], commit: "c1" }],
-  ["target without commit: the latest of the name (decision 45)", { targetArtifacts: ["app"] }, { kind: "artifacts", artifactIds: ["a4"] }],
-  ["target without commit and not there (decision 45)", { targetArtifacts: ["web"] }, { kind: "needs_commit_or_fingerprint", attestation: "scan", artifact: "web" }],
-  ["one of two targets not there", { targetArtifacts: ["app", "web"] }, { kind: "needs_commit_or_fingerprint", attestation: "scan", artifact: "web" }],
+  [
+    "an unknown fingerprint with a good target",
+    { artifactFingerprint: "f9", targetArtifacts: ["app"], commit: "c1" },
+    { kind: "unknown_fingerprint" },
+  ],
+  [
+    "target and commit, all of that name and commit",
+    { targetArtifacts: ["app"], commit: "c1" },
+    { kind: "pending", artifactIds: ["a1", "a2"], referenceNames: ["app"], commit: "c1" },
+  ],
+  [
+    "target and another commit floats",
+    { targetArtifacts: ["app"], commit: "c9" },
+    { kind: "pending", artifactIds: [], referenceNames: ["app"], commit: "c9" },
+  ],
+  [
+    "target not yet there, with commit",
+    { targetArtifacts: ["web"], commit: "c1" },
+    { kind: "pending", artifactIds: [], referenceNames: ["web"], commit: "c1" },
+  ],
+  [
+    "two targets, one twice",
+    { targetArtifacts: ["app", "db", "app"], commit: "c1" },
+    { kind: "pending", artifactIds: ["a1", "a2", "a3"], referenceNames: ["app", "db"], commit: "c1" },
+  ],
+  [
+    "target without commit: the latest of the name (decision 45)",
+    { targetArtifacts: ["app"] },
+    { kind: "artifacts", artifactIds: ["a4"] },
+  ],
+  [
+    "target without commit and not there (decision 45)",
+    { targetArtifacts: ["web"] },
+    { kind: "needs_commit_or_fingerprint", attestation: "scan", artifact: "web" },
+  ],
+  [
+    "one of two targets not there",
+    { targetArtifacts: ["app", "web"] },
+    { kind: "needs_commit_or_fingerprint", attestation: "scan", artifact: "web" },
+  ],
 ];
 for (const [what, given, expected] of table) test(what, () => assert.equal(bind(given), expected));
 
@@ -58,13 +111,22 @@ test("a new artifact receives what waited for it, in the order given", () => {
 });
 
 test("order of arrival does not matter when there is a commit or a fingerprint", () => {
-  const givens: Given[] = [{ targetArtifacts: ["app"], commit: "c1" }, { targetArtifacts: ["app", "db"], commit: "c2" }];
+  const givens: Given[] = [
+    { targetArtifacts: ["app"], commit: "c1" },
+    { targetArtifacts: ["app", "db"], commit: "c2" },
+  ];
   for (const given of givens) {
     const after = bind(given);
     const before = trail.filter(
-      (one) => pendingFor(one, [{ attestationId: "x", artifactFingerprint: null, targetArtifacts: [], commit: null, ...given }]).length === 1,
+      (one) =>
+        pendingFor(one, [
+          { attestationId: "x", artifactFingerprint: null, targetArtifacts: [], commit: null, ...given },
+        ]).length === 1,
     );
-    assert.equal("artifactIds" in after ? after.artifactIds : null, before.map(({ artifactId }) => artifactId));
+    assert.equal(
+      "artifactIds" in after ? after.artifactIds : null,
+      before.map(({ artifactId }) => artifactId),
+    );
   }
 });
 

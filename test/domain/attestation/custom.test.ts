@@ -3,7 +3,13 @@ import * as assert from "uvu/assert";
 import { jqMessage, judgeCustom, reasonAgainst, summaryRow, trouble } from "../../../src/domain/attestation/custom.ts";
 
 const test = suite("domain/attestation/custom");
-const run = (more: Partial<Parameters<typeof reasonAgainst>[0]> = {}) => ({ outputs: ["true"], overflow: false, status: 0, diagnostics: "", ...more });
+const run = (more: Partial<Parameters<typeof reasonAgainst>[0]> = {}) => ({
+  outputs: ["true"],
+  overflow: false,
+  status: 0,
+  diagnostics: "",
+  ...more,
+});
 
 test("only one run of all holds: one output, true, and a good end", () => {
   assert.is(reasonAgainst(run()), null);
@@ -17,7 +23,10 @@ test("only one run of all holds: one output, true, and a good end", () => {
     [{ status: 1 }, "fails: jq gives no reason"],
     [{ status: null }, "breaks off without a result, as expressions do that nest too deeply"],
     [{ status: null, overflow: true, outputs: ["true"] }, "gives several outputs"],
-    [{ status: null, diagnostics: "jq: error: cannot allocate memory\n" }, "needs more memory than an expression may have"],
+    [
+      { status: null, diagnostics: "jq: error: cannot allocate memory\n" },
+      "needs more memory than an expression may have",
+    ],
     [{ outputs: ['"a\u001b[2J\u2028"'] }, 'gives "a\\u001b[2J\\u2028"'],
   ] as const)
     assert.is(reasonAgainst(run(more)), reason);
@@ -26,15 +35,25 @@ test("only one run of all holds: one output, true, and a good end", () => {
 test("the verdict has a reason for every rule that does not hold, with the rule", () => {
   assert.equal(judgeCustom([]), { isCompliant: true, reasons: [] });
   assert.equal(judgeCustom([{ rule: ".a", reason: null }]), { isCompliant: true, reasons: [] });
-  assert.equal(judgeCustom([{ rule: ".a", reason: null }, { rule: ".b\n> 3", reason: "gives false" }, { rule: "x".repeat(300), reason: "gives no output" }]), {
-    isCompliant: false,
-    reasons: ["Rule 2 (.b\\u000a> 3) gives false", `Rule 3 (${"x".repeat(200)}...) gives no output`],
-  });
+  assert.equal(
+    judgeCustom([
+      { rule: ".a", reason: null },
+      { rule: ".b\n> 3", reason: "gives false" },
+      { rule: "x".repeat(300), reason: "gives no output" },
+    ]),
+    {
+      isCompliant: false,
+      reasons: ["Rule 2 (.b\\u000a> 3) gives false", `Rule 3 (${"x".repeat(200)}...) gives no output`],
+    },
+  );
 });
 
 test("jq's message is one line, without what surrounds it", () => {
   for (const [text, message] of [
-    ["jq: error: foo/0 is not defined at <top-level>, line 1:\nfoo\njq: 1 compile error\n", "foo/0 is not defined at <top-level>, line 1: foo"],
+    [
+      "jq: error: foo/0 is not defined at <top-level>, line 1:\nfoo\njq: 1 compile error\n",
+      "foo/0 is not defined at <top-level>, line 1: foo",
+    ],
     ["jq: error (at <stdin>:0) (not a string): null\n", "(not a string): null"],
     ["jq: error (at <unknown>): break\n", "break"],
     ["jq: error: a\njq: error: b\njq: 2 compile errors\n", "a: b"],

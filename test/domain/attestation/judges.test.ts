@@ -14,7 +14,14 @@ const test = suite("domain/attestation/judges");
 
 const junit = (...suites: [failures: number, errors: number, skipped: number][]): AttestationVerdict =>
   judgeJunit({
-    junit_results: suites.map(([failures, errors, skipped], index) => ({ name: `s${index}`, failures, errors, skipped, total: 9, duration: 0.5 })),
+    junit_results: suites.map(([failures, errors, skipped], index) => ({
+      name: `s${index}`,
+      failures,
+      errors,
+      skipped,
+      total: 9,
+      duration: 0.5,
+    })),
   });
 const snyk = (...results: [high: number, medium: number, low: number][]): AttestationVerdict =>
   judgeSnyk({
@@ -29,10 +36,19 @@ const failedScan = (status: string, taskId: string | null): AttestationVerdict =
     sonar_results: { status, taskId, project: { key: "k", url: "u" }, qualityGate: { status: "OK", conditions: [] } },
   });
 const sonar = (qualityGate?: { status: string; conditions: [] } | null): AttestationVerdict =>
-  judgeSonar({ sonar_results: { analysedAt: "", revision: "", project: { key: "k", url: "u" }, ...(qualityGate === undefined ? {} : { qualityGate }) } });
+  judgeSonar({
+    sonar_results: {
+      analysedAt: "",
+      revision: "",
+      project: { key: "k", url: "u" },
+      ...(qualityGate === undefined ? {} : { qualityGate }),
+    },
+  });
 const gate = (status: string): { status: string; conditions: [] } => ({ status, conditions: [] });
 const jira = (...exists: boolean[]): AttestationVerdict =>
-  judgeJira({ jira_results: exists.map((issue_exists, index) => ({ issue_id: `AB-${index}`, issue_url: "", issue_exists })) });
+  judgeJira({
+    jira_results: exists.map((issue_exists, index) => ({ issue_id: `AB-${index}`, issue_url: "", issue_exists })),
+  });
 const pull = { url: "https://h/1", state: "CLOSED", author: "", approvers: null, commits: [] };
 
 // Reasons are empty exactly for what is compliant.
@@ -42,11 +58,19 @@ const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] 
   ["junit: all passed, some skipped", junit([0, 0, 5], [0, 0, 0]), []],
   ["junit: a failure", junit([0, 0, 0], [1, 0, 0]), ["Suite 's1' has 1 failure and 0 errors"]],
   ["junit: errors", junit([0, 2, 0]), ["Suite 's0' has 0 failures and 2 errors"]],
-  ["junit: counts that would cancel out", junit([1, 0, 0], [-1, 0, 0]), ["Suite 's0' has 1 failure and 0 errors", "Suite 's1' has -1 failures and 0 errors"]],
+  [
+    "junit: counts that would cancel out",
+    junit([1, 0, 0], [-1, 0, 0]),
+    ["Suite 's0' has 1 failure and 0 errors", "Suite 's1' has -1 failures and 0 errors"],
+  ],
   ["junit: an empty list (decision 23)", junit(), ["No test suites were reported"]],
   ["snyk: nothing found", snyk([0, 0, 0], [0, 0, 0]), []],
   ["snyk: empty results pass (decision 22)", snyk(), []],
-  ["snyk: a low finding fails (decision 22)", snyk([0, 0, 0], [0, 0, 1]), ["Result 2 has 0 high, 0 medium and 1 low findings"]],
+  [
+    "snyk: a low finding fails (decision 22)",
+    snyk([0, 0, 0], [0, 0, 1]),
+    ["Result 2 has 0 high, 0 medium and 1 low findings"],
+  ],
   ["snyk: a medium finding fails", snyk([0, 1, 0]), ["Result 1 has 0 high, 1 medium and 0 low findings"]],
   ["snyk: a high finding fails", snyk([1, 0, 0]), ["Result 1 has 1 high, 0 medium and 0 low findings"]],
   ["sonar: OK (decision 24)", sonar(gate("OK")), []],
@@ -55,24 +79,54 @@ const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] 
   ["sonar: spelling counts", sonar(gate("ok")), ["The quality gate has status 'ok'"]],
   ["sonar: no gate (decision 24)", sonar(), ["The scan has no quality gate"]],
   [
-    "sonar: a failed task", failedScan("FAILED", "T1"),
+    "sonar: a failed task",
+    failedScan("FAILED", "T1"),
     ["SonarQube task 'T1' has status 'FAILED': there is no analysis"],
   ],
   [
-    "sonar: a canceled task without an id", failedScan("CANCELED", null),
+    "sonar: a canceled task without an id",
+    failedScan("CANCELED", null),
     ["The SonarQube task has status 'CANCELED': there is no analysis"],
   ],
   ["sonar: null gate (decision 24)", sonar(null), ["The scan has no quality gate"]],
   ["jira: all exist", jira(true, true), []],
   ["jira: one does not", jira(true, false), ["Jira issue 'AB-1' does not exist"]],
   ["jira: no reference", jira(), ["No Jira issue is referenced"]],
-  ["pull request: none", judgePullRequest({ git_provider: "github", pull_requests: [] }), ["No pull request was found"]],
-  ["pull request: closed, unapproved, without author", judgePullRequest({ git_provider: "azure", pull_requests: [pull] }), []],
-  ["pull request: old form", judgePullRequest({ git_provider: "gitlab", pull_requests: [{ url: "u", state: "open", merge_commit: "" }] }), []],
-  ["override to compliant", judgeOverride({ reason: "r", new_compliance_status: true, original_attestation_type: "snyk" }), []],
-  ["override to failing", judgeOverride({ reason: "too old", new_compliance_status: false, original_attestation_type: "snyk" }), ["Overridden as not compliant: too old"]],
-  ["decision: yes", judgeDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: true } }), []],
-  ["decision: no", judgeDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: false } }), ["The decision on control 'C1' is negative"]],
+  [
+    "pull request: none",
+    judgePullRequest({ git_provider: "github", pull_requests: [] }),
+    ["No pull request was found"],
+  ],
+  [
+    "pull request: closed, unapproved, without author",
+    judgePullRequest({ git_provider: "azure", pull_requests: [pull] }),
+    [],
+  ],
+  [
+    "pull request: old form",
+    judgePullRequest({ git_provider: "gitlab", pull_requests: [{ url: "u", state: "open", merge_commit: "" }] }),
+    [],
+  ],
+  [
+    "override to compliant",
+    judgeOverride({ reason: "r", new_compliance_status: true, original_attestation_type: "snyk" }),
+    [],
+  ],
+  [
+    "override to failing",
+    judgeOverride({ reason: "too old", new_compliance_status: false, original_attestation_type: "snyk" }),
+    ["Overridden as not compliant: too old"],
+  ],
+  [
+    "decision: yes",
+    judgeDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: true } }),
+    [],
+  ],
+  [
+    "decision: no",
+    judgeDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: false } }),
+    ["The decision on control 'C1' is negative"],
+  ],
 ];
 for (const [what, judgement, reasons] of table) {
   test(what, () => assert.equal(judgement, { isCompliant: reasons.length === 0, reasons }));

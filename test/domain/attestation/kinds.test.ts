@@ -47,7 +47,10 @@ const words: [word: string, inTemplate: boolean, inFilter: boolean, inOverride: 
 ];
 for (const [word, inTemplate, inFilter, inOverride] of words) {
   test(`where ${JSON.stringify(word)} may stand`, () => {
-    assert.equal([isTypeWord(word), isFilterWord(word), matches(ORIGINAL_TYPE, word)], [inTemplate, inFilter, inOverride]);
+    assert.equal(
+      [isTypeWord(word), isFilterWord(word), matches(ORIGINAL_TYPE, word)],
+      [inTemplate, inFilter, inOverride],
+    );
   });
 }
 
@@ -61,7 +64,10 @@ test("a decision is stored under another label than its word, and back", () => {
 });
 
 test("refusals list every word", () => {
-  assert.is(TYPE_WORDS_TEXT, "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'custom:<type-name>' or '*'");
+  assert.is(
+    TYPE_WORDS_TEXT,
+    "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'custom:<type-name>' or '*'",
+  );
 });
 
 test.run();

@@ -1,6 +1,10 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { artifactState, evaluateLegacyArtifact, legacyAttestationStatuses } from "../../../src/domain/compliance/artifact.ts";
+import {
+  artifactState,
+  evaluateLegacyArtifact,
+  legacyAttestationStatuses,
+} from "../../../src/domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../../src/domain/compliance/attestation.ts";
 
 const test = suite("artifact state");
@@ -18,41 +22,94 @@ const good = entry("good", true);
 const bad = entry("bad", false);
 const gone = entry("gone", null);
 const badReason = (owner: string): string => `Attestation 'bad' of ${owner} is not compliant`;
-const goneReason = (owner: string): string => `Attestation 'gone' of ${owner} is missing; the template expects type 'generic'`;
+const goneReason = (owner: string): string =>
+  `Attestation 'gone' of ${owner} is missing; the template expects type 'generic'`;
 
-const table: [what: string, own: AttestationStatus[], trail: AttestationStatus[], state: string, reasons: string[]][] = [
-  ["nothing at all", [], [], "COMPLIANT", []],
-  ["all present and good", [good], [good], "COMPLIANT", []],
-  ["one missing", [good, gone], [], "INCOMPLETE", [goneReason("artifact 'app'")]],
-  ["one failing", [good, bad], [], "NON-COMPLIANT", [badReason("artifact 'app'")]],
-  ["failing wins over missing (decision 1)", [gone, bad], [], "NON-COMPLIANT", [badReason("artifact 'app'"), goneReason("artifact 'app'")]],
-  ["an unexpected failure counts", [entry("bad", false, true)], [], "NON-COMPLIANT", [`${badReason("artifact 'app'")}, and is not in the template`]],
-  ["the trail's failure counts (decision 54)", [good], [bad], "NON-COMPLIANT", [badReason("the trail")]],
-  ["what the trail misses counts (decision 54)", [good], [gone], "INCOMPLETE", [goneReason("the trail")]],
-  ["the trail's failure wins over an own gap", [gone], [bad], "NON-COMPLIANT", [badReason("the trail"), goneReason("artifact 'app'")]],
-];
+const table: [what: string, own: AttestationStatus[], trail: AttestationStatus[], state: string, reasons: string[]][] =
+  [
+    ["nothing at all", [], [], "COMPLIANT", []],
+    ["all present and good", [good], [good], "COMPLIANT", []],
+    ["one missing", [good, gone], [], "INCOMPLETE", [goneReason("artifact 'app'")]],
+    ["one failing", [good, bad], [], "NON-COMPLIANT", [badReason("artifact 'app'")]],
+    [
+      "failing wins over missing (decision 1)",
+      [gone, bad],
+      [],
+      "NON-COMPLIANT",
+      [badReason("artifact 'app'"), goneReason("artifact 'app'")],
+    ],
+    [
+      "an unexpected failure counts",
+      [entry("bad", false, true)],
+      [],
+      "NON-COMPLIANT",
+      [`${badReason("artifact 'app'")}, and is not in the template`],
+    ],
+    ["the trail's failure counts (decision 54)", [good], [bad], "NON-COMPLIANT", [badReason("the trail")]],
+    ["what the trail misses counts (decision 54)", [good], [gone], "INCOMPLETE", [goneReason("the trail")]],
+    [
+      "the trail's failure wins over an own gap",
+      [gone],
+      [bad],
+      "NON-COMPLIANT",
+      [badReason("the trail"), goneReason("artifact 'app'")],
+    ],
+  ];
 for (const [what, own, trail, state, reasons] of table) {
   test(what, () => assert.equal(artifactState(own, trail, "artifact 'app'"), { state, reasons }));
 }
 
-const legacy: [what: string, template: string[] | null, isCompliant: boolean | null, state: string, reasons: string[]][] = [
+const legacy: [
+  what: string,
+  template: string[] | null,
+  isCompliant: boolean | null,
+  state: string,
+  reasons: string[],
+][] = [
   ["nothing known", null, null, "COMPLIANT", []],
   ["reported as good", null, true, "COMPLIANT", []],
   ["reported as bad", null, false, "NON-COMPLIANT", ["The artifact was reported as not compliant"]],
   ["a template of the artifact alone", ["artifact"], null, "COMPLIANT", []],
-  ["a template that nothing can fill", ["artifact", "scan", "scan"], true, "INCOMPLETE", ["Attestation 'scan' of the artifact is missing"]],
-  ["both bad and missing", ["scan"], false, "NON-COMPLIANT", ["The artifact was reported as not compliant", "Attestation 'scan' of the artifact is missing"]],
+  [
+    "a template that nothing can fill",
+    ["artifact", "scan", "scan"],
+    true,
+    "INCOMPLETE",
+    ["Attestation 'scan' of the artifact is missing"],
+  ],
+  [
+    "both bad and missing",
+    ["scan"],
+    false,
+    "NON-COMPLIANT",
+    ["The artifact was reported as not compliant", "Attestation 'scan' of the artifact is missing"],
+  ],
 ];
 for (const [what, template, isCompliant, state, reasons] of legacy) {
-  test(`without a trail: ${what}`, () => assert.equal(evaluateLegacyArtifact({ template, isCompliant }), { state, reasons }));
+  test(`without a trail: ${what}`, () =>
+    assert.equal(evaluateLegacyArtifact({ template, isCompliant }), { state, reasons }));
 }
 
 test("without a trail every expected attestation is listed as missing, once, in the order of the template", () => {
-  const expected = [["artifact", "*"], ["scan", "snyk"], ["unit", "junit"], ["scan", "*"]] as const;
+  const expected = [
+    ["artifact", "*"],
+    ["scan", "snyk"],
+    ["unit", "junit"],
+    ["scan", "*"],
+  ] as const;
   const entry = (attestation_name: string, attestation_type: string) => ({
-    attestation_name, attestation_type, attestation_id: null, overridden_attestation_id: null, status: "MISSING", is_compliant: null, unexpected: false,
+    attestation_name,
+    attestation_type,
+    attestation_id: null,
+    overridden_attestation_id: null,
+    status: "MISSING",
+    is_compliant: null,
+    unexpected: false,
   });
-  assert.equal(legacyAttestationStatuses(expected.map(([name, type]) => ({ name, type }))), [entry("scan", "snyk"), entry("unit", "junit")]);
+  assert.equal(legacyAttestationStatuses(expected.map(([name, type]) => ({ name, type }))), [
+    entry("scan", "snyk"),
+    entry("unit", "junit"),
+  ]);
   assert.equal(legacyAttestationStatuses([]), []);
 });
 

@@ -5,7 +5,12 @@ import type { AttestationFact, AttestationStatus } from "../../../src/domain/com
 
 const test = suite("status entries");
 
-const fact = (name: string, type: string, isCompliant = true, overriddenAttestationId: string | null = null): AttestationFact => ({
+const fact = (
+  name: string,
+  type: string,
+  isCompliant = true,
+  overriddenAttestationId: string | null = null,
+): AttestationFact => ({
   name,
   type,
   attestationId: `id-${name}`,
@@ -51,7 +56,8 @@ const fits: [expected: string, reported: string, fits: boolean][] = [
   ["generic", "custom", false],
 ];
 for (const [expected, reported, yes] of fits) {
-  test(`${expected} ${yes ? "takes" : "does not take"} ${reported}`, () => assert.is(typeFits(expected, reported), yes));
+  test(`${expected} ${yes ? "takes" : "does not take"} ${reported}`, () =>
+    assert.is(typeFits(expected, reported), yes));
 }
 
 test("template order first, then the unexpected; a wrong type misses and is listed again (decision 2)", () => {
@@ -62,7 +68,13 @@ test("template order first, then the unexpected; a wrong type misses and is list
     { name: "wrong", type: "junit" },
     { name: "ok", type: "decision" },
   ];
-  const facts = [fact("z", "generic"), fact("wrong", "generic"), fact("ok", "system:decision"), fact("a", "sonar"), fact("b", "snyk", false)];
+  const facts = [
+    fact("z", "generic"),
+    fact("wrong", "generic"),
+    fact("ok", "system:decision"),
+    fact("a", "sonar"),
+    fact("b", "snyk", false),
+  ];
   assert.equal(attestationStatuses(expected, facts), [
     complete("b", "snyk", false, false),
     complete("a", "sonar", true, false),
@@ -82,16 +94,35 @@ test("without a template everything is unexpected", () => {
 test("an override shows both ids and the original's type (decision 53), and fills a slot never reported (decision 12)", () => {
   const overridden = fact("a", "snyk", true, "over");
   const neverReported = { ...fact("b", "custom", true, "over2"), attestationId: null };
-  assert.equal(attestationStatuses([{ name: "a", type: "snyk" }, { name: "b", type: "custom:x" }], [overridden, neverReported]), [
-    { ...complete("a", "snyk", true, false), overridden_attestation_id: "over" },
-    { ...complete("b", "custom", true, false), attestation_id: null, overridden_attestation_id: "over2" },
-  ]);
+  assert.equal(
+    attestationStatuses(
+      [
+        { name: "a", type: "snyk" },
+        { name: "b", type: "custom:x" },
+      ],
+      [overridden, neverReported],
+    ),
+    [
+      { ...complete("a", "snyk", true, false), overridden_attestation_id: "over" },
+      { ...complete("b", "custom", true, false), attestation_id: null, overridden_attestation_id: "over2" },
+    ],
+  );
 });
 
 test("causes are named one by one", () => {
   const entries = attestationStatuses(
-    [{ name: "bad", type: "snyk" }, { name: "gone", type: "*" }, { name: "wrong", type: "junit" }],
-    [fact("bad", "snyk", false), fact("wrong", "generic"), fact("extra", "jira", false), fact("over", "jira", false, "o"), fact("fine", "jira")],
+    [
+      { name: "bad", type: "snyk" },
+      { name: "gone", type: "*" },
+      { name: "wrong", type: "junit" },
+    ],
+    [
+      fact("bad", "snyk", false),
+      fact("wrong", "generic"),
+      fact("extra", "jira", false),
+      fact("over", "jira", false, "o"),
+      fact("fine", "jira"),
+    ],
   );
   assert.equal(causesIn(entries, "artifact 'app'"), {
     failing: [

@@ -1,6 +1,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { environmentState, evaluateInEnvironment, logicalState, provenanceOf, subjectOf, expandStoredVerdict } from "../../../src/domain/compliance/environment.ts";
+import {
+  environmentState,
+  evaluateInEnvironment,
+  logicalState,
+  provenanceOf,
+  subjectOf,
+  expandStoredVerdict,
+} from "../../../src/domain/compliance/environment.ts";
 import type { AppliedPolicy, Facts, FlowRecord } from "../../../src/domain/compliance/environment.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
 import { evaluatePolicy } from "../../../src/domain/policy/evaluate.ts";
@@ -19,12 +26,33 @@ function policy(policyName: string, artifacts: string): AppliedPolicy {
 }
 
 const attested = (fields: Partial<AttestationCandidate> = {}): AttestationCandidate => ({
-  name: "unit", type: "junit", isCompliant: true, control: null, attestationId: `id-${(made += 1)}`, level: "artifact", sequence: made, ...fields,
+  name: "unit",
+  type: "junit",
+  isCompliant: true,
+  control: null,
+  attestationId: `id-${(made += 1)}`,
+  level: "artifact",
+  sequence: made,
+  ...fields,
 });
 
 const reported = (flow: string, fields: Partial<FlowRecord> = {}): FlowRecord => ({
-  flow_id: 1, flow, tags: {}, trail_id: 2, trail: `${flow}-trail`, artifact_id: 3, reference_name: "web", filename: "web.tar", git_commit: "c".repeat(40),
-  commit_url: "", committed_at: null, state: "COMPLIANT", reasons: [], candidates: [], deployment_id: null, ...fields,
+  flow_id: 1,
+  flow,
+  tags: {},
+  trail_id: 2,
+  trail: `${flow}-trail`,
+  artifact_id: 3,
+  reference_name: "web",
+  filename: "web.tar",
+  git_commit: "c".repeat(40),
+  commit_url: "",
+  committed_at: null,
+  state: "COMPLIANT",
+  reasons: [],
+  candidates: [],
+  deployment_id: null,
+  ...fields,
 });
 
 const NOTHING: Facts = { flows: [] };
@@ -35,22 +63,51 @@ const CONTROL = policy("control", "{attestations: [{type: decision, for_control:
 const TAGGED = policy("tagged", "{attestations: [{type: junit, if: flow.tags.risk == 'high'}]}");
 const WAIVED = policy("waived", "{provenance: {required: true, exceptions: [{if: artifact.name == 'web:v1'}]}}");
 const NONE = policy("none", "{}");
-const FAILING = policy("failing", "{provenance: {required: true, exceptions: [{if: flow == 'x'}]}, attestations: [{type: decision, for_control: SDLC-1, if: flow != 'x'}]}");
+const FAILING = policy(
+  "failing",
+  "{provenance: {required: true, exceptions: [{if: flow == 'x'}]}, attestations: [{type: decision, for_control: SDLC-1, if: flow != 'x'}]}",
+);
 const ALL = [PROVENANCE, TRAIL, JUNIT, CONTROL, TAGGED, WAIVED, NONE];
 
-const good: Facts = { flows: [reported("build", { candidates: [attested(), attested({ name: "go", type: "system:decision", control: "SDLC-1" })] })] };
+const good: Facts = {
+  flows: [
+    reported("build", {
+      candidates: [attested(), attested({ name: "go", type: "system:decision", control: "SDLC-1" })],
+    }),
+  ],
+};
 
 const situations: [string, Facts][] = [
   ["no provenance", NOTHING],
   ["everything there", good],
   ["a record without a trail", { flows: [reported("old", { trail_id: null, trail: null })] }],
   ["nothing attested", { flows: [reported("build")] }],
-  ["a failed attestation", { flows: [reported("build", { state: "NON-COMPLIANT", candidates: [attested({ isCompliant: false })] })] }],
-  ["several flows, one of them bad", {
-    flows: [...good.flows, reported("deploy", { state: "INCOMPLETE", tags: { risk: "high", x: "2" }, candidates: [attested({ isCompliant: false, level: "trail" })] })],
-  }],
+  [
+    "a failed attestation",
+    { flows: [reported("build", { state: "NON-COMPLIANT", candidates: [attested({ isCompliant: false })] })] },
+  ],
+  [
+    "several flows, one of them bad",
+    {
+      flows: [
+        ...good.flows,
+        reported("deploy", {
+          state: "INCOMPLETE",
+          tags: { risk: "high", x: "2" },
+          candidates: [attested({ isCompliant: false, level: "trail" })],
+        }),
+      ],
+    },
+  ],
   ["flows with and without trails", { flows: [reported("old", { trail_id: null, trail: null }), ...good.flows] }],
-  ["names that every object has", { flows: [reported("constructor", { tags: JSON.parse('{"__proto__": "high", "risk": "high"}'), trail: "__proto__" })] }],
+  [
+    "names that every object has",
+    {
+      flows: [
+        reported("constructor", { tags: JSON.parse('{"__proto__": "high", "risk": "high"}'), trail: "__proto__" }),
+      ],
+    },
+  ],
 ];
 
 for (const [what, facts] of situations) {
@@ -59,7 +116,9 @@ for (const [what, facts] of situations) {
   test(`${what}: kept verdicts unfold to what the policies gave`, () => {
     const { verdicts } = evaluateInEnvironment([...ALL, FAILING], ARTIFACT, facts, false);
     assert.equal(
-      verdicts.map((verdict, place) => expandStoredVerdict(verdict, ([...ALL, FAILING][place] as AppliedPolicy).document, facts)),
+      verdicts.map((verdict, place) =>
+        expandStoredVerdict(verdict, ([...ALL, FAILING][place] as AppliedPolicy).document, facts),
+      ),
       [...ALL, FAILING].map(({ document }) => evaluatePolicy(document, subject)),
     );
   });
@@ -67,11 +126,22 @@ for (const [what, facts] of situations) {
   test(`${what}: all policies must be satisfied, each is kept and gives its reasons`, () => {
     const { compliant, verdicts, reasons: why } = evaluateInEnvironment(ALL, ARTIFACT, facts, false);
     const given = ALL.map(({ policyName, document }) => ({ policyName, verdict: evaluatePolicy(document, subject) }));
-    assert.is(compliant, given.every(({ verdict }) => verdict.status === "COMPLIANT"));
-    assert.equal(why, given.flatMap(({ verdict, policyName }) => reasons(verdict, policyName)));
+    assert.is(
+      compliant,
+      given.every(({ verdict }) => verdict.status === "COMPLIANT"),
+    );
+    assert.equal(
+      why,
+      given.flatMap(({ verdict, policyName }) => reasons(verdict, policyName)),
+    );
     assert.equal(
       verdicts.map(({ policy: name, version_id, version, status }) => [name, version_id, version, status]),
-      given.map(({ policyName, verdict }, place) => [policyName, (ALL[place] as AppliedPolicy).versionId, 3, verdict.status]),
+      given.map(({ policyName, verdict }, place) => [
+        policyName,
+        (ALL[place] as AppliedPolicy).versionId,
+        3,
+        verdict.status,
+      ]),
     );
   });
 
@@ -89,7 +159,12 @@ for (const [what, facts] of situations) {
   });
 
   test(`${what}: without policies the verdict is unknown`, () => {
-    for (const allowlisted of [false, true]) assert.equal(evaluateInEnvironment([], ARTIFACT, facts, allowlisted), { compliant: null, verdicts: [], reasons: [] });
+    for (const allowlisted of [false, true])
+      assert.equal(evaluateInEnvironment([], ARTIFACT, facts, allowlisted), {
+        compliant: null,
+        verdicts: [],
+        reasons: [],
+      });
   });
 
   test(`${what}: the allowlist makes up for everything, and hides nothing`, () => {
@@ -108,37 +183,73 @@ test("one sentence for each failure, by policy", () => {
 });
 
 test("what is kept of a verdict", () => {
-  const facts: Facts = { flows: [reported("old", { trail_id: null, trail: null }), reported("build", { candidates: [attested({ attestationId: "the-id" })] })] };
+  const facts: Facts = {
+    flows: [
+      reported("old", { trail_id: null, trail: null }),
+      reported("build", { candidates: [attested({ attestationId: "the-id" })] }),
+    ],
+  };
   assert.equal(evaluateInEnvironment([JUNIT], ARTIFACT, facts, false).verdicts, [
     {
-      policy: "junit", version_id: JUNIT.versionId, version: 3, status: "NON-COMPLIANT",
+      policy: "junit",
+      version_id: JUNIT.versionId,
+      version: 3,
+      status: "NON-COMPLIANT",
       rules: [
-        { satisfied: null, resolutions: [{ type: "rule_not_applicable", flow: 0 }, { type: "rule_not_applicable", flow: 1 }] },
-        { satisfied: null, resolutions: [{ type: "rule_not_applicable", flow: 0 }, { type: "rule_not_applicable", flow: 1 }] },
-        { satisfied: false, resolutions: [{ type: "legacy_flow", flow: 0 }, { type: "rule_satisfied", flow: 1, attestations: ["the-id"] }] },
+        {
+          satisfied: null,
+          resolutions: [
+            { type: "rule_not_applicable", flow: 0 },
+            { type: "rule_not_applicable", flow: 1 },
+          ],
+        },
+        {
+          satisfied: null,
+          resolutions: [
+            { type: "rule_not_applicable", flow: 0 },
+            { type: "rule_not_applicable", flow: 1 },
+          ],
+        },
+        {
+          satisfied: false,
+          resolutions: [
+            { type: "legacy_flow", flow: 0 },
+            { type: "rule_satisfied", flow: 1, attestations: ["the-id"] },
+          ],
+        },
       ],
       rules_version: 2,
     },
   ]);
   assert.equal(evaluateInEnvironment([PROVENANCE], ARTIFACT, NOTHING, false).verdicts[0]?.rules[0], {
-    satisfied: false, resolutions: [{ type: "missing_provenance", flow: null }],
+    satisfied: false,
+    resolutions: [{ type: "missing_provenance", flow: null }],
   });
 });
 
 test("a kept verdict of another version's rules is not shown as if it were this one's", () => {
   const [verdict] = evaluateInEnvironment([JUNIT], ARTIFACT, good, false).verdicts;
-  assert.throws(() => expandStoredVerdict(verdict as NonNullable<typeof verdict>, NONE.document, good), /version 3 of policy 'junit' has no rule 3/);
+  assert.throws(
+    () => expandStoredVerdict(verdict as NonNullable<typeof verdict>, NONE.document, good),
+    /version 3 of policy 'junit' has no rule 3/,
+  );
 });
 
 test("an expression that fails is kept with its error", () => {
   const { verdicts, reasons: why } = evaluateInEnvironment([FAILING], ARTIFACT, good, false);
   const error = "flow itself cannot be compared (at character 6 of: flow == 'x')";
-  assert.equal(verdicts[0]?.rules[0], { satisfied: false, resolutions: [{ type: "missing_provenance", flow: 0, error }] });
+  assert.equal(verdicts[0]?.rules[0], {
+    satisfied: false,
+    resolutions: [{ type: "missing_provenance", flow: 0, error }],
+  });
   assert.is(why[0], `Policy 'failing' requires provenance, but its condition failed for flow 'build': ${error}.`);
 });
 
 test("expressions see the name under which the artifact runs, and the flow's own where it has none", () => {
-  const own = policy("own", "{provenance: {required: true, exceptions: [{if: artifact.name == 'web.tar'}]}, attestations: [{type: junit, if: artifact.name == 'web.tar'}]}");
+  const own = policy(
+    "own",
+    "{provenance: {required: true, exceptions: [{if: artifact.name == 'web.tar'}]}, attestations: [{type: junit, if: artifact.name == 'web.tar'}]}",
+  );
   const facts: Facts = { flows: [reported("build")] };
   assert.is(evaluateInEnvironment([own], ARTIFACT, facts, false).compliant, true);
   assert.is(evaluateInEnvironment([own], { ...ARTIFACT, name: "web.tar" }, facts, false).compliant, false);
@@ -153,7 +264,9 @@ const same: [string, Partial<FlowRecord>][] = [
   ["a deployment", { deployment_id: 9 }],
   ["the file's name", { filename: "other" }],
 ];
-for (const [what, fields] of same) test(`the provenance does not change with ${what}`, () => assert.is(provenanceOf({ flows: [{ ...base, ...fields }] }), provenanceOf({ flows: [base] })));
+for (const [what, fields] of same)
+  test(`the provenance does not change with ${what}`, () =>
+    assert.is(provenanceOf({ flows: [{ ...base, ...fields }] }), provenanceOf({ flows: [base] })));
 
 const other: [string, Facts][] = [
   ["no flow", NOTHING],
@@ -163,10 +276,15 @@ const other: [string, Facts][] = [
   ["no trail", { flows: [{ ...base, trail_id: null, trail: null }] }],
   ["another record", { flows: [{ ...base, artifact_id: 9 }] }],
   ["one more attestation", { flows: [{ ...base, candidates: [...base.candidates, attested()] }] }],
-  ["an attestation in place of another", { flows: [{ ...base, candidates: [attested(), ...base.candidates.slice(1)] }] }],
+  [
+    "an attestation in place of another",
+    { flows: [{ ...base, candidates: [attested(), ...base.candidates.slice(1)] }] },
+  ],
   ["no attestation", { flows: [{ ...base, candidates: [] }] }],
 ];
-for (const [what, facts] of other) test(`the provenance changes with ${what}`, () => assert.is.not(provenanceOf(facts), provenanceOf({ flows: [base] })));
+for (const [what, facts] of other)
+  test(`the provenance changes with ${what}`, () =>
+    assert.is.not(provenanceOf(facts), provenanceOf({ flows: [base] })));
 
 const environments: [running: (boolean | null)[], policies: number, state: boolean | null][] = [
   [[], 0, null],
@@ -180,7 +298,8 @@ const environments: [running: (boolean | null)[], policies: number, state: boole
   [[null], 1, false],
 ];
 for (const [running, policies, state] of environments) {
-  test(`with ${policies} policies ${JSON.stringify(running)} is ${state}`, () => assert.is(environmentState(running, policies), state));
+  test(`with ${policies} policies ${JSON.stringify(running)} is ${state}`, () =>
+    assert.is(environmentState(running, policies), state));
 }
 
 const groups: [members: (boolean | null)[], state: boolean | null][] = [
@@ -195,7 +314,9 @@ const groups: [members: (boolean | null)[], state: boolean | null][] = [
   [[null, false], false],
   [[false, null, true], false],
 ];
-for (const [members, state] of groups) test(`a logical environment of ${JSON.stringify(members)} is ${state}`, () => assert.is(logicalState(members), state));
+for (const [members, state] of groups)
+  test(`a logical environment of ${JSON.stringify(members)} is ${state}`, () =>
+    assert.is(logicalState(members), state));
 
 function throughText<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;

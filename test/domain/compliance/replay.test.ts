@@ -1,7 +1,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { evaluateInEnvironment } from "../../../src/domain/compliance/environment.ts";
-import type { AppliedPolicy, Facts, FlowRecord, Evaluation, StoredVerdict } from "../../../src/domain/compliance/environment.ts";
+import type {
+  AppliedPolicy,
+  Facts,
+  FlowRecord,
+  Evaluation,
+  StoredVerdict,
+} from "../../../src/domain/compliance/environment.ts";
 import { checkLogicalSnapshot, checkSnapshot, replay, verdictWord } from "../../../src/domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../../../src/domain/compliance/replay.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
@@ -27,34 +33,67 @@ const documentOf = (versionId: number): PolicyDocument => {
   if (!found) throw new Error(`policy version ${versionId} is gone`);
   return found.document;
 };
-const unit = (isCompliant: boolean): AttestationCandidate => ({ name: "unit", type: "junit", isCompliant, control: null, attestationId: "id-1", level: "artifact", sequence: 1 });
+const unit = (isCompliant: boolean): AttestationCandidate => ({
+  name: "unit",
+  type: "junit",
+  isCompliant,
+  control: null,
+  attestationId: "id-1",
+  level: "artifact",
+  sequence: 1,
+});
 const flow = (candidates: AttestationCandidate[]): FlowRecord => ({
-  flow_id: 1, flow: "build", tags: {}, trail_id: 2, trail: "t1", artifact_id: 3, reference_name: "web", filename: "web.tar", git_commit: "c".repeat(40), commit_url: "",
-  committed_at: null, state: "COMPLIANT", reasons: [], candidates, deployment_id: null,
+  flow_id: 1,
+  flow: "build",
+  tags: {},
+  trail_id: 2,
+  trail: "t1",
+  artifact_id: 3,
+  reference_name: "web",
+  filename: "web.tar",
+  git_commit: "c".repeat(40),
+  commit_url: "",
+  committed_at: null,
+  state: "COMPLIANT",
+  reasons: [],
+  candidates,
+  deployment_id: null,
 });
 const GOOD: Facts = { flows: [flow([unit(true)])] };
 const BAD: Facts = { flows: [flow([unit(false)])] };
 
 /** As the database gives it back. */
 const throughText = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
-const keep = (policies: readonly AppliedPolicy[], facts: Facts, allowlisted = false): Evaluation => throughText(evaluateInEnvironment(policies, ARTIFACT, facts, allowlisted));
+const keep = (policies: readonly AppliedPolicy[], facts: Facts, allowlisted = false): Evaluation =>
+  throughText(evaluateInEnvironment(policies, ARTIFACT, facts, allowlisted));
 
 test("what was kept is found again, with and without policies, provenance and allowlist", () => {
   for (const policies of [[], [TESTS], POLICIES])
     for (const facts of [GOOD, BAD, { flows: [] }])
       for (const allowlisted of [true, false]) {
         const kept = keep(policies, facts, allowlisted);
-        assert.equal(replay({ artifact: ARTIFACT, facts: throughText(facts), allowlisted, kept }, documentOf), { judgement: kept, same: true, differences: [] });
+        assert.equal(replay({ artifact: ARTIFACT, facts: throughText(facts), allowlisted, kept }, documentOf), {
+          judgement: kept,
+          same: true,
+          differences: [],
+        });
       }
 });
 
 test("the order of keys is no difference", () => {
   const kept = keep([TESTS], BAD);
-  const turned = { ...kept, verdicts: kept.verdicts.map(({ rules, ...rest }) => ({ rules: rules.map(({ satisfied, resolutions }) => ({ resolutions, satisfied })), ...rest })) };
+  const turned = {
+    ...kept,
+    verdicts: kept.verdicts.map(({ rules, ...rest }) => ({
+      rules: rules.map(({ satisfied, resolutions }) => ({ resolutions, satisfied })),
+      ...rest,
+    })),
+  };
   assert.ok(replay({ artifact: ARTIFACT, facts: BAD, allowlisted: false, kept: turned }, documentOf).same);
 });
 
-const JUDGED = "Policy 'tests' requires a compliant junit attestation named 'unit', but the one in trail 't1' of flow 'build' is not compliant.";
+const JUDGED =
+  "Policy 'tests' requires a compliant junit attestation named 'unit', but the one in trail 't1' of flow 'build' is not compliant.";
 
 test("every change of what is stored is told", () => {
   const differences = (kept: Evaluation, facts: Facts = BAD, allowlisted = false): string[] => {
@@ -74,17 +113,30 @@ test("every change of what is stored is told", () => {
     "the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
     `the stored reasons are "${JUDGED}", and those found again are none`,
   ]);
-  assert.equal(differences(kept, BAD, true), ["the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again"]);
-  assert.equal(differences(changed((copy) => void (copy.compliant = null))), ["the artifact is stored as UNKNOWN, and is NON-COMPLIANT when judged again"]);
-  assert.equal(differences(changed((copy) => void (copy.reasons = []))), [`the stored reasons are none, and those found again are "${JUDGED}"`]);
-  assert.equal(differences(changed((copy) => void (copy.verdicts[0].rules[2].resolutions[0].attestations = ["id-2"]))), [
-    "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-2), and is not satisfied (non_compliant_attestation in flow 1 by id-1) when judged again",
+  assert.equal(differences(kept, BAD, true), [
+    "the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
   ]);
-  assert.equal(differences(changed((copy) => void copy.verdicts[0].rules.pop())), ["policy 'tests' version 1 is stored with 2 rules, and has 3"]);
+  assert.equal(differences(changed((copy) => void (copy.compliant = null))), [
+    "the artifact is stored as UNKNOWN, and is NON-COMPLIANT when judged again",
+  ]);
+  assert.equal(differences(changed((copy) => void (copy.reasons = []))), [
+    `the stored reasons are none, and those found again are "${JUDGED}"`,
+  ]);
+  assert.equal(
+    differences(changed((copy) => void (copy.verdicts[0].rules[2].resolutions[0].attestations = ["id-2"]))),
+    [
+      "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-2), and is not satisfied (non_compliant_attestation in flow 1 by id-1) when judged again",
+    ],
+  );
+  assert.equal(differences(changed((copy) => void copy.verdicts[0].rules.pop())), [
+    "policy 'tests' version 1 is stored with 2 rules, and has 3",
+  ]);
   assert.equal(differences(changed((copy) => void (copy.verdicts[0].rules[1].satisfied = true))), [
     "rule 2 of policy 'tests' version 1 is stored as satisfied (rule_not_applicable in flow 1), and is not applicable (rule_not_applicable in flow 1) when judged again",
   ]);
-  assert.equal(differences(changed((copy) => void (copy.verdicts = []))).slice(0, 1), ["the artifact is stored as NON-COMPLIANT, and is UNKNOWN when judged again"]);
+  assert.equal(differences(changed((copy) => void (copy.verdicts = []))).slice(0, 1), [
+    "the artifact is stored as NON-COMPLIANT, and is UNKNOWN when judged again",
+  ]);
 });
 
 test("a condition that failed is compared with its error", () => {
@@ -98,77 +150,136 @@ test("a condition that failed is compared with its error", () => {
 });
 
 const WITHOUT_TRAIL: Facts = { flows: [{ ...flow([]), trail_id: null, trail: null }] };
-/** What a program with version 1 of the rules stored about an artifact that is COMPLIANT in its flow, without a trail. */
+/**
+ * What a program with version 1 of the rules stored about an artifact that is COMPLIANT in its flow, without a trail.
+ */
 const STORED_UNDER_VERSION_1: Evaluation = {
   compliant: false,
-  verdicts: [{
-    policy: "trail", version_id: 9, version: 3, status: "NON-COMPLIANT",
-    rules: [
-      { satisfied: null, resolutions: [{ type: "rule_not_applicable", flow: 0 }] },
-      { satisfied: false, resolutions: [{ type: "legacy_flow", flow: 0 }] },
-    ],
-  }],
-  reasons: ["Policy 'trail' requires compliance in the trail, but the artifact was reported to flow 'build' without a trail."],
+  verdicts: [
+    {
+      policy: "trail",
+      version_id: 9,
+      version: 3,
+      status: "NON-COMPLIANT",
+      rules: [
+        { satisfied: null, resolutions: [{ type: "rule_not_applicable", flow: 0 }] },
+        { satisfied: false, resolutions: [{ type: "legacy_flow", flow: 0 }] },
+      ],
+    },
+  ],
+  reasons: [
+    "Policy 'trail' requires compliance in the trail, but the artifact was reported to flow 'build' without a trail.",
+  ],
 };
 
 test("a verdict is replayed under the evaluation rules that produced it", () => {
-  const again = replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept: STORED_UNDER_VERSION_1 }, documentOf);
+  const again = replay(
+    { artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept: STORED_UNDER_VERSION_1 },
+    documentOf,
+  );
   assert.equal(again, { judgement: STORED_UNDER_VERSION_1, same: true, differences: [] });
   const latest = keep([TRAIL], WITHOUT_TRAIL);
   assert.is(latest.compliant, true);
-  assert.is(replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept: latest }, documentOf).same, true);
+  assert.is(
+    replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept: latest }, documentOf).same,
+    true,
+  );
 });
 
 test("the evaluation rules of a stored verdict cannot be exchanged unnoticed", () => {
-  const differences = (kept: Evaluation) => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf).differences;
+  const differences = (kept: Evaluation) =>
+    replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf).differences;
   const [stored] = STORED_UNDER_VERSION_1.verdicts;
-  assert.is(differences({ ...STORED_UNDER_VERSION_1, verdicts: [{ ...(stored as StoredVerdict), rules_version: 2 }] })[0],
-    "policy 'trail' version 3 is stored as NON-COMPLIANT, and is COMPLIANT when judged again");
+  assert.is(
+    differences({ ...STORED_UNDER_VERSION_1, verdicts: [{ ...(stored as StoredVerdict), rules_version: 2 }] })[0],
+    "policy 'trail' version 3 is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
+  );
   const { rules_version: _, ...withoutVersion } = keep([TRAIL], WITHOUT_TRAIL).verdicts[0] as StoredVerdict;
-  assert.is(differences({ ...keep([TRAIL], WITHOUT_TRAIL), verdicts: [withoutVersion] })[0],
-    "policy 'trail' version 3 is stored as COMPLIANT, and is NON-COMPLIANT when judged again");
+  assert.is(
+    differences({ ...keep([TRAIL], WITHOUT_TRAIL), verdicts: [withoutVersion] })[0],
+    "policy 'trail' version 3 is stored as COMPLIANT, and is NON-COMPLIANT when judged again",
+  );
 });
 
 test("evaluation rules that this program does not have are an error, not a verdict", () => {
   for (const rules_version of [0, 3, "2"] as unknown as (1 | 2)[]) {
-    const kept = { ...STORED_UNDER_VERSION_1, verdicts: [{ ...(STORED_UNDER_VERSION_1.verdicts[0] as StoredVerdict), rules_version }] };
+    const kept = {
+      ...STORED_UNDER_VERSION_1,
+      verdicts: [{ ...(STORED_UNDER_VERSION_1.verdicts[0] as StoredVerdict), rules_version }],
+    };
     assert.throws(
       () => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf),
-      new RegExp(`policy 'trail' version 3 names version ${rules_version} of the evaluation rules; this program has versions 1 to 2`),
+      new RegExp(
+        `policy 'trail' version 3 names version ${rules_version} of the evaluation rules; this program has versions 1 to 2`,
+      ),
     );
   }
 });
 
 test("a policy version that is gone is no verdict", () => {
-  assert.throws(() => replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, kept: keep([policy("x", 99, "{}")], GOOD) }, documentOf), /policy version 99 is gone/);
+  assert.throws(
+    () =>
+      replay(
+        { artifact: ARTIFACT, facts: GOOD, allowlisted: false, kept: keep([policy("x", 99, "{}")], GOOD) },
+        documentOf,
+      ),
+    /policy version 99 is gone/,
+  );
 });
 
-const stored = (verdict: boolean | null, compliant: number, nonCompliant: number, unknown: number): SnapshotVerdict => ({ verdict, compliant, nonCompliant, unknown });
-const runs = (compliant: boolean | null, versionIds: number[] | null = [7]) => ({ name: "web", fingerprint: "f", compliant, versionIds });
+const stored = (
+  verdict: boolean | null,
+  compliant: number,
+  nonCompliant: number,
+  unknown: number,
+): SnapshotVerdict => ({ verdict, compliant, nonCompliant, unknown });
+const runs = (compliant: boolean | null, versionIds: number[] | null = [7]) => ({
+  name: "web",
+  fingerprint: "f",
+  compliant,
+  versionIds,
+});
 
 test("a snapshot follows from what ran", () => {
   assert.equal(checkSnapshot(stored(true, 0, 0, 0), [7], []), []);
   assert.equal(checkSnapshot(stored(null, 0, 0, 0), [], []), []);
   assert.equal(checkSnapshot(stored(false, 1, 1, 0), [7], [runs(true), runs(false)]), []);
   assert.equal(checkSnapshot(stored(null, 0, 0, 1), [], [runs(null, [])]), []);
-  assert.equal(checkSnapshot(stored(false, 0, 1, 0), [7], [runs(false, null)]), [], "what cannot be read is told elsewhere");
+  assert.equal(
+    checkSnapshot(stored(false, 0, 1, 0), [7], [runs(false, null)]),
+    [],
+    "what cannot be read is told elsewhere",
+  );
   assert.equal(checkSnapshot(stored(true, 2, 0, 0), [7], [runs(true), runs(false)]), [
-    "2 compliant artifacts are stored as the count, and 1 are there", "0 non-compliant artifacts are stored as the count, and 1 are there",
+    "2 compliant artifacts are stored as the count, and 1 are there",
+    "0 non-compliant artifacts are stored as the count, and 1 are there",
     "the snapshot is stored as COMPLIANT, and follows as NON-COMPLIANT from what ran",
   ]);
-  assert.equal(checkSnapshot(stored(true, 1, 0, 0), [7, 9], [runs(true)]), ["'web' (f) was judged under the policy versions [7], and [7, 9] were in force"]);
+  assert.equal(checkSnapshot(stored(true, 1, 0, 0), [7, 9], [runs(true)]), [
+    "'web' (f) was judged under the policy versions [7], and [7, 9] were in force",
+  ]);
 });
 
 test("a snapshot of a logical environment follows from its members, but for those that are not shown", () => {
   assert.equal(checkLogicalSnapshot(stored(null, 0, 0, 0), []), []);
-  assert.equal(checkLogicalSnapshot(stored(false, 3, 1, 2), [stored(true, 3, 0, 0), stored(false, 0, 1, 0), stored(null, 0, 0, 2)]), []);
+  assert.equal(
+    checkLogicalSnapshot(stored(false, 3, 1, 2), [
+      stored(true, 3, 0, 0),
+      stored(false, 0, 1, 0),
+      stored(null, 0, 0, 2),
+    ]),
+    [],
+  );
   assert.equal(checkLogicalSnapshot(stored(null, 1, 0, 0), [stored(true, 1, 0, 0)]), []);
   assert.equal(checkLogicalSnapshot(stored(true, 1, 0, 0), [stored(true, 1, 0, 0)]), []);
   assert.equal(checkLogicalSnapshot(stored(true, 1, 0, 0), [stored(null, 0, 0, 1)]), [
-    "1 compliant artifacts are stored as the count, and 0 are there", "0 unknown artifacts are stored as the count, and 1 are there",
+    "1 compliant artifacts are stored as the count, and 0 are there",
+    "0 unknown artifacts are stored as the count, and 1 are there",
     "the snapshot is stored as COMPLIANT, and follows as UNKNOWN from what ran",
   ]);
-  assert.equal(checkLogicalSnapshot(stored(null, 0, 1, 0), [stored(false, 0, 1, 0)]), ["the snapshot is stored as UNKNOWN, and follows as NON-COMPLIANT from what ran"]);
+  assert.equal(checkLogicalSnapshot(stored(null, 0, 1, 0), [stored(false, 0, 1, 0)]), [
+    "the snapshot is stored as UNKNOWN, and follows as NON-COMPLIANT from what ran",
+  ]);
 });
 
 test("verdicts in words", () => {

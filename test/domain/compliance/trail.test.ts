@@ -33,7 +33,11 @@ const fact = (name: string, type: string, isCompliant = true): AttestationFact =
   overriddenAttestationId: null,
   isCompliant,
 });
-const artifact = (artifactId: string, referenceName: string | null, ...attestations: AttestationFact[]): ArtifactFacts => ({
+const artifact = (
+  artifactId: string,
+  referenceName: string | null,
+  ...attestations: AttestationFact[]
+): ArtifactFacts => ({
   artifactId,
   fingerprint: `fp-${artifactId}`,
   referenceName,
@@ -57,11 +61,24 @@ const entry = (name: string, type: string, is_compliant: boolean | null, unexpec
   unexpected,
 });
 const shared = { evaluated_at: 17.5, flow_template_id: "tpl" };
-const noArtifact = { artifact_fingerprint: null, artifact_id: null, status: "MISSING", is_compliant: null, unexpected: false, ...shared };
+const noArtifact = {
+  artifact_fingerprint: null,
+  artifact_id: null,
+  status: "MISSING",
+  is_compliant: null,
+  unexpected: false,
+  ...shared,
+};
 
 test("nothing expected and nothing there is COMPLIANT", () => {
   assert.equal(evaluateTrail(facts({ template: EMPTY })), {
-    compliance_status: { status: "COMPLIANT", is_compliant: true, attestations_statuses: [], artifacts_statuses: {}, ...shared },
+    compliance_status: {
+      status: "COMPLIANT",
+      is_compliant: true,
+      attestations_statuses: [],
+      artifacts_statuses: {},
+      ...shared,
+    },
     reasons: [],
     artifacts: [],
   });
@@ -89,7 +106,11 @@ test("a fresh trail with requirements is INCOMPLETE and lists all of them", () =
 });
 
 test("everything there: nested status covers the artifact, its state the trail too (decision 54)", () => {
-  const { compliance_status: status, reasons, artifacts } = evaluateTrail(
+  const {
+    compliance_status: status,
+    reasons,
+    artifacts,
+  } = evaluateTrail(
     facts({
       trailAttestations: [fact("ticket", "jira", false)],
       artifacts: [artifact("a", "app", fact("unit", "junit")), artifact("d", "db")],
@@ -100,8 +121,24 @@ test("everything there: nested status covers the artifact, its state the trail t
     is_compliant: false,
     attestations_statuses: [entry("ticket", "jira", false)],
     artifacts_statuses: {
-      app: { artifact_fingerprint: "fp-a", artifact_id: "a", status: "COMPLIANT", is_compliant: true, unexpected: false, attestations_statuses: [entry("unit", "junit", true)], ...shared },
-      db: { artifact_fingerprint: "fp-d", artifact_id: "d", status: "COMPLIANT", is_compliant: true, unexpected: false, attestations_statuses: [], ...shared },
+      app: {
+        artifact_fingerprint: "fp-a",
+        artifact_id: "a",
+        status: "COMPLIANT",
+        is_compliant: true,
+        unexpected: false,
+        attestations_statuses: [entry("unit", "junit", true)],
+        ...shared,
+      },
+      db: {
+        artifact_fingerprint: "fp-d",
+        artifact_id: "d",
+        status: "COMPLIANT",
+        is_compliant: true,
+        unexpected: false,
+        attestations_statuses: [],
+        ...shared,
+      },
     },
     ...shared,
   });
@@ -116,16 +153,68 @@ test("everything there: nested status covers the artifact, its state the trail t
 const ticket = [fact("ticket", "jira")];
 const unit = (ok: boolean): AttestationFact => fact("unit", "junit", ok);
 const verdicts: [what: string, given: Partial<TrailFacts>, status: string][] = [
-  ["all fulfilled", { trailAttestations: ticket, artifacts: [artifact("a", "app", unit(true)), artifact("d", "db")] }, "COMPLIANT"],
-  ["an artifact misses an attestation", { trailAttestations: ticket, artifacts: [artifact("a", "app"), artifact("d", "db")] }, "INCOMPLETE"],
-  ["failing wins over missing, across levels (decision 1)", { artifacts: [artifact("a", "app", unit(false))] }, "NON-COMPLIANT"],
-  ["wrong type leaves the slot open (decision 2)", { trailAttestations: [fact("ticket", "generic")], artifacts: [artifact("a", "app", unit(true)), artifact("d", "db")] }, "INCOMPLETE"],
-  ["wrong type and failing counts (decision 2)", { trailAttestations: [fact("ticket", "generic", false)], artifacts: [artifact("a", "app", unit(true)), artifact("d", "db")] }, "NON-COMPLIANT"],
-  ["an unexpected failure in a trail without template", { template: EMPTY, trailAttestations: [fact("x", "generic", false)] }, "NON-COMPLIANT"],
-  ["an unexpected artifact participates", { template: EMPTY, artifacts: [artifact("x", "extra", fact("y", "generic", false))] }, "NON-COMPLIANT"],
-  ["an unexpected artifact does no harm by itself", { template: EMPTY, artifacts: [artifact("x", "extra")] }, "COMPLIANT"],
-  ["a rebuild repairs (decision 55)", { trailAttestations: ticket, artifacts: [artifact("a", "app", unit(false)), artifact("d", "db"), artifact("b", "app", unit(true))] }, "COMPLIANT"],
-  ["a rebuild breaks (decision 55)", { trailAttestations: ticket, artifacts: [artifact("b", "app", unit(true)), artifact("d", "db"), artifact("a", "app", unit(false))] }, "NON-COMPLIANT"],
+  [
+    "all fulfilled",
+    { trailAttestations: ticket, artifacts: [artifact("a", "app", unit(true)), artifact("d", "db")] },
+    "COMPLIANT",
+  ],
+  [
+    "an artifact misses an attestation",
+    { trailAttestations: ticket, artifacts: [artifact("a", "app"), artifact("d", "db")] },
+    "INCOMPLETE",
+  ],
+  [
+    "failing wins over missing, across levels (decision 1)",
+    { artifacts: [artifact("a", "app", unit(false))] },
+    "NON-COMPLIANT",
+  ],
+  [
+    "wrong type leaves the slot open (decision 2)",
+    {
+      trailAttestations: [fact("ticket", "generic")],
+      artifacts: [artifact("a", "app", unit(true)), artifact("d", "db")],
+    },
+    "INCOMPLETE",
+  ],
+  [
+    "wrong type and failing counts (decision 2)",
+    {
+      trailAttestations: [fact("ticket", "generic", false)],
+      artifacts: [artifact("a", "app", unit(true)), artifact("d", "db")],
+    },
+    "NON-COMPLIANT",
+  ],
+  [
+    "an unexpected failure in a trail without template",
+    { template: EMPTY, trailAttestations: [fact("x", "generic", false)] },
+    "NON-COMPLIANT",
+  ],
+  [
+    "an unexpected artifact participates",
+    { template: EMPTY, artifacts: [artifact("x", "extra", fact("y", "generic", false))] },
+    "NON-COMPLIANT",
+  ],
+  [
+    "an unexpected artifact does no harm by itself",
+    { template: EMPTY, artifacts: [artifact("x", "extra")] },
+    "COMPLIANT",
+  ],
+  [
+    "a rebuild repairs (decision 55)",
+    {
+      trailAttestations: ticket,
+      artifacts: [artifact("a", "app", unit(false)), artifact("d", "db"), artifact("b", "app", unit(true))],
+    },
+    "COMPLIANT",
+  ],
+  [
+    "a rebuild breaks (decision 55)",
+    {
+      trailAttestations: ticket,
+      artifacts: [artifact("b", "app", unit(true)), artifact("d", "db"), artifact("a", "app", unit(false))],
+    },
+    "NON-COMPLIANT",
+  ],
 ];
 for (const [what, given, status] of verdicts) {
   test(`${what}: ${status}`, () => {
@@ -137,13 +226,26 @@ for (const [what, given, status] of verdicts) {
 
 test("one entry per name, the latest; older records keep their own state (decision 55)", () => {
   const { compliance_status: status, artifacts } = evaluateTrail(
-    facts({ template: EMPTY, artifacts: [artifact("old", "x", fact("t", "generic", false)), artifact("y", "y"), artifact("new", "x")] }),
+    facts({
+      template: EMPTY,
+      artifacts: [artifact("old", "x", fact("t", "generic", false)), artifact("y", "y"), artifact("new", "x")],
+    }),
   );
-  assert.equal(Object.entries(status.artifacts_statuses).map(([key, value]) => [key, value.artifact_id, value.unexpected]), [
-    ["x", "new", true],
-    ["y", "y", true],
-  ]);
-  assert.equal(artifacts.map(({ artifactId, state }) => [artifactId, state]), [["old", "NON-COMPLIANT"], ["y", "COMPLIANT"], ["new", "COMPLIANT"]]);
+  assert.equal(
+    Object.entries(status.artifacts_statuses).map(([key, value]) => [key, value.artifact_id, value.unexpected]),
+    [
+      ["x", "new", true],
+      ["y", "y", true],
+    ],
+  );
+  assert.equal(
+    artifacts.map(({ artifactId, state }) => [artifactId, state]),
+    [
+      ["old", "NON-COMPLIANT"],
+      ["y", "COMPLIANT"],
+      ["new", "COMPLIANT"],
+    ],
+  );
 });
 
 test("an artifact without reference name stands under its fingerprint and takes nobody's place", () => {
@@ -155,16 +257,21 @@ test("an artifact without reference name stands under its fingerprint and takes 
 
   const namesake = template(`trail: {artifacts: [{name: ${fingerprint}}]}`);
   const both = evaluateTrail(facts({ template: namesake, artifacts: [plain] })).compliance_status;
-  assert.equal(Object.entries(both.artifacts_statuses).map(([key, { status, unexpected }]) => [key, status, unexpected]), [
-    [fingerprint, "MISSING", false],
-    [`sha256:${fingerprint}`, "COMPLIANT", true],
-  ]);
+  assert.equal(
+    Object.entries(both.artifacts_statuses).map(([key, { status, unexpected }]) => [key, status, unexpected]),
+    [
+      [fingerprint, "MISSING", false],
+      [`sha256:${fingerprint}`, "COMPLIANT", true],
+    ],
+  );
   assert.is(both.status, "INCOMPLETE");
 });
 
 test("a reference name that JavaScript treats specially is a key like any other", () => {
   const proto = template("trail: {artifacts: [{name: __proto__}]}");
-  const { compliance_status: status } = evaluateTrail(facts({ template: proto, artifacts: [artifact("p", "__proto__")] }));
+  const { compliance_status: status } = evaluateTrail(
+    facts({ template: proto, artifacts: [artifact("p", "__proto__")] }),
+  );
   assert.equal(Object.keys(status.artifacts_statuses), ["__proto__"]);
   assert.ok(JSON.stringify(status).includes('"__proto__":{"artifact_fingerprint":"fp-p"'));
 });
@@ -198,15 +305,24 @@ test("random trails obey the invariants of the verdict", () => {
   for (let round = 0; round < 1000; round += 1) {
     const expected = (): { name: string; type: string }[] => some(names).map((name) => ({ name, type: pick(types) }));
     const given = facts({
-      template: { version: 1, trail: { attestations: expected(), artifacts: some(["x", "y"]).map((name) => ({ name, attestations: expected() })) } },
+      template: {
+        version: 1,
+        trail: {
+          attestations: expected(),
+          artifacts: some(["x", "y"]).map((name) => ({ name, attestations: expected() })),
+        },
+      },
       trailAttestations: someFacts(),
-      artifacts: Array.from({ length: Math.floor(next() * 4) }, (_, index) => artifact(`r${index}`, pick(["x", "y", "z", null]), ...someFacts())),
+      artifacts: Array.from({ length: Math.floor(next() * 4) }, (_, index) =>
+        artifact(`r${index}`, pick(["x", "y", "z", null]), ...someFacts()),
+      ),
     });
     const { compliance_status: status, reasons, artifacts } = evaluateTrail(given);
     const inMap = Object.values(status.artifacts_statuses);
     const entries = [...status.attestations_statuses, ...inMap.flatMap((value) => value.attestations_statuses)];
     const failing = entries.some(isFailing);
-    const missing = entries.some((one) => one.status === "MISSING") || inMap.some((value) => value.status === "MISSING");
+    const missing =
+      entries.some((one) => one.status === "MISSING") || inMap.some((value) => value.status === "MISSING");
     seen.add(status.status);
 
     assert.is(status.status === "NON-COMPLIANT", failing);
@@ -221,21 +337,38 @@ test("random trails obey the invariants of the verdict", () => {
     for (const one of artifacts) {
       const counted = [...one.attestationsStatuses, ...status.attestations_statuses];
       assert.is(one.state === "NON-COMPLIANT", counted.some(isFailing));
-      assert.is(one.state === "COMPLIANT", counted.every((each) => each.is_compliant === true));
+      assert.is(
+        one.state === "COMPLIANT",
+        counted.every((each) => each.is_compliant === true),
+      );
       assert.is(one.reasons.length === 0, one.state === "COMPLIANT");
     }
-    if (status.status === "COMPLIANT") assert.ok(artifacts.filter(({ artifactId }) => inMap.some((value) => value.artifact_id === artifactId)).every(({ state }) => state === "COMPLIANT"));
+    if (status.status === "COMPLIANT")
+      assert.ok(
+        artifacts
+          .filter(({ artifactId }) => inMap.some((value) => value.artifact_id === artifactId))
+          .every(({ state }) => state === "COMPLIANT"),
+      );
 
     // The order in which attestations come, and that of the template, change the order of entries but no verdict.
     const reversed = evaluateTrail({
       ...given,
-      template: { version: 1, trail: { attestations: given.template.trail.attestations.toReversed(), artifacts: given.template.trail.artifacts.toReversed() } },
+      template: {
+        version: 1,
+        trail: {
+          attestations: given.template.trail.attestations.toReversed(),
+          artifacts: given.template.trail.artifacts.toReversed(),
+        },
+      },
       trailAttestations: given.trailAttestations.toReversed(),
       artifacts: given.artifacts.map((one) => ({ ...one, attestations: one.attestations.toReversed() })),
     });
     assert.is(reversed.compliance_status.status, status.status);
     assert.equal(reversed.reasons.toSorted(), reasons.toSorted());
-    assert.equal(reversed.artifacts.map(({ state }) => state), artifacts.map(({ state }) => state));
+    assert.equal(
+      reversed.artifacts.map(({ state }) => state),
+      artifacts.map(({ state }) => state),
+    );
     // So does the order of artifacts of different names; among those of one name the order is the point.
     const byName = given.artifacts.toSorted((a, b) => String(a.referenceName).localeCompare(String(b.referenceName)));
     assert.is(evaluateTrail({ ...given, artifacts: byName }).compliance_status.status, status.status);

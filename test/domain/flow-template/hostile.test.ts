@@ -5,7 +5,8 @@ import { parseTemplate, renderTemplateProblems } from "../../../src/domain/flow-
 const test = suite("hostile templates");
 
 const MILLION = 1_000_000;
-const lines = (count: number, line: (index: number) => string): string => Array.from({ length: count }, (_, index) => line(index)).join("");
+const lines = (count: number, line: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => line(index)).join("");
 const attestations = (count: number): string => lines(count, (index) => `  - {name: a${index}, type: snyk}\n`);
 
 /** Each would overflow the stack, or take minutes, in a reader without limits. */
@@ -15,28 +16,67 @@ const hostile: [what: string, text: string, problem: string][] = [
   ["block lists on one line", "- ".repeat(MILLION / 2), "Nested deeper than 64 levels"],
   ["explicit keys", "? ".repeat(MILLION / 2), "Nested deeper than 64 levels"],
   ["indented maps", lines(1000, (index) => `${" ".repeat(index)}a:\n`), "Nested deeper than 64 levels"],
-  ["a hundred thousand keys", lines(100_000, (index) => `k${index}: 1\n`), "The file is too large: it holds more than 100000 YAML tokens, each counted once for every 64 characters"],
+  [
+    "a hundred thousand keys",
+    lines(100_000, (index) => `k${index}: 1\n`),
+    "The file is too large: it holds more than 100000 YAML tokens, each counted once for every 64 characters",
+  ],
   ["a million closing brackets", "]".repeat(MILLION), "Not YAML: Unexpected flow-seq-end token in YAML document"],
-  ["documents without end", `version: 1\n${"---\n".repeat(MILLION / 4)}`, "Expected a single YAML document, but another one begins here"],
-  ["a number of sixty thousand digits", `version: ${"9".repeat(60_000)}`, `Input should be 1 [input: ${"9".repeat(80)}...]`],
-  ["a name of line breaks", `trail: {artifacts: [{name: "${"\\n".repeat(30_000)}"}]}`, `String should have at most 256 characters [input: ${"\\u000a".repeat(80)}...]`],
+  [
+    "documents without end",
+    `version: 1\n${"---\n".repeat(MILLION / 4)}`,
+    "Expected a single YAML document, but another one begins here",
+  ],
+  [
+    "a number of sixty thousand digits",
+    `version: ${"9".repeat(60_000)}`,
+    `Input should be 1 [input: ${"9".repeat(80)}...]`,
+  ],
+  [
+    "a name of line breaks",
+    `trail: {artifacts: [{name: "${"\\n".repeat(30_000)}"}]}`,
+    `String should have at most 256 characters [input: ${"\\u000a".repeat(80)}...]`,
+  ],
   [
     "aliases that multiply",
     `trail:\n  attestations: &all\n${attestations(3000)}  artifacts:\n${lines(3000, (index) => `  - {name: x${index}, attestations: *all}\n`)}`,
     "Template has more than 2000 entries",
   ],
-  ["a name of ten million blank lines", `trail:\n  artifacts:\n  - name: "a${"\n".repeat(9.9 * MILLION)}b"`, "This value is longer than 65536 characters"],
+  [
+    "a name of ten million blank lines",
+    `trail:\n  artifacts:\n  - name: "a${"\n".repeat(9.9 * MILLION)}b"`,
+    "This value is longer than 65536 characters",
+  ],
   ["a text in quotes of a megabyte", `version: '${"a".repeat(MILLION)}'`, "This value is longer than 65536 characters"],
-  ["a plain value of a megabyte of words", `version: ${"a ".repeat(MILLION / 2)}`, "This value is longer than 65536 characters"],
+  [
+    "a plain value of a megabyte of words",
+    `version: ${"a ".repeat(MILLION / 2)}`,
+    "This value is longer than 65536 characters",
+  ],
   ["a block of a million lines", `version: |\n${" a\n".repeat(MILLION)}`, "This value is longer than 65536 characters"],
-  ["a block of blank lines", `version: >\n a${"\n".repeat(9.9 * MILLION)} b\n`, "This value is longer than 65536 characters"],
-  ["a name of 257 characters", `trail: {artifacts: [{name: ${"n".repeat(257)}}]}`, `String should have at most 256 characters [input: ${"n".repeat(80)}...]`],
-  ["comments without end", `version: 1\n${"#\n".repeat(MILLION)}trail: null`, "The file is too large: it holds more than 200000 comments, spaces and line ends"],
+  [
+    "a block of blank lines",
+    `version: >\n a${"\n".repeat(9.9 * MILLION)} b\n`,
+    "This value is longer than 65536 characters",
+  ],
+  [
+    "a name of 257 characters",
+    `trail: {artifacts: [{name: ${"n".repeat(257)}}]}`,
+    `String should have at most 256 characters [input: ${"n".repeat(80)}...]`,
+  ],
+  [
+    "comments without end",
+    `version: 1\n${"#\n".repeat(MILLION)}trail: null`,
+    "The file is too large: it holds more than 200000 comments, spaces and line ends",
+  ],
 ];
 for (const [what, text, problem] of hostile) {
   test(`${what}: one short refusal`, () => {
     const { problems } = parseTemplate(text);
-    assert.equal(problems?.map((each) => each.problem), [problem]);
+    assert.equal(
+      problems?.map((each) => each.problem),
+      [problem],
+    );
   });
 }
 
@@ -46,9 +86,15 @@ test("an alias bomb of the usual kind is not unpacked", () => {
 });
 
 test("two thousand attestations are read, and so is a file padded to its limit", () => {
-  assert.is(parseTemplate(`trail:\n  attestations:\n${attestations(2_000)}`).template?.trail.attestations.length, 2_000);
+  assert.is(
+    parseTemplate(`trail:\n  attestations:\n${attestations(2_000)}`).template?.trail.attestations.length,
+    2_000,
+  );
   // What earlier versions took still loads.
-  assert.is(parseTemplate(`trail:\n  attestations:\n${attestations(9_000)}`, true).template?.trail.attestations.length, 9_000);
+  assert.is(
+    parseTemplate(`trail:\n  attestations:\n${attestations(9_000)}`, true).template?.trail.attestations.length,
+    9_000,
+  );
   const comments = "# padding\r\n".repeat(MILLION / 2);
   const { template } = parseTemplate(`${comments}version: 1\r\n\r\n${comments}#`);
   assert.equal(template, { version: 1, trail: { attestations: [], artifacts: [] } });
@@ -59,14 +105,55 @@ test("two thousand attestations are read, and so is a file padded to its limit",
 
 test("padding is cut off only where it is a comment", () => {
   const { problems } = parseTemplate("trail:\n  artifacts:\n  - name: |-\n      a\n      # b\n# c\n");
-  assert.equal(problems?.map(({ location, line }) => [location, line]), [["trail.artifacts.0.name", 3]]);
+  assert.equal(
+    problems?.map(({ location, line }) => [location, line]),
+    [["trail.artifacts.0.name", 3]],
+  );
   // A quoted text may end in a line that begins like a comment; such a name is refused with or without that line.
   assert.is(parseTemplate('trail: {artifacts: [{name: "a\n# b"}]}').template, null);
 });
 
 test("whatever is done to a template, it is either read or refused in the promised form", () => {
-  const seed = "version: 1\ntrail:\n  attestations: &x\n  - {name: a, type: '*'}\n  - name: b\n    type: custom:c # d\n  artifacts:\n  - name: \"e\"\n    attestations: *x\n";
-  const pieces = ["\n", " ", "\t", "- ", ": ", "? ", "[", "]", "{", "}", ",", "&x ", "*x", "!t ", "!!int ", "|", ">-", "'", '"', "#", "%YAML 1.1\n", "---\n", "...\n", "\u0000", "\ud83d", "\ufeff", "\r", "\\", "<<", "~", "1", "__proto__", "é", "@", "`", seed];
+  const seed =
+    "version: 1\ntrail:\n  attestations: &x\n  - {name: a, type: '*'}\n  - name: b\n    type: custom:c # d\n  artifacts:\n  - name: \"e\"\n    attestations: *x\n";
+  const pieces = [
+    "\n",
+    " ",
+    "\t",
+    "- ",
+    ": ",
+    "? ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    "&x ",
+    "*x",
+    "!t ",
+    "!!int ",
+    "|",
+    ">-",
+    "'",
+    '"',
+    "#",
+    "%YAML 1.1\n",
+    "---\n",
+    "...\n",
+    "\u0000",
+    "\ud83d",
+    "\ufeff",
+    "\r",
+    "\\",
+    "<<",
+    "~",
+    "1",
+    "__proto__",
+    "é",
+    "@",
+    "`",
+    seed,
+  ];
   let state = 7;
   const next = (below: number): number => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;

@@ -2,7 +2,13 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
-import { EMPTY_TEMPLATE_TEXT, legacyTemplate, parseTemplate, renderTemplateProblems, TEMPLATE_SCHEMA } from "../../../src/domain/flow-template/template.ts";
+import {
+  EMPTY_TEMPLATE_TEXT,
+  legacyTemplate,
+  parseTemplate,
+  renderTemplateProblems,
+  TEMPLATE_SCHEMA,
+} from "../../../src/domain/flow-template/template.ts";
 
 const test = suite("flow template");
 
@@ -12,10 +18,15 @@ function outcome(text: string): unknown {
   return template ?? renderTemplateProblems(problems);
 }
 const empty = { version: 1, trail: { attestations: [], artifacts: [] } };
-const trailOf = (attestations: unknown[], artifacts: unknown[] = []): unknown => ({ version: 1, trail: { attestations, artifacts } });
-const refusal = (...problems: string[]): string => [`${problems.length} validation errors for Template`, ...problems].join("\n");
+const trailOf = (attestations: unknown[], artifacts: unknown[] = []): unknown => ({
+  version: 1,
+  trail: { attestations, artifacts },
+});
+const refusal = (...problems: string[]): string =>
+  [`${problems.length} validation errors for Template`, ...problems].join("\n");
 
-const TYPES = "Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'custom:<type-name>' or '*'";
+const TYPES =
+  "Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'custom:<type-name>' or '*'";
 const whole = `
 version: 1
 trail:
@@ -50,9 +61,18 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   [
     whole,
     trailOf(
-      [{ name: "ticket", type: "jira" }, { name: "a,B-9_", type: "*" }],
       [
-        { name: "app", attestations: [{ name: "ticket", type: "custom:coverage.v2" }, { name: "approval", type: "decision" }] },
+        { name: "ticket", type: "jira" },
+        { name: "a,B-9_", type: "*" },
+      ],
+      [
+        {
+          name: "app",
+          attestations: [
+            { name: "ticket", type: "custom:coverage.v2" },
+            { name: "approval", type: "decision" },
+          ],
+        },
         { name: "db_1", attestations: [{ name: "ticket", type: "*" }] },
         { name: "web", attestations: [] },
       ],
@@ -60,7 +80,10 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   ],
   // decision 41: any type, on both levels
   ['trail: {attestations: [{name: a, type: "*"}]}', trailOf([{ name: "a", type: "*" }])],
-  ['trail: {artifacts: [{name: x, attestations: [{name: a, type: "*"}]}]}', trailOf([], [{ name: "x", attestations: [{ name: "a", type: "*" }] }])],
+  [
+    'trail: {artifacts: [{name: x, attestations: [{name: a, type: "*"}]}]}',
+    trailOf([], [{ name: "x", attestations: [{ name: "a", type: "*" }] }]),
+  ],
   // reuse by alias
   [
     "trail:\n  attestations: &all\n  - {name: a, type: snyk}\n  artifacts:\n  - {name: x, attestations: *all}\n",
@@ -82,60 +105,167 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   ["version: [1]", refusal("version\n  Input should be 1 [input: [...]] (line 1, column 10)")],
   // the trail
   ["trail: []", refusal("trail\n  Input should be a valid object [input: [...]] (line 1, column 8)")],
-  ["trail: {attestations: null}", refusal("trail.attestations\n  Input should be a valid list [input: null] (line 1, column 23)")],
-  ["trail: {artifacts: {}}", refusal("trail.artifacts\n  Input should be a valid list [input: {...}] (line 1, column 20)")],
-  ["trail: {attestation: []}", refusal("trail.attestation\n  Extra inputs are not permitted [input: [...]] (line 1, column 9)")],
+  [
+    "trail: {attestations: null}",
+    refusal("trail.attestations\n  Input should be a valid list [input: null] (line 1, column 23)"),
+  ],
+  [
+    "trail: {artifacts: {}}",
+    refusal("trail.artifacts\n  Input should be a valid list [input: {...}] (line 1, column 20)"),
+  ],
+  [
+    "trail: {attestation: []}",
+    refusal("trail.attestation\n  Extra inputs are not permitted [input: [...]] (line 1, column 9)"),
+  ],
   // attestations
-  ["trail: {attestations: [a]}", refusal("trail.attestations.0\n  Input should be a valid object [input: a] (line 1, column 24)")],
+  [
+    "trail: {attestations: [a]}",
+    refusal("trail.attestations.0\n  Input should be a valid object [input: a] (line 1, column 24)"),
+  ],
   ["trail: {attestations: [{type: snyk}]}", refusal("trail.attestations.0.name\n  Field required (line 1, column 24)")],
   ["trail: {attestations: [{name: a}]}", refusal("trail.attestations.0.type\n  Field required (line 1, column 24)")],
-  ["trail: {attestations: [{name: '', type: snyk}]}", refusal("trail.attestations.0.name\n  String should have at least 1 character [input: ] (line 1, column 31)")],
-  ["trail: {attestations: [{name: 12, type: snyk}]}", refusal("trail.attestations.0.name\n  Input should be a valid string [input: 12] (line 1, column 31)")],
-  ["trail: {attestations: [{name: a, type: null}]}", refusal("trail.attestations.0.type\n  Input should be a valid string [input: null] (line 1, column 40)")],
+  [
+    "trail: {attestations: [{name: '', type: snyk}]}",
+    refusal("trail.attestations.0.name\n  String should have at least 1 character [input: ] (line 1, column 31)"),
+  ],
+  [
+    "trail: {attestations: [{name: 12, type: snyk}]}",
+    refusal("trail.attestations.0.name\n  Input should be a valid string [input: 12] (line 1, column 31)"),
+  ],
+  [
+    "trail: {attestations: [{name: a, type: null}]}",
+    refusal("trail.attestations.0.type\n  Input should be a valid string [input: null] (line 1, column 40)"),
+  ],
   // decision 42: names that no report can carry
-  ["trail: {attestations: [{name: a.b, type: snyk}]}", refusal("trail.attestations.0.name\n  String should match pattern '^[a-zA-Z0-9\\-_,]+$' [input: a.b] (line 1, column 31)")],
-  ["trail: {artifacts: [{name: 'a,b'}]}", refusal("trail.artifacts.0.name\n  String should match pattern '^[a-zA-Z0-9\\-_]+$' [input: a,b] (line 1, column 28)")],
-  ['trail: {artifacts: [{name: "a\\n"}]}', refusal("trail.artifacts.0.name\n  String should match pattern '^[a-zA-Z0-9\\-_]+$' [input: a\\u000a] (line 1, column 28)")],
-  ["trail: {attestations: [{name: a, type: pull-request}]}", refusal(`trail.attestations.0.type\n  ${TYPES} [input: pull-request] (line 1, column 40)`)],
-  ["trail: {attestations: [{name: a, type: artifact}]}", refusal(`trail.attestations.0.type\n  ${TYPES} [input: artifact] (line 1, column 40)`)],
-  ["trail: {attestations: [{name: a, type: 'custom:'}]}", refusal(`trail.attestations.0.type\n  ${TYPES} [input: custom:] (line 1, column 40)`)],
-  ["trail: {attestations: [{name: a, type: custom:-x}]}", refusal(`trail.attestations.0.type\n  ${TYPES} [input: custom:-x] (line 1, column 40)`)],
-  ["trail: {attestations: [{name: a, type: 'system:decision'}]}", refusal(`trail.attestations.0.type\n  ${TYPES} [input: system:decision] (line 1, column 40)`)],
-  ["trail: {attestations: [{name: a, type: snyk, x: 1}]}", refusal("trail.attestations.0.x\n  Extra inputs are not permitted [input: 1] (line 1, column 46)")],
+  [
+    "trail: {attestations: [{name: a.b, type: snyk}]}",
+    refusal(
+      "trail.attestations.0.name\n  String should match pattern '^[a-zA-Z0-9\\-_,]+$' [input: a.b] (line 1, column 31)",
+    ),
+  ],
+  [
+    "trail: {artifacts: [{name: 'a,b'}]}",
+    refusal(
+      "trail.artifacts.0.name\n  String should match pattern '^[a-zA-Z0-9\\-_]+$' [input: a,b] (line 1, column 28)",
+    ),
+  ],
+  [
+    'trail: {artifacts: [{name: "a\\n"}]}',
+    refusal(
+      "trail.artifacts.0.name\n  String should match pattern '^[a-zA-Z0-9\\-_]+$' [input: a\\u000a] (line 1, column 28)",
+    ),
+  ],
+  [
+    "trail: {attestations: [{name: a, type: pull-request}]}",
+    refusal(`trail.attestations.0.type\n  ${TYPES} [input: pull-request] (line 1, column 40)`),
+  ],
+  [
+    "trail: {attestations: [{name: a, type: artifact}]}",
+    refusal(`trail.attestations.0.type\n  ${TYPES} [input: artifact] (line 1, column 40)`),
+  ],
+  [
+    "trail: {attestations: [{name: a, type: 'custom:'}]}",
+    refusal(`trail.attestations.0.type\n  ${TYPES} [input: custom:] (line 1, column 40)`),
+  ],
+  [
+    "trail: {attestations: [{name: a, type: custom:-x}]}",
+    refusal(`trail.attestations.0.type\n  ${TYPES} [input: custom:-x] (line 1, column 40)`),
+  ],
+  [
+    "trail: {attestations: [{name: a, type: 'system:decision'}]}",
+    refusal(`trail.attestations.0.type\n  ${TYPES} [input: system:decision] (line 1, column 40)`),
+  ],
+  [
+    "trail: {attestations: [{name: a, type: snyk, x: 1}]}",
+    refusal("trail.attestations.0.x\n  Extra inputs are not permitted [input: 1] (line 1, column 46)"),
+  ],
   // artifacts
   ["trail: {artifacts: [{attestations: []}]}", refusal("trail.artifacts.0.name\n  Field required (line 1, column 21)")],
-  ["trail: {artifacts: [{name: x, type: snyk}]}", refusal("trail.artifacts.0.type\n  Extra inputs are not permitted [input: snyk] (line 1, column 31)")],
-  ["trail: {artifacts: [{name: x, attestations: [{name: a, type: b}]}]}", refusal(`trail.artifacts.0.attestations.0.type\n  ${TYPES} [input: b] (line 1, column 62)`)],
+  [
+    "trail: {artifacts: [{name: x, type: snyk}]}",
+    refusal("trail.artifacts.0.type\n  Extra inputs are not permitted [input: snyk] (line 1, column 31)"),
+  ],
+  [
+    "trail: {artifacts: [{name: x, attestations: [{name: a, type: b}]}]}",
+    refusal(`trail.artifacts.0.attestations.0.type\n  ${TYPES} [input: b] (line 1, column 62)`),
+  ],
   // names twice: in one list refused, in two lists fine
   [
     "trail: {attestations: [{name: a, type: snyk}, {name: a, type: jira}]}",
     refusal("trail.attestations.1.name\n  Name is used more than once in this list [input: a] (line 1, column 47)"),
     true,
   ],
-  ["trail: {artifacts: [{name: a}, {name: a}]}", refusal("trail.artifacts.1.name\n  Name is used more than once in this list [input: a] (line 1, column 32)"), true],
+  [
+    "trail: {artifacts: [{name: a}, {name: a}]}",
+    refusal("trail.artifacts.1.name\n  Name is used more than once in this list [input: a] (line 1, column 32)"),
+    true,
+  ],
   [
     "trail: {artifacts: [{name: x, attestations: [{name: a, type: snyk}]}, {name: y, attestations: [{name: a, type: snyk}]}]}",
-    trailOf([], ["x", "y"].map((name) => ({ name, attestations: [{ name: "a", type: "snyk" }] }))),
+    trailOf(
+      [],
+      ["x", "y"].map((name) => ({ name, attestations: [{ name: "a", type: "snyk" }] })),
+    ),
   ],
   // cycles end where the shape ends
-  ["trail: &a {attestations: *a}", refusal("trail.attestations\n  Input should be a valid list [input: {...}] (line 1, column 26)"), true],
-  ["trail: {artifacts: &a [*a]}", refusal("trail.artifacts.0\n  Input should be a valid object [input: [...]] (line 1, column 24)"), true],
-  ["trail: *b", refusal("trail\n  Input should be a valid object [input: *b, an alias without anchor] (line 1, column 8)"), true],
+  [
+    "trail: &a {attestations: *a}",
+    refusal("trail.attestations\n  Input should be a valid list [input: {...}] (line 1, column 26)"),
+    true,
+  ],
+  [
+    "trail: {artifacts: &a [*a]}",
+    refusal("trail.artifacts.0\n  Input should be a valid object [input: [...]] (line 1, column 24)"),
+    true,
+  ],
+  [
+    "trail: *b",
+    refusal("trail\n  Input should be a valid object [input: *b, an alias without anchor] (line 1, column 8)"),
+    true,
+  ],
   // keys twice
   ["version: 1\nversion: 1\n", refusal("version\n  Key is given more than once (line 2, column 1)"), true],
   // YAML that is none: one problem
-  ["a: [", refusal("template_file\n  Not YAML: Flow sequence in block collection must be sufficiently indented and end with a ] (line 1, column 5)"), true],
-  ["a: b: c", refusal("template_file\n  Not YAML: Nested mappings are not allowed in compact mappings (line 1, column 4)"), true],
-  ["trail:\n\tartifacts: []", refusal("template_file\n  Not YAML: Tabs are not allowed as indentation (line 2, column 1)"), true],
   [
-    "trail:\n  attestations:\n  - name: x\n    type: *\n",
-    refusal('template_file\n  Not YAML: Alias cannot be an empty string (to accept any type write "*" in quotes) (line 4, column 11)'),
+    "a: [",
+    refusal(
+      "template_file\n  Not YAML: Flow sequence in block collection must be sufficiently indented and end with a ] (line 1, column 5)",
+    ),
     true,
   ],
-  ["version: 1\n---\nversion: 1\n", refusal("template_file\n  Expected a single YAML document, but another one begins here (line 2, column 1)"), true],
+  [
+    "a: b: c",
+    refusal("template_file\n  Not YAML: Nested mappings are not allowed in compact mappings (line 1, column 4)"),
+    true,
+  ],
+  [
+    "trail:\n\tartifacts: []",
+    refusal("template_file\n  Not YAML: Tabs are not allowed as indentation (line 2, column 1)"),
+    true,
+  ],
+  [
+    "trail:\n  attestations:\n  - name: x\n    type: *\n",
+    refusal(
+      'template_file\n  Not YAML: Alias cannot be an empty string (to accept any type write "*" in quotes) (line 4, column 11)',
+    ),
+    true,
+  ],
+  [
+    "version: 1\n---\nversion: 1\n",
+    refusal("template_file\n  Expected a single YAML document, but another one begins here (line 2, column 1)"),
+    true,
+  ],
   ["!python/object {}", refusal("template_file\n  Not YAML: Unresolved tag: !python/object (line 1, column 1)"), true],
-  ["version: 1\u0000", refusal("template_file\n  Not YAML: the character U+0000 is not allowed in YAML (line 1, column 11)"), true],
-  ["# x\nversion: \ud800", refusal("template_file\n  Not YAML: the character U+D800 is not allowed in YAML (line 2, column 10)"), true],
+  [
+    "version: 1\u0000",
+    refusal("template_file\n  Not YAML: the character U+0000 is not allowed in YAML (line 1, column 11)"),
+    true,
+  ],
+  [
+    "# x\nversion: \ud800",
+    refusal("template_file\n  Not YAML: the character U+D800 is not allowed in YAML (line 2, column 10)"),
+    true,
+  ],
 ];
 
 const validate = new Ajv2020({ strict: true, strictRequired: false }).compile(TEMPLATE_SCHEMA);
@@ -192,18 +322,24 @@ test("what the text as a whole has wrong is told with the rest, as long as it is
 
 test("of a text that is no YAML the earliest break is told, alone", () => {
   const table: [text: string, problem: string][] = [
-    ["version: 3\nx: @y\nz: b: c\n\u0000", "Not YAML: Plain value cannot start with reserved character @ (line 2, column 4)"],
+    [
+      "version: 3\nx: @y\nz: b: c\n\u0000",
+      "Not YAML: Plain value cannot start with reserved character @ (line 2, column 4)",
+    ],
     ["version: 3\nx: b: c\ny: [", "Not YAML: Nested mappings are not allowed in compact mappings (line 2, column 4)"],
     ["# \u0000\nx: @y", "Not YAML: the character U+0000 is not allowed in YAML (line 1, column 3)"],
     ["version: 1\n# \u001b\n", "Not YAML: the character U+001B is not allowed in YAML (line 2, column 3)"],
     ["\n#\udc00\nversion: 1", "Not YAML: the character U+DC00 is not allowed in YAML (line 2, column 2)"],
     [`version: 1\n]\n${"[".repeat(100)}`, "Not YAML: Unexpected flow-seq-end token in YAML stream (line 2, column 1)"],
   ];
-  for (const [text, problem] of table) assert.is(outcome(text), refusal(`template_file\n  ${problem}`), JSON.stringify(text));
+  for (const [text, problem] of table)
+    assert.is(outcome(text), refusal(`template_file\n  ${problem}`), JSON.stringify(text));
 });
 
 test("no more than a hundred problems, each of a bounded length", () => {
-  const { problems } = parseTemplate(`trail: {attestations: [${`{name: ${"a.".repeat(5000)}, type: x},`.repeat(200)}]}`);
+  const { problems } = parseTemplate(
+    `trail: {attestations: [${`{name: ${"a.".repeat(5000)}, type: x},`.repeat(200)}]}`,
+  );
   assert.is(problems?.length, 100);
   for (const { problem } of problems ?? []) assert.ok(problem.length < 400, problem);
 });
@@ -214,9 +350,13 @@ test("a list of names becomes one artifact with attestations of any type", () =>
   assert.ok(text.startsWith("version: 1\n"));
   assert.equal(
     outcome(text),
-    trailOf([], [{ name: "artifact", attestations: ["unit-test", "123", "null", "a,b"].map((name) => ({ name, type: "*" })) }]),
+    trailOf(
+      [],
+      [{ name: "artifact", attestations: ["unit-test", "123", "null", "a,b"].map((name) => ({ name, type: "*" })) }],
+    ),
   );
-  for (const names of [[], ["artifact"]]) assert.equal(outcome(legacyTemplate(names).text), trailOf([], [{ name: "artifact", attestations: [] }]));
+  for (const names of [[], ["artifact"]])
+    assert.equal(outcome(legacyTemplate(names).text), trailOf([], [{ name: "artifact", attestations: [] }]));
 });
 
 test.run();

@@ -4,32 +4,65 @@ import * as assert from "uvu/assert";
 import { describeChange, placesOfChange } from "../../../src/domain/inbound-webhook/launch-darkly.ts";
 
 const test = suite("domain/inbound-webhook/launch-darkly");
-const place = (project: string, environment: string, flag: string) => ({ project, environment, flag, flow: `launch-darkly-${environment}`, trail: flag });
+const place = (project: string, environment: string, flag: string) => ({
+  project,
+  environment,
+  flag,
+  flow: `launch-darkly-${environment}`,
+  trail: flag,
+});
 
 test("a change belongs to each environment and flag that it names, once", () => {
-  assert.equal(placesOfChange({ target: { resources: ["proj/web:env/production:flag/new-checkout"] } }), [place("web", "production", "new-checkout")]);
+  assert.equal(placesOfChange({ target: { resources: ["proj/web:env/production:flag/new-checkout"] } }), [
+    place("web", "production", "new-checkout"),
+  ]);
   assert.equal(
     placesOfChange({
-      target: { resources: ["proj/web;frontend,shop:env/production;critical:flag/new-checkout;temporary", "proj/web:env/test:flag/new-checkout"] },
+      target: {
+        resources: [
+          "proj/web;frontend,shop:env/production;critical:flag/new-checkout;temporary",
+          "proj/web:env/test:flag/new-checkout",
+        ],
+      },
       accesses: [{ resource: "proj/web:env/production:flag/new-checkout" }, {}],
     }),
     [place("web", "production", "new-checkout"), place("web", "test", "new-checkout")],
   );
-  assert.equal(placesOfChange({ accesses: [{ resource: "proj/web:env/production:flag/a" }, { resource: "proj/app:env/production:flag/a" }] }), [
-    place("web", "production", "a"), place("app", "production", "a"),
-  ]);
+  assert.equal(
+    placesOfChange({
+      accesses: [{ resource: "proj/web:env/production:flag/a" }, { resource: "proj/app:env/production:flag/a" }],
+    }),
+    [place("web", "production", "a"), place("app", "production", "a")],
+  );
 });
 
 test("a change in no environment belongs nowhere", () => {
-  for (const resource of ["proj/web:env/*:flag/new", "member/5e0f", "proj/web:env/production", "proj/web:flag/new", "", ":", "env/:flag/x", "env/a b:flag/x", "env/a:flag/*"])
+  for (const resource of [
+    "proj/web:env/*:flag/new",
+    "member/5e0f",
+    "proj/web:env/production",
+    "proj/web:flag/new",
+    "",
+    ":",
+    "env/:flag/x",
+    "env/a b:flag/x",
+    "env/a:flag/*",
+  ])
     assert.equal(placesOfChange({ target: { resources: [resource] } }), [], resource);
-  for (const call of [{}, { target: null, accesses: null }, { target: { resources: null } }]) assert.equal(placesOfChange(call), []);
+  for (const call of [{}, { target: null, accesses: null }, { target: { resources: null } }])
+    assert.equal(placesOfChange(call), []);
 });
 
 test("what was done is told in one line", () => {
   const member = { email: "ada@example.com", firstName: "Ada", lastName: "Lovelace" };
-  assert.is(describeChange({ member, titleVerb: "turned on the flag", name: "New checkout" }, "new-checkout"), "Ada Lovelace turned on the flag New checkout");
-  assert.is(describeChange({ member: { email: "ada@example.com" }, target: { name: "New checkout" } }, "new-checkout"), "ada@example.com changed the flag New checkout");
+  assert.is(
+    describeChange({ member, titleVerb: "turned on the flag", name: "New checkout" }, "new-checkout"),
+    "Ada Lovelace turned on the flag New checkout",
+  );
+  assert.is(
+    describeChange({ member: { email: "ada@example.com" }, target: { name: "New checkout" } }, "new-checkout"),
+    "ada@example.com changed the flag New checkout",
+  );
   assert.is(describeChange({}, "new-checkout"), "Somebody changed the flag new-checkout");
 });
 

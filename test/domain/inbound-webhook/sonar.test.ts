@@ -10,7 +10,9 @@ const NAMES: SonarFlowNames = { from: "key", prefix: "", suffix: "" };
 const call = (properties: Record<string, string> = {}, more: Partial<SonarCall> = {}): SonarCall => ({
   revision: SHA,
   project: { key: "web", name: "Web Shop" },
-  properties: Object.fromEntries(Object.entries(properties).map(([name, value]) => [`sonar.analysis.kosli_${name}`, value])),
+  properties: Object.fromEntries(
+    Object.entries(properties).map(([name, value]) => [`sonar.analysis.kosli_${name}`, value]),
+  ),
   ...more,
 });
 const placed = (given: SonarCall, names = NAMES) => {
@@ -19,7 +21,14 @@ const placed = (given: SonarCall, names = NAMES) => {
   return place;
 };
 const DEFAULTS = {
-  flow: "web", flowDescription: "", trail: SHA, trailDescription: null, attestation: "sonar", target: null, commit: SHA, fingerprint: null,
+  flow: "web",
+  flowDescription: "",
+  trail: SHA,
+  trailDescription: null,
+  attestation: "sonar",
+  target: null,
+  commit: SHA,
+  fingerprint: null,
 };
 
 test("a scan that says nothing goes by project and revision", () => {
@@ -31,18 +40,30 @@ test("a scan that says nothing goes by project and revision", () => {
 test("properties win, an empty one counts as absent", () => {
   const fingerprint = "a".repeat(64);
   const given = {
-    flow: "backend", trail: "release-7", attestation: "server.quality", git_commit: "b".repeat(40), artifact_fingerprint: fingerprint,
-    flow_description: " The back end ", trail_description: "Release 7",
+    flow: "backend",
+    trail: "release-7",
+    attestation: "server.quality",
+    git_commit: "b".repeat(40),
+    artifact_fingerprint: fingerprint,
+    flow_description: " The back end ",
+    trail_description: "Release 7",
   };
   assert.equal(placed(call(given)), {
-    flow: "backend", flowDescription: "The back end", trail: "release-7", trailDescription: "Release 7", attestation: "quality", target: "server",
-    commit: "b".repeat(40), fingerprint,
+    flow: "backend",
+    flowDescription: "The back end",
+    trail: "release-7",
+    trailDescription: "Release 7",
+    attestation: "quality",
+    target: "server",
+    commit: "b".repeat(40),
+    fingerprint,
   });
   assert.equal(placed(call(Object.fromEntries(Object.keys(given).map((name) => [name, " "])))), DEFAULTS);
 });
 
 test("flows are named after the project's key or name, with what the operator adds", () => {
-  const flow = (key: string, name: string | null, names: Partial<SonarFlowNames>) => placed(call({}, { project: { key, name } }), { ...NAMES, ...names }).flow;
+  const flow = (key: string, name: string | null, names: Partial<SonarFlowNames>) =>
+    placed(call({}, { project: { key, name } }), { ...NAMES, ...names }).flow;
   assert.is(flow("org:my project", "Web", {}), "org-my-project");
   assert.is(flow("web", "Web Shop", { from: "name" }), "Web-Shop");
   assert.is(flow("web", null, { from: "name" }), "web");
@@ -61,19 +82,26 @@ test("a commit is taken from the revision only where it looks like one", () => {
 test("what is not valid is told by property, all at once", () => {
   const problems = (given: SonarCall): unknown => placeOfScan(given, NAMES).problems;
   const at = (name: string): string => `properties.sonar.analysis.kosli_${name}`;
-  assert.equal(problems(call({ flow: "-x", trail: "a b", git_commit: "HEAD", artifact_fingerprint: "abc", attestation: "a.b.c" })), {
-    [at("flow")]: "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\.\\-_~]*$' [input: -x]",
-    [at("trail")]: "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: a b]",
-    [at("git_commit")]: "String should match pattern '^[a-f0-9]{40}$' [input: HEAD]",
-    [at("artifact_fingerprint")]: "String should match pattern '^[a-f0-9]{64}$' [input: abc]",
-    [at("attestation")]: "Input should be a name, or an artifact's name and a name with one dot between them [input: a.b.c]",
-  });
-  for (const attestation of [".a", "a.", ".", "a b", "ä.b"]) assert.equal(Object.keys(problems(call({ attestation })) as object), [at("attestation")], attestation);
+  assert.equal(
+    problems(call({ flow: "-x", trail: "a b", git_commit: "HEAD", artifact_fingerprint: "abc", attestation: "a.b.c" })),
+    {
+      [at("flow")]: "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\.\\-_~]*$' [input: -x]",
+      [at("trail")]: "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: a b]",
+      [at("git_commit")]: "String should match pattern '^[a-f0-9]{40}$' [input: HEAD]",
+      [at("artifact_fingerprint")]: "String should match pattern '^[a-f0-9]{64}$' [input: abc]",
+      [at("attestation")]:
+        "Input should be a name, or an artifact's name and a name with one dot between them [input: a.b.c]",
+    },
+  );
+  for (const attestation of [".a", "a.", ".", "a b", "ä.b"])
+    assert.equal(Object.keys(problems(call({ attestation })) as object), [at("attestation")], attestation);
   assert.equal(problems(call({}, { revision: null, project: { key: "%%%" } })), {
     [at("flow")]: "No flow can be named after the project '%%%': give this property",
     [at("trail")]: "The scan has no revision to name a trail after: give this property",
   });
-  assert.equal(problems(call({ flow: "f".repeat(257) })), { [at("flow")]: `String should have at most 256 characters [input: ${"f".repeat(256)}...]` });
+  assert.equal(problems(call({ flow: "f".repeat(257) })), {
+    [at("flow")]: `String should have at most 256 characters [input: ${"f".repeat(256)}...]`,
+  });
 });
 
 test.run();

@@ -8,45 +8,131 @@ const test = suite("domain/login/login");
 
 test("one password has one form", () => {
   for (const [text, form] of [
-    ["plain", "plain"], ["Zu\u0308rich", "Zürich"], ["a\u00a0b\u3000c", "a b c"], ["ﬁ", "ﬁ"], [" a ", " a "],
-    ["", null], ["a\tb", null], ["a\u0000", null], ["\ud800", null], ["é".repeat(512), "é".repeat(512)], ["é".repeat(513), null],
-  ] as const) assert.is(passwordForm(text), form, JSON.stringify(text));
+    ["plain", "plain"],
+    ["Zu\u0308rich", "Zürich"],
+    ["a\u00a0b\u3000c", "a b c"],
+    ["ﬁ", "ﬁ"],
+    [" a ", " a "],
+    ["", null],
+    ["a\tb", null],
+    ["a\u0000", null],
+    ["\ud800", null],
+    ["é".repeat(512), "é".repeat(512)],
+    ["é".repeat(513), null],
+  ] as const)
+    assert.is(passwordForm(text), form, JSON.stringify(text));
 });
 
 test("a password is long, and not the name", () => {
   for (const [text, problem] of [
-    ["correct horse battery", null], ["aaaaaaaaaaaa", null], ["🔑".repeat(12), null], ["x".repeat(1024), null],
-    ["🔑".repeat(11), "a password has at least 12 characters"], ["x".repeat(1025), "a password has at most 1024 bytes and no control characters"],
+    ["correct horse battery", null],
+    ["aaaaaaaaaaaa", null],
+    ["🔑".repeat(12), null],
+    ["x".repeat(1024), null],
+    ["🔑".repeat(11), "a password has at least 12 characters"],
+    ["x".repeat(1025), "a password has at most 1024 bytes and no control characters"],
     ["ANNE.EXAMPLE", "the login name is no password"],
-  ] as const) assert.is(passwordProblem(text, "anne.example"), problem, text.slice(0, 20));
+  ] as const)
+    assert.is(passwordProblem(text, "anne.example"), problem, text.slice(0, 20));
 });
 
 test("paths lead to this server or nowhere", () => {
   for (const [text, path] of [
-    ["/account", "/account"], ["/api/v2/doc/?a=b#/c", "/api/v2/doc/?a=b#/c"], ["/a/../b", "/b"], ["/", "/"], ["/%2f/x", "/%2f/x"], ["/http://evil", "/http://evil"],
-    [null, null], ["", null], ["account", null], ["//evil", null], ["/\\evil", null], ["\\\\evil", null], ["/a\\b", null], ["/\n/evil", null], ["/.//evil", null], ["/..//evil", null],
-    ["/a/..//evil", null], ["https://evil", null], ["javascript:x", null], ["/é", null], ["/a b", null], [`/${"x".repeat(2000)}`, null],
-  ] as const) assert.is(nextPath(text), path, String(text).slice(0, 30));
+    ["/account", "/account"],
+    ["/api/v2/doc/?a=b#/c", "/api/v2/doc/?a=b#/c"],
+    ["/a/../b", "/b"],
+    ["/", "/"],
+    ["/%2f/x", "/%2f/x"],
+    ["/http://evil", "/http://evil"],
+    [null, null],
+    ["", null],
+    ["account", null],
+    ["//evil", null],
+    ["/\\evil", null],
+    ["\\\\evil", null],
+    ["/a\\b", null],
+    ["/\n/evil", null],
+    ["/.//evil", null],
+    ["/..//evil", null],
+    ["/a/..//evil", null],
+    ["https://evil", null],
+    ["javascript:x", null],
+    ["/é", null],
+    ["/a b", null],
+    [`/${"x".repeat(2000)}`, null],
+  ] as const)
+    assert.is(nextPath(text), path, String(text).slice(0, 30));
 });
 
 test("the strongest role of all groups counts, and none is an answer too", () => {
   const mapping = [
-    { group: "a", organization: "acme", role: "reader" }, { group: "b", organization: "acme", role: "admin" },
-    { group: "c", organization: "acme", role: "member" }, { group: "a", organization: "beta", role: "snapshotter" },
+    { group: "a", organization: "acme", role: "reader" },
+    { group: "b", organization: "acme", role: "admin" },
+    { group: "c", organization: "acme", role: "member" },
+    { group: "a", organization: "beta", role: "snapshotter" },
   ] as const;
   for (const [groups, roles] of [
-    [[], [["acme", null], ["beta", null]]], [["a"], [["acme", "reader"], ["beta", "snapshotter"]]], [["c", "a"], [["acme", "member"], ["beta", "snapshotter"]]],
-    [["a", "b", "c"], [["acme", "admin"], ["beta", "snapshotter"]]], [["A", "x"], [["acme", null], ["beta", null]]],
-  ] as const) assert.equal([...rolesOf(groups, mapping)], roles);
+    [
+      [],
+      [
+        ["acme", null],
+        ["beta", null],
+      ],
+    ],
+    [
+      ["a"],
+      [
+        ["acme", "reader"],
+        ["beta", "snapshotter"],
+      ],
+    ],
+    [
+      ["c", "a"],
+      [
+        ["acme", "member"],
+        ["beta", "snapshotter"],
+      ],
+    ],
+    [
+      ["a", "b", "c"],
+      [
+        ["acme", "admin"],
+        ["beta", "snapshotter"],
+      ],
+    ],
+    [
+      ["A", "x"],
+      [
+        ["acme", null],
+        ["beta", null],
+      ],
+    ],
+  ] as const)
+    assert.equal([...rolesOf(groups, mapping)], roles);
   assert.equal([...rolesOf(["a"], [])], []);
 });
 
 test("login names are made of what the provider says, and are free", () => {
   const taken = new Set(["ann", "ann-2", "user"]);
   for (const [names, name] of [
-    [["bob"], "bob"], [["Bob.B@example.com"], "Bob.B"], [["ann"], "ann-3"], [["", "bob"], "bob"], [["@x", "bob@x"], "bob"], [["Zoë Müller"], "Zoe-Muller"], [["../.."], "user-2"],
-    [["李"], "user-2"], [[], "user-2"], [["x".repeat(100)], "x".repeat(64)], [["DOMAIN\\bob"], "DOMAIN-bob"], [["-bob-"], "bob"],
-  ] as const) assert.is(freeName(names, (one) => taken.has(one)), name, names.join());
+    [["bob"], "bob"],
+    [["Bob.B@example.com"], "Bob.B"],
+    [["ann"], "ann-3"],
+    [["", "bob"], "bob"],
+    [["@x", "bob@x"], "bob"],
+    [["Zoë Müller"], "Zoe-Muller"],
+    [["../.."], "user-2"],
+    [["李"], "user-2"],
+    [[], "user-2"],
+    [["x".repeat(100)], "x".repeat(64)],
+    [["DOMAIN\\bob"], "DOMAIN-bob"],
+    [["-bob-"], "bob"],
+  ] as const)
+    assert.is(
+      freeName(names, (one) => taken.has(one)),
+      name,
+      names.join(),
+    );
 });
 
 test("an empty subject identifies nobody", () => {
@@ -57,8 +143,14 @@ test("an empty subject identifies nobody", () => {
 });
 
 test("claims of any shape are read", () => {
-  assert.equal(personOf("i", "s", { preferred_username: "ann", name: "Ann", email: "a@b", groups: ["x", 1, "y"] }, "groups"), { issuer: "i", subject: "s", names: ["ann", "a@b"], displayName: "Ann", email: "a@b", groups: ["x", "y"] });
-  assert.equal(personOf("i", "s", { preferred_username: 1, name: "A\nB", email: "a@b", email_verified: false }, "roles"), { issuer: "i", subject: "s", names: ["a@b"], displayName: "", email: null, groups: [] });
+  assert.equal(
+    personOf("i", "s", { preferred_username: "ann", name: "Ann", email: "a@b", groups: ["x", 1, "y"] }, "groups"),
+    { issuer: "i", subject: "s", names: ["ann", "a@b"], displayName: "Ann", email: "a@b", groups: ["x", "y"] },
+  );
+  assert.equal(
+    personOf("i", "s", { preferred_username: 1, name: "A\nB", email: "a@b", email_verified: false }, "roles"),
+    { issuer: "i", subject: "s", names: ["a@b"], displayName: "", email: null, groups: [] },
+  );
   assert.equal([groupsOf("one"), groupsOf(null), groupsOf({ a: 1 }), groupsOf(undefined)], [["one"], [], [], []]);
 });
 

@@ -1,6 +1,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { namespaceOf, searchForm, vcsInstanceOf, withoutEmptyLevels } from "../../../src/domain/network/repository-url.ts";
+import {
+  namespaceOf,
+  searchForm,
+  vcsInstanceOf,
+  withoutEmptyLevels,
+} from "../../../src/domain/network/repository-url.ts";
 
 const test = suite("domain/network/repository-url");
 
@@ -32,7 +37,8 @@ test("the instance of a code host is what its address says, in one spelling", ()
 });
 
 test("an address of any length is read in linear time", () => {
-  for (const url of [`https://${"a@".repeat(40_000)}`, `https://${":1".repeat(40_000)}`, `${"a".repeat(80_000)}`]) assert.type(vcsInstanceOf(url), "string");
+  for (const url of [`https://${"a@".repeat(40_000)}`, `https://${":1".repeat(40_000)}`, `${"a".repeat(80_000)}`])
+    assert.type(vcsInstanceOf(url), "string");
 });
 
 test("a namespace is what was reported, else what stands before the last part of the name", () => {
@@ -47,7 +53,8 @@ test("a namespace is what was reported, else what stands before the last part of
     ["acme/web/shop", ["acme"], "acme"],
     ["acme/shop", ["", "/other/"], "other"],
   ];
-  for (const [name, path, namespace] of cases) assert.is(namespaceOf(name, path), namespace, `${name} ${JSON.stringify(path)}`);
+  for (const [name, path, namespace] of cases)
+    assert.is(namespaceOf(name, path), namespace, `${name} ${JSON.stringify(path)}`);
   assert.is(withoutEmptyLevels("//a///b/"), "a/b");
 });
 

@@ -1,6 +1,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { compareUrl, isLinkable, isRemote, isWebUrl, repairRepoUrl, repoUrlProblem } from "../../../src/domain/network/urls.ts";
+import {
+  compareUrl,
+  isLinkable,
+  isRemote,
+  isWebUrl,
+  repairRepoUrl,
+  repoUrlProblem,
+} from "../../../src/domain/network/urls.ts";
 
 const test = suite("domain/network/urls");
 
@@ -53,26 +60,69 @@ for (const [stored, expected] of repairs) {
 
 test("repair takes linear time", () => {
   const million = 1_000_000;
-  for (const text of [`${"a.".repeat(million)}:`, `git@h:${"/".repeat(million)}x`, `ssh://a${":1".repeat(million)}/x`, `${"a.".repeat(million)}b:1`]) {
+  for (const text of [
+    `${"a.".repeat(million)}:`,
+    `git@h:${"/".repeat(million)}x`,
+    `ssh://a${":1".repeat(million)}/x`,
+    `${"a.".repeat(million)}b:1`,
+  ]) {
     repairRepoUrl(text);
   }
 });
 
 test("a repo URL needs scheme and host", () => {
-  for (const url of ["https://github.com/acme/api", "HTTPS://u:p@h", "ssh://git@h:22/x", "svn+ssh://h", "https://[::1]:80/x", "https://dev.azure.com/My Project"]) {
+  for (const url of [
+    "https://github.com/acme/api",
+    "HTTPS://u:p@h",
+    "ssh://git@h:22/x",
+    "svn+ssh://h",
+    "https://[::1]:80/x",
+    "https://dev.azure.com/My Project",
+  ]) {
     assert.is(repoUrlProblem(url), null, url);
   }
-  for (const url of ["", "github.com/acme/api", "https:github.com", "https://", "https:///x", "file:///x", "git@github.com:a/b", "http://a b", "http://h/\n", "javascript://h/x", "data://h"]) {
+  for (const url of [
+    "",
+    "github.com/acme/api",
+    "https:github.com",
+    "https://",
+    "https:///x",
+    "file:///x",
+    "git@github.com:a/b",
+    "http://a b",
+    "http://h/\n",
+    "javascript://h/x",
+    "data://h",
+  ]) {
     assert.is(repoUrlProblem(url), `Input should be a valid URL with scheme and host [input: ${url}]`);
   }
 });
 
 for (const [text, linkable, remote] of [
-  ["https://h/x", true, true], ["HTTP://h", true, true], ["", true, true], ["www.h.example/x", true, true], ["h.example:8080/x?y", true, true],
-  ["localhost:8080", true, true], ["//h/x", true, true], ["/path", true, true], ["a b", true, true], ["#17", true, true],
-  ["ssh://git@h/x", false, true], ["git@h.example:a/b", true, true], ["work:a/b", false, true], ["ftp://h", false, true], ["file:///x", false, true],
-  ["javascript:x", false, false], ["JAVASCRIPT:x", false, false], ["javascript:8080/alert(1)", false, false], [" \u0000javascript:x", false, false],
-  ["java\n\tscr\ript\r:x", false, false], ["data:,x", false, false], ["vbscript:x", false, false], ["\u00a0javascript:x", false, false], ["\ufeff \u200bjavascript:x", false, false],
+  ["https://h/x", true, true],
+  ["HTTP://h", true, true],
+  ["", true, true],
+  ["www.h.example/x", true, true],
+  ["h.example:8080/x?y", true, true],
+  ["localhost:8080", true, true],
+  ["//h/x", true, true],
+  ["/path", true, true],
+  ["a b", true, true],
+  ["#17", true, true],
+  ["ssh://git@h/x", false, true],
+  ["git@h.example:a/b", true, true],
+  ["work:a/b", false, true],
+  ["ftp://h", false, true],
+  ["file:///x", false, true],
+  ["javascript:x", false, false],
+  ["JAVASCRIPT:x", false, false],
+  ["javascript:8080/alert(1)", false, false],
+  [" \u0000javascript:x", false, false],
+  ["java\n\tscr\ript\r:x", false, false],
+  ["data:,x", false, false],
+  ["vbscript:x", false, false],
+  ["\u00a0javascript:x", false, false],
+  ["\ufeff \u200bjavascript:x", false, false],
 ] as const)
   test(`${JSON.stringify(text)} may ${linkable ? "" : "not "}become a link, and is ${remote ? "" : "not "}taken for a repository`, () => {
     assert.equal({ linkable: isLinkable(text), remote: isRemote(text) }, { linkable, remote });
@@ -85,19 +135,50 @@ test("checking a URL takes linear time", () => {
 
 test("only http and https with a host are web URLs", () => {
   assert.ok(isWebUrl("https://h/x?y#z"));
-  for (const url of ["ftp://h", "https:h", "//h", "http://", "http://h:99999", " https://h"]) assert.not(isWebUrl(url), url);
+  for (const url of ["ftp://h", "https:h", "//h", "http://", "http://h:99999", " https://h"])
+    assert.not(isWebUrl(url), url);
 });
 
 const [OLD, NEW] = ["a".repeat(40), "b".repeat(40)];
 const comparisons: [string, string, string | null, string | null][] = [
   // the address of the commit, of the earlier one (OLD and NEW stand for the ids), the repository, the comparison
-  ["https://github.com/acme/api/commit/NEW", "https://github.com/acme/api/commit/OLD", null, `https://github.com/acme/api/compare/${OLD}...${NEW}`],
-  ["https://git.acme.test:8443/acme/api/commit/NEW", "", null, `https://git.acme.test:8443/acme/api/compare/${OLD}...${NEW}`],
-  ["https://gitlab.com/a/b/c/-/commit/NEW", "https://gitlab.com/a/b/c/-/commit/OLD", null, `https://gitlab.com/a/b/c/-/compare/${OLD}...${NEW}`],
+  [
+    "https://github.com/acme/api/commit/NEW",
+    "https://github.com/acme/api/commit/OLD",
+    null,
+    `https://github.com/acme/api/compare/${OLD}...${NEW}`,
+  ],
+  [
+    "https://git.acme.test:8443/acme/api/commit/NEW",
+    "",
+    null,
+    `https://git.acme.test:8443/acme/api/compare/${OLD}...${NEW}`,
+  ],
+  [
+    "https://gitlab.com/a/b/c/-/commit/NEW",
+    "https://gitlab.com/a/b/c/-/commit/OLD",
+    null,
+    `https://gitlab.com/a/b/c/-/compare/${OLD}...${NEW}`,
+  ],
   ["https://git.acme.test/a/-/commit/NEW", "n/a", null, `https://git.acme.test/a/-/compare/${OLD}...${NEW}`],
-  ["https://bitbucket.org/acme/api/commits/NEW", "https://bitbucket.org/acme/api/commits/OLD", null, `https://bitbucket.org/acme/api/branches/compare/${NEW}..${OLD}`],
-  [`https://github.com/acme/api/commit/${NEW.slice(0, 7)}`, "", null, `https://github.com/acme/api/compare/${OLD}...${NEW}`],
-  ["https://user:secret@github.com/acme/api/commit/NEW?x#y", "", null, `https://github.com/acme/api/compare/${OLD}...${NEW}`],
+  [
+    "https://bitbucket.org/acme/api/commits/NEW",
+    "https://bitbucket.org/acme/api/commits/OLD",
+    null,
+    `https://bitbucket.org/acme/api/branches/compare/${NEW}..${OLD}`,
+  ],
+  [
+    `https://github.com/acme/api/commit/${NEW.slice(0, 7)}`,
+    "",
+    null,
+    `https://github.com/acme/api/compare/${OLD}...${NEW}`,
+  ],
+  [
+    "https://user:secret@github.com/acme/api/commit/NEW?x#y",
+    "",
+    null,
+    `https://github.com/acme/api/compare/${OLD}...${NEW}`,
+  ],
   // the repository tells where the commit does not
   ["n/a", "", "https://github.com/acme/api.git", `https://github.com/acme/api/compare/${OLD}...${NEW}`],
   ["", "", "git@gitlab.com:a/b.git", `https://gitlab.com/a/b/-/compare/${OLD}...${NEW}`],
@@ -114,7 +195,11 @@ const comparisons: [string, string, string | null, string | null][] = [
 ];
 for (const [to, from, repoUrl, expected] of comparisons) {
   test(`compare ${to || "?"} with ${from || "?"} in ${repoUrl}`, () => {
-    const placed = (sha: string, url: string) => ({ sha, commitUrl: url.replace("NEW", NEW).replace("OLD", OLD), repoUrl });
+    const placed = (sha: string, url: string) => ({
+      sha,
+      commitUrl: url.replace("NEW", NEW).replace("OLD", OLD),
+      repoUrl,
+    });
     assert.is(compareUrl(placed(OLD, from), placed(NEW, to)), expected);
   });
 }

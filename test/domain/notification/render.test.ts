@@ -14,7 +14,16 @@ const links = urlsFor("https://assay.example.com");
 const moment: SnapshotRef = { org: "acme", environment: "prod", index: 42, compliant: false };
 const sender = { org: "acme", action: "alerts", number: 7 };
 const AT = 1_700_000_000.75;
-const started = (name: string): ArtifactEvent => ({ name, fingerprint: "f".repeat(64), annotation: "started-non-compliant", was: 0, now: 2, compliant: false, provenance: null, member: null });
+const started = (name: string): ArtifactEvent => ({
+  name,
+  fingerprint: "f".repeat(64),
+  annotation: "started-non-compliant",
+  was: 0,
+  now: 2,
+  compliant: false,
+  provenance: null,
+  member: null,
+});
 const PAGE = "https://assay.example.com/acme/environments/prod/42";
 
 test("an environment that turned, to a webhook, a chat and a mail", () => {
@@ -25,9 +34,18 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
     type: "WEBHOOK",
     webhook: "https://x.org",
     body: {
-      version: "1.0", timestamp: "1700000000", org: "acme", environment: "prod", event_type: "NON_COMPLIANT_ENV",
+      version: "1.0",
+      timestamp: "1700000000",
+      org: "acme",
+      environment: "prod",
+      event_type: "NON_COMPLIANT_ENV",
       description: "Environment prod is non-compliant: 3 artifacts are not compliant",
-      snapshot: { index: "42", status: "non-compliant", html_url: PAGE, api_url: "https://assay.example.com/api/v2/snapshots/acme/prod/42" },
+      snapshot: {
+        index: "42",
+        status: "non-compliant",
+        html_url: PAGE,
+        api_url: "https://assay.example.com/api/v2/snapshots/acme/prod/42",
+      },
     },
   });
   assert.equal(messageTo({ type: "SLACK", webhook: "https://x.org" }, payload, told), {
@@ -37,7 +55,10 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
       text: "prod: non-compliant - Environment prod is non-compliant: 3 artifacts are not compliant",
       blocks: [
         { type: "section", text: { type: "mrkdwn", text: "*prod: non-compliant*" } },
-        { type: "section", text: { type: "mrkdwn", text: "• Environment prod is non-compliant: 3 artifacts are not compliant" } },
+        {
+          type: "section",
+          text: { type: "mrkdwn", text: "• Environment prod is non-compliant: 3 artifacts are not compliant" },
+        },
         { type: "context", elements: [{ type: "mrkdwn", text: `<${PAGE}|Snapshot 42 of prod>` }] },
       ],
     },
@@ -48,8 +69,12 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
     subject: "prod: non-compliant",
     text: `prod: non-compliant\n\n- Environment prod is non-compliant: 3 artifacts are not compliant\n\nSnapshot 42 of prod: ${PAGE}\n\nSent by action alerts (number 7) of organization acme.\n`,
     html: [
-      "<!doctype html><html><body>", "<h3>prod: non-compliant</h3>", "<ul><li>Environment prod is non-compliant: 3 artifacts are not compliant</li></ul>",
-      `<p><a href="${PAGE}">Snapshot 42 of prod</a></p>`, "<p><small>Sent by action alerts (number 7) of organization acme.</small></p>", "</body></html>",
+      "<!doctype html><html><body>",
+      "<h3>prod: non-compliant</h3>",
+      "<ul><li>Environment prod is non-compliant: 3 artifacts are not compliant</li></ul>",
+      `<p><a href="${PAGE}">Snapshot 42 of prod</a></p>`,
+      "<p><small>Sent by action alerts (number 7) of organization acme.</small></p>",
+      "</body></html>",
     ].join("\n"),
   });
 });
@@ -66,7 +91,9 @@ test("what users wrote makes no markup, no mention, no link and no header", () =
   assert.not.match(html, /<img|<!channel|'1'|onerror="/);
   assert.match(html, /&lt;img src=x onerror=&quot;alert\(&#39;1&#39;\)&quot;&gt;&amp;&lt;!channel&gt;/);
   assert.is(text.split("\n").filter((line) => line.startsWith("Bcc:")).length, 0);
-  const subjects = mail(renderMessage({ heading: "a\r\nBcc: x@y.z", lines: [], link: { url: PAGE, text: "x" }, footer: "f" })).subject;
+  const subjects = mail(
+    renderMessage({ heading: "a\r\nBcc: x@y.z", lines: [], link: { url: PAGE, text: "x" }, footer: "f" }),
+  ).subject;
   assert.is(subjects, "a Bcc: x@y.z");
   // Machines get the text as it is.
   assert.is((webhookPayload(notice, links)["artifact"] as { name: string }).name, hostile);
@@ -80,7 +107,14 @@ test("a letter has so many lines and says how many more there are; its texts are
   const [, lines] = (chatBody(told) as { blocks: { text: { text: string } }[] }).blocks;
   assert.match(lines?.text.text ?? "", /• and 9980 more$/);
   for (const character of ["x", "&"]) {
-    const long = snapshotLetter("ON_STARTED_ARTIFACT", Array.from({ length: 20 }, () => started(character.repeat(4_000))), 30, moment, sender, links);
+    const long = snapshotLetter(
+      "ON_STARTED_ARTIFACT",
+      Array.from({ length: 20 }, () => started(character.repeat(4_000))),
+      30,
+      moment,
+      sender,
+      links,
+    );
     const text = (chatBody(long) as { blocks: { text: { text: string } }[] }).blocks[1]?.text.text ?? "";
     assert.ok(text.length <= 3_000, `${text.length}: what a block of a chat message may have`);
     const shown = text.split("\n");
@@ -90,20 +124,56 @@ test("a letter has so many lines and says how many more there are; its texts are
 });
 
 test("events of a member and events with provenance say so", () => {
-  const provenance = { flow: "build", state: "COMPLIANT", fingerprint: "f".repeat(64), commit: "c", commitUrl: "", buildUrl: "", artifactId: "id", selector: {} };
-  const told = snapshotLetter("ON_SCALED_ARTIFACT", [{ ...started("web"), annotation: "updated-provenance", member: "eu", provenance }], 1, moment, sender, links);
-  assert.equal([told.heading, told.lines], ["prod: artifact changed", ["web in eu has new provenance (non-compliant), built by build"]]);
+  const provenance = {
+    flow: "build",
+    state: "COMPLIANT",
+    fingerprint: "f".repeat(64),
+    commit: "c",
+    commitUrl: "",
+    buildUrl: "",
+    artifactId: "id",
+    selector: {},
+  };
+  const told = snapshotLetter(
+    "ON_SCALED_ARTIFACT",
+    [{ ...started("web"), annotation: "updated-provenance", member: "eu", provenance }],
+    1,
+    moment,
+    sender,
+    links,
+  );
+  assert.equal(
+    [told.heading, told.lines],
+    ["prod: artifact changed", ["web in eu has new provenance (non-compliant), built by build"]],
+  );
 });
 
 test("keys that end", () => {
-  const key = { id: "k-1", description: "CI <main>", expires_at: 1_700_000_000 + 3 * 86_400, holder: "ci-bot", org: "acme" };
+  const key = {
+    id: "k-1",
+    description: "CI <main>",
+    expires_at: 1_700_000_000 + 3 * 86_400,
+    holder: "ci-bot",
+    org: "acme",
+  };
   assert.equal(expiryPayload(key, 1_700_000_000), {
-    version: "1.0", timestamp: "1700000000", org: "acme", event_type: "API_KEY_EXPIRY",
-    description: "The API key of service account ci-bot in organization acme (CI <main>) ends in 3 days, on 2023-11-17 22:13 UTC",
+    version: "1.0",
+    timestamp: "1700000000",
+    org: "acme",
+    event_type: "API_KEY_EXPIRY",
+    description:
+      "The API key of service account ci-bot in organization acme (CI <main>) ends in 3 days, on 2023-11-17 22:13 UTC",
     api_key: { id: "k-1", description: "CI <main>", service_account: "ci-bot", expires_at: "1700259200" },
   });
-  const mine = expiryLetter({ ...key, org: null, expires_at: 1_700_050_000 }, 1_700_000_000, "https://assay.example.com");
-  assert.equal([mine.heading, mine.lines[0]], ["Your API key ends soon", "Your API key (CI <main>) ends in 1 day, on 2023-11-15 12:06 UTC"]);
+  const mine = expiryLetter(
+    { ...key, org: null, expires_at: 1_700_050_000 },
+    1_700_000_000,
+    "https://assay.example.com",
+  );
+  assert.equal(
+    [mine.heading, mine.lines[0]],
+    ["Your API key ends soon", "Your API key (CI <main>) ends in 1 day, on 2023-11-15 12:06 UTC"],
+  );
   assert.match(mail(mine).html, /\(CI &lt;main&gt;\)/);
 });
 

@@ -30,17 +30,26 @@ test("nothing else of an address is changed, and what is normal stays so", () =>
   ];
   for (const [given, kept] of table) {
     assert.equal(normalizedTargets([{ type: "WEBHOOK", webhook: given }]), [{ type: "WEBHOOK", webhook: kept }]);
-    if (!kept.endsWith("/") || /[?#]/.test(kept)) assert.equal(normalizedTargets([{ type: "WEBHOOK", webhook: kept }]), [{ type: "WEBHOOK", webhook: kept }]);
+    if (!kept.endsWith("/") || /[?#]/.test(kept))
+      assert.equal(normalizedTargets([{ type: "WEBHOOK", webhook: kept }]), [{ type: "WEBHOOK", webhook: kept }]);
   }
 });
 
 test("a target is the same recipient by its address alone", () => {
   const same = (one: KeptTarget, other: KeptTarget): boolean => identityOfTarget(one) === identityOfTarget(other);
-  const hook = (webhook: string, more = {}): KeptTarget => ({ type: "WEBHOOK", target: { type: "WEBHOOK", webhook, ...more } });
+  const hook = (webhook: string, more = {}): KeptTarget => ({
+    type: "WEBHOOK",
+    target: { type: "WEBHOOK", webhook, ...more },
+  });
   assert.ok(same(hook("a"), hook("a", { payload_version: "1.0" })));
   assert.not.ok(same(hook("a"), hook("b")));
   assert.not.ok(same(hook("a"), { type: "SLACK", target: { type: "SLACK", webhook: "a" } }));
-  assert.ok(same({ type: "EMAIL", target: { type: "EMAIL", emails: ["a"] } }, { type: "EMAIL", target: { emails: ["a"], type: "EMAIL" } }));
+  assert.ok(
+    same(
+      { type: "EMAIL", target: { type: "EMAIL", emails: ["a"] } },
+      { type: "EMAIL", target: { emails: ["a"], type: "EMAIL" } },
+    ),
+  );
   assert.not.ok(same({ type: null, target: { webhook: "a" } }, { type: null, target: { webhook: "a", x: 1 } }));
 });
 

@@ -1,20 +1,40 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS, eventTypeOf, transitionOf, triggerOf } from "../../../src/domain/notification/triggers.ts";
+import {
+  ENVIRONMENT_TRIGGERS,
+  FLOW_TRIGGERS,
+  eventTypeOf,
+  transitionOf,
+  triggerOf,
+} from "../../../src/domain/notification/triggers.ts";
 
 const test = suite("domain/notification/triggers");
 
 test("the word of messages is the trigger without its beginning", () => {
   assert.equal([...ENVIRONMENT_TRIGGERS, ...FLOW_TRIGGERS].map(eventTypeOf), [
-    "STARTED_ARTIFACT", "EXITED_ARTIFACT", "SCALED_ARTIFACT", "ALLOWED_ARTIFACT", "NON_COMPLIANT_ENV", "COMPLIANT_ENV",
-    "STARTED_TRAIL", "ATTESTED_PROVENANCE", "ATTESTATION", "APPROVAL", "RELEASE",
+    "STARTED_ARTIFACT",
+    "EXITED_ARTIFACT",
+    "SCALED_ARTIFACT",
+    "ALLOWED_ARTIFACT",
+    "NON_COMPLIANT_ENV",
+    "COMPLIANT_ENV",
+    "STARTED_TRAIL",
+    "ATTESTED_PROVENANCE",
+    "ATTESTATION",
+    "APPROVAL",
+    "RELEASE",
   ]);
 });
 
 test("what an event raises", () => {
   const table: Record<string, string> = {
-    "started-compliant": "ON_STARTED_ARTIFACT", "started-non-compliant": "ON_STARTED_ARTIFACT", "started-unknown": "ON_STARTED_ARTIFACT", exited: "ON_EXITED_ARTIFACT",
-    "became-compliant": "ON_SCALED_ARTIFACT", "became-non-compliant": "ON_SCALED_ARTIFACT", "updated-provenance": "ON_SCALED_ARTIFACT",
+    "started-compliant": "ON_STARTED_ARTIFACT",
+    "started-non-compliant": "ON_STARTED_ARTIFACT",
+    "started-unknown": "ON_STARTED_ARTIFACT",
+    exited: "ON_EXITED_ARTIFACT",
+    "became-compliant": "ON_SCALED_ARTIFACT",
+    "became-non-compliant": "ON_SCALED_ARTIFACT",
+    "updated-provenance": "ON_SCALED_ARTIFACT",
   };
   for (const [annotation, trigger] of Object.entries(table)) assert.is(triggerOf(annotation), trigger, annotation);
 });
@@ -31,7 +51,8 @@ test("a snapshot turns its environment over", () => {
     [false, null, null],
     [null, null, null],
   ];
-  for (const [lastKnown, state, trigger] of table) assert.is(transitionOf(lastKnown, state), trigger, `${lastKnown} to ${state}`);
+  for (const [lastKnown, state, trigger] of table)
+    assert.is(transitionOf(lastKnown, state), trigger, `${lastKnown} to ${state}`);
 });
 
 test.run();

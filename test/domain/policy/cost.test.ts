@@ -21,7 +21,10 @@ test("rules, terms and patterns add up, wherever they stand", () => {
   const chain = Array(4_000).fill("true").join(" or ");
   assert.ok(costOf(`{attestations: [{type: junit, if: "${chain}"}]}`) >= 0.8);
   assert.ok(costOf(`{provenance: {required: true, exceptions: [{if: "not (${chain})"}]}}`) >= 0.8);
-  assert.ok(costOf(`{trail-compliance: {required: true, exceptions: [{if: "1 in [${Array(4_000).fill("2").join(",")}]"}]}}`) >= 0.8);
+  assert.ok(
+    costOf(`{trail-compliance: {required: true, exceptions: [{if: "1 in [${Array(4_000).fill("2").join(",")}]"}]}}`) >=
+      0.8,
+  );
   assert.ok(costOf("{attestations: [{type: junit, if: \"matches(flow.name, 'a{1000}')\"}]}") >= 5);
   assert.is(costOf("{}"), 0);
 });

@@ -72,13 +72,21 @@ artifacts:
       attestations: [
         { if_condition: null, name: "security-scan", type: "*", must_be_compliant: true, for_control: null },
         { if_condition: null, name: "*", type: "generic", must_be_compliant: true, for_control: null },
-        { if_condition: { text: "flow.tags.risk == 'high'" }, name: "*", type: "custom:coverage-report.v1~x", must_be_compliant: false, for_control: null },
+        {
+          if_condition: { text: "flow.tags.risk == 'high'" },
+          name: "*",
+          type: "custom:coverage-report.v1~x",
+          must_be_compliant: false,
+          for_control: null,
+        },
         { if_condition: null, name: "*", type: "decision", must_be_compliant: true, for_control: "SDLC-7" },
         { if_condition: null, name: "approval", type: "decision", must_be_compliant: true, for_control: null },
       ],
     },
   });
-  assert.equal(controlsReferenced(policy), [{ control: "SDLC-7", line: 23, column: 20, path: "artifacts.attestations.3.for_control" }]);
+  assert.equal(controlsReferenced(policy), [
+    { control: "SDLC-7", line: 23, column: 20, path: "artifacts.attestations.3.for_control" },
+  ]);
 });
 
 for (const type of ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "custom:x"]) {
@@ -87,7 +95,15 @@ for (const type of ["generic", "junit", "snyk", "pull_request", "jira", "sonar",
   });
 }
 
-for (const schema of ["https://h/schemas/policy/v1", "https://other.example/x/schemas/policy/environment/v1", "/schemas/v1", "http://h:8080/v1", "https://h/v1?x=/v2", "https://h/v1#top", "h.example/schemas/v1"]) {
+for (const schema of [
+  "https://h/schemas/policy/v1",
+  "https://other.example/x/schemas/policy/environment/v1",
+  "/schemas/v1",
+  "http://h:8080/v1",
+  "https://h/v1?x=/v2",
+  "https://h/v1#top",
+  "h.example/schemas/v1",
+]) {
   valid(`_schema ${schema}`, () => void accepted(`_schema: "${schema}"`));
 }
 
@@ -98,8 +114,14 @@ const SAME: [string, string][] = [
   ["comments around", `# a\n\n  # b\n${S}# c\n\n#d`],
   ["JSON", '{"_schema": "/v1", "artifacts": {"provenance": {"required": true}}}'],
   ["core schema booleans", "_schema: /v1\nartifacts: {provenance: {required: TRUE}}"],
-  ["an anchor and an alias", "_schema: /v1\nartifacts:\n  provenance: &r {required: true, exceptions: [{if: &c \"exists(flow)\"}, {if: *c}]}\n  trail-compliance: *r\n"],
-  ["an anchor used again and again", `_schema: /v1\nartifacts:\n  attestations: [&a {type: junit}, ${"*a, ".repeat(200)}]\n`],
+  [
+    "an anchor and an alias",
+    '_schema: /v1\nartifacts:\n  provenance: &r {required: true, exceptions: [{if: &c "exists(flow)"}, {if: *c}]}\n  trail-compliance: *r\n',
+  ],
+  [
+    "an anchor used again and again",
+    `_schema: /v1\nartifacts:\n  attestations: [&a {type: junit}, ${"*a, ".repeat(200)}]\n`,
+  ],
   ["a YAML 1.1 directive, read as 1.2", "%YAML 1.1\n---\n_schema: /v1\n"],
   ["explicit core tags", "!!map\n_schema: !!str /v1\n"],
 ];
@@ -112,7 +134,9 @@ valid("an alias carries its whole rule", () => {
 });
 
 valid("a comment after a block scalar is cut off, a line of the scalar is not", () => {
-  const policy = accepted(`${S}artifacts:\n  attestations:\n  - type: junit\n    if: |\n      flow.name\n      == 'a'\n\n# the end\n`);
+  const policy = accepted(
+    `${S}artifacts:\n  attestations:\n  - type: junit\n    if: |\n      flow.name\n      == 'a'\n\n# the end\n`,
+  );
   assert.is(policy.attestations[0]?.condition?.text, "flow.name\n== 'a'");
   const kept = accepted(`${S}artifacts:\n  attestations:\n  - type: junit\n    name: |-\n      a\n      # b`);
   assert.is(kept.attestations[0]?.name, "a\n# b");
@@ -135,10 +159,25 @@ const REFUSED: [what: string, text: string, problems: string[]][] = [
   ["_schema null", "_schema:", ["1:9 _schema: Input should be a valid string [input: null]"]],
   ["_schema a number", "_schema: 1", ["1:10 _schema: Input should be a valid string [input: 1]"]],
   ["_schema empty", '_schema: ""', ["1:10 _schema: String should have at least 1 character [input: ]"]],
-  ...["https://h/schemas/policy/v2", "https://h/schemas/policy/v10", "https://h/v1/", "https://v1", "v1", "https://h/v1x", "https://h/xv1", "https://h/?/v1", "https://h#/v1", "/V1"].map(
-    (schema): [string, string, string[]] => [`_schema ${schema}`, `_schema: "${schema}"`, [`1:10 _schema: the schema is not supported; its path must end in /v1 [input: ${schema}]`]],
-  ),
-  ["unknown keys at every level", `${S}x: 1
+  ...[
+    "https://h/schemas/policy/v2",
+    "https://h/schemas/policy/v10",
+    "https://h/v1/",
+    "https://v1",
+    "v1",
+    "https://h/v1x",
+    "https://h/xv1",
+    "https://h/?/v1",
+    "https://h#/v1",
+    "/V1",
+  ].map((schema): [string, string, string[]] => [
+    `_schema ${schema}`,
+    `_schema: "${schema}"`,
+    [`1:10 _schema: the schema is not supported; its path must end in /v1 [input: ${schema}]`],
+  ]),
+  [
+    "unknown keys at every level",
+    `${S}x: 1
 artifacts:
   y: [1]
   trail_compliance: {required: true}
@@ -146,57 +185,91 @@ artifacts:
   trail-compliance: {z: ~}
   attestations:
     - {type: junit, nam: x}
-`, [
-    "2:1 x: Extra inputs are not permitted [input: 1]",
-    "4:3 artifacts.y: Extra inputs are not permitted [input: [...]]",
-    "5:3 artifacts.trail_compliance: Extra inputs are not permitted [input: {...}]",
-    "6:16 artifacts.provenance.requiered: Extra inputs are not permitted [input: true]",
-    "6:57 artifacts.provenance.exceptions.0.unless: Extra inputs are not permitted [input: true]",
-    "7:22 artifacts.trail-compliance.z: Extra inputs are not permitted [input: ~]",
-    "9:21 artifacts.attestations.0.nam: Extra inputs are not permitted [input: x]",
-  ]],
-  ["keys that are no texts", `${S}1: a\ntrue: b\n? [c]\n: d\n: e\n`, [
-    "2:1 1: Extra inputs are not permitted [input: a]",
-    "3:1 true: Extra inputs are not permitted [input: b]",
-    "4:3 [...]: Extra inputs are not permitted [input: d]",
-    "6:1 null: Extra inputs are not permitted [input: e]",
-  ]],
+`,
+    [
+      "2:1 x: Extra inputs are not permitted [input: 1]",
+      "4:3 artifacts.y: Extra inputs are not permitted [input: [...]]",
+      "5:3 artifacts.trail_compliance: Extra inputs are not permitted [input: {...}]",
+      "6:16 artifacts.provenance.requiered: Extra inputs are not permitted [input: true]",
+      "6:57 artifacts.provenance.exceptions.0.unless: Extra inputs are not permitted [input: true]",
+      "7:22 artifacts.trail-compliance.z: Extra inputs are not permitted [input: ~]",
+      "9:21 artifacts.attestations.0.nam: Extra inputs are not permitted [input: x]",
+    ],
+  ],
+  [
+    "keys that are no texts",
+    `${S}1: a\ntrue: b\n? [c]\n: d\n: e\n`,
+    [
+      "2:1 1: Extra inputs are not permitted [input: a]",
+      "3:1 true: Extra inputs are not permitted [input: b]",
+      "4:3 [...]: Extra inputs are not permitted [input: d]",
+      "6:1 null: Extra inputs are not permitted [input: e]",
+    ],
+  ],
   ["merge keys", `${S}<<: {artifacts: {}}`, ["2:1 <<: Extra inputs are not permitted [input: {...}]"]],
-  ["keys named like object members", `${S}__proto__: {}\nconstructor: 1\n`, [
-    "2:1 __proto__: Extra inputs are not permitted [input: {...}]",
-    "3:1 constructor: Extra inputs are not permitted [input: 1]",
-  ]],
-  ["duplicate keys", `${S}artifacts:\n  provenance: {required: true, required: false}\nartifacts: {}\n_schema: /v1\n`, [
-    "3:32 artifacts.provenance.required: the key appears twice in one mapping",
-    "4:1 artifacts: the key appears twice in one mapping",
-    "5:1 _schema: the key appears twice in one mapping",
-  ]],
+  [
+    "keys named like object members",
+    `${S}__proto__: {}\nconstructor: 1\n`,
+    [
+      "2:1 __proto__: Extra inputs are not permitted [input: {...}]",
+      "3:1 constructor: Extra inputs are not permitted [input: 1]",
+    ],
+  ],
+  [
+    "duplicate keys",
+    `${S}artifacts:\n  provenance: {required: true, required: false}\nartifacts: {}\n_schema: /v1\n`,
+    [
+      "3:32 artifacts.provenance.required: the key appears twice in one mapping",
+      "4:1 artifacts: the key appears twice in one mapping",
+      "5:1 _schema: the key appears twice in one mapping",
+    ],
+  ],
   ["nulls where only values are", `${S}artifacts:`, ["2:11 artifacts: Input should be a valid mapping [input: null]"]],
-  ["null lists and rules", `${S}artifacts:\n  provenance:\n    exceptions:\n  trail-compliance: ~\n  attestations:\n`, [
-    "4:16 artifacts.provenance.exceptions: Input should be a valid list [input: null]",
-    "5:21 artifacts.trail-compliance: Input should be a valid mapping [input: ~]",
-    "6:16 artifacts.attestations: Input should be a valid list [input: null]",
-  ]],
-  ["wrong containers", `${S}artifacts:\n  provenance: true\n  trail-compliance: [a]\n  attestations: {type: junit}\n`, [
-    "3:15 artifacts.provenance: Input should be a valid mapping [input: true]",
-    "4:21 artifacts.trail-compliance: Input should be a valid mapping [input: [...]]",
-    "5:17 artifacts.attestations: Input should be a valid list [input: {...}]",
-  ]],
-  ["wrong list items", `${S}artifacts:\n  provenance: {exceptions: [null, "true"]}\n  attestations: [junit, ]\n`, [
-    "3:29 artifacts.provenance.exceptions.0: Input should be a valid mapping [input: null]",
-    "3:35 artifacts.provenance.exceptions.1: Input should be a valid mapping [input: true]",
-    "4:18 artifacts.attestations.0: Input should be a valid mapping [input: junit]",
-  ]],
-  ["booleans that are texts or numbers", `${S}artifacts:\n  provenance: {required: yes}\n  trail-compliance: {required: "true"}\n  attestations:\n  - {type: junit, must_be_compliant: 1}\n  - {type: junit, must_be_compliant: null}\n`, [
-    "3:26 artifacts.provenance.required: Input should be a valid boolean, true or false [input: yes]",
-    "4:32 artifacts.trail-compliance.required: Input should be a valid boolean, true or false [input: true]",
-    "6:38 artifacts.attestations.0.must_be_compliant: Input should be a valid boolean, true or false [input: 1]",
-    "7:38 artifacts.attestations.1.must_be_compliant: Input should be a valid boolean, true or false [input: null]",
-  ]],
-  ["yes stays a text under a YAML 1.1 directive", `%YAML 1.1\n---\n${S}artifacts: {provenance: {required: yes}}`, [
-    "4:36 artifacts.provenance.required: Input should be a valid boolean, true or false [input: yes]",
-  ]],
-  ["bad names and types", `${S}artifacts:
+  [
+    "null lists and rules",
+    `${S}artifacts:\n  provenance:\n    exceptions:\n  trail-compliance: ~\n  attestations:\n`,
+    [
+      "4:16 artifacts.provenance.exceptions: Input should be a valid list [input: null]",
+      "5:21 artifacts.trail-compliance: Input should be a valid mapping [input: ~]",
+      "6:16 artifacts.attestations: Input should be a valid list [input: null]",
+    ],
+  ],
+  [
+    "wrong containers",
+    `${S}artifacts:\n  provenance: true\n  trail-compliance: [a]\n  attestations: {type: junit}\n`,
+    [
+      "3:15 artifacts.provenance: Input should be a valid mapping [input: true]",
+      "4:21 artifacts.trail-compliance: Input should be a valid mapping [input: [...]]",
+      "5:17 artifacts.attestations: Input should be a valid list [input: {...}]",
+    ],
+  ],
+  [
+    "wrong list items",
+    `${S}artifacts:\n  provenance: {exceptions: [null, "true"]}\n  attestations: [junit, ]\n`,
+    [
+      "3:29 artifacts.provenance.exceptions.0: Input should be a valid mapping [input: null]",
+      "3:35 artifacts.provenance.exceptions.1: Input should be a valid mapping [input: true]",
+      "4:18 artifacts.attestations.0: Input should be a valid mapping [input: junit]",
+    ],
+  ],
+  [
+    "booleans that are texts or numbers",
+    `${S}artifacts:\n  provenance: {required: yes}\n  trail-compliance: {required: "true"}\n  attestations:\n  - {type: junit, must_be_compliant: 1}\n  - {type: junit, must_be_compliant: null}\n`,
+    [
+      "3:26 artifacts.provenance.required: Input should be a valid boolean, true or false [input: yes]",
+      "4:32 artifacts.trail-compliance.required: Input should be a valid boolean, true or false [input: true]",
+      "6:38 artifacts.attestations.0.must_be_compliant: Input should be a valid boolean, true or false [input: 1]",
+      "7:38 artifacts.attestations.1.must_be_compliant: Input should be a valid boolean, true or false [input: null]",
+    ],
+  ],
+  [
+    "yes stays a text under a YAML 1.1 directive",
+    `%YAML 1.1\n---\n${S}artifacts: {provenance: {required: yes}}`,
+    ["4:36 artifacts.provenance.required: Input should be a valid boolean, true or false [input: yes]"],
+  ],
+  [
+    "bad names and types",
+    `${S}artifacts:
   attestations:
     - {name: a}
     - {type: null}
@@ -211,55 +284,95 @@ artifacts:
     - {type: junit, name: 12}
     - {type: junit, name: ""}
     - {type: junit, name: [a]}
-`, [
-    "4:7 artifacts.attestations.0.type: Field required",
-    "5:14 artifacts.attestations.1.type: Input should be a valid string [input: null]",
-    ...[["6:14", 2, "pull-request"]].map(([at, n, v]) => `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`),
-    "7:14 artifacts.attestations.3.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:]",
-    "8:14 artifacts.attestations.4.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:-x]",
-    "9:14 artifacts.attestations.5.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:a b]",
-    ...[["10:14", 6, "system:decision"], ["11:14", 7, "artifact"], ["12:14", 8, "Generic"]].map(([at, n, v]) => `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`),
-    "13:27 artifacts.attestations.9.name: Input should be a valid string [input: null]",
-    "14:27 artifacts.attestations.10.name: Input should be a valid string [input: 12]",
-    "15:27 artifacts.attestations.11.name: String should have at least 1 character [input: ]",
-    "16:27 artifacts.attestations.12.name: Input should be a valid string [input: [...]]",
-  ]],
-  ["type and name both *", `${S}artifacts:\n  attestations:\n  - type: "*"\n  - {type: "*", name: "*"}\n`, [
-    "4:5 artifacts.attestations.0: a rule with type '*' and name '*' would accept any attestation; give a type or a name",
-    "5:5 artifacts.attestations.1: a rule with type '*' and name '*' would accept any attestation; give a type or a name",
-  ]],
-  ["for_control without decision", `${S}artifacts:\n  attestations:\n  - {type: junit, for_control: C-1}\n  - {type: "*", name: a, for_control: C-1}\n  - {type: decision, for_control: 5}\n  - {type: decision, for_control: ""}\n`, [
-    "4:32 artifacts.attestations.0.for_control: for_control is only allowed with type 'decision' [input: C-1]",
-    "5:39 artifacts.attestations.1.for_control: for_control is only allowed with type 'decision' [input: C-1]",
-    "6:35 artifacts.attestations.2.for_control: Input should be a valid string [input: 5]",
-    "7:35 artifacts.attestations.3.for_control: String should have at least 1 character [input: ]",
-  ]],
-  ["exceptions in an attestation rule", `${S}artifacts:\n  attestations:\n  - type: junit\n    exceptions: []\n`, [
-    "5:5 artifacts.attestations.0.exceptions: Extra inputs are not permitted [input: [...]]",
-  ]],
-  ["conditions that are no texts", `${S}artifacts:\n  attestations:\n  - {type: junit, if: true}\n  - {type: junit, if: [a]}\n  - {type: junit, if: ""}\n`, [
-    "4:23 artifacts.attestations.0.if: Input should be a valid string [input: true]",
-    "5:23 artifacts.attestations.1.if: Input should be a valid string [input: [...]]",
-    "6:24 artifacts.attestations.2.if: the expression is empty",
-  ]],
-  ["unknown tags and aliases", `${S}artifacts: !policy\n  provenance: *nope\n  trail-compliance: {required: !!bool yes}\n`, [
-    "2:12 : unresolved tag: !policy",
-    "3:15 : the alias *nope has no anchor before it",
-    "4:32 : unresolved tag: tag:yaml.org,2002:bool",
-    "4:39 artifacts.trail-compliance.required: Input should be a valid boolean, true or false [input: yes]",
-  ]],
-  ["an alias that holds itself", `${S}artifacts:\n  provenance: &p {exceptions: [*p]}\n`, [
-    "3:19 artifacts.provenance.exceptions.0.exceptions: Extra inputs are not permitted [input: [...]]",
-  ]],
-  ["characters that YAML has not", `${S}x\u0000: "\ud800"\n`, [
-    "2:1 x\\u0000: Extra inputs are not permitted [input: \\ud800]",
-    "2:2 : the character U+0000 is not allowed in YAML",
-    "2:6 : the character U+D800 is not allowed in YAML",
-  ]],
-  ["too many rules", `${S}artifacts:\n  attestations: [${"{type: junit},".repeat(1_001)}]\n  provenance: {exceptions: [${"{},".repeat(1_001)}]}`, [
-    "3:17 artifacts.attestations: a policy may have at most 250 attestation rules",
-    "4:28 artifacts.provenance.exceptions: a policy may have at most 1000 exceptions in a rule",
-  ]],
+`,
+    [
+      "4:7 artifacts.attestations.0.type: Field required",
+      "5:14 artifacts.attestations.1.type: Input should be a valid string [input: null]",
+      ...[["6:14", 2, "pull-request"]].map(
+        ([at, n, v]) =>
+          `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`,
+      ),
+      "7:14 artifacts.attestations.3.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:]",
+      "8:14 artifacts.attestations.4.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:-x]",
+      "9:14 artifacts.attestations.5.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:a b]",
+      ...[
+        ["10:14", 6, "system:decision"],
+        ["11:14", 7, "artifact"],
+        ["12:14", 8, "Generic"],
+      ].map(
+        ([at, n, v]) =>
+          `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`,
+      ),
+      "13:27 artifacts.attestations.9.name: Input should be a valid string [input: null]",
+      "14:27 artifacts.attestations.10.name: Input should be a valid string [input: 12]",
+      "15:27 artifacts.attestations.11.name: String should have at least 1 character [input: ]",
+      "16:27 artifacts.attestations.12.name: Input should be a valid string [input: [...]]",
+    ],
+  ],
+  [
+    "type and name both *",
+    `${S}artifacts:\n  attestations:\n  - type: "*"\n  - {type: "*", name: "*"}\n`,
+    [
+      "4:5 artifacts.attestations.0: a rule with type '*' and name '*' would accept any attestation; give a type or a name",
+      "5:5 artifacts.attestations.1: a rule with type '*' and name '*' would accept any attestation; give a type or a name",
+    ],
+  ],
+  [
+    "for_control without decision",
+    `${S}artifacts:\n  attestations:\n  - {type: junit, for_control: C-1}\n  - {type: "*", name: a, for_control: C-1}\n  - {type: decision, for_control: 5}\n  - {type: decision, for_control: ""}\n`,
+    [
+      "4:32 artifacts.attestations.0.for_control: for_control is only allowed with type 'decision' [input: C-1]",
+      "5:39 artifacts.attestations.1.for_control: for_control is only allowed with type 'decision' [input: C-1]",
+      "6:35 artifacts.attestations.2.for_control: Input should be a valid string [input: 5]",
+      "7:35 artifacts.attestations.3.for_control: String should have at least 1 character [input: ]",
+    ],
+  ],
+  [
+    "exceptions in an attestation rule",
+    `${S}artifacts:\n  attestations:\n  - type: junit\n    exceptions: []\n`,
+    ["5:5 artifacts.attestations.0.exceptions: Extra inputs are not permitted [input: [...]]"],
+  ],
+  [
+    "conditions that are no texts",
+    `${S}artifacts:\n  attestations:\n  - {type: junit, if: true}\n  - {type: junit, if: [a]}\n  - {type: junit, if: ""}\n`,
+    [
+      "4:23 artifacts.attestations.0.if: Input should be a valid string [input: true]",
+      "5:23 artifacts.attestations.1.if: Input should be a valid string [input: [...]]",
+      "6:24 artifacts.attestations.2.if: the expression is empty",
+    ],
+  ],
+  [
+    "unknown tags and aliases",
+    `${S}artifacts: !policy\n  provenance: *nope\n  trail-compliance: {required: !!bool yes}\n`,
+    [
+      "2:12 : unresolved tag: !policy",
+      "3:15 : the alias *nope has no anchor before it",
+      "4:32 : unresolved tag: tag:yaml.org,2002:bool",
+      "4:39 artifacts.trail-compliance.required: Input should be a valid boolean, true or false [input: yes]",
+    ],
+  ],
+  [
+    "an alias that holds itself",
+    `${S}artifacts:\n  provenance: &p {exceptions: [*p]}\n`,
+    ["3:19 artifacts.provenance.exceptions.0.exceptions: Extra inputs are not permitted [input: [...]]"],
+  ],
+  [
+    "characters that YAML has not",
+    `${S}x\u0000: "\ud800"\n`,
+    [
+      "2:1 x\\u0000: Extra inputs are not permitted [input: \\ud800]",
+      "2:2 : the character U+0000 is not allowed in YAML",
+      "2:6 : the character U+D800 is not allowed in YAML",
+    ],
+  ],
+  [
+    "too many rules",
+    `${S}artifacts:\n  attestations: [${"{type: junit},".repeat(1_001)}]\n  provenance: {exceptions: [${"{},".repeat(1_001)}]}`,
+    [
+      "3:17 artifacts.attestations: a policy may have at most 250 attestation rules",
+      "4:28 artifacts.provenance.exceptions: a policy may have at most 1000 exceptions in a rule",
+    ],
+  ],
 ];
 
 for (const [what, text, problems] of REFUSED) {
@@ -279,13 +392,19 @@ const SYNTAX: [what: string, text: string, line: number, column: number][] = [
 for (const [what, text, line, column] of SYNTAX) {
   invalid(`syntax: ${what}`, () => {
     const { problems } = parsePolicy(text);
-    assert.ok(problems?.some((found) => found.line === line && found.column === column && found.path === ""), JSON.stringify(problems));
+    assert.ok(
+      problems?.some((found) => found.line === line && found.column === column && found.path === ""),
+      JSON.stringify(problems),
+    );
   });
 }
 
 invalid("what stands before a syntax error is judged as well, what is missing is not", () => {
   const found = refused("artifacts:\n  provenanse: {}\n  attestations:\n    - if: tru\n      x: @\n    - type: nope\n");
-  assert.equal(found.map((line) => line.split(" ")[0]), ["2:3", "4:11", "5:7", "5:10"]);
+  assert.equal(
+    found.map((line) => line.split(" ")[0]),
+    ["2:3", "4:11", "5:7", "5:10"],
+  );
   assert.match(found[3] ?? "", /reserved character/);
 });
 
@@ -293,7 +412,10 @@ invalid("a hundred problems are enough", () => {
   const { problems } = parsePolicy(`${S}artifacts:\n  attestations:\n${"  - {type: nope}\n".repeat(200)}`);
   assert.is(problems?.length, 100);
   assert.is(problems?.[99]?.line, 103);
-  assert.match(renderDiagnostics(problems ?? []), /^line 4, column 12: artifacts\.attestations\.0\.type: Input should be .*; only the first 100 problems are listed$/);
+  assert.match(
+    renderDiagnostics(problems ?? []),
+    /^line 4, column 12: artifacts\.attestations\.0\.type: Input should be .*; only the first 100 problems are listed$/,
+  );
 });
 
 invalid.run();
@@ -307,7 +429,7 @@ const MARKED: [what: string, text: string][] = [
   ["plain over two lines", "if: flow.name\n        ^= 'x'"],
   ["single quotes", "if: '^flow.nam == 1'"],
   ["single quotes over lines", "if: 'true\n\n        and ^nope'"],
-  ["double quotes", 'if: "flow.name == \'x\' ^&& true"'],
+  ["double quotes", "if: \"flow.name == 'x' ^&& true\""],
   ["double quotes before an escape", 'if: "^nope == \\"x\\""'],
   ["literal block", "if: |\n        true and\n          ^nope"],
   ["folded block", "if: >-\n        true\n        and\n\n        ^nope"],
@@ -358,7 +480,10 @@ rendering("place, path, problem; joined; nothing breaks the line", () => {
 
 rendering("long values are cut, between characters", () => {
   const { problems } = parsePolicy(`_schema: "${"\u{1f600}".repeat(200)}"`);
-  assert.is(problems?.[0]?.problem, `the schema is not supported; its path must end in /v1 [input: ${"\u{1f600}".repeat(80)}...]`);
+  assert.is(
+    problems?.[0]?.problem,
+    `the schema is not supported; its path must end in /v1 [input: ${"\u{1f600}".repeat(80)}...]`,
+  );
   const rendered = renderDiagnostics(parsePolicy(`"${"k\\n".repeat(1_000)}": 1`).problems ?? []);
   assert.ok(!rendered.includes("\n") && rendered.length < 400, rendered);
 });

@@ -27,7 +27,9 @@ const values = suite("expression values");
 
 type Case = { if: string; scope?: string; is: boolean | string };
 
-for (const { if: text, scope = "full", is } of parse(readFileSync(new URL("../../cases/policy/expressions.yaml", import.meta.url), "utf8")) as Case[]) {
+for (const { if: text, scope = "full", is } of parse(
+  readFileSync(new URL("../../cases/policy/expressions.yaml", import.meta.url), "utf8"),
+) as Case[]) {
   values(`${text} in ${scope}`, () => {
     const parsed = parseExpression(text, expressionBudget());
     if ("problems" in parsed) throw new Error(parsed.problems[0]?.problem);
@@ -57,13 +59,25 @@ const REFUSED: [source: string, at: number, problem: string][] = [
   ["true AND false", 5, "expected an operator or the end of the expression but found 'AND'"],
   ["flow.name == 'x", 13, "the text that begins with ' is not closed"],
   ['flow.name == "x', 13, 'the text that begins with " is not closed'],
-  ["flow.name == x", 13, "unknown name 'x'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; texts stand in quotes"],
+  [
+    "flow.name == x",
+    13,
+    "unknown name 'x'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; texts stand in quotes",
+  ],
   ["flow.tags == 'x'", 0, "flow.tags needs a key, as in flow.tags.team"],
   ["flow.tags. == 'x'", 0, "'flow.tags.' is neither a number nor a known name"],
-  ["flow.tags._x == 'x'", 0, "unknown name 'flow.tags._x'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; texts stand in quotes"],
+  [
+    "flow.tags._x == 'x'",
+    0,
+    "unknown name 'flow.tags._x'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; texts stand in quotes",
+  ],
   ["flow.name-x == 'x'", 0, "'flow.name-x' is neither a number nor a known name"],
   ["12abc == 1", 0, "'12abc' is neither a number nor a known name"],
-  ["trail.name == 'x'", 0, "unknown name 'trail.name'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; texts stand in quotes"],
+  [
+    "trail.name == 'x'",
+    0,
+    "unknown name 'trail.name'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; texts stand in quotes",
+  ],
   ["1 < 2 < 3", 6, "comparisons cannot be chained; use parentheses"],
   ["'a' not in ['a']", 4, "unexpected 'not'; write not (a in [b])"],
   ["true and", 8, "expected a value but found the end of the expression"],
@@ -81,12 +95,20 @@ const REFUSED: [source: string, at: number, problem: string][] = [
   ["matches(flow.name)", 17, "expected ',' but found ')'"],
   ["matches(flow.name, flow.tags.re)", 19, "expected a regular expression in quotes but found 'flow.tags.re'"],
   ["matches(flow.name, '[')", 19, "the regular expression is not valid RE2: missing closing ]: `[`"],
-  ["${{ matches(flow.name, '(?=a)') }}", 23, "the regular expression is not valid RE2: invalid or unsupported Perl syntax: `(?=`"],
+  [
+    "${{ matches(flow.name, '(?=a)') }}",
+    23,
+    "the regular expression is not valid RE2: invalid or unsupported Perl syntax: `(?=`",
+  ],
   ["true 'x'", 5, "expected an operator or the end of the expression but found the text 'x'"],
   ["true; false", 4, "unexpected character ';'"],
   ["true \u0000", 5, "unexpected character U+0000"],
   ["true \ud800", 5, "unexpected character U+D800"],
-  ["contains(flow.name, 'x')", 0, "unknown name 'contains'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; texts stand in quotes"],
+  [
+    "contains(flow.name, 'x')",
+    0,
+    "unknown name 'contains'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; texts stand in quotes",
+  ],
   [`${"(".repeat(51)}true${")".repeat(51)}`, 51, "the expression nests deeper than 50 levels"],
   [`${"not ".repeat(51)}true`, 204, "the expression nests deeper than 50 levels"],
   [`'a' in ${"[".repeat(60_000)}`, 58, "the expression nests deeper than 50 levels"],
@@ -104,7 +126,10 @@ for (const [source, at, problem] of REFUSED) {
 }
 
 refusals("every bad pattern of one expression is named", () => {
-  const parsed = parseExpression("matches(flow.name, '(') or matches(flow.name, 'ok') or matches(flow.name, ')')", expressionBudget());
+  const parsed = parseExpression(
+    "matches(flow.name, '(') or matches(flow.name, 'ok') or matches(flow.name, ')')",
+    expressionBudget(),
+  );
   assert.equal("problems" in parsed && parsed.problems.map(({ at }) => at), [19, 74]);
 });
 
@@ -113,7 +138,9 @@ refusals("the budget for patterns is shared and small ones still fit", () => {
   const large = "matches(flow.name, '(?:a?){1000}')";
   const results = Array.from({ length: 4 }, () => parseExpression(large, budget));
   assert.ok("expression" in (results[0] ?? {}));
-  assert.equal(results[3], { problems: [{ at: 19, problem: "the regular expressions of this policy are too large together" }] });
+  assert.equal(results[3], {
+    problems: [{ at: 19, problem: "the regular expressions of this policy are too large together" }],
+  });
   const fresh = expressionBudget();
   for (let i = 0; i < 100; i += 1) {
     assert.ok("expression" in parseExpression("matches(artifact.name, '^registry/team-[0-9]+/')", fresh));
@@ -124,7 +151,9 @@ refusals("the budget for text is shared", () => {
   const budget = expressionBudget();
   const list = `artifact.fingerprint in [${Array.from({ length: 950 }, () => `"${"a".repeat(64)}"`).join(",")}]`;
   for (let i = 0; i < 4; i += 1) assert.ok("expression" in parseExpression(list, budget));
-  assert.equal(parseExpression(list, budget), { problems: [{ at: 0, problem: "the expressions of one policy may hold 262144 characters together" }] });
+  assert.equal(parseExpression(list, budget), {
+    problems: [{ at: 0, problem: "the expressions of one policy may hold 262144 characters together" }],
+  });
 });
 
 refusals("the terms of all expressions of a policy are counted together", () => {
@@ -146,7 +175,10 @@ refusals("classes beyond ASCII that ignore case are counted by what compiling th
 
 refusals("an expression that was accepted before is loaded whatever its size", () => {
   const budget = storedBudget();
-  for (const text of [Array(30_000).fill("true").join(" or "), `matches(flow.name, '(?i)${"[\u00e9-\uffff]".repeat(12)}')`]) {
+  for (const text of [
+    Array(30_000).fill("true").join(" or "),
+    `matches(flow.name, '(?i)${"[\u00e9-\uffff]".repeat(12)}')`,
+  ]) {
     assert.ok("expression" in parseExpression(text, budget));
   }
 });
@@ -163,7 +195,9 @@ trees("text is kept without wrapper and white space", () => {
 
 trees("a long chain is one node, and nesting of fifty levels is fine", () => {
   const chain = parseExpression(Array(5_000).fill("true").join(" and "), expressionBudget());
-  assert.ok("expression" in chain && chain.expression.tree.kind === "and" && chain.expression.tree.terms.length === 5_000);
+  assert.ok(
+    "expression" in chain && chain.expression.tree.kind === "and" && chain.expression.tree.terms.length === 5_000,
+  );
   for (const deep of [`${"(".repeat(50)}true${")".repeat(50)}`, `${"not ".repeat(50)}true`]) {
     const parsed = parseExpression(deep, expressionBudget());
     assert.ok("expression" in parsed);
@@ -175,7 +209,11 @@ trees("and binds closer than or, not closer than and, comparison closest", () =>
   const parsed = parseExpression("not 1 == 2 and true or false", expressionBudget());
   assert.ok("expression" in parsed);
   const kinds = (expr: Expr): unknown =>
-    expr.kind === "and" || expr.kind === "or" ? [expr.kind, ...expr.terms.map(kinds)] : expr.kind === "not" ? ["not", kinds(expr.operand)] : expr.kind;
+    expr.kind === "and" || expr.kind === "or"
+      ? [expr.kind, ...expr.terms.map(kinds)]
+      : expr.kind === "not"
+        ? ["not", kinds(expr.operand)]
+        : expr.kind;
   assert.equal(kinds(parsed.expression.tree), ["or", ["and", ["not", "compare"], "literal"], "literal"]);
 });
 

@@ -33,7 +33,11 @@ const HOSTILE: [what: string, text: string, problem: RegExp][] = [
   ["commas", `[${",".repeat(MB)}`, MANY],
   ["anchors", "&a ".repeat(MB / 3), MANY],
   ["tags", "!a ".repeat(MB / 3), MANY],
-  ["documents", `${S}---\n${"---\n".repeat(MB / 4)}`, /^line 2, column 1: the file must hold one YAML document, not several$/],
+  [
+    "documents",
+    `${S}---\n${"---\n".repeat(MB / 4)}`,
+    /^line 2, column 1: the file must hold one YAML document, not several$/,
+  ],
   ["distinct keys", Array.from({ length: 100_000 }, (_, i) => `k${i}: 1`).join("\n"), MANY],
   ["aliases", `${S}x: &a []\ny: [${"*a,".repeat(MB / 3)}]`, MANY],
   ["an open quote", `"${"a\n".repeat(MB / 2)}`, UNCLOSED],
@@ -42,12 +46,32 @@ const HOSTILE: [what: string, text: string, problem: RegExp][] = [
   ["tabs", "\t".repeat(MB), /the file is empty/],
   ["byte order marks", "\ufeff".repeat(1_000), /Input should be a valid mapping/],
   ["one endless scalar", "|".repeat(MB), LONG],
-  ["a text folded over ten million lines", `${S}x: "a${"\n".repeat(9.9 * MB)}b"`, /^line 2, column 4: this value is longer than 131072 characters$/],
-  ["a block of blank lines", `${S}x: >\n a${"\n".repeat(9.9 * MB)} b\n`, /^line 3, column 1: this value is longer than 131072 characters$/],
+  [
+    "a text folded over ten million lines",
+    `${S}x: "a${"\n".repeat(9.9 * MB)}b"`,
+    /^line 2, column 4: this value is longer than 131072 characters$/,
+  ],
+  [
+    "a block of blank lines",
+    `${S}x: >\n a${"\n".repeat(9.9 * MB)} b\n`,
+    /^line 3, column 1: this value is longer than 131072 characters$/,
+  ],
   ["many long values", `${S}x: [${`${"a".repeat(100_000)}, `.repeat(90)}]`, MANY],
-  ["comments in the middle", `${S}${"#\n".repeat(600_000)}artifacts: {}`, /^line 100001, column 1: the file is too large: it holds more than 200000 comments, spaces and line ends$/],
-  ["one expression", `${S}artifacts: {attestations: [{type: junit, if: "${"not ".repeat(15_000)}true"}]}`, /the expression nests deeper than 50 levels/],
-  ["patterns", `${S}artifacts: {attestations: [${"{type: junit, if: \"matches(flow.name, '(?:a?a?a?){1000}')\"},".repeat(240)}]}`, /the regular expressions? (of this policy are|is) too large/],
+  [
+    "comments in the middle",
+    `${S}${"#\n".repeat(600_000)}artifacts: {}`,
+    /^line 100001, column 1: the file is too large: it holds more than 200000 comments, spaces and line ends$/,
+  ],
+  [
+    "one expression",
+    `${S}artifacts: {attestations: [{type: junit, if: "${"not ".repeat(15_000)}true"}]}`,
+    /the expression nests deeper than 50 levels/,
+  ],
+  [
+    "patterns",
+    `${S}artifacts: {attestations: [${"{type: junit, if: \"matches(flow.name, '(?:a?a?a?){1000}')\"},".repeat(240)}]}`,
+    /the regular expressions? (of this policy are|is) too large/,
+  ],
 ];
 for (const [what, text, problem] of HOSTILE) {
   bounds(what, () => assert.match(firstProblem(text), problem));
@@ -116,16 +140,65 @@ artifacts:
 
 const PIECES = [
   ..."[]{}:,-?!&*#|>'\"%@`\n\t \\\0~<=()$",
-  "\r\n", "\n  ", "\n    - ", ": ", "- ", "---\n", "...\n", "&a ", "*a", "*base", "!!str ", "!x ", "<<: *base\n", "null", "true", "yes", "\ufeff", "\ud800", "\u2028", "\u{1f600}", "if: ", "type: ",
-  "${{", "}}", "not ", "and ", "or ", "in ", "exists(", "matches(", "flow", "flow.tags.", "artifact", "==", "'x'", "(?=a)", "a{1000}", "_schema: /v2\n", "%YAML 1.1\n",
+  "\r\n",
+  "\n  ",
+  "\n    - ",
+  ": ",
+  "- ",
+  "---\n",
+  "...\n",
+  "&a ",
+  "*a",
+  "*base",
+  "!!str ",
+  "!x ",
+  "<<: *base\n",
+  "null",
+  "true",
+  "yes",
+  "\ufeff",
+  "\ud800",
+  "\u2028",
+  "\u{1f600}",
+  "if: ",
+  "type: ",
+  "${{",
+  "}}",
+  "not ",
+  "and ",
+  "or ",
+  "in ",
+  "exists(",
+  "matches(",
+  "flow",
+  "flow.tags.",
+  "artifact",
+  "==",
+  "'x'",
+  "(?=a)",
+  "a{1000}",
+  "_schema: /v2\n",
+  "%YAML 1.1\n",
 ];
 
 const SUBJECT: Subject = {
   fingerprint: "b",
   artifactName: "ghcr.io/abc",
   flows: [
-    { flowName: "a", flowTags: { "risk-level": "high", a: "2" }, artifactName: "x", artifactState: "COMPLIANT", trail: null },
-    { flowName: "b", flowTags: {}, artifactName: "x", artifactState: "INCOMPLETE", trail: { name: "t", candidates: [] } },
+    {
+      flowName: "a",
+      flowTags: { "risk-level": "high", a: "2" },
+      artifactName: "x",
+      artifactState: "COMPLIANT",
+      trail: null,
+    },
+    {
+      flowName: "b",
+      flowTags: {},
+      artifactName: "x",
+      artifactState: "INCOMPLETE",
+      trail: { name: "t", candidates: [] },
+    },
   ],
 };
 
@@ -176,7 +249,32 @@ random("random texts never throw", () => {
 
 random("random expressions never throw", () => {
   const next = generator(11);
-  const words = ["flow", "flow.name", "flow.tags.a", "artifact", "'x'", "1", "-2.5", "true", "(", ")", "[", "]", ",", "and", "or", "not", "in", "==", "!=", "<", ">=", "exists(", "matches(", "'^a'"];
+  const words = [
+    "flow",
+    "flow.name",
+    "flow.tags.a",
+    "artifact",
+    "'x'",
+    "1",
+    "-2.5",
+    "true",
+    "(",
+    ")",
+    "[",
+    "]",
+    ",",
+    "and",
+    "or",
+    "not",
+    "in",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "exists(",
+    "matches(",
+    "'^a'",
+  ];
   let policies = 0;
   for (let round = 0; round < 800; round += 1) {
     const parts = Array.from({ length: next(9) + 1 }, () => words[next(words.length)] ?? "");

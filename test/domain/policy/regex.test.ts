@@ -20,7 +20,11 @@ const FOUND: [pattern: string, text: string, found: boolean][] = [
   ["^\\p{Greek}+$", "\u03b1\u03b2", true],
   ["^.$", "\u{1f600}", true],
   ["^sha256:[0-9a-f]{64}$", `sha256:${"0".repeat(64)}`, true],
-  ["^registry\\.example\\.com/(shop|pay)/[a-z0-9-]{1,40}(:v[0-9]{1,3}){0,2}@sha256:[a-f0-9]{64}$", `registry.example.com/pay/api:v1@sha256:${"a".repeat(64)}`, true],
+  [
+    "^registry\\.example\\.com/(shop|pay)/[a-z0-9-]{1,40}(:v[0-9]{1,3}){0,2}@sha256:[a-f0-9]{64}$",
+    `registry.example.com/pay/api:v1@sha256:${"a".repeat(64)}`,
+    true,
+  ],
   ["a\\Q(*\\Eb", "a(*b", true],
   ["(a+)+$", `${"a".repeat(50_000)}b`, false],
   ["(x+x+)+y", "x".repeat(50_000), false],

@@ -5,7 +5,9 @@ import { parse } from "yaml";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
 import { MAX_EXCEPTIONS, MAX_RULES, POLICY_SCHEMA } from "../../../src/domain/policy/schema.ts";
 
-const validate = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, strictTypes: false }).compile(POLICY_SCHEMA);
+const validate = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, strictTypes: false }).compile(
+  POLICY_SCHEMA,
+);
 
 const schema = suite("the published schema agrees with the server");
 
@@ -51,8 +53,21 @@ const DOCUMENTS: [text: string, valid: boolean][] = [
   [boolean("{exceptions: [{if: ''}]}"), false],
   [boolean("{exceptions: [{unless: 'true'}]}"), false],
   [boolean("{required: true, if: 'true'}"), false],
-  ...["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "custom:x", "custom:1-_.~"].map((type): [string, boolean] => [rule(`{type: "${type}"}`), true]),
-  ...["pull-request", "custom", "custom:", "custom:-a", "custom:a b", "custom:*", "system:decision", "artifact", "Junit", ""].map((type): [string, boolean] => [rule(`{type: "${type}"}`), false]),
+  ...["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "custom:x", "custom:1-_.~"].map(
+    (type): [string, boolean] => [rule(`{type: "${type}"}`), true],
+  ),
+  ...[
+    "pull-request",
+    "custom",
+    "custom:",
+    "custom:-a",
+    "custom:a b",
+    "custom:*",
+    "system:decision",
+    "artifact",
+    "Junit",
+    "",
+  ].map((type): [string, boolean] => [rule(`{type: "${type}"}`), false]),
   [rule("{}"), false],
   [rule("{name: a}"), false],
   [rule("null"), false],

@@ -1,6 +1,15 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { labelOf, parseBound, parseInterval, parsePosition, parseSnapshotExpression, resolvePosition, resolveRange, type Position } from "../../../src/domain/snapshot/expression.ts";
+import {
+  labelOf,
+  parseBound,
+  parseInterval,
+  parsePosition,
+  parseSnapshotExpression,
+  resolvePosition,
+  resolveRange,
+  type Position,
+} from "../../../src/domain/snapshot/expression.ts";
 
 const test = suite("domain/snapshot/expression");
 
@@ -60,20 +69,95 @@ for (const [text, expected] of positions) {
   });
 }
 
-test("minus nothing is zero, not its negative", () => assert.ok(Object.is((parsePosition("-0", NOW) as { index: number }).index, 0)));
+test("minus nothing is zero, not its negative", () =>
+  assert.ok(Object.is((parsePosition("-0", NOW) as { index: number }).index, 0)));
 
 const malformed = [
-  "", " ", " 1", "1 ", "1\n", "+1", "1.0", "1e3", "0x1", "--1", "-", "one", "latest", "NOW", "now", "\u0661",
-  "#", "##1", "#+1", "#1#2", "#~1", "#@{now}", "~", "~-1", "~~1", "~#1", "~1~2", "~1#2", "1~2", "1#2", "~1@{now}", "#1@{now}", "@{now}~1", "@{now}#1",
-  "@", "@1", "@{}", "@{", "@}", "@now", "{now}", "@{now", "@now}", "@{NOW}", "@{ now }", "@{now}}", "@{{now}}", "@{now}@{now}", "@{1}", "@{~1}",
-  "@{2023-02-30T00:00:00}", "@{2023-02-29T00:00:00}", "@{2023-04-31T00:00:00}", "@{2023-13-01T00:00:00}", "@{2023-00-01T00:00:00}",
-  "@{2023-01-00T00:00:00}", "@{2023-01-32T00:00:00}", "@{2023-01-01T24:00:00}", "@{2023-01-01T25:00:00}", "@{2023-01-01T00:60:00}", "@{2023-01-01T23:59:60}",
-  "@{2023-01-01}", "@{2023-01-01T00:00}", "@{2023-01-01 00:00:00}", "@{2023-01-01T00:00:00.}", "@{2023-01-01T00:00:00+01:00}", "@{2023-01-01T00:00:00z}",
-  "@{2023-1-1T00:00:00}", "@{12023-01-01T00:00:00}", "@{-2023-01-01T00:00:00}",
-  "@{hours.ago}", "@{.hours.ago}", "@{1hours.ago}", "@{1.hours}", "@{-1.hours.ago}", "@{1.5.hours.ago}", "@{1.years.ago}", "@{1.minutes.ago}", "@{1.Hours.ago}",
-  "@{1.hourss.ago}", "@{1e3.hours.ago}", "@{1.constructor.ago}",
+  "",
+  " ",
+  " 1",
+  "1 ",
+  "1\n",
+  "+1",
+  "1.0",
+  "1e3",
+  "0x1",
+  "--1",
+  "-",
+  "one",
+  "latest",
+  "NOW",
+  "now",
+  "\u0661",
+  "#",
+  "##1",
+  "#+1",
+  "#1#2",
+  "#~1",
+  "#@{now}",
+  "~",
+  "~-1",
+  "~~1",
+  "~#1",
+  "~1~2",
+  "~1#2",
+  "1~2",
+  "1#2",
+  "~1@{now}",
+  "#1@{now}",
+  "@{now}~1",
+  "@{now}#1",
+  "@",
+  "@1",
+  "@{}",
+  "@{",
+  "@}",
+  "@now",
+  "{now}",
+  "@{now",
+  "@now}",
+  "@{NOW}",
+  "@{ now }",
+  "@{now}}",
+  "@{{now}}",
+  "@{now}@{now}",
+  "@{1}",
+  "@{~1}",
+  "@{2023-02-30T00:00:00}",
+  "@{2023-02-29T00:00:00}",
+  "@{2023-04-31T00:00:00}",
+  "@{2023-13-01T00:00:00}",
+  "@{2023-00-01T00:00:00}",
+  "@{2023-01-00T00:00:00}",
+  "@{2023-01-32T00:00:00}",
+  "@{2023-01-01T24:00:00}",
+  "@{2023-01-01T25:00:00}",
+  "@{2023-01-01T00:60:00}",
+  "@{2023-01-01T23:59:60}",
+  "@{2023-01-01}",
+  "@{2023-01-01T00:00}",
+  "@{2023-01-01 00:00:00}",
+  "@{2023-01-01T00:00:00.}",
+  "@{2023-01-01T00:00:00+01:00}",
+  "@{2023-01-01T00:00:00z}",
+  "@{2023-1-1T00:00:00}",
+  "@{12023-01-01T00:00:00}",
+  "@{-2023-01-01T00:00:00}",
+  "@{hours.ago}",
+  "@{.hours.ago}",
+  "@{1hours.ago}",
+  "@{1.hours}",
+  "@{-1.hours.ago}",
+  "@{1.5.hours.ago}",
+  "@{1.years.ago}",
+  "@{1.minutes.ago}",
+  "@{1.Hours.ago}",
+  "@{1.hourss.ago}",
+  "@{1e3.hours.ago}",
+  "@{1.constructor.ago}",
 ];
-for (const text of malformed) test(`${JSON.stringify(text)} is no position`, () => assert.is(parsePosition(text, NOW), null));
+for (const text of malformed)
+  test(`${JSON.stringify(text)} is no position`, () => assert.is(parsePosition(text, NOW), null));
 
 const sides: [string, string, Position][] = [
   ["prod", "prod", index(-1)],
@@ -98,14 +182,45 @@ const sides: [string, string, Position][] = [
   ["old~-1", "old~-1", index(-1)],
   [`prod~${huge}`, "prod", behind(LIMIT)],
 ];
-for (const [text, environment, position] of sides) test(`${short(text)} is a side of a diff`, () => assert.equal(parseSnapshotExpression(text, NOW), { environment, position }));
+for (const [text, environment, position] of sides)
+  test(`${short(text)} is a side of a diff`, () =>
+    assert.equal(parseSnapshotExpression(text, NOW), { environment, position }));
 
 const noSides = [
-  "", "#1", "~1", "@{now}", "-prod", ".prod", "_prod", "prod ", "pr od", "prod/1", "prod\n", "pröd", "prod#", "prod#x", "prod#1#2", "prod#1~2", "prod#~1",
-  "prod##1", "prod#1@{now}", "prod@now", "prod@", "prod@{}", "prod@{yesterday}", "prod@{now}#1", "prod@{now}~1", "prod@{now}@{now}", "prod{now}", "prod}",
-  "prod@{2023-02-30T00:00:00}", "prod# 1", "prod#+1",
+  "",
+  "#1",
+  "~1",
+  "@{now}",
+  "-prod",
+  ".prod",
+  "_prod",
+  "prod ",
+  "pr od",
+  "prod/1",
+  "prod\n",
+  "pröd",
+  "prod#",
+  "prod#x",
+  "prod#1#2",
+  "prod#1~2",
+  "prod#~1",
+  "prod##1",
+  "prod#1@{now}",
+  "prod@now",
+  "prod@",
+  "prod@{}",
+  "prod@{yesterday}",
+  "prod@{now}#1",
+  "prod@{now}~1",
+  "prod@{now}@{now}",
+  "prod{now}",
+  "prod}",
+  "prod@{2023-02-30T00:00:00}",
+  "prod# 1",
+  "prod#+1",
 ];
-for (const text of noSides) test(`${JSON.stringify(text)} is no side of a diff`, () => assert.is(parseSnapshotExpression(text, NOW), null));
+for (const text of noSides)
+  test(`${JSON.stringify(text)} is no side of a diff`, () => assert.is(parseSnapshotExpression(text, NOW), null));
 
 test("long texts are read in one pass", () => {
   for (const sign of ["~", "#", "@{", "}", ".", "1", "-"]) {
@@ -120,7 +235,10 @@ test("long texts are read in one pass", () => {
 });
 
 /** Snapshots made at 100, 200, 300, ... */
-const indexAt = (count: number) => (at: number): number => Math.max(0, Math.min(count, Math.floor(at / 100)));
+const indexAt =
+  (count: number) =>
+  (at: number): number =>
+    Math.max(0, Math.min(count, Math.floor(at / 100)));
 
 const resolved: [Position, count: number, index: number][] = [
   [index(1), 5, 1],
@@ -147,7 +265,8 @@ const resolved: [Position, count: number, index: number][] = [
   [behind(LIMIT), 5, 5 - LIMIT],
 ];
 for (const [position, count, expected] of resolved) {
-  test(`${JSON.stringify(position)} of ${count} snapshots is ${expected}`, () => assert.is(resolvePosition(position, count, indexAt(count)), expected));
+  test(`${JSON.stringify(position)} of ${count} snapshots is ${expected}`, () =>
+    assert.is(resolvePosition(position, count, indexAt(count)), expected));
 }
 
 const labels: [string, string][] = [
@@ -160,7 +279,8 @@ const labels: [string, string][] = [
   ["@{2023-10-02T12:00:00}", "prod@{2023-10-02T12:00:00}"],
   ["@{now}", "prod@{now}"],
 ];
-for (const [expression, label] of labels) test(`the label of ${expression} is ${label}`, () => assert.is(labelOf("prod", expression), label));
+for (const [expression, label] of labels)
+  test(`the label of ${expression} is ${label}`, () => assert.is(labelOf("prod", expression), label));
 
 const intervals: [string, from: Position, to: Position][] = [
   ["1..2", index(1), index(2)],
@@ -180,9 +300,28 @@ const intervals: [string, from: Position, to: Position][] = [
   ["@{2.days.ago}..@{1.day.ago}", time(NOW - 2 * DAY), time(NOW - DAY)],
   ["@{2.days.ago}", time(NOW - 2 * DAY), index(-1)],
 ];
-for (const [text, from, to] of intervals) test(`${text} is an interval`, () => assert.equal(parseInterval(text, NOW), { from, to }));
+for (const [text, from, to] of intervals)
+  test(`${text} is an interval`, () => assert.equal(parseInterval(text, NOW), { from, to }));
 
-for (const text of ["", " ", ".", "...", "1...2", "1..2..3", "....", "1.2", "1-2", "x..2", "1..x", "x", "1 .. 2", "now..1", "~..1", "prod#1..2", "@{2023-02-30T00:00:00}..NOW"]) {
+for (const text of [
+  "",
+  " ",
+  ".",
+  "...",
+  "1...2",
+  "1..2..3",
+  "....",
+  "1.2",
+  "1-2",
+  "x..2",
+  "1..x",
+  "x",
+  "1 .. 2",
+  "now..1",
+  "~..1",
+  "prod#1..2",
+  "@{2023-02-30T00:00:00}..NOW",
+]) {
   test(`${JSON.stringify(text)} is no interval`, () => assert.is(parseInterval(text, NOW), null));
 }
 
@@ -224,9 +363,30 @@ const bounds: [string, Position][] = [
   [`-${huge}`, index(-LIMIT)],
   [`${huge}days`, time(NOW - LIMIT * DAY)],
 ];
-for (const [text, expected] of bounds) test(`${short(text)} is a bound of events`, () => assert.equal(parseBound(text, NOW), expected));
+for (const [text, expected] of bounds)
+  test(`${short(text)} is a bound of events`, () => assert.equal(parseBound(text, NOW), expected));
 
-for (const text of ["", " ", "now", "1.5", "1.5h", "-1h", "h", "1x", "1 hour", "1Hour", "1hours ago", "1hour1", "1constructor", "1__proto__", "1e30days", "~1", "#1", "@{now}", "1..2"]) {
+for (const text of [
+  "",
+  " ",
+  "now",
+  "1.5",
+  "1.5h",
+  "-1h",
+  "h",
+  "1x",
+  "1 hour",
+  "1Hour",
+  "1hours ago",
+  "1hour1",
+  "1constructor",
+  "1__proto__",
+  "1e30days",
+  "~1",
+  "#1",
+  "@{now}",
+  "1..2",
+]) {
   test(`${JSON.stringify(text)} is no bound of events`, () => assert.is(parseBound(text, NOW), null));
 }
 
@@ -261,7 +421,10 @@ const ranges: [from: Position, to: Position, count: number, range: [number, numb
 ];
 for (const [from, to, count, expected] of ranges) {
   test(`${JSON.stringify(from)}..${JSON.stringify(to)} of ${count} snapshots`, () => {
-    assert.equal(resolveRange({ from, to }, count, indexAt(count)), expected && { first: expected[0], last: expected[1] });
+    assert.equal(
+      resolveRange({ from, to }, count, indexAt(count)),
+      expected && { first: expected[0], last: expected[1] },
+    );
   });
 }
 

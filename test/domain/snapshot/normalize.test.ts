@@ -1,6 +1,12 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { normalizeAzureApps, normalizeCloudRun, normalizeEcs, normalizeK8s, normalizePlain } from "../../../src/domain/snapshot/normalize.ts";
+import {
+  normalizeAzureApps,
+  normalizeCloudRun,
+  normalizeEcs,
+  normalizeK8s,
+  normalizePlain,
+} from "../../../src/domain/snapshot/normalize.ts";
 import type { AzureAppsItem, CloudRunItem, EcsItem, Item, K8sItem } from "../../../src/domain/snapshot/normalize.ts";
 
 const test = suite("what a report says is running");
@@ -11,13 +17,33 @@ const AT = 1_700_000_000;
 
 const item = (digests: Record<string, string>, creationTimestamp = AT): Item => ({ digests, creationTimestamp });
 const pod = (podName: string, digests: Record<string, string>, more: Partial<K8sItem> = {}): K8sItem => ({
-  podName, namespace: "default", digests, creationTimestamp: AT, owners: null, ...more,
+  podName,
+  namespace: "default",
+  digests,
+  creationTimestamp: AT,
+  owners: null,
+  ...more,
 });
-const task = (taskArn: string, digests: Record<string, string>, more: Partial<EcsItem> = {}): EcsItem => ({ taskArn, digests, creationTimestamp: AT, ...more });
+const task = (taskArn: string, digests: Record<string, string>, more: Partial<EcsItem> = {}): EcsItem => ({
+  taskArn,
+  digests,
+  creationTimestamp: AT,
+  ...more,
+});
 const app = (app_name: string, more: Partial<AzureAppsItem> = {}): AzureAppsItem => ({
-  app_name, app_kind: "app,linux", digests_source: "acr", digests: { web: A }, creationTimestamp: 0, ...more,
+  app_name,
+  app_kind: "app,linux",
+  digests_source: "acr",
+  digests: { web: A },
+  creationTimestamp: 0,
+  ...more,
 });
-const revision = (more: Partial<CloudRunItem> = {}): CloudRunItem => ({ kind: "service", digests: { web: A }, creationTimestamp: AT, ...more });
+const revision = (more: Partial<CloudRunItem> = {}): CloudRunItem => ({
+  kind: "service",
+  digests: { web: A },
+  creationTimestamp: AT,
+  ...more,
+});
 
 /** What does not depend on the order of the items is tried in both. */
 function both<T>(items: readonly T[], normalize: (items: readonly T[]) => unknown, expected: unknown): void {
@@ -26,7 +52,8 @@ function both<T>(items: readonly T[], normalize: (items: readonly T[]) => unknow
 }
 
 test("an empty report says that nothing runs, and so does an item without digests", () => {
-  for (const normalize of [normalizePlain, normalizeK8s, normalizeEcs, normalizeAzureApps, normalizeCloudRun]) assert.equal(normalize([]), []);
+  for (const normalize of [normalizePlain, normalizeK8s, normalizeEcs, normalizeAzureApps, normalizeCloudRun])
+    assert.equal(normalize([]), []);
   assert.equal(normalizePlain([item({}), item({})]), []);
   assert.equal(normalizeK8s([pod("p", {})]), []);
   assert.equal(normalizeEcs([task("arn", {})]), []);
@@ -42,9 +69,11 @@ test("every digest of an item is an instance", () => {
 });
 
 test("items of one artifact are its instances, oldest first; equal times are two instances", () => {
-  both([item({ web: A }, 30), item({ web: A }, 9), item({ web: A }, -5), item({ web: A }, 30), item({ web: A }, 100)], normalizePlain, [
-    { name: "web", fingerprint: A, instances: { created: [-5, 9, 30, 30, 100] } },
-  ]);
+  both(
+    [item({ web: A }, 30), item({ web: A }, 9), item({ web: A }, -5), item({ web: A }, 30), item({ web: A }, 100)],
+    normalizePlain,
+    [{ name: "web", fingerprint: A, instances: { created: [-5, 9, 30, 30, 100] } }],
+  );
 });
 
 test("an artifact is a name with a fingerprint", () => {
@@ -59,15 +88,33 @@ test("an artifact is a name with a fingerprint", () => {
 test("artifacts come by code units, not by locale or number", () => {
   const names = ["é", "a", "Z", "10", "9", "", "_", "b:c", "ﬀ", "😀"];
   const expected = ["", "10", "9", "Z", "_", "a", "b:c", "é", "😀", "ﬀ"];
-  assert.equal(normalizePlain(names.map((name) => item({ [name]: A }))).map(({ name }) => name), expected);
-  assert.equal(normalizePlain([item(Object.fromEntries(names.map((name) => [name, A])))]).map(({ name }) => name), expected);
+  assert.equal(
+    normalizePlain(names.map((name) => item({ [name]: A }))).map(({ name }) => name),
+    expected,
+  );
+  assert.equal(
+    normalizePlain([item(Object.fromEntries(names.map((name) => [name, A])))]).map(({ name }) => name),
+    expected,
+  );
 });
 
 test("names of what every object has are names like others", () => {
   const digests = JSON.parse(`{"__proto__": "${A}", "constructor": "${B}", "toString": "", "hasOwnProperty": "${A}"}`);
-  const expected = [["__proto__", A], ["constructor", B], ["hasOwnProperty", A], ["toString", ""]];
-  for (const found of [normalizePlain([item(digests)]), normalizeK8s([pod("p", digests)]), normalizeEcs([task("t", digests)])]) {
-    assert.equal(found.map(({ name, fingerprint }) => [name, fingerprint]), expected);
+  const expected = [
+    ["__proto__", A],
+    ["constructor", B],
+    ["hasOwnProperty", A],
+    ["toString", ""],
+  ];
+  for (const found of [
+    normalizePlain([item(digests)]),
+    normalizeK8s([pod("p", digests)]),
+    normalizeEcs([task("t", digests)]),
+  ]) {
+    assert.equal(
+      found.map(({ name, fingerprint }) => [name, fingerprint]),
+      expected,
+    );
   }
 });
 
@@ -80,25 +127,38 @@ test("nothing of the report is changed", () => {
 });
 
 test("pods are kept by name, with what was said of them", () => {
-  const owners = [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "1", controller: true, more: { deep: [1] } }];
+  const owners = [
+    { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "1", controller: true, more: { deep: [1] } },
+  ];
   const { owners: _none, ...ownerless } = pod("web-2", { web: A }, { creationTimestamp: 7 });
   both([pod("web-1", { web: A, log: B }, { namespace: "prod", owners }), ownerless], normalizeK8s, [
-    { name: "log", fingerprint: B, instances: { created: [AT], pods: { "web-1": { namespace: "prod", creationTimestamp: AT, owners } } } },
     {
-      name: "web", fingerprint: A,
+      name: "log",
+      fingerprint: B,
+      instances: { created: [AT], pods: { "web-1": { namespace: "prod", creationTimestamp: AT, owners } } },
+    },
+    {
+      name: "web",
+      fingerprint: A,
       instances: {
         created: [7, AT],
-        pods: { "web-1": { namespace: "prod", creationTimestamp: AT, owners }, "web-2": { namespace: "default", creationTimestamp: 7, owners: null } },
+        pods: {
+          "web-1": { namespace: "prod", creationTimestamp: AT, owners },
+          "web-2": { namespace: "default", creationTimestamp: 7, owners: null },
+        },
       },
     },
   ]);
 });
 
 test("a pod name in several namespaces is one pod in each", () => {
-  const items = ["c", "a", "b"].map((namespace, place) => pod("web", { web: A }, { namespace, creationTimestamp: place }));
+  const items = ["c", "a", "b"].map((namespace, place) =>
+    pod("web", { web: A }, { namespace, creationTimestamp: place }),
+  );
   both(items, normalizeK8s, [
     {
-      name: "web", fingerprint: A,
+      name: "web",
+      fingerprint: A,
       instances: {
         created: [0, 1, 2],
         pods: {
@@ -112,16 +172,33 @@ test("a pod name in several namespaces is one pod in each", () => {
 });
 
 test("a pod whose name looks like that of another with its namespace does not hide it", () => {
-  const [found] = normalizeK8s([pod("web", { web: A }, { namespace: "a" }), pod("web", { web: A }, { namespace: "b" }), pod("b/web", { web: A }, { namespace: "a" })]);
+  const [found] = normalizeK8s([
+    pod("web", { web: A }, { namespace: "a" }),
+    pod("web", { web: A }, { namespace: "b" }),
+    pod("b/web", { web: A }, { namespace: "a" }),
+  ]);
   assert.equal(Object.keys(found?.instances.pods ?? {}).sort(), ["b/b/web", "b/web", "web"]);
 });
 
 test("a pod that is reported twice is two instances of one pod", () => {
   const owner = (name: string) => [{ apiVersion: "v1", kind: "Node", name, uid: "1" }];
   both(
-    [pod("web", { web: A }, { creationTimestamp: 5 }), pod("web", { web: A }, { creationTimestamp: 3, owners: owner("z") }), pod("web", { web: A }, { creationTimestamp: 3, owners: owner("y") })],
+    [
+      pod("web", { web: A }, { creationTimestamp: 5 }),
+      pod("web", { web: A }, { creationTimestamp: 3, owners: owner("z") }),
+      pod("web", { web: A }, { creationTimestamp: 3, owners: owner("y") }),
+    ],
     normalizeK8s,
-    [{ name: "web", fingerprint: A, instances: { created: [3, 3, 5], pods: { web: { namespace: "default", creationTimestamp: 3, owners: owner("y") } } } }],
+    [
+      {
+        name: "web",
+        fingerprint: A,
+        instances: {
+          created: [3, 3, 5],
+          pods: { web: { namespace: "default", creationTimestamp: 3, owners: owner("y") } },
+        },
+      },
+    ],
   );
 });
 
@@ -133,26 +210,53 @@ test("a pod may be called __proto__", () => {
 
 test("of tasks the one whose ARN comes first is told", () => {
   both(
-    [task("arn:b", { web: A }, { cluster_name: "two" }), task("arn:a", { web: A, log: B }, { cluster_name: "one", service_name: "web", creationTimestamp: 9 })],
+    [
+      task("arn:b", { web: A }, { cluster_name: "two" }),
+      task("arn:a", { web: A, log: B }, { cluster_name: "one", service_name: "web", creationTimestamp: 9 }),
+    ],
     normalizeEcs,
     [
-      { name: "log", fingerprint: B, instances: { created: [9], ecs: { task_arn: "arn:a", cluster_name: "one", service_name: "web" } } },
-      { name: "web", fingerprint: A, instances: { created: [9, AT], ecs: { task_arn: "arn:a", cluster_name: "one", service_name: "web" } } },
+      {
+        name: "log",
+        fingerprint: B,
+        instances: { created: [9], ecs: { task_arn: "arn:a", cluster_name: "one", service_name: "web" } },
+      },
+      {
+        name: "web",
+        fingerprint: A,
+        instances: { created: [9, AT], ecs: { task_arn: "arn:a", cluster_name: "one", service_name: "web" } },
+      },
     ],
   );
-  both([task("arn:a", { web: "" }), task("arn:a", { web: "" }, { cluster_name: null, service_name: "b" })], normalizeEcs, [
-    { name: "web", fingerprint: "", instances: { created: [AT, AT], ecs: { task_arn: "arn:a", cluster_name: null, service_name: "b" } } },
-  ]);
-  assert.equal(normalizeEcs([task("arn:a", { web: A })])[0]?.instances.ecs, { task_arn: "arn:a", cluster_name: null, service_name: null });
+  both(
+    [task("arn:a", { web: "" }), task("arn:a", { web: "" }, { cluster_name: null, service_name: "b" })],
+    normalizeEcs,
+    [
+      {
+        name: "web",
+        fingerprint: "",
+        instances: { created: [AT, AT], ecs: { task_arn: "arn:a", cluster_name: null, service_name: "b" } },
+      },
+    ],
+  );
+  assert.equal(normalizeEcs([task("arn:a", { web: A })])[0]?.instances.ecs, {
+    task_arn: "arn:a",
+    cluster_name: null,
+    service_name: null,
+  });
 });
 
 test("of apps every distinct one is told once", () => {
   both([app("web"), app("api", { digests_source: "logs" }), app("web", { creationTimestamp: 4 })], normalizeAzureApps, [
     {
-      name: "web", fingerprint: A,
+      name: "web",
+      fingerprint: A,
       instances: {
         created: [0, 0, 4],
-        context: [{ app_name: "api", app_kind: "app,linux", digests_source: "logs" }, { app_name: "web", app_kind: "app,linux", digests_source: "acr" }],
+        context: [
+          { app_name: "api", app_kind: "app,linux", digests_source: "logs" },
+          { app_name: "web", app_kind: "app,linux", digests_source: "acr" },
+        ],
       },
     },
   ]);
@@ -160,12 +264,23 @@ test("of apps every distinct one is told once", () => {
 
 test("of revisions and jobs every distinct one is told once, without what does not apply", () => {
   both(
-    [revision({ kind: "job", jobName: "nightly", serviceName: null }), revision({ serviceName: "web", revisionName: "web-1" }), revision({ serviceName: "web", revisionName: "web-1", jobName: null })],
+    [
+      revision({ kind: "job", jobName: "nightly", serviceName: null }),
+      revision({ serviceName: "web", revisionName: "web-1" }),
+      revision({ serviceName: "web", revisionName: "web-1", jobName: null }),
+    ],
     normalizeCloudRun,
     [
       {
-        name: "web", fingerprint: A,
-        instances: { created: [AT, AT, AT], context: [{ kind: "job", jobName: "nightly" }, { kind: "service", serviceName: "web", revisionName: "web-1" }] },
+        name: "web",
+        fingerprint: A,
+        instances: {
+          created: [AT, AT, AT],
+          context: [
+            { kind: "job", jobName: "nightly" },
+            { kind: "service", serviceName: "web", revisionName: "web-1" },
+          ],
+        },
       },
     ],
   );
@@ -178,7 +293,10 @@ test("many items of one artifact, and of as many", () => {
   assert.is(one.length, 1);
   assert.is(one[0]?.instances.created[0], 1);
   assert.is(Object.keys(one[0]?.instances.pods ?? {}).length, 20_000);
-  assert.is(normalizeK8s(many.map((place) => pod("web", { web: A }, { namespace: `n${place}` })))[0]?.instances.created.length, 20_000);
+  assert.is(
+    normalizeK8s(many.map((place) => pod("web", { web: A }, { namespace: `n${place}` })))[0]?.instances.created.length,
+    20_000,
+  );
   assert.is(normalizePlain(many.map((place) => item({ [`web-${place}`]: A }))).length, 20_000);
   assert.is(normalizePlain([item(Object.fromEntries(many.map((place) => [`web-${place}`, A])))]).length, 20_000);
 });

@@ -5,7 +5,19 @@ import { csvLine } from "../../../src/domain/text/csv.ts";
 const test = suite("domain/text/csv");
 
 const SIGNS = [
-  "=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\ufe62", "\ufe63", "\ufe6b", "\u2212",
+  "=",
+  "+",
+  "-",
+  "@",
+  "\uff1d",
+  "\uff0b",
+  "\uff0d",
+  "\uff20",
+  "\ufe66",
+  "\ufe62",
+  "\ufe63",
+  "\ufe6b",
+  "\u2212",
 ];
 const BLANKS = ["", " ", "   ", "\u00a0", "\u3000", "\u2003", "\ufeff", "\u200b", "\u0000", "\u000b", " \u00a0 "];
 
@@ -26,19 +38,20 @@ for (const [text, written] of [
   ["-1", "'-1"],
   ["@SUM(A1)", "'@SUM(A1)"],
   ["\t=1", "'\t=1"],
-  ["\r=1", "\"'\r=1\""],
-  ["\n=1", "\"'\n=1\""],
+  ["\r=1", '"\'\r=1"'],
+  ["\n=1", '"\'\n=1"'],
   ['=HYPERLINK("http://x","y")', '"\'=HYPERLINK(""http://x"",""y"")"'],
   ["a=1", "a=1"],
   ...SIGNS.flatMap((sign) => BLANKS.map((blank): [string, string] => [`${blank}${sign}1`, `'${blank}${sign}1`])),
   [" \t=1", "' \t=1"],
-  [" \r\n=1", "\"' \r\n=1\""],
+  [" \r\n=1", '"\' \r\n=1"'],
   ["\u3000 a=1", "\u3000 a=1"],
   ["\uff21", "\uff21"],
   [" 'quoted", " 'quoted"],
   ["'quoted", "'quoted"],
 ] as const)
-  test(`${JSON.stringify(text)} is written ${JSON.stringify(written)}`, () => assert.is(csvLine([text]), `${written}\r\n`));
+  test(`${JSON.stringify(text)} is written ${JSON.stringify(written)}`, () =>
+    assert.is(csvLine([text]), `${written}\r\n`));
 
 test("numbers are no formulas", () => assert.is(csvLine([-1.5, 0, 1_700_000_000.25]), "-1.5,0,1700000000.25\r\n"));
 

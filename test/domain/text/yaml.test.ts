@@ -10,7 +10,8 @@ const MB = 1_048_576;
 const read = (text: string, limits = LIMITS): YamlText => readYaml(text, { limits });
 
 /** Problems as `line:column kind: text`. */
-const listed = ({ problems }: YamlText): string[] => problems.map(({ line, column, kind, text }) => `${line}:${column} ${kind}: ${text}`);
+const listed = ({ problems }: YamlText): string[] =>
+  problems.map(({ line, column, kind, text }) => `${line}:${column} ${kind}: ${text}`);
 
 const any = suite("domain/text/yaml");
 
@@ -24,7 +25,8 @@ any("a text is read, with places", () => {
 });
 
 any("nothing and null are told apart", () => {
-  for (const text of ["", "# only this", "\n \n", "\ufeff"]) assert.equal([read(text).root, listed(read(text))], [null, []], text);
+  for (const text of ["", "# only this", "\n \n", "\ufeff"])
+    assert.equal([read(text).root, listed(read(text))], [null, []], text);
   for (const text of ["null", "~", "---\n"]) assert.ok(read(text).root !== null && isNullNode(read(text).root), text);
   assert.ok([null, undefined, read("~").root].every(isNullNode));
   assert.not.ok(isNullNode(read("''").root));
@@ -32,26 +34,72 @@ any("nothing and null are told apart", () => {
 
 any("every problem at once, in the order of the text", () => {
   const table: [text: string, problems: string[]][] = [
-    ["a: @x\nb: c: d\n", ["1:4 syntax: Plain value cannot start with reserved character @", "2:4 syntax: Nested mappings are not allowed in compact mappings"]],
-    ["a: *\nb: [", ["1:4 alias: Alias cannot be an empty string", "2:5 syntax: Flow sequence in block collection must be sufficiently indented and end with a ]"]],
-    ["a: !x 1\nb: *y\n--- c", ["1:4 tag: Unresolved tag: !x", "2:4 anchor: the alias *y has no anchor before it", "3:1 documents: a second document begins here, one file holds one document"]],
-    ["]\n]", ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:1 syntax: Unexpected flow-seq-end token in YAML document"]],
-    ["a: 1\n--- }\n--- }\n--- }", ["2:1 documents: a second document begins here, one file holds one document", "2:5 syntax: Unexpected flow-map-end token in YAML document"]],
+    [
+      "a: @x\nb: c: d\n",
+      [
+        "1:4 syntax: Plain value cannot start with reserved character @",
+        "2:4 syntax: Nested mappings are not allowed in compact mappings",
+      ],
+    ],
+    [
+      "a: *\nb: [",
+      [
+        "1:4 alias: Alias cannot be an empty string",
+        "2:5 syntax: Flow sequence in block collection must be sufficiently indented and end with a ]",
+      ],
+    ],
+    [
+      "a: !x 1\nb: *y\n--- c",
+      [
+        "1:4 tag: Unresolved tag: !x",
+        "2:4 anchor: the alias *y has no anchor before it",
+        "3:1 documents: a second document begins here, one file holds one document",
+      ],
+    ],
+    [
+      "]\n]",
+      [
+        "1:1 syntax: Unexpected flow-seq-end token in YAML document",
+        "2:1 syntax: Unexpected flow-seq-end token in YAML document",
+      ],
+    ],
+    [
+      "a: 1\n--- }\n--- }\n--- }",
+      [
+        "2:1 documents: a second document begins here, one file holds one document",
+        "2:5 syntax: Unexpected flow-map-end token in YAML document",
+      ],
+    ],
     // A limit does not hide what was found before it.
-    [`]\n${"[".repeat(20)}`, ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:11 nesting: more than 10 levels deep"]],
+    [
+      `]\n${"[".repeat(20)}`,
+      ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:11 nesting: more than 10 levels deep"],
+    ],
   ];
   for (const [text, expected] of table) assert.equal(listed(read(text)), expected, text);
 });
 
 any("the first syntax error is where trust ends", () => {
-  for (const [text, at] of [["a: 1\nb: @x\nc: }", 8], ["a: }\nb: @x", 3], ["a: !x y\nb: *z", null]] as const) {
+  for (const [text, at] of [
+    ["a: 1\nb: @x\nc: }", 8],
+    ["a: }\nb: @x", 3],
+    ["a: !x y\nb: *z", null],
+  ] as const) {
     assert.is(read(text).brokenAt, at, text);
     assert.ok(read(text).root !== null, text);
   }
 });
 
 any("a character that YAML does not have is refused wherever it stands", () => {
-  for (const [character, name] of [["\0", "0000"], ["\x1b", "001B"], ["\x7f", "007F"], ["\x9b", "009B"], ["\ud800", "D800"], ["\udfff", "DFFF"], ["\uffff", "FFFF"]]) {
+  for (const [character, name] of [
+    ["\0", "0000"],
+    ["\x1b", "001B"],
+    ["\x7f", "007F"],
+    ["\x9b", "009B"],
+    ["\ud800", "D800"],
+    ["\udfff", "DFFF"],
+    ["\uffff", "FFFF"],
+  ]) {
     const problem = `character: the character U+${name} is not allowed in YAML`;
     for (const [text, place] of [
       [`#${character}\na: b\n`, "1:2"],
@@ -74,7 +122,10 @@ any("aliases stand for the latest anchor before them", () => {
   const { root, problems, resolve } = read("a: &x 1\nb: *x\nc: &x 2\nd: *x\n");
   assert.equal(problems, []);
   const values = isMap(root) ? root.items.map(({ value }) => resolve(value)) : [];
-  assert.equal(values.map((node) => isScalar(node) && node.value), [1, 1, 2, 2]);
+  assert.equal(
+    values.map((node) => isScalar(node) && node.value),
+    [1, 1, 2, 2],
+  );
   const cycle = read("&x [*x]");
   const inside = isSeq(cycle.root) ? cycle.resolve(cycle.root.items[0]) : null;
   assert.ok(inside === cycle.root);
@@ -101,9 +152,22 @@ any("places inside scalars", () => {
 });
 
 any("values are shown in one short line", () => {
-  const { root } = read(`[a, 1.50, ~, , "", "\\n\\ud800\\e", {a: b}, [c], *x, ${"9".repeat(100)}, TRUE]`.replace(", ,", ","));
+  const { root } = read(
+    `[a, 1.50, ~, , "", "\\n\\ud800\\e", {a: b}, [c], *x, ${"9".repeat(100)}, TRUE]`.replace(", ,", ","),
+  );
   const shown = isSeq(root) ? root.items.map(shownNode) : [];
-  assert.equal(shown, ["a", "1.50", "~", "", "\\u000a\\ud800\\u001b", "{...}", "[...]", "*x, an alias without anchor", `${"9".repeat(80)}...`, "TRUE"]);
+  assert.equal(shown, [
+    "a",
+    "1.50",
+    "~",
+    "",
+    "\\u000a\\ud800\\u001b",
+    "{...}",
+    "[...]",
+    "*x, an alias without anchor",
+    `${"9".repeat(80)}...`,
+    "TRUE",
+  ]);
   assert.equal([shownNode(null), shownNode(undefined), shownNode(read("---\n").root)], ["null", "null", "null"]);
 });
 
@@ -120,10 +184,18 @@ const HOSTILE: [what: string, text: string, problem: RegExp][] = [
   ["tags", "!a ".repeat(MB / 3), /size/],
   ["keys", Array.from({ length: 100_000 }, (_, i) => `k${i}: 1\n`).join(""), /size/],
   ["aliases", `- &a []\n- [${"*a,".repeat(MB / 3)}]`, /size/],
-  ["comments in the middle", `a: 1\n${"#\n".repeat(600_000)}b: 2`, /size: the file is too large: it holds more than 1000000 comments, spaces and line ends/],
+  [
+    "comments in the middle",
+    `a: 1\n${"#\n".repeat(600_000)}b: 2`,
+    /size: the file is too large: it holds more than 1000000 comments, spaces and line ends/,
+  ],
   ["documents", `a\n${"---\n".repeat(MB / 4)}`, /^2:1 documents/],
   ["closing brackets", "]".repeat(MB), /^1:1 syntax: Unexpected flow-seq-end token in YAML document$/],
-  ["20 million characters and one", "x".repeat(20_000_001), /^1:1 size: the file is longer than 20,000,000 characters$/],
+  [
+    "20 million characters and one",
+    "x".repeat(20_000_001),
+    /^1:1 size: the file is longer than 20,000,000 characters$/,
+  ],
 ];
 for (const [what, text, problem] of HOSTILE) {
   any(`hostile: ${what}`, () => {
@@ -149,33 +221,54 @@ test("a plain text is read, with places", () => {
 
 test("everything that expands or reinterprets is refused with its place", () => {
   const table: [string, [number, number, string][]][] = [
-    ["a: &x 1\nb: *x", [
-      [1, 7, "anchors (&) are not supported, put quotes around a text"],
-      [2, 4, "aliases (*) are not supported, put quotes around a text"],
-    ]],
-    ["a: !!str 1\nb: !foo {}\nc: ! x", [
-      [1, 10, "tags (!) are not supported, put quotes around a text"],
-      [2, 9, "tags (!) are not supported, put quotes around a text"],
-      [3, 6, "tags (!) are not supported, put quotes around a text"],
-    ]],
+    [
+      "a: &x 1\nb: *x",
+      [
+        [1, 7, "anchors (&) are not supported, put quotes around a text"],
+        [2, 4, "aliases (*) are not supported, put quotes around a text"],
+      ],
+    ],
+    [
+      "a: !!str 1\nb: !foo {}\nc: ! x",
+      [
+        [1, 10, "tags (!) are not supported, put quotes around a text"],
+        [2, 9, "tags (!) are not supported, put quotes around a text"],
+        [3, 6, "tags (!) are not supported, put quotes around a text"],
+      ],
+    ],
     ["%YAML 1.1\n---\na: yes", [[1, 1, "directives (%) are not supported"]]],
     ["a: 1\n---\nb: 2\n---\nc: 3", [[2, 1, "a second document begins here, one file holds one document"]]],
-    ["a: {b: 1, b: 2, b: 3}", [
-      [1, 11, 'the key "b" stands in line 1 already'],
-      [1, 17, 'the key "b" stands in line 1 already'],
-    ]],
+    [
+      "a: {b: 1, b: 2, b: 3}",
+      [
+        [1, 11, 'the key "b" stands in line 1 already'],
+        [1, 17, 'the key "b" stands in line 1 already'],
+      ],
+    ],
     ["? [a]\n: 1", [[1, 3, "With stringKeys, all keys must be strings"]]],
     ["a: b: c", [[1, 4, "Nested mappings are not allowed in compact mappings"]]],
     ["\ta: 1", [[1, 1, "Tabs are not allowed as indentation"]]],
     ["a: 'x", [[1, 6, "Missing closing 'quote"]]],
   ];
   for (const [text, expected] of table) {
-    assert.equal(plain(text).problems.map(({ line, column, text: problem }) => [line, column, problem]), expected, text);
+    assert.equal(
+      plain(text).problems.map(({ line, column, text: problem }) => [line, column, problem]),
+      expected,
+      text,
+    );
   }
 });
 
 test("messages of syntax errors repeat nothing of the file", () => {
-  for (const text of ["key: |hunter2\n x", "a: 1\n}hunter2", "[a]\n'hunter2'", "key: \"hunter2\" hunter2", "key: &hunter2 *hunter2", "key: !hunter2", "%hunter2"]) {
+  for (const text of [
+    "key: |hunter2\n x",
+    "a: 1\n}hunter2",
+    "[a]\n'hunter2'",
+    'key: "hunter2" hunter2',
+    "key: &hunter2 *hunter2",
+    "key: !hunter2",
+    "%hunter2",
+  ]) {
     const { problems } = plain(text);
     assert.ok(problems.length > 0, text);
     assert.not.match(JSON.stringify(problems), "hunter2");
@@ -200,11 +293,27 @@ test("nesting beyond 64 levels and texts beyond a million characters are refused
   assert.equal(plain(`${inside} 1`).problems, []);
   const long = plain(`a: ${"x".repeat(1_048_576)}`);
   assert.is(long.root, null);
-  assert.equal(long.problems, [{ line: 1, column: 1, kind: "size", text: "the file is longer than 1,048,576 characters" }]);
+  assert.equal(long.problems, [
+    { line: 1, column: 1, kind: "size", text: "the file is longer than 1,048,576 characters" },
+  ]);
 });
 
 test("garbage ends early and never throws", () => {
-  for (const text of ["}".repeat(500_000), "\u0000", "\ud800", "a\u0000: 1", "\"\\u", "!", "&", "*", "%", "---\n...\n---", "? ? ?", ": : :", "\r\r\r"]) {
+  for (const text of [
+    "}".repeat(500_000),
+    "\u0000",
+    "\ud800",
+    "a\u0000: 1",
+    '"\\u',
+    "!",
+    "&",
+    "*",
+    "%",
+    "---\n...\n---",
+    "? ? ?",
+    ": : :",
+    "\r\r\r",
+  ]) {
     const { problems } = plain(text);
     assert.ok(problems.length <= 25, text.slice(0, 10));
   }

@@ -10,7 +10,10 @@ const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolv
 /** Asks for room; `lease` is there once it was given. */
 function ask(budget: ReturnType<typeof createBodyBudget>, caller: string, bytes: number, signal = never) {
   const asked: { lease: BodyLease | null; error: unknown } = { lease: null, error: null };
-  void budget.acquire({ bytes, caller, signal }).then((lease) => (asked.lease = lease), (error: unknown) => (asked.error = error));
+  void budget.acquire({ bytes, caller, signal }).then(
+    (lease) => (asked.lease = lease),
+    (error: unknown) => (asked.error = error),
+  );
   return asked;
 }
 
@@ -27,7 +30,10 @@ test("gives room until it is taken, and to who waits when it is given back, in t
   a.lease?.release();
   a.lease?.release();
   await settle();
-  assert.equal({ c: !!c.lease, d: !!d.lease, load: budget.load() }, { c: true, d: true, load: { bytes: 70, waiting: 0 } });
+  assert.equal(
+    { c: !!c.lease, d: !!d.lease, load: budget.load() },
+    { c: true, d: true, load: { bytes: 70, waiting: 0 } },
+  );
 });
 
 test("gives one caller at most half, so that others need not wait for them", async () => {
@@ -35,10 +41,16 @@ test("gives one caller at most half, so that others need not wait for them", asy
   const many = Array.from({ length: 4 }, () => ask(budget, "greedy", 25));
   const other = ask(budget, "other", 30);
   await settle();
-  assert.equal([...many, other].map(({ lease }) => lease !== null), [true, true, false, false, true]);
+  assert.equal(
+    [...many, other].map(({ lease }) => lease !== null),
+    [true, true, false, false, true],
+  );
   many[0]?.lease?.release();
   await settle();
-  assert.equal(many.map(({ lease }) => lease !== null), [true, true, true, false]);
+  assert.equal(
+    many.map(({ lease }) => lease !== null),
+    [true, true, true, false],
+  );
 });
 
 test("lets a body in that is larger than the budget when nothing else is held", async () => {
@@ -82,7 +94,10 @@ test("forgets who leaves, and those behind them get their turn", async () => {
 });
 
 async function rejectsAsTooMany(work: Promise<unknown>): Promise<void> {
-  const error = await work.then(() => null, (reason: unknown) => reason);
+  const error = await work.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
   assert.equal((error as { code: string }).code, "too_many");
 }
 

@@ -1,6 +1,6 @@
 /**
- * Bodies over real sockets: whatever arrives, or stops arriving, the client gets one answer with the contract's body and the
- * server keeps nothing of it.
+ * Bodies over real sockets: whatever arrives, or stops arriving, the client gets one answer with the contract's body
+ * and the server keeps nothing of it.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -9,7 +9,20 @@ import Koa from "koa";
 import { listen, closeListener } from "../../../src/server/listener.ts";
 import { fresh, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
-import { BOUNDARY, CLOSING, chunk, dial, exchange, field, file, head, holdings, logged, part, until } from "../socket.ts";
+import {
+  BOUNDARY,
+  CLOSING,
+  chunk,
+  dial,
+  exchange,
+  field,
+  file,
+  head,
+  holdings,
+  logged,
+  part,
+  until,
+} from "../socket.ts";
 import type { RawAnswer } from "../socket.ts";
 
 const test = suite("http/body/body");
@@ -39,7 +52,12 @@ const answers = (answer: RawAnswer, status: number, body: unknown): void => {
 };
 
 /** The refusal, and the proof that nothing of it stayed. */
-async function refuses(ask: () => Promise<RawAnswer>, status: number, body: unknown, of: TestServer = server): Promise<RawAnswer> {
+async function refuses(
+  ask: () => Promise<RawAnswer>,
+  status: number,
+  body: unknown,
+  of: TestServer = server,
+): Promise<RawAnswer> {
   const before = holdings(of);
   const answer = await ask();
   answers(answer, status, body);
@@ -50,7 +68,20 @@ async function refuses(ask: () => Promise<RawAnswer>, status: number, body: unkn
 // --- JSON: PUT /flows/{org}/flow/rename takes {"new_name": ...}
 const RENAME = (): string => `/flows/${at.org}/flow/rename`;
 const put = (body: string | Buffer, headers: Record<string, string | number> = {}): Promise<RawAnswer> =>
-  exchange(server.url, Buffer.concat([Buffer.from(head("PUT", RENAME(), { ...bearer(at.key), "Content-Type": "application/json", "Content-Length": body.length, ...headers })), Buffer.from(body)]));
+  exchange(
+    server.url,
+    Buffer.concat([
+      Buffer.from(
+        head("PUT", RENAME(), {
+          ...bearer(at.key),
+          "Content-Type": "application/json",
+          "Content-Length": body.length,
+          ...headers,
+        }),
+      ),
+      Buffer.from(body),
+    ]),
+  );
 const JSON_OVER = { message: "Request body size exceeds the 4KB limit" };
 
 test("a body whose declared length is over the limit is refused before a byte of it was sent", async () => {
@@ -61,7 +92,13 @@ test("a body at the limit is read, one byte more is not", async () => {
   const json = (size: number): string => `{"new_name":${" ".repeat(size - 17)}"a~"}`;
   assert.is(json(4096).length, 4096);
   await server.given.flow(at, { name: "big" });
-  const send = (size: number) => exchange(server.url, head("PUT", `/flows/${at.org}/big/rename`, { ...bearer(at.key), "Transfer-Encoding": "chunked" }) + chunk(json(size)).toString() + "0\r\n\r\n");
+  const send = (size: number) =>
+    exchange(
+      server.url,
+      head("PUT", `/flows/${at.org}/big/rename`, { ...bearer(at.key), "Transfer-Encoding": "chunked" }) +
+        chunk(json(size)).toString() +
+        "0\r\n\r\n",
+    );
   await refuses(() => send(4097), 413, JSON_OVER);
   answers(await send(4096), 200, "OK");
 });
@@ -79,13 +116,27 @@ test("a chunked body without end is refused when it passes the limit", async () 
 for (const [what, key, path, status, body] of [
   ["without a key", () => null, RENAME, 401, { message: "Authentication credentials are missing or invalid" }],
   ["without the role", () => reader, RENAME, 403, { message: "You don't have permission to access this resource" }],
-  ["where there is no route", () => at.key, () => "/nowhere", 404, { message: "The requested URL was not found on the server" }],
-  ["with another method", () => at.key, () => `/flows/${at.org}/flow/archive/`, 404, { message: "The requested URL was not found on the server" }],
+  [
+    "where there is no route",
+    () => at.key,
+    () => "/nowhere",
+    404,
+    { message: "The requested URL was not found on the server" },
+  ],
+  [
+    "with another method",
+    () => at.key,
+    () => `/flows/${at.org}/flow/archive/`,
+    404,
+    { message: "The requested URL was not found on the server" },
+  ],
 ] as [string, () => string | null, () => string, number, unknown][])
   test(`a client that asks for leave to send, ${what}, is refused without having sent`, async () => {
     const held = key();
     const wire = await dial(server.url);
-    await wire.send(head("PUT", path(), { ...(held ? bearer(held) : {}), "Content-Length": 1000, Expect: "100-continue" }));
+    await wire.send(
+      head("PUT", path(), { ...(held ? bearer(held) : {}), "Content-Length": 1000, Expect: "100-continue" }),
+    );
     const answer = await wire.answer();
     answers(answer, status, body);
     assert.is(answer.headers["connection"], "close");
@@ -93,7 +144,8 @@ for (const [what, key, path, status, body] of [
   });
 
 test("a client that asks for leave to send too much gets 413, and leave for what is allowed", async () => {
-  const ask = (length: number) => head("PUT", RENAME(), { ...bearer(at.key), "Content-Length": length, Expect: "100-continue" });
+  const ask = (length: number) =>
+    head("PUT", RENAME(), { ...bearer(at.key), "Content-Length": length, Expect: "100-continue" });
   const over = await dial(server.url);
   await over.send(ask(5000));
   answers(await over.answer(), 413, JSON_OVER);
@@ -118,7 +170,10 @@ test("what is not JSON in UTF-8 is refused with the place", async () => {
     ['{"new_name":"a",}', "Input should be valid JSON: unexpected character at position 16 (line 1 column 17)"],
     [Buffer.from([0x22, 0xff, 0x22]), "Input should be valid JSON: the text is not UTF-8"],
     [Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), "Input should be valid JSON: the text is not UTF-8"],
-    [Buffer.from('{"new_name":"a"}', "utf16le"), "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)"],
+    [
+      Buffer.from('{"new_name":"a"}', "utf16le"),
+      "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)",
+    ],
     [Buffer.from([0x00]), "Input should be valid JSON: the text ends early or is malformed"],
   ] as const)
     await refuses(() => put(body as string | Buffer), 400, refused({ body: text }));
@@ -131,10 +186,20 @@ test("JSON of the wrong kind is refused by name", async () => {
     ['{"new_name":1e999}', { new_name: "Input should be a finite number" }],
     ['{"new_name":"a\\u0000b"}', { new_name: "String should not contain a NUL character" }],
     ['{"new_name":"\\ud800"}', { new_name: "String should be valid Unicode without lone surrogates" }],
-    ['{"new_name":"a","\\udc00":1}', { body: "A key of the object is not acceptable: String should be valid Unicode without lone surrogates" }],
+    [
+      '{"new_name":"a","\\udc00":1}',
+      { body: "A key of the object is not acceptable: String should be valid Unicode without lone surrogates" },
+    ],
     ['{"new_name":"a~~","__proto__":{"x":1}}', { ["__proto__"]: 'Extra inputs are not permitted [input: {"x":1}]' }],
   ] as [string, Record<string, string>][])
-    await refuses(() => put(body), 400, JSON.parse(JSON.stringify({ message: "Input payload validation failed" }).slice(0, -1) + `,"errors":${JSON.stringify(errors)}}`));
+    await refuses(
+      () => put(body),
+      400,
+      JSON.parse(
+        JSON.stringify({ message: "Input payload validation failed" }).slice(0, -1) +
+          `,"errors":${JSON.stringify(errors)}}`,
+      ),
+    );
   await refuses(() => put("null"), 400, { message: "A JSON body is required: the request has none" });
   await refuses(() => put(""), 400, { message: "A JSON body is required: the request has none" });
 });
@@ -151,7 +216,9 @@ test("a client that vanishes in the middle of JSON leaves a log line with status
   const before = holdings(server);
   const id = fresh("gone");
   const wire = await dial(server.url);
-  await wire.send(head("PUT", RENAME(), { ...bearer(at.key), "Content-Length": 100, "X-Request-ID": id, Expect: "100-continue" }));
+  await wire.send(
+    head("PUT", RENAME(), { ...bearer(at.key), "Content-Length": 100, "X-Request-ID": id, Expect: "100-continue" }),
+  );
   assert.is((await wire.answer()).status, 100);
   await wire.send('{"new_name":');
   wire.vanish();
@@ -160,7 +227,10 @@ test("a client that vanishes in the middle of JSON leaves a log line with status
 });
 
 test("a body that ends before its length is refused, and so is one that ends within a chunk", async () => {
-  for (const [headers, body] of [[{ "Content-Length": 100 }, '{"new_name":"a"}'], [{ "Transfer-Encoding": "chunked" }, '64\r\n{"new_name":"a"}']] as const) {
+  for (const [headers, body] of [
+    [{ "Content-Length": 100 }, '{"new_name":"a"}'],
+    [{ "Transfer-Encoding": "chunked" }, '64\r\n{"new_name":"a"}'],
+  ] as const) {
     const before = holdings(server);
     const wire = await dial(server.url);
     await wire.send(head("PUT", RENAME(), { ...bearer(at.key), ...headers }) + body);
@@ -178,11 +248,22 @@ test("a body that stands still is refused with 408, JSON and form alike", async 
   for (const [method, path, start, type] of [
     ["PUT", `/flows/${there.org}/flow/rename`, '{"new', "application/json"],
     ["PUT", `/flows/${there.org}/flow/archive`, "nu", "application/json"],
-    ["POST", `/attestations/${there.org}/flow/trail/t/generic`, file("attachment_file", "a", "x".repeat(150_000)).toString().slice(0, -20), `multipart/form-data; boundary=${BOUNDARY}`],
+    [
+      "POST",
+      `/attestations/${there.org}/flow/trail/t/generic`,
+      file("attachment_file", "a", "x".repeat(150_000)).toString().slice(0, -20),
+      `multipart/form-data; boundary=${BOUNDARY}`,
+    ],
   ] as const) {
     const before = holdings(hasty);
     const wire = await dial(hasty.url);
-    await wire.send(head(method, path, { ...bearer(there.key), "Content-Type": type, "Content-Length": type === "application/json" ? 1000 : 180_000 }) + start);
+    await wire.send(
+      head(method, path, {
+        ...bearer(there.key),
+        "Content-Type": type,
+        "Content-Length": type === "application/json" ? 1000 : 180_000,
+      }) + start,
+    );
     const answer = await wire.answer();
     answers(answer, 408, late);
     assert.is(answer.headers["connection"], "close");
@@ -197,11 +278,19 @@ test("what is no HTTP is answered with a JSON body, and the connection is closed
   const get = "GET /api/v2/user/default-org HTTP/1.1\r\nHost: a\r\n";
   for (const [what, bytes, status] of [
     ["garbage", "\x16\x03\x01\x02\x00\x01\x00", 400],
-    ["two ways to tell the length", `POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 400],
+    [
+      "two ways to tell the length",
+      `POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      400,
+    ],
     ["two lengths", "POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400],
     ["a length that is no number", "POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 0x10\r\n\r\n", 400],
     ["a length without end", `POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: ${"9".repeat(40)}\r\n\r\n`, 400],
-    ["an encoding that is not the last", "POST /api/v2/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", 400],
+    [
+      "an encoding that is not the last",
+      "POST /api/v2/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+      400,
+    ],
     ["a header with a control character", `${get}X: a\x00b\r\n\r\n`, 400],
     ["a header without a colon", `${get}nonsense\r\n\r\n`, 400],
     ["a space before the colon", `${get}Transfer-Encoding : chunked\r\n\r\n`, 400],
@@ -211,7 +300,8 @@ test("what is no HTTP is answered with a JSON body, and the connection is closed
     const wire = await dial(server.url);
     void wire.send(Buffer.from(bytes, "latin1"));
     const answer = await wire.answer().catch((error: Error) => assert.unreachable(`${what}: ${error.message}`));
-    const message = status === 431 ? "The address and the headers of the request are too long" : "The request is not valid HTTP";
+    const message =
+      status === 431 ? "The address and the headers of the request are too long" : "The request is not valid HTTP";
     assert.equal([answer?.status, answer?.body, answer?.headers["connection"]], [status, { message }, "close"], what);
     assert.ok(await wire.closed(), what);
   }
@@ -230,8 +320,15 @@ test("a request that does not arrive in its time is refused with 408, with and w
     for await (const _ of ctx.req);
   });
   app.silent = true;
-  const slow = await listen(Object.assign(app, { refused: () => "id" }), { host: "127.0.0.1", port: 0 }, { headerTimeout: 0.1, requestTimeout: 0.2 });
-  for (const bytes of ["POST / HTTP/1.1\r\nHost: a\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc"]) {
+  const slow = await listen(
+    Object.assign(app, { refused: () => "id" }),
+    { host: "127.0.0.1", port: 0 },
+    { headerTimeout: 0.1, requestTimeout: 0.2 },
+  );
+  for (const bytes of [
+    "POST / HTTP/1.1\r\nHost: a\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
+  ]) {
     const answer = await exchange(slow.url, bytes);
     answers(answer, 408, { message: "The request did not arrive in time" });
   }
@@ -244,7 +341,12 @@ const GENERIC = (): string => `/attestations/${at.org}/flow/trail/t/generic`;
 const FINE = '{"attestation_name":"a","is_compliant":true}';
 const FORM = `multipart/form-data; boundary=${BOUNDARY}`;
 const formHead = (length: number | null, more: Record<string, string | number> = {}): string =>
-  head("POST", GENERIC(), { ...bearer(at.key), "Content-Type": FORM, ...(length === null ? { "Transfer-Encoding": "chunked" } : { "Content-Length": length }), ...more });
+  head("POST", GENERIC(), {
+    ...bearer(at.key),
+    "Content-Type": FORM,
+    ...(length === null ? { "Transfer-Encoding": "chunked" } : { "Content-Length": length }),
+    ...more,
+  });
 const post = (parts: readonly (string | Buffer)[], more: Record<string, string | number> = {}): Promise<RawAnswer> => {
   const body = Buffer.concat(parts.map((one) => Buffer.from(one)));
   return exchange(server.url, Buffer.concat([Buffer.from(formHead(body.length, more)), body]));
@@ -259,13 +361,23 @@ test("the ways in which real clients write a form are all accepted", async () =>
     ["the JSON, then the file", [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING]],
     ["the file, then the JSON", [file("attachment_file", "a.txt", "evidence"), JSON_PART, CLOSING]],
     ["the JSON with a content type", [field("data_json", FINE, "\r\nContent-Type: application/json"), CLOSING]],
-    ["the JSON with a content type and a charset", [field("data_json", FINE, "\r\nContent-Type: application/json; charset=UTF-8"), CLOSING]],
+    [
+      "the JSON with a content type and a charset",
+      [field("data_json", FINE, "\r\nContent-Type: application/json; charset=UTF-8"), CLOSING],
+    ],
     ["the JSON as a file", [file("data_json", "blob", FINE), CLOSING]],
     ["an empty file", [JSON_PART, file("attachment_file", "a.txt", ""), CLOSING]],
     ["no file chosen in a browser", [JSON_PART, file("attachment_file", "", ""), CLOSING]],
     ["a preamble and an epilogue", ["ignored\r\n", JSON_PART, CLOSING, "ignored"]],
-    ["a boundary in quotes", [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING], { "Content-Type": `multipart/form-data; charset=utf-8; boundary="${BOUNDARY}"` }],
-    ["a file that looks like the form", [JSON_PART, file("attachment_file", "a.txt", `--${BOUNDARY.slice(0, -1)}\r\n-${BOUNDARY}--\r\n\r\n--`), CLOSING]],
+    [
+      "a boundary in quotes",
+      [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING],
+      { "Content-Type": `multipart/form-data; charset=utf-8; boundary="${BOUNDARY}"` },
+    ],
+    [
+      "a file that looks like the form",
+      [JSON_PART, file("attachment_file", "a.txt", `--${BOUNDARY.slice(0, -1)}\r\n-${BOUNDARY}--\r\n\r\n--`), CLOSING],
+    ],
   ] as [string, (string | Buffer)[], Record<string, string>?][]) {
     const answer = await post(parts, more);
     assert.equal([answer.status, answer.body], [201, "OK"], `${what}: ${answer.text}`);
@@ -279,52 +391,248 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
     ["JSON instead of a form", [FINE], 400, noContent, { "Content-Type": "application/json" }],
     ["no content type", [FINE], 400, noContent, { "Content-Type": "" }],
     ["a content type that is none", [FINE], 400, noContent, { "Content-Type": "/;;=" }],
-    ["a form of another kind", ["data_json=%7B%7D"], 400, noContent, { "Content-Type": "application/x-www-form-urlencoded" }],
-    ["multipart of another kind", [JSON_PART, CLOSING], 400, noContent, { "Content-Type": `multipart/mixed; boundary=${BOUNDARY}` }],
-    ["no boundary", [JSON_PART, CLOSING], 400, broken("Multipart: Boundary not found"), { "Content-Type": "multipart/form-data" }],
-    ["another boundary", [JSON_PART, CLOSING], 400, broken("Unexpected end of form"), { "Content-Type": "multipart/form-data; boundary=other" }],
-    ["a boundary without end", [JSON_PART, CLOSING], 400, broken("its boundary is longer than 70 characters"), { "Content-Type": `multipart/form-data; boundary=${"-".repeat(5000)}` }],
+    [
+      "a form of another kind",
+      ["data_json=%7B%7D"],
+      400,
+      noContent,
+      { "Content-Type": "application/x-www-form-urlencoded" },
+    ],
+    [
+      "multipart of another kind",
+      [JSON_PART, CLOSING],
+      400,
+      noContent,
+      { "Content-Type": `multipart/mixed; boundary=${BOUNDARY}` },
+    ],
+    [
+      "no boundary",
+      [JSON_PART, CLOSING],
+      400,
+      broken("Multipart: Boundary not found"),
+      { "Content-Type": "multipart/form-data" },
+    ],
+    [
+      "another boundary",
+      [JSON_PART, CLOSING],
+      400,
+      broken("Unexpected end of form"),
+      { "Content-Type": "multipart/form-data; boundary=other" },
+    ],
+    [
+      "a boundary without end",
+      [JSON_PART, CLOSING],
+      400,
+      broken("its boundary is longer than 70 characters"),
+      { "Content-Type": `multipart/form-data; boundary=${"-".repeat(5000)}` },
+    ],
     ["no part at all", [CLOSING], 400, refused({ data_json: "Field required" })],
     ["nothing", [], 400, broken("Unexpected end of form")],
     ["no closing boundary", [JSON_PART], 400, broken("Unexpected end of form")],
     ["an end within the JSON", [JSON_PART.subarray(0, -30)], 400, broken("Unexpected end of form")],
-    ["an end within the part headers", [JSON_PART, file("attachment_file", "a", "x").subarray(0, 60)], 400, broken("Unexpected end of form")],
-    ["an end within the file", [JSON_PART, file("attachment_file", "a", "x".repeat(150_000)).subarray(0, 140_000)], 400, broken("Unexpected end of form")],
-    ["garbage in the part headers", [`--${BOUNDARY}\r\n\x00\x01 nonsense\r\n\r\nx\r\n`, CLOSING], 400, broken("Malformed part header")],
-    ["part headers without end", [`--${BOUNDARY}\r\nX: ${"a".repeat(20_000)}\r\n\r\nx\r\n`, CLOSING], 400, broken("Malformed part header")],
+    [
+      "an end within the part headers",
+      [JSON_PART, file("attachment_file", "a", "x").subarray(0, 60)],
+      400,
+      broken("Unexpected end of form"),
+    ],
+    [
+      "an end within the file",
+      [JSON_PART, file("attachment_file", "a", "x".repeat(150_000)).subarray(0, 140_000)],
+      400,
+      broken("Unexpected end of form"),
+    ],
+    [
+      "garbage in the part headers",
+      [`--${BOUNDARY}\r\n\x00\x01 nonsense\r\n\r\nx\r\n`, CLOSING],
+      400,
+      broken("Malformed part header"),
+    ],
+    [
+      "part headers without end",
+      [`--${BOUNDARY}\r\nX: ${"a".repeat(20_000)}\r\n\r\nx\r\n`, CLOSING],
+      400,
+      broken("Malformed part header"),
+    ],
     ["the JSON missing", [file("attachment_file", "a", "x"), CLOSING], 400, refused({ data_json: "Field required" })],
-    ["a large file, and the JSON missing", [file("attachment_file", "a", "x".repeat(150_000)), CLOSING], 400, refused({ data_json: "Field required" })],
-    ["the JSON twice", [JSON_PART, JSON_PART, CLOSING], 400, refused({ data_json: "The part is given more than once" })],
-    ["the JSON as field and as file", [JSON_PART, file("data_json", "b", FINE), CLOSING], 400, refused({ data_json: "The part is given more than once" })],
-    ["the JSON as file and as field", [file("data_json", "b", FINE), JSON_PART, CLOSING], 400, refused({ data_json: "The part is given more than once" })],
-    ["the file twice", [JSON_PART, file("attachment_file", "a", "x".repeat(140_000)), file("attachment_file", "b", "y"), CLOSING], 400, refused({ attachment_file: "The part is given more than once" })],
-    ["an unknown field", [JSON_PART, field("other", "x"), CLOSING], 400, refused({ other: "Extra inputs are not permitted [input: form part]" })],
-    ["an unknown file", [JSON_PART, file("other", "a", "x"), CLOSING], 400, refused({ other: "Extra inputs are not permitted [input: file part]" })],
-    ["an unknown file without a name", [JSON_PART, file("other", "", "x"), CLOSING], 400, refused({ other: "Extra inputs are not permitted [input: file part]" })],
-    ["the file as a field", [JSON_PART, field("attachment_file", "x"), CLOSING], 400, refused({ attachment_file: "The part should be a file: give it a filename" })],
-    ["the file without a filename", [JSON_PART, file("attachment_file", "", "x"), CLOSING], 400, refused({ attachment_file: "The part should be a file: give it a filename" })],
-    ["the JSON as a file without a filename", [file("data_json", "", FINE), CLOSING], 400, refused({ data_json: "The part has the type of a file but no filename: send it as application/json" })],
-    ["a name with brackets", [field("data_json[a]", FINE), CLOSING], 400, refused({ "data_json[a]": "Extra inputs are not permitted [input: form part]" })],
-    ["a name like a prototype", [field("__proto__", FINE), CLOSING], 400, JSON.parse('{"message":"Input payload validation failed","errors":{"__proto__":"Extra inputs are not permitted [input: form part]"}}')],
-    ["a part without a name", [`--${BOUNDARY}\r\nContent-Disposition: form-data\r\n\r\nx\r\n`, CLOSING], 400, { message: "A part of the form has no acceptable name: 'data_json' is expected" }],
-    ["a name without end", [field("a".repeat(5000), FINE), CLOSING], 400, { message: "A part of the form has no acceptable name: 'data_json' is expected" }],
-    ["many parts", [...Array.from({ length: 1000 }, () => field("data_json", "1")), CLOSING], 400, refused({ data_json: "The part is given more than once" })],
-    ["ten thousand parts that are no form data", [..."x".repeat(10_000)].map(() => "--b\r\nX:y\r\n\r\n\r\n"), 400, { message: "The form has too many parts: 'data_json' and 'attachment_file' are expected" }, { "Content-Type": "multipart/form-data; boundary=b" }],
+    [
+      "a large file, and the JSON missing",
+      [file("attachment_file", "a", "x".repeat(150_000)), CLOSING],
+      400,
+      refused({ data_json: "Field required" }),
+    ],
+    [
+      "the JSON twice",
+      [JSON_PART, JSON_PART, CLOSING],
+      400,
+      refused({ data_json: "The part is given more than once" }),
+    ],
+    [
+      "the JSON as field and as file",
+      [JSON_PART, file("data_json", "b", FINE), CLOSING],
+      400,
+      refused({ data_json: "The part is given more than once" }),
+    ],
+    [
+      "the JSON as file and as field",
+      [file("data_json", "b", FINE), JSON_PART, CLOSING],
+      400,
+      refused({ data_json: "The part is given more than once" }),
+    ],
+    [
+      "the file twice",
+      [JSON_PART, file("attachment_file", "a", "x".repeat(140_000)), file("attachment_file", "b", "y"), CLOSING],
+      400,
+      refused({ attachment_file: "The part is given more than once" }),
+    ],
+    [
+      "an unknown field",
+      [JSON_PART, field("other", "x"), CLOSING],
+      400,
+      refused({ other: "Extra inputs are not permitted [input: form part]" }),
+    ],
+    [
+      "an unknown file",
+      [JSON_PART, file("other", "a", "x"), CLOSING],
+      400,
+      refused({ other: "Extra inputs are not permitted [input: file part]" }),
+    ],
+    [
+      "an unknown file without a name",
+      [JSON_PART, file("other", "", "x"), CLOSING],
+      400,
+      refused({ other: "Extra inputs are not permitted [input: file part]" }),
+    ],
+    [
+      "the file as a field",
+      [JSON_PART, field("attachment_file", "x"), CLOSING],
+      400,
+      refused({ attachment_file: "The part should be a file: give it a filename" }),
+    ],
+    [
+      "the file without a filename",
+      [JSON_PART, file("attachment_file", "", "x"), CLOSING],
+      400,
+      refused({ attachment_file: "The part should be a file: give it a filename" }),
+    ],
+    [
+      "the JSON as a file without a filename",
+      [file("data_json", "", FINE), CLOSING],
+      400,
+      refused({ data_json: "The part has the type of a file but no filename: send it as application/json" }),
+    ],
+    [
+      "a name with brackets",
+      [field("data_json[a]", FINE), CLOSING],
+      400,
+      refused({ "data_json[a]": "Extra inputs are not permitted [input: form part]" }),
+    ],
+    [
+      "a name like a prototype",
+      [field("__proto__", FINE), CLOSING],
+      400,
+      JSON.parse(
+        '{"message":"Input payload validation failed","errors":{"__proto__":"Extra inputs are not permitted [input: form part]"}}',
+      ),
+    ],
+    [
+      "a part without a name",
+      [`--${BOUNDARY}\r\nContent-Disposition: form-data\r\n\r\nx\r\n`, CLOSING],
+      400,
+      { message: "A part of the form has no acceptable name: 'data_json' is expected" },
+    ],
+    [
+      "a name without end",
+      [field("a".repeat(5000), FINE), CLOSING],
+      400,
+      { message: "A part of the form has no acceptable name: 'data_json' is expected" },
+    ],
+    [
+      "many parts",
+      [...Array.from({ length: 1000 }, () => field("data_json", "1")), CLOSING],
+      400,
+      refused({ data_json: "The part is given more than once" }),
+    ],
+    [
+      "ten thousand parts that are no form data",
+      [..."x".repeat(10_000)].map(() => "--b\r\nX:y\r\n\r\n\r\n"),
+      400,
+      { message: "The form has too many parts: 'data_json' and 'attachment_file' are expected" },
+      { "Content-Type": "multipart/form-data; boundary=b" },
+    ],
     ...[
       "X: y",
-      "Content-Disposition: attachment; name=\"attachment_file\"; filename=\"a\"",
+      'Content-Disposition: attachment; name="attachment_file"; filename="a"',
       "Content-Disposition: form-data; name=\"attachment_file\"; filename*=utf-8''%zz",
       'Content-Disposition: form-data; name="attachment_file"; filename="a"b"',
-    ].map((lines) => [`a part with the headers ${lines}`, [JSON_PART, part(lines, "evidence"), CLOSING], 400, { message: "A part of the form has no Content-Disposition header that can be read" }] as const),
-    ["JSON that is none", [field("data_json", "{"), CLOSING], 400, refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" })],
-    ["JSON that is none, and a large file", [file("attachment_file", "a", "x".repeat(150_000)), field("data_json", "{"), CLOSING], 400, refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" })],
-    ["JSON null", [field("data_json", "null"), CLOSING], 400, refused({ data_json: "Input should be a valid object [input: null]" })],
-    ["JSON with a lone surrogate", [field("data_json", '{"attestation_name":"\\ud800"}'), CLOSING], 400, refused({ attestation_name: "String should be valid Unicode without lone surrogates" })],
-    ["JSON that is not UTF-8", [field("data_json", Buffer.from('{"attestation_name":"\xff"}', "latin1")), CLOSING], 400, refused({ data_json: "Input should be valid JSON: the text is not UTF-8" })],
-    ["JSON in an unknown charset", [field("data_json", FINE, "\r\nContent-Type: application/json; charset=nope"), CLOSING], 400, refused({ data_json: "Input should be valid JSON: the text is not UTF-8" })],
-    ["JSON as a file that is not UTF-8", [file("data_json", "b", Buffer.from([0x22, 0xff, 0x22])), CLOSING], 400, refused({ data_json: "Input should be valid JSON: the text is not UTF-8" })],
-    ["an unknown property", [field("data_json", '{"attestation_name":"a","is_compliant":true,"x":1}'), file("attachment_file", "a", "x".repeat(150_000)), CLOSING], 400, refused({ x: "Extra inputs are not permitted [input: 1]" })],
-    ["a compressed form", [gzipSync("x")], 400, { message: "Content-Encoding 'gzip' is not supported for request bodies. Send the body uncompressed" }, { "Content-Encoding": "gzip" }],
+    ].map(
+      (lines) =>
+        [
+          `a part with the headers ${lines}`,
+          [JSON_PART, part(lines, "evidence"), CLOSING],
+          400,
+          { message: "A part of the form has no Content-Disposition header that can be read" },
+        ] as const,
+    ),
+    [
+      "JSON that is none",
+      [field("data_json", "{"), CLOSING],
+      400,
+      refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
+    ],
+    [
+      "JSON that is none, and a large file",
+      [file("attachment_file", "a", "x".repeat(150_000)), field("data_json", "{"), CLOSING],
+      400,
+      refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
+    ],
+    [
+      "JSON null",
+      [field("data_json", "null"), CLOSING],
+      400,
+      refused({ data_json: "Input should be a valid object [input: null]" }),
+    ],
+    [
+      "JSON with a lone surrogate",
+      [field("data_json", '{"attestation_name":"\\ud800"}'), CLOSING],
+      400,
+      refused({ attestation_name: "String should be valid Unicode without lone surrogates" }),
+    ],
+    [
+      "JSON that is not UTF-8",
+      [field("data_json", Buffer.from('{"attestation_name":"\xff"}', "latin1")), CLOSING],
+      400,
+      refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
+    ],
+    [
+      "JSON in an unknown charset",
+      [field("data_json", FINE, "\r\nContent-Type: application/json; charset=nope"), CLOSING],
+      400,
+      refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
+    ],
+    [
+      "JSON as a file that is not UTF-8",
+      [file("data_json", "b", Buffer.from([0x22, 0xff, 0x22])), CLOSING],
+      400,
+      refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
+    ],
+    [
+      "an unknown property",
+      [
+        field("data_json", '{"attestation_name":"a","is_compliant":true,"x":1}'),
+        file("attachment_file", "a", "x".repeat(150_000)),
+        CLOSING,
+      ],
+      400,
+      refused({ x: "Extra inputs are not permitted [input: 1]" }),
+    ],
+    [
+      "a compressed form",
+      [gzipSync("x")],
+      400,
+      { message: "Content-Encoding 'gzip' is not supported for request bodies. Send the body uncompressed" },
+      { "Content-Encoding": "gzip" },
+    ],
   ] as [string, (string | Buffer)[], number, unknown, Record<string, string>?][]) {
     const before = holdings(server);
     const answer = await post(parts, more).catch((error: Error) => assert.unreachable(`${what}: ${error.message}`));
@@ -353,17 +661,41 @@ test("the file at its limit is stored, one byte more is refused; so is JSON over
   const size = LIMITS.evidence;
   answers(await post([JSON_PART, file("attachment_file", "a", "l".repeat(size)), CLOSING]), 201, "OK");
   await refuses(() => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 1)), CLOSING]), 413, FILE_OVER);
-  await refuses(() => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 60_000)), CLOSING]), 413, FILE_OVER);
+  await refuses(
+    () => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 60_000)), CLOSING]),
+    413,
+    FILE_OVER,
+  );
   const json = (length: number): string => FINE.padEnd(length, " ");
   answers(await post([field("data_json", json(2048)), CLOSING]), 201, "OK");
-  await refuses(() => post([field("data_json", json(2049)), CLOSING]), 413, { message: "Part 'data_json' exceeds the 2KB limit" });
-  await refuses(() => post([file("data_json", "b", json(2049)), CLOSING]), 413, { message: "Part 'data_json' exceeds the 2KB limit" });
+  await refuses(() => post([field("data_json", json(2049)), CLOSING]), 413, {
+    message: "Part 'data_json' exceeds the 2KB limit",
+  });
+  await refuses(() => post([file("data_json", "b", json(2049)), CLOSING]), 413, {
+    message: "Part 'data_json' exceeds the 2KB limit",
+  });
 });
 
 test("a template at its limit of memory is read, one byte more is refused", async () => {
   const send = (size: number) => {
-    const body = Buffer.concat([field("data_json", `{"name":"limit"}`), file("template_file", "t", "version: 1\ntrail:\n".padEnd(size, "\n")), CLOSING]);
-    return exchange(server.url, Buffer.concat([Buffer.from(head("PUT", `/flows/${at.org}/template_file`, { ...bearer(at.key), "Content-Type": FORM, "Content-Length": body.length })), body]));
+    const body = Buffer.concat([
+      field("data_json", `{"name":"limit"}`),
+      file("template_file", "t", "version: 1\ntrail:\n".padEnd(size, "\n")),
+      CLOSING,
+    ]);
+    return exchange(
+      server.url,
+      Buffer.concat([
+        Buffer.from(
+          head("PUT", `/flows/${at.org}/template_file`, {
+            ...bearer(at.key),
+            "Content-Type": FORM,
+            "Content-Length": body.length,
+          }),
+        ),
+        body,
+      ]),
+    );
   };
   await refuses(() => send(8193), 413, { message: "File size exceeds the 8KB limit" });
   answers(await send(8192), 201, "OK");
@@ -436,12 +768,21 @@ test("a form that ends before its length is refused and leaves nothing", async (
 const LARGE = 64 << 20;
 const BLOCK = Buffer.alloc(1 << 20, "u");
 
-/** Sends a body of 64 MB (or what the server takes of it) and then reads the answer, as clients do that do not listen while they send. */
-async function upload(of: TestServer, path: string, headers: Record<string, string | number>, start: Buffer = Buffer.alloc(0)): Promise<{ answer: RawAnswer; end: string }> {
+/**
+ * Sends a body of 64 MB (or what the server takes of it) and then reads the answer, as clients do that do not listen
+ * while they send.
+ */
+async function upload(
+  of: TestServer,
+  path: string,
+  headers: Record<string, string | number>,
+  start: Buffer = Buffer.alloc(0),
+): Promise<{ answer: RawAnswer; end: string }> {
   const wire = await dial(of.url);
   await wire.send(head("POST", path, headers));
   await wire.send(start);
-  for (let sent = start.length; sent < LARGE; sent += BLOCK.length) await wire.send(BLOCK.subarray(0, Math.min(BLOCK.length, LARGE - sent)));
+  for (let sent = start.length; sent < LARGE; sent += BLOCK.length)
+    await wire.send(BLOCK.subarray(0, Math.min(BLOCK.length, LARGE - sent)));
   return { answer: await wire.answer(), end: await wire.closed() };
 }
 
@@ -457,7 +798,10 @@ test("who uploads 64 MB in vain sees the refusal and no reset connection", async
   const over = { message: "File size exceeds the 10MB limit" };
   for (const more of [{}, { Connection: "close" }] as Record<string, string>[]) {
     const declared = { "Content-Type": FORM, "Content-Length": LARGE, ...more };
-    for (const [key, status, body] of [[stranger, 403, denied], [there.key, 413, over]] as const) {
+    for (const [key, status, body] of [
+      [stranger, 403, denied],
+      [there.key, 413, over],
+    ] as const) {
       const { answer, end } = await upload(patient, path, { ...bearer(key), ...declared }, start);
       answers(answer, status, body);
       assert.is(end, "closed");
@@ -465,7 +809,10 @@ test("who uploads 64 MB in vain sees the refusal and no reset connection", async
   }
   // The same through fetch, with and without a known length.
   const url = `${patient.url}/api/v2${path}`;
-  for (const [key, status, body] of [[stranger, 403, denied], [there.key, 413, over]] as const) {
+  for (const [key, status, body] of [
+    [stranger, 403, denied],
+    [there.key, 413, over],
+  ] as const) {
     const form = new FormData();
     form.append("data_json", FINE);
     form.append("attachment_file", new File([new Uint8Array(LARGE)], "a"));
@@ -478,7 +825,12 @@ test("who uploads 64 MB in vain sees the refusal and no reset connection", async
         if ((sent += BLOCK.length) > LARGE) controller.close();
       },
     });
-    const chunked = await fetch(url, { method: "POST", headers: { ...bearer(key), "Content-Type": FORM }, body: stream, duplex: "half" } as RequestInit);
+    const chunked = await fetch(url, {
+      method: "POST",
+      headers: { ...bearer(key), "Content-Type": FORM },
+      body: stream,
+      duplex: "half",
+    } as RequestInit);
     assert.equal([chunked.status, await chunked.json()], [status, body]);
   }
   assert.equal(holdings(patient), before);

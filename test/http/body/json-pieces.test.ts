@@ -24,7 +24,8 @@ const LARGE = {
   table: Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`key ${n}`, [n]])),
   nested: [[[Array.from({ length: 20_000 }, (_, n) => n)]], "x".repeat(100_000)],
   "__proto__ beside it": JSON.parse(`{"__proto__":{"a":1},"b":${JSON.stringify("y".repeat(50_000))}}`) as unknown,
-  small: { a: [1, null, true, "é\\\""] }, empty: [{}, []],
+  small: { a: [1, null, true, 'é\\"'] },
+  empty: [{}, []],
 };
 
 test("a large value is the same after it was taken apart, and no piece of it is long", async () => {
@@ -61,7 +62,10 @@ test("text is written among values as it is", () => {
 test("the first elements of a list are found in its text, and all are counted", () => {
   for (const list of [[], [1], ["a,b", "]", '"\\"', {}], [[1, [2]], { a: [1, 2], b: "," }, null, true, -1.5]])
     for (const most of [0, 1, 2, 9])
-      assert.equal(firstElements(JSON.stringify(list), most), { elements: list.slice(0, most).map((item) => JSON.stringify(item)), count: list.length });
+      assert.equal(firstElements(JSON.stringify(list), most), {
+        elements: list.slice(0, most).map((item) => JSON.stringify(item)),
+        count: list.length,
+      });
 });
 
 test.run();

@@ -8,14 +8,27 @@ import { opened, plan } from "../given.ts";
 const test = suite("store/accounts/service-accounts");
 
 const LAPSED: AuditEntry = {
-  organizationId: 1, actor: { kind: "user", publicId: "u", name: "ops", keyPublicId: "k" }, operation: "rotate", event: "api_key.lapsed", target: "/", requestId: "r", detail: null,
+  organizationId: 1,
+  actor: { kind: "user", publicId: "u", name: "ops", keyPublicId: "k" },
+  operation: "rotate",
+  event: "api_key.lapsed",
+  target: "/",
+  requestId: "r",
+  detail: null,
 };
 
 function given() {
   const parts = opened();
   const { store, organizationId } = parts;
-  const account = store.serviceAccounts.create({ organizationId, name: "bot", description: null, privilege: "member", creatingUserId: "" });
-  const key = (secret: string, expiresAt = 0) => store.apiKeys.create({ serviceAccountId: account }, { digest: keyDigest(secret), description: secret, expiresAt });
+  const account = store.serviceAccounts.create({
+    organizationId,
+    name: "bot",
+    description: null,
+    privilege: "member",
+    creatingUserId: "",
+  });
+  const key = (secret: string, expiresAt = 0) =>
+    store.apiKeys.create({ serviceAccountId: account }, { digest: keyDigest(secret), description: secret, expiresAt });
   const active = (id: string) => {
     const row = store.apiKeys.findActive(account, id);
     if (!row) throw new Error(`${id} does not work`);
@@ -26,25 +39,58 @@ function given() {
 
 test("every list of accounts, keys and members has an index that serves it", () => {
   const { db, sql } = given();
-  const lists = sql.filter((text) => text.startsWith("SELECT") && (/FROM (service_accounts|api_keys|memberships)\b/.test(text) || text.startsWith("SELECT kind FROM inbound_webhooks")));
+  const lists = sql.filter(
+    (text) =>
+      text.startsWith("SELECT") &&
+      (/FROM (service_accounts|api_keys|memberships)\b/.test(text) ||
+        text.startsWith("SELECT kind FROM inbound_webhooks")),
+  );
   assert.ok(lists.length > 10, String(lists.length));
-  for (const text of lists) assert.equal(plan(db, text).filter((step) => step.startsWith("SCAN")), [], text);
+  for (const text of lists)
+    assert.equal(
+      plan(db, text).filter((step) => step.startsWith("SCAN")),
+      [],
+      text,
+    );
   // In the order in which they are shown, too.
   const ordered = lists.filter((text) => /ORDER BY (name|id)$/.test(text.trim()) && !text.includes("inbound_webhooks"));
   assert.ok(ordered.length >= 4, String(ordered.length));
-  for (const text of ordered) assert.equal(plan(db, text).filter((step) => step.includes("TEMP B-TREE")), [], text);
+  for (const text of ordered)
+    assert.equal(
+      plan(db, text).filter((step) => step.includes("TEMP B-TREE")),
+      [],
+      text,
+    );
 });
 
 test("a rotation ends at the earliest of its grace, an earlier grace, and the end of the key", () => {
   const { store, clock, account, key, active } = given();
   const at = clock.at;
-  const rotate = (id: string, graceEnds: number) => store.apiKeys.rotate(account, active(id), { digest: keyDigest(`${id} ${graceEnds}`), expiresAt: 0, graceEnds, lapsed: LAPSED }).graceEnds;
+  const rotate = (id: string, graceEnds: number) =>
+    store.apiKeys.rotate(account, active(id), {
+      digest: keyDigest(`${id} ${graceEnds}`),
+      expiresAt: 0,
+      graceEnds,
+      lapsed: LAPSED,
+    }).graceEnds;
   const [never, soon, twice] = [key("never"), key("soon", at + 500), key("twice")];
   assert.is(rotate(never, at + 1_000), at + 1_000);
   assert.is(rotate(soon, at + 1_000), at + 500);
-  assert.equal([rotate(twice, at + 600), rotate(twice, at + 1_000), rotate(twice, at + 400)], [at + 600, at + 600, at + 400]);
+  assert.equal(
+    [rotate(twice, at + 600), rotate(twice, at + 1_000), rotate(twice, at + 400)],
+    [at + 600, at + 600, at + 400],
+  );
   const jobs = store.jobs.lease("lapse_key", at + 2_000, 1, 10);
-  assert.equal(jobs.map(({ payload_json, due_at }) => [JSON.parse(payload_json).key_id, due_at - at]), [[twice, 400], [soon, 500], [twice, 600], [twice, 600], [never, 1_000]]);
+  assert.equal(
+    jobs.map(({ payload_json, due_at }) => [JSON.parse(payload_json).key_id, due_at - at]),
+    [
+      [twice, 400],
+      [soon, 500],
+      [twice, 600],
+      [twice, 600],
+      [never, 1_000],
+    ],
+  );
 });
 
 test("a key lapses once, at the moment that was told, and only when it was rotated", () => {
@@ -68,8 +114,17 @@ test("a use that was noted of a removed key goes to no key that gets its number"
   const number = () => db.prepare("SELECT max(id) FROM api_keys").pluck().get();
   const before = number();
   store.serviceAccounts.remove(account);
-  const next = store.serviceAccounts.create({ organizationId, name: "bot", description: null, privilege: "admin", creatingUserId: "" });
-  const id = store.apiKeys.create({ serviceAccountId: next }, { digest: keyDigest("two"), description: "two", expiresAt: 0 });
+  const next = store.serviceAccounts.create({
+    organizationId,
+    name: "bot",
+    description: null,
+    privilege: "admin",
+    creatingUserId: "",
+  });
+  const id = store.apiKeys.create(
+    { serviceAccountId: next },
+    { digest: keyDigest("two"), description: "two", expiresAt: 0 },
+  );
   assert.is(number(), before);
   store.apiKeys.writeUses();
   assert.is(store.apiKeys.get(id).last_used_at, 0);

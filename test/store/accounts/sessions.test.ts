@@ -13,7 +13,17 @@ function given() {
   const store = openStore(db, { now: () => clock.at, newId: () => `id-${++id}` });
   const userId = store.users.create({ name: "ann", displayName: "Ann", email: null });
   const create = (cookie: string, fields: { idle?: number; lifetime?: number; userId?: number } = {}) =>
-    store.sessions.create({ digest: cookieDigest(cookie), csrfToken: `token of ${cookie}`, userId, method: "password", address: "10.0.0.1", userAgent: "x".repeat(1000), idle: 100, lifetime: 1000, ...fields });
+    store.sessions.create({
+      digest: cookieDigest(cookie),
+      csrfToken: `token of ${cookie}`,
+      userId,
+      method: "password",
+      address: "10.0.0.1",
+      userAgent: "x".repeat(1000),
+      idle: 100,
+      lifetime: 1000,
+      ...fields,
+    });
   return { clock, db, store, sessions: store.sessions, userId, create };
 }
 
@@ -33,10 +43,16 @@ test("a use counts before it is written, and is written when asked for", () => {
   assert.ok(sessions.use(holder() as never));
   clock.at = 1150;
   assert.ok(sessions.isHeld(id));
-  assert.equal([sessions.list()[0]?.last_used_at, db.prepare("SELECT last_used_at FROM sessions").pluck().get()], [1099, 1000]);
+  assert.equal(
+    [sessions.list()[0]?.last_used_at, db.prepare("SELECT last_used_at FROM sessions").pluck().get()],
+    [1099, 1000],
+  );
   assert.ok(sessions.hasUnwrittenUses());
   sessions.writeUses();
-  assert.equal([sessions.hasUnwrittenUses(), db.prepare("SELECT last_used_at FROM sessions").pluck().get()], [false, 1099]);
+  assert.equal(
+    [sessions.hasUnwrittenUses(), db.prepare("SELECT last_used_at FROM sessions").pluck().get()],
+    [false, 1099],
+  );
   clock.at = 1199;
   assert.equal([sessions.isHeld(id), sessions.use(holder() as never), sessions.find(id)], [false, false, null]);
 });
@@ -73,29 +89,58 @@ test("an ended session has no cookie any more, neither the present one nor the o
   const id = create("one");
   sessions.rotate(id, cookieDigest("one"), cookieDigest("two"));
   assert.equal([sessions.end(id), sessions.end(id)], [true, false]);
-  assert.equal([sessions.holder(cookieDigest("one")), sessions.holder(cookieDigest("two")), sessions.rotate(id, cookieDigest("two"), cookieDigest("x"))], [null, null, false]);
+  assert.equal(
+    [
+      sessions.holder(cookieDigest("one")),
+      sessions.holder(cookieDigest("two")),
+      sessions.rotate(id, cookieDigest("two"), cookieDigest("x")),
+    ],
+    [null, null, false],
+  );
   const bob = store.users.create({ name: "bob", displayName: "", email: null });
   const [mine] = [create("three"), create("four"), create("five", { userId: bob })];
   assert.is(sessions.endOfUser(1, mine), 1);
-  assert.equal(sessions.list().map(({ public_id, user_id }) => [public_id, user_id]), [[mine, 1], [sessions.list(bob)[0]?.public_id, bob]]);
+  assert.equal(
+    sessions.list().map(({ public_id, user_id }) => [public_id, user_id]),
+    [
+      [mine, 1],
+      [sessions.list(bob)[0]?.public_id, bob],
+    ],
+  );
 });
 
 test("what is known of a session goes some time after its end", () => {
   const { db, sessions, create } = given();
   for (let count = 0; count < 5; count += 1) create(`short ${count}`);
   create("long", { lifetime: 5000 });
-  assert.equal([sessions.sweep(2000, 2), sessions.sweep(2001, 2), sessions.sweep(2001, 2), sessions.sweep(2001, 2)], [0, 2, 2, 1]);
+  assert.equal(
+    [sessions.sweep(2000, 2), sessions.sweep(2001, 2), sessions.sweep(2001, 2), sessions.sweep(2001, 2)],
+    [0, 2, 2, 1],
+  );
   assert.is(db.prepare("SELECT count(*) FROM sessions").pluck().get(), 1);
 });
 
 test("lists and look-ups use an index", () => {
   const { db } = given();
-  const plan = (sql: string) => (db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map(({ detail }) => detail).join("; ");
+  const plan = (sql: string) =>
+    (db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map(({ detail }) => detail).join("; ");
   assert.match(plan("SELECT id FROM sessions WHERE digest = x'00' AND ended_at IS NULL"), /SEARCH .* USING .*INDEX/);
-  assert.match(plan("SELECT id FROM sessions WHERE previous_digest = x'00' AND ended_at IS NULL"), /SEARCH .* USING .*INDEX/);
-  assert.match(plan("SELECT public_id FROM sessions WHERE user_id = 1 AND ended_at IS NULL ORDER BY id"), /SEARCH sessions USING INDEX sessions_open/);
-  assert.match(plan("SELECT public_id FROM sessions WHERE ended_at IS NULL ORDER BY user_id, id"), /SCAN sessions USING INDEX sessions_open$/);
-  assert.match(plan("SELECT id FROM sessions WHERE expires_at < 1 ORDER BY expires_at LIMIT 5"), /SEARCH sessions USING .*INDEX sessions_by_end/);
+  assert.match(
+    plan("SELECT id FROM sessions WHERE previous_digest = x'00' AND ended_at IS NULL"),
+    /SEARCH .* USING .*INDEX/,
+  );
+  assert.match(
+    plan("SELECT public_id FROM sessions WHERE user_id = 1 AND ended_at IS NULL ORDER BY id"),
+    /SEARCH sessions USING INDEX sessions_open/,
+  );
+  assert.match(
+    plan("SELECT public_id FROM sessions WHERE ended_at IS NULL ORDER BY user_id, id"),
+    /SCAN sessions USING INDEX sessions_open$/,
+  );
+  assert.match(
+    plan("SELECT id FROM sessions WHERE expires_at < 1 ORDER BY expires_at LIMIT 5"),
+    /SEARCH sessions USING .*INDEX sessions_by_end/,
+  );
 });
 
 test("a session is told from a key by what names it in the audit log", () => {

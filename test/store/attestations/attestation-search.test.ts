@@ -20,7 +20,10 @@ function filled() {
   for (let n = 0; n < 60; n += 1) {
     const type = n < 6 ? "junit" : n % 7 === 0 ? "override" : "generic";
     all.attestation(flows[n % 2] as number, trails[n % 2] as number, NAMES[(n * n) % 3] as string, {
-      type, overridden_type: type === "override" ? "junit" : null, is_compliant: n % 11 === 0 ? 0 : 1, created_at: 1_000 + n - (n % 13 === 0 ? 9 : 0),
+      type,
+      overridden_type: type === "override" ? "junit" : null,
+      is_compliant: n % 11 === 0 ? 0 : 1,
+      created_at: 1_000 + n - (n % 13 === 0 ? 9 : 0),
     });
   }
   return { ...all, flows };
@@ -30,11 +33,27 @@ const one = <T>(values: readonly T[]) => fc.option(fc.subarray([...values], { mi
 
 test("it finds what looking at every record finds, page by page", () => {
   const { db, flows, organizationId } = filled();
-  type Row = { id: number; name: string; flow_id: number; type: string; overridden_type: string | null; is_compliant: number; created_at: number };
-  const rows = db.prepare<[], Row>("SELECT id, name, flow_id, type, overridden_type, is_compliant, created_at FROM attestations ORDER BY created_at DESC, id DESC").all();
+  type Row = {
+    id: number;
+    name: string;
+    flow_id: number;
+    type: string;
+    overridden_type: string | null;
+    is_compliant: number;
+    created_at: number;
+  };
+  const rows = db
+    .prepare<[], Row>(
+      "SELECT id, name, flow_id, type, overridden_type, is_compliant, created_at FROM attestations ORDER BY created_at DESC, id DESC",
+    )
+    .all();
   const filters = fc.record({
-    names: one(NAMES), flowIds: one(flows), types: one(TYPES), isCompliant: fc.option(fc.boolean(), { freq: 2 }),
-    from: fc.option(fc.integer({ min: 990, max: 1_070 }), { freq: 2 }), to: fc.option(fc.integer({ min: 990, max: 1_070 }), { freq: 2 }),
+    names: one(NAMES),
+    flowIds: one(flows),
+    types: one(TYPES),
+    isCompliant: fc.option(fc.boolean(), { freq: 2 }),
+    from: fc.option(fc.integer({ min: 990, max: 1_070 }), { freq: 2 }),
+    to: fc.option(fc.integer({ min: 990, max: 1_070 }), { freq: 2 }),
   });
   for (const newest of [1, 5, 40, 2_000]) {
     const search = attestationSearchStore(db, newest);
@@ -45,7 +64,9 @@ test("it finds what looking at every record finds, page by page", () => {
           (row) =>
             (filter.names?.includes(row.name) ?? true) &&
             (filter.flowIds?.includes(row.flow_id) ?? true) &&
-            (filter.types === null || filter.types.includes(row.type) || filter.types.includes(row.overridden_type ?? "-")) &&
+            (filter.types === null ||
+              filter.types.includes(row.type) ||
+              filter.types.includes(row.overridden_type ?? "-")) &&
             (filter.isCompliant === null || filter.isCompliant === (row.is_compliant === 1)) &&
             (filter.from === null || row.created_at >= filter.from) &&
             (filter.to === null || row.created_at <= filter.to),
@@ -56,7 +77,10 @@ test("it finds what looking at every record finds, page by page", () => {
           found.push(...page.map(({ id }) => id));
           if (page.length < limit) break;
         }
-        assert.equal(found, expected.map(({ id }) => id));
+        assert.equal(
+          found,
+          expected.map(({ id }) => id),
+        );
       }),
       { seed: 1, numRuns: 150 },
     );
@@ -66,27 +90,49 @@ test("it finds what looking at every record finds, page by page", () => {
 test("no plan walks through a table", () => {
   const { db, sql, store, flows, organizationId } = filled();
   const before = sql.length;
-  const filter = { organizationId, publicId: null, before: 30, names: NAMES, flowIds: flows, types: ["junit"], isCompliant: false, from: 0, to: 2_000 };
+  const filter = {
+    organizationId,
+    publicId: null,
+    before: 30,
+    names: NAMES,
+    flowIds: flows,
+    types: ["junit"],
+    isCompliant: false,
+    from: 0,
+    to: 2_000,
+  };
   store.attestationSearch.search(filter, 3);
   attestationSearchStore(db, 1).search(filter, 3);
   for (const text of sql.slice(before)) {
-    const steps = db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${text}`).all(...(text.match(/\?/g) ?? []).map(() => 1));
-    assert.equal(steps.filter(({ detail }) => /^SCAN (?!json_each|CONSTANT)/.test(detail) && !detail.includes("VIRTUAL TABLE")).map(({ detail }) => detail), [], text);
+    const steps = db
+      .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${text}`)
+      .all(...(text.match(/\?/g) ?? []).map(() => 1));
+    assert.equal(
+      steps
+        .filter(({ detail }) => /^SCAN (?!json_each|CONSTANT)/.test(detail) && !detail.includes("VIRTUAL TABLE"))
+        .map(({ detail }) => detail),
+      [],
+      text,
+    );
   }
 });
 
 test("the series of a database from before they were kept are those that the writes make", () => {
   const { db } = filled();
   const kept = (sql: string): unknown[] => db.prepare(sql).raw().all();
-  const SERIES = "SELECT flow_id, name, type, overridden_type, is_compliant FROM attestation_series ORDER BY 1, 2, 3, 4, 5";
-  const RECORDS = "SELECT r.attestation_id, r.created_at, s.flow_id, s.name, s.type, s.overridden_type, s.is_compliant FROM attestation_series_records r JOIN attestation_series s ON s.id = r.series_id ORDER BY 1";
+  const SERIES =
+    "SELECT flow_id, name, type, overridden_type, is_compliant FROM attestation_series ORDER BY 1, 2, 3, 4, 5";
+  const RECORDS =
+    "SELECT r.attestation_id, r.created_at, s.flow_id, s.name, s.type, s.overridden_type, s.is_compliant FROM attestation_series_records r JOIN attestation_series s ON s.id = r.series_id ORDER BY 1";
   const [series, records] = [kept(SERIES), kept(RECORDS)];
   assert.is(records.length, 60);
   const last = migrations().find(({ sql }) => sql.includes("INSERT INTO attestation_series_records"));
   const derived = (last as { sql: string }).sql.match(/INSERT INTO attestation_series[\s\S]*?;/g) ?? [];
   assert.is(derived.length, 2);
   db.exec("DELETE FROM attestation_series_records; DELETE FROM attestation_series");
-  applyMigrations(db, [{ version: db.pragma("user_version", { simple: true }) as number, name: "again", sql: derived.join("\n") }]);
+  applyMigrations(db, [
+    { version: db.pragma("user_version", { simple: true }) as number, name: "again", sql: derived.join("\n") },
+  ]);
   assert.equal([kept(SERIES), kept(RECORDS)], [series, records]);
 });
 

@@ -19,20 +19,35 @@ function world() {
     attestations.bindToTrail(t.id, made.id, name);
     return made;
   };
-  const made = (name: string, fields: Partial<NewAttestation> = {}) => all.attestation(f.id, t.id, name, { scope: "artifact", ...fields });
+  const made = (name: string, fields: Partial<NewAttestation> = {}) =>
+    all.attestation(f.id, t.id, name, { scope: "artifact", ...fields });
   const bind = (id: number, name: string, to = artifact) => attestations.bindToArtifact(t.id, to, id, name);
   const onArtifact = (name: string, fields: Partial<NewAttestation> = {}, to = artifact) => {
     const one = made(name, fields);
     bind(one.id, name, to);
     return one;
   };
-  const override = (fields: Partial<NewAttestation> = {}) => ({ type: "override", overridden_type: "generic", ...fields });
+  const override = (fields: Partial<NewAttestation> = {}) => ({
+    type: "override",
+    overridden_type: "generic",
+    ...fields,
+  });
   /** A further artifact of the trail. */
   const another = (fingerprint: string) => all.artifact(f.id, t.id, fingerprint, { referenceName: "db" });
   return { ...all, f, t, artifact, another, attestations, onTrail, made, bind, onArtifact, override };
 }
-const fact = (name: string, type: string, attestationId: string | null, overriddenAttestationId: string | null, isCompliant = true) => ({
-  name, type, attestationId, overriddenAttestationId, isCompliant,
+const fact = (
+  name: string,
+  type: string,
+  attestationId: string | null,
+  overriddenAttestationId: string | null,
+  isCompliant = true,
+) => ({
+  name,
+  type,
+  attestationId,
+  overriddenAttestationId,
+  isCompliant,
 });
 
 test("a record is read back by key and by public id, and only in its own organization", () => {
@@ -40,7 +55,10 @@ test("a record is read back by key and by public id, and only in its own organiz
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
   const { id, publicId } = onTrail("a", { description: "d", payload_json: '{"x":1}' });
   const row = attestations.get(id);
-  assert.equal([row.public_id, row.name, row.description, row.payload_json, row.trail_id], [publicId, "a", "d", '{"x":1}', t.id]);
+  assert.equal(
+    [row.public_id, row.name, row.description, row.payload_json, row.trail_id],
+    [publicId, "a", "d", '{"x":1}', t.id],
+  );
   assert.equal(attestations.findByPublicId(organizationId, publicId), { ...row, flow_name: f.name, trail_name: "t" });
   assert.is(attestations.findByPublicId(other, publicId), null);
   assert.is(attestations.findByPublicId(organizationId, "nothing"), null);
@@ -55,13 +73,29 @@ test("the latest of a name counts in each place, in whatever order records are b
   bind(newer.id, "a");
   bind(older.id, "a");
   bind(older.id, "a");
-  assert.equal([attestations.current(t.id, null, "a")?.id, attestations.current(t.id, artifact, "a")?.id, attestations.current(t.id, artifact, "b")], [second.id, newer.id, null]);
-  assert.equal([...attestations.facts(t.id)], [
-    [null, [fact("a", "generic", second.publicId, null)]],
-    [artifact, [fact("a", "generic", newer.publicId, null, false)]],
-  ]);
-  assert.equal(attestations.receivedBy(artifact).map(({ name }) => name), ["a", "a"]);
-  assert.equal(attestations.latestOfArtifact(t.id, artifact).map(({ id }) => id), [newer.id]);
+  assert.equal(
+    [
+      attestations.current(t.id, null, "a")?.id,
+      attestations.current(t.id, artifact, "a")?.id,
+      attestations.current(t.id, artifact, "b"),
+    ],
+    [second.id, newer.id, null],
+  );
+  assert.equal(
+    [...attestations.facts(t.id)],
+    [
+      [null, [fact("a", "generic", second.publicId, null)]],
+      [artifact, [fact("a", "generic", newer.publicId, null, false)]],
+    ],
+  );
+  assert.equal(
+    attestations.receivedBy(artifact).map(({ name }) => name),
+    ["a", "a"],
+  );
+  assert.equal(
+    attestations.latestOfArtifact(t.id, artifact).map(({ id }) => id),
+    [newer.id],
+  );
 });
 
 test("an override stands for the newest ordinary record of its own place, however many came between", () => {
@@ -71,10 +105,13 @@ test("an override stands for the newest ordinary record of its own place, howeve
   onTrail("a", override({ original_id: original.id, overridden_type: "snyk" }));
   const last = onTrail("a", override({ original_id: original.id, overridden_type: "snyk", is_compliant: 0 }));
   const alone = onArtifact("a", override({ overridden_type: "jira" }));
-  assert.equal([...attestations.facts(t.id)], [
-    [null, [fact("a", "snyk", original.publicId, last.publicId, false)]],
-    [artifact, [fact("a", "jira", null, alone.publicId)]],
-  ]);
+  assert.equal(
+    [...attestations.facts(t.id)],
+    [
+      [null, [fact("a", "snyk", original.publicId, last.publicId, false)]],
+      [artifact, [fact("a", "jira", null, alone.publicId)]],
+    ],
+  );
   const ended = onTrail("a");
   assert.equal(attestations.facts(t.id).get(null), [fact("a", "generic", ended.publicId, null)]);
 });
@@ -110,9 +147,17 @@ test("records wait for a name and a commit, and go on waiting for the next artif
   assert.equal(candidates("app"), [a, again, other, byFingerprint]);
   assert.equal(candidates("app"), candidates("app"));
   assert.equal([candidates(null), candidates("web", "e".repeat(64))], [[byFingerprint], []]);
-  assert.equal(attestations.candidatesFor(t.id, { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT }).at(-1), {
-    id: byFingerprint, name: "c", attestationId: String(byFingerprint), artifactFingerprint: FINGERPRINT, targetArtifacts: [], commit: null,
-  });
+  assert.equal(
+    attestations.candidatesFor(t.id, { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT }).at(-1),
+    {
+      id: byFingerprint,
+      name: "c",
+      attestationId: String(byFingerprint),
+      artifactFingerprint: FINGERPRINT,
+      targetArtifacts: [],
+      commit: null,
+    },
+  );
   assert.is(attestations.latestWaiting(t.id, "app", COMMIT, "a")?.id, again);
   assert.is(attestations.latestWaiting(t.id, "app", COMMIT, "c"), null);
   assert.is(attestations.latestWaiting(t.id, "web", COMMIT, "a"), null);
@@ -128,9 +173,33 @@ test("a policy sees the latest of each name on both levels, overrides under the 
   const sibling = onArtifact("scan", {}, another("e".repeat(64)));
   assert.ok(sibling.id > scan.id);
   assert.equal(attestations.policyCandidates(t.id, artifact), [
-    { name: "scan", type: "generic", isCompliant: false, control: null, attestationId: scan.publicId, level: "artifact", sequence: scan.id },
-    { name: "go", type: "system:decision", isCompliant: false, control: "C-1", attestationId: over.publicId, level: "artifact", sequence: over.id },
-    { name: "review", type: "pull_request", isCompliant: true, control: null, attestationId: review.publicId, level: "trail", sequence: review.id },
+    {
+      name: "scan",
+      type: "generic",
+      isCompliant: false,
+      control: null,
+      attestationId: scan.publicId,
+      level: "artifact",
+      sequence: scan.id,
+    },
+    {
+      name: "go",
+      type: "system:decision",
+      isCompliant: false,
+      control: "C-1",
+      attestationId: over.publicId,
+      level: "artifact",
+      sequence: over.id,
+    },
+    {
+      name: "review",
+      type: "pull_request",
+      isCompliant: true,
+      control: null,
+      attestationId: review.publicId,
+      level: "trail",
+      sequence: review.id,
+    },
   ]);
 });
 
@@ -146,12 +215,31 @@ function lists() {
     all.onArtifact("a", { created_at: 13 }).id,
     all.attestation(g.id, u.id, "a", { created_at: 14 }).id,
   ];
-  const letters = (rows: Iterable<{ id: number }>): string => Array.from(rows, ({ id }) => "ABCDE"[ids.indexOf(id)]).join("");
+  const letters = (rows: Iterable<{ id: number }>): string =>
+    Array.from(rows, ({ id }) => "ABCDE"[ids.indexOf(id)]).join("");
   const everything: AttestationFilter = {
-    organizationId: all.organizationId, before: null, publicId: null, names: null, flowIds: null, types: null, isCompliant: null, from: null, to: null,
+    organizationId: all.organizationId,
+    before: null,
+    publicId: null,
+    names: null,
+    flowIds: null,
+    types: null,
+    isCompliant: null,
+    from: null,
+    to: null,
   };
-  const search = (filter: Partial<AttestationFilter>, limit = 10) => letters(all.store.attestationSearch.search({ ...everything, ...filter }, limit));
-  return { ...all, g, u, ids, letters, search, lists: all.store.attestationLists, names: all.store.attestationSearch.names };
+  const search = (filter: Partial<AttestationFilter>, limit = 10) =>
+    letters(all.store.attestationSearch.search({ ...everything, ...filter }, limit));
+  return {
+    ...all,
+    g,
+    u,
+    ids,
+    letters,
+    search,
+    lists: all.store.attestationLists,
+    names: all.store.attestationSearch.names,
+  };
 }
 
 test("a search gives what fits every filter, newest first", () => {
@@ -180,11 +268,39 @@ test("a search gives what fits every filter, newest first", () => {
 
 test("lists of a flow, of a name, of an artifact, of a commit", () => {
   const { lists: stored, names, letters, f, g, t, organizationId } = lists();
-  const span = (from: number | null, to: number | null) => [letters(stored.ofFlow(f.id, { from, to }, 10, 0)), stored.countOfFlow(f.id, { from, to })];
-  assert.equal([span(null, null), span(11, null), span(null, 11), span(12, 13), span(14, null)], [["DCBA", 4], ["DCB", 3], ["BA", 2], ["DC", 2], ["", 0]]);
-  assert.equal([letters(stored.ofFlow(f.id, { from: null, to: null }, 2, 1)), letters(stored.ofFlow(g.id, { from: null, to: null }, 2, 1))], ["CB", ""]);
-  assert.equal([letters(stored.underTrail(t.id, "b")), letters(stored.underTrail(t.id, "a")), letters(stored.underTrail(t.id, "c"))], ["CB", "A", ""]);
-  assert.equal([letters(stored.underArtifact(f.id, FINGERPRINT, "a")), letters(stored.underArtifact(g.id, FINGERPRINT, "a"))], ["D", ""]);
+  const span = (from: number | null, to: number | null) => [
+    letters(stored.ofFlow(f.id, { from, to }, 10, 0)),
+    stored.countOfFlow(f.id, { from, to }),
+  ];
+  assert.equal(
+    [span(null, null), span(11, null), span(null, 11), span(12, 13), span(14, null)],
+    [
+      ["DCBA", 4],
+      ["DCB", 3],
+      ["BA", 2],
+      ["DC", 2],
+      ["", 0],
+    ],
+  );
+  assert.equal(
+    [
+      letters(stored.ofFlow(f.id, { from: null, to: null }, 2, 1)),
+      letters(stored.ofFlow(g.id, { from: null, to: null }, 2, 1)),
+    ],
+    ["CB", ""],
+  );
+  assert.equal(
+    [
+      letters(stored.underTrail(t.id, "b")),
+      letters(stored.underTrail(t.id, "a")),
+      letters(stored.underTrail(t.id, "c")),
+    ],
+    ["CB", "A", ""],
+  );
+  assert.equal(
+    [letters(stored.underArtifact(f.id, FINGERPRINT, "a")), letters(stored.underArtifact(g.id, FINGERPRINT, "a"))],
+    ["D", ""],
+  );
   assert.equal([letters(stored.ofCommit(organizationId, COMMIT)), letters(stored.ofCommit(99, COMMIT))], ["BA", ""]);
   assert.equal([names(organizationId), names(99)], [["a", "b"], []]);
 });
@@ -205,11 +321,18 @@ test("no list and no lookup reads the whole table or sorts it", () => {
   letters(stored.ofFlow(f.id, { from: 1, to: 2 }, 1, 1));
   letters([...stored.underTrail(t.id, "a"), ...stored.ofCommit(organizationId, COMMIT)]);
   // A package sorts the files of its own trail, by content (audit-packages.test.ts).
-  const about = sql.filter((text) => text.startsWith("SELECT") && text.includes("attestations a") && !text.includes("GROUP BY a.evidence_digest"));
+  const about = sql.filter(
+    (text) =>
+      text.startsWith("SELECT") && text.includes("attestations a") && !text.includes("GROUP BY a.evidence_digest"),
+  );
   assert.ok(about.length > 12);
   const offences = about.flatMap((text) =>
     plan(db, text)
-      .filter((step) => /^SCAN a\b/.test(step) || (step.includes("TEMP B-TREE") && !/current_attestations|attestation_bindings|pending_bindings/.test(text)))
+      .filter(
+        (step) =>
+          /^SCAN a\b/.test(step) ||
+          (step.includes("TEMP B-TREE") && !/current_attestations|attestation_bindings|pending_bindings/.test(text)),
+      )
       .map((step) => `${step}: ${text}`),
   );
   assert.equal(offences, []);

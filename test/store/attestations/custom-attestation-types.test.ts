@@ -4,35 +4,91 @@ import { AppError } from "../../../src/errors.ts";
 import { opened, plan } from "../given.ts";
 
 const test = suite("store/attestations/custom-attestation-types");
-const DEFAULTS = { description: null, user: "Ada", schema_json: null, content_type: "default", rules_json: "[]", summary_json: null } as const;
+const DEFAULTS = {
+  description: null,
+  user: "Ada",
+  schema_json: null,
+  content_type: "default",
+  rules_json: "[]",
+  summary_json: null,
+} as const;
 
 function world() {
   const house = opened();
   const types = house.store.customAttestationTypes;
   const acme = { id: house.organizationId, name: "acme" };
-  return { ...house, types, acme, put: (name: string, more: Partial<Parameters<typeof types.put>[1]> = {}) => types.put(acme.id, { ...DEFAULTS, name, ...more }) };
+  return {
+    ...house,
+    types,
+    acme,
+    put: (name: string, more: Partial<Parameters<typeof types.put>[1]> = {}) =>
+      types.put(acme.id, { ...DEFAULTS, name, ...more }),
+  };
 }
 
 test("each put adds a version to the type of that name; the head tells of the last one, its creation of the first", () => {
   const { types, acme, put, clock } = world();
-  assert.equal(put("cov", { description: "one", schema_json: "{}", content_type: "jq", rules_json: '["true"]', summary_json: '[{"name":"a","expression":"."}]' }), { created: true, version: 1 });
+  assert.equal(
+    put("cov", {
+      description: "one",
+      schema_json: "{}",
+      content_type: "jq",
+      rules_json: '["true"]',
+      summary_json: '[{"name":"a","expression":"."}]',
+    }),
+    { created: true, version: 1 },
+  );
   const first = clock.at;
   assert.equal(put("cov", { user: "Eve" }), { created: false, version: 2 });
   const row = types.require(acme, "cov");
-  assert.equal([row.description, row.created_by, row.created_at, row.last_modified_at, row.archived_at], [null, "Ada", first, clock.at, null]);
-  const two = { id: 2, type_id: row.id, version: 2, timestamp: clock.at, created_by: "Eve", comment: null, schema_json: null, content_type: "default", rules_json: "[]", summary_json: null };
-  const one = { ...two, id: 1, version: 1, timestamp: first, created_by: "Ada", schema_json: "{}", content_type: "jq", rules_json: '["true"]', summary_json: '[{"name":"a","expression":"."}]' };
+  assert.equal(
+    [row.description, row.created_by, row.created_at, row.last_modified_at, row.archived_at],
+    [null, "Ada", first, clock.at, null],
+  );
+  const two = {
+    id: 2,
+    type_id: row.id,
+    version: 2,
+    timestamp: clock.at,
+    created_by: "Eve",
+    comment: null,
+    schema_json: null,
+    content_type: "default",
+    rules_json: "[]",
+    summary_json: null,
+  };
+  const one = {
+    ...two,
+    id: 1,
+    version: 1,
+    timestamp: first,
+    created_by: "Ada",
+    schema_json: "{}",
+    content_type: "jq",
+    rules_json: '["true"]',
+    summary_json: '[{"name":"a","expression":"."}]',
+  };
   assert.equal([...types.versions(row.id)], [two, one]);
-  assert.equal([types.latest(row.id), types.version(row.id, 1), types.version(row.id, 3), types.version(row.id, 0)], [two, one, null, null]);
+  assert.equal(
+    [types.latest(row.id), types.version(row.id, 1), types.version(row.id, 3), types.version(row.id, 0)],
+    [two, one, null, null],
+  );
 });
 
 test("names belong to an organization, and an unknown one is told with it", () => {
   const { store, types, acme, put } = world();
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
   for (const name of ["b", "a", "B"]) put(name);
-  assert.equal(types.list(acme.id).map(({ name }) => name), ["B", "a", "b"]);
+  assert.equal(
+    types.list(acme.id).map(({ name }) => name),
+    ["B", "a", "b"],
+  );
   assert.equal([types.list(other), types.find(other, "a")], [[], null]);
-  assert.throws(() => types.require({ id: other, name: "other" }, "a"), (error: AppError) => error.code === "not_found" && error.message === "Custom attestation type 'a' does not exist for org 'other'");
+  assert.throws(
+    () => types.require({ id: other, name: "other" }, "a"),
+    (error: AppError) =>
+      error.code === "not_found" && error.message === "Custom attestation type 'a' does not exist for org 'other'",
+  );
 });
 
 test("archiving is done once; the next version ends it and counts on", () => {

@@ -1,5 +1,6 @@
-// Run by addon.test.ts as a process of its own: the main thread holds the write lock of a database, a worker asks for it.
-// Arguments: how the addon is loaded ("shared", "copied" or "worker-only"), and the database file. Prints what the worker got.
+// Run by addon.test.ts as a process of its own: the main thread holds the write lock of a database, a worker asks for
+// it. Arguments: how the addon is loaded ("shared", "copied" or "worker-only"), and the database file. Prints what the
+// worker got.
 
 import Database from "better-sqlite3";
 import { dirname } from "node:path";

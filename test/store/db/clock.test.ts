@@ -12,8 +12,13 @@ const T = 1_700_000_000;
 const YEARS = 730 * DAY;
 
 const ENTRY: AuditEntry = {
-  organizationId: null, actor: { kind: "operator", publicId: "", name: "test", keyPublicId: "" },
-  operation: "test", event: "test", target: "", requestId: "", detail: null,
+  organizationId: null,
+  actor: { kind: "operator", publicId: "", name: "test", keyPublicId: "" },
+  operation: "test",
+  event: "test",
+  target: "",
+  requestId: "",
+  detail: null,
 };
 
 function world() {
@@ -41,7 +46,11 @@ test("changes move the last known good time, written at most once an hour", () =
   assert.is(store.clock.read()?.goodAt, T + HOUR + 1);
   change(T + 20 * HOUR);
   change(T + 40 * HOUR);
-  assert.equal(store.clock.read(), { goodAt: T + 40 * HOUR, jumpFrom: null, jumpTo: null, isOpen: false }, "each within a day");
+  assert.equal(
+    store.clock.read(),
+    { goodAt: T + 40 * HOUR, jumpFrom: null, jumpTo: null, isOpen: false },
+    "each within a day",
+  );
 });
 
 test("a change more than a day past the newest record and the last known good time opens a jump, later ones leave it", () => {
@@ -98,7 +107,10 @@ test("what was put off to the time of the jump is due at once when the clock is 
     INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
     VALUES ('d1', 9, 'q', 0, '', 'SLACK', '{}', '{}', 'waiting', 0, 0, ${T + YEARS}), ('d2', 9, 'q', 0, '', 'SLACK', '{}', '{}', 'waiting', 0, 0, ${T})`);
   change(T + 60);
-  assert.equal([early, late].map((id) => store.jobs.get(id)?.due_at), [T + DAY, T + 60]);
+  assert.equal(
+    [early, late].map((id) => store.jobs.get(id)?.due_at),
+    [T + DAY, T + 60],
+  );
   assert.equal(db.prepare("SELECT due_at FROM deliveries ORDER BY id").pluck().all(), [T + 60, T]);
 });
 

@@ -1,11 +1,27 @@
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
-import { NewerDatabaseError, applyMigrations, migrations, openDatabase, openMemory, schemaVersion } from "../../../src/store/db/database.ts";
+import {
+  NewerDatabaseError,
+  applyMigrations,
+  migrations,
+  openDatabase,
+  openMemory,
+  schemaVersion,
+} from "../../../src/store/db/database.ts";
 import { NoRoomForCopyError } from "../../../src/store/db/pre-migration-backup.ts";
 import { DataDirectoryInUseError, lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
 import { walBytes } from "../../../src/store/db/wal.ts";
@@ -30,10 +46,18 @@ test("a fresh database is durable, checked and of the present version", () => {
     assert.is(db.pragma("foreign_keys", { simple: true }), 1);
     assert.is(db.pragma("user_version", { simple: true }), schemaVersion());
     db.close();
-    assert.is(readFileSync(join(directory, "assay.db")).readUInt32BE(60), schemaVersion(), "the header tells the version");
+    assert.is(
+      readFileSync(join(directory, "assay.db")).readUInt32BE(60),
+      schemaVersion(),
+      "the header tells the version",
+    );
     const again = openDatabase(directory, NOW);
     again.close();
-    assert.equal(readdirSync(directory).filter((name) => name === "backups"), [], "no copy without a migration");
+    assert.equal(
+      readdirSync(directory).filter((name) => name === "backups"),
+      [],
+      "no copy without a migration",
+    );
   });
 });
 
@@ -56,7 +80,10 @@ test("a newer database is refused untouched, naming both versions", () => {
     writeFileSync(file, bytes);
     assert.throws(
       () => openDatabase(directory, NOW),
-      (error: Error) => error instanceof NewerDatabaseError && /version 99/.test(error.message) && error.message.includes(`up to ${schemaVersion()}`),
+      (error: Error) =>
+        error instanceof NewerDatabaseError &&
+        /version 99/.test(error.message) &&
+        error.message.includes(`up to ${schemaVersion()}`),
     );
     assert.equal(readFileSync(file), bytes);
     assert.equal(readdirSync(directory), ["assay.db"], "not even a WAL file appeared");
@@ -91,16 +118,25 @@ test("migrations are all or nothing", () => {
 test("no statement is compiled again for another value: the planner sees no parameter", () => {
   const db = openMemory();
   const sql = `SELECT '? @a' AS "a?", name FROM users WHERE id = ? AND name IN (?, @b) LIMIT ?`;
-  assert.is(db.prepare(sql).source, `SELECT '? @a' AS "a?", name FROM users WHERE id = +? AND name IN (+?, +@b) LIMIT +?`);
+  assert.is(
+    db.prepare(sql).source,
+    `SELECT '? @a' AS "a?", name FROM users WHERE id = +? AND name IN (+?, +@b) LIMIT +?`,
+  );
   db.close();
 });
 
 test("values arrive as they were given, whatever their type", () => {
   const db = openMemory();
   const bytes = Buffer.from([0, 255]);
-  const row = db.prepare("SELECT ? AS text, ? AS number, ? AS fraction, ? AS none, ? AS bytes").get("01", 7, 0.5, null, bytes);
+  const row = db
+    .prepare("SELECT ? AS text, ? AS number, ? AS fraction, ? AS none, ? AS bytes")
+    .get("01", 7, 0.5, null, bytes);
   assert.equal(row, { text: "01", number: 7, fraction: 0.5, none: null, bytes });
-  assert.equal(db.prepare("SELECT typeof(?) AS a, typeof(?) AS b, typeof(@c) AS c").get("1", bytes, { c: null }), { a: "text", b: "blob", c: "null" });
+  assert.equal(db.prepare("SELECT typeof(?) AS a, typeof(?) AS b, typeof(@c) AS c").get("1", bytes, { c: null }), {
+    a: "text",
+    b: "blob",
+    c: "null",
+  });
   db.close();
 });
 
@@ -110,21 +146,32 @@ test("an older database is copied whole before it is migrated, and reopening cop
     old.prepare("INSERT INTO templates (public_id, content) VALUES ('t', 'version: 1')").run();
     old.close();
     const next = schemaVersion() + 1;
-    const steps = [...migrations(), { version: next, name: "next.sql", sql: "ALTER TABLE templates ADD COLUMN note TEXT" }];
+    const steps = [
+      ...migrations(),
+      { version: next, name: "next.sql", sql: "ALTER TABLE templates ADD COLUMN note TEXT" },
+    ];
     const migrated = openDatabase(directory, NOW, { steps });
     assert.is(migrated.pragma("user_version", { simple: true }), next);
-    assert.equal(migrated.prepare("SELECT content, note FROM templates").all(), [{ content: "version: 1", note: null }]);
+    assert.equal(migrated.prepare("SELECT content, note FROM templates").all(), [
+      { content: "version: 1", note: null },
+    ]);
     migrated.close();
     openDatabase(directory, NOW, { steps }).close();
 
     const copies = readdirSync(join(directory, "backups"));
     assert.equal(copies, [`assay-schema-${schemaVersion()}-before-${next}-20231114T221320Z.db`]);
-    const copy = new Database(join(directory, "backups", copies[0] as string), { readonly: true, nativeBinding: loadAddon() as unknown as string });
+    const copy = new Database(join(directory, "backups", copies[0] as string), {
+      readonly: true,
+      nativeBinding: loadAddon() as unknown as string,
+    });
     assert.is(copy.pragma("user_version", { simple: true }), schemaVersion());
     assert.is(copy.pragma("integrity_check", { simple: true }), "ok");
     assert.equal(copy.prepare("SELECT content FROM templates").pluck().all(), ["version: 1"]);
     copy.close();
-    assert.throws(() => openDatabase(directory, NOW), (error: Error) => error instanceof NewerDatabaseError);
+    assert.throws(
+      () => openDatabase(directory, NOW),
+      (error: Error) => error instanceof NewerDatabaseError,
+    );
   });
 });
 
@@ -137,22 +184,41 @@ test("large templates and policies of earlier versions are read once, within the
     const chain = Array(30_000).fill("true").join(" or ");
     const policy = `_schema: /v1\nartifacts: {attestations: [{type: junit, if: "${chain}"}]}`;
     const addTemplate = old.prepare("INSERT INTO templates (public_id, content) VALUES (?, ?)");
-    for (const [id, text] of [["small", "version: 1"], ["large", template], ["odd", `${"# x\n".repeat(5_000)}trail: [`]]) addTemplate.run(id, text);
+    for (const [id, text] of [
+      ["small", "version: 1"],
+      ["large", template],
+      ["odd", `${"# x\n".repeat(5_000)}trail: [`],
+    ])
+      addTemplate.run(id, text);
     old.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'acme', 'shared', 1, 1);
               INSERT INTO policies (id, public_id, organization_id, name, description, created_by, created_at, last_modified_at) VALUES (1, 'p', 1, 'p', '', 'ann', 1, 1)`);
-    const addVersion = old.prepare("INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (1, ?, 1, 'ann', ?)");
-    for (const [index, text] of [policy, "_schema: /v1", `${"# x\n".repeat(5_000)}[`].entries()) addVersion.run(index + 1, text);
+    const addVersion = old.prepare(
+      "INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (1, ?, 1, 'ann', ?)",
+    );
+    for (const [index, text] of [policy, "_schema: /v1", `${"# x\n".repeat(5_000)}[`].entries())
+      addVersion.run(index + 1, text);
     old.close();
 
     const db = openDatabase(directory, NOW);
     const forms = db.prepare("SELECT public_id, parsed_json FROM templates ORDER BY id").all();
     assert.equal(forms, [
       { public_id: "small", parsed_json: null },
-      { public_id: "large", parsed_json: JSON.stringify({ version: 1, trail: { attestations: entries, artifacts: [] } }) },
+      {
+        public_id: "large",
+        parsed_json: JSON.stringify({ version: 1, trail: { attestations: entries, artifacts: [] } }),
+      },
       { public_id: "odd", parsed_json: JSON.stringify({ version: 1, trail: { attestations: [], artifacts: [] } }) },
     ]);
-    const rules = db.prepare("SELECT version, parsed_json ->> '$.attestations[0].condition' AS condition FROM policy_versions ORDER BY version").all();
-    assert.equal(rules, [{ version: 1, condition: chain }, { version: 2, condition: null }, { version: 3, condition: null }]);
+    const rules = db
+      .prepare(
+        "SELECT version, parsed_json ->> '$.attestations[0].condition' AS condition FROM policy_versions ORDER BY version",
+      )
+      .all();
+    assert.equal(rules, [
+      { version: 1, condition: chain },
+      { version: 2, condition: null },
+      { version: 3, condition: null },
+    ]);
     db.close();
   });
 });
@@ -160,7 +226,14 @@ test("large templates and policies of earlier versions are read once, within the
 test("a migration that fails leaves the database as it was, with its copy beside it", () => {
   inDirectory((directory) => {
     openDatabase(directory, NOW).close();
-    const steps = [...migrations(), { version: schemaVersion() + 1, name: "broken.sql", sql: "CREATE TABLE half (id INTEGER) STRICT; CREATE TABLE broken (id NOTYPE) STRICT" }];
+    const steps = [
+      ...migrations(),
+      {
+        version: schemaVersion() + 1,
+        name: "broken.sql",
+        sql: "CREATE TABLE half (id INTEGER) STRICT; CREATE TABLE broken (id NOTYPE) STRICT",
+      },
+    ];
     assert.throws(() => openDatabase(directory, NOW, { steps }), /unknown datatype/);
     const db = openDatabase(directory, NOW);
     assert.is(db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").pluck().get(), 0);
@@ -174,11 +247,23 @@ test("the copy of a failed migration is the whole database, the log included, an
     const killed = openDatabase(directory, NOW);
     killed.prepare("INSERT INTO templates (public_id, content) VALUES ('t', 'in the log')").run();
     assert.ok(statSync(join(directory, "assay.db-wal")).size > 0, "the row is in the log");
-    const broken = (n: number) => [...migrations(), { version: schemaVersion() + 1, name: "broken.sql", sql: `DELETE FROM templates; CREATE TABLE broken${n} (id NOTYPE) STRICT` }];
+    const broken = (n: number) => [
+      ...migrations(),
+      {
+        version: schemaVersion() + 1,
+        name: "broken.sql",
+        sql: `DELETE FROM templates; CREATE TABLE broken${n} (id NOTYPE) STRICT`,
+      },
+    ];
     // The connection is left open, as by a process that was killed.
-    for (const n of [1, 2, 3]) assert.throws(() => openDatabase(directory, NOW + n, { steps: broken(n) }), /unknown datatype/);
+    for (const n of [1, 2, 3])
+      assert.throws(() => openDatabase(directory, NOW + n, { steps: broken(n) }), /unknown datatype/);
     const copies = readdirSync(join(directory, "backups"));
-    assert.equal(copies, [`assay-schema-${schemaVersion()}-before-${schemaVersion() + 1}-20231114T221323Z.db`], "one, however often it was tried");
+    assert.equal(
+      copies,
+      [`assay-schema-${schemaVersion()}-before-${schemaVersion() + 1}-20231114T221323Z.db`],
+      "one, however often it was tried",
+    );
     assert.is(statSync(join(directory, "backups", copies[0] as string)).mode & 0o777, 0o600);
     assert.equal(killed.prepare("SELECT content FROM templates").pluck().all(), ["in the log"]);
     killed.close();
@@ -196,11 +281,25 @@ test("what a killed copy left is no copy, and old copies are few", () => {
     openDatabase(directory, NOW).close();
     const backups = join(directory, "backups");
     mkdirSync(backups);
-    const old = ["assay-schema-1-before-2-20200101T000000Z.db", "assay-schema-2-before-3-20210101T000000Z.db", "assay-schema-1-before-3-20220101T000000Z.db"];
-    for (const name of [...old, "assay-schema.partial", "assay-backup-20200101T000000Z.tar"]) writeFileSync(join(backups, name), "old");
+    const old = [
+      "assay-schema-1-before-2-20200101T000000Z.db",
+      "assay-schema-2-before-3-20210101T000000Z.db",
+      "assay-schema-1-before-3-20220101T000000Z.db",
+    ];
+    for (const name of [...old, "assay-schema.partial", "assay-backup-20200101T000000Z.tar"])
+      writeFileSync(join(backups, name), "old");
     const next = schemaVersion() + 1;
-    openDatabase(directory, NOW, { steps: [...migrations(), { version: next, name: "next.sql", sql: "SELECT 1" }] }).close();
-    assert.equal(readdirSync(backups).sort(), [...old.slice(1), "assay-backup-20200101T000000Z.tar", `assay-schema-${schemaVersion()}-before-${next}-20231114T221320Z.db`].sort());
+    openDatabase(directory, NOW, {
+      steps: [...migrations(), { version: next, name: "next.sql", sql: "SELECT 1" }],
+    }).close();
+    assert.equal(
+      readdirSync(backups).sort(),
+      [
+        ...old.slice(1),
+        "assay-backup-20200101T000000Z.tar",
+        `assay-schema-${schemaVersion()}-before-${next}-20231114T221320Z.db`,
+      ].sort(),
+    );
   });
 });
 
@@ -209,7 +308,10 @@ test("a copy that cannot be made is the end of the migration, before it began", 
     openDatabase(directory, NOW).close();
     const before = readFileSync(join(directory, "assay.db"));
     writeFileSync(join(directory, "backups"), "in the way");
-    const steps = [...migrations(), { version: schemaVersion() + 1, name: "next.sql", sql: "CREATE TABLE more (id INTEGER) STRICT" }];
+    const steps = [
+      ...migrations(),
+      { version: schemaVersion() + 1, name: "next.sql", sql: "CREATE TABLE more (id INTEGER) STRICT" },
+    ];
     assert.throws(() => openDatabase(directory, NOW, { steps }), /EEXIST/);
     assert.equal(readFileSync(join(directory, "assay.db")), before);
   });
@@ -226,7 +328,10 @@ test("one process per data directory", () => {
   inDirectory((directory) => {
     const lock = lockDirectory(directory);
     // A second connection stands for a second process: SQLite keeps them apart alike.
-    assert.throws(() => lockDirectory(directory), (error: Error) => error instanceof DataDirectoryInUseError && error.message.includes(directory));
+    assert.throws(
+      () => lockDirectory(directory),
+      (error: Error) => error instanceof DataDirectoryInUseError && error.message.includes(directory),
+    );
     lock.release();
     lockDirectory(directory).release();
   });

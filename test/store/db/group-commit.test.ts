@@ -7,7 +7,13 @@ import { GroupCommitWriter } from "../../../src/store/db/group-commit.ts";
 
 const test = suite("store/db/group-commit");
 
-function given(): { db: Db; writer: GroupCommitWriter; batches: number[]; add(n: number): () => number; all(): unknown[] } {
+function given(): {
+  db: Db;
+  writer: GroupCommitWriter;
+  batches: number[];
+  add(n: number): () => number;
+  all(): unknown[];
+} {
   const db = openMemory();
   db.exec("CREATE TABLE t (n INTEGER PRIMARY KEY) STRICT");
   const batches: number[] = [];
@@ -15,7 +21,11 @@ function given(): { db: Db; writer: GroupCommitWriter; batches: number[]; add(n:
   return {
     db,
     // A clock that stands still: a busy machine would end a batch early.
-    writer: new GroupCommitWriter(db, (size) => batches.push(size), () => 0),
+    writer: new GroupCommitWriter(
+      db,
+      (size) => batches.push(size),
+      () => 0,
+    ),
     batches,
     add: (n) => () => Number(insert.run(n).lastInsertRowid),
     all: () => db.prepare("SELECT n FROM t ORDER BY n").pluck().all(),
@@ -71,7 +81,10 @@ test("when the batch is lost, everybody in it is told to try again and nothing i
 test("more than a batch holds is committed in several", async () => {
   const { writer, batches, add } = given();
   await Promise.all(Array.from({ length: 150 }, (_value, n) => writer.run(add(n + 1))));
-  assert.is(batches.reduce((sum, size) => sum + size, 0), 150);
+  assert.is(
+    batches.reduce((sum, size) => sum + size, 0),
+    150,
+  );
   assert.ok(batches.length >= 3 && Math.max(...batches) <= 64, batches.join());
 });
 
@@ -109,7 +122,10 @@ test("while the right to write is lent nothing is written; what came before is c
 
 test("a loan that fails tells its borrower, and writing goes on", async () => {
   const { writer, add, all } = given();
-  const [loan, write] = await Promise.allSettled([writer.withExclusiveWrite(() => Promise.reject(new Error("the thread died"))), writer.run(add(1))]);
+  const [loan, write] = await Promise.allSettled([
+    writer.withExclusiveWrite(() => Promise.reject(new Error("the thread died"))),
+    writer.run(add(1)),
+  ]);
   assert.is((loan as PromiseRejectedResult).reason.message, "the thread died");
   assert.is(write?.status, "fulfilled");
   await writer.idle();

@@ -14,7 +14,16 @@ test("an added job is due at once unless it says otherwise, and nobody has it", 
   const { store, clock } = opened();
   const id = store.jobs.add("mail", { to: "ann", times: [1, null] });
   const at = clock.at;
-  const job = { id, kind: "mail", payload_json: '{"to":"ann","times":[1,null]}', created_at: at, due_at: at, leased_until: 0, attempts: 0, last_error: null };
+  const job = {
+    id,
+    kind: "mail",
+    payload_json: '{"to":"ann","times":[1,null]}',
+    created_at: at,
+    due_at: at,
+    leased_until: 0,
+    attempts: 0,
+    last_error: null,
+  };
   assert.equal(store.jobs.get(id), job);
   const later = store.jobs.add("mail", null, T);
   assert.equal(store.jobs.get(later), { ...job, id: later, payload_json: "null", created_at: at + 1, due_at: T });
@@ -108,7 +117,11 @@ test("all leases can be ended at once", () => {
   assert.is(store.jobs.releaseAll(), 0);
   const leased = store.jobs.lease("k", T + 3, 60, 9);
   assert.equal(ids(leased), all);
-  assert.equal(leased.map(({ attempts }) => attempts), [2, 2, 1], "an attempt that was interrupted counts");
+  assert.equal(
+    leased.map(({ attempts }) => attempts),
+    [2, 2, 1],
+    "an attempt that was interrupted counts",
+  );
 });
 
 test("ids are not used twice, and the kinds of what waits are known", () => {
@@ -123,11 +136,22 @@ test("ids are not used twice, and the kinds of what waits are known", () => {
 });
 
 test("jobs that are due from a time on can be made due at an earlier one, whatever their kind", () => {
-  const { db, store: { jobs } } = opened();
-  const due = [jobs.add("mail", 1, T + 99), jobs.add("mail", 2, T + 100), jobs.add("audit", 3, T + 500), jobs.add("audit", 4, T)];
+  const {
+    db,
+    store: { jobs },
+  } = opened();
+  const due = [
+    jobs.add("mail", 1, T + 99),
+    jobs.add("mail", 2, T + 100),
+    jobs.add("audit", 3, T + 500),
+    jobs.add("audit", 4, T),
+  ];
   jobs.wereAdded();
   jobs.pullForward(T + 100, T + 5);
-  assert.equal(due.map((id) => jobs.get(id)?.due_at), [T + 99, T + 5, T + 5, T]);
+  assert.equal(
+    due.map((id) => jobs.get(id)?.due_at),
+    [T + 99, T + 5, T + 5, T],
+  );
   assert.is(jobs.wereAdded(), true, "the runner is woken");
   const before = db.prepare("SELECT total_changes() AS n").pluck().get();
   jobs.pullForward(T + 100, T + 5);
@@ -145,10 +169,16 @@ test("a write that is undone adds no job", async () => {
     }),
     writer.run(() => store.jobs.add("k", "kept")),
   ]);
-  assert.equal(outcomes.map(({ status }) => status), ["rejected", "fulfilled"]);
+  assert.equal(
+    outcomes.map(({ status }) => status),
+    ["rejected", "fulfilled"],
+  );
   assert.is(store.jobs.wereAdded(), true);
   assert.is(store.jobs.wereAdded(), false);
-  assert.equal(store.jobs.lease("k", T, 60, 9).map(({ payload_json }) => payload_json), ['"kept"']);
+  assert.equal(
+    store.jobs.lease("k", T, 60, 9).map(({ payload_json }) => payload_json),
+    ['"kept"'],
+  );
 });
 
 test("every statement finds its rows by an index and sorts nothing", () => {
@@ -156,13 +186,16 @@ test("every statement finds its rows by an index and sorts nothing", () => {
   const statements = sql.filter((text) => /\b(FROM|INTO|UPDATE) jobs\b/.test(text) && !text.startsWith("INSERT"));
   assert.is(statements.length, 16);
   const steps = statements.flatMap((text) => plan(db, text).map((step) => `${step} <- ${text}`));
-  assert.equal(steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)).map((step) => step.replace(/^.*<- /, "")), [
-    // Once for each start of the program, see there.
-    "UPDATE jobs SET leased_until = 0 WHERE leased_until > 0",
-    // For metrics, which count all of them.
-    "SELECT kind, count(*) AS count, min(due_at) AS due_at FROM jobs GROUP BY kind",
-    "SELECT count(last_error) FROM jobs",
-  ]);
+  assert.equal(
+    steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)).map((step) => step.replace(/^.*<- /, "")),
+    [
+      // Once for each start of the program, see there.
+      "UPDATE jobs SET leased_until = 0 WHERE leased_until > 0",
+      // For metrics, which count all of them.
+      "SELECT kind, count(*) AS count, min(due_at) AS due_at FROM jobs GROUP BY kind",
+      "SELECT count(last_error) FROM jobs",
+    ],
+  );
   assert.is(steps.filter((step) => /^SEARCH jobs USING (COVERING )?INDEX jobs_by_due/.test(step)).length, 5);
 });
 

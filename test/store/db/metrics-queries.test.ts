@@ -17,7 +17,11 @@ test.after(() => server.stop());
 
 /** What counting everything gives. */
 const counted = (): unknown =>
-  server.db.prepare("SELECT count(*) AS files, coalesce(sum(size), 0) AS bytes FROM (SELECT max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest)").get();
+  server.db
+    .prepare(
+      "SELECT count(*) AS files, coalesce(sum(size), 0) AS bytes FROM (SELECT max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest)",
+    )
+    .get();
 
 test("evidence is counted once for each content, whoever comes and goes", async () => {
   const { figures } = server.store;
@@ -25,7 +29,11 @@ test("evidence is counted once for each content, whoever comes and goes", async 
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
   const attest = (content: string | null) =>
-    server.given.attestation(at, { flow, trail, file: content === null ? undefined : { name: "attachment_file", filename: "a.txt", content } });
+    server.given.attestation(at, {
+      flow,
+      trail,
+      file: content === null ? undefined : { name: "attachment_file", filename: "a.txt", content },
+    });
   const ids: string[] = [];
   for (const content of ["first", "second one", "first", null, "", "first"]) ids.push(await attest(content));
   assert.equal(figures.evidence(), { files: 3, bytes: 15 });
@@ -34,8 +42,12 @@ test("evidence is counted once for each content, whoever comes and goes", async 
   const { db } = server;
   db.pragma("foreign_keys = OFF");
   const remove = db.prepare("DELETE FROM attestations WHERE public_id = ?");
-  const forget = db.prepare("UPDATE attestations SET evidence_digest = NULL, evidence_size = NULL, evidence_filename = NULL, evidence_content_type = NULL WHERE public_id = ?");
-  const become = db.prepare("UPDATE attestations SET evidence_digest = ?, evidence_size = ?, evidence_filename = 'x', evidence_content_type = 'text/plain' WHERE public_id = ?");
+  const forget = db.prepare(
+    "UPDATE attestations SET evidence_digest = NULL, evidence_size = NULL, evidence_filename = NULL, evidence_content_type = NULL WHERE public_id = ?",
+  );
+  const become = db.prepare(
+    "UPDATE attestations SET evidence_digest = ?, evidence_size = ?, evidence_filename = 'x', evidence_content_type = 'text/plain' WHERE public_id = ?",
+  );
   for (const [step, change] of Object.entries({
     "one of three of a content": () => remove.run(ids[0]),
     "the second": () => forget.run(ids[2]),
@@ -50,10 +62,12 @@ test("evidence is counted once for each content, whoever comes and goes", async 
     assert.equal(figures.evidence(), counted(), step);
   }
   assert.equal(figures.evidence(), { files: 2, bytes: 1007 });
-  assert.throws(() => db.transaction(() => {
-    remove.run(ids[2]);
-    throw new Error("no");
-  })());
+  assert.throws(() =>
+    db.transaction(() => {
+      remove.run(ids[2]);
+      throw new Error("no");
+    })(),
+  );
   assert.equal(figures.evidence(), { files: 2, bytes: 1007 }, "what is undone was not counted");
 });
 
@@ -61,13 +75,23 @@ test("jobs by kind with the first of each, messages by state with the oldest tha
   const { store, db } = server;
   db.exec("DELETE FROM jobs");
   assert.equal([store.figures.jobs(), store.figures.deliveries()], [[], { waiting: 0, dead: 0, oldest: null }]);
-  for (const [kind, due] of [["notify", 30], ["notify", 20], ["reevaluate", 50]] as const) store.jobs.add(kind, {}, due);
-  assert.equal(store.figures.jobs(), [{ kind: "notify", count: 2, due_at: 20 }, { kind: "reevaluate", count: 1, due_at: 50 }]);
+  for (const [kind, due] of [
+    ["notify", 30],
+    ["notify", 20],
+    ["reevaluate", 50],
+  ] as const)
+    store.jobs.add(kind, {}, due);
+  assert.equal(store.figures.jobs(), [
+    { kind: "notify", count: 2, due_at: 20 },
+    { kind: "reevaluate", count: 1, due_at: 50 },
+  ]);
   db.exec("UPDATE jobs SET last_error = 'no' WHERE due_at = 20");
   assert.is(store.figures.failingJobs(), 1);
-  const insert = db.prepare(`INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
+  const insert =
+    db.prepare(`INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
     VALUES (?, (SELECT max(id) FROM organizations), 'q', 0, 's', 'SLACK', '{}', '{}', ?, 1, ?, 1)`);
-  for (const [n, state] of ["delivered", "waiting", "dead", "waiting", "delivered"].entries()) insert.run(`d${n}`, state, 100 + n);
+  for (const [n, state] of ["delivered", "waiting", "dead", "waiting", "delivered"].entries())
+    insert.run(`d${n}`, state, 100 + n);
   assert.equal(store.figures.deliveries(), { waiting: 2, dead: 1, oldest: 101 });
   db.exec("DELETE FROM deliveries; DELETE FROM jobs");
 });
@@ -76,11 +100,20 @@ test("no figure reads a table that grows with what is recorded", () => {
   const { db } = server;
   const statements: string[] = [];
   figuresStore({ prepare: (sql: string) => (statements.push(sql), db.prepare(sql)) } as unknown as Db);
-  const plans = statements.filter((sql) => sql.startsWith("SELECT")).flatMap((sql) =>
-    db.prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql.replace("?", "'dead'")}`).all().map(({ detail }) => detail));
+  const plans = statements
+    .filter((sql) => sql.startsWith("SELECT"))
+    .flatMap((sql) =>
+      db
+        .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql.replace("?", "'dead'")}`)
+        .all()
+        .map(({ detail }) => detail),
+    );
   assert.equal(plans, [
-    "SCAN jobs USING COVERING INDEX jobs_by_due", "SCAN jobs", "SEARCH deliveries USING COVERING INDEX deliveries_by_state (state=?)",
-    "SEARCH deliveries USING INDEX deliveries_by_state (state=?)", "SCAN evidence_totals",
+    "SCAN jobs USING COVERING INDEX jobs_by_due",
+    "SCAN jobs",
+    "SEARCH deliveries USING COVERING INDEX deliveries_by_state (state=?)",
+    "SEARCH deliveries USING INDEX deliveries_by_state (state=?)",
+    "SCAN evidence_totals",
   ]);
 });
 

@@ -27,7 +27,10 @@ addon("a worker does not get the write lock that the main thread holds", ({ dire
 
 addon("nor does it when both use the unlinked private copy", ({ directory }) => {
   assert.is(askInWorker("copied", directory), "SQLITE_BUSY");
-  assert.equal(readdirSync(directory).filter((name) => name.startsWith(".assay-native")), []);
+  assert.equal(
+    readdirSync(directory).filter((name) => name.startsWith(".assay-native")),
+    [],
+  );
 });
 
 addon("a worker refuses to load what the main thread did not load", ({ directory }) => {
@@ -52,22 +55,28 @@ addon("directories are tried in order, each once, unset ones not at all", () => 
   ]);
 });
 
-addon("an image that cannot be loaded is refused with every directory and its reason, and leaves nothing", ({ directory }) => {
-  const [empty, missing] = [join(directory, "empty"), join(directory, "missing")];
-  mkdirSync(empty);
-  assert.throws(
-    () => loadPrivateCopy(Buffer.from("not an addon"), [missing, empty]),
-    (error: Error) => {
-      const [first, second, third, fourth, last] = error.message.split("\n");
-      assert.is(first, "cannot load the built-in SQLite library: it must be written to a directory that is writable and not mounted noexec.");
-      assert.is(second, "These were tried:");
-      assert.ok(third?.startsWith(`  ${missing}: ENOENT: `), third);
-      assert.ok(fourth?.startsWith(`  ${empty}: /proc/self/fd/`) && fourth.endsWith("file too short"), fourth);
-      assert.is(last, "Set ASSAY_NATIVE_DIR to a directory that will do; nothing stays in it.");
-      return true;
-    },
-  );
-  assert.equal(readdirSync(empty), []);
-});
+addon(
+  "an image that cannot be loaded is refused with every directory and its reason, and leaves nothing",
+  ({ directory }) => {
+    const [empty, missing] = [join(directory, "empty"), join(directory, "missing")];
+    mkdirSync(empty);
+    assert.throws(
+      () => loadPrivateCopy(Buffer.from("not an addon"), [missing, empty]),
+      (error: Error) => {
+        const [first, second, third, fourth, last] = error.message.split("\n");
+        assert.is(
+          first,
+          "cannot load the built-in SQLite library: it must be written to a directory that is writable and not mounted noexec.",
+        );
+        assert.is(second, "These were tried:");
+        assert.ok(third?.startsWith(`  ${missing}: ENOENT: `), third);
+        assert.ok(fourth?.startsWith(`  ${empty}: /proc/self/fd/`) && fourth.endsWith("file too short"), fourth);
+        assert.is(last, "Set ASSAY_NATIVE_DIR to a directory that will do; nothing stays in it.");
+        return true;
+      },
+    );
+    assert.equal(readdirSync(empty), []);
+  },
+);
 
 addon.run();

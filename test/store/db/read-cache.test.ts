@@ -23,7 +23,8 @@ function world(body: (house: ReturnType<typeof open>) => void): void {
 
 function open(directory: string) {
   const [ours, other] = [openDatabase(directory, 1), openDatabase(directory, 1)];
-  const write = (db: typeof ours, name: string) => db.prepare("INSERT INTO templates (public_id, content) VALUES (?, '')").run(name);
+  const write = (db: typeof ours, name: string) =>
+    db.prepare("INSERT INTO templates (public_id, content) VALUES (?, '')").run(name);
   const unchanged = createReadCache(ours);
   const look = (): unknown => (unchanged.refresh(), unchanged.get("k"));
   const keep = (): void => unchanged.keep("k", "v", 1, unchanged.refresh());
@@ -80,7 +81,10 @@ test("it keeps so many characters and no more", () => {
   world(({ unchanged }) => {
     const state = unchanged.refresh();
     for (const key of ["a", "b", "c"]) unchanged.keep(key, key, 1_500_000, state);
-    assert.equal(["a", "b", "c"].map((key) => unchanged.get(key)), [undefined, undefined, "c"]);
+    assert.equal(
+      ["a", "b", "c"].map((key) => unchanged.get(key)),
+      [undefined, undefined, "c"],
+    );
   });
 });
 

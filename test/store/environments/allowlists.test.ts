@@ -8,12 +8,28 @@ const [RUNNING, GONE, NEVER] = ["a".repeat(64), "b".repeat(64), "c".repeat(64)];
 function world() {
   const house = opened();
   const { store, db, organizationId } = house;
-  const environment = (name: string) => store.environments.create(organizationId, { name, type: "K8S", description: "", includeScaling: false, requireProvenance: false });
+  const environment = (name: string) =>
+    store.environments.create(organizationId, {
+      name,
+      type: "K8S",
+      description: "",
+      includeScaling: false,
+      requireProvenance: false,
+    });
   const allow = (row: { id: number; organization_id: number }, fingerprint: string, description = "why") =>
     store.allowlists.allow(row, { fingerprint, artifact_name: "app", description, user_id: "u-1", user_name: "Ada" });
   const report = (name: string, ...fingerprints: string[]) => {
-    const artifacts = fingerprints.map((fingerprint) => ({ name: fingerprint[0] as string, fingerprint, instances: { created: [1] } }));
-    return store.recording.record(store.environments.require({ id: organizationId, name: "acme" }, name), "report", artifacts, { publicId: "r", displayName: "reporter" });
+    const artifacts = fingerprints.map((fingerprint) => ({
+      name: fingerprint[0] as string,
+      fingerprint,
+      instances: { created: [1] },
+    }));
+    return store.recording.record(
+      store.environments.require({ id: organizationId, name: "acme" }, name),
+      "report",
+      artifacts,
+      { publicId: "r", displayName: "reporter" },
+    );
   };
   const stale = () => db.prepare("SELECT environment_id, fingerprint FROM stale_artifacts ORDER BY 1, 2").raw().all();
   return { ...house, environment, allow, report, stale };
@@ -60,7 +76,12 @@ test("every query on allowlists is served by an index, and nothing is sorted", (
   const { db, sql } = world();
   const about = sql.filter((text) => /\b(FROM|JOIN) allowlist_entries\b/.test(text) && text.startsWith("SELECT"));
   assert.ok(about.length >= 3);
-  for (const text of about) assert.equal(plan(db, text).filter((step) => step.startsWith("SCAN") || step.includes("TEMP B-TREE")), [], text);
+  for (const text of about)
+    assert.equal(
+      plan(db, text).filter((step) => step.startsWith("SCAN") || step.includes("TEMP B-TREE")),
+      [],
+      text,
+    );
 });
 
 test.run();

@@ -13,9 +13,21 @@ function told() {
   const prod = environment(world.organizationId, "prod");
   const stage = environment(world.organizationId, "stage");
   const time = (id: number, index: number) => world.store.snapshots.find(id, index)?.timestamp as number;
-  return { ...world, environment, report, prod, stage, time, of: (fingerprint: string) => world.store.presence.ofArtifact(world.organizationId, fingerprint) };
+  return {
+    ...world,
+    environment,
+    report,
+    prod,
+    stage,
+    time,
+    of: (fingerprint: string) => world.store.presence.ofArtifact(world.organizationId, fingerprint),
+  };
 }
-const app = (fingerprint: string, fields: { name?: string; instances?: number; created?: number } = {}) => ({ name: "app", fingerprint, ...fields });
+const app = (fingerprint: string, fields: { name?: string; instances?: number; created?: number } = {}) => ({
+  name: "app",
+  fingerprint,
+  ...fields,
+});
 
 test("what never ran is nowhere", () => {
   const { of, report, prod } = told();
@@ -30,16 +42,22 @@ test("it runs in the latest snapshot, exited where it runs no more, and every mo
   report(stage, []);
   report(prod, [app(A), { name: "other", fingerprint: B }]);
   const { moves, ...rest } = of(A);
-  assert.equal({ ...rest, moves: moves.map(({ id: _, ...move }) => move) }, {
-    running: [{ environment_name: "prod", snapshot_index: 2 }],
-    exited: [{ environment_name: "stage", snapshot_index: 2 }],
-    firstStarts: [{ environment_name: "prod", created: 200 }, { environment_name: "stage", created: 100 }],
-    moves: [
-      { environment_name: "stage", snapshot_index: 1, timestamp: time(stage, 1), started: true },
-      { environment_name: "prod", snapshot_index: 1, timestamp: time(prod, 1), started: true },
-      { environment_name: "stage", snapshot_index: 2, timestamp: time(stage, 2), started: false },
-    ],
-  });
+  assert.equal(
+    { ...rest, moves: moves.map(({ id: _, ...move }) => move) },
+    {
+      running: [{ environment_name: "prod", snapshot_index: 2 }],
+      exited: [{ environment_name: "stage", snapshot_index: 2 }],
+      firstStarts: [
+        { environment_name: "prod", created: 200 },
+        { environment_name: "stage", created: 100 },
+      ],
+      moves: [
+        { environment_name: "stage", snapshot_index: 1, timestamp: time(stage, 1), started: true },
+        { environment_name: "prod", snapshot_index: 1, timestamp: time(prod, 1), started: true },
+        { environment_name: "stage", snapshot_index: 2, timestamp: time(stage, 2), started: false },
+      ],
+    },
+  );
 });
 
 test("what came back runs and is not among what exited; the first start stays the first", () => {
@@ -49,7 +67,14 @@ test("what came back runs and is not among what exited; the first start stays th
   report(prod, [app(A, { created: 900 })]);
   const { running, exited, moves, firstStarts } = of(A);
   assert.equal([running, exited], [[{ environment_name: "prod", snapshot_index: 3 }], []]);
-  assert.equal(moves.map(({ snapshot_index, started }) => [snapshot_index, started]), [[1, true], [2, false], [3, true]]);
+  assert.equal(
+    moves.map(({ snapshot_index, started }) => [snapshot_index, started]),
+    [
+      [1, true],
+      [2, false],
+      [3, true],
+    ],
+  );
   assert.equal(firstStarts, [{ environment_name: "prod", created: 100 }]);
   report(prod, []);
   assert.equal(of(A).exited, [{ environment_name: "prod", snapshot_index: 4 }]);
@@ -74,20 +99,32 @@ test("one fingerprint under two names starts once, and runs while one of them do
   report(prod, [app(A)]);
   const { running, exited, moves } = of(A);
   assert.equal([running, exited], [[{ environment_name: "prod", snapshot_index: 2 }], []]);
-  assert.equal(moves.map(({ snapshot_index, started }) => [snapshot_index, started]), [[1, true], [2, false]]);
+  assert.equal(
+    moves.map(({ snapshot_index, started }) => [snapshot_index, started]),
+    [
+      [1, true],
+      [2, false],
+    ],
+  );
 });
 
 test("a reporter that cannot tell when an instance started sends 0", () => {
   const { of, report, prod } = told();
   report(prod, [app(A, { created: 0, instances: 2 })]);
-  assert.equal(of(A).firstStarts.map(({ created }) => created), [null]);
+  assert.equal(
+    of(A).firstStarts.map(({ created }) => created),
+    [null],
+  );
 });
 
 test("a damaged record still has its place", () => {
   const { of, report, prod, db } = told();
   report(prod, [app(A)]);
   db.prepare("UPDATE snapshot_artifacts SET instances_json = '{'").run();
-  assert.equal(of(A).firstStarts.map(({ created }) => created), [null]);
+  assert.equal(
+    of(A).firstStarts.map(({ created }) => created),
+    [null],
+  );
 });
 
 test("trails are told of starts and stops of their records, when those were the provenance", () => {
@@ -95,9 +132,19 @@ test("trails are told of starts and stops of their records, when those were the 
   const [f, g] = [flow("f"), flow("g")];
   const [first, second, elsewhere] = [trail(f.id, "first"), trail(f.id, "second"), trail(g.id, "elsewhere")];
   const moves = (...ids: number[]) =>
-    [...store.presence.ofTrails(ids)].map(([id, rows]) => [id, ...rows.map(({ annotation, environment_name, snapshot_index, was, now }) => `${annotation} ${environment_name}#${snapshot_index} ${was}-${now}`)]);
+    [...store.presence.ofTrails(ids)].map(([id, rows]) => [
+      id,
+      ...rows.map(
+        ({ annotation, environment_name, snapshot_index, was, now }) =>
+          `${annotation} ${environment_name}#${snapshot_index} ${was}-${now}`,
+      ),
+    ]);
   report(prod, [app(A)]); // before the report: nobody's
-  artifact(f.id, first.id, A, { referenceName: "server", git_commit_info_json: '{"sha1":"x"}', repo_info_json: '{"name":"r"}' });
+  artifact(f.id, first.id, A, {
+    referenceName: "server",
+    git_commit_info_json: '{"sha1":"x"}',
+    repo_info_json: '{"name":"r"}',
+  });
   report(stage, [app(A, { instances: 2 })]);
   artifact(f.id, second.id, A);
   artifact(g.id, elsewhere.id, A);
@@ -107,16 +154,36 @@ test("trails are told of starts and stops of their records, when those were the 
   assert.equal(moves(first.id), [[first.id, "started-unknown stage#1 0-2", "exited stage#2 2-0"]]);
   assert.equal(moves(second.id), [[second.id, "started-unknown stage#3 0-1"]]);
   assert.equal(moves(elsewhere.id), [[elsewhere.id, "started-unknown stage#3 0-1", "started-unknown stage#3 0-1"]]);
-  assert.equal(moves(first.id, second.id, 99).map(([id]) => id).sort(), [first.id, second.id].sort());
+  assert.equal(
+    moves(first.id, second.id, 99)
+      .map(([id]) => id)
+      .sort(),
+    [first.id, second.id].sort(),
+  );
   assert.equal(moves(), []);
 
   const [start] = store.presence.ofTrails([first.id]).get(first.id) ?? [];
   const record = store.artifacts.inTrail(first.id)[0] as { public_id: string };
-  assert.equal({ ...start, id: 0 }, {
-    id: 0, trail_id: first.id, artifact_id: record.public_id, filename: "app", fingerprint: A, reference_name: "server", git_commit_info_json: '{"sha1":"x"}',
-    repo_info_json: '{"name":"r"}', annotation: "started-unknown", was: 0, now: 2, snapshot_index: 1, timestamp: time(stage, 1),
-    environment_id: store.environments.get(stage).public_id, environment_name: "stage",
-  });
+  assert.equal(
+    { ...start, id: 0 },
+    {
+      id: 0,
+      trail_id: first.id,
+      artifact_id: record.public_id,
+      filename: "app",
+      fingerprint: A,
+      reference_name: "server",
+      git_commit_info_json: '{"sha1":"x"}',
+      repo_info_json: '{"name":"r"}',
+      annotation: "started-unknown",
+      was: 0,
+      now: 2,
+      snapshot_index: 1,
+      timestamp: time(stage, 1),
+      environment_id: store.environments.get(stage).public_id,
+      environment_name: "stage",
+    },
+  );
   for (const facts of ["{", '{"flows":["x",null,3]}']) {
     db.prepare("UPDATE evaluations SET facts_json = ?").run(facts);
     assert.equal(moves(first.id, second.id), [], facts);
@@ -125,27 +192,47 @@ test("trails are told of starts and stops of their records, when those were the 
 
 test("every question is answered from the index of fingerprints", () => {
   const { db, sql } = opened();
-  const [artifact, trails] = ["is_running", "FROM json_each(?) t CROSS JOIN artifacts r"].map((part) => sql.filter((text) => text.includes(part)));
-  assert.equal(artifact?.map((text) => plan(db, text)), [[
-    "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
-    "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
-    "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
-  ], [
-    "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id=?)",
-    "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
-    "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
-    "CORRELATED SCALAR SUBQUERY 1",
-    "SEARCH o USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND fingerprint=? AND environment_id=?)",
-  ]]);
+  const [artifact, trails] = ["is_running", "FROM json_each(?) t CROSS JOIN artifacts r"].map((part) =>
+    sql.filter((text) => text.includes(part)),
+  );
+  assert.equal(
+    artifact?.map((text) => plan(db, text)),
+    [
+      [
+        "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
+        "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
+        "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+      ],
+      [
+        "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id=?)",
+        "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
+        "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+        "CORRELATED SCALAR SUBQUERY 1",
+        "SEARCH o USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND fingerprint=? AND environment_id=?)",
+      ],
+    ],
+  );
   const steps = sql.filter((text) => text.startsWith("SELECT environment_id FROM snapshot_artifacts"));
-  assert.equal(steps.map((text) => plan(db, text)), [["SEARCH snapshot_artifacts USING COVERING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id>?)"]]);
-  assert.equal(trails?.map((text) => plan(db, text).filter((step) => step.startsWith("SEARCH"))), [[
-    "SEARCH r USING INDEX artifacts_identity (trail_id=?)",
-    "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
-    "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
-    "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
-  ]]);
+  assert.equal(
+    steps.map((text) => plan(db, text)),
+    [
+      [
+        "SEARCH snapshot_artifacts USING COVERING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id>?)",
+      ],
+    ],
+  );
+  assert.equal(
+    trails?.map((text) => plan(db, text).filter((step) => step.startsWith("SEARCH"))),
+    [
+      [
+        "SEARCH r USING INDEX artifacts_identity (trail_id=?)",
+        "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
+        "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
+        "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+      ],
+    ],
+  );
 });
 
 test("what is recent of an artifact is all there is, but for the first starts, while there is little of it", () => {
@@ -174,7 +261,10 @@ test("what is recent has a bound in each environment, and still tells that it ru
   const [all, recent] = [of(A), store.presence.recent(organizationId, A)];
   assert.equal([recent.running, recent.exited], [all.running, all.exited]);
   assert.equal([all.moves.length, recent.moves.length], [81, 51]);
-  assert.equal(recent.moves.filter(({ environment_name }) => environment_name === "prod"), all.moves.slice(-50));
+  assert.equal(
+    recent.moves.filter(({ environment_name }) => environment_name === "prod"),
+    all.moves.slice(-50),
+  );
   report(prod, []);
   assert.equal(store.presence.recent(organizationId, A).exited, of(A).exited);
 });
@@ -182,12 +272,24 @@ test("what is recent has a bound in each environment, and still tells that it ru
 test("of a repository runs whatever has a record that names it, once for each name in each active environment", () => {
   const { report, prod, stage, environment, flow, trail, artifact, store, organizationId, time, clock, db } = told();
   const repo = (externalId: string) =>
-    store.repos.capture(organizationId, { externalId, provider: "", name: externalId, url: "https://git.test/x", description: "", namespacePath: null, additionalInfo: null });
+    store.repos.capture(organizationId, {
+      externalId,
+      provider: "",
+      name: externalId,
+      url: "https://git.test/x",
+      description: "",
+      namespacePath: null,
+      additionalInfo: null,
+    });
   const [shop, other] = [repo("shop"), repo("other")];
   const f = flow("f");
   const t = trail(f.id, "t");
   const [C, D] = ["c".repeat(64), "d".repeat(64)];
-  const first = artifact(f.id, t.id, A, { repo_id: shop, git_commit: "1".repeat(40), commit_url: "https://git.test/1" });
+  const first = artifact(f.id, t.id, A, {
+    repo_id: shop,
+    git_commit: "1".repeat(40),
+    commit_url: "https://git.test/1",
+  });
   const again = artifact(flow("g").id, null, A, { repo_id: shop, git_commit: "2".repeat(40) });
   artifact(f.id, t.id, A, { repo_id: other, referenceName: "late" });
   artifact(f.id, t.id, C, { repo_id: shop });
@@ -204,14 +306,35 @@ test("of a repository runs whatever has a record that names it, once for each na
   const row = (id: number, index: number, name: string) => {
     const { public_id, name: environment_name, type } = store.environments.get(id);
     return {
-      environment_id: public_id, environment_name, environment_type: type, snapshot_index: index, name, compliant: null, started_at: time(id, 1),
-      artifact_id: record.public_id, fingerprint: A, git_commit: record.git_commit, commit_url: record.commit_url, flow_name: "g",
+      environment_id: public_id,
+      environment_name,
+      environment_type: type,
+      snapshot_index: index,
+      name,
+      compliant: null,
+      started_at: time(id, 1),
+      artifact_id: record.public_id,
+      fingerprint: A,
+      git_commit: record.git_commit,
+      commit_url: record.commit_url,
+      flow_name: "g",
       selector_json: "{}",
     };
   };
   assert.is.not(first, again);
-  assert.equal(store.presence.ofRepo(organizationId, shop), [row(prod, 2, "app"), row(stage, 2, "a"), row(stage, 2, "z")]);
-  assert.equal(store.presence.ofRepo(organizationId, other).map(({ environment_name, name }) => [environment_name, name]), [["prod", "app"], ["stage", "a"], ["stage", "z"]]);
+  assert.equal(store.presence.ofRepo(organizationId, shop), [
+    row(prod, 2, "app"),
+    row(stage, 2, "a"),
+    row(stage, 2, "z"),
+  ]);
+  assert.equal(
+    store.presence.ofRepo(organizationId, other).map(({ environment_name, name }) => [environment_name, name]),
+    [
+      ["prod", "app"],
+      ["stage", "a"],
+      ["stage", "z"],
+    ],
+  );
   assert.equal([store.presence.ofRepo(organizationId, 99), store.presence.ofRepo(99, shop)], [[], []]);
 });
 
@@ -220,8 +343,14 @@ test("what runs of a repository is looked for among what runs, in indexes alone"
   const [text] = sql.filter((one) => one.includes("AS live"));
   const steps = plan(db, text as string);
   assert.is(steps[0], "SEARCH x USING COVERING INDEX snapshot_artifacts_running (organization_id=?)");
-  assert.ok(steps.includes("SEARCH r USING COVERING INDEX artifacts_by_fingerprint (organization_id=? AND fingerprint=?)"), steps.join("\n"));
-  assert.equal(steps.filter((step) => step.startsWith("SCAN")), []);
+  assert.ok(
+    steps.includes("SEARCH r USING COVERING INDEX artifacts_by_fingerprint (organization_id=? AND fingerprint=?)"),
+    steps.join("\n"),
+  );
+  assert.equal(
+    steps.filter((step) => step.startsWith("SCAN")),
+    [],
+  );
 });
 
 test.run();

@@ -13,7 +13,13 @@ function world() {
   const house = opened();
   const { db, store, organizationId } = house;
   const environment = (name: string) =>
-    store.environments.create(organizationId, { name, type: "K8S", description: "", includeScaling: false, requireProvenance: false }).id;
+    store.environments.create(organizationId, {
+      name,
+      type: "K8S",
+      description: "",
+      includeScaling: false,
+      requireProvenance: false,
+    }).id;
   const [prod, staging] = [environment("prod"), environment("staging")];
   const flow = house.flow("f");
   const trail = house.trail(flow.id, "t");
@@ -29,12 +35,14 @@ function world() {
     fingerprint: string,
     more: { ordinal?: number; flowId?: number; artifactId?: number; repoId?: number; replaced?: number } = {},
   ): number => {
-    const artifactId = more.artifactId ?? house.artifact(more.flowId ?? flow.id, null, (++built).toString(16).padStart(64, "9"));
+    const artifactId =
+      more.artifactId ?? house.artifact(more.flowId ?? flow.id, null, (++built).toString(16).padStart(64, "9"));
     const values = [more.ordinal ?? 0, more.flowId ?? flow.id, artifactId, more.repoId ?? null, more.replaced ?? null];
     return Number(insert.run(organizationId, environmentId, at, fingerprint, ...values).lastInsertRowid);
   };
   const all: DeploymentFilter = { organizationId, environmentIds: null, repoIds: null, from: 0, to: 1e12 };
-  const ids = (filter: Partial<DeploymentFilter>, limit = 50, offset = 0) => store.deployments.list({ ...all, ...filter }, { limit, offset }).map(({ id }) => id);
+  const ids = (filter: Partial<DeploymentFilter>, limit = 50, offset = 0) =>
+    store.deployments.list({ ...all, ...filter }, { limit, offset }).map(({ id }) => id);
   const both = (filter: Partial<DeploymentFilter>) => {
     const found = ids(filter);
     assert.is(store.deployments.count({ ...all, ...filter }), found.length);
@@ -46,7 +54,15 @@ function world() {
 test("a list is a window of time, newest first, and knows environments and repositories", () => {
   const { prod, staging, deployed, both, ids, store, organizationId } = world();
   const repo = (name: string) =>
-    store.repos.capture(organizationId, { externalId: name, provider: "", name, url: "https://git.test/x", description: "", namespacePath: null, additionalInfo: null });
+    store.repos.capture(organizationId, {
+      externalId: name,
+      provider: "",
+      name,
+      url: "https://git.test/x",
+      description: "",
+      namespacePath: null,
+      additionalInfo: null,
+    });
   const [r, s] = [repo("r"), repo("s")];
   const first = deployed(prod, 100, OLD, { repoId: r });
   const second = deployed(staging, 200, OLD, { repoId: s });
@@ -72,16 +88,40 @@ test("a list is a window of time, newest first, and knows environments and repos
 
 test("a row shows what it belongs to now, and survives what is gone", () => {
   const { db, store, prod, flow, trail, artifact, deployed, all, clock } = world();
-  const earlier = artifact(flow.id, trail.id, OLD, { git_commit: "1".repeat(40), commit_url: "https://git.test/1", repo_url: "https://github.com/a/b" });
+  const earlier = artifact(flow.id, trail.id, OLD, {
+    git_commit: "1".repeat(40),
+    commit_url: "https://git.test/1",
+    repo_url: "https://github.com/a/b",
+  });
   clock.at += 5;
   const later = artifact(flow.id, null, NEW, { git_commit: "2".repeat(40), commit_url: "https://git.test/2" });
   const before = deployed(prod, 100, OLD, { artifactId: earlier });
   const id = deployed(prod, 200, NEW, { artifactId: later, replaced: before });
   const row = {
-    id, environment_name: "prod", snapshot_index: 1, deployed_at: 200, fingerprint: NEW, artifact_name: "app", compliant: null, flow_name: "f", trail_name: null,
-    repo_name: null, repo_url: null, artifact_public_id: store.artifacts.get(later).public_id, git_commit: "2".repeat(40), commit_url: "https://git.test/2",
-    built_at: store.artifacts.get(later).created_at, previous_fingerprint: OLD, previous_name: "app", previous_snapshot_index: 1, previous_deployed_at: 100,
-    previous_compliant: null, previous_commit: "1".repeat(40), previous_commit_url: "https://git.test/1", previous_repo_url: "https://github.com/a/b", previous_trail_name: "t",
+    id,
+    environment_name: "prod",
+    snapshot_index: 1,
+    deployed_at: 200,
+    fingerprint: NEW,
+    artifact_name: "app",
+    compliant: null,
+    flow_name: "f",
+    trail_name: null,
+    repo_name: null,
+    repo_url: null,
+    artifact_public_id: store.artifacts.get(later).public_id,
+    git_commit: "2".repeat(40),
+    commit_url: "https://git.test/2",
+    built_at: store.artifacts.get(later).created_at,
+    previous_fingerprint: OLD,
+    previous_name: "app",
+    previous_snapshot_index: 1,
+    previous_deployed_at: 100,
+    previous_compliant: null,
+    previous_commit: "1".repeat(40),
+    previous_commit_url: "https://git.test/1",
+    previous_repo_url: "https://github.com/a/b",
+    previous_trail_name: "t",
     selector_json: "{}",
   };
   const latest = () => store.deployments.latest([prod], NEW);
@@ -91,14 +131,28 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
   db.pragma("foreign_keys = OFF");
   db.prepare("DELETE FROM artifacts WHERE id IN (?, ?)").run(earlier, later);
   const partial = {
-    ...row, artifact_public_id: null, git_commit: null, commit_url: null, built_at: null, previous_commit: null, previous_commit_url: null, previous_repo_url: null, previous_trail_name: null,
+    ...row,
+    artifact_public_id: null,
+    git_commit: null,
+    commit_url: null,
+    built_at: null,
+    previous_commit: null,
+    previous_commit_url: null,
+    previous_repo_url: null,
+    previous_trail_name: null,
   };
   assert.equal(latest(), partial);
   db.prepare("DELETE FROM deployments WHERE id = ?").run(before);
   db.prepare("DELETE FROM environments WHERE id = ?").run(prod);
   db.prepare("DELETE FROM flows WHERE id = ?").run(flow.id);
   const bare = {
-    ...partial, environment_name: null, flow_name: null, previous_fingerprint: null, previous_name: null, previous_snapshot_index: null, previous_deployed_at: null,
+    ...partial,
+    environment_name: null,
+    flow_name: null,
+    previous_fingerprint: null,
+    previous_name: null,
+    previous_snapshot_index: null,
+    previous_deployed_at: null,
   };
   assert.equal(store.deployments.list(all, { limit: 5, offset: 0 }), [bare]);
   assert.is(store.deployments.count(all), 1);
@@ -106,7 +160,8 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
 
 test("of a fingerprint the start that was recorded last counts, whatever time a wrong clock gave another one", () => {
   const { store, prod, staging, deployed } = world();
-  const latest = (environments: number[], fingerprint = OLD) => store.deployments.latest(environments, fingerprint)?.id ?? null;
+  const latest = (environments: number[], fingerprint = OLD) =>
+    store.deployments.latest(environments, fingerprint)?.id ?? null;
   assert.is(latest([prod]), null);
   deployed(prod, 100, OLD);
   deployed(prod, 9_000, OLD);
@@ -114,13 +169,22 @@ test("of a fingerprint the start that was recorded last counts, whatever time a 
   const elsewhere = deployed(staging, 200, OLD);
   deployed(prod, 400, OLD, { ordinal: 1 });
   deployed(prod, 500, NEW);
-  assert.equal([latest([prod]), latest([staging]), latest([prod, staging]), latest([]), latest([prod], OTHER)], [again, elsewhere, elsewhere, null, null]);
+  assert.equal(
+    [latest([prod]), latest([staging]), latest([prod, staging]), latest([]), latest([prod], OTHER)],
+    [again, elsewhere, elsewhere, null, null],
+  );
 });
 
 test("days are counted in UTC, of all starts or of a flow wherever it stands among the flows of an artifact", () => {
   const { store, prod, staging, deployed, flow } = world();
   const release = flow;
-  const other = store.flows.create(release.organization_id, { name: "g", description: "", visibility: "private", templateId: release.template_id, repoUrl: null });
+  const other = store.flows.create(release.organization_id, {
+    name: "g",
+    description: "",
+    visibility: "private",
+    templateId: release.template_id,
+    repoUrl: null,
+  });
   deployed(prod, MIDNIGHT - 0.5, OLD);
   deployed(prod, MIDNIGHT, NEW);
   deployed(prod, MIDNIGHT + 5, NEW, { ordinal: 1, flowId: other.id });
@@ -128,21 +192,44 @@ test("days are counted in UTC, of all starts or of a flow wherever it stands amo
   deployed(staging, MIDNIGHT + DAY, OTHER);
   const day = MIDNIGHT / DAY;
   const bounds = { from: MIDNIGHT - DAY, to: MIDNIGHT + DAY };
-  const counted = (environments: number[], flowId: number | null, within = bounds) => [...store.deployments.perDay(environments, flowId, within)].sort((a, b) => a[0] - b[0]);
-  assert.equal(counted([prod], null), [[day - 1, 1], [day, 2]]);
-  assert.equal(counted([prod, staging], null), [[day - 1, 1], [day, 2], [day + 1, 1]]);
+  const counted = (environments: number[], flowId: number | null, within = bounds) =>
+    [...store.deployments.perDay(environments, flowId, within)].sort((a, b) => a[0] - b[0]);
+  assert.equal(counted([prod], null), [
+    [day - 1, 1],
+    [day, 2],
+  ]);
+  assert.equal(counted([prod, staging], null), [
+    [day - 1, 1],
+    [day, 2],
+    [day + 1, 1],
+  ]);
   assert.equal(counted([prod], other.id), [[day, 2]]);
-  assert.equal(counted([prod], release.id), [[day - 1, 1], [day, 1]]);
+  assert.equal(counted([prod], release.id), [
+    [day - 1, 1],
+    [day, 1],
+  ]);
   assert.equal(counted([prod], null, { from: MIDNIGHT, to: MIDNIGHT }), [[day, 1]]);
   assert.equal(counted([], null), []);
 
-  const at = (flowId: number, organization = release.organization_id) => store.deployments.latestOfFlow(organization, flowId);
-  assert.equal([at(release.id), at(other.id), at(99), at(release.id, 99)], [MIDNIGHT + DAY, MIDNIGHT + DAY - 0.5, null, null]);
+  const at = (flowId: number, organization = release.organization_id) =>
+    store.deployments.latestOfFlow(organization, flowId);
+  assert.equal(
+    [at(release.id), at(other.id), at(99), at(release.id, 99)],
+    [MIDNIGHT + DAY, MIDNIGHT + DAY - 0.5, null, null],
+  );
 });
 
 test("points for charts: the deployments of a list, the oldest first, with what they took", () => {
   const { store, prod, staging, flow, deployed, all, artifact, clock, organizationId } = world();
-  const repo = store.repos.capture(organizationId, { externalId: "r", provider: "", name: "r", url: "https://git.test/x", description: "", namespacePath: null, additionalInfo: null });
+  const repo = store.repos.capture(organizationId, {
+    externalId: "r",
+    provider: "",
+    name: "r",
+    url: "https://git.test/x",
+    description: "",
+    namespacePath: null,
+    additionalInfo: null,
+  });
   const built = artifact(flow.id, null, OLD);
   const builtAt = clock.at;
   deployed(staging, builtAt + 50, OLD, { artifactId: built, repoId: repo });
@@ -150,27 +237,50 @@ test("points for charts: the deployments of a list, the oldest first, with what 
   deployed(prod, builtAt + 20, OLD, { artifactId: built, repoId: repo, ordinal: 1 });
   deployed(prod, builtAt + 10, OTHER, { artifactId: built });
   const points = (filter: Partial<DeploymentFilter>) => store.deployments.points({ ...all, ...filter });
-  const [first, second] = [{ environment_id: prod, deployed_at: builtAt + 9, lead_time: 9 }, { environment_id: staging, deployed_at: builtAt + 50, lead_time: 50 }];
+  const [first, second] = [
+    { environment_id: prod, deployed_at: builtAt + 9, lead_time: 9 },
+    { environment_id: staging, deployed_at: builtAt + 50, lead_time: 50 },
+  ];
   assert.equal(points({ repoIds: [repo] }), [first, second]);
   assert.equal(points({ repoIds: [repo], environmentIds: [prod] }), [first]);
-  assert.equal(points({ repoIds: [repo], environmentIds: [prod, staging], from: builtAt + 50, to: builtAt + 50 }), [second]);
+  assert.equal(points({ repoIds: [repo], environmentIds: [prod, staging], from: builtAt + 50, to: builtAt + 50 }), [
+    second,
+  ]);
   assert.equal(points({ repoIds: [repo], environmentIds: [] }), []);
   assert.is(points({}).length, 3);
 });
 
 test("every query on deployments is served by an index, and the usual lists are read in its order", () => {
   const { db, sql } = world();
-  const about = sql.filter((text) => /\b(FROM|JOIN) deployments\b/.test(text) && text.startsWith("SELECT") && !text.includes("replaced.") );
+  const about = sql.filter(
+    (text) => /\b(FROM|JOIN) deployments\b/.test(text) && text.startsWith("SELECT") && !text.includes("replaced."),
+  );
   assert.ok(about.length >= 26);
   for (const text of about) {
     assert.equal(scans(db, text), [], text);
   }
   const windows = about.filter((text) => text.includes("deployed_at >= @from"));
   assert.is(windows.length, 23);
-  for (const text of windows) assert.ok(plan(db, text).some((step) => /^SEARCH d USING (COVERING )?INDEX \w+ \(\w+=\? AND deployed_at>\? AND deployed_at<\?\)|^SEARCH d .*flow_id=\? AND deployed_at>/.test(step)), `${text}\n${plan(db, text).join("\n")}`);
-  const ordered = windows.filter((text) => /WHERE d\.(organization|environment|repo)_id = @\w+ .* (LIMIT|lead_time)/s.test(text) || /lead_time.*WHERE d\.\w+ = @/s.test(text));
+  for (const text of windows)
+    assert.ok(
+      plan(db, text).some((step) =>
+        /^SEARCH d USING (COVERING )?INDEX \w+ \(\w+=\? AND deployed_at>\? AND deployed_at<\?\)|^SEARCH d .*flow_id=\? AND deployed_at>/.test(
+          step,
+        ),
+      ),
+      `${text}\n${plan(db, text).join("\n")}`,
+    );
+  const ordered = windows.filter(
+    (text) =>
+      /WHERE d\.(organization|environment|repo)_id = @\w+ .* (LIMIT|lead_time)/s.test(text) ||
+      /lead_time.*WHERE d\.\w+ = @/s.test(text),
+  );
   assert.is(ordered.length, 8);
-  for (const text of ordered) assert.not.ok(plan(db, text).some((step) => step.includes("TEMP B-TREE")), text);
+  for (const text of ordered)
+    assert.not.ok(
+      plan(db, text).some((step) => step.includes("TEMP B-TREE")),
+      text,
+    );
 });
 
 test.run();

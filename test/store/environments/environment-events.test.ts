@@ -22,9 +22,27 @@ function told() {
   report(prod, []);
   return { ...world, report, environment, prod: () => world.store.environments.get(prod) };
 }
-const short = ({ snapshot_index, name, annotation, was, now }: { snapshot_index: number; name: string; annotation: string; was: number; now: number }) =>
-  `${snapshot_index} ${name} ${annotation} ${was}-${now}`;
-const LOG = ["1 a started-unknown 0-2", "2 b started-unknown 0-1", "3 c started-unknown 0-1", "3 a exited 2-0", "4 b exited 1-0", "4 c exited 1-0"];
+const short = ({
+  snapshot_index,
+  name,
+  annotation,
+  was,
+  now,
+}: {
+  snapshot_index: number;
+  name: string;
+  annotation: string;
+  was: number;
+  now: number;
+}) => `${snapshot_index} ${name} ${annotation} ${was}-${now}`;
+const LOG = [
+  "1 a started-unknown 0-2",
+  "2 b started-unknown 0-1",
+  "3 c started-unknown 0-1",
+  "3 a exited 2-0",
+  "4 b exited 1-0",
+  "4 c exited 1-0",
+];
 
 test("events come newest first, turned round on request, with what a snapshot shows of them", () => {
   const { store, prod } = told();
@@ -34,9 +52,20 @@ test("events come newest first, turned round on request, with what a snapshot sh
   const { id, timestamp, ...rest } = newest.at(-2) as (typeof newest)[number];
   assert.equal([typeof id, timestamp], ["number", store.snapshots.find(prod().id, 2)?.timestamp]);
   assert.equal(rest, {
-    position: 2, environment_id: prod().id, environment_name: "prod", snapshot_index: 2, snapshot_compliant: null, user_name: "ada", fingerprint: B,
-    name: "b", started_index: 2,
-    annotation: "started-unknown", was: 0, now: 1, compliant: null, facts_json: '{"flows":[]}',
+    position: 2,
+    environment_id: prod().id,
+    environment_name: "prod",
+    snapshot_index: 2,
+    snapshot_compliant: null,
+    user_name: "ada",
+    fingerprint: B,
+    name: "b",
+    started_index: 2,
+    annotation: "started-unknown",
+    was: 0,
+    now: 1,
+    compliant: null,
+    facts_json: '{"flows":[]}',
   });
 });
 
@@ -57,8 +86,13 @@ test("pages, ranges and counts", () => {
 test("an artifact that only goes on, whatever its instances, is no event", () => {
   const { store, report, prod } = told();
   report(prod().id, [{ name: "a", fingerprint: A }]);
-  report(prod().id, [{ name: "a", fingerprint: A, instances: 3 }, { name: "b", fingerprint: B }]);
-  assert.equal(store.environmentEvents.page(prod(), { first: 6, last: 6, repoIds: null }, true, 100, 0).map(short), ["6 b started-unknown 0-1"]);
+  report(prod().id, [
+    { name: "a", fingerprint: A, instances: 3 },
+    { name: "b", fingerprint: B },
+  ]);
+  assert.equal(store.environmentEvents.page(prod(), { first: 6, last: 6, repoIds: null }, true, 100, 0).map(short), [
+    "6 b started-unknown 0-1",
+  ]);
 });
 
 test("all events are read piece by piece", () => {
@@ -94,43 +128,72 @@ test("the events of a logical environment are those of the snapshots that caused
   report(one, [{ name: "early", fingerprint: A }]);
   const all = environment(organizationId, "all", "logical", [one, two]);
   report(two, [{ name: "b", fingerprint: B }]);
-  report(one, [{ name: "early", fingerprint: A }, { name: "c", fingerprint: C }]);
+  report(one, [
+    { name: "early", fingerprint: A },
+    { name: "c", fingerprint: C },
+  ]);
   report(two, []);
   const logical = store.environments.get(all);
   const rows = store.environmentEvents.page(logical, EVERYTHING, true, 100, 0);
   assert.equal(
     rows.map((row) => [row.position, row.environment_name, short(row)]),
-    [[1, "two", "1 b started-unknown 0-1"], [2, "one", "2 c started-unknown 0-1"], [3, "two", "2 b exited 1-0"]],
+    [
+      [1, "two", "1 b started-unknown 0-1"],
+      [2, "one", "2 c started-unknown 0-1"],
+      [3, "two", "2 b exited 1-0"],
+    ],
   );
-  assert.equal(store.environmentEvents.page(logical, { first: 2, last: 2, repoIds: null }, false, 100, 0).map(short), ["2 c started-unknown 0-1"]);
+  assert.equal(store.environmentEvents.page(logical, { first: 2, last: 2, repoIds: null }, false, 100, 0).map(short), [
+    "2 c started-unknown 0-1",
+  ]);
   assert.is(store.environmentEvents.count(logical, EVERYTHING), 3);
-  assert.equal(store.environmentEvents.after(logical, { first: 1, last: 3, id: 0 }, 2).map(short), rows.slice(0, 2).map(short));
+  assert.equal(
+    store.environmentEvents.after(logical, { first: 1, last: 3, id: 0 }, 2).map(short),
+    rows.slice(0, 2).map(short),
+  );
   const last = rows[1] as (typeof rows)[number];
-  assert.equal(store.environmentEvents.after(logical, { first: last.position, last: 3, id: last.id }, 2).map(short), rows.slice(2).map(short));
+  assert.equal(
+    store.environmentEvents.after(logical, { first: last.position, last: 3, id: last.id }, 2).map(short),
+    rows.slice(2).map(short),
+  );
 });
 
 test("a repository filter looks at the provenance of that time", () => {
   const { store, organizationId, environment, report, flow, trail, artifact, db } = told();
   const repo = (externalId: string) =>
-    store.repos.capture(organizationId, { externalId, provider: "", name: externalId, url: "https://x", description: "", namespacePath: null, additionalInfo: null });
+    store.repos.capture(organizationId, {
+      externalId,
+      provider: "",
+      name: externalId,
+      url: "https://x",
+      description: "",
+      namespacePath: null,
+      additionalInfo: null,
+    });
   const [first, second] = [repo("first"), repo("second")];
   const [f, g] = [flow("f"), flow("g")];
   artifact(f.id, trail(f.id, "t").id, A, { repo_id: first });
   const env = environment(organizationId, "stage");
-  report(env, [{ name: "a", fingerprint: A }, { name: "b", fingerprint: B }]);
+  report(env, [
+    { name: "a", fingerprint: A },
+    { name: "b", fingerprint: B },
+  ]);
   // B gets its provenance after it stopped: nothing of what was before comes from there.
   report(env, [{ name: "a", fingerprint: A }]);
   artifact(g.id, trail(g.id, "t").id, B, { repo_id: second });
   report(env, [{ name: "b", fingerprint: B }]);
   const stage = store.environments.get(env);
-  const of = (...repoIds: number[]) => store.environmentEvents.page(stage, { first: 1, last: 9, repoIds }, true, 100, 0).map(short);
+  const of = (...repoIds: number[]) =>
+    store.environmentEvents.page(stage, { first: 1, last: 9, repoIds }, true, 100, 0).map(short);
   assert.equal(of(first), ["1 a started-unknown 0-1", "3 a exited 1-0"]);
   assert.equal(of(second), ["3 b started-unknown 0-1"]);
   assert.equal(of(first, second), ["1 a started-unknown 0-1", "3 b started-unknown 0-1", "3 a exited 1-0"]);
   assert.equal(of(99), []);
   assert.is(store.environmentEvents.count(stage, { first: 1, last: 9, repoIds: [first, second] }), 3);
   // The filter reads no facts, so damaged ones hide nothing; and what has them may still exit.
-  db.prepare("UPDATE evaluations SET facts_json = '{' WHERE id = (SELECT evaluation_id FROM snapshot_artifacts WHERE environment_id = ? AND name = 'a' LIMIT 1)").run(env);
+  db.prepare(
+    "UPDATE evaluations SET facts_json = '{' WHERE id = (SELECT evaluation_id FROM snapshot_artifacts WHERE environment_id = ? AND name = 'a' LIMIT 1)",
+  ).run(env);
   assert.equal(of(first, second), ["1 a started-unknown 0-1", "3 b started-unknown 0-1", "3 a exited 1-0"]);
   db.prepare("UPDATE evaluations SET facts_json = '{' WHERE environment_id = ?").run(env);
   report(env, []);
@@ -143,15 +206,25 @@ test("records by key", () => {
   const f = flow("f");
   const id = artifact(f.id, trail(f.id, "t").id, A, { repo_url: "https://git.example.com/x" });
   const { public_id } = store.artifacts.get(id);
-  assert.equal([...store.environmentEvents.records([id, 99, id])], [
-    [id, { id, public_id, flow_name: "f", repo_id: null, repo_url: "https://git.example.com/x", selector_json: "{}" }],
-  ]);
+  assert.equal(
+    [...store.environmentEvents.records([id, 99, id])],
+    [
+      [
+        id,
+        { id, public_id, flow_name: "f", repo_id: null, repo_url: "https://git.example.com/x", selector_json: "{}" },
+      ],
+    ],
+  );
   assert.is(store.environmentEvents.records([]).size, 0);
 });
 
 test("pages and counts walk the index of the events, and rows are read for what is shown only", () => {
   const { db, sql } = opened();
-  const statements = sql.filter((text) => /AS id, (x\.first_index|l\.idx) AS position|count\(.*\) AS n FROM (snapshots l|snapshot_artifacts x|environment_event_repos x)/.test(text));
+  const statements = sql.filter((text) =>
+    /AS id, (x\.first_index|l\.idx) AS position|count\(.*\) AS n FROM (snapshots l|snapshot_artifacts x|environment_event_repos x)/.test(
+      text,
+    ),
+  );
   assert.is(statements.length, 20);
   for (const text of statements) {
     const steps = plan(db, text);
@@ -163,25 +236,51 @@ test("pages and counts walk the index of the events, and rows are read for what 
       ? ["SEARCH l USING PRIMARY KEY (environment_id=? AND idx>? AND idx<?)", `${events}=?)`]
       : [`${events}>? AND first_index<?)`];
     for (const step of walk) assert.ok(steps.includes(step), `${text}\n${steps.join("\n")}`);
-    assert.equal(steps.filter((step) => /^SCAN (?!\w+ VIRTUAL TABLE)/.test(step)), [], text);
+    assert.equal(
+      steps.filter((step) => /^SCAN (?!\w+ VIRTUAL TABLE)/.test(step)),
+      [],
+      text,
+    );
     // The events of several repositories are put into order; those of one, and of all, lie in it.
     if (!several) assert.equal(steps, walk, text);
   }
   const shown = sql.filter((text) => text.includes("FROM json_each(?) key CROSS JOIN snapshot_artifacts x"));
-  assert.equal(shown.map((text) => plan(db, text).slice(1)), [[
-    "SEARCH x USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
-    "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
-  ]]);
+  assert.equal(
+    shown.map((text) => plan(db, text).slice(1)),
+    [
+      [
+        "SEARCH x USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
+        "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+      ],
+    ],
+  );
   const times = sql.filter((text) => /^SELECT idx FROM snapshots .* LIMIT 1$/.test(text));
   assert.ok(times.length >= 2);
-  for (const text of times) assert.match(plan(db, text).join(), /^SEARCH snapshots USING COVERING INDEX snapshots_by_time \(environment_id=\? AND timestamp[<>]\?\)$/);
+  for (const text of times)
+    assert.match(
+      plan(db, text).join(),
+      /^SEARCH snapshots USING COVERING INDEX snapshots_by_time \(environment_id=\? AND timestamp[<>]\?\)$/,
+    );
   const records = sql.filter((text) => text.includes("FROM json_each(?) k CROSS JOIN artifacts"));
-  assert.equal(records.map((text) => plan(db, text).slice(1).filter((step) => step.startsWith("S"))), [[
-    "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH f USING INTEGER PRIMARY KEY (rowid=?)",
-    "SEARCH same USING COVERING INDEX artifacts_by_flow_fingerprint (flow_id=? AND fingerprint=?)",
-    "SEARCH same USING COVERING INDEX artifacts_identity (trail_id=? AND fingerprint=?)",
-    "SEARCH trails USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH trails USING INTEGER PRIMARY KEY (rowid=?)",
-  ]]);
+  assert.equal(
+    records.map((text) =>
+      plan(db, text)
+        .slice(1)
+        .filter((step) => step.startsWith("S")),
+    ),
+    [
+      [
+        "SEARCH a USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH f USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH same USING COVERING INDEX artifacts_by_flow_fingerprint (flow_id=? AND fingerprint=?)",
+        "SEARCH same USING COVERING INDEX artifacts_identity (trail_id=? AND fingerprint=?)",
+        "SEARCH trails USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH trails USING INTEGER PRIMARY KEY (rowid=?)",
+      ],
+    ],
+  );
 });
 
 test.run();

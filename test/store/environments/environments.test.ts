@@ -11,8 +11,10 @@ function opened() {
   const { db, store, clock, sql, organizationId } = openedStore();
   const acme = { id: organizationId, name: "acme" };
   const fields = { description: "", includeScaling: false, requireProvenance: false };
-  const environment = (name: string, type: EnvironmentType = "K8S"): EnvironmentRow => store.environments.create(organizationId, { name, type, ...fields });
-  const policy = (name: string): number => store.policies.put(organizationId, { name, description: "", user: "ada", file: null }).policy.id;
+  const environment = (name: string, type: EnvironmentType = "K8S"): EnvironmentRow =>
+    store.environments.create(organizationId, { name, type, ...fields });
+  const policy = (name: string): number =>
+    store.policies.put(organizationId, { name, description: "", user: "ada", file: null }).policy.id;
   return { db, store, clock, sql, acme, environment, policy, fields };
 }
 
@@ -45,9 +47,18 @@ test("unknown, archived and read-only are three different answers", () => {
   const { store, acme, environment } = opened();
   const suffixed = store.environments.archive(environment("a"));
   const { find, require, requireWritable } = store.environments;
-  assert.is(message(() => require(acme, "x")), "Environment named 'x' does not exist for organization 'acme'");
-  assert.is(message(() => require(acme, "a")), "Environment named 'a' has been archived for organization 'acme'");
-  assert.is(message(() => requireWritable(acme, suffixed)), `Environment named '${suffixed}' has been archived for organization 'acme'`);
+  assert.is(
+    message(() => require(acme, "x")),
+    "Environment named 'x' does not exist for organization 'acme'",
+  );
+  assert.is(
+    message(() => require(acme, "a")),
+    "Environment named 'a' has been archived for organization 'acme'",
+  );
+  assert.is(
+    message(() => requireWritable(acme, suffixed)),
+    `Environment named '${suffixed}' has been archived for organization 'acme'`,
+  );
   assert.is(require(acme, suffixed).archived_name, "a");
   assert.is(find(acme.id, "x"), null);
   assert.throws(() => store.environments.get(99), /environment 99 is gone/);
@@ -65,8 +76,17 @@ test("a name is never an environment and an alias at once, whatever happens to i
   environments.rename(environments.get(second.id), "a");
   assert.is(environments.find(acme.id, "b")?.id, second.id);
   assert.is(environments.find(acme.id, "c")?.id, a.id);
-  assert.equal(db.prepare("SELECT a.name FROM environment_aliases a JOIN environments e ON e.organization_id = a.organization_id AND e.name = a.name").all(), []);
-  assert.equal(db.prepare("SELECT name, environment_id FROM environment_aliases").all(), [{ name: "b", environment_id: second.id }]);
+  assert.equal(
+    db
+      .prepare(
+        "SELECT a.name FROM environment_aliases a JOIN environments e ON e.organization_id = a.organization_id AND e.name = a.name",
+      )
+      .all(),
+    [],
+  );
+  assert.equal(db.prepare("SELECT name, environment_id FROM environment_aliases").all(), [
+    { name: "b", environment_id: second.id },
+  ]);
   const taken = environment("x-archived-at-1");
   environments.rename(taken, "y");
   environment("x-archived-at-1");
@@ -92,7 +112,11 @@ test("members keep their order, through additions, replacements and the archivin
   const { store, environment } = opened();
   const { environments } = store;
   const all = environment("all", "logical").id;
-  const [a, b, c] = ["a", "b", "c"].map((name) => environment(name)) as [EnvironmentRow, EnvironmentRow, EnvironmentRow];
+  const [a, b, c] = ["a", "b", "c"].map((name) => environment(name)) as [
+    EnvironmentRow,
+    EnvironmentRow,
+    EnvironmentRow,
+  ];
   assert.is(environments.setMembers(all, [c.id, a.id]), true);
   assert.is(environments.setMembers(all, [c.id, a.id]), false);
   assert.is(environments.addMember(all, b.id), true);
@@ -125,7 +149,17 @@ test("attached policies keep their order, and tell whether the set changed", () 
   // A new order is no attachment, but what comes next is evaluated in it.
   assert.equal([environments.setPolicies(id, [r, p]), names(), revision()], [false, ["r", "p"], 4]);
   assert.equal([environments.setPolicies(id, [p, q]), names(), revision()], [true, ["p", "q"], 5]);
-  assert.equal([environments.attach(id, [r]), environments.attached(id)], [true, [{ id: p, name: "p" }, { id: q, name: "q" }, { id: r, name: "r" }]]);
+  assert.equal(
+    [environments.attach(id, [r]), environments.attached(id)],
+    [
+      true,
+      [
+        { id: p, name: "p" },
+        { id: q, name: "q" },
+        { id: r, name: "r" },
+      ],
+    ],
+  );
   assert.equal([environments.setPolicies(id, []), names(), revision()], [true, [], 7]);
 });
 
@@ -148,13 +182,26 @@ test("a view has its lists as JSON, in order, names with quotes and all", () => 
   const [a, b] = [environment("a"), environment("b")];
   environments.setMembers(all, [b.id, a.id]);
   environments.attach(a.id, [policy("z"), policy("y")]);
-  environments.patchTags(a.id, { set: { k: "\"v\"\n", n: "1" }, remove: [] });
-  const views = store.environmentLists.list(a.organization_id, { search: "", types: null, tags: [] }, { by: "name", direction: "asc" }, null);
-  assert.equal(views.map(({ name, tags_json, policies_json, members_json }) => [name, JSON.parse(tags_json), JSON.parse(policies_json), members_json]), [
-    ["a", { k: "\"v\"\n", n: "1" }, ["z", "y"], null],
-    ["all", {}, [], "[[\"b\",null],[\"a\",null]]"],
-    ["b", {}, [], null],
-  ]);
+  environments.patchTags(a.id, { set: { k: '"v"\n', n: "1" }, remove: [] });
+  const views = store.environmentLists.list(
+    a.organization_id,
+    { search: "", types: null, tags: [] },
+    { by: "name", direction: "asc" },
+    null,
+  );
+  assert.equal(
+    views.map(({ name, tags_json, policies_json, members_json }) => [
+      name,
+      JSON.parse(tags_json),
+      JSON.parse(policies_json),
+      members_json,
+    ]),
+    [
+      ["a", { k: '"v"\n', n: "1" }, ["z", "y"], null],
+      ["all", {}, [], '[["b",null],["a",null]]'],
+      ["b", {}, [], null],
+    ],
+  );
   assert.equal(store.environmentLists.view(all), views[1]);
 });
 
@@ -173,9 +220,17 @@ test("no statement walks a table; only what belongs to one environment or one or
   assert.ok(mine.length >= 30, String(mine.length));
   for (const text of mine)
     for (const step of plan(db, text)) assert.not(/^SCAN (?!.*VIRTUAL TABLE)/.test(step), `${step} in ${text}`);
-  const lists = mine.filter((text) => text.includes("@limit") && text.includes("members_json")).map((text) => plan(db, text));
-  assert.equal(lists.map(([first]) => first), Array(6).fill("SEARCH environment USING INDEX sqlite_autoindex_environments_2 (organization_id=?)"));
-  assert.equal(lists.map((steps) => steps.includes("USE TEMP B-TREE FOR ORDER BY")), [false, false, true, true, true, true]);
+  const lists = mine
+    .filter((text) => text.includes("@limit") && text.includes("members_json"))
+    .map((text) => plan(db, text));
+  assert.equal(
+    lists.map(([first]) => first),
+    Array(6).fill("SEARCH environment USING INDEX sqlite_autoindex_environments_2 (organization_id=?)"),
+  );
+  assert.equal(
+    lists.map((steps) => steps.includes("USE TEMP B-TREE FOR ORDER BY")),
+    [false, false, true, true, true, true],
+  );
 });
 
 test.run();

@@ -1,7 +1,7 @@
 /**
- * A history made up by a seeded generator and recorded through the store as the operations do it: flows with tags, trails,
- * artifacts with and without provenance, attestations that flip, overrides, policies in several versions, allowlists,
- * reports of several environments. Same seed, same history.
+ * A history made up by a seeded generator and recorded through the store as the operations do it: flows with tags,
+ * trails, artifacts with and without provenance, attestations that flip, overrides, policies in several versions,
+ * allowlists, reports of several environments. Same seed, same history.
  */
 import { pendingFor } from "../../../src/domain/attestation/binding.ts";
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
@@ -28,7 +28,10 @@ const NAMES = ["tests", "lint", "scan"];
 const ARTIFACTS = ["app", "db", "ext-proxy"];
 const COMMITS = ["1", "2", "3"].map((digit) => digit.repeat(40));
 
-/** What a step did: the snapshots that it made, and the environments that were looked at, also without one, which a report does. */
+/**
+ * What a step did: the snapshots that it made, and the environments that were looked at, also without one, which a
+ * report does.
+ */
 export type Step = { reported: number | null; judged: number[]; made: { environment: number; index: number }[] };
 
 export function history(seed: number) {
@@ -48,7 +51,13 @@ export function history(seed: number) {
 
   let environments = 0;
   const environment = (type: EnvironmentType): number =>
-    store.environments.create(organizationId, { name: `env${(environments += 1)}`, type, description: "", includeScaling: false, requireProvenance: false }).id;
+    store.environments.create(organizationId, {
+      name: `env${(environments += 1)}`,
+      type,
+      description: "",
+      includeScaling: false,
+      requireProvenance: false,
+    }).id;
   const physical = (["K8S", "server", "docker"] as const).map(environment);
   const silent = environment("S3");
   const group = (members: readonly number[]): number => {
@@ -56,10 +65,21 @@ export function history(seed: number) {
     store.environments.setMembers(id, members);
     return id;
   };
-  const groups = { pair: group(physical.slice(0, 2)), all: group(physical), withSilent: group([...physical, silent]), changing: group(physical) };
+  const groups = {
+    pair: group(physical.slice(0, 2)),
+    all: group(physical),
+    withSilent: group([...physical, silent]),
+    changing: group(physical),
+  };
   const logical = Object.values(groups);
-  const flows = [0, 1, 2].map((place) =>
-    house.flow(`flow${place}`, place === 0 ? "version: 1\ntrail:\n  attestations: [ { name: lint, type: '*' } ]\n  artifacts:\n  - name: app\n    attestations: [ { name: tests, type: generic } ]\n" : "version: 1").id,
+  const flows = [0, 1, 2].map(
+    (place) =>
+      house.flow(
+        `flow${place}`,
+        place === 0
+          ? "version: 1\ntrail:\n  attestations: [ { name: lint, type: '*' } ]\n  artifacts:\n  - name: app\n    attestations: [ { name: tests, type: generic } ]\n"
+          : "version: 1",
+      ).id,
   );
   const policies = ["base", "extra", "late"];
   /** What each physical environment reported last: what runs there. */
@@ -79,15 +99,27 @@ export function history(seed: number) {
     const flow = pick(flows);
     const name = `trail${random(3)}`;
     const trail = store.trails.find(flow, name) ?? house.trail(flow, name);
-    const at = { flowId: flow, trailId: trail.id, fingerprint: pick(fingerprints.slice(0, 7)), referenceName: pick([null, "app", "db"]) };
+    const at = {
+      flowId: flow,
+      trailId: trail.id,
+      fingerprint: pick(fingerprints.slice(0, 7)),
+      referenceName: pick([null, "app", "db"]),
+    };
     const commit = pick(COMMITS);
     const known = store.artifacts.find(at);
-    const id = known?.id ?? house.artifact(flow, trail.id, at.fingerprint, { git_commit: commit, ...(at.referenceName === null ? {} : { referenceName: at.referenceName }) });
+    const id =
+      known?.id ??
+      house.artifact(flow, trail.id, at.fingerprint, {
+        git_commit: commit,
+        ...(at.referenceName === null ? {} : { referenceName: at.referenceName }),
+      });
     if (known) store.artifacts.update(id, { ...known, git_commit: commit, filename: `app-${random(3)}` }, clock.at);
     const artifact = { fingerprint: at.fingerprint, referenceName: at.referenceName, gitCommit: commit };
     const candidates = store.attestations.candidatesFor(trail.id, artifact);
     const received = new Set(pendingFor(artifact, candidates));
-    for (const candidate of candidates) if (received.has(candidate.attestationId)) store.attestations.bindToArtifact(trail.id, id, candidate.id, candidate.name);
+    for (const candidate of candidates)
+      if (received.has(candidate.attestationId))
+        store.attestations.bindToArtifact(trail.id, id, candidate.id, candidate.name);
     store.evaluation.evaluate(trail.id, clock.at);
   }
 
@@ -111,11 +143,18 @@ export function history(seed: number) {
     const type = pick(TYPES);
     const overridden = override ? (previous?.overridden_type ?? previous?.type ?? pick(TYPES)) : null;
     const { id } = house.attestation(flow, trail, name, {
-      scope: artifact || early ? "artifact" : "trail", type: override ? "override" : type, overridden_type: overridden, original_id: override ? (previous?.id ?? null) : null,
-      is_compliant: chance(60) ? 1 : 0, artifact_fingerprint: artifact?.fingerprint ?? null, control: override ? (previous?.control ?? null) : type === "system:decision" ? pick(["C1", "C2"]) : null,
+      scope: artifact || early ? "artifact" : "trail",
+      type: override ? "override" : type,
+      overridden_type: overridden,
+      original_id: override ? (previous?.id ?? null) : null,
+      is_compliant: chance(60) ? 1 : 0,
+      artifact_fingerprint: artifact?.fingerprint ?? null,
+      control: override ? (previous?.control ?? null) : type === "system:decision" ? pick(["C1", "C2"]) : null,
       ...(early ? { target_artifacts_json: '["app"]', git_commit: COMMITS[0] as string } : {}),
     });
-    if (artifact) for (const { id: each, fingerprint } of artifacts) if (fingerprint === artifact.fingerprint) store.attestations.bindToArtifact(trail, each, id, name);
+    if (artifact)
+      for (const { id: each, fingerprint } of artifacts)
+        if (fingerprint === artifact.fingerprint) store.attestations.bindToArtifact(trail, each, id, name);
     if (early) store.attestations.waitForArtifact(trail, "app", COMMITS[0] as string, id);
     if (!artifact && !early) store.attestations.bindToTrail(trail, id, name);
     store.evaluation.evaluate(trail, clock.at);
@@ -125,13 +164,29 @@ export function history(seed: number) {
     const flow = store.flows.get(pick(flows));
     if (flow.archived_at === null && chance(4)) store.flows.archive(flow);
     else if (flow.archived_at === null && chance(10)) store.flows.rename(flow, `${flow.name.slice(0, 5)}-${clock.at}`);
-    else store.flows.patchTags(flow.id, chance(30) ? { set: {}, remove: [pick(["risk", "team"])] } : { set: { [pick(["risk", "team"])]: pick(["1", "5", "true", "red", "2.5"]) }, remove: [] });
+    else
+      store.flows.patchTags(
+        flow.id,
+        chance(30)
+          ? { set: {}, remove: [pick(["risk", "team"])] }
+          : { set: { [pick(["risk", "team"])]: pick(["1", "5", "true", "red", "2.5"]) }, remove: [] },
+      );
   }
 
   function changePolicy(): void {
-    const put = store.policies.put(organizationId, { name: pick(policies), description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\nartifacts: ${pick(POLICIES)}\n`, comment: "" } });
+    const put = store.policies.put(organizationId, {
+      name: pick(policies),
+      description: "",
+      user: "ada",
+      file: {
+        yaml: `_schema: https://assay.example.com/schemas/policy/v1\nartifacts: ${pick(POLICIES)}\n`,
+        comment: "",
+      },
+    });
     if (put.version === null) return;
-    for (const id of physical.filter((each) => store.environments.attached(each).some((policy) => policy.id === put.policy.id))) {
+    for (const id of physical.filter((each) =>
+      store.environments.attached(each).some((policy) => policy.id === put.policy.id),
+    )) {
       store.staleness.policiesChanged(id);
       // The job may come late, or after a report that already did its work.
       if (chance(70)) again(id, "policy_version");
@@ -149,7 +204,10 @@ export function history(seed: number) {
   function allow(): void {
     const id = pick(physical);
     const fingerprint = pick(fingerprints);
-    store.allowlists.allow({ id, organization_id: organizationId }, { fingerprint, artifact_name: "app", description: "why", user_id: "eve-id", user_name: "Eve" });
+    store.allowlists.allow(
+      { id, organization_id: organizationId },
+      { fingerprint, artifact_name: "app", description: "why", user_id: "eve-id", user_name: "Eve" },
+    );
     again(id, "allowlist");
   }
 
@@ -161,7 +219,11 @@ export function history(seed: number) {
     const reported = new Map(kept.map((artifact) => [artifact.fingerprint + artifact.name, artifact]));
     for (let more = same ? 0 : random(3); more > 0; more -= 1) {
       const [name, fingerprint] = [pick(ARTIFACTS), chance(8) ? "" : pick(fingerprints)];
-      reported.set(fingerprint + name, { name, fingerprint, instances: { created: Array.from({ length: 1 + random(3) }, () => clock.at) } });
+      reported.set(fingerprint + name, {
+        name,
+        fingerprint,
+        instances: { created: Array.from({ length: 1 + random(3) }, () => clock.at) },
+      });
     }
     const artifacts = [...reported.values()].sort((a, b) => (a.name + a.fingerprint < b.name + b.fingerprint ? -1 : 1));
     running.set(id, artifacts);
@@ -186,9 +248,14 @@ export function history(seed: number) {
     else if (dice < 91) changePolicy();
     else if (dice < 97) attach();
     else if (dice < 99) allow();
-    else store.environments.setMembers(groups.changing, physical.filter(() => chance(60)));
+    else
+      store.environments.setMembers(
+        groups.changing,
+        physical.filter(() => chance(60)),
+      );
     const made: Step["made"] = [];
-    for (const [id, known] of before) for (let index = known + 1; index <= count(id); index += 1) made.push({ environment: id, index });
+    for (const [id, known] of before)
+      for (let index = known + 1; index <= count(id); index += 1) made.push({ environment: id, index });
     return { reported, judged: judged.splice(0), made };
   }
 

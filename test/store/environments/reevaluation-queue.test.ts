@@ -7,7 +7,8 @@ const test = suite("store/environments/reevaluation-queue");
 /** Two policies and environments that use them: `env` makes one. */
 function given() {
   const { db, store, sql, organizationId } = opened();
-  const policy = (name: string) => store.policies.put(organizationId, { name, description: "", user: "ann", file: null }).policy.id;
+  const policy = (name: string) =>
+    store.policies.put(organizationId, { name, description: "", user: "ann", file: null }).policy.id;
   const [policyId, otherId] = [policy("production"), policy("other")];
   const insert = db.prepare(
     `INSERT INTO environments (public_id, organization_id, name, type, archived_at, revision, created_at, last_modified_at)
@@ -32,10 +33,22 @@ test("a new version asks for every active environment that uses the policy, once
   const staging = env("staging", [policyId]);
   const jobs = store.reevaluation.policyVersion(policyId, { publicId: "u-1", displayName: "Ann" });
   assert.equal(
-    jobs.map((id) => store.jobs.get(id)).map((job) => [job?.kind, job?.attempts, JSON.parse(job?.payload_json ?? "null")]),
-    [prod, staging].map((id) => ["reevaluate", 0, { environment_id: id, snapshot_count: 0, cause: "policy_version", user_id: "u-1", user_name: "Ann" }]),
+    jobs
+      .map((id) => store.jobs.get(id))
+      .map((job) => [job?.kind, job?.attempts, JSON.parse(job?.payload_json ?? "null")]),
+    [prod, staging].map((id) => [
+      "reevaluate",
+      0,
+      { environment_id: id, snapshot_count: 0, cause: "policy_version", user_id: "u-1", user_name: "Ann" },
+    ]),
   );
-  assert.equal(revisions(), [["prod", 8], ["dev", 7], ["theirs", 7], ["old", 7], ["staging", 8]]);
+  assert.equal(revisions(), [
+    ["prod", 8],
+    ["dev", 7],
+    ["theirs", 7],
+    ["old", 7],
+    ["staging", 8],
+  ]);
 });
 
 test("a policy that nobody uses asks for nothing", () => {
@@ -48,10 +61,18 @@ test("a policy that nobody uses asks for nothing", () => {
 
 test("the environments of a policy are found by the policy and in order", () => {
   const { db, sql } = given();
-  const using = sql.filter((text) => /FROM environment_policies attachment JOIN environments/.test(text) && text.includes("attachment.policy_id = ?") && text.includes("ORDER BY attachment"));
+  const using = sql.filter(
+    (text) =>
+      /FROM environment_policies attachment JOIN environments/.test(text) &&
+      text.includes("attachment.policy_id = ?") &&
+      text.includes("ORDER BY attachment"),
+  );
   assert.ok(using.length > 0);
   for (const text of using)
-    assert.equal(plan(db, text), ["SEARCH attachment USING COVERING INDEX environment_policies_by_policy (policy_id=?)", "SEARCH environment USING INTEGER PRIMARY KEY (rowid=?)"]);
+    assert.equal(plan(db, text), [
+      "SEARCH attachment USING COVERING INDEX environment_policies_by_policy (policy_id=?)",
+      "SEARCH environment USING INTEGER PRIMARY KEY (rowid=?)",
+    ]);
 });
 
 test.run();

@@ -1,6 +1,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { environmentState, evaluateInEnvironment, logicalState, provenanceOf } from "../../../src/domain/compliance/environment.ts";
+import {
+  environmentState,
+  evaluateInEnvironment,
+  logicalState,
+  provenanceOf,
+} from "../../../src/domain/compliance/environment.ts";
 import type { AppliedPolicy, Facts, Evaluation, StoredVerdict } from "../../../src/domain/compliance/environment.ts";
 import { replay } from "../../../src/domain/compliance/replay.ts";
 import { problemsOf } from "../../../src/store/environments/explanations.ts";
@@ -18,9 +23,14 @@ const STEPS = 300;
 const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
 const identity = ({ name, fingerprint }: { name: string; fingerprint: string }): string => `${name}:${fingerprint}`;
 
-/** Everything that a snapshot shows, as a text. When an interval ends, and what became of the environment, is no part of it. */
+/**
+ * Everything that a snapshot shows, as a text. When an interval ends, and what became of the environment, is no part of
+ * it.
+ */
 const picture = (explanation: Explanation | null): string =>
-  JSON.stringify(explanation, (key, value: unknown) => (key === "environment" || key === "last_index" ? undefined : value instanceof Map ? [...value] : value));
+  JSON.stringify(explanation, (key, value: unknown) =>
+    key === "environment" || key === "last_index" ? undefined : value instanceof Map ? [...value] : value,
+  );
 
 /** What is true now, found without anything that was stored of earlier verdicts. */
 function judgeFromScratch({ db, store, organizationId }: World, environment: number) {
@@ -28,11 +38,24 @@ function judgeFromScratch({ db, store, organizationId }: World, environment: num
   const policies = store.environments.attached(environment).map(({ id, name }): AppliedPolicy => {
     const version = store.policies.latestVersion(id);
     if (!version) throw new Error("every policy of a history has a version");
-    return { policyName: name, versionId: version.id, version: version.version, document: store.policies.parsed(version.id) };
+    return {
+      policyName: name,
+      versionId: version.id,
+      version: version.version,
+      document: store.policies.parsed(version.id),
+    };
   });
   return (artifact: { name: string; fingerprint: string }): Evaluation & { facts: Facts } => {
     const found = facts.of(organizationId, artifact.fingerprint);
-    return { ...evaluateInEnvironment(policies, artifact, found, store.allowlists.latest(environment, artifact.fingerprint) !== null), facts: found };
+    return {
+      ...evaluateInEnvironment(
+        policies,
+        artifact,
+        found,
+        store.allowlists.latest(environment, artifact.fingerprint) !== null,
+      ),
+      facts: found,
+    };
   };
 }
 
@@ -57,26 +80,46 @@ for (const seed of SEEDS) {
         for (const row of store.snapshots.evaluated(environment, index)) {
           if (row.annotation === "exited") continue;
           const fresh = judge(row);
-          const kept = { compliant: booleanOf(row.compliant), verdicts: JSON.parse(row.verdicts_json), reasons: JSON.parse(row.reasons_json) };
-          assert.equal({ ...kept, facts: withoutDeployments(JSON.parse(row.facts_json)) }, { ...fresh, facts: withoutDeployments(fresh.facts) }, `${at} ${identity(row)}`);
+          const kept = {
+            compliant: booleanOf(row.compliant),
+            verdicts: JSON.parse(row.verdicts_json),
+            reasons: JSON.parse(row.reasons_json),
+          };
+          assert.equal(
+            { ...kept, facts: withoutDeployments(JSON.parse(row.facts_json)) },
+            { ...fresh, facts: withoutDeployments(fresh.facts) },
+            `${at} ${identity(row)}`,
+          );
         }
       }
-      // Whether or not that made a snapshot: no verdict is other than the latest snapshot says, and after a report no provenance.
+      // Whether or not that made a snapshot: no verdict is other than the latest snapshot says, and after a report no
+      // provenance.
       for (const id of judged) {
         const judge = judgeFromScratch(world, id);
         for (const row of store.snapshots.evaluated(id, store.environments.get(id).snapshot_count)) {
           if (row.annotation === "exited") continue;
           const fresh = judge(row);
           assert.is(booleanOf(row.compliant), fresh.compliant, `step ${step}: ${identity(row)}`);
-          if (id === reported) assert.is(provenanceOf(JSON.parse(row.facts_json)), provenanceOf(fresh.facts), `step ${step}: ${identity(row)}`);
+          if (id === reported)
+            assert.is(
+              provenanceOf(JSON.parse(row.facts_json)),
+              provenanceOf(fresh.facts),
+              `step ${step}: ${identity(row)}`,
+            );
         }
       }
     }
 
     const indexes = new Map([...physical, ...logical].map((id) => [id, store.environments.get(id).snapshot_count]));
-    assert.ok([...indexes.values()].every((count) => count > 20), `${[...indexes.values()]}`);
+    assert.ok(
+      [...indexes.values()].every((count) => count > 20),
+      `${[...indexes.values()]}`,
+    );
     for (const [id, count] of indexes)
-      assert.equal(db.prepare("SELECT idx FROM snapshots WHERE environment_id = ? ORDER BY idx").pluck().all(id), Array.from({ length: count }, (_, place) => place + 1));
+      assert.equal(
+        db.prepare("SELECT idx FROM snapshots WHERE environment_id = ? ORDER BY idx").pluck().all(id),
+        Array.from({ length: count }, (_, place) => place + 1),
+      );
 
     // Every evaluation there is, by way of the rows that it is the verdict of.
     const kept = db
@@ -84,14 +127,29 @@ for (const seed of SEEDS) {
         `SELECT e.id, s.name, s.fingerprint, e.compliant, s.compliant AS shown, e.allowlist_id, e.facts_json, e.verdicts_json, e.reasons_json
          FROM evaluations e LEFT JOIN snapshot_artifacts s ON s.evaluation_id = e.id`,
       )
-      .all() as { id: number; name: string; fingerprint: string; compliant: 0 | 1 | null; shown: 0 | 1 | null; allowlist_id: number | null; facts_json: string; verdicts_json: string; reasons_json: string }[];
+      .all() as {
+      id: number;
+      name: string;
+      fingerprint: string;
+      compliant: 0 | 1 | null;
+      shown: 0 | 1 | null;
+      allowlist_id: number | null;
+      facts_json: string;
+      verdicts_json: string;
+      reasons_json: string;
+    }[];
     const seen = { true: 0, false: 0, null: 0, allowed: 0, failing: 0 };
     for (const row of kept) {
       assert.type(row.name, "string", `evaluation ${row.id} is the verdict of nothing`);
       assert.is(row.shown, row.compliant);
       const verdicts = JSON.parse(row.verdicts_json) as StoredVerdict[];
       const again = replay(
-        { artifact: row, facts: JSON.parse(row.facts_json), allowlisted: row.allowlist_id !== null, kept: { compliant: booleanOf(row.compliant), verdicts, reasons: JSON.parse(row.reasons_json) } },
+        {
+          artifact: row,
+          facts: JSON.parse(row.facts_json),
+          allowlisted: row.allowlist_id !== null,
+          kept: { compliant: booleanOf(row.compliant), verdicts, reasons: JSON.parse(row.reasons_json) },
+        },
         store.policies.parsed,
       );
       assert.equal(again.differences, []);
@@ -100,7 +158,10 @@ for (const seed of SEEDS) {
       if (row.compliant === 1 && verdicts.some(({ status }) => status !== "COMPLIANT")) seen.allowed += 1;
       if (row.verdicts_json.includes('"error"')) seen.failing += 1;
     }
-    assert.ok(Object.values(seen).every((times) => times > 0), `the history has all of these: ${JSON.stringify(seen)}`);
+    assert.ok(
+      Object.values(seen).every((times) => times > 0),
+      `the history has all of these: ${JSON.stringify(seen)}`,
+    );
 
     for (const [id, count] of indexes)
       for (let index = 1; index <= count; index += 1) {
@@ -112,7 +173,12 @@ for (const seed of SEEDS) {
         const { snapshot, artifacts, members } = explanation;
         const counts = [snapshot.compliant_count, snapshot.non_compliant_count, snapshot.unknown_count];
         if (logical.includes(id)) {
-          assert.equal(counts, ["compliant_count", "non_compliant_count", "unknown_count"].map((column) => members.reduce((sum, member) => sum + member.snapshot[column as "unknown_count"], 0)));
+          assert.equal(
+            counts,
+            ["compliant_count", "non_compliant_count", "unknown_count"].map((column) =>
+              members.reduce((sum, member) => sum + member.snapshot[column as "unknown_count"], 0),
+            ),
+          );
           const state = logicalState(members.map((member) => booleanOf(member.snapshot.compliant)));
           // A member that never had a snapshot is not shown, and makes unknown what would be compliant.
           const size = { [groups.pair]: 2, [groups.all]: 3, [groups.withSilent]: 4 }[id];
@@ -122,9 +188,22 @@ for (const seed of SEEDS) {
         } else {
           const there = artifacts.filter(({ exited }) => !exited);
           assert.equal(there.map(({ row }) => identity(row)).sort(), reportedIn.get(at), at);
-          assert.equal(counts, [true, false, null].map((wanted) => there.filter(({ compliant }) => compliant === wanted).length), at);
-          assert.is(booleanOf(snapshot.compliant), environmentState(there.map(({ compliant }) => compliant), explanation.policies.length), at);
-          const named = new Set(there.map(({ verdicts }) => JSON.stringify(verdicts.map(({ version }) => version.versionId))));
+          assert.equal(
+            counts,
+            [true, false, null].map((wanted) => there.filter(({ compliant }) => compliant === wanted).length),
+            at,
+          );
+          assert.is(
+            booleanOf(snapshot.compliant),
+            environmentState(
+              there.map(({ compliant }) => compliant),
+              explanation.policies.length,
+            ),
+            at,
+          );
+          const named = new Set(
+            there.map(({ verdicts }) => JSON.stringify(verdicts.map(({ version }) => version.versionId))),
+          );
           named.delete(snapshot.policy_versions_json);
           assert.is(named.size, 0, at);
         }
@@ -136,18 +215,37 @@ for (const seed of SEEDS) {
 
 /** The intervals of an artifact follow each other without gap or overlap from its start to its exit, or to now. */
 function intervalsCover({ db, physical }: World): void {
-  type Row = { name: string; fingerprint: string; first_index: number; last_index: number; started_index: number; annotation: string; now: number };
+  type Row = {
+    name: string;
+    fingerprint: string;
+    first_index: number;
+    last_index: number;
+    started_index: number;
+    annotation: string;
+    now: number;
+  };
   for (const id of physical) {
     const rows = db
-      .prepare("SELECT name, fingerprint, first_index, last_index, started_index, annotation, now FROM snapshot_artifacts WHERE environment_id = ? ORDER BY name, fingerprint, first_index, last_index")
+      .prepare(
+        "SELECT name, fingerprint, first_index, last_index, started_index, annotation, now FROM snapshot_artifacts WHERE environment_id = ? ORDER BY name, fingerprint, first_index, last_index",
+      )
       .all(id) as Row[];
     for (const [place, row] of rows.entries()) {
-      const [before, after] = [rows[place - 1], rows[place + 1]].map((other) => (other && identity(other) === identity(row) ? other : null));
+      const [before, after] = [rows[place - 1], rows[place + 1]].map((other) =>
+        other && identity(other) === identity(row) ? other : null,
+      );
       const text = JSON.stringify(row);
       const starts = row.annotation.startsWith("started-");
       assert.is(starts, row.first_index === row.started_index, text);
       if (starts) assert.ok(!before || (before.annotation === "exited" && before.last_index < row.first_index), text);
-      else assert.ok(before && before.last_index === row.first_index - 1 && before.started_index === row.started_index && before.annotation !== "exited", text);
+      else
+        assert.ok(
+          before &&
+            before.last_index === row.first_index - 1 &&
+            before.started_index === row.started_index &&
+            before.annotation !== "exited",
+          text,
+        );
       if (row.annotation === "exited") assert.equal([row.first_index, row.now], [row.last_index, 0], text);
       else assert.ok(row.now > 0 && (after ? row.last_index < OPEN : row.last_index === OPEN), text);
     }

@@ -11,7 +11,11 @@ const B = "b".repeat(64);
 const ADA = { publicId: "ada-id", displayName: "Ada" };
 
 /** What a report says: a name, a fingerprint and the starts of the instances. */
-const runs = (name: string, fingerprint: string, ...created: number[]): ReportedArtifact => ({ name, fingerprint, instances: { created: created.length > 0 ? created : [100] } });
+const runs = (name: string, fingerprint: string, ...created: number[]): ReportedArtifact => ({
+  name,
+  fingerprint,
+  instances: { created: created.length > 0 ? created : [100] },
+});
 
 function world() {
   const house = opened();
@@ -20,30 +24,54 @@ function world() {
   const environment = (type = "K8S"): number =>
     Number(
       db
-        .prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)")
+        .prepare(
+          "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)",
+        )
         .run(`env-${++environments}`, organizationId, `env${environments}`, type).lastInsertRowid,
     );
   const policy = (name: string, yaml: string) =>
-    store.policies.put(organizationId, { name, description: "", user: "ada", file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "" } }).policy.id;
+    store.policies.put(organizationId, {
+      name,
+      description: "",
+      user: "ada",
+      file: { yaml: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`, comment: "" },
+    }).policy.id;
   const attach = (environmentId: number, policyId: number) => {
-    db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)").run(environmentId, policyId, policyId);
+    db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)").run(
+      environmentId,
+      policyId,
+      policyId,
+    );
     store.staleness.policiesChanged(environmentId);
   };
-  const report = (environmentId: number, ...artifacts: ReportedArtifact[]) => store.recording.record(store.environments.get(environmentId), "report", artifacts, ADA);
+  const report = (environmentId: number, ...artifacts: ReportedArtifact[]) =>
+    store.recording.record(store.environments.get(environmentId), "report", artifacts, ADA);
   const again = (environmentId: number, cause: "policies" | "policy_version" | "allowlist") =>
     store.recording.record(store.environments.get(environmentId), cause, null, ADA);
   /** A snapshot as [name, first character of the fingerprint, annotation there, was, now, compliant]. */
   const shown = (environmentId: number, index: number) =>
-    store.snapshots.artifacts(environmentId, index).map(({ name, fingerprint, first_index, annotation, was, now, compliant }) =>
-      first_index === index ? [name, fingerprint.charAt(0), annotation, was, now, compliant] : [name, fingerprint.charAt(0), "-", now, now, compliant],
-    );
+    store.snapshots
+      .artifacts(environmentId, index)
+      .map(({ name, fingerprint, first_index, annotation, was, now, compliant }) =>
+        first_index === index
+          ? [name, fingerprint.charAt(0), annotation, was, now, compliant]
+          : [name, fingerprint.charAt(0), "-", now, now, compliant],
+      );
   const rows = (table: string): number => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
   const counts = () => ["snapshots", "snapshot_artifacts", "evaluations", "deployments", "snapshot_members"].map(rows);
   const f = house.flow("f");
   /** Reports an artifact to a trail of its own, as the API would. */
-  const build = (fingerprint: string, trailName = `t-${fingerprint.charAt(0)}`, referenceName: string | null = "app") => {
+  const build = (
+    fingerprint: string,
+    trailName = `t-${fingerprint.charAt(0)}`,
+    referenceName: string | null = "app",
+  ) => {
     const t = store.trails.find(f.id, trailName) ?? house.trail(f.id, trailName);
-    const id = house.artifact(f.id, t.id, fingerprint, { ...(referenceName === null ? {} : { referenceName }), git_commit: fingerprint.slice(0, 40), commit_url: `https://git.test/${fingerprint.charAt(0)}` });
+    const id = house.artifact(f.id, t.id, fingerprint, {
+      ...(referenceName === null ? {} : { referenceName }),
+      git_commit: fingerprint.slice(0, 40),
+      commit_url: `https://git.test/${fingerprint.charAt(0)}`,
+    });
     store.evaluation.evaluate(t.id, 5);
     return { trail: t.id, id };
   };
@@ -65,11 +93,24 @@ test("the first report makes snapshot 1, an empty one too", () => {
   assert.equal(shown(empty, 1), []);
   const { timestamp, ...snapshot } = store.snapshots.find(filled, 1) as object & { timestamp: number };
   assert.equal(snapshot, {
-    environment_id: filled, idx: 1, cause: "report", compliant: null, compliant_count: 0, non_compliant_count: 0, unknown_count: 1, user_id: "ada-id",
-    user_name: "Ada", policy_versions_json: "[]", member_id: null, member_index: null,
+    environment_id: filled,
+    idx: 1,
+    cause: "report",
+    compliant: null,
+    compliant_count: 0,
+    non_compliant_count: 0,
+    unknown_count: 1,
+    user_id: "ada-id",
+    user_name: "Ada",
+    policy_versions_json: "[]",
+    member_id: null,
+    member_index: null,
   });
   const row = store.environments.get(filled);
-  assert.equal([row.snapshot_count, row.last_changed_at, row.last_reported_at, row.state], [1, timestamp, timestamp, null]);
+  assert.equal(
+    [row.snapshot_count, row.last_changed_at, row.last_reported_at, row.state],
+    [1, timestamp, timestamp, null],
+  );
 });
 
 test("a report of the same set adds no row, whatever its instances and their times", () => {
@@ -78,7 +119,11 @@ test("a report of the same set adds no row, whatever its instances and their tim
   report(env, runs("app", A, 10), runs("db", B, 10));
   const before = counts();
   const { last_reported_at: first, last_changed_at } = store.environments.get(env);
-  for (const report_ of [[runs("app", A, 10), runs("db", B, 10)], [runs("app", A, 99), runs("db", B, 10)], [runs("app", A, 10, 20, 30), runs("db", B, 10)]])
+  for (const report_ of [
+    [runs("app", A, 10), runs("db", B, 10)],
+    [runs("app", A, 99), runs("db", B, 10)],
+    [runs("app", A, 10, 20, 30), runs("db", B, 10)],
+  ])
     assert.is(report(env, ...report_), null);
   assert.equal(counts(), before);
   const after = store.environments.get(env);
@@ -91,18 +136,39 @@ test("what starts and what goes makes a snapshot; only these get rows, and the n
   const env = environment();
   report(env, runs("app", A, 10), runs("db", B, 10), runs("web", "c".repeat(64), 10));
   assert.is(report(env, runs("app", A, 10, 20), runs("app", B, 5), runs("web", "c".repeat(64), 10)), 2);
-  assert.equal(shown(env, 1), [["app", "a", "started-unknown", 0, 1, null], ["db", "b", "started-unknown", 0, 1, null], ["web", "c", "started-unknown", 0, 1, null]]);
+  assert.equal(shown(env, 1), [
+    ["app", "a", "started-unknown", 0, 1, null],
+    ["db", "b", "started-unknown", 0, 1, null],
+    ["web", "c", "started-unknown", 0, 1, null],
+  ]);
   assert.equal(shown(env, 2), [
-    ["app", "a", "unchanged", 1, 2, null], ["app", "b", "started-unknown", 0, 1, null], ["db", "b", "exited", 1, 0, null], ["web", "c", "-", 1, 1, null],
+    ["app", "a", "unchanged", 1, 2, null],
+    ["app", "b", "started-unknown", 0, 1, null],
+    ["db", "b", "exited", 1, 0, null],
+    ["web", "c", "-", 1, 1, null],
   ]);
   assert.is(report(env, runs("app", A, 10, 20), runs("app", B, 5), runs("web", "c".repeat(64), 10)), null);
   assert.equal(counts().slice(0, 2), [2, 6]);
   assert.equal(
     db.prepare("SELECT name, first_index, last_index, started_index FROM snapshot_artifacts ORDER BY id").raw().all(),
-    [["app", 1, 1, 1], ["db", 1, 1, 1], ["web", 1, OPEN, 1], ["app", 2, OPEN, 1], ["app", 2, OPEN, 2], ["db", 2, 2, 1]],
+    [
+      ["app", 1, 1, 1],
+      ["db", 1, 1, 1],
+      ["web", 1, OPEN, 1],
+      ["app", 2, OPEN, 1],
+      ["app", 2, OPEN, 2],
+      ["db", 2, 2, 1],
+    ],
   );
   assert.is(report(env), 3);
-  assert.equal(shown(env, 3).map(([name, , annotation, was, now]) => [name, annotation, was, now]), [["app", "exited", 2, 0], ["app", "exited", 1, 0], ["web", "exited", 1, 0]]);
+  assert.equal(
+    shown(env, 3).map(([name, , annotation, was, now]) => [name, annotation, was, now]),
+    [
+      ["app", "exited", 2, 0],
+      ["app", "exited", 1, 0],
+      ["web", "exited", 1, 0],
+    ],
+  );
   assert.is(report(env), null);
 });
 
@@ -112,7 +178,10 @@ test("unresolved fingerprints are artifacts like others, and do not make snapsho
   assert.is(report(env, runs("one", ""), runs("two", "")), 1);
   assert.is(report(env, runs("one", ""), runs("two", "")), null);
   assert.is(report(env, runs("one", "")), 2);
-  assert.equal(shown(env, 2), [["one", "", "-", 1, 1, null], ["two", "", "exited", 1, 0, null]]);
+  assert.equal(shown(env, 2), [
+    ["one", "", "-", 1, 1, null],
+    ["two", "", "exited", 1, 0, null],
+  ]);
 });
 
 test("attaching makes a snapshot at once and detaching another; versions and counts are stored with them", () => {
@@ -123,13 +192,30 @@ test("attaching makes a snapshot at once and detaching another; versions and cou
   report(env, runs("app", A), runs("db", B));
   attach(env, id);
   assert.is(again(env, "policies"), 2);
-  assert.equal(shown(env, 2), [["app", "a", "became-compliant", 1, 1, 1], ["db", "b", "became-non-compliant", 1, 1, 0]]);
+  assert.equal(shown(env, 2), [
+    ["app", "a", "became-compliant", 1, 1, 1],
+    ["db", "b", "became-non-compliant", 1, 1, 0],
+  ]);
   const snapshot = store.snapshots.find(env, 2);
-  assert.equal([snapshot?.cause, snapshot?.compliant, snapshot?.compliant_count, snapshot?.non_compliant_count, snapshot?.unknown_count], ["policies", 0, 1, 1, 0]);
+  assert.equal(
+    [
+      snapshot?.cause,
+      snapshot?.compliant,
+      snapshot?.compliant_count,
+      snapshot?.non_compliant_count,
+      snapshot?.unknown_count,
+    ],
+    ["policies", 0, 1, 1, 0],
+  );
   assert.equal(JSON.parse(snapshot?.policy_versions_json ?? ""), [store.policies.latestVersion(id)?.id]);
   const [app, missing] = store.snapshots.evaluated(env, 2);
-  assert.equal(JSON.parse(missing?.reasons_json ?? ""), ["Policy 'prod' requires provenance, but the artifact was not reported to any flow."]);
-  assert.equal(JSON.parse(app?.verdicts_json ?? "")[0].rules[0], { satisfied: true, resolutions: [{ type: "rule_satisfied", flow: 0 }] });
+  assert.equal(JSON.parse(missing?.reasons_json ?? ""), [
+    "Policy 'prod' requires provenance, but the artifact was not reported to any flow.",
+  ]);
+  assert.equal(JSON.parse(app?.verdicts_json ?? "")[0].rules[0], {
+    satisfied: true,
+    resolutions: [{ type: "rule_satisfied", flow: 0 }],
+  });
   assert.is(store.environments.get(env).state, 0);
   assert.is(report(env, runs("app", A)), 3);
   assert.is(store.environments.get(env).state, 1);
@@ -188,14 +274,23 @@ test("new provenance without a flip is updated-provenance: a first flow, a furth
 test("a changed tag alone makes no snapshot, but flips what depends on it, and the next snapshot keeps the new facts", () => {
   const { db, store, f, environment, policy, attach, report, build } = world();
   const env = environment();
-  attach(env, policy("prod", `artifacts:\n  attestations:\n    - name: tests\n      type: generic\n      if: "\${{ flow.tags.risk == 'high' }}"\n`));
+  attach(
+    env,
+    policy(
+      "prod",
+      `artifacts:\n  attestations:\n    - name: tests\n      type: generic\n      if: "\${{ flow.tags.risk == 'high' }}"\n`,
+    ),
+  );
   build(A);
   report(env, runs("app", A));
   store.flows.patchTags(f.id, { set: { team: "x" }, remove: [] });
   assert.is(report(env, runs("app", A)), null);
   assert.is(report(env, runs("app", A), runs("db", B)), 2);
   const app = store.snapshots.evaluated(env, 2)[0];
-  assert.equal([app?.annotation, (JSON.parse(app?.facts_json ?? "") as Facts).flows[0]?.tags], ["unchanged", { team: "x" }]);
+  assert.equal(
+    [app?.annotation, (JSON.parse(app?.facts_json ?? "") as Facts).flows[0]?.tags],
+    ["unchanged", { team: "x" }],
+  );
   assert.is(db.prepare("SELECT count(*) FROM stale_artifacts").pluck().get(), 0);
   store.flows.patchTags(f.id, { set: { risk: "high" }, remove: [] });
   assert.is(report(env, runs("app", A), runs("db", B)), 3);
@@ -233,9 +328,15 @@ test("the allowlist makes up for the policies, in this environment only, and say
   ).run(organizationId, env, A);
   store.staleness.allowlistChanged(env, A);
   assert.is(again(env, "allowlist"), 2);
-  assert.equal(shown(env, 2), [["app", "a", "became-compliant", 1, 1, 1], ["db", "b", "-", 1, 1, 0]]);
+  assert.equal(shown(env, 2), [
+    ["app", "a", "became-compliant", 1, 1, 1],
+    ["db", "b", "-", 1, 1, 0],
+  ]);
   const app = store.snapshots.evaluated(env, 2)[0];
-  assert.equal([app?.allowlist_id, JSON.parse(app?.verdicts_json ?? "")[0].status, JSON.parse(app?.reasons_json ?? "").length], [1, "NON-COMPLIANT", 1]);
+  assert.equal(
+    [app?.allowlist_id, JSON.parse(app?.verdicts_json ?? "")[0].status, JSON.parse(app?.reasons_json ?? "").length],
+    [1, "NON-COMPLIANT", 1],
+  );
   assert.is(report(other, runs("app", A), runs("db", B)), null);
 });
 
@@ -249,11 +350,29 @@ test("a deployment is the start of an artifact with provenance; it names what it
   report(env, runs("app", B));
   report(env, runs("app", A), runs("app", B));
   assert.equal(
-    db.prepare("SELECT fingerprint, snapshot_index, ordinal, artifact_id, reference_name, replaced_id FROM deployments ORDER BY id").raw().all(),
-    [[A, 1, 0, a.id, "app", null], [B, 2, 0, b.id, "app", 1], ["d".repeat(64), 2, 0, b.id + 1, "other", null], [A, 4, 0, a.id, "app", 2]],
+    db
+      .prepare(
+        "SELECT fingerprint, snapshot_index, ordinal, artifact_id, reference_name, replaced_id FROM deployments ORDER BY id",
+      )
+      .raw()
+      .all(),
+    [
+      [A, 1, 0, a.id, "app", null],
+      [B, 2, 0, b.id, "app", 1],
+      ["d".repeat(64), 2, 0, b.id + 1, "other", null],
+      [A, 4, 0, a.id, "app", 2],
+    ],
   );
-  const facts = db.prepare("SELECT e.facts_json FROM snapshot_artifacts s JOIN evaluations e ON e.id = s.evaluation_id WHERE s.last_index = ? ORDER BY s.id").pluck().all(OPEN) as string[];
-  assert.equal(facts.map((text) => (JSON.parse(text) as Facts).flows[0]?.deployment_id), [2, 4]);
+  const facts = db
+    .prepare(
+      "SELECT e.facts_json FROM snapshot_artifacts s JOIN evaluations e ON e.id = s.evaluation_id WHERE s.last_index = ? ORDER BY s.id",
+    )
+    .pluck()
+    .all(OPEN) as string[];
+  assert.equal(
+    facts.map((text) => (JSON.parse(text) as Facts).flows[0]?.deployment_id),
+    [2, 4],
+  );
 });
 
 test("facts that were damaged are replaced by those of now, and refuse no report", () => {
@@ -262,11 +381,16 @@ test("facts that were damaged are replaced by those of now, and refuse no report
   const { trail, id } = build(A);
   report(env, runs("app", A), runs("db", B));
   for (const [index, damaged] of ["{", "null", '{"flows":[null]}'].entries()) {
-    db.prepare("UPDATE evaluations SET facts_json = ? WHERE id IN (SELECT evaluation_id FROM snapshot_artifacts WHERE name = 'app' AND last_index = ?)").run(damaged, OPEN);
+    db.prepare(
+      "UPDATE evaluations SET facts_json = ? WHERE id IN (SELECT evaluation_id FROM snapshot_artifacts WHERE name = 'app' AND last_index = ?)",
+    ).run(damaged, OPEN);
     assert.is(report(env, runs("app", A), runs("db", B)), null, "nothing is looked at");
     attest(trail, id, "tests", 1);
     assert.is(report(env, runs("app", A), runs("db", B)), index + 2);
-    assert.equal(shown(env, index + 2), [["app", "a", "updated-provenance", 1, 1, null], ["db", "b", "-", 1, 1, null]]);
+    assert.equal(shown(env, index + 2), [
+      ["app", "a", "updated-provenance", 1, 1, null],
+      ["db", "b", "-", 1, 1, null],
+    ]);
   }
 });
 
@@ -284,7 +408,8 @@ test("a survey that was overtaken is not current; one that was not can be applie
   const { store, environment, report, build } = world();
   const env = environment();
   report(env, runs("app", A));
-  const survey = () => store.recording.readCurrent(store.environments.get(env), "report", [runs("app", A), runs("db", B)]);
+  const survey = () =>
+    store.recording.readCurrent(store.environments.get(env), "report", [runs("app", A), runs("db", B)]);
   const [first, second] = [survey(), survey()];
   assert.equal([first.workload, store.recording.isCurrent(first)], [1, true]);
   assert.is(store.recording.apply(store.recording.plan(first), ADA), 2);
@@ -298,16 +423,38 @@ test("a logical environment numbers its own snapshots and shows the latest of ea
   const { db, store, environment, report, counts } = world();
   const [group, one, two] = [environment("logical"), environment(), environment("server")];
   for (const [position, member] of [one, two].entries())
-    db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(group, position, member);
+    db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(
+      group,
+      position,
+      member,
+    );
   report(one, runs("app", A));
   report(one, runs("app", A), runs("app", B));
   report(two, runs("/etc/x", B));
   const covering = (index: number) =>
-    db.prepare("SELECT member_id, member_index FROM snapshot_members WHERE environment_id = ? AND first_index <= ? AND last_index >= ? ORDER BY position").raw().all(group, index, index);
-  assert.equal([covering(1), covering(2), covering(3)], [[[one, 1]], [[one, 2]], [[one, 2], [two, 1]]]);
+    db
+      .prepare(
+        "SELECT member_id, member_index FROM snapshot_members WHERE environment_id = ? AND first_index <= ? AND last_index >= ? ORDER BY position",
+      )
+      .raw()
+      .all(group, index, index);
+  assert.equal(
+    [covering(1), covering(2), covering(3)],
+    [
+      [[one, 1]],
+      [[one, 2]],
+      [
+        [one, 2],
+        [two, 1],
+      ],
+    ],
+  );
   assert.equal(counts()[4], 3, "a member that stands still keeps its row");
   const third = store.snapshots.find(group, 3);
-  assert.equal([third?.cause, third?.compliant, third?.unknown_count, third?.member_id, third?.member_index], ["member", null, 3, two, 1]);
+  assert.equal(
+    [third?.cause, third?.compliant, third?.unknown_count, third?.member_id, third?.member_index],
+    ["member", null, 3, two, 1],
+  );
   assert.is(store.environments.get(group).snapshot_count, 3);
   assert.is(report(one, runs("app", A), runs("app", B)), null);
   assert.is(store.environments.get(group).snapshot_count, 3);
@@ -315,7 +462,9 @@ test("a logical environment numbers its own snapshots and shows the latest of ea
 
 test("no statement scans a table", () => {
   const { db, sql } = opened();
-  const ours = sql.filter((text) => /environments|snapshot|stale_artifacts|evaluations|deployments|allowlist/.test(text));
+  const ours = sql.filter((text) =>
+    /environments|snapshot|stale_artifacts|evaluations|deployments|allowlist/.test(text),
+  );
   assert.ok(ours.length > 15);
   for (const text of ours) assert.equal(scans(db, text), [], text);
 });

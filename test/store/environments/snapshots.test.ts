@@ -13,27 +13,46 @@ function world() {
   const { db, store, organizationId } = given;
   const environment = (name: string, type = "docker"): number =>
     Number(
-      db.prepare("INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)")
+      db
+        .prepare(
+          "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)",
+        )
         .run(`e-${name}`, organizationId, name, type).lastInsertRowid,
     );
   const report = (id: number, what: Record<string, number>): number | null => {
-    const artifacts = Object.entries(what).map(([name, count]): ReportedArtifact => ({
-      name, fingerprint: print(name.charCodeAt(0)), instances: { created: Array.from({ length: count }, () => 5) },
-    }));
-    return store.recording.apply(store.recording.plan(store.recording.readCurrent(store.environments.get(id), "report", artifacts)), actor);
+    const artifacts = Object.entries(what).map(
+      ([name, count]): ReportedArtifact => ({
+        name,
+        fingerprint: print(name.charCodeAt(0)),
+        instances: { created: Array.from({ length: count }, () => 5) },
+      }),
+    );
+    return store.recording.apply(
+      store.recording.plan(store.recording.readCurrent(store.environments.get(id), "report", artifacts)),
+      actor,
+    );
   };
   return { ...given, environment, report };
 }
 
 test("a snapshot holds the rows whose interval covers it, and nothing of another environment", () => {
-  const { store: { snapshots }, environment, report } = world();
+  const {
+    store: { snapshots },
+    environment,
+    report,
+  } = world();
   const [one, two] = [environment("one"), environment("two")];
   report(one, { b: 1, a: 2 });
   report(two, { z: 1 });
   report(one, { a: 2 });
   report(one, { a: 2, c: 1 });
-  const names = (rows: readonly { name: string; now: number }[]) => rows.map(({ name, now }) => `${name}${now}`).join(" ");
-  for (const [index, all, running] of [[1, "a2 b1", "a2 b1"], [2, "a2 b0", "a2"], [3, "a2 c1", "a2 c1"]] as const) {
+  const names = (rows: readonly { name: string; now: number }[]) =>
+    rows.map(({ name, now }) => `${name}${now}`).join(" ");
+  for (const [index, all, running] of [
+    [1, "a2 b1", "a2 b1"],
+    [2, "a2 b0", "a2"],
+    [3, "a2 c1", "a2 c1"],
+  ] as const) {
     assert.is(names(snapshots.artifacts(one, index)), all);
     assert.is(names(snapshots.evaluated(one, index)), all);
     assert.is(names(snapshots.running(one, index)), running);
@@ -44,7 +63,11 @@ test("a snapshot holds the rows whose interval covers it, and nothing of another
 });
 
 test("an evaluation is read once, and anew when its text is another one", () => {
-  const { store: { snapshots }, environment, report } = world();
+  const {
+    store: { snapshots },
+    environment,
+    report,
+  } = world();
   const id = environment("one");
   report(id, { a: 1 });
   const [row] = snapshots.evaluated(id, 1);
@@ -59,7 +82,8 @@ test("an evaluation is read once, and anew when its text is another one", () => 
   const large = snapshots.kept({ ...row, facts_json: JSON.stringify({ flows: [flow] }) });
   assert.is(large.facts.flows[0]?.artifact_id, 1);
   assert.not(snapshots.kept(row) === kept, "the same key with another text took its place");
-  for (let n = 0; n < 5; n += 1) snapshots.kept({ ...row, evaluation_id: 100 + n, facts_json: JSON.stringify({ flows: [flow] }) });
+  for (let n = 0; n < 5; n += 1)
+    snapshots.kept({ ...row, evaluation_id: 100 + n, facts_json: JSON.stringify({ flows: [flow] }) });
   const last = { ...row, evaluation_id: 104, facts_json: JSON.stringify({ flows: [flow] }) };
   assert.is(snapshots.kept(last), snapshots.kept(last));
   const first = { ...last, evaluation_id: 100 };
@@ -67,7 +91,11 @@ test("an evaluation is read once, and anew when its text is another one", () => 
 });
 
 test("a text about an evaluation is made once, and anew when it would be another one", () => {
-  const { store: { snapshots }, environment, report } = world();
+  const {
+    store: { snapshots },
+    environment,
+    report,
+  } = world();
   const id = environment("one");
   report(id, { a: 1 });
   const [row] = snapshots.evaluated(id, 1);
@@ -79,11 +107,24 @@ test("a text about an evaluation is made once, and anew when it would be another
     return text;
   };
   const [policy, other] = [{}, {}];
-  assert.throws(() => snapshots.textOf(row.evaluation_id, kept, [policy], () => { throw new Error("damaged"); }), /damaged/);
-  for (const text of ["first", "never made"]) assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make(text)), "first");
+  assert.throws(
+    () =>
+      snapshots.textOf(row.evaluation_id, kept, [policy], () => {
+        throw new Error("damaged");
+      }),
+    /damaged/,
+  );
+  for (const text of ["first", "never made"])
+    assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make(text)), "first");
   assert.is(snapshots.kept(row), kept, "the evaluation is the same still");
   assert.is(made, 1);
-  for (const [from, text] of [[[other], "other"], [[other, policy], "longer"], [[], "none"], [[null], "null"], [[policy], "back"]] as const)
+  for (const [from, text] of [
+    [[other], "other"],
+    [[other, policy], "longer"],
+    [[], "none"],
+    [[null], "null"],
+    [[policy], "back"],
+  ] as const)
     assert.is(snapshots.textOf(row.evaluation_id, kept, from, make(text)), text);
   assert.is(made, 6);
 
@@ -91,12 +132,20 @@ test("a text about an evaluation is made once, and anew when it would be another
   const anew = snapshots.kept(changed);
   assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make("of the former")), "of the former");
   assert.is(snapshots.textOf(row.evaluation_id, anew, [policy], make("of another")), "of another");
-  assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make("not kept")), "not kept", "what is not kept has no kept text");
+  assert.is(
+    snapshots.textOf(row.evaluation_id, kept, [policy], make("not kept")),
+    "not kept",
+    "what is not kept has no kept text",
+  );
   assert.is(snapshots.textOf(row.evaluation_id, anew, [policy], make("never made")), "of another");
 });
 
 test("texts take part in what is kept at most", () => {
-  const { store: { snapshots }, environment, report } = world();
+  const {
+    store: { snapshots },
+    environment,
+    report,
+  } = world();
   const id = environment("one");
   report(id, { a: 1 });
   const [row] = snapshots.evaluated(id, 1);
@@ -104,84 +153,175 @@ test("texts take part in what is kept at most", () => {
   const rows = Array.from({ length: 6 }, (_, n) => ({ ...row, evaluation_id: 100 + n }));
   const values = rows.map((one) => snapshots.kept(one));
   const large = "x".repeat(4 << 20);
-  rows.forEach(({ evaluation_id }, n) => assert.is(snapshots.textOf(evaluation_id, values[n] as (typeof values)[0], [], () => large), large));
+  rows.forEach(({ evaluation_id }, n) =>
+    assert.is(
+      snapshots.textOf(evaluation_id, values[n] as (typeof values)[0], [], () => large),
+      large,
+    ),
+  );
   assert.not(snapshots.kept(rows[0] as typeof row) === values[0], "dropped with its text");
   const [last, huge] = [rows[4] as typeof row, values[4]];
   assert.ok(huge);
   assert.is(snapshots.kept(last), huge);
   const text = "y".repeat(32 << 20);
-  assert.is(snapshots.textOf(last.evaluation_id, huge, [null], () => text), text, "larger than everything that is kept");
+  assert.is(
+    snapshots.textOf(last.evaluation_id, huge, [null], () => text),
+    text,
+    "larger than everything that is kept",
+  );
   const alone = snapshots.kept(last);
   assert.not(alone === huge);
   assert.is(snapshots.kept(last), alone, "and there is room again");
 });
 
 test("the snapshot in force at a moment is the last that was made until then", () => {
-  const { store: { snapshots, environments }, db, environment, report } = world();
+  const {
+    store: { snapshots, environments },
+    db,
+    environment,
+    report,
+  } = world();
   const id = environment("one");
   const indexAt = (time: number, now = 1e19): number => snapshots.indexAt(environments.get(id), time, now);
   assert.is(indexAt(9e9), 0);
   for (const name of "abcd") report(id, { [name]: 1 });
-  for (const [idx, timestamp] of [[1, 10], [2, 20.5], [3, 20.5], [4, 30]] as const)
+  for (const [idx, timestamp] of [
+    [1, 10],
+    [2, 20.5],
+    [3, 20.5],
+    [4, 30],
+  ] as const)
     db.prepare("UPDATE snapshots SET timestamp = ? WHERE environment_id = ? AND idx = ?").run(timestamp, id, idx);
-  assert.equal([-1e20, 9.9, 10, 20.4, 20.5, 29, 30, 1e20].map((time) => indexAt(time)), [0, 0, 1, 1, 3, 3, 4, 4]);
-  assert.equal([20.6, 20.7].map((time) => indexAt(time, 20.7)), [3, 4], "from now on it is the latest, whatever its time");
-  assert.equal(snapshots.between(id, 2, 3).map(({ idx }) => idx), [2, 3]);
-  assert.equal(snapshots.between(id, 4, 9).map(({ idx }) => idx), [4]);
+  assert.equal(
+    [-1e20, 9.9, 10, 20.4, 20.5, 29, 30, 1e20].map((time) => indexAt(time)),
+    [0, 0, 1, 1, 3, 3, 4, 4],
+  );
+  assert.equal(
+    [20.6, 20.7].map((time) => indexAt(time, 20.7)),
+    [3, 4],
+    "from now on it is the latest, whatever its time",
+  );
+  assert.equal(
+    snapshots.between(id, 2, 3).map(({ idx }) => idx),
+    [2, 3],
+  );
+  assert.equal(
+    snapshots.between(id, 4, 9).map(({ idx }) => idx),
+    [4],
+  );
   assert.equal([snapshots.find(id, 4)?.idx, snapshots.find(id, 5), snapshots.find(id, 0)], [4, null, null]);
 });
 
 test("members are those that a logical snapshot showed, at the snapshots of their own that it showed", () => {
-  const { store: { snapshots }, db, environment, report } = world();
+  const {
+    store: { snapshots },
+    db,
+    environment,
+    report,
+  } = world();
   const [one, two, group] = [environment("one"), environment("two"), environment("group", "logical")];
-  for (const [position, member] of [two, one].entries()) db.prepare("INSERT INTO environment_members VALUES (?, ?, ?)").run(group, position, member);
+  for (const [position, member] of [two, one].entries())
+    db.prepare("INSERT INTO environment_members VALUES (?, ?, ?)").run(group, position, member);
   report(one, { a: 1 });
   report(two, { b: 1 });
   report(one, { a: 1, c: 1 });
-  const members = (index: number) => snapshots.members(group, index).map(({ member_id, member_index }) => [member_id, member_index]);
-  assert.equal([1, 2, 3].map(members), [[[one, 1]], [[two, 1], [one, 1]], [[two, 1], [one, 2]]]);
+  const members = (index: number) =>
+    snapshots.members(group, index).map(({ member_id, member_index }) => [member_id, member_index]);
+  assert.equal([1, 2, 3].map(members), [
+    [[one, 1]],
+    [
+      [two, 1],
+      [one, 1],
+    ],
+    [
+      [two, 1],
+      [one, 2],
+    ],
+  ]);
 });
 
 test("what a deployment replaced comes with its record; one that replaced nothing does not come", () => {
   const { store, db, environment, report, flow, trail, artifact } = world();
   const f = flow("f");
   const t = trail(f.id, "t");
-  const ids = [1, 2].map((n) => artifact(f.id, t.id, print(96 + n), { referenceName: "server", git_commit: String(n).repeat(40), commit_url: `u${n}`, repo_url: "r" }));
+  const ids = [1, 2].map((n) =>
+    artifact(f.id, t.id, print(96 + n), {
+      referenceName: "server",
+      git_commit: String(n).repeat(40),
+      commit_url: `u${n}`,
+      repo_url: "r",
+    }),
+  );
   const id = environment("one");
   report(id, { a: 1 });
   report(id, { b: 1 });
   const deployments = db.prepare<[], number>("SELECT id FROM deployments ORDER BY id").pluck().all();
   assert.is(deployments.length, 2);
-  assert.equal([...store.snapshots.replaced(deployments).values()], [
-    {
-      deployment_id: deployments[1], fingerprint: print(97), artifact_name: "a", reference_name: "server", trail_name: "t", git_commit: "1".repeat(40), commit_url: "u1",
-      repo_url: "r", state: "INCOMPLETE",
-    },
-  ]);
+  assert.equal(
+    [...store.snapshots.replaced(deployments).values()],
+    [
+      {
+        deployment_id: deployments[1],
+        fingerprint: print(97),
+        artifact_name: "a",
+        reference_name: "server",
+        trail_name: "t",
+        git_commit: "1".repeat(40),
+        commit_url: "u1",
+        repo_url: "r",
+        state: "INCOMPLETE",
+      },
+    ],
+  );
   const records = store.snapshots.records(new Set(ids));
   assert.equal([...records.keys()], ids);
-  assert.equal(records.get(ids[0] as number), { id: ids[0], public_id: store.artifacts.get(ids[0] as number).public_id, git_commit_info_json: null, repo_url: "r" });
+  assert.equal(records.get(ids[0] as number), {
+    id: ids[0],
+    public_id: store.artifacts.get(ids[0] as number).public_id,
+    git_commit_info_json: null,
+    repo_url: "r",
+  });
   assert.is(store.snapshots.records([]).size, 0);
 });
 
 test("policy versions come with what names them", () => {
   const { store, organizationId } = opened();
-  const { policy, version } = store.policies.put(organizationId, { name: "p", description: "", user: "ada", file: { yaml: "_schema: x/v1\n", comment: "" } });
+  const { policy, version } = store.policies.put(organizationId, {
+    name: "p",
+    description: "",
+    user: "ada",
+    file: { yaml: "_schema: x/v1\n", comment: "" },
+  });
   const id = version?.id as number;
-  assert.equal([...store.snapshots.policyVersions([id, 99])], [[id, { version_id: id, public_id: policy.public_id, name: "p", version: 1 }]]);
+  assert.equal(
+    [...store.snapshots.policyVersions([id, 99])],
+    [[id, { version_id: id, public_id: policy.public_id, name: "p", version: 1 }]],
+  );
 });
 
 test("every query is served by an index, however long the history", () => {
   const { db, sql } = opened();
-  const about = sql.filter((text) => /^SELECT/.test(text) && /FROM (snapshots|snapshot_artifacts|snapshot_members)\b|FROM json_each\(\?\) JOIN/.test(text));
+  const about = sql.filter(
+    (text) =>
+      /^SELECT/.test(text) &&
+      /FROM (snapshots|snapshot_artifacts|snapshot_members)\b|FROM json_each\(\?\) JOIN/.test(text),
+  );
   assert.ok(about.length >= 11, String(about.length));
   for (const text of about) {
     assert.equal(scans(db, text), [], text);
-    if (/FROM snapshots\b/.test(text) && !text.includes("environment_event_repos")) assert.not.ok(plan(db, text).some((step) => step.includes("TEMP B-TREE")), text);
+    if (/FROM snapshots\b/.test(text) && !text.includes("environment_event_repos"))
+      assert.not.ok(
+        plan(db, text).some((step) => step.includes("TEMP B-TREE")),
+        text,
+      );
   }
   const intervals = about.filter((text) => text.includes("last_index >= @index"));
   assert.is(intervals.length, 5);
-  for (const text of intervals) assert.ok(plan(db, text).some((step) => step.includes("last_index>?")), `${plan(db, text)}: ${text}`);
+  for (const text of intervals)
+    assert.ok(
+      plan(db, text).some((step) => step.includes("last_index>?")),
+      `${plan(db, text)}: ${text}`,
+    );
 });
 
 test.run();

@@ -12,8 +12,12 @@ test("the identity of a record is trail, fingerprint and reference name; without
   const named = artifact(f.id, t.id, F0, { referenceName: "server" });
   const nameless = artifact(f.id, t.id, F0);
   const legacy = artifact(f.id, null, F0);
-  const find = (trailId: number | null, referenceName: string | null, fingerprint = F0) => store.artifacts.find({ flowId: f.id, trailId, fingerprint, referenceName })?.id ?? null;
-  assert.equal([find(t.id, "server"), find(t.id, null), find(t.id, "client"), find(t.id, null, F1), find(null, null)], [named, nameless, null, null, legacy]);
+  const find = (trailId: number | null, referenceName: string | null, fingerprint = F0) =>
+    store.artifacts.find({ flowId: f.id, trailId, fingerprint, referenceName })?.id ?? null;
+  assert.equal(
+    [find(t.id, "server"), find(t.id, null), find(t.id, "client"), find(t.id, null, F1), find(null, null)],
+    [named, nameless, null, null, legacy],
+  );
   assert.throws(() => artifact(f.id, t.id, F0, { referenceName: "server" }), /UNIQUE/);
   assert.throws(() => artifact(f.id, null, F0), /UNIQUE/);
 });
@@ -45,7 +49,12 @@ test("the latest record of a fingerprint, of a trail, and of an attestation", ()
   assert.equal([latest(f.id, F0, null)?.id, latest(f.id, F0, t.id)?.id, latest(f.id, F1, null)], [third, second, null]);
   assert.is(latest(f.id, F0, null)?.trail_name, "u");
   assert.equal(
-    [latestBound(f.id, F0, null, publicId)?.id, latestBound(f.id, F0, t.id, publicId)?.id, latestBound(f.id, F0, u.id, publicId), latestBound(f.id, F1, null, publicId)],
+    [
+      latestBound(f.id, F0, null, publicId)?.id,
+      latestBound(f.id, F0, t.id, publicId)?.id,
+      latestBound(f.id, F0, u.id, publicId),
+      latestBound(f.id, F1, null, publicId),
+    ],
     [first, first, null, null],
   );
 });
@@ -54,12 +63,16 @@ test("the latest commit, and that of a branch in the commit or in the list of co
   const { store, flow, artifact, trail } = opened();
   const f = flow("f");
   const commit = (n: number) => String(n).repeat(40);
-  const report = (name: string, n: number, fields: object) => artifact(f.id, trail(f.id, name).id, F0, { git_commit: commit(n), ...fields });
+  const report = (name: string, n: number, fields: object) =>
+    artifact(f.id, trail(f.id, name).id, F0, { git_commit: commit(n), ...fields });
   report("a", 1, { git_commit_info_json: '{"branch":"a+b"}' });
   report("b", 2, { commits_list_json: '[{"branch":""},{"branch":"main"}]' });
   report("c", 3, { git_commit_info_json: '{"branch":""}' });
   const latest = (branch: string | null) => store.artifacts.latestCommit(f.id, F0, branch);
-  assert.equal([latest(null), latest("main"), latest("a+b"), latest("a b"), latest("none")], [commit(3), commit(2), commit(1), commit(1), null]);
+  assert.equal(
+    [latest(null), latest("main"), latest("a+b"), latest("a b"), latest("none")],
+    [commit(3), commit(2), commit(1), commit(1), null],
+  );
   assert.is(store.artifacts.latestCommit(f.id, F1, null), null);
 });
 
@@ -69,7 +82,11 @@ test("what an artifact may receive comes in the order of its report, each once",
   const t = trail(f.id, "t");
   const [sha1, other] = ["1".repeat(40), "2".repeat(40)];
   const wait = (name: string, commit: string) => {
-    const { id } = attestation(f.id, t.id, name, { scope: "artifact", target_artifacts_json: '["server"]', git_commit: commit });
+    const { id } = attestation(f.id, t.id, name, {
+      scope: "artifact",
+      target_artifacts_json: '["server"]',
+      git_commit: commit,
+    });
     store.attestations.waitForArtifact(t.id, "server", commit, id);
     return id;
   };
@@ -79,7 +96,11 @@ test("what an artifact may receive comes in the order of its report, each once",
   wait("d", other);
   const of = (fingerprint: string, referenceName: string | null, gitCommit = sha1) =>
     store.attestations.candidatesFor(t.id, { fingerprint, referenceName, gitCommit }).map(({ id, name }) => [id, name]);
-  assert.equal(of(F0, "server"), [[first, "a"], [second, "b"], [third, "c"]]);
+  assert.equal(of(F0, "server"), [
+    [first, "a"],
+    [second, "b"],
+    [third, "c"],
+  ]);
   assert.equal(of(F1, "client"), []);
   assert.equal(of(F0, null), [[second, "b"]]);
 });
@@ -87,27 +108,49 @@ test("what an artifact may receive comes in the order of its report, each once",
 test("the records of one repository, or of several, are paged newest first", () => {
   const { store, organizationId, flow, trail, artifact } = opened();
   const repo = (provider: string) =>
-    store.repos.capture(organizationId, { externalId: "1", provider, name: "n", url: "https://git.test/x", description: "", namespacePath: null, additionalInfo: null });
+    store.repos.capture(organizationId, {
+      externalId: "1",
+      provider,
+      name: "n",
+      url: "https://git.test/x",
+      description: "",
+      namespacePath: null,
+      additionalInfo: null,
+    });
   const [one, two, other] = [repo("github"), repo("gitlab"), repo("")];
   const f = flow("f");
   const t = trail(f.id, "t");
   const records = [one, two, other, one, two].map((repo_id, n) => artifact(f.id, t.id, `${n}`.repeat(64), { repo_id }));
-  const list = (repos: number[], limit = 9, offset = 0) => store.artifacts.listRepos(repos, limit, offset).map(({ id }) => records.indexOf(id));
+  const list = (repos: number[], limit = 9, offset = 0) =>
+    store.artifacts.listRepos(repos, limit, offset).map(({ id }) => records.indexOf(id));
   assert.equal([list([one]), list([two]), list([one, two]), list([])], [[3, 0], [4, 1], [4, 3, 1, 0], []]);
-  assert.equal([list([one], 1), list([one], 1, 1), list([one, two], 3), list([one, two], 3, 3), list([one, two], 3, 6)], [[3], [0], [4, 3, 1], [0], []]);
+  assert.equal(
+    [list([one], 1), list([one], 1, 1), list([one, two], 3), list([one, two], 3, 3), list([one, two], 3, 6)],
+    [[3], [0], [4, 3, 1], [0], []],
+  );
 });
 
 test("every query on artifacts is served by an index, and pages are read in its order", () => {
   const { db, sql } = opened();
-  const about = sql.filter((text) => /\b(FROM|JOIN) (artifacts|attestation_bindings|current_attestations|pending_bindings)\b/.test(text) && text.startsWith("SELECT"));
+  const about = sql.filter(
+    (text) =>
+      /\b(FROM|JOIN) (artifacts|attestation_bindings|current_attestations|pending_bindings)\b/.test(text) &&
+      text.startsWith("SELECT"),
+  );
   assert.ok(about.length > 20);
   for (const text of about) {
     // json_each is a table made of one value.
     assert.equal(scans(db, text), [], text);
   }
-  const paged = about.filter((text) => /WHERE a\.(organization_id|flow_id|repo_id) (= \?|IN \(\?\)) ORDER BY a\.id DESC LIMIT \? OFFSET \?/.test(text));
+  const paged = about.filter((text) =>
+    /WHERE a\.(organization_id|flow_id|repo_id) (= \?|IN \(\?\)) ORDER BY a\.id DESC LIMIT \? OFFSET \?/.test(text),
+  );
   assert.is(paged.length, 3);
-  for (const text of paged) assert.not.ok(plan(db, text).some((step) => step.includes("TEMP B-TREE")), text);
+  for (const text of paged)
+    assert.not.ok(
+      plan(db, text).some((step) => step.includes("TEMP B-TREE")),
+      text,
+    );
 });
 
 test.run();

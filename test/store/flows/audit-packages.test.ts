@@ -13,15 +13,26 @@ test("every query is served by an index, and only keys, and the files of one sub
   const sql: string[] = [];
   const recorder = new Proxy(db, {
     get: (target, name) =>
-      name === "prepare" ? (text: string) => (sql.push(text), target.prepare(text)) : (Reflect.get(target, name) as unknown),
+      name === "prepare"
+        ? (text: string) => (sql.push(text), target.prepare(text))
+        : (Reflect.get(target, name) as unknown),
   }) as Db;
   auditPackageStore(recorder);
   assert.ok(sql.length > 12);
   for (const text of sql) {
     const steps = plan(db, text);
-    assert.equal(steps.filter((step) => step.includes("SCAN")), [], text);
+    assert.equal(
+      steps.filter((step) => step.includes("SCAN")),
+      [],
+      text,
+    );
     const keysOnly = /^SELECT (a\.)?id FROM/.test(text) || text.includes("GROUP BY a.evidence_digest");
-    if (!keysOnly) assert.equal(steps.filter((step) => step.includes("TEMP B-TREE")), [], text);
+    if (!keysOnly)
+      assert.equal(
+        steps.filter((step) => step.includes("TEMP B-TREE")),
+        [],
+        text,
+      );
   }
   db.close();
 });

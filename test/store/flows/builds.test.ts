@@ -11,7 +11,15 @@ function world() {
   const { db, store, organizationId } = house;
   const all: BuildFilter = { organizationId, repoIds: null, from: 0, to: 1e12 };
   const repo = (name: string) =>
-    store.repos.capture(organizationId, { externalId: name, provider: "", name, url: "https://git.test/x", description: "", namespacePath: null, additionalInfo: null });
+    store.repos.capture(organizationId, {
+      externalId: name,
+      provider: "",
+      name,
+      url: "https://git.test/x",
+      description: "",
+      namespacePath: null,
+      additionalInfo: null,
+    });
   const flow = house.flow("f");
   const trail = house.trail(flow.id, "t");
   const found = (filter: Partial<BuildFilter> = {}) => {
@@ -20,7 +28,8 @@ function world() {
     assert.equal(store.builds.times({ ...all, ...filter }), builds.map(({ created_at }) => created_at).reverse());
     return builds.map(({ fingerprint }) => fingerprint);
   };
-  const stored = () => db.prepare("SELECT artifact_id, organization_id, repo_id, created_at FROM builds ORDER BY artifact_id").all();
+  const stored = () =>
+    db.prepare("SELECT artifact_id, organization_id, repo_id, created_at FROM builds ORDER BY artifact_id").all();
   /** What the table should hold, told from the records alone. */
   const derived = () =>
     db
@@ -42,8 +51,17 @@ test("the first record of a fingerprint is a build, and no other", () => {
   artifact(other.id, null, B);
   assert.equal(found(), [B, A]);
 
-  const elsewhere = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
-  store.artifacts.create({ organizationId: elsewhere, flowId: flow.id, trailId: null, fingerprint: A, referenceName: null, createdBy: "x" }, store.artifacts.get(1), clock.at);
+  const elsewhere = store.organizations.create({
+    name: "other",
+    kind: "shared",
+    isPublic: false,
+    controlsEnabled: true,
+  });
+  store.artifacts.create(
+    { organizationId: elsewhere, flowId: flow.id, trailId: null, fingerprint: A, referenceName: null, createdBy: "x" },
+    store.artifacts.get(1),
+    clock.at,
+  );
   assert.equal(found(), [B, A]);
   assert.equal(found({ organizationId: elsewhere }), [A]);
   assert.equal(stored(), derived());
@@ -54,10 +72,18 @@ test("a build is of the repository that its record names, as it does now", () =>
   const [r, s] = [repo("r"), repo("s")];
   const first = artifact(flow.id, trail.id, A, { repo_id: r });
   const later = artifact(flow.id, null, A, { repo_id: s });
-  assert.equal([found({ repoIds: [r] }), found({ repoIds: [s] }), found({ repoIds: [r, s] }), found({ repoIds: [] })], [[A], [], [A], []]);
-  const report = (id: number, repo_id: number | null) => store.artifacts.update(id, { ...store.artifacts.get(id), repo_id }, clock.at);
+  assert.equal(
+    [found({ repoIds: [r] }), found({ repoIds: [s] }), found({ repoIds: [r, s] }), found({ repoIds: [] })],
+    [[A], [], [A], []],
+  );
+  const report = (id: number, repo_id: number | null) =>
+    store.artifacts.update(id, { ...store.artifacts.get(id), repo_id }, clock.at);
   report(later, r);
-  assert.equal([found({ repoIds: [r] }), found({ repoIds: [s] })], [[A], []], "a further record says nothing of the build");
+  assert.equal(
+    [found({ repoIds: [r] }), found({ repoIds: [s] })],
+    [[A], []],
+    "a further record says nothing of the build",
+  );
   report(first, s);
   assert.equal([found({ repoIds: [r] }), found({ repoIds: [s] })], [[], [A]]);
   assert.equal(stored(), derived());
@@ -76,7 +102,8 @@ test("a window has both its bounds, a list the newest first, a page what is aske
   assert.equal(found({ from: times[0], to: times[1] }), [B, A]);
   assert.equal(found({ from: times[0] + 0.1, to: times[2] - 0.1 }), [B]);
   assert.equal(found({ from: times[2], to: times[0] }), []);
-  const page = (limit: number, offset: number) => store.builds.list(all, { limit, offset }).map(({ fingerprint }) => fingerprint);
+  const page = (limit: number, offset: number) =>
+    store.builds.list(all, { limit, offset }).map(({ fingerprint }) => fingerprint);
   assert.equal([page(2, 0), page(2, 2), page(2, 4), page(0, 0)], [[C, B], [A], [], []]);
 });
 
@@ -84,7 +111,9 @@ test("builds of one moment have an order of their own, so that pages never overl
   const { store, artifact, flow, all } = world();
   const many = Array.from({ length: 9 }, (_, n) => n.toString(16).padStart(64, "0"));
   for (const fingerprint of many) artifact(flow.id, null, fingerprint);
-  const pages = [0, 4, 8].flatMap((offset) => store.builds.list(all, { limit: 4, offset }).map(({ fingerprint }) => fingerprint));
+  const pages = [0, 4, 8].flatMap((offset) =>
+    store.builds.list(all, { limit: 4, offset }).map(({ fingerprint }) => fingerprint),
+  );
   assert.equal(pages, [...many].reverse());
 });
 
@@ -93,8 +122,14 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
   const r = repo("acme/shop");
   const id = artifact(flow.id, trail.id, A, { repo_id: r });
   const row = {
-    created_at: clock.at, artifact_public_id: store.artifacts.get(id).public_id, fingerprint: A, flow_name: "f", trail_name: "t", repo_name: "acme/shop",
-    repo_public_id: store.repos.named(all.organizationId, "acme/shop")[0]?.public_id, repo_external_id: "acme/shop",
+    created_at: clock.at,
+    artifact_public_id: store.artifacts.get(id).public_id,
+    fingerprint: A,
+    flow_name: "f",
+    trail_name: "t",
+    repo_name: "acme/shop",
+    repo_public_id: store.repos.named(all.organizationId, "acme/shop")[0]?.public_id,
+    repo_external_id: "acme/shop",
     selector_json: "{}",
   };
   const list = () => store.builds.list(all, { limit: 5, offset: 0 });
@@ -103,7 +138,15 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
   db.prepare("DELETE FROM repos").run();
   assert.equal(list(), [{ ...row, repo_name: null, repo_public_id: null, repo_external_id: null }]);
   db.prepare("DELETE FROM artifacts").run();
-  const nothing = { artifact_public_id: null, fingerprint: null, flow_name: null, trail_name: null, repo_name: null, repo_public_id: null, repo_external_id: null };
+  const nothing = {
+    artifact_public_id: null,
+    fingerprint: null,
+    flow_name: null,
+    trail_name: null,
+    repo_name: null,
+    repo_public_id: null,
+    repo_external_id: null,
+  };
   assert.equal(list(), [{ created_at: row.created_at, selector_json: "{}", ...nothing }]);
   assert.is(store.builds.count(all), 1);
 });
@@ -114,8 +157,17 @@ test("every query on builds is a range of an index, and the usual ones are read 
   assert.is(about.length, 9);
   for (const text of about) {
     assert.equal(scans(db, text), [], text);
-    assert.ok(plan(db, text).some((step) => /^SEARCH build USING (COVERING )?INDEX builds_by_\w+ \(\w+=\? AND created_at>\? AND created_at<\?\)/.test(step)), plan(db, text).join("\n"));
-    if (!text.includes("@repos")) assert.not.ok(plan(db, text).some((step) => step.includes("TEMP B-TREE")), text);
+    assert.ok(
+      plan(db, text).some((step) =>
+        /^SEARCH build USING (COVERING )?INDEX builds_by_\w+ \(\w+=\? AND created_at>\? AND created_at<\?\)/.test(step),
+      ),
+      plan(db, text).join("\n"),
+    );
+    if (!text.includes("@repos"))
+      assert.not.ok(
+        plan(db, text).some((step) => step.includes("TEMP B-TREE")),
+        text,
+      );
   }
   const noting = sql.filter((text) => text.startsWith("INSERT INTO builds"));
   assert.is(noting.length, 1);

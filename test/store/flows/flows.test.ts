@@ -22,7 +22,13 @@ function opened() {
   const id = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
   const acme = { id, name: "acme" };
   const flow = (name: string): FlowRow =>
-    store.flows.create(id, { name, description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null });
+    store.flows.create(id, {
+      name,
+      description: "",
+      visibility: "private",
+      templateId: store.templates.intern("version: 1").id,
+      repoUrl: null,
+    });
   return { db, store, clock, acme, flow };
 }
 
@@ -66,10 +72,22 @@ test("unknown, archived and read-only are three different answers", () => {
   const { store, acme, flow } = opened();
   const suffixed = store.flows.archive(flow("a"));
   const { find, require, requireWritable } = store.flows;
-  assert.is(message(() => require(acme, "x")), "Flow named 'x' does not exist for organization 'acme'");
-  assert.is(message(() => require(acme, "a")), "Flow named 'a' has been archived for organization 'acme'");
-  assert.is(message(() => requireWritable(acme, "x")), "Flow named 'x' does not exist for organization 'acme'");
-  assert.is(message(() => requireWritable(acme, suffixed)), `Flow named '${suffixed}' has been archived for organization 'acme'`);
+  assert.is(
+    message(() => require(acme, "x")),
+    "Flow named 'x' does not exist for organization 'acme'",
+  );
+  assert.is(
+    message(() => require(acme, "a")),
+    "Flow named 'a' has been archived for organization 'acme'",
+  );
+  assert.is(
+    message(() => requireWritable(acme, "x")),
+    "Flow named 'x' does not exist for organization 'acme'",
+  );
+  assert.is(
+    message(() => requireWritable(acme, suffixed)),
+    `Flow named '${suffixed}' has been archived for organization 'acme'`,
+  );
   assert.is(require(acme, suffixed).archived_name, "a");
   assert.is(find(acme.id, "x"), null);
 });
@@ -84,7 +102,11 @@ test("a name is never a flow and an alias at once, whatever happens to it", () =
   store.flows.rename(store.flows.get(second.id), "a");
   assert.is(store.flows.find(acme.id, "b")?.id, second.id);
   assert.is(store.flows.find(acme.id, "c")?.id, a.id);
-  const both = db.prepare("SELECT a.name FROM flow_aliases a JOIN flows f ON f.organization_id = a.organization_id AND f.name = a.name").all();
+  const both = db
+    .prepare(
+      "SELECT a.name FROM flow_aliases a JOIN flows f ON f.organization_id = a.organization_id AND f.name = a.name",
+    )
+    .all();
   assert.equal(both, []);
   const aliases = db.prepare("SELECT name, flow_id FROM flow_aliases").all();
   assert.equal(aliases, [{ name: "b", flow_id: second.id }]);
@@ -138,25 +160,48 @@ test("the stored form of a large template is what counts, and its text is not pa
 
 test("a template that is larger than new ones may be still loads", () => {
   const { store } = opened();
-  const entries = Array.from({ length: 3_000 }, (_, index) => ({ name: `check-${index}${"x".repeat(index === 0 ? 300 : 0)}`, type: "junit" }));
+  const entries = Array.from({ length: 3_000 }, (_, index) => ({
+    name: `check-${index}${"x".repeat(index === 0 ? 300 : 0)}`,
+    type: "junit",
+  }));
   const text = `trail:\n  attestations:\n${entries.map(({ name, type }) => `  - {name: ${name}, type: ${type}}\n`).join("")}`;
   assert.equal(store.templates.parsed(store.templates.intern(text).id).trail.attestations, entries);
 });
 
 test("a stored template that today's grammar refuses still says what it can", () => {
   const { store } = opened();
-  const { id } = store.templates.intern("version: 1\ntrail:\n  attestations:\n  - {name: '', type: junit}\n  artifacts:\n  - name: a b\n    attestations: [{name: old}]\n");
+  const { id } = store.templates.intern(
+    "version: 1\ntrail:\n  attestations:\n  - {name: '', type: junit}\n  artifacts:\n  - name: a b\n    attestations: [{name: old}]\n",
+  );
   assert.equal(store.templates.parsed(id), {
     version: 1,
-    trail: { attestations: [{ name: "", type: "junit" }], artifacts: [{ name: "a b", attestations: [{ name: "old", type: "*" }] }] },
+    trail: {
+      attestations: [{ name: "", type: "junit" }],
+      artifacts: [{ name: "a b", attestations: [{ name: "old", type: "*" }] }],
+    },
   });
   const empty = { version: 1, trail: { attestations: [], artifacts: [] } };
-  const bomb = `a: &a [x,x]\n${"bcdefgh".split("").map((k, n) => `${k}: &${k} [${`*${"abcdefgh"[n]},`.repeat(20)}]`).join("\n")}\ntrail: *h\n`;
-  for (const text of ["", "[", "7", "trail: 7", "trail: {attestations: {}, artifacts: [1, null]}", "- - - x: *y", bomb, "[".repeat(100_000)])
+  const bomb = `a: &a [x,x]\n${"bcdefgh"
+    .split("")
+    .map((k, n) => `${k}: &${k} [${`*${"abcdefgh"[n]},`.repeat(20)}]`)
+    .join("\n")}\ntrail: *h\n`;
+  for (const text of [
+    "",
+    "[",
+    "7",
+    "trail: 7",
+    "trail: {attestations: {}, artifacts: [1, null]}",
+    "- - - x: *y",
+    bomb,
+    "[".repeat(100_000),
+  ])
     assert.equal(salvage(text), empty);
 });
 
-/** Plans of every statement of flows, tags and templates, by SQL. Virtual tables of json_each read a parameter, no table of ours. */
+/**
+ * Plans of every statement of flows, tags and templates, by SQL. Virtual tables of json_each read a parameter, no table
+ * of ours.
+ */
 function plans(): Map<string, string[]> {
   image ??= openMemory().serialize();
   const db = openMemory(image);
@@ -176,7 +221,9 @@ function plans(): Map<string, string[]> {
       const parameters = Object.fromEntries([...sql.matchAll(/@(\w+)/g)].map(([, name]) => [name, null]));
       const positional = [...sql.matchAll(/\?/g)].map(() => null);
       const explained = db.prepare(`EXPLAIN QUERY PLAN ${sql}`);
-      const rows = (positional.length ? explained.all(...positional) : explained.all(parameters)) as { detail: string }[];
+      const rows = (positional.length ? explained.all(...positional) : explained.all(parameters)) as {
+        detail: string;
+      }[];
       return [sql, rows.map(({ detail }) => detail)];
     }),
   );

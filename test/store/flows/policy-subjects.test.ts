@@ -14,7 +14,10 @@ test("an artifact's records are the newest of each flow, flows in the order of t
   artifact(f.id, trail(f.id, "sibling").id, OTHER);
   const records = (flowId: number | null, organization = organizationId, fingerprint = FINGERPRINT) =>
     store.subjects.records(organization, fingerprint, flowId).map(({ id, trail_name }) => [id, trail_name]);
-  assert.equal(records(null), [[inF, "new"], [inG, null]]);
+  assert.equal(records(null), [
+    [inF, "new"],
+    [inG, null],
+  ]);
   assert.equal([records(f.id), records(g.id)], [[[inF, "new"]], [[inG, null]]]);
   assert.equal([records(99), records(null, 99), records(null, organizationId, "0".repeat(64))], [[], [], []]);
 });
@@ -29,7 +32,14 @@ test("a report of an older record makes it the one that counts in its flow, and 
   const other = artifact(f.id, trail(f.id, "third").id, OTHER);
   const counting = () => store.subjects.records(organizationId, FINGERPRINT, null).map(({ id }) => id);
   assert.equal(counting(), [alone, inG], "a record without a trail is one of its flow like any other");
-  for (const [id, latest] of [[first, first], [other, first], [second, second], [second, second], [first, first], [alone, alone]] as const) {
+  for (const [id, latest] of [
+    [first, first],
+    [other, first],
+    [second, second],
+    [second, second],
+    [first, first],
+    [alone, alone],
+  ] as const) {
     store.artifacts.update(id, store.artifacts.get(id), clock.at);
     assert.equal(counting(), [latest, inG]);
     assert.is(store.artifacts.latest(f.id, FINGERPRINT, null)?.id, latest);
@@ -63,15 +73,35 @@ test("a subject has what policies look at in each flow, and nothing of its sibli
       trail: {
         name: "t",
         candidates: [
-          { name: "scan", type: "generic", isCompliant: false, control: null, attestationId: own.publicId, level: "artifact", sequence: own.id },
-          { name: "review", type: "pull_request", isCompliant: true, control: null, attestationId: review.publicId, level: "trail", sequence: review.id },
+          {
+            name: "scan",
+            type: "generic",
+            isCompliant: false,
+            control: null,
+            attestationId: own.publicId,
+            level: "artifact",
+            sequence: own.id,
+          },
+          {
+            name: "review",
+            type: "pull_request",
+            isCompliant: true,
+            control: null,
+            attestationId: review.publicId,
+            level: "trail",
+            sequence: review.id,
+          },
         ],
       },
     },
     { flowName: "g", flowTags: {}, artifactName: "app.tgz", artifactState: "INCOMPLETE", trail: null },
   ];
   assert.equal(store.subjects.subject(FINGERPRINT, rows), { fingerprint: FINGERPRINT, artifactName: "", flows });
-  assert.equal(store.subjects.subject(FINGERPRINT, rows, "running"), { fingerprint: FINGERPRINT, artifactName: "running", flows });
+  assert.equal(store.subjects.subject(FINGERPRINT, rows, "running"), {
+    fingerprint: FINGERPRINT,
+    artifactName: "running",
+    flows,
+  });
   assert.equal(store.subjects.subject(FINGERPRINT, []), { fingerprint: FINGERPRINT, artifactName: "", flows: [] });
 });
 
@@ -81,7 +111,10 @@ test("an archived flow goes on being one of them, under its new name", () => {
   artifact(f.id, trail(f.id, "t").id, FINGERPRINT);
   const name = store.flows.archive(store.flows.get(f.id));
   const rows = store.subjects.records(organizationId, FINGERPRINT, null);
-  assert.equal(store.subjects.subject(FINGERPRINT, rows).flows.map(({ flowName }) => flowName), [name]);
+  assert.equal(
+    store.subjects.subject(FINGERPRINT, rows).flows.map(({ flowName }) => flowName),
+    [name],
+  );
 });
 
 test.run();

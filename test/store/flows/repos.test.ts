@@ -7,20 +7,30 @@ import { opened, plan, scans } from "../given.ts";
 const test = suite("store/flows/repos");
 
 const FACTS: RepoFacts = {
-  externalId: "17", provider: "github", name: "acme/shop", url: "https://github.com/acme/shop", description: "", namespacePath: null, additionalInfo: null,
+  externalId: "17",
+  provider: "github",
+  name: "acme/shop",
+  url: "https://github.com/acme/shop",
+  description: "",
+  namespacePath: null,
+  additionalInfo: null,
 };
 const ALL: RepoFilter = { provider: null, vcsInstance: null, namespace: null, tags: [], only: null, search: null };
 
 function world() {
   const house = opened();
   const { store, organizationId } = house;
-  const capture = (fields: Partial<RepoFacts> = {}, organization = organizationId): number => store.repos.capture(organization, { ...FACTS, ...fields });
+  const capture = (fields: Partial<RepoFacts> = {}, organization = organizationId): number =>
+    store.repos.capture(organization, { ...FACTS, ...fields });
   const row = (id: number): RepoRow => house.db.prepare("SELECT * FROM repos WHERE id = ?").get(id) as RepoRow;
   let ids = 0;
   /** A repository with an id and a provider of its own. */
-  const add = (name: string, fields: Partial<RepoFacts> = {}): number => capture({ name, externalId: `r${(ids += 1)}`, ...fields });
+  const add = (name: string, fields: Partial<RepoFacts> = {}): number =>
+    capture({ name, externalId: `r${(ids += 1)}`, ...fields });
   const find = (filter: Partial<RepoFilter>, direction: "asc" | "desc" = "asc"): string[] => {
-    const names = store.repoLists.list(organizationId, { ...ALL, ...filter }, direction, { limit: 50, offset: 0 }).map(({ name }) => name);
+    const names = store.repoLists
+      .list(organizationId, { ...ALL, ...filter }, direction, { limit: 50, offset: 0 })
+      .map(({ name }) => name);
     assert.is(store.repoLists.count(organizationId, { ...ALL, ...filter }), names.length, JSON.stringify(filter));
     return names;
   };
@@ -34,7 +44,12 @@ test("a repository is the one with its id and provider, in its organization", ()
   assert.is(capture(), id);
   assert.is(capture({ name: "acme/renamed" }), id);
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
-  const more = [capture({ provider: "gitlab" }), capture({ provider: "" }), capture({ externalId: "18" }), capture({}, other)];
+  const more = [
+    capture({ provider: "gitlab" }),
+    capture({ provider: "" }),
+    capture({ externalId: "18" }),
+    capture({}, other),
+  ];
   assert.is(new Set([id, ...more]).size, 5);
   assert.is(db.prepare("SELECT count(*) FROM repos").pluck().get(), 5);
 });
@@ -50,7 +65,13 @@ test("a further report changes what it tells and keeps what it leaves out", () =
   assert.equal(row(id), { ...first, latest_activity_at: clock.at }, "nothing new but that it was heard of");
   capture({ url: "https://git.test/shop", description: "The shop", additionalInfo: {} });
   assert.equal(row(id), {
-    ...first, url: "https://git.test/shop", vcs_instance: "git.test", description: "The shop", additional_info_json: "{}", last_modified_at: clock.at, latest_activity_at: clock.at,
+    ...first,
+    url: "https://git.test/shop",
+    vcs_instance: "git.test",
+    description: "The shop",
+    additional_info_json: "{}",
+    last_modified_at: clock.at,
+    latest_activity_at: clock.at,
   });
 });
 
@@ -68,7 +89,7 @@ test("a new name takes the namespace with it, unless the report tells another on
 test("a damaged record refuses no report", () => {
   const { capture, row, db } = world();
   const id = capture({ namespacePath: ["told"] });
-  for (const damaged of ["{", "7", '[1]', '{"a":1}']) {
+  for (const damaged of ["{", "7", "[1]", '{"a":1}']) {
     db.prepare("UPDATE repos SET namespace_path_json = ? WHERE id = ?").run(damaged, id);
     assert.is(capture(), id);
     assert.equal(row(id).namespace, "acme");
@@ -90,23 +111,36 @@ test("repositories are found by name, by their id at the forge and by their publ
   const [github, gitlab] = [capture(), capture({ provider: "gitlab" })];
   capture({}, other);
   const { repos } = store;
-  assert.equal(repos.named(organizationId, "acme/shop").map(({ id }) => id), [gitlab, github]);
+  assert.equal(
+    repos.named(organizationId, "acme/shop").map(({ id }) => id),
+    [gitlab, github],
+  );
   assert.equal(repos.named(organizationId, "acme/SHOP"), []);
-  assert.equal(repos.withExternalId(organizationId, "17").map(({ id }) => id), [gitlab, github]);
+  assert.equal(
+    repos.withExternalId(organizationId, "17").map(({ id }) => id),
+    [gitlab, github],
+  );
   assert.equal(repos.withExternalId(organizationId, "nothing"), []);
   const { public_id } = row(github);
   assert.is(repos.withPublicId(organizationId, public_id)?.id, github);
   assert.is(repos.withPublicId(other, public_id), null);
   assert.is(repos.require(organization, public_id).id, github);
-  assert.throws(() => repos.require({ id: other, name: "other" }, public_id), (error: Error) => error.message === `Repo '${public_id}' not found in organization 'other'`);
+  assert.throws(
+    () => repos.require({ id: other, name: "other" }, public_id),
+    (error: Error) => error.message === `Repo '${public_id}' not found in organization 'other'`,
+  );
   assert.equal(repos.requireNamed(organization, "acme/shop").length, 2);
-  assert.throws(() => repos.requireNamed(organization, "x"), (error: Error) => error.message === "Repo 'x' not found in organization 'acme'");
+  assert.throws(
+    () => repos.requireNamed(organization, "x"),
+    (error: Error) => error.message === "Repo 'x' not found in organization 'acme'",
+  );
 });
 
 test("a list is in the order of names, and of equal ones in that of their making", () => {
   const { add, find, store, organizationId } = world();
   const [b, a, second, c] = [add("b"), add("a"), add("b"), add("B")];
-  const ids = (direction: "asc" | "desc", limit = 9, offset = 0) => store.repoLists.list(organizationId, ALL, direction, { limit, offset }).map(({ id }) => id);
+  const ids = (direction: "asc" | "desc", limit = 9, offset = 0) =>
+    store.repoLists.list(organizationId, ALL, direction, { limit, offset }).map(({ id }) => id);
   assert.equal(ids("asc"), [c, a, b, second]);
   assert.equal(ids("desc"), [second, b, a, c]);
   assert.equal([ids("asc", 2), ids("asc", 2, 2), ids("asc", 2, 4)], [[c, a], [b, second], []]);
@@ -141,8 +175,24 @@ test("each filter takes its part, and together they combine", () => {
     [{ namespace: "ACME" }, []],
     [{ namespace: "/" }, ["Größe/Ä", "acme-labs/cart%", "acme/Shop", "acme/web/cart_1", "plain"]],
     [{ tags: [{ key: "team", value: null }] }, ["acme/Shop"]],
-    [{ tags: [{ key: "team", value: "pay" }, { key: "tier", value: null }] }, ["acme/Shop"]],
-    [{ tags: [{ key: "team", value: "pay" }, { key: "none", value: null }] }, []],
+    [
+      {
+        tags: [
+          { key: "team", value: "pay" },
+          { key: "tier", value: null },
+        ],
+      },
+      ["acme/Shop"],
+    ],
+    [
+      {
+        tags: [
+          { key: "team", value: "pay" },
+          { key: "none", value: null },
+        ],
+      },
+      [],
+    ],
     [{ tags: [{ key: "team", value: "PAY" }] }, []],
     [{ provider: "gitlab", namespace: "acme", search: "cart" }, ["acme/web/cart_1"]],
   ];
@@ -158,14 +208,42 @@ test("what can be filtered by: each list leaves its own filter out", () => {
   add("globex/site", { provider: "", url: "https://git.test/x" });
   add("plain", { url: "https://github.com/x" });
   store.repos.patchTags(shop, { set: { team: "pay" }, remove: [] });
-  assert.equal(options(), { providers: ["github", "gitlab"], vcsInstances: ["git.test", "github.com"], namespaces: ["acme", "globex"] });
-  assert.equal(options({ provider: "gitlab" }), { providers: ["github", "gitlab"], vcsInstances: ["git.test"], namespaces: ["acme"] });
-  assert.equal(options({ vcsInstance: "git.test" }), { providers: ["gitlab"], vcsInstances: ["git.test", "github.com"], namespaces: ["acme", "globex"] });
-  assert.equal(options({ namespace: "acme" }), { providers: ["github", "gitlab"], vcsInstances: ["git.test", "github.com"], namespaces: ["acme/web"] });
-  assert.equal(options({ namespace: "acme/web/" }), { providers: ["gitlab"], vcsInstances: ["git.test"], namespaces: ["acme/web/deep"] });
+  assert.equal(options(), {
+    providers: ["github", "gitlab"],
+    vcsInstances: ["git.test", "github.com"],
+    namespaces: ["acme", "globex"],
+  });
+  assert.equal(options({ provider: "gitlab" }), {
+    providers: ["github", "gitlab"],
+    vcsInstances: ["git.test"],
+    namespaces: ["acme"],
+  });
+  assert.equal(options({ vcsInstance: "git.test" }), {
+    providers: ["gitlab"],
+    vcsInstances: ["git.test", "github.com"],
+    namespaces: ["acme", "globex"],
+  });
+  assert.equal(options({ namespace: "acme" }), {
+    providers: ["github", "gitlab"],
+    vcsInstances: ["git.test", "github.com"],
+    namespaces: ["acme/web"],
+  });
+  assert.equal(options({ namespace: "acme/web/" }), {
+    providers: ["gitlab"],
+    vcsInstances: ["git.test"],
+    namespaces: ["acme/web/deep"],
+  });
   assert.equal(options({ namespace: "globex" }), { providers: [], vcsInstances: ["git.test"], namespaces: [] });
-  assert.equal(options({ tags: [{ key: "team", value: "pay" }] }), { providers: ["github"], vcsInstances: ["github.com"], namespaces: ["acme"] });
-  assert.equal(options({ provider: "github", vcsInstance: "git.test" }), { providers: ["gitlab"], vcsInstances: ["github.com"], namespaces: [] });
+  assert.equal(options({ tags: [{ key: "team", value: "pay" }] }), {
+    providers: ["github"],
+    vcsInstances: ["github.com"],
+    namespaces: ["acme"],
+  });
+  assert.equal(options({ provider: "github", vcsInstance: "git.test" }), {
+    providers: ["gitlab"],
+    vcsInstances: ["github.com"],
+    namespaces: [],
+  });
 });
 
 test("tags: a change is a change of the repository, and every pair in use is listed once", () => {
@@ -178,7 +256,11 @@ test("tags: a change is a change of the repository, and every pair in use is lis
   assert.equal(row(a), { ...before, last_modified_at: clock.at });
   store.repos.patchTags(b, { set: { team: "pay", tier: "2" }, remove: ["never"] });
   store.repos.patchTags(foreign, { set: { secret: "x" }, remove: [] });
-  assert.equal(store.repoLists.tagChoices(organizationId), [{ key: "team", value: "pay" }, { key: "tier", value: "1" }, { key: "tier", value: "2" }]);
+  assert.equal(store.repoLists.tagChoices(organizationId), [
+    { key: "team", value: "pay" },
+    { key: "tier", value: "1" },
+    { key: "tier", value: "2" },
+  ]);
   assert.equal(store.repoLists.view(a).tags_json, '{"team":"pay","tier":"1"}');
   store.repos.patchTags(a, { set: {}, remove: ["team", "tier"] });
   assert.is(store.repoLists.view(a).tags_json, "{}");
@@ -191,10 +273,20 @@ test("every query on repositories is served by an index, and lists are read in i
   for (const text of about) assert.equal(scans(db, text), [], text);
   const lists = about.filter((text) => text.includes("LIMIT @limit") && !text.includes("@only"));
   assert.is(lists.length, 2);
-  for (const text of lists) assert.not.ok(plan(db, text).some((step) => step.includes("TEMP B-TREE")), text);
-  const walks = about.filter((text) => /count\(\*\)|DISTINCT repo/.test(text) && !text.includes("repo.external_id = @only"));
+  for (const text of lists)
+    assert.not.ok(
+      plan(db, text).some((step) => step.includes("TEMP B-TREE")),
+      text,
+    );
+  const walks = about.filter(
+    (text) => /count\(\*\)|DISTINCT repo/.test(text) && !text.includes("repo.external_id = @only"),
+  );
   assert.is(walks.length, 4);
-  for (const text of walks) assert.ok(plan(db, text)[0]?.startsWith("SEARCH repo USING COVERING INDEX repos_listed"), plan(db, text).join("\n"));
+  for (const text of walks)
+    assert.ok(
+      plan(db, text)[0]?.startsWith("SEARCH repo USING COVERING INDEX repos_listed"),
+      plan(db, text).join("\n"),
+    );
 });
 
 test.run();

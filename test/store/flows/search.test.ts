@@ -12,8 +12,10 @@ function world() {
   const { db, store, organizationId } = house;
   const { environment, report } = runtime({ db, store });
   const flow = house.flow("f");
-  const find = (prefix: string, most = 9, organization = organizationId) => store.search.fingerprints(organization, prefix, most);
-  const commits = (prefix: string, most = 9, organization = organizationId) => store.search.commits(organization, prefix, most);
+  const find = (prefix: string, most = 9, organization = organizationId) =>
+    store.search.fingerprints(organization, prefix, most);
+  const commits = (prefix: string, most = 9, organization = organizationId) =>
+    store.search.commits(organization, prefix, most);
   return { ...house, runs: environment, report, flow, addFlow: house.flow, find, commits };
 }
 
@@ -23,17 +25,29 @@ test("a prefix finds distinct fingerprints of what was reported and of what ran,
   for (const name of ["t", "u", "v"]) artifact(flow.id, house.trail(flow.id, name).id, b);
   artifact(flow.id, null, c);
   artifact(flow.id, null, a);
-  report(runs(organizationId, "prod"), [{ name: "one", fingerprint: b }, { name: "two", fingerprint: d }, { name: "unresolved", fingerprint: "" }]);
+  report(runs(organizationId, "prod"), [
+    { name: "one", fingerprint: b },
+    { name: "two", fingerprint: d },
+    { name: "unresolved", fingerprint: "" },
+  ]);
   assert.equal(find("abcde"), [a, b, d]);
   assert.equal(find("abcd"), [a, b, d, c]);
   assert.equal(find("abcde", 2), [a, b]);
-  assert.equal([find(b), find(`${b.slice(0, 63)}f`), find(full("abcde", 63)), find("fffff"), find("abcde", 9, 99)], [[b], [], [], [], []]);
+  assert.equal(
+    [find(b), find(`${b.slice(0, 63)}f`), find(full("abcde", 63)), find("fffff"), find("abcde", 9, 99)],
+    [[b], [], [], [], []],
+  );
   assert.equal(find(d), [d]);
 });
 
 test("the last and the first characters of hex are in the range of a prefix", () => {
   const { artifact, flow, find, commits } = world();
-  const [low, high, before, after] = [`abcde${"0".repeat(59)}`, `abcde${"f".repeat(59)}`, `abcdd${"f".repeat(59)}`, `abcdf${"0".repeat(59)}`];
+  const [low, high, before, after] = [
+    `abcde${"0".repeat(59)}`,
+    `abcde${"f".repeat(59)}`,
+    `abcdd${"f".repeat(59)}`,
+    `abcdf${"0".repeat(59)}`,
+  ];
   for (const one of [low, high, before, after]) artifact(flow.id, null, one, { git_commit: one.slice(0, 40) });
   assert.equal(find("abcde"), [low, high]);
   assert.equal(commits("abcde"), [low.slice(0, 40), high.slice(0, 40)]);
@@ -47,7 +61,10 @@ test("commits are those that artifacts were built from", () => {
   for (const n of [1, 2, 3]) artifact(flow.id, trail.id, full(`${n}`), { git_commit: one });
   artifact(flow.id, trail.id, full("4"), { git_commit: two });
   attestation(flow.id, trail.id, "a", { git_commit: full("beef3", 40) });
-  assert.equal([commits("beef"), commits(one), commits("beef", 1), commits("beef", 9, 99)], [[one, two], [one], [one], []]);
+  assert.equal(
+    [commits("beef"), commits(one), commits("beef", 1), commits("beef", 9, 99)],
+    [[one, two], [one], [one], []],
+  );
 });
 
 test("of each flow the latest record is found, the newest first", () => {
@@ -58,8 +75,13 @@ test("of each flow the latest record is found, the newest first", () => {
   artifact(other.id, house.trail(other.id, "u").id, fingerprint, { git_commit: commit });
   artifact(flow.id, house.trail(flow.id, "v").id, fingerprint, { git_commit: commit, referenceName: "app" });
   artifact(flow.id, null, full("b"), { git_commit: commit });
-  const shown = (rows: ReturnType<typeof store.search.ofCommit>) => rows.map((row) => [row.flow_name, row.trail_name, row.reference_name, row.fingerprint]);
-  const [inF, inG, alone] = [["f", "v", "app", fingerprint], ["g", "u", null, fingerprint], ["f", null, null, full("b")]];
+  const shown = (rows: ReturnType<typeof store.search.ofCommit>) =>
+    rows.map((row) => [row.flow_name, row.trail_name, row.reference_name, row.fingerprint]);
+  const [inF, inG, alone] = [
+    ["f", "v", "app", fingerprint],
+    ["g", "u", null, fingerprint],
+    ["f", null, null, full("b")],
+  ];
   assert.equal(shown(store.search.ofFingerprint(organizationId, fingerprint)), [inF, inG]);
   assert.equal(shown(store.search.ofCommit(organizationId, commit)), [alone, inF, inG]);
   assert.equal(store.search.ofFingerprint(99, fingerprint), []);
@@ -72,17 +94,38 @@ test("the name of what only ran is the one it ran under last, in the youngest of
   report(younger, [{ name: "first", fingerprint }]);
   report(younger, [{ name: "second", fingerprint }]);
   report(older, [{ name: "elsewhere", fingerprint }]);
-  assert.equal([store.search.nameOf(organizationId, fingerprint), store.search.nameOf(organizationId, full("b")), store.search.nameOf(99, fingerprint)], ["second", "", ""]);
+  assert.equal(
+    [
+      store.search.nameOf(organizationId, fingerprint),
+      store.search.nameOf(organizationId, full("b")),
+      store.search.nameOf(99, fingerprint),
+    ],
+    ["second", "", ""],
+  );
 });
 
 test("every step of a search is a range of an index, and no step sorts", () => {
   const { db, sql } = world();
-  const about = sql.filter((text) => /LIMIT (1|200)$/.test(text) && /^SELECT (fingerprint FROM|git_commit FROM artifacts WHERE organization|name FROM snapshot_artifacts|a\.id, a\.public_id, a\.flow_id)/.test(text));
+  const about = sql.filter(
+    (text) =>
+      /LIMIT (1|200)$/.test(text) &&
+      /^SELECT (fingerprint FROM|git_commit FROM artifacts WHERE organization|name FROM snapshot_artifacts|a\.id, a\.public_id, a\.flow_id)/.test(
+        text,
+      ),
+  );
   assert.is(about.length, 6, about.join("\n"));
   for (const text of about) {
     assert.equal(scans(db, text), [], text);
-    assert.not.ok(plan(db, text).some((step) => step.includes("TEMP B-TREE")), text);
-    assert.ok(plan(db, text).some((step) => /SEARCH \w+ USING (COVERING )?INDEX \w+ \(organization_id=\? AND (fingerprint|git_commit)(=|>)/.test(step)), plan(db, text).join("\n"));
+    assert.not.ok(
+      plan(db, text).some((step) => step.includes("TEMP B-TREE")),
+      text,
+    );
+    assert.ok(
+      plan(db, text).some((step) =>
+        /SEARCH \w+ USING (COVERING )?INDEX \w+ \(organization_id=\? AND (fingerprint|git_commit)(=|>)/.test(step),
+      ),
+      plan(db, text).join("\n"),
+    );
   }
 });
 

@@ -31,15 +31,27 @@ test("the verdict and its reasons are stored beside the facts, on the trail and 
   const status = store.evaluation.evaluate(t.id, 50);
   const stored = verdict();
   assert.equal(stored.status, status);
-  assert.equal([stored.state, status.status, status.evaluated_at, stored.last_modified_at], ["INCOMPLETE", "INCOMPLETE", 50, 50]);
+  assert.equal(
+    [stored.state, status.status, status.evaluated_at, stored.last_modified_at],
+    ["INCOMPLETE", "INCOMPLETE", 50, 50],
+  );
   assert.is(status.flow_template_id, store.templates.get(t.template_id).public_id);
   assert.equal(stored.reasons, [
     "Attestation 'review' of the trail is missing; the template expects type 'generic'",
     "Attestation 'tests' of artifact 'server' is missing; the template expects type 'junit'",
   ]);
   const row = store.artifacts.get(artifact);
-  assert.equal([row.state, JSON.parse(row.reasons_json), row.last_modified_at], ["INCOMPLETE", [stored.reasons[1], stored.reasons[0]], 50]);
-  assert.equal(JSON.parse(row.attestations_json).map((entry: { attestation_name: string; status: string }) => [entry.attestation_name, entry.status]), [["tests", "MISSING"]]);
+  assert.equal(
+    [row.state, JSON.parse(row.reasons_json), row.last_modified_at],
+    ["INCOMPLETE", [stored.reasons[1], stored.reasons[0]], 50],
+  );
+  assert.equal(
+    JSON.parse(row.attestations_json).map((entry: { attestation_name: string; status: string }) => [
+      entry.attestation_name,
+      entry.status,
+    ]),
+    [["tests", "MISSING"]],
+  );
 });
 
 test("an artifact whose verdict stays is not touched", () => {
@@ -51,9 +63,15 @@ test("an artifact whose verdict stays is not touched", () => {
 
 test("the latest record of a name counts, on both levels, and the activity of the flow follows", () => {
   const { store, f, t, artifact, attestation, verdict } = world();
-  const onTrail = (compliant: 0 | 1) => store.attestations.bindToTrail(t.id, attestation(f.id, t.id, "review", { is_compliant: compliant }).id, "review");
+  const onTrail = (compliant: 0 | 1) =>
+    store.attestations.bindToTrail(t.id, attestation(f.id, t.id, "review", { is_compliant: compliant }).id, "review");
   const onArtifact = (compliant: 0 | 1) =>
-    store.attestations.bindToArtifact(t.id, artifact, attestation(f.id, t.id, "tests", { scope: "artifact", type: "junit", is_compliant: compliant }).id, "tests");
+    store.attestations.bindToArtifact(
+      t.id,
+      artifact,
+      attestation(f.id, t.id, "tests", { scope: "artifact", type: "junit", is_compliant: compliant }).id,
+      "tests",
+    );
   const states = () => {
     store.evaluation.evaluate(t.id, 70);
     return [verdict().state, store.artifacts.get(artifact).state, store.flows.get(f.id).latest_state];
@@ -84,13 +102,22 @@ test("an override stands for what it overrides", () => {
   const { store, f, t, attestation, verdict } = world();
   const original = attestation(f.id, t.id, "review", { is_compliant: 0 });
   store.attestations.bindToTrail(t.id, original.id, "review");
-  const override = attestation(f.id, t.id, "review", { type: "override", overridden_type: "generic", original_id: original.id });
+  const override = attestation(f.id, t.id, "review", {
+    type: "override",
+    overridden_type: "generic",
+    original_id: original.id,
+  });
   store.attestations.bindToTrail(t.id, override.id, "review");
   store.evaluation.evaluate(t.id, 80);
   assert.equal(verdict().status.attestations_statuses, [
     {
-      attestation_name: "review", attestation_type: "generic", attestation_id: original.publicId, overridden_attestation_id: override.publicId,
-      status: "COMPLETE", is_compliant: true, unexpected: false,
+      attestation_name: "review",
+      attestation_type: "generic",
+      attestation_id: original.publicId,
+      overridden_attestation_id: override.publicId,
+      status: "COMPLETE",
+      is_compliant: true,
+      unexpected: false,
     },
   ]);
 });
@@ -108,10 +135,18 @@ test("an artifact without a trail is judged by its own report", () => {
     assert.is(store.evaluation.evaluateLegacy(id, f.id, { expected, isCompliant }, 90), state);
     const row = store.artifacts.get(id);
     assert.equal([row.state, JSON.parse(row.reasons_json), row.last_modified_at], [state, reasons, 90]);
-    assert.equal(JSON.parse(row.attestations_json), missing.map((name) => ({
-      attestation_name: name, attestation_type: "junit", attestation_id: null, overridden_attestation_id: null, status: "MISSING",
-      is_compliant: null, unexpected: false,
-    })));
+    assert.equal(
+      JSON.parse(row.attestations_json),
+      missing.map((name) => ({
+        attestation_name: name,
+        attestation_type: "junit",
+        attestation_id: null,
+        overridden_attestation_id: null,
+        status: "MISSING",
+        is_compliant: null,
+        unexpected: false,
+      })),
+    );
     assert.is(store.flows.get(f.id).latest_state, state);
   }
 });

@@ -11,7 +11,15 @@ test("a new trail has one time, an update none of its own: the evaluation that f
   const row = trail(flow("f").id, "t", { description: "d" });
   assert.is(row.created_at, row.last_modified_at);
   const { description, git_commit_info_json, origin_url, external_urls_json, user_data_json, template_id } = row;
-  store.trails.update(row.id, { description: "e", git_commit_info_json, origin_url, external_urls_json, user_data_json, template_id, template_inherited: 0 });
+  store.trails.update(row.id, {
+    description: "e",
+    git_commit_info_json,
+    origin_url,
+    external_urls_json,
+    user_data_json,
+    template_id,
+    template_inherited: 0,
+  });
   assert.equal(store.trails.get(row.id), { ...row, description: "e", template_inherited: 0 });
   assert.is(description, "d");
   store.evaluation.evaluate(row.id, 42);
@@ -26,7 +34,9 @@ test("trails are found by name in their flow only", () => {
   assert.is(store.trails.find(b.id, "t"), null);
   assert.throws(
     () => store.trails.require({ organization: "acme", flow: b }, "t"),
-    (error: unknown) => error instanceof AppError && error.message === "Trail with name 't' does not exist for Organization 'acme' and Flow 'b'",
+    (error: unknown) =>
+      error instanceof AppError &&
+      error.message === "Trail with name 't' does not exist for Organization 'acme' and Flow 'b'",
   );
 });
 
@@ -34,11 +44,16 @@ test("each flow knows how many trails it has, and an organization how many its f
   const { store, db, flow, trail, organizationId } = opened();
   const [a, b] = [flow("a"), flow("b")];
   for (const name of ["one", "two", "three"]) trail(a.id, name);
-  assert.throws(() => db.transaction(() => {
-    trail(b.id, "undone");
-    throw new Error("undone");
-  })(), "undone");
-  const count = (flowId: number | null, organization = organizationId) => store.trails.count({ organizationId: organization, flowId, flowTag: null, fingerprint: null });
+  assert.throws(
+    () =>
+      db.transaction(() => {
+        trail(b.id, "undone");
+        throw new Error("undone");
+      })(),
+    "undone",
+  );
+  const count = (flowId: number | null, organization = organizationId) =>
+    store.trails.count({ organizationId: organization, flowId, flowTag: null, fingerprint: null });
   assert.equal([count(a.id), count(b.id), count(null), count(null, organizationId + 1)], [3, 0, 3, 0]);
 });
 
@@ -49,14 +64,25 @@ test("the history keeps its order and what is special to each event", () => {
   store.trails.addEvent(id, "trail_updated", 1, { changes: ["description"] });
   assert.equal(
     store.trails.events(id).map(({ type, timestamp, event_json }) => [type, timestamp, JSON.parse(event_json)]),
-    [["trail_reported", 2, { template_id: "x" }], ["trail_updated", 1, { changes: ["description"] }]],
+    [
+      ["trail_reported", 2, { template_id: "x" }],
+      ["trail_updated", 1, { changes: ["description"] }],
+    ],
   );
 });
 
 test("a repository is linked to a trail once", () => {
   const { store, organizationId, flow, trail } = opened();
   const { id } = trail(flow("f").id, "t");
-  const repo = store.repos.capture(organizationId, { externalId: "1", provider: "", name: "n", url: "https://x", description: "", namespacePath: null, additionalInfo: null });
+  const repo = store.repos.capture(organizationId, {
+    externalId: "1",
+    provider: "",
+    name: "n",
+    url: "https://x",
+    description: "",
+    namespacePath: null,
+    additionalInfo: null,
+  });
   assert.is(store.trails.addRepo(id, repo), true);
   assert.is(store.trails.addRepo(id, repo), false);
   assert.is(store.trails.repoIds(id).length, 1);
@@ -82,7 +108,8 @@ test("filters combine, and never reach into another organization", () => {
   artifact(b.id, three.id, fingerprint);
   artifact(b.id, null, fingerprint);
   const none: TrailFilter = { organizationId, flowId: null, flowTag: null, fingerprint: null };
-  const names = (filter: Partial<TrailFilter>, limit: number | null = null, offset = 0) => Array.from(store.trails.list({ ...none, ...filter }, limit, offset), ({ name }) => name);
+  const names = (filter: Partial<TrailFilter>, limit: number | null = null, offset = 0) =>
+    Array.from(store.trails.list({ ...none, ...filter }, limit, offset), ({ name }) => name);
   for (const [filter, expected] of [
     [{}, ["three", "two", "one"]],
     [{ flowId: b.id }, ["three", "two"]],
@@ -106,13 +133,29 @@ test("filters combine, and never reach into another organization", () => {
 test("trails of the flows that carry a tag come newest first, page by page, whatever flow they are of", () => {
   const { db, store, organizationId, flow, trail } = opened();
   const flows = ["f", "g", "h", "plain"].map((name) => flow(name).id);
-  for (const id of flows.slice(0, 3)) db.prepare("INSERT INTO flow_tags (flow_id, key, value) VALUES (?, 'k', 'v')").run(id);
-  const ids = Array.from({ length: 20 }, (_, n) => ({ id: trail(flows[(n * 7 + (n >> 2)) % 4] as number, `t${n}`).id, tagged: (n * 7 + (n >> 2)) % 4 !== 3 }));
-  const expected = ids.filter(({ tagged }) => tagged).map(({ id }) => id).reverse();
+  for (const id of flows.slice(0, 3))
+    db.prepare("INSERT INTO flow_tags (flow_id, key, value) VALUES (?, 'k', 'v')").run(id);
+  const ids = Array.from({ length: 20 }, (_, n) => ({
+    id: trail(flows[(n * 7 + (n >> 2)) % 4] as number, `t${n}`).id,
+    tagged: (n * 7 + (n >> 2)) % 4 !== 3,
+  }));
+  const expected = ids
+    .filter(({ tagged }) => tagged)
+    .map(({ id }) => id)
+    .reverse();
   const filter: TrailFilter = { organizationId, flowId: null, flowTag: { key: "k", value: "v" }, fingerprint: null };
   for (const size of [1, 3, 7, 50])
-    assert.equal(Array.from({ length: 21 }, (_, page) => Array.from(store.trails.list(filter, size, page * size), ({ id }) => id)).flat(), expected, `pages of ${size}`);
-  assert.equal([store.trails.count(filter), store.trails.count({ ...filter, flowTag: { key: "k", value: "w" } })], [expected.length, 0]);
+    assert.equal(
+      Array.from({ length: 21 }, (_, page) =>
+        Array.from(store.trails.list(filter, size, page * size), ({ id }) => id),
+      ).flat(),
+      expected,
+      `pages of ${size}`,
+    );
+  assert.equal(
+    [store.trails.count(filter), store.trails.count({ ...filter, flowTag: { key: "k", value: "w" } })],
+    [expected.length, 0],
+  );
 });
 
 test("every query on trails is served by an index", () => {
@@ -120,7 +163,13 @@ test("every query on trails is served by an index", () => {
   const none: TrailFilter = { organizationId, flowId: null, flowTag: null, fingerprint: null };
   const before = sql.length;
   const flowTag = { key: "k", value: "v" };
-  for (const filter of [none, { ...none, flowId: 1 }, { ...none, flowTag }, { ...none, fingerprint: "fffff" }, { ...none, flowId: 1, flowTag, fingerprint: "fffff" }]) {
+  for (const filter of [
+    none,
+    { ...none, flowId: 1 },
+    { ...none, flowTag },
+    { ...none, fingerprint: "fffff" },
+    { ...none, flowId: 1, flowTag, fingerprint: "fffff" },
+  ]) {
     store.trails.list(filter, 20, 0);
     store.trails.count(filter);
   }
@@ -132,7 +181,11 @@ test("every query on trails is served by an index", () => {
     assert.equal(scans(db, text), [], text);
   }
   // Without a filter that cuts the order, the page is read in the order of the index: nothing is sorted.
-  for (const text of [sql[before], sql[before + 1]]) assert.not.ok(plan(db, text as string).some((step) => step.includes("TEMP B-TREE")), text);
+  for (const text of [sql[before], sql[before + 1]])
+    assert.not.ok(
+      plan(db, text as string).some((step) => step.includes("TEMP B-TREE")),
+      text,
+    );
 });
 
 test.run();

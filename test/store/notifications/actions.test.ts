@@ -8,7 +8,12 @@ const HOOK = { type: "WEBHOOK" as const, target: { type: "WEBHOOK" as const, web
 
 test("every statement finds its rows by an index", () => {
   const { db, sql } = opened();
-  const mine = sql.filter((text) => /\b(actions|action_\w+|notification_targets|api_key_warnings|allowlist_entries WHERE id|snapshot_artifacts s JOIN evaluations|attestation_bindings b)\b/.test(text) && /^\s*(SELECT|UPDATE|DELETE)/.test(text));
+  const mine = sql.filter(
+    (text) =>
+      /\b(actions|action_\w+|notification_targets|api_key_warnings|allowlist_entries WHERE id|snapshot_artifacts s JOIN evaluations|attestation_bindings b)\b/.test(
+        text,
+      ) && /^\s*(SELECT|UPDATE|DELETE)/.test(text),
+  );
   assert.ok(mine.length > 20, String(mine.length));
   for (const text of mine) assert.equal(scans(db, text), [], text);
 });
@@ -19,7 +24,13 @@ test("raising is one look at an index, and a job where somebody listens; a rollb
   const jobs = (): unknown => db.prepare("SELECT payload_json FROM jobs ORDER BY id").pluck().all();
   trail(backend.id, "before");
   assert.equal(jobs(), []);
-  const fields = { name: "a", triggers: ["ON_STARTED_TRAIL"], places: [backend.id], targets: [HOOK], newSecret: () => "s" };
+  const fields = {
+    name: "a",
+    triggers: ["ON_STARTED_TRAIL"],
+    places: [backend.id],
+    targets: [HOOK],
+    newSecret: () => "s",
+  };
   store.actions.create(organizationId, "flow", fields, { user: "ada", fromChat: false });
   db.exec("SAVEPOINT job");
   trail(backend.id, "refused");
@@ -27,14 +38,30 @@ test("raising is one look at an index, and a job where somebody listens; a rollb
   db.exec("ROLLBACK TO job");
   assert.equal(jobs(), []);
   const { id, created_at } = trail(backend.id, "kept");
-  assert.equal(jobs(), [JSON.stringify({ type: "trail", flow_id: backend.id, trail_id: id, at: created_at, by: "ada", organization_id: organizationId, actions: [1], after: null })]);
+  assert.equal(jobs(), [
+    JSON.stringify({
+      type: "trail",
+      flow_id: backend.id,
+      trail_id: id,
+      at: created_at,
+      by: "ada",
+      organization_id: organizationId,
+      actions: [1],
+      after: null,
+    }),
+  ]);
 });
 
 test("targets are kept by who they are, in any order, also when one is there twice", () => {
   const { store, organizationId, db } = opened();
   const owner = { organizationId, notificationType: "api_key_expiry" };
   let made = 0;
-  const replace = (...webhooks: string[]) => store.notificationTargets.replace(owner, webhooks.map((webhook) => ({ type: "WEBHOOK", target: { type: "WEBHOOK", webhook } })), () => `secret-${(made += 1)}`);
+  const replace = (...webhooks: string[]) =>
+    store.notificationTargets.replace(
+      owner,
+      webhooks.map((webhook) => ({ type: "WEBHOOK", target: { type: "WEBHOOK", webhook } })),
+      () => `secret-${(made += 1)}`,
+    );
   const kept = () => store.notificationTargets.secrets(owner).map(({ webhook, secret }) => `${webhook} ${secret}`);
   assert.is(replace("a", "b", "a"), true);
   assert.equal(kept(), ["a secret-1", "b secret-2", "a secret-3"]);
@@ -49,12 +76,23 @@ test("targets are kept by who they are, in any order, also when one is there twi
 test("the number of a deleted action is not given again, and what it had is gone", () => {
   const { store, organizationId, flow, db } = opened();
   const { id } = flow("f");
-  const create = (name: string) => store.actions.create(organizationId, "flow", { name, triggers: [], places: [id], targets: [HOOK], newSecret: () => "s" }, { user: "ada", fromChat: false });
+  const create = (name: string) =>
+    store.actions.create(
+      organizationId,
+      "flow",
+      { name, triggers: [], places: [id], targets: [HOOK], newSecret: () => "s" },
+      { user: "ada", fromChat: false },
+    );
   const [one, two] = [create("one"), create("two")];
   store.actions.remove(two);
   assert.equal([create("three").number, store.actions.list(organizationId).map(({ number }) => number)], [3, [1, 3]]);
   store.actions.remove(one);
-  assert.equal(["actions", "action_flows", "notification_targets"].map((table) => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()), [1, 1, 1]);
+  assert.equal(
+    ["actions", "action_flows", "notification_targets"].map((table) =>
+      db.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+    ),
+    [1, 1, 1],
+  );
 });
 
 test.run();

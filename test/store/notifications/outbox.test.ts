@@ -6,11 +6,16 @@ import { opened, plan } from "../given.ts";
 
 const test = suite("store/notifications/outbox");
 
-const HOOK: RenderedMessage = { type: "WEBHOOK", webhook: "https://hooks.example/x", body: { event_type: "STARTED_ARTIFACT" } };
+const HOOK: RenderedMessage = {
+  type: "WEBHOOK",
+  webhook: "https://hooks.example/x",
+  body: { event_type: "STARTED_ARTIFACT" },
+};
 
 function given() {
   const all = opened();
-  const add = (queue = "q", message = HOOK, targetId: number | null = null): void => all.store.deliveries.add({ organizationId: all.organizationId, queue, targetId, subject: "s", message });
+  const add = (queue = "q", message = HOOK, targetId: number | null = null): void =>
+    all.store.deliveries.add({ organizationId: all.organizationId, queue, targetId, subject: "s", message });
   const jobs = () => all.db.prepare("SELECT kind, payload_json FROM jobs ORDER BY id").raw().all();
   const queues = () => all.db.prepare("SELECT queue, job_id FROM delivery_queues ORDER BY queue").raw().all();
   return { ...all, deliveries: all.store.deliveries, add, jobs, queues };
@@ -21,18 +26,30 @@ test("each type is stored in the form that it is sent in", () => {
   add();
   add("q", { type: "SLACK", webhook: "https://slack.example/y", body: { text: "hello" } });
   add("q", { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "<p>" });
-  assert.equal(db.prepare("SELECT type, target_json, message_json, state, attempts, has_target FROM deliveries ORDER BY id").raw().all(), [
-    ["WEBHOOK", '{"webhook":"https://hooks.example/x"}', '{"event_type":"STARTED_ARTIFACT"}', "waiting", 0, 0],
-    ["SLACK", '{"webhook":"https://slack.example/y"}', '{"text":"hello"}', "waiting", 0, 0],
-    ["EMAIL", '{"emails":["ann@x.example"]}', '{"subject":"s","text":"t","html":"<p>"}', "waiting", 0, 0],
-  ]);
+  assert.equal(
+    db
+      .prepare("SELECT type, target_json, message_json, state, attempts, has_target FROM deliveries ORDER BY id")
+      .raw()
+      .all(),
+    [
+      ["WEBHOOK", '{"webhook":"https://hooks.example/x"}', '{"event_type":"STARTED_ARTIFACT"}', "waiting", 0, 0],
+      ["SLACK", '{"webhook":"https://slack.example/y"}', '{"text":"hello"}', "waiting", 0, 0],
+      ["EMAIL", '{"emails":["ann@x.example"]}', '{"subject":"s","text":"t","html":"<p>"}', "waiting", 0, 0],
+    ],
+  );
 });
 
 test("a queue has one job for as long as something waits in it", () => {
   const { add, deliveries, jobs, queues, store } = given();
   for (const queue of ["q", "q", "r"]) add(queue);
-  assert.equal(jobs(), [["deliver", '{"queue":"q"}'], ["deliver", '{"queue":"r"}']]);
-  assert.equal(queues(), [["q", 1], ["r", 2]]);
+  assert.equal(jobs(), [
+    ["deliver", '{"queue":"q"}'],
+    ["deliver", '{"queue":"r"}'],
+  ]);
+  assert.equal(queues(), [
+    ["q", 1],
+    ["r", 2],
+  ]);
   const [first, second] = [deliveries.first("q")?.id as number, 2];
   deliveries.giveUp(first, "no");
   assert.is.not(deliveries.nextDue("q"), null);
@@ -41,15 +58,22 @@ test("a queue has one job for as long as something waits in it", () => {
   store.jobs.done(1);
   assert.equal(queues(), [["r", 2]]);
   add("q");
-  assert.equal(queues(), [["q", 3], ["r", 2]]);
+  assert.equal(queues(), [
+    ["q", 3],
+    ["r", 2],
+  ]);
 });
 
 test("a message of a change that is undone has neither row nor job", () => {
   const { add, db, jobs, queues } = given();
-  assert.throws(() => db.transaction(() => {
-    add();
-    throw new Error("refused");
-  })(), /refused/);
+  assert.throws(
+    () =>
+      db.transaction(() => {
+        add();
+        throw new Error("refused");
+      })(),
+    /refused/,
+  );
   assert.equal([jobs(), queues(), db.prepare("SELECT count(*) FROM deliveries").pluck().get()], [[], [], 0]);
 });
 
@@ -83,7 +107,13 @@ test("what was delivered long ago is deleted with its log, a part at a time; the
     add();
     const message = deliveries.first("q");
     assert.ok(message);
-    if (n < 4) deliveries.attempted(message, { startedAt: 100 * n, seconds: 0, address: null, status: 200, error: null }, { state: n === 1 ? "dead" : "delivered" }, null);
+    if (n < 4)
+      deliveries.attempted(
+        message,
+        { startedAt: 100 * n, seconds: 0, address: null, status: 200, error: null },
+        { state: n === 1 ? "dead" : "delivered" },
+        null,
+      );
   }
   assert.is(deliveries.deleteDelivered(300, 1), 1);
   assert.is(deliveries.deleteDelivered(300, 10), 1);
@@ -99,16 +129,32 @@ test("errors are kept at a bounded length", () => {
   add();
   const message = deliveries.first("q");
   assert.ok(message);
-  deliveries.attempted(message, { startedAt: 1, seconds: 1, address: null, status: null, error: "x".repeat(9999) }, { state: "dead" }, "y".repeat(9999));
-  assert.equal(db.prepare("SELECT length(last_error) FROM deliveries UNION ALL SELECT length(error) FROM delivery_attempts").pluck().all(), [500, 500]);
+  deliveries.attempted(
+    message,
+    { startedAt: 1, seconds: 1, address: null, status: null, error: "x".repeat(9999) },
+    { state: "dead" },
+    "y".repeat(9999),
+  );
+  assert.equal(
+    db
+      .prepare("SELECT length(last_error) FROM deliveries UNION ALL SELECT length(error) FROM delivery_attempts")
+      .pluck()
+      .all(),
+    [500, 500],
+  );
 });
 
 test("every statement finds its rows by an index and sorts nothing", () => {
   const { db, sql } = opened();
-  const statements = sql.filter((text) => /\b(FROM|INTO|UPDATE) (deliveries|delivery_\w+)\b/.test(text) && !text.startsWith("INSERT"));
+  const statements = sql.filter(
+    (text) => /\b(FROM|INTO|UPDATE) (deliveries|delivery_\w+)\b/.test(text) && !text.startsWith("INSERT"),
+  );
   assert.is(statements.length, 15);
   const steps = statements.flatMap((text) => plan(db, text).map((step) => `${step} <- ${text}`));
-  assert.equal(steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)), []);
+  assert.equal(
+    steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)),
+    [],
+  );
   // Deleting a target looks for the messages that name it.
   assert.match(plan(db, "UPDATE deliveries SET target_id = NULL WHERE target_id = ?").join(), "deliveries_by_target");
 });
@@ -116,14 +162,32 @@ test("every statement finds its rows by an index and sorts nothing", () => {
 test("lists for the operator go along an index in the order of the answer", () => {
   const { db, sql, store, organizationId } = opened();
   for (const [state, organization, action] of [
-    [null, null, null], ["dead", null, null], ["delivered", null, null], [null, organizationId, null], ["dead", organizationId, null], ["delivered", organizationId, null],
-    ["waiting", organizationId, "deploys"], [null, organizationId, "deploys"],
+    [null, null, null],
+    ["dead", null, null],
+    ["delivered", null, null],
+    [null, organizationId, null],
+    ["dead", organizationId, null],
+    ["delivered", organizationId, null],
+    ["waiting", organizationId, "deploys"],
+    [null, organizationId, "deploys"],
   ] as const) {
     store.deliveryLog.list({ state, organizationId: organization, action, before: 7 }, 10);
     const steps = plan(db, sql.at(-1) ?? "");
-    const index = organization !== null && (state === null || state === "delivered") ? "INDEX deliveries_by_organization" : state === null ? "INTEGER PRIMARY KEY" : "INDEX deliveries_by_state";
-    assert.match(steps.find((step) => /\bd\b/.test(step)) ?? "", `SEARCH d USING ${index}`, `${state} ${organization} ${action}`);
-    assert.equal(steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)), []);
+    const index =
+      organization !== null && (state === null || state === "delivered")
+        ? "INDEX deliveries_by_organization"
+        : state === null
+          ? "INTEGER PRIMARY KEY"
+          : "INDEX deliveries_by_state";
+    assert.match(
+      steps.find((step) => /\bd\b/.test(step)) ?? "",
+      `SEARCH d USING ${index}`,
+      `${state} ${organization} ${action}`,
+    );
+    assert.equal(
+      steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)),
+      [],
+    );
   }
 });
 

@@ -10,7 +10,8 @@ const ANY = { search: "", archived: false, tags: [] };
 function open() {
   const house = opened();
   const organization = { id: house.organizationId, name: "acme" };
-  const create = (identifier: string, fields: Partial<typeof FIELDS> = {}) => house.store.controls.create(organization, identifier, { ...FIELDS, ...fields }, "ada");
+  const create = (identifier: string, fields: Partial<typeof FIELDS> = {}) =>
+    house.store.controls.create(organization, identifier, { ...FIELDS, ...fields }, "ada");
   return { ...house, organization, create, controls: house.store.controls };
 }
 
@@ -22,13 +23,16 @@ test("every change is a version with a copy of what it led to, by whom and when"
   control = controls.edit(control, { name: "three", description: "d", links: { a: "b" } }, "bob");
   control = controls.setArchived(control, false, "eve");
   const rows = controls.versions(control.id, "asc", { limit: 10, offset: 0 });
-  assert.equal(rows.map(({ timestamp: _, ...row }) => Object.values(row)), [
-    [1, "created", "one", null, "{}", "ada"],
-    [2, "edited", "two", "d", '{"a":"b"}', "bob"],
-    [3, "archived", "two", "d", '{"a":"b"}', "eve"],
-    [4, "edited", "three", "d", '{"a":"b"}', "bob"],
-    [5, "unarchived", "three", "d", '{"a":"b"}', "eve"],
-  ]);
+  assert.equal(
+    rows.map(({ timestamp: _, ...row }) => Object.values(row)),
+    [
+      [1, "created", "one", null, "{}", "ada"],
+      [2, "edited", "two", "d", '{"a":"b"}', "bob"],
+      [3, "archived", "two", "d", '{"a":"b"}', "eve"],
+      [4, "edited", "three", "d", '{"a":"b"}', "bob"],
+      [5, "unarchived", "three", "d", '{"a":"b"}', "eve"],
+    ],
+  );
   assert.equal([control.version, control.archived, control.created_by], [5, 0, "ada"]);
   assert.is(rows[0]?.timestamp, control.created_at);
   assert.is(rows[4]?.timestamp, db.prepare("SELECT last_modified_at FROM controls").pluck().get());
@@ -54,7 +58,10 @@ test("an identifier is given once, and its refusal is a conflict", () => {
     assert.unreachable("it is taken");
   } catch (error) {
     assert.instance(error, AppError);
-    assert.equal([(error as AppError).code, (error as AppError).message], ["conflict", "A control with identifier 'C-1' already exists in organization 'acme'"]);
+    assert.equal(
+      [(error as AppError).code, (error as AppError).message],
+      ["conflict", "A control with identifier 'C-1' already exists in organization 'acme'"],
+    );
   }
 });
 
@@ -70,7 +77,13 @@ test("a name that was changed is found by its new letters only", () => {
 test("a policy version keeps the controls of its text, once each, whether or not its rules come with it", () => {
   const { store, controls, create, organizationId, db } = open();
   const [one, two] = [create("C-1"), create("C-2")];
-  const put = (yaml: string) => store.policies.put(organizationId, { name: "p", description: "", user: "ada", file: { yaml: `_schema: x/v1\n${yaml}`, comment: "" } });
+  const put = (yaml: string) =>
+    store.policies.put(organizationId, {
+      name: "p",
+      description: "",
+      user: "ada",
+      file: { yaml: `_schema: x/v1\n${yaml}`, comment: "" },
+    });
   const rule = (control: string) => `    - {type: decision, for_control: ${control}}\n`;
   put(`artifacts:\n  attestations:\n${rule("C-1")}${rule("C-1")}${rule("C-2")}`);
   assert.equal([controls.policiesReferencing(one.id), controls.policiesReferencing(two.id)], [["p"], ["p"]]);
@@ -81,19 +94,34 @@ test("a policy version keeps the controls of its text, once each, whether or not
 
 test("no statement walks a table; lists come in the order of an index, and decisions from theirs alone", () => {
   const { db, sql } = open();
-  const mine = sql.filter((text) => /\bcontrols?\b|control_/.test(text) && !/current_attestations|snapshot/.test(text) && !/INSERT INTO attestations/.test(text));
+  const mine = sql.filter(
+    (text) =>
+      /\bcontrols?\b|control_/.test(text) &&
+      !/current_attestations|snapshot/.test(text) &&
+      !/INSERT INTO attestations/.test(text),
+  );
   assert.ok(mine.length >= 20, String(mine.length));
   for (const text of mine) assert.equal(scans(db, text), [], text);
   const lists = mine.filter((text) => /FROM controls AS control .* LIMIT/s.test(text)).map((text) => plan(db, text));
   assert.is(lists.length, 2);
   for (const steps of lists) {
     assert.is(steps[0], "SEARCH control USING INDEX controls_by_name (organization_id=? AND archived=?)");
-    assert.not.ok(steps.some((step) => step.includes("ORDER BY")), steps.join("\n"));
+    assert.not.ok(
+      steps.some((step) => step.includes("ORDER BY")),
+      steps.join("\n"),
+    );
   }
   const decisions = mine.filter((text) => text.includes("@compliant")).map((text) => plan(db, text));
   assert.is(decisions.length, 3);
   for (const steps of decisions)
-    assert.ok(steps.some((step) => step.startsWith("SEARCH attestations USING COVERING INDEX attestations_by_control (organization_id=? AND control=?")), steps.join("\n"));
+    assert.ok(
+      steps.some((step) =>
+        step.startsWith(
+          "SEARCH attestations USING COVERING INDEX attestations_by_control (organization_id=? AND control=?",
+        ),
+      ),
+      steps.join("\n"),
+    );
 });
 
 test.run();

@@ -24,14 +24,23 @@ function open() {
   });
   const organization = organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
   const put = (description: string, yaml: string | null, comment = "", user = "ann") =>
-    policies.put(organization, { name: "production", description, user, file: yaml === null ? null : { yaml, comment } });
-  const events = (id: number) => policies.events(id).map(({ type, timestamp, user_name, data_json }) => ({ type, timestamp, user_name, data_json }));
-  const versions = (id: number) =>
-    policies.versionSizes(id).reverse().map(({ bytes, ...version }) => {
-      const policy_yaml = policies.text(version.id);
-      assert.is(bytes, Buffer.byteLength(policy_yaml));
-      return { ...version, policy_yaml };
+    policies.put(organization, {
+      name: "production",
+      description,
+      user,
+      file: yaml === null ? null : { yaml, comment },
     });
+  const events = (id: number) =>
+    policies.events(id).map(({ type, timestamp, user_name, data_json }) => ({ type, timestamp, user_name, data_json }));
+  const versions = (id: number) =>
+    policies
+      .versionSizes(id)
+      .reverse()
+      .map(({ bytes, ...version }) => {
+        const policy_yaml = policies.text(version.id);
+        assert.is(bytes, Buffer.byteLength(policy_yaml));
+        return { ...version, policy_yaml };
+      });
   return { db, policies, organization, put, events, versions };
 }
 
@@ -68,14 +77,20 @@ test("a policy without a file has no version until it gets one", () => {
   assert.is(version, null);
   assert.equal(versions(policy.id), []);
   assert.is(policies.latestVersion(policy.id), null);
-  assert.equal(events(policy.id).map((event) => event.type), ["creation"]);
+  assert.equal(
+    events(policy.id).map((event) => event.type),
+    ["creation"],
+  );
 
   const later = put("", V1, "", "bob");
   assert.is(later.created, false);
   assert.is(later.version?.version, 1);
   assert.is(later.version?.created_by, "bob");
   assert.is(later.policy.created_by, "ann");
-  assert.equal(events(policy.id).map((event) => event.type), ["creation", "new_version"]);
+  assert.equal(
+    events(policy.id).map((event) => event.type),
+    ["creation", "new_version"],
+  );
 });
 
 test("what changed decides about version, events and time of modification", () => {
@@ -89,7 +104,11 @@ test("what changed decides about version, events and time of modification", () =
   assert.is(count(), before, "nothing is written");
 
   const described = put("two", V1, "ignored", "bob");
-  assert.equal(described.policy, { ...policy, description: "two", last_modified_at: described.policy.last_modified_at });
+  assert.equal(described.policy, {
+    ...policy,
+    description: "two",
+    last_modified_at: described.policy.last_modified_at,
+  });
   assert.ok(described.policy.last_modified_at > policy.last_modified_at);
   assert.is(described.described, true);
   assert.is(described.version, null);
@@ -137,7 +156,10 @@ test("texts that differ by a byte are different: line ends, a byte order mark, a
   const texts = [V1, V1.trimEnd(), V1.replace("\n", "\r\n"), `\ufeff${V1}`];
   for (const text of texts) put("", text);
   const { id } = put("", null).policy;
-  assert.equal(versions(id).map((version) => version.policy_yaml), texts);
+  assert.equal(
+    versions(id).map((version) => version.policy_yaml),
+    texts,
+  );
 });
 
 test("names belong to an organization; lists are in order of name", () => {
@@ -152,8 +174,14 @@ test("names belong to an organization; lists are in order of name", () => {
   assert.is(policies.find(other, "production"), null);
   policies.put(other, { name: "production", description: "theirs", user: "zoe", file: null });
   policies.put(organization, { name: "a-first", description: "", user: "ann", file: null });
-  assert.equal(policies.list(organization).map((policy) => policy.name), ["a-first", "production"]);
-  assert.equal(policies.list(other).map((policy) => policy.description), ["theirs"]);
+  assert.equal(
+    policies.list(organization).map((policy) => policy.name),
+    ["a-first", "production"],
+  );
+  assert.equal(
+    policies.list(other).map((policy) => policy.description),
+    ["theirs"],
+  );
   assert.is(policies.require({ id: other, name: "other" }, "production").description, "theirs");
   try {
     policies.require({ id: other, name: "other" }, "a-first");
@@ -163,7 +191,10 @@ test("names belong to an organization; lists are in order of name", () => {
     assert.is((error as AppError).code, "not_found");
     assert.is((error as AppError).message, "Policy 'a-first' does not exist in organization 'other'");
   }
-  assert.equal(policies.consumingEnvironments(policies.require({ id: organization, name: "acme" }, "production").id), []);
+  assert.equal(
+    policies.consumingEnvironments(policies.require({ id: organization, name: "acme" }, "production").id),
+    [],
+  );
 });
 
 test("a version gives its rules, the same document again and again", () => {
@@ -191,17 +222,26 @@ test("the rules of an undone version are not taken for those of the version that
 test("more documents than the cache keeps are all read right", () => {
   const { policies, put } = open();
   const ids: number[] = [];
-  for (let n = 0; n < 70; n += 1) ids.push(put("", `${V2}  attestations:\n    - {type: generic, name: check-${n}}\n`).version?.id ?? 0);
-  for (const round of [1, 2]) for (const [n, id] of ids.entries()) assert.is(policies.parsed(id).attestations[0]?.name, `check-${n}`, `round ${round}`);
+  for (let n = 0; n < 70; n += 1)
+    ids.push(put("", `${V2}  attestations:\n    - {type: generic, name: check-${n}}\n`).version?.id ?? 0);
+  for (const round of [1, 2])
+    for (const [n, id] of ids.entries())
+      assert.is(policies.parsed(id).attestations[0]?.name, `check-${n}`, `round ${round}`);
   assert.is(policies.parsed(ids[69] ?? 0), policies.parsed(ids[69] ?? 0));
 });
 
-const large = (rules: string): string => `${V1}${`# ${"x".repeat(98)}\n`.repeat(100)}artifacts:\n  attestations:\n${rules}`;
+const large = (rules: string): string =>
+  `${V1}${`# ${"x".repeat(98)}\n`.repeat(100)}artifacts:\n  attestations:\n${rules}`;
 
 test("the stored form of a large policy is what counts, and its text is not parsed again", () => {
   const { policies, organization } = open();
   const { policy } = parsePolicy(`${V1}artifacts: {attestations: [{type: snyk, if: "flow.name == 'a'"}]}`);
-  const file = { yaml: large("[this is not parsed"), comment: "", controls: [], parsedJson: serializePolicy(policy as PolicyDocument) };
+  const file = {
+    yaml: large("[this is not parsed"),
+    comment: "",
+    controls: [],
+    parsedJson: serializePolicy(policy as PolicyDocument),
+  };
   const { version } = policies.put(organization, { name: "p", description: "", user: "ann", file });
   const rules = policies.parsed(version?.id ?? 0);
   assert.equal(JSON.stringify(rules), JSON.stringify(policy));
@@ -222,7 +262,11 @@ test("a stored text that is no valid policy is told apart from one that is gone"
   const { db, policies, put } = open();
   const { policy } = put("", V1);
   const id = Number(
-    db.prepare("INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (?, 2, 1, 'ann', '[')").run(policy.id).lastInsertRowid,
+    db
+      .prepare(
+        "INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (?, 2, 1, 'ann', '[')",
+      )
+      .run(policy.id).lastInsertRowid,
   );
   assert.throws(() => policies.parsed(id), /version 2 of policy \d+ is stored but no valid policy/);
 });
@@ -238,10 +282,19 @@ test("a put that is undone leaves nothing, its neighbours in the batch stay", as
     }),
     writer.run(() => put("", V2)),
   ]);
-  assert.equal(outcomes.map((outcome) => outcome.status), ["fulfilled", "rejected", "fulfilled"]);
+  assert.equal(
+    outcomes.map((outcome) => outcome.status),
+    ["fulfilled", "rejected", "fulfilled"],
+  );
   const { policy } = put("", null);
-  assert.equal(versions(policy.id).map((version) => version.version), [1, 2]);
-  assert.equal(policies.events(policy.id).map((event) => event.type), ["creation", "new_version", "new_version"]);
+  assert.equal(
+    versions(policy.id).map((version) => version.version),
+    [1, 2],
+  );
+  assert.equal(
+    policies.events(policy.id).map((event) => event.type),
+    ["creation", "new_version", "new_version"],
+  );
 });
 
 test.run();

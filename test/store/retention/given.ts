@@ -16,16 +16,26 @@ export const retentionOf = ({ db, store, clock }: Pick<House, "db" | "store" | "
 };
 
 /** The plan of now. */
-export const planOf = ({ db, clock }: Pick<House, "db" | "clock">, retention: Retention, organizationId: number | null = null): RetentionPlan =>
-  db.transaction(() => retention.plans.make(organizationId, clock.at)).deferred();
+export const planOf = (
+  { db, clock }: Pick<House, "db" | "clock">,
+  retention: Retention,
+  organizationId: number | null = null,
+): RetentionPlan => db.transaction(() => retention.plans.make(organizationId, clock.at)).deferred();
 
 /** Does what a plan says that was made just now; gives the sum of all steps, and what was noted. */
-export async function carriedOut({ db }: Pick<House, "db">, { runs }: Retention, plan: RetentionPlan, most = Number.POSITIVE_INFINITY) {
+export async function carriedOut(
+  { db }: Pick<House, "db">,
+  { runs }: Retention,
+  plan: RetentionPlan,
+  most = Number.POSITIVE_INFINITY,
+) {
   const sum: RetentionStep = { trails: 0, stripped: 0, kept: 0 };
   const notes: string[] = [];
   const run = runs.begin(plan.id, "ops");
   await runs.unchecked(async () => {
-    for (const piece of runs.pieces(plan, run.id, (_, event, target) => void notes.push(`${event} ${target}`)).slice(0, most)) {
+    for (const piece of runs
+      .pieces(plan, run.id, (_, event, target) => void notes.push(`${event} ${target}`))
+      .slice(0, most)) {
       const step = db.transaction(piece).immediate();
       sum.trails += step.trails;
       sum.stripped += step.stripped;
@@ -44,14 +54,33 @@ export const arbitraryWorld = fc.record({
   steps: fc.integer({ min: 0, max: 60 }),
   builds: fc.array(
     fc.record({
-      flow: fc.nat(2), trail: fc.nat(11), fingerprint: fc.nat(7), records: fc.nat(3), file: fc.option(fc.nat(4)), age: fc.nat(100),
+      flow: fc.nat(2),
+      trail: fc.nat(11),
+      fingerprint: fc.nat(7),
+      records: fc.nat(3),
+      file: fc.option(fc.nat(4)),
+      age: fc.nat(100),
     }),
     { maxLength: 40 },
   ),
   running: fc.array(fc.nat(7), { maxLength: 2 }),
-  organization: fc.option(fc.record({ trails: fc.option(fc.integer({ min: 1, max: 100 })), evidence: fc.option(fc.integer({ min: 1, max: 100 })) })),
-  flows: fc.array(fc.record({ flow: fc.nat(2), trails: fc.option(fc.integer({ min: 1, max: 100 })), evidence: fc.option(fc.integer({ min: 1, max: 100 })) }), { maxLength: 2 }),
-  holds: fc.array(fc.record({ flow: fc.nat(2), trail: fc.option(fc.nat(11)), released: fc.boolean() }), { maxLength: 2 }),
+  organization: fc.option(
+    fc.record({
+      trails: fc.option(fc.integer({ min: 1, max: 100 })),
+      evidence: fc.option(fc.integer({ min: 1, max: 100 })),
+    }),
+  ),
+  flows: fc.array(
+    fc.record({
+      flow: fc.nat(2),
+      trails: fc.option(fc.integer({ min: 1, max: 100 })),
+      evidence: fc.option(fc.integer({ min: 1, max: 100 })),
+    }),
+    { maxLength: 2 },
+  ),
+  holds: fc.array(fc.record({ flow: fc.nat(2), trail: fc.option(fc.nat(11)), released: fc.boolean() }), {
+    maxLength: 2,
+  }),
 });
 
 export type ArbitraryWorld = typeof arbitraryWorld extends fc.Arbitrary<infer World> ? World : never;
@@ -63,21 +92,44 @@ export function built(world: ArbitraryWorld) {
   const house = history(world.seed);
   const { db, store, clock, organizationId } = house;
   for (let step = 0; step < world.steps; step += 1) house.step();
-  const flows = [0, 1, 2].map((place) => db.prepare<[number], number>("SELECT id FROM flows ORDER BY id LIMIT 1 OFFSET ?").pluck().get(place) as number);
+  const flows = [0, 1, 2].map(
+    (place) =>
+      db.prepare<[number], number>("SELECT id FROM flows ORDER BY id LIMIT 1 OFFSET ?").pluck().get(place) as number,
+  );
   const start = clock.at;
   const other = store.organizations.create({ name: "globex", kind: "shared", isPublic: false, controlsEnabled: true });
-  const foreign = store.flows.create(other, { name: "flow0", description: "", visibility: "private", templateId: store.templates.intern("version: 1").id, repoUrl: null }).id;
+  const foreign = store.flows.create(other, {
+    name: "flow0",
+    description: "",
+    visibility: "private",
+    templateId: store.templates.intern("version: 1").id,
+    repoUrl: null,
+  }).id;
   for (const build of [...world.builds].sort((a, b) => b.age - a.age)) place(build);
 
   function place({ flow, trail: number, fingerprint, records, file, age }: Build): void {
     clock.at = start + (100 - age) * DAY;
     const [flowId, name] = [flows[flow] as number, `late-${number}`];
     const trail = store.trails.find(flowId, name) ?? house.trail(flowId, name);
-    const at = { flowId, trailId: trail.id, fingerprint: fingerprint.toString(16).padStart(64, "f"), referenceName: null };
+    const at = {
+      flowId,
+      trailId: trail.id,
+      fingerprint: fingerprint.toString(16).padStart(64, "f"),
+      referenceName: null,
+    };
     const id = store.artifacts.find(at)?.id ?? house.artifact(flowId, trail.id, at.fingerprint);
     for (let record = 0; record < records; record += 1) {
-      const fields = file === null || record > 0 ? {} : { evidence_digest: fileOf(file), evidence_size: 10 + file, evidence_filename: "report.xml" };
-      const made = house.attestation(flowId, trail.id, `test-${record}`, { scope: record % 2 === 0 ? "artifact" : "trail", artifact_fingerprint: record % 2 === 0 ? at.fingerprint : null, created_at: clock.at, is_compliant: age % 2 === 0 ? 1 : 0, ...fields });
+      const fields =
+        file === null || record > 0
+          ? {}
+          : { evidence_digest: fileOf(file), evidence_size: 10 + file, evidence_filename: "report.xml" };
+      const made = house.attestation(flowId, trail.id, `test-${record}`, {
+        scope: record % 2 === 0 ? "artifact" : "trail",
+        artifact_fingerprint: record % 2 === 0 ? at.fingerprint : null,
+        created_at: clock.at,
+        is_compliant: age % 2 === 0 ? 1 : 0,
+        ...fields,
+      });
       if (record % 2 === 0) store.attestations.bindToArtifact(trail.id, id, made.id, `test-${record}`);
       else store.attestations.bindToTrail(trail.id, made.id, `test-${record}`);
     }
@@ -87,17 +139,29 @@ export function built(world: ArbitraryWorld) {
 
   clock.at = start + 100 * DAY;
   const environment = house.physical[0] as number;
-  const ran = [...new Set(world.running)].map((fingerprint) => ({ name: `late-${fingerprint}`, fingerprint: fingerprint.toString(16).padStart(64, "f"), instances: { created: [clock.at] } }));
-  if (ran.length > 0) store.recording.record(store.environments.get(environment), "report", ran, { publicId: "ci", displayName: "ci" });
+  const ran = [...new Set(world.running)].map((fingerprint) => ({
+    name: `late-${fingerprint}`,
+    fingerprint: fingerprint.toString(16).padStart(64, "f"),
+    instances: { created: [clock.at] },
+  }));
+  if (ran.length > 0)
+    store.recording.record(store.environments.get(environment), "report", ran, { publicId: "ci", displayName: "ci" });
 
   const retention = retentionOf(house);
-  const days = ({ trails, evidence }: { trails: number | null; evidence: number | null }) => ({ trails, evidence: trails !== null && evidence !== null && evidence >= trails ? null : evidence });
+  const days = ({ trails, evidence }: { trails: number | null; evidence: number | null }) => ({
+    trails,
+    evidence: trails !== null && evidence !== null && evidence >= trails ? null : evidence,
+  });
   if (world.organization) retention.rules.set({ organizationId, flowId: null }, days(world.organization));
-  for (const { flow, ...rule } of world.flows) retention.rules.set({ organizationId, flowId: flows[flow] as number }, days(rule));
+  for (const { flow, ...rule } of world.flows)
+    retention.rules.set({ organizationId, flowId: flows[flow] as number }, days(rule));
   for (const { flow, trail, released } of world.holds) {
     const found = trail === null ? null : store.trails.find(flows[flow] as number, `late-${trail}`);
     if (trail !== null && !found) continue;
-    const id = retention.rules.hold({ organizationId, flowId: flows[flow] as number }, found, { reason: "court", by: "legal" });
+    const id = retention.rules.hold({ organizationId, flowId: flows[flow] as number }, found, {
+      reason: "court",
+      by: "legal",
+    });
     if (released) retention.rules.release(retention.rules.findHold(id)?.id as number, "legal");
   }
   // The same names in an organization without rules.

@@ -16,19 +16,30 @@ const all = (db: World["db"], sql: string, ...values: unknown[]): unknown[] => d
 
 /** Everything that every snapshot says, judged again; when an interval ends is no part of it. */
 function pictures({ store, db }: Pick<World, "store" | "db">): string[] {
-  const snapshots = db.prepare<[], { environment_id: number; idx: number }>("SELECT environment_id, idx FROM snapshots ORDER BY environment_id, idx").all();
+  const snapshots = db
+    .prepare<[], { environment_id: number; idx: number }>(
+      "SELECT environment_id, idx FROM snapshots ORDER BY environment_id, idx",
+    )
+    .all();
   return snapshots.map(({ environment_id, idx }) => {
     const explanation = store.explanations.explain(store.environments.get(environment_id), idx);
     assert.ok(explanation);
     assert.equal(problemsOf(explanation), []);
-    return JSON.stringify(explanation, (key, value: unknown) => (key === "environment" || key === "last_index" ? undefined : value instanceof Map ? [...value] : value));
+    return JSON.stringify(explanation, (key, value: unknown) =>
+      key === "environment" || key === "last_index" ? undefined : value instanceof Map ? [...value] : value,
+    );
   });
 }
 
 /** What a policy would look at for every fingerprint that was ever reported, flows in the order of their keys. */
 function factsOfAll({ db, store, organizationId }: World, fingerprints: readonly string[]): Map<string, string> {
   const facts = factStore(db, { attestations: store.attestations, flows: store.flows });
-  return new Map(fingerprints.map((fingerprint) => [fingerprint, JSON.stringify([...facts.of(organizationId, fingerprint).flows].sort((a, b) => a.flow_id - b.flow_id))]));
+  return new Map(
+    fingerprints.map((fingerprint) => [
+      fingerprint,
+      JSON.stringify([...facts.of(organizationId, fingerprint).flows].sort((a, b) => a.flow_id - b.flow_id)),
+    ]),
+  );
 }
 
 /** The derived tables are what follows from the records. */
@@ -36,13 +47,43 @@ function derivedTablesHold(db: World["db"]): void {
   assert.equal(db.pragma("foreign_key_check"), []);
   assert.equal(
     all(db, "SELECT artifact_id FROM builds ORDER BY 1"),
-    all(db, "SELECT min(id) AS artifact_id FROM artifacts GROUP BY organization_id, fingerprint ORDER BY 1"), "builds",
+    all(db, "SELECT min(id) AS artifact_id FROM artifacts GROUP BY organization_id, fingerprint ORDER BY 1"),
+    "builds",
   );
-  assert.equal(all(db, "SELECT attestation_id AS id FROM attestation_series_records ORDER BY 1"), all(db, "SELECT id FROM attestations ORDER BY 1"), "series records");
-  assert.equal(all(db, "SELECT id FROM attestation_series s WHERE NOT EXISTS (SELECT 1 FROM attestation_series_records r WHERE r.series_id = s.id)"), [], "empty series");
-  assert.equal(all(db, "SELECT id FROM flows f WHERE trail_count <> (SELECT count(*) FROM trails t WHERE t.flow_id = f.id)"), [], "counts of trails");
-  for (const table of ["current_attestations", "pending_bindings"]) assert.equal(all(db, `SELECT 1 FROM ${table} WHERE attestation_id NOT IN (SELECT id FROM attestations) OR trail_id NOT IN (SELECT id FROM trails)`), [], table);
-  assert.equal(all(db, "SELECT 1 FROM current_attestations WHERE artifact_id <> 0 AND artifact_id NOT IN (SELECT id FROM artifacts)"), []);
+  assert.equal(
+    all(db, "SELECT attestation_id AS id FROM attestation_series_records ORDER BY 1"),
+    all(db, "SELECT id FROM attestations ORDER BY 1"),
+    "series records",
+  );
+  assert.equal(
+    all(
+      db,
+      "SELECT id FROM attestation_series s WHERE NOT EXISTS (SELECT 1 FROM attestation_series_records r WHERE r.series_id = s.id)",
+    ),
+    [],
+    "empty series",
+  );
+  assert.equal(
+    all(db, "SELECT id FROM flows f WHERE trail_count <> (SELECT count(*) FROM trails t WHERE t.flow_id = f.id)"),
+    [],
+    "counts of trails",
+  );
+  for (const table of ["current_attestations", "pending_bindings"])
+    assert.equal(
+      all(
+        db,
+        `SELECT 1 FROM ${table} WHERE attestation_id NOT IN (SELECT id FROM attestations) OR trail_id NOT IN (SELECT id FROM trails)`,
+      ),
+      [],
+      table,
+    );
+  assert.equal(
+    all(
+      db,
+      "SELECT 1 FROM current_attestations WHERE artifact_id <> 0 AND artifact_id NOT IN (SELECT id FROM artifacts)",
+    ),
+    [],
+  );
 }
 
 test("whatever the world and the rules: a run deletes what the plan showed, and changes no verdict", async () => {
@@ -55,27 +96,68 @@ test("whatever the world and the rules: a run deletes what the plan showed, and 
       const trails = db.prepare<[], { id: number; public_id: string }>("SELECT id, public_id FROM trails").all();
       const [told, facts] = [pictures(world), factsOfAll(world, fingerprints)];
       const plan = planOf(world, retention, organizationId);
-      const going = new Set(retention.plans.going().filter(({ action }) => action === "trail").map(({ public_id }) => public_id));
-      const sum = (of: (flow: (typeof plan.flows)[number]) => number): number => plan.flows.reduce((total, flow) => total + of(flow), 0);
-      const counts = (): number[] => ["trails", "artifacts", "attestations"].map((table) => db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() as number);
-      const files = (): string[] => db.prepare<[], string>("SELECT DISTINCT evidence_digest FROM attestations WHERE evidence_digest IS NOT NULL ORDER BY 1").pluck().all();
+      const going = new Set(
+        retention.plans
+          .going()
+          .filter(({ action }) => action === "trail")
+          .map(({ public_id }) => public_id),
+      );
+      const sum = (of: (flow: (typeof plan.flows)[number]) => number): number =>
+        plan.flows.reduce((total, flow) => total + of(flow), 0);
+      const counts = (): number[] =>
+        ["trails", "artifacts", "attestations"].map(
+          (table) => db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() as number,
+        );
+      const files = (): string[] =>
+        db
+          .prepare<[], string>(
+            "SELECT DISTINCT evidence_digest FROM attestations WHERE evidence_digest IS NOT NULL ORDER BY 1",
+          )
+          .pluck()
+          .all();
       const [before, filesBefore] = [counts(), files()];
 
       const done = await carriedOut(world, retention, plan);
 
-      assert.equal({ trails: done.trails, stripped: done.stripped, kept: done.kept }, { trails: going.size, stripped: sum(({ stripped }) => stripped), kept: 0 });
-      assert.is(sum((flow) => flow.trails), going.size);
+      assert.equal(
+        { trails: done.trails, stripped: done.stripped, kept: done.kept },
+        { trails: going.size, stripped: sum(({ stripped }) => stripped), kept: 0 },
+      );
+      assert.is(
+        sum((flow) => flow.trails),
+        going.size,
+      );
       const after = counts();
-      assert.equal(before.map((count, place) => count - (after[place] as number)), [sum((flow) => flow.trails), sum((flow) => flow.artifacts), sum((flow) => flow.attestations)]);
-      assert.is(filesBefore.length - files().length, sum((flow) => flow.files), "files that no record names any more");
-      assert.equal(trails.filter(({ id }) => !db.prepare("SELECT 1 FROM trails WHERE id = ?").get(id)).map(({ public_id }) => public_id).sort(), [...going].sort());
+      assert.equal(
+        before.map((count, place) => count - (after[place] as number)),
+        [sum((flow) => flow.trails), sum((flow) => flow.artifacts), sum((flow) => flow.attestations)],
+      );
+      assert.is(
+        filesBefore.length - files().length,
+        sum((flow) => flow.files),
+        "files that no record names any more",
+      );
+      assert.equal(
+        trails
+          .filter(({ id }) => !db.prepare("SELECT 1 FROM trails WHERE id = ?").get(id))
+          .map(({ public_id }) => public_id)
+          .sort(),
+        [...going].sort(),
+      );
       assert.ok(store.trails.find(world.foreign, "late-1"), "another organization");
 
       assert.equal(pictures(world), told, "every snapshot says what it said");
-      for (const [fingerprint, now] of factsOfAll(world, fingerprints)) if (now !== "[]") assert.is(now, facts.get(fingerprint), fingerprint);
+      for (const [fingerprint, now] of factsOfAll(world, fingerprints))
+        if (now !== "[]") assert.is(now, facts.get(fingerprint), fingerprint);
       derivedTablesHold(db);
       assert.is(db.prepare("SELECT count(*) FROM tombstones WHERE kind = 'trail'").pluck().get(), going.size);
-      assert.equal(planOf(world, retention, organizationId).flows.map((flow) => flow.trails + flow.stripped).filter((count) => count > 0), [], "nothing is left of the plan");
+      assert.equal(
+        planOf(world, retention, organizationId)
+          .flows.map((flow) => flow.trails + flow.stripped)
+          .filter((count) => count > 0),
+        [],
+        "nothing is left of the plan",
+      );
 
       seen.worlds += 1;
       seen.deleting += done.trails > 0 ? 1 : 0;
@@ -84,23 +166,40 @@ test("whatever the world and the rules: a run deletes what the plan showed, and 
     }),
     { numRuns: 60, seed: 20_261_121, includeErrorInReport: true },
   );
-  assert.ok(Object.values(seen).every((count) => count > 2), JSON.stringify(seen));
+  assert.ok(
+    Object.values(seen).every((count) => count > 2),
+    JSON.stringify(seen),
+  );
 });
 
 const NOW = 1_800_000_000;
 type Place = ReturnType<typeof place>;
 
-/** A flow with a rule that has trails expire after 30 days; `trail` makes one that ended so many days ago, with artifacts and records. */
+/**
+ * A flow with a rule that has trails expire after 30 days; `trail` makes one that ended so many days ago, with
+ * artifacts and records.
+ */
 function place(days: { trails: number | null; evidence: number | null } = { trails: 30, evidence: null }) {
   const house = opened();
   const retention = retentionOf(house);
   const flow = house.flow("build");
   retention.rules.set({ organizationId: house.organizationId, flowId: null }, days);
-  const trail = (name: string, ended: number, fingerprints: readonly string[] = [], file: string | null = null, of = flow.id): number => {
+  const trail = (
+    name: string,
+    ended: number,
+    fingerprints: readonly string[] = [],
+    file: string | null = null,
+    of = flow.id,
+  ): number => {
     house.clock.at = NOW - ended * DAY - 100;
     const { id } = house.store.trails.find(of, name) ?? house.trail(of, name);
     for (const fingerprint of fingerprints) house.artifact(of, id, fingerprint.repeat(64));
-    const record = house.attestation(of, id, "tests", file === null ? {} : { evidence_digest: file.repeat(64), evidence_size: 5, evidence_filename: "junit.xml" });
+    const record = house.attestation(
+      of,
+      id,
+      "tests",
+      file === null ? {} : { evidence_digest: file.repeat(64), evidence_size: 5, evidence_filename: "junit.xml" },
+    );
     house.store.attestations.bindToTrail(id, record.id, "tests");
     house.store.evaluation.evaluate(id, house.clock.at);
     house.clock.at = NOW;
@@ -110,7 +209,12 @@ function place(days: { trails: number | null; evidence: number | null } = { trai
   return { ...house, retention, flow, another: house.flow, trail, names };
 }
 
-const keptOf = ({ retention, ...house }: Place) => planOf(house, retention).flows.map(({ trails, kept, examples }) => ({ trails, ...kept, by: examples.map(({ trail, by }) => `${trail}: ${by}`) }));
+const keptOf = ({ retention, ...house }: Place) =>
+  planOf(house, retention).flows.map(({ trails, kept, examples }) => ({
+    trails,
+    ...kept,
+    by: examples.map(({ trail, by }) => `${trail}: ${by}`),
+  }));
 
 test("a trail ends with its last event, not with its beginning, and the rule of a flow stands in place of that of the organization", async () => {
   const house = place();
@@ -139,14 +243,50 @@ test("what holds a trail is told: holds, snapshots, messages that are to be made
   const told = trail("told", 90);
   trail("ran", 90, ["a"]);
   trail("gone", 90, ["b"]);
-  const hold = retention.rules.hold({ organizationId, flowId: flow.id }, store.trails.find(flow.id, "held"), { reason: "case 7", by: "legal" });
-  store.jobs.add("notify", { type: "trail", organization_id: organizationId, actions: [1], flow_id: flow.id, trail_id: told, at: 1, by: "ada" }, 0);
-  const environment = store.environments.create(organizationId, { name: "prod", type: "K8S", description: "", includeScaling: false, requireProvenance: false });
-  store.recording.record(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "ci", displayName: "ci" });
-  assert.equal(keptOf(house), [{
-    trails: 1, held: 1, ran: 1, referenced: 1, shared: 0,
-    by: [`held: hold ${hold}: case 7`, "ran: an artifact of it ran in snapshot prod#1", "told: other records, or messages that are to be made, refer to it"],
-  }]);
+  const hold = retention.rules.hold({ organizationId, flowId: flow.id }, store.trails.find(flow.id, "held"), {
+    reason: "case 7",
+    by: "legal",
+  });
+  store.jobs.add(
+    "notify",
+    {
+      type: "trail",
+      organization_id: organizationId,
+      actions: [1],
+      flow_id: flow.id,
+      trail_id: told,
+      at: 1,
+      by: "ada",
+    },
+    0,
+  );
+  const environment = store.environments.create(organizationId, {
+    name: "prod",
+    type: "K8S",
+    description: "",
+    includeScaling: false,
+    requireProvenance: false,
+  });
+  store.recording.record(
+    environment,
+    "report",
+    [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
+    { publicId: "ci", displayName: "ci" },
+  );
+  assert.equal(keptOf(house), [
+    {
+      trails: 1,
+      held: 1,
+      ran: 1,
+      referenced: 1,
+      shared: 0,
+      by: [
+        `held: hold ${hold}: case 7`,
+        "ran: an artifact of it ran in snapshot prod#1",
+        "told: other records, or messages that are to be made, refer to it",
+      ],
+    },
+  ]);
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
   db.exec("DELETE FROM jobs");
   retention.rules.release(retention.rules.findHold(hold)?.id as number, "legal");
@@ -166,10 +306,16 @@ test("an artifact keeps all records that count, or loses all of them", async () 
   // Reported without a trail too: that never goes.
   trail("legacy", 60, ["c"]);
   house.artifact(release.id, null, "c".repeat(64));
-  assert.equal(keptOf(house).map(({ trails, shared }) => [trails, shared]), [[1, 2]]);
+  assert.equal(
+    keptOf(house).map(({ trails, shared }) => [trails, shared]),
+    [[1, 2]],
+  );
   await carriedOut(house, retention, planOf(house, retention));
   assert.equal(names(), ["build-2", "legacy", "release-1"]);
-  assert.equal(all(db, "SELECT artifact_id FROM builds ORDER BY 1"), all(db, "SELECT min(id) AS artifact_id FROM artifacts GROUP BY fingerprint ORDER BY 1"));
+  assert.equal(
+    all(db, "SELECT artifact_id FROM builds ORDER BY 1"),
+    all(db, "SELECT min(id) AS artifact_id FROM artifacts GROUP BY fingerprint ORDER BY 1"),
+  );
   retention.rules.set({ organizationId, flowId: release.id }, { trails: 30, evidence: null });
   // Those that count go in one write.
   const plan = planOf(house, retention);
@@ -184,11 +330,21 @@ test("what is kept for an artifact keeps others for another one, and each may st
   trail("first", 50, ["a", "b"], "e", house.another("other").id);
   trail("young", 1, ["a"], "f", house.another("third").id);
   const plan = planOf(house, retention);
-  assert.equal(plan.flows.map(({ flow, trails, stripped, files, kept }) => [flow, trails, stripped, files, kept.shared]), [["build", 0, 0, 0, 1], ["other", 0, 1, 1, 0]]);
+  assert.equal(
+    plan.flows.map(({ flow, trails, stripped, files, kept }) => [flow, trails, stripped, files, kept.shared]),
+    [
+      ["build", 0, 0, 0, 1],
+      ["other", 0, 1, 1, 0],
+    ],
+  );
   const done = await carriedOut(house, retention, plan);
   assert.equal([done.trails, done.stripped], [0, 1]);
   assert.equal(names(), ["first", "second", "young"]);
-  assert.equal(db.prepare("SELECT evidence_digest FROM attestations ORDER BY id").pluck().all(), [null, null, "f".repeat(64)]);
+  assert.equal(db.prepare("SELECT evidence_digest FROM attestations ORDER BY id").pluck().all(), [
+    null,
+    null,
+    "f".repeat(64),
+  ]);
 });
 
 test("a run that was stopped goes on under the same plan; a hold or a rule that changes meanwhile ends it", async () => {
@@ -208,7 +364,10 @@ test("a run that was stopped goes on under the same plan; a hold or a rule that 
   const pieces = retention.runs.pieces(plan, first.run.id, () => undefined);
   assert.is(pieces.length, 2);
   retention.rules.hold({ organizationId, flowId: null }, null, { reason: "case 7", by: "legal" });
-  assert.throws(() => pieces[0]?.(), (error: Error) => error instanceof RetentionChangedError);
+  assert.throws(
+    () => pieces[0]?.(),
+    (error: Error) => error instanceof RetentionChangedError,
+  );
   assert.equal(names(), ["c", "d"]);
   assert.is.not(planOf(house, retention).id, plan.id);
 });
@@ -221,8 +380,19 @@ test("what happens after the plan is seen under the write lock: an artifact that
   trail("shares", 60, ["b"]);
   trail("goes", 60, ["c"]);
   const plan = planOf(house, retention);
-  const environment = store.environments.create(organizationId, { name: "prod", type: "K8S", description: "", includeScaling: false, requireProvenance: false });
-  store.recording.record(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }], { publicId: "ci", displayName: "ci" });
+  const environment = store.environments.create(organizationId, {
+    name: "prod",
+    type: "K8S",
+    description: "",
+    includeScaling: false,
+    requireProvenance: false,
+  });
+  store.recording.record(
+    environment,
+    "report",
+    [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
+    { publicId: "ci", displayName: "ci" },
+  );
   store.trails.addEvent(event, "x", NOW, {});
   trail("new", 1, ["b"], null, house.another("other").id);
   const done = await carriedOut(house, retention, plan);
@@ -234,8 +404,16 @@ test("a snapshot that was planned on what is deleted meanwhile begins anew", asy
   const house = place();
   const { trail, retention, organizationId, store } = house;
   trail("old", 60, ["a"]);
-  const environment = store.environments.create(organizationId, { name: "prod", type: "K8S", description: "", includeScaling: false, requireProvenance: false });
-  const survey = store.recording.readCurrent(environment, "report", [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }]);
+  const environment = store.environments.create(organizationId, {
+    name: "prod",
+    type: "K8S",
+    description: "",
+    includeScaling: false,
+    requireProvenance: false,
+  });
+  const survey = store.recording.readCurrent(environment, "report", [
+    { name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } },
+  ]);
   assert.ok(store.recording.isCurrent(survey));
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
   assert.not(store.recording.isCurrent(survey));
@@ -246,21 +424,78 @@ test("a tombstone says what there was, and its digest is that of the records and
   const { trail, retention, organizationId, clock, db } = house;
   const id = trail("old", 50, ["a", "b"], "e");
   trail("same-file", 1, [], "e");
-  const record = db.prepare("SELECT public_id, name, is_compliant FROM attestations WHERE trail_id = ?").get(id) as { public_id: string; name: string; is_compliant: 1 };
+  const record = db.prepare("SELECT public_id, name, is_compliant FROM attestations WHERE trail_id = ?").get(id) as {
+    public_id: string;
+    name: string;
+    is_compliant: 1;
+  };
   const digest = recordsDigest([{ ...record, file: "e".repeat(64) }]);
-  assert.equal(planOf(house, retention).flows.map(({ stripped, files, trails }) => [stripped, files, trails]), [[1, 0, 0]], "another record names the same file");
+  assert.equal(
+    planOf(house, retention).flows.map(({ stripped, files, trails }) => [stripped, files, trails]),
+    [[1, 0, 0]],
+    "another record names the same file",
+  );
   const stripped = await carriedOut(house, retention, planOf(house, retention));
   assert.equal([stripped.trails, stripped.stripped, stripped.notes], [0, 1, ["trail.evidence_deleted build/old"]]);
   assert.equal(house.store.attestations.isEvidenceReferenced("e".repeat(64)), true);
-  assert.equal(db.prepare("SELECT evidence_digest, evidence_size, evidence_filename FROM attestations WHERE trail_id = ?").get(id), { evidence_digest: null, evidence_size: null, evidence_filename: "junit.xml" });
+  assert.equal(
+    db.prepare("SELECT evidence_digest, evidence_size, evidence_filename FROM attestations WHERE trail_id = ?").get(id),
+    { evidence_digest: null, evidence_size: null, evidence_filename: "junit.xml" },
+  );
   clock.at = NOW + 11 * DAY;
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
   const list = retention.runs.tombstones(organizationId, null, { limit: 10, before: null });
-  const shown = list.map(({ kind, name, digest: found, artifact_count, attestation_count, file_count, size, filename, rule, fingerprints_json }) => ({ kind, name, found, artifact_count, attestation_count, file_count, size, filename, rule, fingerprints_json }));
+  const shown = list.map(
+    ({
+      kind,
+      name,
+      digest: found,
+      artifact_count,
+      attestation_count,
+      file_count,
+      size,
+      filename,
+      rule,
+      fingerprints_json,
+    }) => ({
+      kind,
+      name,
+      found,
+      artifact_count,
+      attestation_count,
+      file_count,
+      size,
+      filename,
+      rule,
+      fingerprints_json,
+    }),
+  );
   const rule = "organization acme: trails for 60 days, files for 30 days";
   assert.equal(shown, [
-    { kind: "trail", name: "old", found: digest, artifact_count: 2, attestation_count: 1, file_count: 1, size: null, filename: null, rule, fingerprints_json: JSON.stringify(["a".repeat(64), "b".repeat(64)]) },
-    { kind: "evidence", name: "tests", found: "e".repeat(64), artifact_count: 0, attestation_count: 0, file_count: 0, size: 5, filename: "junit.xml", rule, fingerprints_json: "[]" },
+    {
+      kind: "trail",
+      name: "old",
+      found: digest,
+      artifact_count: 2,
+      attestation_count: 1,
+      file_count: 1,
+      size: null,
+      filename: null,
+      rule,
+      fingerprints_json: JSON.stringify(["a".repeat(64), "b".repeat(64)]),
+    },
+    {
+      kind: "evidence",
+      name: "tests",
+      found: "e".repeat(64),
+      artifact_count: 0,
+      attestation_count: 0,
+      file_count: 0,
+      size: 5,
+      filename: "junit.xml",
+      rule,
+      fingerprints_json: "[]",
+    },
   ]);
   assert.is(retention.runs.tombstones(organizationId, null, { limit: 10, before: list[0]?.id ?? 0 }).length, 1);
 });
@@ -275,7 +510,10 @@ test("a name is free again, and a new trail of that name is another one with a t
   assert.equal(names(), ["main"]);
   assert.is.not(store.trails.find(flow.id, "main")?.public_id, first);
   await carriedOut(house, retention, planOf(house, retention));
-  assert.equal(retention.runs.tombstones(organizationId, flow.id, { limit: 10, before: null }).map(({ name }) => name), ["main", "main"]);
+  assert.equal(
+    retention.runs.tombstones(organizationId, flow.id, { limit: 10, before: null }).map(({ name }) => name),
+    ["main", "main"],
+  );
 });
 
 test("rows that would name what is gone are found, whoever left them", async () => {
@@ -283,7 +521,9 @@ test("rows that would name what is gone are found, whoever left them", async () 
   const { trail, retention, db } = house;
   trail("old", 60);
   const plan = planOf(house, retention);
-  const pieces = retention.runs.pieces(plan, retention.runs.begin(plan.id, "ops").id, () => db.exec("INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (1, 'x', 0, '{}')"));
+  const pieces = retention.runs.pieces(plan, retention.runs.begin(plan.id, "ops").id, () =>
+    db.exec("INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (1, 'x', 0, '{}')"),
+  );
   let message = "";
   await retention.runs.unchecked(async () => void pieces[0]?.()).catch((error: Error) => (message = error.message));
   assert.match(message, "rows of trail_events name rows that are gone");
@@ -291,8 +531,11 @@ test("rows that would name what is gone are found, whoever left them", async () 
 });
 
 test("nothing else deletes history", () => {
-  const history = /DELETE FROM (trails|trail_events|artifacts|attestations|evaluations|snapshots|snapshot_artifacts|audit_log|tombstones|legal_holds|allowlist_entries|policy_versions|deployments)\b/;
-  const offences = sourceFiles("src").filter(({ path, text }) => path !== "src/store/retention/retention.ts" && history.test(text)).map(({ path }) => path);
+  const history =
+    /DELETE FROM (trails|trail_events|artifacts|attestations|evaluations|snapshots|snapshot_artifacts|audit_log|tombstones|legal_holds|allowlist_entries|policy_versions|deployments)\b/;
+  const offences = sourceFiles("src")
+    .filter(({ path, text }) => path !== "src/store/retention/retention.ts" && history.test(text))
+    .map(({ path }) => path);
   assert.equal(offences, []);
   assert.equal(readFileSync("src/store/retention/retention.ts", "utf8").match(/DELETE FROM \$\{rows\}/g)?.length, 1);
 });

@@ -1,11 +1,20 @@
-/** Definitions and data in real threads: what is judged, what is stopped, and that nobody waits for the endless rules of others. */
+/**
+ * Definitions and data in real threads: what is judged, what is stopped, and that nobody waits for the endless rules of
+ * others.
+ */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openCustomTypes } from "../../../src/server/worker-threads.ts";
 import { AppError } from "../../../src/errors.ts";
 import { createCustomTypes } from "../../../src/workers/sandbox/attestation-types.ts";
 import type { CustomVerdict, TypeDefinition } from "../../../src/workers/sandbox/attestation-types.ts";
-import { DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedError } from "../../../src/workers/pool.ts";
+import {
+  DeadlineError,
+  PoolClosedError,
+  QueueFullError,
+  TaskError,
+  WorkerDiedError,
+} from "../../../src/workers/pool.ts";
 import { rejection } from "../../evidence/given.ts";
 
 const test = suite("workers: custom types");
@@ -13,16 +22,30 @@ const types = openCustomTypes();
 test.after(() => types.close());
 /** What every task comes to, without a thread. */
 const failing = (trouble: Error) => {
-  const pool = { run: () => Promise.reject(trouble), load: () => ({ waiting: 0, running: 0 }), close: async () => undefined };
+  const pool = {
+    run: () => Promise.reject(trouble),
+    load: () => ({ waiting: 0, running: 0 }),
+    close: async () => undefined,
+  };
   return createCustomTypes({ schemas: pool, expressions: pool });
 };
 
 const NOW = 1_700_000_000;
-const define = (more: Partial<TypeDefinition> = {}): TypeDefinition => ({ schema: null, rules: [], summary: null, ...more });
-const judge = (definition: Partial<TypeDefinition>, data: unknown, lane = "type") => types.judge(lane, define(definition), data, NOW);
-const reasons = (verdict: CustomVerdict): unknown => ("mismatch" in verdict ? verdict : verdict.outcomes.map(({ reason }) => reason));
+const define = (more: Partial<TypeDefinition> = {}): TypeDefinition => ({
+  schema: null,
+  rules: [],
+  summary: null,
+  ...more,
+});
+const judge = (definition: Partial<TypeDefinition>, data: unknown, lane = "type") =>
+  types.judge(lane, define(definition), data, NOW);
+const reasons = (verdict: CustomVerdict): unknown =>
+  "mismatch" in verdict ? verdict : verdict.outcomes.map(({ reason }) => reason);
 const summaryOf = async (entries: Record<string, string>, data: unknown): Promise<unknown> => {
-  const verdict = await judge({ summary: Object.entries(entries).map(([name, expression]) => ({ name, expression })) }, data);
+  const verdict = await judge(
+    { summary: Object.entries(entries).map(([name, expression]) => ({ name, expression })) },
+    data,
+  );
   return "mismatch" in verdict ? verdict : verdict.summary;
 };
 const TOO_LONG = "does not end within 2 seconds";
@@ -55,12 +78,17 @@ test("exactly one output, the value true, and nothing else holds", async () => {
     ['"x" * 1e9', MEMORY],
     ["reduce range(2e5) as $i (0; [.]) | true", "breaks off without a result, as expressions do that nest too deeply"],
   ];
-  for (const [rule, reason] of rules) assert.equal(reasons(await judge({ rules: [rule] }, { n: 1, list: [1, 2, 3] })), [reason], rule);
+  for (const [rule, reason] of rules)
+    assert.equal(reasons(await judge({ rules: [rule] }, { n: 1, list: [1, 2, 3] })), [reason], rule);
 });
 
 test("all rules are evaluated, in their order; without rules there is nothing against the data", async () => {
   assert.equal(await judge({ rules: ["true", "false", "true"] }, 1), {
-    outcomes: [{ rule: "true", reason: null }, { rule: "false", reason: "gives false" }, { rule: "true", reason: null }],
+    outcomes: [
+      { rule: "true", reason: null },
+      { rule: "false", reason: "gives false" },
+      { rule: "true", reason: null },
+    ],
     summary: null,
   });
   assert.equal(await judge({}, { any: "thing" }), { outcomes: [], summary: null });
@@ -68,13 +96,23 @@ test("all rules are evaluated, in their order; without rules there is nothing ag
 
 test("data of every kind is judged", async () => {
   for (const [data, rule] of [
-    [null, ". == null"], [false, ". == false"], [0.1, ". == 0.1"], ["é\u2028", "length == 2"], [[], "length == 0"], [{}, ". == {}"], [[{ a: 1 }], ".[0].a == 1"],
+    [null, ". == null"],
+    [false, ". == false"],
+    [0.1, ". == 0.1"],
+    ["é\u2028", "length == 2"],
+    [[], "length == 0"],
+    [{}, ". == {}"],
+    [[{ a: 1 }], ".[0].a == 1"],
   ] as const)
     assert.equal(reasons(await judge({ rules: [rule] }, data)), [null], rule);
 });
 
 test("a rule without end is stopped, and those after it have no time left; those before it are judged", async () => {
-  assert.equal(reasons(await judge({ rules: ["true", "def f: f; f", "true"] }, 1, "endless")), [null, `${TOO_LONG}, the rules before it included`, NO_TIME]);
+  assert.equal(reasons(await judge({ rules: ["true", "def f: f; f", "true"] }, 1, "endless")), [
+    null,
+    `${TOO_LONG}, the rules before it included`,
+    NO_TIME,
+  ]);
   assert.equal(reasons(await judge({ rules: ["true"] }, 1, "endless")), [null]);
 });
 
@@ -86,7 +124,9 @@ test("while one type does not end, others are judged, and all of its own reports
     return found;
   };
   const endless = [1, 2].map((n) => noted(`endless ${n}`, judge({ rules: ["def f: f; f"] }, n, "slow")));
-  const others = await Promise.all(["a", "b", "c"].map((lane) => noted(lane, judge({ rules: [".n == 1"] }, { n: 1 }, lane))));
+  const others = await Promise.all(
+    ["a", "b", "c"].map((lane) => noted(lane, judge({ rules: [".n == 1"] }, { n: 1 }, lane))),
+  );
   assert.equal(others, [[null], [null], [null]]);
   assert.ok(!ended.includes("endless 2"), "the second of the slow type waits for the first, nobody else does");
   assert.equal(await Promise.all(endless), [[TOO_LONG], [TOO_LONG]]);
@@ -102,12 +142,19 @@ test("data that does not fit is told so, and no rule is asked", async () => {
 test("large schemas are taken as long as they can be compiled in time", async () => {
   const defs = (count: number) => ({
     $ref: "#/$defs/d0",
-    $defs: Object.fromEntries(Array.from({ length: count }, (_, i) => [`d${i}`, { type: "object", required: ["a"], properties: { a: {}, next: { $ref: `#/$defs/d${(i + 1) % count}` } } }])),
+    $defs: Object.fromEntries(
+      Array.from({ length: count }, (_, i) => [
+        `d${i}`,
+        { type: "object", required: ["a"], properties: { a: {}, next: { $ref: `#/$defs/d${(i + 1) % count}` } } },
+      ]),
+    ),
   });
   const schema = JSON.stringify(defs(200));
   assert.equal(await types.check("large", define({ schema })), {});
   assert.equal(reasons(await judge({ schema }, { a: 1, next: { a: 2 } }, "large")), []);
-  assert.equal(await judge({ schema }, { a: 1, next: {} }, "large"), { mismatch: "attestation_data.next: must have required property 'a'" });
+  assert.equal(await judge({ schema }, { a: 1, next: {} }, "large"), {
+    mismatch: "attestation_data.next: must have required property 'a'",
+  });
 });
 
 test("a schema that cannot be got through in time lets nothing pass", async () => {
@@ -120,9 +167,23 @@ test("a schema that cannot be got through in time lets nothing pass", async () =
 
 test("a summary is a group of labelled values in their order, with what went wrong in the place of a value", async () => {
   assert.equal(
-    await summaryOf({ Tests: ".tests", Share: '"\\(.percent) %"', Report: ".url", Nothing: "empty", Both: "1, 2", Wrong: ".tests.a", Mine: "error({a: 1})", Long: '"x" * 3000' }, {
-      tests: 12, percent: 91.5, url: "https://ci.test/7",
-    }),
+    await summaryOf(
+      {
+        Tests: ".tests",
+        Share: '"\\(.percent) %"',
+        Report: ".url",
+        Nothing: "empty",
+        Both: "1, 2",
+        Wrong: ".tests.a",
+        Mine: "error({a: 1})",
+        Long: '"x" * 3000',
+      },
+      {
+        tests: 12,
+        percent: 91.5,
+        url: "https://ci.test/7",
+      },
+    ),
     {
       groups: [
         [
@@ -143,9 +204,18 @@ test("a summary is a group of labelled values in their order, with what went wro
 
 test("an array has a group for each element, up to a hundred", async () => {
   const rows = (data: unknown[]) => data.map((value) => [{ name: "n", value, error: null }]);
-  assert.equal(await summaryOf({ n: ".n" }, [{ n: 1 }, { n: null }, { n: [2] }]), { groups: rows([1, null, [2]]), left_out: 0 });
+  assert.equal(await summaryOf({ n: ".n" }, [{ n: 1 }, { n: null }, { n: [2] }]), {
+    groups: rows([1, null, [2]]),
+    left_out: 0,
+  });
   assert.equal(await summaryOf({ n: ".n" }, []), { groups: [], left_out: 0 });
-  assert.equal(await summaryOf({ n: "." }, Array.from({ length: 103 }, (_, i) => i)), { groups: rows(Array.from({ length: 100 }, (_, i) => i)), left_out: 3 });
+  assert.equal(
+    await summaryOf(
+      { n: "." },
+      Array.from({ length: 103 }, (_, i) => i),
+    ),
+    { groups: rows(Array.from({ length: 100 }, (_, i) => i)), left_out: 3 },
+  );
   assert.equal(await summaryOf({ n: ".n # comment \\" }, [{ n: 1 }, 2]), {
     groups: [...rows([1]), [{ name: "n", value: null, error: 'Cannot index number with string "n"' }]],
     left_out: 0,
@@ -157,30 +227,63 @@ test("an array has a group for each element, up to a hundred", async () => {
 });
 
 test("an expression of a summary without end costs the summary and not the verdict", async () => {
-  const verdict = await judge({ rules: ["true"], summary: [{ name: "a", expression: "." }, { name: "b", expression: "def f: f; f" }, { name: "c", expression: "." }] }, 1, "slow summary");
+  const verdict = await judge(
+    {
+      rules: ["true"],
+      summary: [
+        { name: "a", expression: "." },
+        { name: "b", expression: "def f: f; f" },
+        { name: "c", expression: "." },
+      ],
+    },
+    1,
+    "slow summary",
+  );
   const late = "took more than 1 second, with the expressions before it";
   assert.equal(verdict, {
     outcomes: [{ rule: "true", reason: null }],
-    summary: { groups: [[{ name: "a", value: 1, error: null }, { name: "b", value: null, error: late }, { name: "c", value: null, error: late }]], left_out: 0 },
+    summary: {
+      groups: [
+        [
+          { name: "a", value: 1, error: null },
+          { name: "b", value: null, error: late },
+          { name: "c", value: null, error: late },
+        ],
+      ],
+      left_out: 0,
+    },
   });
 });
 
 test("a definition is compiled, not run; everything that does not compile is told at once, with jq's own words", async () => {
   const check = (more: Partial<TypeDefinition>) => types.check("org", define(more));
   assert.equal(await check({}), {});
-  assert.equal(await check({ schema: '{"type":"object"}', rules: ["def f: f; f", "error", "[range(1e9)]"], summary: [{ name: "a", expression: "error" }] }), {});
+  assert.equal(
+    await check({
+      schema: '{"type":"object"}',
+      rules: ["def f: f; f", "error", "[range(1e9)]"],
+      summary: [{ name: "a", expression: "error" }],
+    }),
+    {},
+  );
   assert.equal(
     await check({
       schema: '{"type":1}',
       rules: ["true", ".a ==", "nothing", "# only a comment", 'import "a" as a; true'],
-      summary: [{ name: "ok", expression: "." }, { name: "two", expression: ".a)|(.b" }],
+      summary: [
+        { name: "ok", expression: "." },
+        { name: "two", expression: ".a)|(.b" },
+      ],
     }),
     {
-      type_schema: "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
-      "evaluator.rules.1": "Rule is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
+      type_schema:
+        "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
+      "evaluator.rules.1":
+        "Rule is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
       "evaluator.rules.2": "Rule is no valid jq expression: nothing/0 is not defined at <top-level>, line 1: nothing",
       "evaluator.rules.3": 'Rule is no valid jq expression: Top-level program not given (try ".")',
-      "evaluator.rules.4": "Rule is no valid jq expression: module not found: a (Could not expand ~/.jq. (Could not find home directory.))",
+      "evaluator.rules.4":
+        "Rule is no valid jq expression: module not found: a (Could not expand ~/.jq. (Could not find home directory.))",
       "summary.1.expression":
         "Expression is no valid jq expression: syntax error, unexpected INVALID_CHARACTER, expecting end of file (Unix shell quoting issues?) at <top-level>, line 1: .a)|(.b",
     },
@@ -189,12 +292,25 @@ test("a definition is compiled, not run; everything that does not compile is tol
 
 test("a server that is too busy gives no verdict and asks to come again; a mistake of ours stays one", async () => {
   for (const trouble of [
-    new QueueFullError("types", 64), new DeadlineError("types", 10_000, false), new WorkerDiedError("types: no thread", false, {}), new PoolClosedError("types: closed"),
+    new QueueFullError("types", 64),
+    new DeadlineError("types", 10_000, false),
+    new WorkerDiedError("types: no thread", false, {}),
+    new PoolClosedError("types: closed"),
   ]) {
     const busy = failing(trouble);
-    for (const asked of [busy.judge("a", define({ rules: ["true"] }), 1, NOW), busy.check("a", define({ rules: ["true"] }))]) {
+    for (const asked of [
+      busy.judge("a", define({ rules: ["true"] }), 1, NOW),
+      busy.check("a", define({ rules: ["true"] })),
+    ]) {
       const error = (await rejection(asked)) as AppError;
-      assert.equal([error.code, error.message, error.headers], ["unavailable", "The rules of attestation types keep the server busy. Please try again", { "Retry-After": "2" }]);
+      assert.equal(
+        [error.code, error.message, error.headers],
+        [
+          "unavailable",
+          "The rules of attestation types keep the server busy. Please try again",
+          { "Retry-After": "2" },
+        ],
+      );
       assert.is(error.internal, trouble);
     }
   }
@@ -210,7 +326,8 @@ test("a thread that dies of a task is a reason against it", async () => {
     mismatch: "attestation_data: could not be checked with the schema of the type within 4 seconds and its memory",
   });
   assert.equal(await dying.check("a", define({ schema: "{}", rules: ["true"] })), {
-    type_schema: "the schema is too large to be compiled within 2 seconds", "evaluator.rules.0": `Rule ${MEMORY}`,
+    type_schema: "the schema is too large to be compiled within 2 seconds",
+    "evaluator.rules.0": `Rule ${MEMORY}`,
   });
 });
 

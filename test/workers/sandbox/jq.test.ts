@@ -5,8 +5,18 @@ import { runJq } from "../../../src/workers/sandbox/jq.ts";
 
 const test = suite("workers: jq");
 const NOW = 1_700_000_000;
-const run = (expression: string, input: unknown = { a: 1, b: [1, 2, { c: "é" }] }, more: { maxOutputs?: number; maxBytes?: number; raw?: string } = {}) =>
-  runJq({ expression, input: Buffer.from(more.raw ?? JSON.stringify(input)), now: NOW, maxOutputs: more.maxOutputs ?? 3, maxBytes: more.maxBytes ?? 65_536 });
+const run = (
+  expression: string,
+  input: unknown = { a: 1, b: [1, 2, { c: "é" }] },
+  more: { maxOutputs?: number; maxBytes?: number; raw?: string } = {},
+) =>
+  runJq({
+    expression,
+    input: Buffer.from(more.raw ?? JSON.stringify(input)),
+    now: NOW,
+    maxOutputs: more.maxOutputs ?? 3,
+    maxBytes: more.maxBytes ?? 65_536,
+  });
 const outputs = async (expression: string, input?: unknown): Promise<unknown> => {
   const { outputs, overflow, status } = await run(expression, input);
   return overflow || status !== 0 ? { outputs, overflow, status } : outputs;
@@ -15,7 +25,7 @@ const outputs = async (expression: string, input?: unknown): Promise<unknown> =>
 for (const [expression, expected] of [
   [".a == 1", ["true"]],
   [".", ['{"a":1,"b":[1,2,{"c":"é"}]}']],
-  [".b[2].c | test(\"^é$\")", ["true"]],
+  ['.b[2].c | test("^é$")', ["true"]],
   ["-1", ["-1"]],
   ["--1", ["1"]],
   ["1, 2, 3", ["1", "2", "3"]],
@@ -25,10 +35,11 @@ for (const [expression, expected] of [
   ["reduce range(5) as $i (0; . + $i)", ["10"]],
   ["100000000000000000000000001", ["100000000000000000000000001"]],
   ['"a\nb"', ['"a\\nb"']],
-  ["try error(\"x\") catch .", ['"x"']],
+  ['try error("x") catch .', ['"x"']],
   ["true # and nothing else", ["true"]],
 ] as const)
-  test(`\`${expression}\` gives ${expected.join(" and ") || "nothing"}`, async () => assert.equal(await outputs(expression), expected));
+  test(`\`${expression}\` gives ${expected.join(" and ") || "nothing"}`, async () =>
+    assert.equal(await outputs(expression), expected));
 
 test("an expression sees no environment, no files, no other input and no clock but the time that it is given", async () => {
   for (const [expression, expected] of [
@@ -38,13 +49,18 @@ test("an expression sees no environment, no files, no other input and no clock b
     ["[limit(1; inputs)] | length", ["0"]],
     ["now", [String(NOW)]],
     ["now | localtime | mktime", [String(NOW)]],
-    ["now | strflocaltime(\"%Y-%m-%d %H:%M\")", ['"2023-11-14 22:13"']],
+    ['now | strflocaltime("%Y-%m-%d %H:%M")', ['"2023-11-14 22:13"']],
     ["$ARGS", ['{"positional":[],"named":{}}']],
     ["input_filename", ['"<stdin>"']],
-    ["try input catch \"none\"", ['"none"']],
+    ['try input catch "none"', ['"none"']],
   ] as const)
     assert.equal(await outputs(expression), expected, expression);
-  for (const expression of ['import "a" as a; .', 'include "a"; .', 'import "/etc/passwd" as $data; .', 'import "a" as $data {search: "/"}; .']) {
+  for (const expression of [
+    'import "a" as a; .',
+    'include "a"; .',
+    'import "/etc/passwd" as $data; .',
+    'import "a" as $data {search: "/"}; .',
+  ]) {
     const { outputs, status, diagnostics } = await run(expression);
     assert.equal([outputs, status], [[], 3], expression);
     assert.match(diagnostics, "module not found");
@@ -61,7 +77,7 @@ test("what one run leaves is not there in the next, also after one that was brok
 
 test("what the expression is to blame for ends its run, with jq's words where there are any", async () => {
   for (const [expression, status, words] of [
-    [".a.b", 5, "Cannot index number with string \"b\""],
+    [".a.b", 5, 'Cannot index number with string "b"'],
     ['error("too bad")', 5, "too bad"],
     ["error(null)", 5, "null"],
     ["true, error", 5, "(not a string)"],
@@ -96,19 +112,24 @@ test("output and diagnostics are bounded: a run that writes on is ended", async 
     const result = await run(expression, null, { maxOutputs, maxBytes });
     assert.equal([result.outputs, result.overflow], [expected, true], expression);
   }
-  const noisy = await run('[range(2000) | stderr] | length', null);
+  const noisy = await run("[range(2000) | stderr] | length", null);
   assert.equal([noisy.outputs, noisy.overflow, noisy.status, noisy.diagnostics.length], [["2000"], false, 0, 4_096]);
 });
 
 test("nothing as input only compiles", async () => {
-  for (const expression of ["1", "error", "def f: f; f", "[range(1e9)]"]) assert.equal((await run(expression, null, { raw: "" })).outputs, [], expression);
+  for (const expression of ["1", "error", "def f: f; f", "[range(1e9)]"])
+    assert.equal((await run(expression, null, { raw: "" })).outputs, [], expression);
   assert.is((await run("foo", null, { raw: "" })).status, 3);
 });
 
 test("each text of the input is an input of its own, and large ones are read whole", async () => {
   assert.equal((await run(".+1", null, { raw: "1\n2\n3" })).outputs, ["2", "3", "4"]);
   const cases = Array.from({ length: 60_000 }, (_, i) => ({ name: `case ${i}`, status: "passed", seconds: i / 7 }));
-  assert.equal(await outputs('length, all(.[]; .status == "passed"), .[59999].name', cases), ["60000", "true", '"case 59999"']);
+  assert.equal(await outputs('length, all(.[]; .status == "passed"), .[59999].name', cases), [
+    "60000",
+    "true",
+    '"case 59999"',
+  ]);
 });
 
 test("the process keeps its exit code, whatever that of jq was", async () => {

@@ -21,9 +21,11 @@ function problem(schema: Json): string | null {
 test("the dialect is what $schema says, 2020-12 without one", () => {
   const tuple = { prefixItems: [{ type: "string" }] };
   const wrong = "attestation_data.0: must be string";
-  for (const $schema of [undefined, DRAFT_2020, `${DRAFT_2020}#`]) assert.is(says($schema === undefined ? tuple : { $schema, ...tuple }, [1]), wrong);
+  for (const $schema of [undefined, DRAFT_2020, `${DRAFT_2020}#`])
+    assert.is(says($schema === undefined ? tuple : { $schema, ...tuple }, [1]), wrong);
   const old = { items: [{ type: "string" }] };
-  for (const $schema of [DRAFT_07, DRAFT_07.slice(0, -1), DRAFT_07.replace("http:", "https:")]) assert.is(says({ $schema, ...old }, [1]), wrong, $schema);
+  for (const $schema of [DRAFT_07, DRAFT_07.slice(0, -1), DRAFT_07.replace("http:", "https:")])
+    assert.is(says({ $schema, ...old }, [1]), wrong, $schema);
   assert.is(says({ $schema: DRAFT_07, ...tuple }, [1]), null, "a word that the dialect does not know says nothing");
   assert.match(String(problem(old)), /^type_schema\.items: must be object,boolean/);
 });
@@ -31,14 +33,23 @@ test("the dialect is what $schema says, 2020-12 without one", () => {
 test("other dialects, schemas that are none and references that lead out are refused, in one line", () => {
   const choice = `is not served. Use draft-07 (${DRAFT_07}) or 2020-12 (${DRAFT_2020})`;
   for (const [schema, expected] of [
-    [{ $schema: "http://json-schema.org/draft-04/schema#" }, `$schema: the dialect 'http://json-schema.org/draft-04/schema#' ${choice}`],
-    [{ $schema: "https://json-schema.org/draft/2019-09/schema" }, `$schema: the dialect 'https://json-schema.org/draft/2019-09/schema' ${choice}`],
+    [
+      { $schema: "http://json-schema.org/draft-04/schema#" },
+      `$schema: the dialect 'http://json-schema.org/draft-04/schema#' ${choice}`,
+    ],
+    [
+      { $schema: "https://json-schema.org/draft/2019-09/schema" },
+      `$schema: the dialect 'https://json-schema.org/draft/2019-09/schema' ${choice}`,
+    ],
     [{ $schema: 7 }, `$schema: the dialect 7 ${choice}`],
     [{ $schema: "" }, `$schema: the dialect '' ${choice}`],
     [{ properties: { a: { minimum: "x" } } }, "type_schema.properties.a.minimum: must be number"],
     [{ required: ["a", "a"] }, "type_schema.required: must NOT have duplicate items (items ## 1 and 0 are identical)"],
     [{ $ref: "#/$defs/nothing" }, "can't resolve reference #/$defs/nothing from id #"],
-    [{ $ref: "https://schemas.example.com/other.json" }, "can't resolve reference https://schemas.example.com/other.json from id #"],
+    [
+      { $ref: "https://schemas.example.com/other.json" },
+      "can't resolve reference https://schemas.example.com/other.json from id #",
+    ],
     [{ $id: DRAFT_2020 }, `schema with key or id "${DRAFT_2020}" already exists`],
     [{ pattern: "(" }, "Invalid regular expression: /(/u: Unterminated group"],
     [{ $async: true }, "$async is no keyword of JSON Schema"],
@@ -46,7 +57,10 @@ test("other dialects, schemas that are none and references that lead out are ref
     [{ enum: Array.from({ length: 10_001 }, (_, i) => i) }, "the schema has more than 10000 parts"],
   ] as const)
     assert.is(problem(schema), expected);
-  assert.match(String(problem({ type: "text" })), /^type_schema\.type: must match a schema in anyOf \(type_schema\.type: must be equal to one of the allowed values: 'array', /);
+  assert.match(
+    String(problem({ type: "text" })),
+    /^type_schema\.type: must match a schema in anyOf \(type_schema\.type: must be equal to one of the allowed values: 'array', /,
+  );
 });
 
 test("what follows without end is refused, and not followed", () => {
@@ -60,15 +74,28 @@ test("what follows without end is refused, and not followed", () => {
 });
 
 test("place and problem are named in one line", () => {
-  const item = { type: "object", required: ["name"], properties: { name: { type: "string", minLength: 2 } }, additionalProperties: false };
+  const item = {
+    type: "object",
+    required: ["name"],
+    properties: { name: { type: "string", minLength: 2 } },
+    additionalProperties: false,
+  };
   for (const [schema, data, expected] of [
-    [{ type: "array", items: item }, [{ name: "ab" }, { name: "c" }], "attestation_data.1.name: must NOT have fewer than 2 characters"],
+    [
+      { type: "array", items: item },
+      [{ name: "ab" }, { name: "c" }],
+      "attestation_data.1.name: must NOT have fewer than 2 characters",
+    ],
     [{ type: "array", items: item }, [{}], "attestation_data.0: must have required property 'name'"],
     [item, { name: "ab", "a\nb": 1 }, "attestation_data: must NOT have additional properties ('a\\u000ab')"],
     [{ type: "object" }, [], "attestation_data: must be object"],
     [{ enum: ["a", 1, null] }, "b", "attestation_data: must be equal to one of the allowed values: 'a', 1, null"],
     [{ const: { a: 1 } }, 1, 'attestation_data: must be equal to constant {"a":1}'],
-    [{ anyOf: [{ type: "string" }, { minimum: 3 }] }, 1, "attestation_data: must match a schema in anyOf (attestation_data: must be string)"],
+    [
+      { anyOf: [{ type: "string" }, { minimum: 3 }] },
+      1,
+      "attestation_data: must match a schema in anyOf (attestation_data: must be string)",
+    ],
     [{ properties: { "a/b~c": { type: "null" } } }, { "a/b~c": 1 }, "attestation_data.a/b~c: must be null"],
     [{ unevaluatedProperties: false }, { a: 1 }, "attestation_data: must NOT have unevaluated properties ('a')"],
     [{ const: "x".repeat(1_000) }, 1, `attestation_data: must be equal to constant '${"x".repeat(100)}...'`],
@@ -94,13 +121,23 @@ test("formats are asserted; those that nobody knows, and other words, say nothin
 test("any root type; and properties are those of the data, not those that every object of the program has", () => {
   for (const data of [null, true, 0, "", [], {}]) assert.is(says({}, data), null);
   assert.is(says({ type: "array" }, []), null);
-  for (const name of ["toString", "constructor", "hasOwnProperty"]) assert.is(says({ required: [name] }, {}), `attestation_data: must have required property '${name}'`);
-  assert.is(says({ additionalProperties: false }, JSON.parse('{"__proto__":1}')), "attestation_data: must NOT have additional properties ('__proto__')");
-  assert.is(says({ properties: { $async: { type: "string" } } }, { $async: 1 }), "attestation_data.$async: must be string");
+  for (const name of ["toString", "constructor", "hasOwnProperty"])
+    assert.is(says({ required: [name] }, {}), `attestation_data: must have required property '${name}'`);
+  assert.is(
+    says({ additionalProperties: false }, JSON.parse('{"__proto__":1}')),
+    "attestation_data: must NOT have additional properties ('__proto__')",
+  );
+  assert.is(
+    says({ properties: { $async: { type: "string" } } }, { $async: 1 }),
+    "attestation_data.$async: must be string",
+  );
 });
 
 test("references inside a schema hold, also to the published meta-schema", () => {
-  const tree = { $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" } }, additionalProperties: false } }, $ref: "#/$defs/node" };
+  const tree = {
+    $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" } }, additionalProperties: false } },
+    $ref: "#/$defs/node",
+  };
   assert.is(says(tree, { next: { next: {} } }), null);
   assert.is(says(tree, { next: { last: 1 } }), "attestation_data.next: must NOT have additional properties ('last')");
   assert.is(says({ $ref: DRAFT_2020 }, { minimum: "x" }), "attestation_data.minimum: must be number");
