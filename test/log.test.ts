@@ -318,8 +318,8 @@ requests("who only asks whether all is well is told of at debug, unless it is no
 requests("bytes that are no request have a line without method and path", () => {
   const line = logged({ method: null, route: null, path: null, status: 400, error_code: "HPE_INVALID_METHOD" });
   assert.equal(
-    [line["method"], line["path"], line["client"], line["error_code"]],
-    [null, null, "192.0.2.7", "HPE_INVALID_METHOD"],
+    { method: line["method"], path: line["path"], client: line["client"], error_code: line["error_code"] },
+    { method: null, path: null, client: "192.0.2.7", error_code: "HPE_INVALID_METHOD" },
   );
 });
 

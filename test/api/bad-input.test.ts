@@ -1096,7 +1096,7 @@ const FOUND: readonly [what: string, operation: string, more: () => Partial<Atte
 for (const [what, id, more, status, body] of FOUND)
   test(`found once: ${what}`, async () => {
     const answer = await check(attempt(named(id), { what, ...more() }));
-    assert.equal([answer.status, answer.text], [status, body]);
+    assert.equal({ status: answer.status, text: answer.text }, { status, text: body });
   });
 
 test("what was accepted harms no read, and the database is sound", async () => {

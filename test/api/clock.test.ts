@@ -128,8 +128,12 @@ test("the latest snapshot is the present one even while it alone has a time to c
     (await server.call("GET", `/snapshots/${at.org}/${environment}/${encodeURIComponent(expression)}`, { key: at.key }))
       .body.index;
   assert.equal(
-    [await read("@{now}"), await read(moment(start + 600)), await read(moment(start + 2 * YEARS))],
-    [2, 1, 2],
+    {
+      'read("@{now}")': await read("@{now}"),
+      "read moment start + 600": await read(moment(start + 600)),
+      "read moment start + 2 * YEARS": await read(moment(start + 2 * YEARS)),
+    },
+    { 'read("@{now}")': 2, "read moment start + 600": 1, "read moment start + 2 * YEARS": 2 },
   );
   const { body } = await server.call("GET", `/snapshots/${at.org}/${environment}`, { key: at.key });
   assert.equal(body.map(({ index, duration }: { index: number; duration: number }) => [index, duration])[0], [2, 0]);
@@ -173,8 +177,17 @@ test("diffs compare the snapshots that the expressions mean", async () => {
   const { body } = await get(
     `/env-diff/${at.org}?snappish1=${encodeURIComponent(`${environment}@{1.day.ago}`)}&snappish2=${encodeURIComponent(`${environment}@{now}`)}`,
   );
-  assert.equal([body.snappish1.snapshot_id, body.snappish2.snapshot_id], [`${environment}#4`, `${environment}#5`]);
-  assert.equal([body.snappish1.artifacts.length, body["not-changed"].artifacts.length], [1, 1]);
+  assert.equal(
+    { "snappish1.snapshot_id": body.snappish1.snapshot_id, "snappish2.snapshot_id": body.snappish2.snapshot_id },
+    { "snappish1.snapshot_id": `${environment}#4`, "snappish2.snapshot_id": `${environment}#5` },
+  );
+  assert.equal(
+    {
+      "snappish1.artifacts.length": body.snappish1.artifacts.length,
+      "not-changed.artifacts.length": body["not-changed"].artifacts.length,
+    },
+    { "snappish1.artifacts.length": 1, "not-changed.artifacts.length": 1 },
+  );
 });
 
 test("starts and exits of an artifact are told in the order in which they were recorded", async () => {

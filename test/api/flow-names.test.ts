@@ -203,7 +203,10 @@ test("a snapshot shows the present names in flows, links, verdicts and reasons; 
     [["rule_satisfied", at.renamedNow]],
     [["legacy_flow", at.renamedNow]],
   ]);
-  assert.equal([body.compliant, api.compliant, old.compliant], [false, false, false]);
+  assert.equal(
+    { "body.compliant": body.compliant, "api.compliant": api.compliant, "old.compliant": old.compliant },
+    { "body.compliant": false, "api.compliant": false, "old.compliant": false },
+  );
 });
 
 test("events and comparisons show the present names", async () => {

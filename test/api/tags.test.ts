@@ -222,7 +222,7 @@ test("a control is tagged under both words of its kind, archived too, and keeps 
     200,
     "OK",
   );
-  assert.equal([(await read()).tags, (await read()).version], [{ team: "shop" }, version]);
+  assert.equal({ tags: (await read()).tags, version: (await read()).version }, { tags: { team: "shop" }, version });
   answers(await patch(at, "control", identifier, { set_tags: null, remove_tags: ["team"] }), 200, "OK");
   assert.equal((await read()).tags, {});
   const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: b c]`;

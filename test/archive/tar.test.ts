@@ -40,7 +40,10 @@ test("names of any length and script arrive, with owner, mode and time as they a
       gid: number;
       mtime: Date;
     };
-    assert.equal([mode, uid, gid, mtime.getTime()], [0o644, 0, 0, 1_700_000_000_000]);
+    assert.equal(
+      { mode, uid, gid, getTime: mtime.getTime() },
+      { mode: 0o644, uid: 0, gid: 0, getTime: 1_700_000_000_000 },
+    );
   }
   assert.equal(
     execFileSync("tar", ["--quoting-style=literal", "-tf", "-"], {

@@ -86,7 +86,10 @@ test("a package is of the moment in which it was begun, however long it is read"
   const rest = await buffer(stream);
   assert.ok(Buffer.concat([first, rest]).equals(before));
   const members = await unpack(await buffer(await maker.open(request)));
-  assert.equal([members.json("trail.json").description, members.json("attestations.json").length], ["changed", 5]);
+  assert.equal(
+    { description: members.json("trail.json").description, "members.length": members.json("attestations.json").length },
+    { description: "changed", "members.length": 5 },
+  );
 });
 
 test("a package that is given up leaves nothing open, and nothing in the directories", async () => {

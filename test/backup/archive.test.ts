@@ -90,8 +90,18 @@ test("it begins with what it is, has each file once, and ends with counts and ha
   assert.equal(JSON.parse(at("assay-backup.json").content.toString()), head);
   const { database, files, sums_sha256, ...rest } = manifest;
   assert.equal(rest, head);
-  assert.equal([database.bytes, database.sha256], [at("assay.db").content.length, sha256(at("assay.db").content)]);
-  assert.equal([database.rows["attestations"], database.rows["organizations"], database.rows["deliveries"]], [5, 1, 0]);
+  assert.equal(
+    { bytes: database.bytes, sha256: database.sha256 },
+    { bytes: at("assay.db").content.length, sha256: sha256(at("assay.db").content) },
+  );
+  assert.equal(
+    {
+      attestations: database.rows["attestations"],
+      organizations: database.rows["organizations"],
+      deliveries: database.rows["deliveries"],
+    },
+    { attestations: 5, organizations: 1, deliveries: 0 },
+  );
   assert.equal(files, { count: 3, bytes: 1 + 513 + 300_000, missing: [] });
   assert.is(sums_sha256, sha256(at("SHA256SUMS").content));
 });
@@ -365,7 +375,10 @@ test("a database alone says so, and is taken by who says so", async () => {
     (await partsOf(bare.archive)).map(({ name }) => name),
     ["assay-backup.json", "assay.db", "SHA256SUMS", "manifest.json"],
   );
-  assert.equal([bare.manifest.evidence, bare.manifest.files], [false, { count: 0, bytes: 0, missing: [] }]);
+  assert.equal(
+    { evidence: bare.manifest.evidence, files: bare.manifest.files },
+    { evidence: false, files: { count: 0, bytes: 0, missing: [] } },
+  );
   const error = await refused(bare.archive);
   assert.instance(error, RestoreError);
   assert.match(error.message, /made without evidence; .*--without-evidence/);

@@ -39,7 +39,7 @@ function scheduled({
       now: () => clock.at,
       logger: { info: logger("info"), error: logger("error") } as never,
       async run({ file, partial, allowMissing, at }) {
-        assert.equal([partial, at], [join(directory, "assay-backup.partial"), clock.at]);
+        assert.equal({ partial, at }, { partial: join(directory, "assay-backup.partial"), at: clock.at });
         runs.push({ name: file.slice(directory.length + 1), allowMissing });
         const error = fail.shift();
         if (error) throw error;
@@ -81,12 +81,12 @@ test("the first is made at once, the next ones so much later each, and the oldes
   );
   const [level, text, fields] = world.log[0] ?? [];
   assert.equal(
-    [level, text, fields],
-    [
-      "info",
-      "made a backup",
-      { file: join(world.directory, "assay-backup-20260101T000000Z.tar"), ...MADE, reason: "schedule" },
-    ],
+    { level, text, fields },
+    {
+      level: "info",
+      text: "made a backup",
+      fields: { file: join(world.directory, "assay-backup-20260101T000000Z.tar"), ...MADE, reason: "schedule" },
+    },
   );
 });
 
@@ -194,7 +194,7 @@ test("where evidence is damaged there is one backup without it, which stands for
   );
   assert.equal(world.files(), ["assay-backup-20260101T000000Z.tar", "assay-backup-20260101T020000Z.incomplete.tar"]);
   const [level, text, { problems }] = world.log.at(-1) ?? ["", "", {}];
-  assert.equal([level, problems], ["error", ["evidence aa is missing"]]);
+  assert.equal({ level, problems }, { level: "error", problems: ["evidence aa is missing"] });
   assert.match(text, "the backup lacks evidence");
   assert.is(lastBackup(world.directory)?.file, "assay-backup-20260101T000000Z.tar");
   // No sooner than a good one, and mended by then: that takes its place.

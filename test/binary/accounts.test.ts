@@ -44,7 +44,10 @@ accounts("members and keys change beside the running server, and what ended stay
 
     const kosli = clientOf(server.url, admin);
     const rotated = await told(kosli.json("POST", `/service-accounts/acme/ci/api-keys/${key.id}/rotate`, {}), 201);
-    assert.equal([rotated.key, rotated.expires_at], [rotated.api_key, 4_102_444_800]);
+    assert.equal(
+      { key: rotated.key, expires_at: rotated.expires_at },
+      { key: rotated.api_key, expires_at: 4_102_444_800 },
+    );
     for (const secret of [key.key, rotated.key])
       await told(clientOf(server.url, secret).json("GET", "/flows/acme"), 200);
     const { body } = await kosli.json("DELETE", `/service-accounts/acme/ci/api-keys/${key.id}`, null);
@@ -58,22 +61,22 @@ accounts("members and keys change beside the running server, and what ended stay
       200,
     );
     assert.equal(
-      [
+      {
         total_count,
-        events.map((event: Record<string, unknown>) => [
+        events: events.map((event: Record<string, unknown>) => [
           event["event_type"],
           event["role"],
           event["changed_by"],
           event["source"],
         ]),
-      ],
-      [
-        2,
-        [
+      },
+      {
+        total_count: 2,
+        events: [
           ["added", "member", OPERATOR, "script"],
           ["removed", null, OPERATOR, "script"],
         ],
-      ],
+      },
     );
 
     assert.equal(await server.stop(), { code: 0, signal: null });

@@ -91,12 +91,16 @@ answers("metrics on a listener of their own, and with a token on the main one", 
           assert.match(text, line);
       }
       assert.equal(
-        [
-          (await get(`${url}/metrics`)).status,
-          (await get(`${url}/metrics`, bearer(key))).status,
-          (await get(own.replace("/metrics", "/ready"))).status,
-        ],
-        [401, 401, 404],
+        {
+          "get(`${url}/metrics`).status": (await get(`${url}/metrics`)).status,
+          "get(`${url}/metrics`, bearer(key)).status": (await get(`${url}/metrics`, bearer(key))).status,
+          "get own.status": (await get(own.replace("/metrics", "/ready"))).status,
+        },
+        {
+          "get(`${url}/metrics`).status": 401,
+          "get(`${url}/metrics`, bearer(key)).status": 401,
+          "get own.status": 404,
+        },
       );
     }),
   ),
@@ -127,13 +131,13 @@ answers("an address, and a key, that send too much get 429 with Retry-After", ()
       const { status, headers, bytes } = await get(`${url}/api/v2/flows/acme`);
       const wait = Number(headers["retry-after"]);
       assert.equal(
-        [status, JSON.parse(bytes.toString())],
-        [
-          429,
-          {
+        { status, bytes: JSON.parse(bytes.toString()) },
+        {
+          status: 429,
+          bytes: {
             message: `Too many requests from this address. Please try again in ${wait} ${wait === 1 ? "second" : "seconds"}`,
           },
-        ],
+        },
       );
       assert.ok(wait >= 1 && wait <= 20);
       assert.is((await get(`${url}/ready`)).status, 200);
@@ -160,10 +164,19 @@ answers("reads are compressed for who accepts it, have a validator, and security
       const path = `${url}/api/v2/openapi.json`;
       const plain = await get(path, bearer(key));
       const packed = await get(path, { ...bearer(key), "Accept-Encoding": "gzip" });
-      assert.equal([plain.headers["content-encoding"], packed.headers["content-encoding"]], [undefined, "gzip"]);
+      assert.equal(
+        {
+          "plain.headers.content-encoding": plain.headers["content-encoding"],
+          "packed.headers.content-encoding": packed.headers["content-encoding"],
+        },
+        { "plain.headers.content-encoding": undefined, "packed.headers.content-encoding": "gzip" },
+      );
       assert.ok(gunzipSync(packed.bytes).equals(plain.bytes) && packed.bytes.length < plain.bytes.length / 5);
       const again = await get(path, { ...bearer(key), "If-None-Match": packed.headers["etag"] as string });
-      assert.equal([again.status, again.bytes.length, again.headers["etag"]], [304, 0, plain.headers["etag"]]);
+      assert.equal(
+        { status: again.status, "bytes.length": again.bytes.length, etag: again.headers["etag"] },
+        { status: 304, "bytes.length": 0, etag: plain.headers["etag"] },
+      );
       for (const { headers } of [
         plain,
         packed,
@@ -173,13 +186,18 @@ answers("reads are compressed for who accepts it, have a validator, and security
         await get(`${url}/api/v2/doc/`),
       ])
         assert.equal(
-          [
-            headers["x-content-type-options"],
-            headers["x-frame-options"],
-            headers["referrer-policy"],
-            headers["strict-transport-security"],
-          ],
-          ["nosniff", "DENY", "no-referrer", undefined],
+          {
+            "x-content-type-options": headers["x-content-type-options"],
+            "x-frame-options": headers["x-frame-options"],
+            "referrer-policy": headers["referrer-policy"],
+            "strict-transport-security": headers["strict-transport-security"],
+          },
+          {
+            "x-content-type-options": "nosniff",
+            "x-frame-options": "DENY",
+            "referrer-policy": "no-referrer",
+            "strict-transport-security": undefined,
+          },
         );
     }),
   ),

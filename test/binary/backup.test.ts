@@ -174,7 +174,10 @@ test("by the clock and on SIGUSR1, in a server that goes on answering; Node's de
     }
     await server.wrote(/"msg":"removed old backups"/);
     assert.not.match(server.output(), "no backup could");
-    assert.equal([names().length, names().includes(first)], [2, false]);
+    assert.equal(
+      { "names.length": names().length, "names includes": names().includes(first) },
+      { "names.length": 2, "names includes": false },
+    );
     // It stops in the middle of one.
     process.kill(server.pid, "SIGUSR1");
     assert.equal(await server.stop(), { code: 0, signal: null });

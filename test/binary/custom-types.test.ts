@@ -77,7 +77,10 @@ scenario("a type is defined and read back, and what does not compile is refused 
     "OK",
   );
   const { versions } = await told(client.json("GET", "/custom-attestation-types/acme/pages?version=1"), 200);
-  assert.equal([versions.length, versions[0].type_schema, versions[0].summary], [1, SCHEMA, summary]);
+  assert.equal(
+    { "versions.length": versions.length, type_schema: versions[0].type_schema, summary: versions[0].summary },
+    { "versions.length": 1, type_schema: SCHEMA, summary },
+  );
   assert.equal(
     (await define({ name: "pages", evaluator: { content_type: "jq", rules: [".a =="] } }, '{"type":"no"}', 400)).errors,
     {
@@ -94,14 +97,19 @@ scenario("good data, bad data, and data of the wrong form", async () => {
   await attest("pages", [page(true), page(true)]);
   const good = await latest();
   assert.equal(
-    [good["attestation_type"], good["type_version"], good["is_compliant"], good["summary"].groups.length],
-    ["custom:pages", 1, true, 2],
+    {
+      attestation_type: good["attestation_type"],
+      type_version: good["type_version"],
+      is_compliant: good["is_compliant"],
+      "groups.length": good["summary"].groups.length,
+    },
+    { attestation_type: "custom:pages", type_version: 1, is_compliant: true, "groups.length": 2 },
   );
   await attest("pages", [page(true), page(false)]);
   const bad = await latest();
   assert.equal(
-    [bad["is_compliant"], bad["rules"]],
-    [false, [{ rule: "all(.[]; .pass == true)", is_compliant: false, reason: "gives false" }]],
+    { is_compliant: bad["is_compliant"], rules: bad["rules"] },
+    { is_compliant: false, rules: [{ rule: "all(.[]; .pass == true)", is_compliant: false, reason: "gives false" }] },
   );
   assert.equal((await attest("pages", [{ url: "no address", pass: true }], 400)).errors, {
     attestation_data: 'attestation_data.0.url: must match format "uri"',
@@ -133,7 +141,7 @@ scenario("an endless rule ends as not compliant, and others are served and judge
 scenario("a server that is stopped while a rule runs stops in order", async () => {
   const last = attest("endless", 1, 201, "last").catch(() => "cut");
   const { code, signal } = await server.stop();
-  assert.equal([code, signal], [0, null]);
+  assert.equal({ code, signal }, { code: 0, signal: null });
   await last;
 });
 

@@ -152,8 +152,8 @@ async function release(client: Client): Promise<string> {
   const ask = (query = ""): Promise<Json> => told(json("GET", `/asserts/acme/fingerprint/${FINGERPRINT}${query}`), 200);
   let verdict = await ask();
   assert.equal(
-    [verdict["scope"], verdict["compliant"], verdict["compliance_status"].status],
-    ["flow", false, "NON-COMPLIANT"],
+    { scope: verdict["scope"], compliant: verdict["compliant"], status: verdict["compliance_status"].status },
+    { scope: "flow", compliant: false, status: "NON-COMPLIANT" },
   );
   assert.equal(entries(verdict), [
     ["unit-tests", "MISSING", null, false],
@@ -173,7 +173,10 @@ async function release(client: Client): Promise<string> {
     "OK",
   );
   verdict = await ask();
-  assert.equal([verdict["compliant"], verdict["compliance_status"].status], [false, "INCOMPLETE"]);
+  assert.equal(
+    { compliant: verdict["compliant"], status: verdict["compliance_status"].status },
+    { compliant: false, status: "INCOMPLETE" },
+  );
 
   assert.is(
     await told(
@@ -190,13 +193,13 @@ async function release(client: Client): Promise<string> {
   );
   verdict = await ask("?policy_name=production");
   assert.equal(
-    [
-      verdict["scope"],
-      verdict["compliant"],
-      verdict["policy_evaluations"][0].status,
-      verdict["policy_evaluations"][0].policy_version,
-    ],
-    ["policy", false, "NON-COMPLIANT", 1],
+    {
+      scope: verdict["scope"],
+      compliant: verdict["compliant"],
+      status: verdict["policy_evaluations"][0].status,
+      policy_version: verdict["policy_evaluations"][0].policy_version,
+    },
+    { scope: "policy", compliant: false, status: "NON-COMPLIANT", policy_version: 1 },
   );
   assert.equal(
     verdict["policy_evaluations"][0].rule_evaluations.map((rule: Json) => [
@@ -247,14 +250,20 @@ async function release(client: Client): Promise<string> {
     "OK",
   );
   verdict = await ask();
-  assert.equal([verdict["compliant"], verdict["compliance_status"].status], [true, "COMPLIANT"]);
+  assert.equal(
+    { compliant: verdict["compliant"], status: verdict["compliance_status"].status },
+    { compliant: true, status: "COMPLIANT" },
+  );
   assert.equal(entries(verdict), [
     ["unit-tests", "COMPLETE", true, false],
     ["scan", "COMPLETE", true, false],
     ["review", "COMPLETE", true, false],
   ]);
   verdict = await ask("?policy_name=production");
-  assert.equal([verdict["compliant"], verdict["policy_evaluations"][0].status], [true, "COMPLIANT"]);
+  assert.equal(
+    { compliant: verdict["compliant"], status: verdict["policy_evaluations"][0].status },
+    { compliant: true, status: "COMPLIANT" },
+  );
 
   // Commands without a payload send the literal null.
   assert.is(
@@ -267,14 +276,20 @@ async function release(client: Client): Promise<string> {
 
   const [record] = await told(json("GET", `/attestations/acme/backend/artifact/${FINGERPRINT}/unit-tests`), 200);
   assert.equal(
-    [
-      record.evidence_archive_fingerprint,
-      record.junit_results,
-      record.annotations,
-      record.git_commit_info.sha1,
-      record.reported_by,
-    ],
-    [sha256(JUNIT_FILE), suites, { Suite: "unit" }, COMMIT.sha1, "ci-bot"],
+    {
+      evidence_archive_fingerprint: record.evidence_archive_fingerprint,
+      junit_results: record.junit_results,
+      annotations: record.annotations,
+      sha1: record.git_commit_info.sha1,
+      reported_by: record.reported_by,
+    },
+    {
+      evidence_archive_fingerprint: sha256(JUNIT_FILE),
+      junit_results: suites,
+      annotations: { Suite: "unit" },
+      sha1: COMMIT.sha1,
+      reported_by: "ci-bot",
+    },
   );
   return new URL(record._links.evidence.href).pathname.replace("/api/v2", "");
 }
@@ -284,8 +299,16 @@ async function evidenceIsWhole({ json }: Client, path: string): Promise<void> {
   assert.is(status, 200);
   assert.is(sha256(bytes), sha256(JUNIT_FILE));
   assert.equal(
-    [headers.get("Content-Disposition"), headers.get("Content-Type"), headers.get("ETag")],
-    ['attachment; filename="evidence.tgz"', "application/octet-stream", `"${sha256(JUNIT_FILE)}"`],
+    {
+      "Content-Disposition": headers.get("Content-Disposition"),
+      "Content-Type": headers.get("Content-Type"),
+      ETag: headers.get("ETag"),
+    },
+    {
+      "Content-Disposition": 'attachment; filename="evidence.tgz"',
+      "Content-Type": "application/octet-stream",
+      ETag: `"${sha256(JUNIT_FILE)}"`,
+    },
   );
 }
 
@@ -317,13 +340,13 @@ endToEnd("a release from an empty directory to its verdict, and the same answers
     await evidenceIsWhole(client, evidence);
     const before = await everything(client);
     assert.equal(
-      [
-        before["ofFlow"].pagination.total,
-        before["attestations"].data.length,
-        before["ofCommit"][COMMIT.sha1].length,
-        before["trail"].repo_ids.length,
-      ],
-      [4, 4, 1, 1],
+      {
+        total: before["ofFlow"].pagination.total,
+        "data.length": before["attestations"].data.length,
+        "ofCommit.length": before["ofCommit"][COMMIT.sha1].length,
+        "repo_ids.length": before["trail"].repo_ids.length,
+      },
+      { total: 4, "data.length": 4, "ofCommit.length": 1, "repo_ids.length": 1 },
     );
     assert.equal(
       before["trail"].events.map(({ type }: Json) => type),

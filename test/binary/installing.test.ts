@@ -84,7 +84,7 @@ confined("the service of the unit takes and gives evidence under its restriction
   const back = await json("GET", new URL(record._links.evidence.href).pathname.replace("/api/v2", ""));
   assert.is(back.bytes.equals(EVIDENCE), true);
   const kept = await json("GET", "/trails/acme/backend/release-1/audit_package");
-  assert.equal([kept.status, kept.bytes.readUInt16BE(0)], [200, 0x1f8b]);
+  assert.equal({ status: kept.status, bytes: kept.bytes.readUInt16BE(0) }, { status: 200, bytes: 0x1f8b });
 
   // The operator works beside it as root: what that leaves behind must stay the service's.
   const inside = (...command: string[]) =>
@@ -115,7 +115,11 @@ confined("the service of the unit takes and gives evidence under its restriction
 confined("the restrictions are there: what the unit forbids fails", async () => {
   const unit = ask(["systemd"]);
   const refused = await run(...restricted(unit, ["serve", "--data", "/srv"]));
-  assert.equal([refused.code, refused.stderr.includes("mkdir '/srv/evidence'")], [1, true], refused.stderr);
+  assert.equal(
+    { code: refused.code, "stderr includes mkdir '/srv/evidence'": refused.stderr.includes("mkdir '/srv/evidence'") },
+    { code: 1, "stderr includes mkdir '/srv/evidence'": true },
+    refused.stderr,
+  );
   // A filter without the sockets of the internet: the same program cannot listen any more.
   const lonely = await run(
     ...restricted(unit.replace("AF_INET AF_INET6 ", ""), [
@@ -189,7 +193,10 @@ confined("the image: its files are all that the server needs, read-only, as its 
       made.stdout,
     );
     const again = await run(["docker", image]);
-    assert.equal([again.code, again.stderr], [1, `assay: ${image} is not empty: give a new directory\n`]);
+    assert.equal(
+      { code: again.code, stderr: again.stderr },
+      { code: 1, stderr: `assay: ${image} is not empty: give a new directory\n` },
+    );
 
     const dockerfile = readFileSync(join(image, "Dockerfile"), "utf8");
     assert.is(dockerfile, readFileSync(join(ROOT, "bin", "Dockerfile"), "utf8"));
@@ -219,12 +226,18 @@ confined("the image: its files are all that the server needs, read-only, as its 
     ];
 
     const absent = await run(...chroot(check));
-    assert.equal([absent.code, absent.stdout], [1, ""]);
+    assert.equal({ code: absent.code, stdout: absent.stdout }, { code: 1, stdout: "" });
     assert.match(absent.stderr, `assay: not ready: http://127.0.0.1:${port}/ready: connect ECONNREFUSED`);
     const server = await start(...chroot(command));
-    assert.equal([statSync(`/proc/${server.pid}`).uid, server.url.endsWith(`:${port}`)], [Number(user), true]);
+    assert.equal(
+      { uid: statSync(`/proc/${server.pid}`).uid, "url endsWith": server.url.endsWith(`:${port}`) },
+      { uid: Number(user), "url endsWith": true },
+    );
     const healthy = await run(...chroot(check));
-    assert.equal([healthy.code, healthy.stdout, healthy.stderr], [0, "ready\n", ""]);
+    assert.equal(
+      { code: healthy.code, stdout: healthy.stdout, stderr: healthy.stderr },
+      { code: 0, stdout: "ready\n", stderr: "" },
+    );
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
   }),
 );

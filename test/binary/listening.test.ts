@@ -80,7 +80,7 @@ listening("SIGHUP without a certificate ends nothing, and a pair that does not f
       data,
       ...put(directory, { ...FIRST, key: SECOND.key }),
     ]);
-    assert.equal([code, stdout], [1, ""]);
+    assert.equal({ code, stdout }, { code: 1, stdout: "" });
     assert.match(stderr, "does not belong to the certificate in");
   }),
 );
@@ -302,7 +302,11 @@ listening("headers that dribble in are answered with 408, encrypted or not", () 
 listening("help knows the topics", () => {
   for (const topic of ["tls", "proxies"]) {
     const { status, stdout } = spawnSync(EXECUTABLE, ["help", topic], { encoding: "utf8", env: {} });
-    assert.equal([status, stdout.startsWith(`# ${topic}: `)], [0, true], topic);
+    assert.equal(
+      { status, "stdout startsWith": stdout.startsWith(`# ${topic}: `) },
+      { status: 0, "stdout startsWith": true },
+      topic,
+    );
   }
 });
 

@@ -86,7 +86,10 @@ packages("packages and reports are made by what is in the executable, and nothin
       const trail = await json("GET", "/trails/acme/payments/release-1/audit_package");
       const artifact = await json("GET", `/artifacts/acme/payments/${FINGERPRINT.slice(0, 5)}/audit_package`);
       const pdf = await json("GET", "/trails/acme/payments/release-1/audit_pdf");
-      assert.equal([trail.status, artifact.status, pdf.status], [200, 200, 200]);
+      assert.equal(
+        { "trail.status": trail.status, "artifact.status": artifact.status, "pdf.status": pdf.status },
+        { "trail.status": 200, "artifact.status": 200, "pdf.status": 200 },
+      );
       for (const [what, { bytes }] of Object.entries({ trail, artifact })) {
         const unpacked = join(directory, what);
         mkdirSync(unpacked);
@@ -98,7 +101,11 @@ packages("packages and reports are made by what is in the executable, and nothin
         const { members } = JSON.parse(readFileSync(join(place, "manifest.json"), "utf8"));
         for (const { name, size, sha256 } of members) {
           const content = readFileSync(join(place, name));
-          assert.equal([content.length, createHash("sha256").update(content).digest("hex")], [size, sha256], name);
+          assert.equal(
+            { "content.length": content.length, digest: createHash("sha256").update(content).digest("hex") },
+            { "content.length": size, digest: sha256 },
+            name,
+          );
         }
         if (has("sha256sum", "--version"))
           execFileSync("sha256sum", ["--check", "--strict", "--quiet", "SHA256SUMS"], { cwd: place });

@@ -105,8 +105,8 @@ release("a control, a policy that demands it, an action, a scan and a search", (
       ({ satisfied }: Json) => satisfied === false,
     ).resolutions;
     assert.equal(
-      [before.compliant, resolution.type, resolution.context.for_control],
-      [false, "missing_attestation", "SDLC-7"],
+      { compliant: before.compliant, type: resolution.type, for_control: resolution.context.for_control },
+      { compliant: false, type: "missing_attestation", for_control: "SDLC-7" },
     );
 
     // The decision turns it, and the receiver is told, with a signature that the operator's secret proves.
@@ -142,7 +142,14 @@ release("a control, a policy that demands it, an action, a scan and a search", (
       ["delivered", "delivered"],
     );
     const coverage = await read("/controls/acme/SDLC-7/coverage");
-    assert.equal([coverage.summary.covered, coverage.summary.total, coverage.summary.coverage_percent], [1, 1, 100]);
+    assert.equal(
+      {
+        covered: coverage.summary.covered,
+        total: coverage.summary.total,
+        coverage_percent: coverage.summary.coverage_percent,
+      },
+      { covered: 1, total: 1, coverage_percent: 100 },
+    );
     const { decisions } = await read("/controls/acme/SDLC-7/decisions?is_compliant=true");
     assert.equal(
       decisions.map(({ control_version, artifact_fingerprint }: Json) => [control_version, artifact_fingerprint]),
@@ -197,7 +204,7 @@ release("a control, a policy that demands it, an action, a scan and a search", (
 
     // And all of it is found.
     const repo = await read(`/repos/acme/${REPO.name}`);
-    assert.equal([repo.name, repo.provider], [REPO.name, "gitlab"]);
+    assert.equal({ name: repo.name, provider: repo.provider }, { name: REPO.name, provider: "gitlab" });
     assert.is(
       await told(
         kosli.json("PATCH", `/tags/acme/repo/${repo.id}`, { set_tags: { team: "shop" }, remove_tags: null }),
@@ -219,8 +226,12 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     for (const value of [FINGERPRINT.slice(0, 8), COMMIT.slice(0, 7)]) {
       const { resolved_to, artifacts } = await read(`/search/acme/sha/${value}`);
       assert.equal(
-        [resolved_to.type, artifacts[0].fingerprint, artifacts[0].running_in],
-        [value === COMMIT.slice(0, 7) ? "commit" : "fingerprint", FINGERPRINT, ["production#2"]],
+        { type: resolved_to.type, fingerprint: artifacts[0].fingerprint, running_in: artifacts[0].running_in },
+        {
+          type: value === COMMIT.slice(0, 7) ? "commit" : "fingerprint",
+          fingerprint: FINGERPRINT,
+          running_in: ["production#2"],
+        },
       );
     }
     assert.equal((await told(kosli.json("GET", "/search/acme/sha/fffff"), 404)).message, "No matches for 'fffff'.");

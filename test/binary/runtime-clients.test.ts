@@ -121,8 +121,8 @@ scenario("every type of report, its items and its refusals", async () => {
     };
     await refuseAll();
     assert.equal(
-      [await at.count(name), (await at.read(`/environments/acme/${name}`)).last_reported_at],
-      [0, null],
+      { count: await at.count(name), last_reported_at: (await at.read(`/environments/acme/${name}`)).last_reported_at },
+      { count: 0, last_reported_at: null },
       type,
     );
 
@@ -132,9 +132,9 @@ scenario("every type of report, its items and its refusals", async () => {
       type: shownType,
     } = await at.snapshot(name);
     assert.equal(
-      [shown, others, shownType],
-      [
-        {
+      { shown, others, shownType },
+      {
+        shown: {
           name: "web",
           fingerprint: fingerprint("web"),
           compliant: null,
@@ -155,9 +155,9 @@ scenario("every type of report, its items and its refusals", async () => {
           flows: [],
           ...tells,
         },
-        [],
-        type,
-      ],
+        others: [],
+        shownType: type,
+      },
       type,
     );
     const { last_reported_at: first, last_changed_at: changed } = await at.read(`/environments/acme/${name}`);
@@ -203,7 +203,10 @@ scenario("reports that are large and reports that are too large", async () => {
   await at.refused("PUT", "/environments/acme/large/report/server", 413, "Request body size exceeds the 32MB limit", {
     artifacts: [{ ...all[0], padding: "x".repeat(33 << 20) }],
   });
-  assert.equal([(await at.json("GET", "/environments/acme/large")).status, await at.count("large")], [200, 1]);
+  assert.equal(
+    { status: (await at.json("GET", "/environments/acme/large")).status, count: await at.count("large") },
+    { status: 200, count: 1 },
+  );
 });
 
 scenario("an environment that the CLI creates by itself", async () => {
@@ -271,8 +274,8 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
   });
   const [latest, before] = await list("");
   assert.equal(
-    [latest?.["to"], before?.["to"], before?.["duration"]],
-    [0, latest?.["from"], latest?.["from"] - before?.["from"]],
+    { "latest.to": latest?.["to"], "before.to": before?.["to"], "before.duration": before?.["duration"] },
+    { "latest.to": 0, "before.to": latest?.["from"], "before.duration": latest?.["from"] - before?.["from"] },
   );
 
   const log = (interval: string, page: number, reverse = false) =>
@@ -353,21 +356,21 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
   await at.environment("cli-k8s", "K8S");
   await at.environment("cli-group", "logical");
   assert.equal(
-    [
-      await names("type=K8S&type=logical"),
-      await names("type=K8S,logical"),
-      await names("sort=name&sort_direction=desc&type=docker"),
-    ],
-    [
-      ["cli-group", "cli-k8s"],
-      ["cli-group", "cli-k8s"],
-      ["cli-prod", "cli-empty"],
-    ],
+    {
+      "names type=K8S&type=logical": await names("type=K8S&type=logical"),
+      "names type=K8S,logical": await names("type=K8S,logical"),
+      "names sort=name&sort_direction=desc&type=docker": await names("sort=name&sort_direction=desc&type=docker"),
+    },
+    {
+      "names type=K8S&type=logical": ["cli-group", "cli-k8s"],
+      "names type=K8S,logical": ["cli-group", "cli-k8s"],
+      "names sort=name&sort_direction=desc&type=docker": ["cli-prod", "cli-empty"],
+    },
   );
   const { environments, ...counts } = await at.read("/environments/acme?name=cli-&page=2&per_page=3");
   assert.equal(
-    [environments.map(({ name }: Json) => name), counts],
-    [["cli-prod"], { page: 2, per_page: 3, total_pages: 2, total_count: 4 }],
+    { environments: environments.map(({ name }: Json) => name), counts },
+    { environments: ["cli-prod"], counts: { page: 2, per_page: 3, total_pages: 2, total_count: 4 } },
   );
 });
 
@@ -413,7 +416,10 @@ scenario("Terraform reads back what it sent", async () => {
   });
   // An empty description clears with PATCH and leaves with PUT.
   await ok("PUT", "/environments/acme", 201, sent);
-  assert.equal([(await read("tf-prod"))["description"], (await read("tf-prod"))["tags"]], ["Production", tags]);
+  assert.equal(
+    { description: (await read("tf-prod"))["description"], tags: (await read("tf-prod"))["tags"] },
+    { description: "Production", tags },
+  );
   await ok("PATCH", "/environments/acme/tf-prod", 200, { description: "" });
   await ok("PATCH", "/tags/acme/environment/tf-prod", 200, { set_tags: null, remove_tags: ["managed-by", "tier"] });
   assert.equal(normal(await read("tf-prod")), { ...base, ...sent, policies: [] });
@@ -434,8 +440,8 @@ scenario("Terraform reads back what it sent", async () => {
   await told(form("PUT", "/policies/acme", "payload", policy, file), 200);
   const { description, versions, consuming_envs } = await told(json("GET", "/policies/acme/tf-policy"), 200);
   assert.equal(
-    [description, versions.map(({ version, policy_yaml }: Json) => [version, policy_yaml]), consuming_envs],
-    ["By Terraform", [[1, PROVENANCE]], ["tf-prod"]],
+    { description, versions: versions.map(({ version, policy_yaml }: Json) => [version, policy_yaml]), consuming_envs },
+    { description: "By Terraform", versions: [[1, PROVENANCE]], consuming_envs: ["tf-prod"] },
   );
   await ok("DELETE", "/environments/acme/tf-prod/policies", 200, { policy_names: ["tf-policy"] });
   assert.equal((await read("tf-prod"))["policies"], []);
@@ -526,7 +532,7 @@ scenario("who may do what", async () => {
   const refused = async (role: Role, requests: Request[], org = "acme"): Promise<void> => {
     for (const [method, path, body] of requests) {
       const { status, body: answer } = await at.as(role).json(method, path.replace("{org}", org), body);
-      assert.equal([status, answer], [403, forbidden], `${role}: ${method} ${path} in ${org}`);
+      assert.equal({ status, answer }, { status: 403, answer: forbidden }, `${role}: ${method} ${path} in ${org}`);
     }
   };
   const gets = reads.map((path): Request => ["GET", path]);

@@ -170,14 +170,18 @@ scenario("of two policies one fails", async () => {
   });
   const named = await ask("?policy_name=two-scan&policy_name=two-provenance");
   assert.equal(
-    [named["scope"], named["compliant"], named["policy_evaluations"]],
-    ["policy", false, decisions.toReversed()],
+    { scope: named["scope"], compliant: named["compliant"], policy_evaluations: named["policy_evaluations"] },
+    { scope: "policy", compliant: false, policy_evaluations: decisions.toReversed() },
   );
   assert.equal((await ask("?policy_name=two-provenance"))["compliant"], true);
   const inFlow = await ask("");
   assert.equal(
-    [inFlow["scope"], inFlow["compliant"], inFlow["compliance_status"].attestations_statuses],
-    ["flow", true, []],
+    {
+      scope: inFlow["scope"],
+      compliant: inFlow["compliant"],
+      attestations_statuses: inFlow["compliance_status"].attestations_statuses,
+    },
+    { scope: "flow", compliant: true, attestations_statuses: [] },
   );
   await at.refused(
     "GET",
@@ -189,14 +193,14 @@ scenario("of two policies one fails", async () => {
   const path = "/environments/acme/two-prod/policies";
   for (let once = 0; once < 2; once += 1) await at.ok("DELETE", path, { policy_names: ["two-scan"] });
   assert.equal(
-    [await at.annotated("two-prod"), await at.count("two-prod"), await at.state("two-prod")],
-    [[["two:1", "became-compliant", true]], 2, true],
+    { annotated: await at.annotated("two-prod"), count: await at.count("two-prod"), state: await at.state("two-prod") },
+    { annotated: [["two:1", "became-compliant", true]], count: 2, state: true },
   );
   assert.equal((await at.read("/policies/acme/two-scan")).consuming_envs, []);
   for (let once = 0; once < 2; once += 1) await at.ok("POST", path, { policy_names: ["two-scan"] });
   assert.equal(
-    [await at.annotated("two-prod"), await at.count("two-prod"), await at.state("two-prod")],
-    [[["two:1", "became-non-compliant", false]], 3, false],
+    { annotated: await at.annotated("two-prod"), count: await at.count("two-prod"), state: await at.state("two-prod") },
+    { annotated: [["two:1", "became-non-compliant", false]], count: 3, state: false },
   );
   for (const method of ["POST", "DELETE"] as const)
     await at.refused(method, path, 404, "Policy 'two-none' does not exist in organization 'acme'", {
@@ -207,7 +211,10 @@ scenario("of two policies one fails", async () => {
   await at.policy("two-more", PROVENANCE);
   await at.ok("POST", path, { policy_names: ["two-more"] });
   await at.ok("DELETE", `${path}?policy_names=two-more`);
-  assert.equal([await at.annotated("two-prod"), await at.count("two-prod")], [[["two:1", "unchanged", false]], 5]);
+  assert.equal(
+    { annotated: await at.annotated("two-prod"), count: await at.count("two-prod") },
+    { annotated: [["two:1", "unchanged", false]], count: 5 },
+  );
 
   // A version is evaluated by the job queue; the same text is no version.
   await at.policy("two-scan", SCAN, 200);
@@ -219,16 +226,16 @@ scenario("of two policies one fails", async () => {
   await at.until(async () => (await at.state("two-prod")) === true);
   const flipped = await at.snapshot("two-prod");
   assert.equal(
-    [shown(flipped), policies(flipped), flipped.index, flipped.user_name],
-    [
-      [["two:1", "became-compliant", true]],
-      [
+    { shown: shown(flipped), policies: policies(flipped), index: flipped.index, user_name: flipped.user_name },
+    {
+      shown: [["two:1", "became-compliant", true]],
+      policies: [
         ["two-provenance", 1, []],
         ["two-scan", 2, []],
       ],
-      6,
-      MEMBER,
-    ],
+      index: 6,
+      user_name: MEMBER,
+    },
   );
   assert.equal(policies(await at.snapshot("two-prod", "1")), policies(first));
   await at.policy("two-scan", scan(" []"), 200);
@@ -237,12 +244,26 @@ scenario("of two policies one fails", async () => {
   await at.ok("DELETE", path, { policy_names: ["two-provenance", "two-scan"] });
   const unknown = await at.snapshot("two-prod");
   assert.equal(
-    [unknown.compliant, unknown.artifact_compliance_count, unknown.applied_policies, shown(unknown)],
-    [false, { true: 0, false: 0, null: 1 }, [], [["two:1", "unchanged", null]]],
+    {
+      compliant: unknown.compliant,
+      artifact_compliance_count: unknown.artifact_compliance_count,
+      applied_policies: unknown.applied_policies,
+      shown: shown(unknown),
+    },
+    {
+      compliant: false,
+      artifact_compliance_count: { true: 0, false: 0, null: 1 },
+      applied_policies: [],
+      shown: [["two:1", "unchanged", null]],
+    },
   );
   assert.equal(
-    [await at.state("two-prod"), (await ask("?environment_name=two-prod"))["compliant"], await at.count("two-prod")],
-    [null, true, 7],
+    {
+      state: await at.state("two-prod"),
+      compliant: (await ask("?environment_name=two-prod"))["compliant"],
+      count: await at.count("two-prod"),
+    },
+    { state: null, compliant: true, count: 7 },
   );
 });
 
@@ -360,7 +381,11 @@ scenario("the next report sees every change of the facts, and nothing else", asy
       what,
     );
     if (annotation !== null) made += 1;
-    assert.equal([await at.count("fact-prod"), await at.state("fact-prod")], [made, compliant], what);
+    assert.equal(
+      { count: await at.count("fact-prod"), state: await at.state("fact-prod") },
+      { count: made, state: compliant },
+      what,
+    );
     if (annotation !== null) assert.equal(await at.annotated("fact-prod"), [["fact:1", annotation, compliant]], what);
   }
 

@@ -114,7 +114,7 @@ scenario("renames, policies and allowlisting while reports arrive", async () => 
     [...Array.from({ length: 4 }, () => [200, "OK"]), [201, allow], [200, "OK"], [200, "OK"]],
   );
   const { name, description, tags, policies } = await at.read("/environments/acme/busy");
-  assert.equal([name, description, tags], ["busy-now", "busy", { busy: "1" }]);
+  assert.equal({ name, description, tags }, { name: "busy-now", description: "busy", tags: { busy: "1" } });
   assert.ok(policies.includes("busy-two"));
   await whole("busy-now", await at.count("busy"), false);
 
@@ -128,7 +128,7 @@ scenario("renames, policies and allowlisting while reports arrive", async () => 
   await at.json("PUT", "/environments/acme/busy/report/docker", { artifacts: items({ unknown: "race-unknown" }) });
   const expected = !latest.policy_yaml.includes("true");
   await at.until(async () => (await at.state("busy")) === expected);
-  assert.equal([latest.version, await at.state("busy")], [5, expected]);
+  assert.equal({ version: latest.version, state: await at.state("busy") }, { version: 5, state: expected });
 });
 
 scenario("archiving while reports arrive", async () => {
@@ -149,9 +149,12 @@ scenario("archiving while reports arrive", async () => {
     [404, gone],
   ]);
   const { status, body } = await send("going", 0);
-  assert.equal([status, body], [404, gone]);
+  assert.equal({ status, body }, { status: 404, body: gone });
   const group = await at.read("/environments/acme/going-group");
-  assert.equal([group.included_environments, await at.count("going-group")], [[], made(answers) + 1]);
+  assert.equal(
+    { included_environments: group.included_environments, count: await at.count("going-group") },
+    { included_environments: [], count: made(answers) + 1 },
+  );
   const { environment_name } = (await at.snapshot("going-group", "1")).artifacts[0];
   assert.match(environment_name, /^going-archived-at-\d+$/);
   await whole(environment_name, made(answers) + 1);
@@ -181,8 +184,13 @@ scenario("changes while a large report is recorded", async () => {
   await at.ok("POST", paths, { policy_names: ["heavy-policy"] });
   // Answered when the snapshot is there, however long that took.
   assert.equal(
-    [await at.count("heavy"), await at.state("heavy"), await at.count("heavy-group"), await at.state("heavy-group")],
-    [2, false, 2, false],
+    {
+      "count heavy": await at.count("heavy"),
+      "state heavy": await at.state("heavy"),
+      "count heavy-group": await at.count("heavy-group"),
+      "state heavy-group": await at.state("heavy-group"),
+    },
+    { "count heavy": 2, "state heavy": false, "count heavy-group": 2, "state heavy-group": false },
   );
   const answers = await Promise.all([
     report(two),
@@ -197,13 +205,17 @@ scenario("changes while a large report is recorded", async () => {
   );
   // Nobody knows which of the reports arrives last; what the one before it said already is no snapshot.
   const [first, renaming, second, detaching, third] = answers.map(({ status }) => status);
-  assert.equal([renaming, detaching], [200, 200]);
+  assert.equal({ renaming, detaching }, { renaming: 200, detaching: 200 });
   const statuses = [first, second, third];
   assert.ok(statuses.every((status) => status === 200 || status === 201) && statuses.includes(201), String(statuses));
   const latest = await at.snapshot("heavy");
   assert.equal(
-    [latest.applied_policies, latest.artifact_compliance_count, await at.state("heavy")],
-    [[], { true: 0, false: 0, null: 3000 }, null],
+    {
+      applied_policies: latest.applied_policies,
+      artifact_compliance_count: latest.artifact_compliance_count,
+      state: await at.state("heavy"),
+    },
+    { applied_policies: [], artifact_compliance_count: { true: 0, false: 0, null: 3000 }, state: null },
   );
   const named = (artifacts: readonly Json[]): string =>
     JSON.stringify(artifacts.map(({ digests }) => Object.keys(digests)[0]));
@@ -220,7 +232,7 @@ scenario("changes while a large report is recorded", async () => {
 
   const gone = { message: "Environment named 'heavy' has been archived for organization 'acme'" };
   const [late, archiving] = await Promise.all([report(one), at.json("PUT", "/environments/acme/heavy/archive", null)]);
-  assert.equal([archiving.status, archiving.body], [200, "OK"]);
+  assert.equal({ status: archiving.status, body: archiving.body }, { status: 200, body: "OK" });
   assert.equal(late.body, late.status === 404 ? gone : "OK");
   assert.ok(late.status === 404 || late.status === 201, `${late.status}`);
   assert.is(await at.count("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
@@ -244,7 +256,11 @@ scenario("facts that change while a report is recorded are seen by the next one"
     const { status } = await report();
     const { artifacts } = await at.snapshot(name);
     const app = artifacts.find((one: Json) => one["name"] === "/srv/app");
-    assert.equal([app.compliant, app.flow_name], [true, "seen"], `${name}: the last report was answered ${status}`);
+    assert.equal(
+      { compliant: app.compliant, flow_name: app.flow_name },
+      { compliant: true, flow_name: "seen" },
+      `${name}: the last report was answered ${status}`,
+    );
     assert.is((await report()).status, 200);
   }
 });
@@ -278,11 +294,8 @@ scenario("a new version of a policy reaches its environments after a kill too", 
   const states = () => Promise.all(names.map((name) => at.state(name)));
   await at.until(async () => !(await states()).includes(false));
   assert.equal(
-    [await states(), await Promise.all(names.map((name) => at.count(name)))],
-    [
-      [true, true, true],
-      [2, 2, 2],
-    ],
+    { states: await states(), Promise: await Promise.all(names.map((name) => at.count(name))) },
+    { states: [true, true, true], Promise: [2, 2, 2] },
   );
 });
 
@@ -313,8 +326,12 @@ scenario("what was acknowledged before a kill is there after it", async () => {
   await whole("killed", count);
   const last = running(await at.snapshot("killed")).includes("app:1") ? 0 : 1;
   assert.equal(
-    [(await send("killed", last)).status, (await send("killed", last + 1)).status, await at.count("killed")],
-    [200, 201, count + 1],
+    {
+      'send("killed", last).status': (await send("killed", last)).status,
+      'send("killed", last + 1).status': (await send("killed", last + 1)).status,
+      'count("killed")': await at.count("killed"),
+    },
+    { 'send("killed", last).status': 200, 'send("killed", last + 1).status': 201, 'count("killed")': count + 1 },
   );
 });
 

@@ -152,8 +152,12 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
   // The attestation alone changes nothing that is recorded.
   await at.attest({ flow: "late", trail: "late-1", label: "late-1", name: "scan" });
   assert.equal(
-    [normal(await at.snapshot("late-prod")), await at.count("late-prod"), await at.state("late-prod")],
-    [first, 1, false],
+    {
+      normal: normal(await at.snapshot("late-prod")),
+      count: await at.count("late-prod"),
+      state: await at.state("late-prod"),
+    },
+    { normal: first, count: 1, state: false },
   );
   await at.report("late-prod", "K8S", pods, 201);
   const flows = [{ ...artifact.flows[0], artifact_compliance_in_flow: true, flow_reasons_for_non_compliance: [] }];
@@ -331,13 +335,20 @@ scenario("an incident is traced to a commit", async () => {
   });
   assert.is((await at.read("/flows/acme/shop")).last_deployment_at, latter.timestamp);
   const { total, daily } = await at.read("/environments/acme/shop-prod/deployment_frequency?flow_id=shop");
-  assert.equal([total, daily.length, daily.reduce((sum: number, day: Json) => sum + day["count"], 0)], [3, 28, 3]);
+  assert.equal(
+    { total, "daily.length": daily.length, reduce: daily.reduce((sum: number, day: Json) => sum + day["count"], 0) },
+    { total: 3, "daily.length": 28, reduce: 3 },
+  );
   const { deployments, ...page } = await at.read(
     "/deployments/acme?env_name=shop-prod&page=1&per_page=15&repo_name=acme%2Fshop-front",
   );
   assert.equal(
-    [page, deployments[0], deployments.map((one: Json) => one["artifact_name"])],
-    [{ page: 1, per_page: 15, total_pages: 1, total_count: 2 }, deployment, ["shop:2", "shop:1"]],
+    { page, "deployments[0]": deployments[0], deployments: deployments.map((one: Json) => one["artifact_name"]) },
+    {
+      page: { page: 1, per_page: 15, total_pages: 1, total_count: 2 },
+      "deployments[0]": deployment,
+      deployments: ["shop:2", "shop:1"],
+    },
   );
 
   const events = (query: string): Promise<Json[]> =>
@@ -376,8 +387,14 @@ scenario("an incident is traced to a commit", async () => {
   const build = async (label: string): Promise<Json> =>
     at.read(`/artifacts/acme/shop/fingerprint/${fingerprint(label).slice(0, 12)}`);
   const [old, current] = [await build("shop-1"), await build("shop-2")];
-  assert.equal([old["running"], old["exited"]], [[], [{ environment_name: "shop-prod", snapshot_index: 2 }]]);
-  assert.equal([current["running"], current["exited"]], [[{ environment_name: "shop-prod", snapshot_index: 2 }], []]);
+  assert.equal(
+    { running: old["running"], exited: old["exited"] },
+    { running: [], exited: [{ environment_name: "shop-prod", snapshot_index: 2 }] },
+  );
+  assert.equal(
+    { running: current["running"], exited: current["exited"] },
+    { running: [{ environment_name: "shop-prod", snapshot_index: 2 }], exited: [] },
+  );
   assert.equal(
     old["history"].map(({ event }: Json) => event),
     ["app reported", "started running in shop-prod#1", "no longer running in shop-prod#2"],
@@ -405,8 +422,16 @@ scenario("an incident is traced to a commit", async () => {
   );
   const exited = (await at.snapshot("shop-prod")).timestamp;
   assert.equal(
-    [log.status, log.headers.get("Content-Type"), log.headers.get("Content-Disposition")],
-    [200, "text/csv; charset=utf-8", 'attachment; filename="shop-prod-auditlog.csv"'],
+    {
+      status: log.status,
+      "Content-Type": log.headers.get("Content-Type"),
+      "Content-Disposition": log.headers.get("Content-Disposition"),
+    },
+    {
+      status: 200,
+      "Content-Type": "text/csv; charset=utf-8",
+      "Content-Disposition": 'attachment; filename="shop-prod-auditlog.csv"',
+    },
   );
   assert.equal(log.bytes.toString().split("\r\n"), [
     "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance,flows,git_commit,commit_url,reported_by",
@@ -425,24 +450,41 @@ scenario("blue and green swap below one logical environment", async () => {
   assert.equal(await at.read("/snapshots/acme/bg-all?interval=&page=1&per_page=15&reverse=false"), []);
 
   await at.runs("bg-blue", { "/srv/app": "bg-1" }, 201);
-  assert.equal([await at.count("bg-all"), await at.state("bg-all")], [1, null]);
+  assert.equal({ count: await at.count("bg-all"), state: await at.state("bg-all") }, { count: 1, state: null });
   await at.ok("POST", "/environments/acme/bg-blue/policies", { policy_names: ["bg-provenance"] });
   assert.equal(
-    [await at.count("bg-blue"), await at.count("bg-all"), await at.state("bg-blue"), await at.state("bg-all")],
-    [2, 2, true, null],
+    {
+      "count bg-blue": await at.count("bg-blue"),
+      "count bg-all": await at.count("bg-all"),
+      "state bg-blue": await at.state("bg-blue"),
+      "state bg-all": await at.state("bg-all"),
+    },
+    { "count bg-blue": 2, "count bg-all": 2, "state bg-blue": true, "state bg-all": null },
   );
   await at.ok("POST", "/environments/acme/bg-green/policies", { policy_names: ["bg-provenance"] });
   // A policy does not make a verdict on what was never reported.
-  assert.equal([await at.count("bg-green"), await at.count("bg-all"), await at.state("bg-all")], [0, 2, null]);
+  assert.equal(
+    {
+      "count bg-green": await at.count("bg-green"),
+      "count bg-all": await at.count("bg-all"),
+      "state bg-all": await at.state("bg-all"),
+    },
+    { "count bg-green": 0, "count bg-all": 2, "state bg-all": null },
+  );
   await at.runs("bg-green", { "/srv/app": "bg-2" }, 201);
-  assert.equal([await at.count("bg-all"), await at.state("bg-all")], [3, true]);
+  assert.equal({ count: await at.count("bg-all"), state: await at.state("bg-all") }, { count: 3, state: true });
 
   // The swap, and something that nobody built in between.
   await at.runs("bg-blue", { "/srv/app": "bg-rogue" }, 201);
   const merged = await at.snapshot("bg-all");
   assert.equal(
-    [merged.index, merged.type, merged.compliant, merged.artifact_compliance_count],
-    [4, "logical", false, { true: 1, false: 1, null: 0 }],
+    {
+      index: merged.index,
+      type: merged.type,
+      compliant: merged.compliant,
+      artifact_compliance_count: merged.artifact_compliance_count,
+    },
+    { index: 4, type: "logical", compliant: false, artifact_compliance_count: { true: 1, false: 1, null: 0 } },
   );
   const whole = ({ artifacts }: Json) =>
     artifacts.map((one: Json) => [
@@ -469,7 +511,7 @@ scenario("blue and green swap below one logical environment", async () => {
   assert.is(await at.state("bg-all"), false);
   await at.runs("bg-blue", { "/srv/app": "bg-2" }, 201);
   await at.runs("bg-green", { "/srv/app": "bg-1" }, 201);
-  assert.equal([await at.count("bg-all"), await at.state("bg-all")], [6, true]);
+  assert.equal({ count: await at.count("bg-all"), state: await at.state("bg-all") }, { count: 6, state: true });
   assert.equal(
     whole(await at.snapshot("bg-all", "6")).filter((row: any[]) => row[3].now > 0),
     [
@@ -481,23 +523,39 @@ scenario("blue and green swap below one logical environment", async () => {
   const fingerprints = ({ artifacts }: Json): string[] => artifacts.map((one: Json) => one["fingerprint"]);
   const colours = await at.read("/env-diff/acme?snappish1=bg-blue&snappish2=bg-green");
   assert.equal(
-    [
-      colours.snappish1.snapshot_id,
-      fingerprints(colours.snappish1),
-      colours.snappish2.snapshot_id,
-      fingerprints(colours.snappish2),
-    ],
-    ["bg-blue#4", [fingerprint("bg-2")], "bg-green#2", [fingerprint("bg-1")]],
+    {
+      "snappish1.snapshot_id": colours.snappish1.snapshot_id,
+      "fingerprints snappish1": fingerprints(colours.snappish1),
+      "snappish2.snapshot_id": colours.snappish2.snapshot_id,
+      "fingerprints snappish2": fingerprints(colours.snappish2),
+    },
+    {
+      "snappish1.snapshot_id": "bg-blue#4",
+      "fingerprints snappish1": [fingerprint("bg-2")],
+      "snappish2.snapshot_id": "bg-green#2",
+      "fingerprints snappish2": [fingerprint("bg-1")],
+    },
   );
   const groups = await at.read("/env-diff/acme?snappish1=bg-all%234&snappish2=bg-all");
   assert.equal(
-    [fingerprints(groups.snappish1), fingerprints(groups.snappish2), fingerprints(groups["not-changed"])],
-    [[fingerprint("bg-rogue")], [fingerprint("bg-1")], [fingerprint("bg-2")]],
+    {
+      "fingerprints snappish1": fingerprints(groups.snappish1),
+      "fingerprints snappish2": fingerprints(groups.snappish2),
+      "fingerprints not-changed": fingerprints(groups["not-changed"]),
+    },
+    {
+      "fingerprints snappish1": [fingerprint("bg-rogue")],
+      "fingerprints snappish2": [fingerprint("bg-1")],
+      "fingerprints not-changed": [fingerprint("bg-2")],
+    },
   );
   const build = await at.read(`/artifacts/acme/bg/fingerprint/${fingerprint("bg-1")}`);
   assert.equal(
-    [build.running, build.exited],
-    [[{ environment_name: "bg-green", snapshot_index: 2 }], [{ environment_name: "bg-blue", snapshot_index: 3 }]],
+    { running: build.running, exited: build.exited },
+    {
+      running: [{ environment_name: "bg-green", snapshot_index: 2 }],
+      exited: [{ environment_name: "bg-blue", snapshot_index: 3 }],
+    },
   );
   assert.equal(
     happened(await at.read("/environments/acme/bg-all/events?interval=~0&page=1&per_page=15&reverse=true")),
@@ -534,7 +592,7 @@ scenario("blue and green swap below one logical environment", async () => {
 
   await at.ok("PUT", "/environments/acme/bg-all/join", { physical_env_name: "bg-canary" });
   await at.ok("PUT", "/environments/acme/bg-all/join", { physical_env_name: "bg-canary" });
-  assert.equal([await at.count("bg-all"), await at.state("bg-all")], [6, null]);
+  assert.equal({ count: await at.count("bg-all"), state: await at.state("bg-all") }, { count: 6, state: null });
   await at.runs("bg-canary", { "/srv/canary": "bg-2" }, 201);
   assert.equal(
     whole(await at.snapshot("bg-all")).map(([environment, name]: any[]) => [environment, name]),
@@ -582,12 +640,12 @@ scenario("blue and green swap below one logical environment", async () => {
   // Everything that was recorded is still there to be read, under the suffixed name, and nothing there can be changed.
   const [{ environment_name: suffixed }] = (await at.snapshot("bg-all", "4")).artifacts;
   assert.equal(
-    [
-      (await at.read(`/environments/acme/${suffixed}`)).name,
-      await at.count(suffixed),
-      (await at.snapshot(suffixed, "~1")).artifact_compliance_count,
-    ],
-    [suffixed, 4, { true: 0, false: 1, null: 0 }],
+    {
+      name: (await at.read(`/environments/acme/${suffixed}`)).name,
+      count: await at.count(suffixed),
+      artifact_compliance_count: (await at.snapshot(suffixed, "~1")).artifact_compliance_count,
+    },
+    { name: suffixed, count: 4, artifact_compliance_count: { true: 0, false: 1, null: 0 } },
   );
   for (const [method, path, body] of [
     ["PUT", "/report/server", { artifacts: [] }],
@@ -666,8 +724,14 @@ scenario("a server drifts from what was built", async () => {
   );
   const unknown = artifacts.find(({ name }: Json) => name === "/opt/miner");
   assert.equal(
-    [unknown.flows, unknown.flow_name, unknown.git_commit, unknown.html_url, unknown.commit_lead_time],
-    [[], null, null, null, null],
+    {
+      flows: unknown.flows,
+      flow_name: unknown.flow_name,
+      git_commit: unknown.git_commit,
+      html_url: unknown.html_url,
+      commit_lead_time: unknown.commit_lead_time,
+    },
+    { flows: [], flow_name: null, git_commit: null, html_url: null, commit_lead_time: null },
   );
   assert.equal(artifact_compliance_count, { true: 1, false: 2, null: 0 });
   assert.equal(
@@ -685,13 +749,19 @@ scenario("a server drifts from what was built", async () => {
     ["/opt/lib.jar", "unchanged", true],
     ["/opt/miner", "became-compliant", true],
   ]);
-  assert.equal([await at.count("drift-prod"), await at.state("drift-prod")], [3, false]);
+  assert.equal(
+    { count: await at.count("drift-prod"), state: await at.state("drift-prod") },
+    { count: 3, state: false },
+  );
   await allow("drift-tampered", "app.jar", "Patched by hand");
-  assert.equal([await at.count("drift-prod"), await at.state("drift-prod")], [4, true]);
+  assert.equal({ count: await at.count("drift-prod"), state: await at.state("drift-prod") }, { count: 4, state: true });
   await allow("drift-miner", "miner", "Once more");
   assert.equal(
-    [await at.count("drift-prod"), (await at.snapshot("drift-prod")).applied_policies[0].failing_artifacts],
-    [4, []],
+    {
+      count: await at.count("drift-prod"),
+      failing_artifacts: (await at.snapshot("drift-prod")).applied_policies[0].failing_artifacts,
+    },
+    { count: 4, failing_artifacts: [] },
   );
   const allowed = (await at.read("/allowlists/acme")).filter(
     (entry: Json) => entry["environment_name"] === "drift-prod",
@@ -741,14 +811,14 @@ scenario("a server drifts from what was built", async () => {
     "/env-diff/acme?snappish1=drift-prod%231&snappish2=drift-prod%40%7Bnow%7D",
   );
   assert.equal(
-    [snappish1, snappish2.artifacts.map(({ name }: Json) => name)],
-    [
-      {
+    { snappish1, artifacts: snappish2.artifacts.map(({ name }: Json) => name) },
+    {
+      snappish1: {
         snapshot_id: "drift-prod#1",
         artifacts: [{ ...info("drift-app", "/opt/app.jar", "drift", 1, 0), instance_count: 1 }],
       },
-      ["/opt/app.jar", "/opt/miner"],
-    ],
+      artifacts: ["/opt/app.jar", "/opt/miner"],
+    },
   );
 });
 
@@ -801,14 +871,14 @@ scenario("after a kill and after a stop everything reads the same", async () => 
   await at.report("kept-prod", "docker", items({ "kept:1": "kept-1" }), 200);
   await at.report("kept-prod", "docker", items({ "kept:1": "kept-1", rogue: "kept-rogue" }), 201);
   assert.equal(
-    [await at.count("kept-prod"), await at.annotated("kept-prod")],
-    [
-      4,
-      [
+    { count: await at.count("kept-prod"), annotated: await at.annotated("kept-prod") },
+    {
+      count: 4,
+      annotated: [
         ["kept:1", "unchanged", true],
         ["rogue", "started-compliant", true],
       ],
-    ],
+    },
   );
 });
 

@@ -49,7 +49,7 @@ server("init prints the key once, and refuses a second time", () =>
     const key = await init(data);
     assert.match(key, /^[\w-]{43}$/);
     const again = await run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
-    assert.equal([again.code, again.stdout], [1, ""]);
+    assert.equal({ code: again.code, stdout: again.stdout }, { code: 1, stdout: "" });
     assert.match(again.stderr, "is set up already");
     const running = await start(serve(data));
     assert.is(await ask(running.url, key), 200);
@@ -74,7 +74,7 @@ server("a second server on the same data is refused with exit code 4; a killed o
   inDirectory(async (data) => {
     const first = await start(serve(data));
     const second = await run(serve(data));
-    assert.equal([second.code, second.stdout], [4, ""]);
+    assert.equal({ code: second.code, stdout: second.stdout }, { code: 4, stdout: "" });
     assert.match(second.stderr, `assay: the data directory ${data} is in use by another Assay process`);
     assert.is((await run(["dev", "--data", data, "--listen", "127.0.0.1:0"])).code, 4);
     await first.stop("SIGKILL");
@@ -95,7 +95,7 @@ server("a database of a newer program is refused with exit code 3, and stays as 
     const before = readFileSync(file);
     for (const args of [serve(data), ["key", "list", "--user", "ops", "--data", data]]) {
       const { code, stdout, stderr } = await run(args);
-      assert.equal([code, stdout], [3, ""]);
+      assert.equal({ code, stdout }, { code: 3, stdout: "" });
       assert.match(stderr, /schema version 77, but this program knows versions up to \d+/);
     }
     assert.ok(before.equals(readFileSync(file)));
@@ -156,7 +156,10 @@ server("the bootstrap file comes from the environment, and standard input is an 
 
     writeFileSync(file, "users: [{name: 1}, {nam: x}]");
     const refused = await run(serve(data, "--bootstrap", file));
-    assert.equal([refused.code, refused.stdout, refused.stderr.split("\n").length], [1, "", 5]);
+    assert.equal(
+      { code: refused.code, stdout: refused.stdout, "stderr.length": refused.stderr.split("\n").length },
+      { code: 1, stdout: "", "stderr.length": 5 },
+    );
   }),
 );
 
@@ -236,7 +239,7 @@ server("readers that go away are no failure", async () => {
     ["-c", '"$0" openapi | head -c 20', process.env["ASSAY_EXECUTABLE"] ?? "dist/assay"],
     { executable: "/bin/sh", env: { PATH: "/usr/bin:/bin" } },
   );
-  assert.equal([code, stdout, stderr], [0, '{\n  "openapi": "3.1.0"'.slice(0, 20), ""]);
+  assert.equal({ code, stdout, stderr }, { code: 0, stdout: '{\n  "openapi": "3.1.0"'.slice(0, 20), stderr: "" });
 });
 
 const curl = spawnSync("curl", ["--version"]).status === 0;
@@ -256,7 +259,11 @@ withCurl(
           encoding: "utf8",
           env: { PATH: process.env["PATH"] ?? "", TMPDIR: directory },
         });
-        assert.equal([shell.status, shell.stderr], [0, ""], `${shell.stderr}\n${running.output()}`);
+        assert.equal(
+          { status: shell.status, stderr: shell.stderr },
+          { status: 0, stderr: "" },
+          `${shell.stderr}\n${running.output()}`,
+        );
         const answers = shell.stdout
           .trim()
           .split("\n")
@@ -268,8 +275,13 @@ withCurl(
         );
         const verdict = answers[4];
         assert.equal(
-          [verdict.compliant, verdict.scope, verdict.flows[0].flow, verdict.flows[0].trail],
-          [true, "flow", "first-flow", "build-1"],
+          {
+            compliant: verdict.compliant,
+            scope: verdict.scope,
+            flow: verdict.flows[0].flow,
+            trail: verdict.flows[0].trail,
+          },
+          { compliant: true, scope: "flow", flow: "first-flow", trail: "build-1" },
         );
         assert.equal(
           verdict.compliance_status.attestations_statuses.map((status: Record<string, unknown>) => [
@@ -281,7 +293,10 @@ withCurl(
           [["unit-tests", "COMPLETE", true, false]],
         );
         const { compliant, scope, environment, policy_evaluations } = answers[7];
-        assert.equal([compliant, scope, environment], [true, "environment", "production"]);
+        assert.equal(
+          { compliant, scope, environment },
+          { compliant: true, scope: "environment", environment: "production" },
+        );
         assert.equal(
           policy_evaluations.map((one: Record<string, unknown>) => [one["policy_name"], one["status"]]),
           [["tested", "COMPLIANT"]],

@@ -21,7 +21,10 @@ sessions(
       let server = await serve();
       const printed =
         /one-time token, which is also in (\S+)\n([\w-]{43})\n/.exec(await server.wrote(/setup-token\n.*\n/)) ?? [];
-      assert.equal([printed[1], printed[2]], [file, readFileSync(file, "utf8").trim()]);
+      assert.equal(
+        { "printed[1]": printed[1], "printed[2]": printed[2] },
+        { "printed[1]": file, "printed[2]": readFileSync(file, "utf8").trim() },
+      );
       assert.is(statSync(file).mode & 0o777, 0o600);
       await server.stop();
 

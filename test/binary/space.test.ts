@@ -122,7 +122,7 @@ test("retention beside a server that goes on writing, killed and run again; then
     assert.is(json(await run(["retention", "deleted", "--org", "acme", "--limit", "700", ...on])).deleted.length, 700);
 
     const refused = await run(["vacuum", "--data", data]);
-    assert.equal([refused.code, refused.stdout], [4, ""]);
+    assert.equal({ code: refused.code, stdout: refused.stdout }, { code: 4, stdout: "" });
     await server.stop();
     const before = statSync(join(data, "assay.db")).size;
     const sizes = json(await run(["vacuum", ...on]));

@@ -107,11 +107,13 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
       headers: { Authorization: `Bearer ${KEY}`, Range: "bytes=8388600-8388620" },
     });
     assert.equal(
-      [
-        part.status,
-        Buffer.from(await part.arrayBuffer()).equals((contents["large"] as Buffer).subarray(8_388_600, 8_388_621)),
-      ],
-      [206, true],
+      {
+        status: part.status,
+        equals: Buffer.from(await part.arrayBuffer()).equals(
+          (contents["large"] as Buffer).subarray(8_388_600, 8_388_621),
+        ),
+      },
+      { status: 206, equals: true },
     );
     const there = (await first.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes;
     await unpack(there);
@@ -121,7 +123,10 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
     const back = await run(["vault", "migrate", "--to", "directory", "--data", data, "--remove-source", "--json"], {
       env,
     });
-    assert.equal([back.code, JSON.parse(back.stdout).removed, back.stderr], [0, 3, ""]);
+    assert.equal(
+      { code: back.code, removed: JSON.parse(back.stdout).removed, stderr: back.stderr },
+      { code: 0, removed: 3, stderr: "" },
+    );
     const refused = await run(["serve", "--data", data, "--listen", "127.0.0.1:0", "--evidence-store", place], { env });
     assert.is(refused.code, 1);
     assert.match(refused.stderr, "assay vault migrate --to");
@@ -297,7 +302,10 @@ test("a second machine takes over from a copy of database and log, with the evid
     rmSync(a, { recursive: true });
 
     const status = await run(["vault", "status", "--data", b, "--json"], { env: environment() });
-    assert.equal([status.code, JSON.parse(status.stdout).place, JSON.parse(status.stdout).files], [0, place, 13]);
+    assert.equal(
+      { code: status.code, place: JSON.parse(status.stdout).place, files: JSON.parse(status.stdout).files },
+      { code: 0, place, files: 13 },
+    );
     const taken = await serving(b, place, "--checkpoints", "external");
     assert.equal(await downloads(taken.client), acknowledged);
     await told(report(taken.client, "on-b", contentOf(100, 98)), 201);

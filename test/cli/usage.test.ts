@@ -12,7 +12,7 @@ const words = (name: string): string[] => name.split(" ");
 /** The problems of a run as lines without the program's name. */
 async function problemsOf(argv: readonly string[], cwd: string): Promise<string[]> {
   const { code, out, err } = await cli(argv, { cwd });
-  assert.equal([code, out], [2, ""], `assay ${argv.join(" ")}: ${err}`);
+  assert.equal({ code, out }, { code: 2, out: "" }, `assay ${argv.join(" ")}: ${err}`);
   return err
     .trimEnd()
     .split("\n")
@@ -191,7 +191,7 @@ const SEARCHES: readonly (readonly [string[], readonly RegExp[]])[] = [
 for (const [argv, expected] of SEARCHES)
   test(`assay help ${argv.join(" ")} finds what has it`, async () => {
     const { code, out, err } = await cli(["help", ...argv]);
-    assert.equal([code, err], [0, ""]);
+    assert.equal({ code, err }, { code: 0, err: "" });
     assert.ok(out.startsWith(`No topic or command is called ${JSON.stringify(argv.join(" "))}. Matches:\n\n`), out);
     for (const pattern of expected) assert.match(out, pattern);
   });
@@ -199,7 +199,7 @@ for (const [argv, expected] of SEARCHES)
 test("a search finds the beginnings of words, and takes a word as it is written", async () => {
   for (const words of [["rocess"], ["s3", "xyzzy"], [".*"], ["("], ["\\"], ["--"], ["x".repeat(100_000)]]) {
     const { code, out } = await cli(["help", ...words]);
-    assert.equal([code, out], [2, ""], words.join(" ").slice(0, 50));
+    assert.equal({ code, out }, { code: 2, out: "" }, words.join(" ").slice(0, 50));
   }
 });
 

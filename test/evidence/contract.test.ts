@@ -97,7 +97,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
   test("more than the limit leaves nothing", async () => {
     const { vault, files, leftovers } = given();
     assert.instance(await rejection(vault.stage(chunks(contentOf(LARGE)), { limit: LARGE - 1 })), TooLargeError);
-    assert.equal([leftovers(), await files()], [[], []]);
+    assert.equal({ leftovers: leftovers(), files: await files() }, { leftovers: [], files: [] });
     await vault.close();
   });
 
@@ -111,7 +111,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
     await vault.publish([kept]);
     await vault.discard([small, large, kept]);
     await vault.discard([small, { digest: kept.digest, size: 1, token: "of another life" }]);
-    assert.equal([leftovers(), await files()], [[], [kept.digest]]);
+    assert.equal({ leftovers: leftovers(), files: await files() }, { leftovers: [], files: [kept.digest] });
     assert.is(
       (await rejection(vault.publish([kept]))).message,
       `staged content ${kept.digest} was published or discarded before`,
@@ -128,7 +128,10 @@ for (const [kind, open] of Object.entries(KINDS)) {
       );
       assert.is(new Set(staged.map(({ token }) => token)).size, 8);
       await Promise.all([vault.publish(staged.slice(0, 3)), ...staged.slice(3).map((one) => vault.publish([one]))]);
-      assert.equal([leftovers(), await files()], [[], [digestOf(contentOf(size))]]);
+      assert.equal(
+        { leftovers: leftovers(), files: await files() },
+        { leftovers: [], files: [digestOf(contentOf(size))] },
+      );
       assert.is(await vault.verify(digestOf(contentOf(size))), "ok");
       await vault.close();
     });
@@ -242,7 +245,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
       removed: 0,
       bytes: 0,
     });
-    assert.equal([asked, await files()], [2, [digest]]);
+    assert.equal({ asked, files: await files() }, { asked: 2, files: [digest] });
     await vault.close();
   });
 

@@ -25,13 +25,17 @@ const whoAmI = (authorization: string | null): Promise<Answer> =>
   server.call("GET", "/user/default-org", { headers: authorization === null ? {} : { Authorization: authorization } });
 const accepted = async (authorization: string, what = authorization): Promise<void> => {
   const answer = await whoAmI(authorization);
-  assert.equal([answer.status, answer.headers.get("WWW-Authenticate")], [200, null], what);
+  assert.equal(
+    { status: answer.status, "WWW-Authenticate": answer.headers.get("WWW-Authenticate") },
+    { status: 200, "WWW-Authenticate": null },
+    what,
+  );
 };
 const refused = async (authorization: string | null, what = String(authorization)): Promise<void> => {
   const answer = await whoAmI(authorization);
   assert.equal(
-    [answer.status, answer.body, answer.headers.get("WWW-Authenticate")],
-    [401, UNAUTHENTICATED, CHALLENGE],
+    { status: answer.status, body: answer.body, "WWW-Authenticate": answer.headers.get("WWW-Authenticate") },
+    { status: 401, body: UNAUTHENTICATED, "WWW-Authenticate": CHALLENGE },
     what,
   );
 };
@@ -172,8 +176,8 @@ test("every operation that needs a key refuses all that is none, and keeps nothi
         ...body,
       });
       assert.equal(
-        [answer.status, answer.body, answer.headers.get("WWW-Authenticate")],
-        [401, UNAUTHENTICATED, CHALLENGE],
+        { status: answer.status, body: answer.body, "WWW-Authenticate": answer.headers.get("WWW-Authenticate") },
+        { status: 401, body: UNAUTHENTICATED, "WWW-Authenticate": CHALLENGE },
         `${operation.id}: ${authorization}`,
       );
       asked += 1;
@@ -198,15 +202,18 @@ test("a service account acts in its own organization alone, and as a stranger in
   const list = (org: string) => server.call("GET", `/flows/${org}`, { key });
   const write = (org: string) =>
     server.call("PUT", `/flows/${org}/template_file`, { key, form: { json: { name: "f" } } });
-  assert.equal([(await list(own.org)).status, (await write(own.org)).status], [200, 201]);
+  assert.equal(
+    { "list.status": (await list(own.org)).status, "write.status": (await write(own.org)).status },
+    { "list.status": 200, "write.status": 201 },
+  );
   for (const answer of [
     await list(other.org),
     await write(other.org),
     await write(open.org),
     await list("no-such-org"),
   ])
-    assert.equal([answer.status, answer.body], [403, DENIED]);
-  assert.equal([(await list(open.org)).status, (await list(open.org)).body], [200, []]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 403, body: DENIED });
+  assert.equal({ status: (await list(open.org)).status, body: (await list(open.org)).body }, { status: 200, body: [] });
 });
 
 test("when a key was last used is noted without a write, and written when it is asked for", async () => {
@@ -218,12 +225,18 @@ test("when a key was last used is noted without a write, and written when it is 
   for (let i = 0; i < 5; i++) await accepted(used.bearer);
   await refused("Bearer nobody");
   assert.is(changes(), before);
-  assert.equal([used.lastUsed(), server.store.apiKeys.hasUnwrittenUses()], [0, true]);
+  assert.equal(
+    { lastUsed: used.lastUsed(), hasUnwrittenUses: server.store.apiKeys.hasUnwrittenUses() },
+    { lastUsed: 0, hasUnwrittenUses: true },
+  );
   const at = server.clock.at;
   server.store.apiKeys.writeUses();
   assert.is(changes(), before + 1);
   assert.ok(used.lastUsed() > EPOCH && used.lastUsed() <= at);
-  assert.equal([idle.lastUsed(), server.store.apiKeys.hasUnwrittenUses()], [0, false]);
+  assert.equal(
+    { lastUsed: idle.lastUsed(), hasUnwrittenUses: server.store.apiKeys.hasUnwrittenUses() },
+    { lastUsed: 0, hasUnwrittenUses: false },
+  );
 });
 
 test("a refused key is not noted as used", async () => {

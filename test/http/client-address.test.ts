@@ -141,7 +141,7 @@ test("what cannot be a scheme or a host does not count", () => {
     "-",
   ]) {
     const { origin, host: shown } = peer({ "x-forwarded-host": host, "x-forwarded-proto": "https" });
-    assert.equal([origin, shown], ["https://inner:8001", "inner:8001"], host);
+    assert.equal({ origin, shown }, { origin: "https://inner:8001", shown: "inner:8001" }, host);
     assert.is(peer({ "x-forwarded-host": host }).origin, null, host);
     assert.is(peer({}, { host, from: "192.0.2.1" }).host, null, host);
   }
@@ -229,13 +229,16 @@ test("a Unix socket is trusted by its own word, and a connection that is gone is
 test("what the listener met is what everybody sees later, also when the connection has lost its address", () => {
   const request = requestOf({}, ALL);
   assert.equal(
-    [clientAddress(request), isSecure(request)],
-    ["10.0.0.1", false],
+    { clientAddress: clientAddress(request), isSecure: isSecure(request) },
+    { clientAddress: "10.0.0.1", isSecure: false },
     "without a listener nobody is trusted",
   );
   meet(request, peerOf(request, trustIn(TRUSTED)));
   Object.assign(request, { socket: {} });
-  assert.equal([clientAddress(request), isSecure(request)], ["203.0.113.9", true]);
+  assert.equal(
+    { clientAddress: clientAddress(request), isSecure: isSecure(request) },
+    { clientAddress: "203.0.113.9", isSecure: true },
+  );
 });
 
 test.run();

@@ -153,11 +153,8 @@ async function send(path: string): Promise<[number, unknown]> {
 
 test("rights that hold carry the write through", async () => {
   assert.equal(
-    [await send("/things/acme"), done],
-    [
-      [200, { role: "admin" }],
-      ["handled", "audited"],
-    ],
+    { send: await send("/things/acme"), done },
+    { send: [200, { role: "admin" }], done: ["handled", "audited"] },
   );
 });
 
@@ -170,21 +167,18 @@ test("a key that is gone, a role that no longer suffices, or a feature that was 
   ] as const) {
     [held, role] = [true, "admin"];
     meanwhile = () => void change();
-    assert.equal([await send("/things/acme"), done], [[status, body], []]);
+    assert.equal({ send: await send("/things/acme"), done }, { send: [status, body], done: [] });
   }
 });
 
 test("what a thread stored on the way is answered as stored, and is not begun without rights", async () => {
   meanwhile = () => void (held = false);
   assert.equal(
-    [await send("/things/acme/stored"), done],
-    [
-      [200, { role: "admin" }],
-      ["stored", "handled", "audited"],
-    ],
+    { send: await send("/things/acme/stored"), done },
+    { send: [200, { role: "admin" }], done: ["stored", "handled", "audited"] },
   );
   done = [];
-  assert.equal([await send("/things/acme/stored"), done], [[401, UNAUTHENTICATED], []]);
+  assert.equal({ send: await send("/things/acme/stored"), done }, { send: [401, UNAUTHENTICATED], done: [] });
 });
 
 test("evidence that was staged is discarded when the rights of its sender end while it arrives", async () => {
@@ -197,7 +191,10 @@ test("evidence that was staged is discarded when the rights of its sender end wh
     headers: { Authorization: "Bearer key" },
     body,
   });
-  assert.equal([response.status, await response.json(), done], [401, UNAUTHENTICATED, ["discarded"]]);
+  assert.equal(
+    { status: response.status, response: await response.json(), done },
+    { status: 401, response: UNAUTHENTICATED, done: ["discarded"] },
+  );
 });
 
 test.run();

@@ -42,25 +42,37 @@ test("a deprecated operation names its date, its documentation and what replaces
 
 test("refusals of a deprecated operation say so too, and a not modified answer", async () => {
   const missing = await server.call("GET", "/artifacts/acme/no%20such", { key: at.key });
-  assert.equal([missing.status, announced(missing).deprecation], [404, seconds("2026-08-20")]);
+  assert.equal(
+    { status: missing.status, deprecation: announced(missing).deprecation },
+    { status: 404, deprecation: seconds("2026-08-20") },
+  );
   assert.match(announced(missing).link ?? "", "?flow_name=no%20such>");
   const invalid = await server.call("PUT", "/flows/acme", { key: at.key, body: {} });
-  assert.equal([invalid.status, announced(invalid).deprecation], [400, seconds("2026-08-20")]);
+  assert.equal(
+    { status: invalid.status, deprecation: announced(invalid).deprecation },
+    { status: 400, deprecation: seconds("2026-08-20") },
+  );
   const { headers } = await server.call("GET", "/artifacts/acme/payments", { key: at.key });
   const again = await server.call("GET", "/artifacts/acme/payments", {
     key: at.key,
     headers: { "If-None-Match": headers.get("etag") ?? "" },
   });
-  assert.equal([again.status, announced(again).deprecation], [304, seconds("2026-08-20")]);
+  assert.equal(
+    { status: again.status, deprecation: announced(again).deprecation },
+    { status: 304, deprecation: seconds("2026-08-20") },
+  );
   const stranger = await server.call("GET", "/artifacts/acme/payments");
-  assert.equal([stranger.status, announced(stranger)], [401, NOTHING]);
+  assert.equal({ status: stranger.status, announced: announced(stranger) }, { status: 401, announced: NOTHING });
 });
 
 test("a deprecated query parameter counts when it has a value, and the links of pages stay", async () => {
   await server.given.environment(at, { name: "production" });
   const path = "/environments/acme/production/events";
   const used = await server.call("GET", `${path}?interval=1..NOW`, { key: at.key });
-  assert.equal([used.status, announced(used)], [200, { deprecation: seconds("2026-05-26"), link: DOCUMENTATION }]);
+  assert.equal(
+    { status: used.status, announced: announced(used) },
+    { status: 200, announced: { deprecation: seconds("2026-05-26"), link: DOCUMENTATION } },
+  );
   // The command-line client always sends it, empty where nobody asked for one.
   for (const query of ["", "?interval=", "?start=1&end=NOW"])
     assert.equal(announced(await server.call("GET", `${path}${query}`, { key: at.key })), NOTHING, query);

@@ -66,9 +66,12 @@ test("ready and readyz are 503 with the reason while the disk cannot be read", (
     server.disk.problem = "the database cannot be read (EIO)";
     const reason = "The storage fails: the database cannot be read (EIO)";
     const ready = await server.call("GET", "//ready");
-    assert.equal([ready.status, ready.text], [503, reason]);
+    assert.equal({ status: ready.status, text: ready.text }, { status: 503, text: reason });
     const readyz = await server.call("GET", "//readyz");
-    assert.equal([readyz.status, readyz.body], [503, { ...READY, state: "unavailable", reason }]);
+    assert.equal(
+      { status: readyz.status, body: readyz.body },
+      { status: 503, body: { ...READY, state: "unavailable", reason } },
+    );
     server.disk.problem = null;
     assert.is((await server.call("GET", "//ready")).text, "OK");
   }));
@@ -78,8 +81,8 @@ test("a server that takes no changes is ready for reads, and readyz tells the ca
     server.disk.free = 10;
     await server.room.check();
     assert.equal(
-      [(await server.call("GET", "//ready")).status, (await server.call("GET", "//ready")).text],
-      [200, "OK"],
+      { status: (await server.call("GET", "//ready")).status, text: (await server.call("GET", "//ready")).text },
+      { status: 200, text: "OK" },
     );
     const { status, body } = await server.call("GET", "//readyz");
     assert.is(status, 200);
@@ -95,8 +98,8 @@ test("readyz tells of a clock that is not believed, and the server stays ready",
     server.disk.clock = { state: "ahead", problem: "the clock shows a time to come" };
     const { status, body } = await server.call("GET", "//readyz");
     assert.equal(
-      [status, body],
-      [200, { ...READY, clock: { state: "ahead", problem: "the clock shows a time to come" } }],
+      { status, body },
+      { status: 200, body: { ...READY, clock: { state: "ahead", problem: "the clock shows a time to come" } } },
     );
   }));
 

@@ -44,12 +44,12 @@ for (const path of ["/ready", "/api/v2/flows/acme", "/login", "/nothing"])
       refusedLikeOthers(answer, { status: 400, message });
       assert.ok(answer.closed);
       const line = await logged(server, answer.headers["x-request-id"] ?? "");
-      assert.equal([line["status"], line["path"]], [400, path], "the refusal is in the log");
+      assert.equal({ status: line["status"], path: line["path"] }, { status: 400, path }, "the refusal is in the log");
     });
 
 test("HTTP/1.0 needs no Host header, and may not have two either", async () => {
   const answer = await ask("GET /ready HTTP/1.0\r\n\r\n");
-  assert.equal([answer.status, answer.text], [200, "OK"]);
+  assert.equal({ status: answer.status, text: answer.text }, { status: 200, text: "OK" });
   const two = await ask("GET /ready HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n");
   refusedLikeOthers(two, { status: 400, message: TWO_HOSTS });
 });

@@ -50,20 +50,20 @@ test("an address that sends too much is told when to come again, before its key 
     ] as const) {
       const answer = await server.call(method, target, options);
       assert.equal(
-        [
-          answer.status,
-          answer.body,
-          answer.headers.get("Retry-After"),
-          answer.headers.get("Cache-Control"),
-          answer.headers.get("X-Content-Type-Options"),
-        ],
-        [
-          429,
-          { message: "Too many requests from this address. Please try again in 20 seconds" },
-          "20",
-          "no-store",
-          "nosniff",
-        ],
+        {
+          status: answer.status,
+          body: answer.body,
+          "Retry-After": answer.headers.get("Retry-After"),
+          "Cache-Control": answer.headers.get("Cache-Control"),
+          "X-Content-Type-Options": answer.headers.get("X-Content-Type-Options"),
+        },
+        {
+          status: 429,
+          body: { message: "Too many requests from this address. Please try again in 20 seconds" },
+          "Retry-After": "20",
+          "Cache-Control": "no-store",
+          "X-Content-Type-Options": "nosniff",
+        },
         `${method} ${target}`,
       );
     }
@@ -72,8 +72,8 @@ test("an address that sends too much is told when to come again, before its key 
       head("PUT", path, { Authorization: `Bearer ${at.key}`, "Content-Length": 1_000_000, "X-Request-ID": "unread" }),
     );
     assert.equal(
-      [(await wire.answer()).status, (await logged(server, "unread"))["status"]],
-      [429, 429],
+      { "answer.status": (await wire.answer()).status, "logged.status": (await logged(server, "unread"))["status"] },
+      { "answer.status": 429, "logged.status": 429 },
       "of the body not a byte had come",
     );
     wire.vanish();
@@ -83,8 +83,8 @@ test("an address that sends too much is told when to come again, before its key 
     clock.at += 19.5;
     const last = await server.call("GET", path, { key: at.key });
     assert.equal(
-      [last.headers.get("Retry-After"), last.body],
-      ["1", { message: "Too many requests from this address. Please try again in 1 second" }],
+      { "Retry-After": last.headers.get("Retry-After"), body: last.body },
+      { "Retry-After": "1", body: { message: "Too many requests from this address. Please try again in 1 second" } },
     );
     clock.at += 0.5;
     assert.equal(
@@ -102,8 +102,11 @@ test("a key that sends too much waits, and nobody else does", () =>
     const path = `/flows/${at.org}`;
     const ask = (key: string | null) => server.call("GET", path, { key });
     assert.equal(
-      [(await ask(at.key)).status, (await server.call("GET", `/flows/${fresh("org")}`, { key: at.key })).status],
-      [200, 403],
+      {
+        "ask.status": (await ask(at.key)).status,
+        "call.status": (await server.call("GET", `/flows/${fresh("org")}`, { key: at.key })).status,
+      },
+      { "ask.status": 200, "call.status": 403 },
       "refusals count",
     );
     const before = holdings(server);
@@ -113,8 +116,12 @@ test("a key that sends too much waits, and nobody else does", () =>
       headers: { "X-Request-ID": "limited" },
     });
     assert.equal(
-      [answer.status, answer.body, answer.headers.get("Retry-After")],
-      [429, { message: "Too many requests with this key. Please try again in 30 seconds" }, "30"],
+      { status: answer.status, body: answer.body, "Retry-After": answer.headers.get("Retry-After") },
+      {
+        status: 429,
+        body: { message: "Too many requests with this key. Please try again in 30 seconds" },
+        "Retry-After": "30",
+      },
     );
     assert.equal(holdings(server), before);
     const { status, error_code, actor, route, client } = await logged(server, "limited");

@@ -70,8 +70,8 @@ test("an unknown path under /api/ is a JSON 404, also where the key would not do
     for (const headers of [{}, { Authorization: "nonsense" }]) {
       const answer = await raw("GET", target, headers);
       assert.equal(
-        [answer.status, answer.body, answer.headers["content-type"]],
-        [404, NOT_FOUND, "application/json; charset=utf-8"],
+        { status: answer.status, body: answer.body, "content-type": answer.headers["content-type"] },
+        { status: 404, body: NOT_FOUND, "content-type": "application/json; charset=utf-8" },
         target,
       );
     }
@@ -89,8 +89,8 @@ test("a known path with another method is 405 with Allow", async () => {
   ]) {
     const answer = await bare(method as string, path as string);
     assert.equal(
-      [answer.status, answer.headers.get("Allow"), answer.text],
-      [405, allow, method === "HEAD" ? "" : JSON.stringify(NOT_ALLOWED)],
+      { status: answer.status, Allow: answer.headers.get("Allow"), text: answer.text },
+      { status: 405, Allow: allow, text: method === "HEAD" ? "" : JSON.stringify(NOT_ALLOWED) },
       `${method} ${path}`,
     );
   }
@@ -105,7 +105,7 @@ test("the alias answers as the API itself does", async () => {
     "/openapi.json",
   ]) {
     const [one, other] = [await get(path), await raw("GET", `/api/fastapi${path}`)];
-    assert.equal([other.status, other.body], [one.status, one.body], path);
+    assert.equal({ status: other.status, body: other.body }, { status: one.status, body: one.body }, path);
   }
 });
 
@@ -130,7 +130,11 @@ test("a pattern that takes more than its operation leaves the rest to the next o
   assert.equal((await get(`/repos/${at.org}/${id}/x/deployments`)).body, missing(`${id}/x/deployments`));
   for (const path of [`/repos/${at.org}/acme/deployments`, `/repos/${at.org}/${id}/deployments`]) {
     const answer = await bare("PUT", path);
-    assert.equal([answer.status, answer.headers.get("Allow")], [405, "GET, HEAD"], path);
+    assert.equal(
+      { status: answer.status, Allow: answer.headers.get("Allow") },
+      { status: 405, Allow: "GET, HEAD" },
+      path,
+    );
   }
 });
 
@@ -139,8 +143,8 @@ test("the method decides where two operations share a shape", async () => {
   assert.is((await get(path)).status, 404);
   const posted = await server.call("POST", path, { key: at.key, body: {} });
   assert.equal(
-    [posted.status, posted.body],
-    [400, { message: "Content-Type should be multipart/form-data with the part 'data_json'" }],
+    { status: posted.status, body: posted.body },
+    { status: 400, body: { message: "Content-Type should be multipart/form-data with the part 'data_json'" } },
   );
 });
 
@@ -148,8 +152,8 @@ test("HEAD is GET without the body, whatever the answer", async () => {
   for (const path of [`/flows/${at.org}/flow`, `/flows/${at.org}/none`, "/nothing"]) {
     const [got, asked] = [await bare("GET", path), await bare("HEAD", path)];
     assert.equal(
-      [asked.status, asked.text, asked.headers.get("Content-Length")],
-      [got.status, "", got.headers.get("Content-Length")],
+      { status: asked.status, text: asked.text, "Content-Length": asked.headers.get("Content-Length") },
+      { status: got.status, text: "", "Content-Length": got.headers.get("Content-Length") },
       path,
     );
   }
@@ -205,7 +209,7 @@ test("NUL in a path or a query is refused; in the organization it is nobody's", 
     [`/flows/${at.org}?tag=a&tag=%00`, { tag: NUL }],
   ] as const) {
     const answer = await get(path);
-    assert.equal([answer.status, answer.body], [400, refused(errors)], path);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 400, body: refused(errors) }, path);
   }
   assert.is((await get("/flows/%00")).status, 403);
   assert.is((await raw("PUT", "/api/v2/user/a%00b")).status, 400);
@@ -225,8 +229,8 @@ test("a long address is no problem until it is absurd", async () => {
   assert.is((await get(`/flows/${"o".repeat(100_000)}`)).status, 403);
   const absurd = await get(`/flows/${at.org}/${"n".repeat(300_000)}`);
   assert.equal(
-    [absurd.status, absurd.body],
-    [431, { message: "The address and the headers of the request are too long" }],
+    { status: absurd.status, body: absurd.body },
+    { status: 431, body: { message: "The address and the headers of the request are too long" } },
   );
 });
 
@@ -268,7 +272,10 @@ test("thousands of parameters are read, and more are refused instead of forgotte
   const junk = await get(`/flows/${at.org}?${Array.from({ length: 4999 }, (_, i) => `k${i}=v`).join("&")}&page=0`);
   assert.equal(junk.body, refused({ page: "Input should be greater than or equal to 1 [input: 0]" }));
   const tooMany = await get(`/flows/${at.org}?${"a&".repeat(5000)}page=1`);
-  assert.equal([tooMany.status, tooMany.body], [400, { message: "The query has more than 5000 parameters" }]);
+  assert.equal(
+    { status: tooMany.status, body: tooMany.body },
+    { status: 400, body: { message: "The query has more than 5000 parameters" } },
+  );
 });
 
 test("of a single parameter the last value counts; unknown ones, also with odd names, are ignored", async () => {
@@ -303,11 +310,19 @@ test("calls that take nothing accept null, nothing, and whatever else a client s
   ] as [Record<string, string>, string][]) {
     const name = await server.given.flow(at);
     const archived = await raw("PUT", `/api/v2/flows/${at.org}/${name}/archive`, headers, body);
-    assert.equal([archived.status, archived.body], [200, "OK"], JSON.stringify(headers));
+    assert.equal(
+      { status: archived.status, body: archived.body },
+      { status: 200, body: "OK" },
+      JSON.stringify(headers),
+    );
     const chosen = await raw("PUT", `/api/v2/user/${at.org}`, headers, body);
-    assert.equal([chosen.status, chosen.body], [200, "OK"], JSON.stringify(headers));
+    assert.equal({ status: chosen.status, body: chosen.body }, { status: 200, body: "OK" }, JSON.stringify(headers));
     const listed = await raw("GET", `/api/v2/flows/${at.org}/flow`, headers, body);
-    assert.equal([listed.status, listed.body.name], [200, "flow"], JSON.stringify(headers));
+    assert.equal(
+      { status: listed.status, name: listed.body.name },
+      { status: 200, name: "flow" },
+      JSON.stringify(headers),
+    );
   }
 });
 
@@ -320,7 +335,10 @@ test("a body that nobody wants is read to its end, so that the connection serves
     );
     await wire.send(large);
     const answer = await wire.answer();
-    assert.equal([answer.status, answer.body.name, answer.headers["connection"]], [200, "flow", "keep-alive"]);
+    assert.equal(
+      { status: answer.status, name: answer.body.name, connection: answer.headers["connection"] },
+      { status: 200, name: "flow", connection: "keep-alive" },
+    );
   }
   await wire.send(
     head("DELETE", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": 4 }) + "null",
@@ -382,8 +400,8 @@ test("one line is logged per request, and the key is in none, however it was sen
     const answer = await get(`/flows/${at.org}/flow${query}`, { ...headers, "X-Request-ID": id });
     const line = await logged(server, id);
     assert.equal(
-      [line["status"], line["route"], line["path"], line["org"], line["method"]],
-      [answer.status, "get_flow", `/api/v2/flows/${at.org}/flow`, at.org, "GET"],
+      { status: line["status"], route: line["route"], path: line["path"], org: line["org"], method: line["method"] },
+      { status: answer.status, route: "get_flow", path: `/api/v2/flows/${at.org}/flow`, org: at.org, method: "GET" },
     );
     assert.not.ok(answer.text.includes(at.key));
   }

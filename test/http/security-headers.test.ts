@@ -112,8 +112,8 @@ test("every kind of answer has the headers, and one line in the log with its id 
     await logged(server, requestId);
     const [line, ...more] = linesOf(requestId);
     assert.equal(
-      [line?.["status"], line?.["method"], line?.["client"], line?.["level"], more],
-      [status, method, "127.0.0.1", "info", []],
+      { status: line?.["status"], method: line?.["method"], client: line?.["client"], level: line?.["level"], more },
+      { status, method, client: "127.0.0.1", level: "info", more: [] },
       kind,
     );
     if (method === "HEAD" || status === 304) assert.is(line?.["bytes_out"], 0, kind);
@@ -181,8 +181,8 @@ test("a body that breaks off into something else is answered under the id of its
   const answer = await wire.answer();
   wire.vanish();
   assert.equal(
-    [answer.status, answer.headers["x-request-id"], answer.body],
-    [400, "broken", { message: "The request is not valid HTTP" }],
+    { status: answer.status, "x-request-id": answer.headers["x-request-id"], body: answer.body },
+    { status: 400, "x-request-id": "broken", body: { message: "The request is not valid HTTP" } },
   );
   assertSecure(answer.headers, "a broken body");
   assert.is((await logged(server, "broken"))["route"], "create_flow");
@@ -203,7 +203,7 @@ test("a file that a client did not take to its end is told as such, with what wa
   await wire.send(head("GET", path, { ...KEY(), "X-Request-ID": "cut" }));
   wire.socket.once("data", () => wire.vanish());
   const { status, aborted, bytes_out } = await logged(server, "cut");
-  assert.equal([status, aborted], [200, true]);
+  assert.equal({ status, aborted }, { status: 200, aborted: true });
   assert.ok(bytes_out > 0 && bytes_out < size, `${bytes_out} bytes`);
   const whole = await server.call("GET", path, { key: at.key, headers: { "X-Request-ID": "whole" } });
   assert.is(whole.text.length, size);
@@ -230,7 +230,10 @@ test("probes and failures have them, and a failure takes back what was said of t
   );
   broken.db.close();
   const ready = await broken.call("GET", "//ready");
-  assert.equal([ready.status, ready.headers.get("Cache-Control")], [503, "no-store"]);
+  assert.equal(
+    { status: ready.status, "Cache-Control": ready.headers.get("Cache-Control") },
+    { status: 503, "Cache-Control": "no-store" },
+  );
   assertSecure(Object.fromEntries(ready.headers), "not ready");
   const failure = await broken.call("GET", "/flows/acme", { key: "x" });
   assert.is(failure.status, 500);
@@ -275,7 +278,10 @@ test("only who came over TLS is told to stay there, and a failure keeps no heade
   try {
     const url = `http://127.0.0.1:${(bare.address() as AddressInfo).port}/`;
     const answer = await fetch(url);
-    assert.equal([answer.status, answer.headers.get("Strict-Transport-Security")], [500, "max-age=31536000"]);
+    assert.equal(
+      { status: answer.status, "Strict-Transport-Security": answer.headers.get("Strict-Transport-Security") },
+      { status: 500, "Strict-Transport-Security": "max-age=31536000" },
+    );
     assert.equal(
       ["ETag", "Content-Disposition", "Accept-Ranges", "Content-Encoding", "Cache-Control"].map((name) =>
         answer.headers.get(name),

@@ -57,13 +57,13 @@ test("it is an attachment in chunks, with its own type and without a size", asyn
 test("a range is answered with everything", async () => {
   reply = file(() => Readable.from(["0123456789"]));
   const answer = await fetch(url, { headers: { Range: "bytes=2-3" } });
-  assert.equal([answer.status, await answer.text()], [200, "0123456789"]);
+  assert.equal({ status: answer.status, answer: await answer.text() }, { status: 200, answer: "0123456789" });
 });
 
 test("an empty file is one", async () => {
   reply = file(() => Readable.from([]));
   const answer = await fetch(url);
-  assert.equal([answer.status, await answer.text()], [200, ""]);
+  assert.equal({ status: answer.status, answer: await answer.text() }, { status: 200, answer: "" });
 });
 
 test("HEAD has the same headers and opens nothing", async () => {
@@ -73,7 +73,7 @@ test("HEAD has the same headers and opens nothing", async () => {
     return Readable.from(["x"]);
   }, "größe.csv");
   const answer = await fetch(url, { method: "HEAD" });
-  assert.equal([answer.status, await answer.text(), opened], [200, "", 0]);
+  assert.equal({ status: answer.status, answer: await answer.text(), opened }, { status: 200, answer: "", opened: 0 });
   assert.is(answer.headers.get("Content-Type"), "text/csv; charset=utf-8");
   assert.is(
     answer.headers.get("Content-Disposition"),

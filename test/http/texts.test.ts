@@ -107,14 +107,22 @@ test("the pieces are one body, with the type and the length in bytes of JSON", a
   const answer = await fetch(`${url}/text`);
   const text = '{"name":"é😀","size":1}';
   assert.equal(
-    [answer.status, header(answer, "Content-Type"), header(answer, "Content-Length")],
-    [200, "application/json; charset=utf-8", String(Buffer.byteLength(text))],
+    {
+      "answer.status": answer.status,
+      "header Content-Type": header(answer, "Content-Type"),
+      "header Content-Length": header(answer, "Content-Length"),
+    },
+    {
+      "answer.status": 200,
+      "header Content-Type": "application/json; charset=utf-8",
+      "header Content-Length": String(Buffer.byteLength(text)),
+    },
   );
   assert.is(await answer.text(), text);
   const head = await fetch(`${url}/text`, { method: "HEAD" });
   assert.equal(
-    [head.status, header(head, "Content-Length"), await head.text()],
-    [200, String(Buffer.byteLength(text)), ""],
+    { status: head.status, header: header(head, "Content-Length"), head: await head.text() },
+    { status: 200, header: String(Buffer.byteLength(text)), head: "" },
   );
 });
 
@@ -135,8 +143,8 @@ test("it is checked against the declared shape like every body", async () => {
     const { error } = lines[0] ?? {};
     assert.ok(error instanceof AppError);
     assert.equal(
-      [error.code, error.message, (error.internal as { body?: unknown }).body],
-      ["internal", "response does not match its declared shape", wrong],
+      { code: error.code, message: error.message, body: (error.internal as { body?: unknown }).body },
+      { code: "internal", message: "response does not match its declared shape", body: wrong },
     );
   }
   texts = ['{"name":'];
@@ -148,7 +156,7 @@ test("what is served to clients is not read again", async () => {
   await serving(false);
   texts = ["not ", "checked"];
   const answer = await fetch(`${url}/text`);
-  assert.equal([answer.status, await answer.text()], [200, "not checked"]);
+  assert.equal({ status: answer.status, answer: await answer.text() }, { status: 200, answer: "not checked" });
 });
 
 test("a repeatable one is kept by its size in bytes, and sent again as it was", async () => {
@@ -157,12 +165,16 @@ test("a repeatable one is kept by its size in bytes, and sent again as it was", 
   texts = ['{"name":"other","size":2}'];
   const again = await fetch(`${url}/kept`);
   assert.equal(
-    [await first.text(), await again.text(), handled],
-    ['{"name":"é","size":1}', '{"name":"é","size":1}', 1],
+    { first: await first.text(), again: await again.text(), handled },
+    { first: '{"name":"é","size":1}', again: '{"name":"é","size":1}', handled: 1 },
   );
   assert.equal(
-    [again.status, header(again, "Content-Type"), header(again, "Content-Length")],
-    [200, "application/json; charset=utf-8", "22"],
+    {
+      "again.status": again.status,
+      "header Content-Type": header(again, "Content-Type"),
+      "header Content-Length": header(again, "Content-Length"),
+    },
+    { "again.status": 200, "header Content-Type": "application/json; charset=utf-8", "header Content-Length": "22" },
   );
   assert.equal(
     [...kept.values()].map(({ size }) => size),

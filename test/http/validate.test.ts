@@ -104,7 +104,7 @@ test("defaults are filled in, but not into answers", () => {
   const [value, answer] = [{}, {}];
   assert.is(plain(schema, value), null);
   assert.is(validate(schema, answer, "response", "body"), null);
-  assert.equal([value, answer], [{ a: 3 }, {}]);
+  assert.equal({ value, answer }, { value: { a: 3 }, answer: {} });
 });
 
 test("query texts become numbers and truths; an empty text becomes neither", () => {

@@ -236,7 +236,7 @@ test("a job of a kind of which one runs at a time waits for no others", async ()
   const all = given({ k: async () => () => null }, { gather: 0.05 });
   await all.add("k", "a");
   await all.runner.drained();
-  assert.equal([count(all), all.time.at], [0, T]);
+  assert.equal({ count: count(all), at: all.time.at }, { count: 0, at: T });
 });
 
 test("a kind that nobody handles is left alone and told once", async () => {
@@ -295,15 +295,25 @@ test("two processes on one database never run the same job; it goes to the other
     await turns();
     two.runner.wake();
     await turns();
-    assert.equal([first.begun, second.begun], [["a"], ["b"]]);
+    assert.equal(
+      { "first.begun": first.begun, "second.begun": second.begun },
+      { "first.begun": ["a"], "second.begun": ["b"] },
+    );
     await first.end();
-    assert.equal([first.begun, second.begun], [["a"], ["b"]], "b is leased");
+    assert.equal(
+      { "first.begun": first.begun, "second.begun": second.begun },
+      { "first.begun": ["a"], "second.begun": ["b"] },
+      "b is leased",
+    );
 
     // The second process hangs: its lease is not renewed.
     time.at += 61;
     one.runner.wake();
     await turns();
-    assert.equal([first.begun, second.begun], [["a", "b"], ["b"]]);
+    assert.equal(
+      { "first.begun": first.begun, "second.begun": second.begun },
+      { "first.begun": ["a", "b"], "second.begun": ["b"] },
+    );
     await first.end();
     await second.end();
     await Promise.all([one.runner.drained(), two.runner.drained()]);
@@ -429,8 +439,8 @@ test("close waits for what runs and takes nothing more; what is left is done by 
   assert.equal(stored(all.store, b), [0, 0, T, null]);
   const error = (await outcome) as AppError;
   assert.equal(
-    [error instanceof AppError, error.code, error.message],
-    [true, "unavailable", "The server is stopping. Please try again"],
+    { "error instanceof AppError": error instanceof AppError, code: error.code, message: error.message },
+    { "error instanceof AppError": true, code: "unavailable", message: "The server is stopping. Please try again" },
   );
   await all.runner.settled(a);
   assert.equal(await all.runner.settled(b).catch((late: AppError) => late.code), "unavailable");

@@ -106,7 +106,10 @@ const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
 
 test("light work is not for the thread, heavy work is, and without a thread nothing is", async () => {
   await world(async ({ recorder, store, writer }) => {
-    assert.equal([recorder.accepts(1), recorder.accepts(64), recorder.accepts(65)], [false, false, true]);
+    assert.equal(
+      { "accepts 1": recorder.accepts(1), "accepts 64": recorder.accepts(64), "accepts 65": recorder.accepts(65) },
+      { "accepts 1": false, "accepts 64": false, "accepts 65": true },
+    );
     assert.is(createRecorder({ store, writer, now: () => 1, pool: null }).accepts(1_000_000), false);
   });
 });
@@ -173,7 +176,10 @@ test("the thread records a report, with its entry in the audit log; one that cha
     assert.is(await report(artifacts(MANY)), null);
     assert.is(await report(artifacts(MANY, 1)), 2);
     const { snapshot_count, last_reported_at } = store.environments.get(environmentId);
-    assert.equal([snapshot_count, last_reported_at, store.snapshots.size(environmentId)], [2, 5000, MANY]);
+    assert.equal(
+      { snapshot_count, last_reported_at, size: store.snapshots.size(environmentId) },
+      { snapshot_count: 2, last_reported_at: 5000, size: MANY },
+    );
     assert.equal(
       store.audit.latest(organizationId, 9).map(({ event, detail_json }) => [event, detail_json]),
       [
@@ -320,7 +326,10 @@ test("the thread raises what actions listen to in the transaction of the snapsho
       () => assert.unreachable(),
       (error: unknown) => assert.instance(error, TaskError),
     );
-    assert.equal([raised(), store.environments.get(environmentId).snapshot_count, woken], [[], 2, 1]);
+    assert.equal(
+      { raised: raised(), snapshot_count: store.environments.get(environmentId).snapshot_count, woken },
+      { raised: [], snapshot_count: 2, woken: 1 },
+    );
   });
 });
 
@@ -341,8 +350,11 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
     await recorder.reevaluate(attached);
     await recorder.reevaluate(attached);
     assert.equal(
-      [store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state],
-      [2, 0],
+      {
+        snapshot_count: store.environments.get(environmentId).snapshot_count,
+        state: store.environments.get(environmentId).state,
+      },
+      { snapshot_count: 2, state: 0 },
     );
     policy("artifacts: {}\n");
     store.staleness.policiesChanged(environmentId);
@@ -350,8 +362,11 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
     await recorder.reevaluate(versioned);
     await recorder.reevaluate(versioned);
     assert.equal(
-      [store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state],
-      [3, 1],
+      {
+        snapshot_count: store.environments.get(environmentId).snapshot_count,
+        state: store.environments.get(environmentId).state,
+      },
+      { snapshot_count: 3, state: 1 },
     );
   });
 });
@@ -362,8 +377,12 @@ test("a re-evaluation that waits behind a report is not done again when the repo
     attach(policy("artifacts:\n  provenance:\n    required: true\n"));
     const [index] = await Promise.all([report(artifacts(MANY, 1)), recorder.reevaluate(asked("policies"))]);
     assert.equal(
-      [index, store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state],
-      [2, 2, 0],
+      {
+        index,
+        snapshot_count: store.environments.get(environmentId).snapshot_count,
+        state: store.environments.get(environmentId).state,
+      },
+      { index: 2, snapshot_count: 2, state: 0 },
     );
   });
 });
@@ -382,8 +401,11 @@ test("a re-evaluation that is done again after a fact changed makes no second sn
       policy("artifacts: {}\n");
       await recorder.reevaluate(attached);
       assert.equal(
-        [store.environments.get(environmentId).snapshot_count, store.environments.get(environmentId).state],
-        [3, 1],
+        {
+          snapshot_count: store.environments.get(environmentId).snapshot_count,
+          state: store.environments.get(environmentId).state,
+        },
+        { snapshot_count: 3, state: 1 },
       );
     });
 });
@@ -563,7 +585,10 @@ test("a thread that was replaced between two orders of a task is trouble of the 
           () => "recorded",
           (error) => error.code,
         );
-      assert.equal([last, refusal, store.environments.get(environmentId).snapshot_count], [last, "unavailable", 0]);
+      assert.equal(
+        { last, refusal, snapshot_count: store.environments.get(environmentId).snapshot_count },
+        { last, refusal: "unavailable", snapshot_count: 0 },
+      );
       await Promise.all([first.close(), second.close()]);
     }
   });

@@ -164,7 +164,10 @@ test("other numbers of instances raise nothing; new provenance does", async () =
   world.report(at, env, [running("web", fingerprint, 1, 2, 3)]);
   const [sent] = await tell.sent(at);
   assert.is(sent?.body["description"], `Artifact web has new provenance (unknown) in environment ${env}`);
-  assert.equal([sent?.body["snapshot"].status, sent?.body["artifact"].provenance.flow], ["non-compliant", flow]);
+  assert.equal(
+    { status: sent?.body["snapshot"].status, flow: sent?.body["artifact"].provenance.flow },
+    { status: "non-compliant", flow },
+  );
 });
 
 test("an environment of which nothing was known turns non-compliant at once, and compliant only from non-compliant", async () => {
@@ -221,18 +224,23 @@ test("allowing an artifact is told before what follows from it, through the API,
   const [early, grouped, ...none] = await tell.sent(at);
   assert.equal(none, []);
   assert.equal(
-    [early?.body["event_type"], early?.body["description"], early?.body["snapshot"], early?.body["artifact"]],
-    [
-      "ALLOWED_ARTIFACT",
-      `${at.org}-admin allowed artifact nginx in environment ${env}`,
-      {
+    {
+      event_type: early?.body["event_type"],
+      description: early?.body["description"],
+      snapshot: early?.body["snapshot"],
+      artifact: early?.body["artifact"],
+    },
+    {
+      event_type: "ALLOWED_ARTIFACT",
+      description: `${at.org}-admin allowed artifact nginx in environment ${env}`,
+      snapshot: {
         index: "0",
         status: "non-compliant",
         html_url: `${BASE}/${at.org}/environments/${env}`,
         api_url: `${BASE}/api/v2/environments/${at.org}/${env}`,
       },
-      { name: "nginx", fingerprint },
-    ],
+      artifact: { name: "nginx", fingerprint },
+    },
   );
   assert.is(grouped?.body["environment"], group);
 
@@ -423,7 +431,15 @@ test("people get one message for each trigger and snapshot, machines one for eac
   assert.is(first, 1, "one job, whatever the size of the snapshot");
   const sent = await tell.sent(at);
   const of = (type: string) => sent.filter((message) => message.type === type);
-  assert.equal([of("WEBHOOK").length, of("SLACK").length, of("EMAIL").length, sent.length], [250, 1, 1, 252]);
+  assert.equal(
+    {
+      "of WEBHOOK.length": of("WEBHOOK").length,
+      "of SLACK.length": of("SLACK").length,
+      "of EMAIL.length": of("EMAIL").length,
+      "sent.length": sent.length,
+    },
+    { "of WEBHOOK.length": 250, "of SLACK.length": 1, "of EMAIL.length": 1, "sent.length": 252 },
+  );
   assert.equal(
     of("WEBHOOK").map(({ body }) => body["artifact"].name),
     many.map(({ name }) => name),

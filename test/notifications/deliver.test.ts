@@ -320,8 +320,13 @@ test("the pauses grow, and after ten attempts in a day a message is dead", async
   assert.equal(all.left(), [0, 0]);
   const last = all.lines.at(-1) as Record<string, unknown>;
   assert.equal(
-    [last["level"], last["outcome"], last["attempt"], last["next_attempt_at"]],
-    ["warn", "dead", 10, undefined],
+    {
+      level: last["level"],
+      outcome: last["outcome"],
+      attempt: last["attempt"],
+      next_attempt_at: last["next_attempt_at"],
+    },
+    { level: "warn", outcome: "dead", attempt: 10, next_attempt_at: undefined },
   );
 });
 

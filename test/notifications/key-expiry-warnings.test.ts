@@ -130,7 +130,7 @@ test("no warning for keys that never end, ended, were revoked or replaced, or we
   clock.at = NOW + 12 * DAY;
   assert.is(await warn(), 1, "3 days before the end of the one with 14 days of life");
   clock.at = NOW + 29 * DAY;
-  assert.equal([await warn(), sent().length], [0, 1]);
+  assert.equal({ warn: await warn(), "sent.length": sent().length }, { warn: 0, "sent.length": 1 });
 });
 
 test("told are the admins and the member who made the key, those with an address, unless targets were configured", async () => {
@@ -165,7 +165,10 @@ test("told are the admins and the member who made the key, those with an address
       ["SLACK", { webhook: "https://s.org" }, ids[2]],
     ],
   );
-  assert.equal([later[0]?.body["event_type"], later[0]?.body["api_key"].service_account], ["API_KEY_EXPIRY", "ci"]);
+  assert.equal(
+    { event_type: later[0]?.body["event_type"], service_account: later[0]?.body["api_key"].service_account },
+    { event_type: "API_KEY_EXPIRY", service_account: "ci" },
+  );
 });
 
 test("of a personal key its owner alone is told, whatever was configured", async () => {
@@ -177,7 +180,7 @@ test("of a personal key its owner alone is told, whatever was configured", async
   assert.is(await warn(), 2, "one of them has no address, and is not looked for again");
   assert.is(await warn(), 0);
   const [told, ...none] = sent();
-  assert.equal([told?.target, none], [{ emails: ["bob@x.org"] }, []]);
+  assert.equal({ target: told?.target, none }, { target: { emails: ["bob@x.org"] }, none: [] });
   assert.match(told?.body["text"], /- Your API key \(laptop\) ends in 10 days, on 2024-02-22 22:13 UTC\n/);
   assert.is(db.prepare("SELECT organization_id FROM deliveries").pluck().get(), organizationId);
 });
@@ -187,7 +190,10 @@ test("many at once are told of in several writes, each key once; two looks at on
   for (let n = 0; n < 120; n += 1) key({ serviceAccountId: account }, NOW + 100 * DAY + n);
   clock.at = NOW + 90 * DAY;
   const both = await Promise.all([warn(), warn()]);
-  assert.equal([both[0] + both[1], sent().length], [120, 120]);
+  assert.equal(
+    { "both[0] + both[1]": both[0] + both[1], "sent.length": sent().length },
+    { "both[0] + both[1]": 120, "sent.length": 120 },
+  );
 });
 
 test("a write that fails leaves neither a message nor a mark", async () => {
@@ -199,9 +205,12 @@ test("a write that fails leaves neither a message nor a mark", async () => {
     () => assert.unreachable(),
     () => undefined,
   );
-  assert.equal([sent(), db.prepare("SELECT count(*) FROM api_key_warnings").pluck().get()], [[], 0]);
+  assert.equal(
+    { sent: sent(), get: db.prepare("SELECT count(*) FROM api_key_warnings").pluck().get() },
+    { sent: [], get: 0 },
+  );
   db.exec("DROP TRIGGER refuse");
-  assert.equal([await warn(), sent().length], [1, 1]);
+  assert.equal({ warn: await warn(), "sent.length": sent().length }, { warn: 1, "sent.length": 1 });
 });
 
 test.run();

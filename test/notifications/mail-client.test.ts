@@ -100,8 +100,8 @@ test("a message arrives over STARTTLS, from who the operator says, to all recipi
   assert.equal(outcome, { ...LOOPBACK, result: "accepted", told: null, status: 250 });
   const [message] = arrived as [Arrived];
   assert.equal(
-    [message.from, message.to, message.secure, message.user],
-    ["assay@assay.example", ["ann@x.example", "bob@y.example"], true, null],
+    { from: message.from, to: message.to, secure: message.secure, user: message.user },
+    { from: "assay@assay.example", to: ["ann@x.example", "bob@y.example"], secure: true, user: null },
   );
   const fields = fieldsOf(message.text);
   assert.is(fields["from"], "Assay <assay@assay.example>");
@@ -129,8 +129,8 @@ test("a wrong password is told without the password, and tried again later", asy
   const { sender, arrived } = await mailServer({ authOptional: false }, { login: ["assay", "wrong-one"] });
   const outcome = await sender.send(email(["ann@x.example"]));
   assert.equal(
-    [outcome.result, outcome.told, outcome.status],
-    ["failed", "The mail server did not accept the user and password of this server", 535],
+    { result: outcome.result, told: outcome.told, status: outcome.status },
+    { result: "failed", told: "The mail server did not accept the user and password of this server", status: 535 },
   );
   assert.not.match(JSON.stringify(outcome), "wrong-one");
   assert.equal(arrived, []);
@@ -204,8 +204,12 @@ test("recipients that the server puts off are left over, those that it refuses a
   });
   const some = await sender.send(email(["ann@x.example", "busy@x.example", "gone@x.example"]));
   assert.equal(
-    [some.result, some.told, some.left],
-    ["failed", "The mail server did not accept the message for all recipients yet", ["busy@x.example"]],
+    { result: some.result, told: some.told, left: some.left },
+    {
+      result: "failed",
+      told: "The mail server did not accept the message for all recipients yet",
+      left: ["busy@x.example"],
+    },
   );
   assert.is(some.detail, "busy@x.example: 450 4.2.0 greylisted; gone@x.example: 550 5.1.1 unknown");
   assert.equal(
@@ -215,13 +219,16 @@ test("recipients that the server puts off are left over, those that it refuses a
 
   const gone = await sender.send(email(["ann@x.example", "gone@x.example"]));
   assert.equal(
-    [gone.result, gone.told, gone.detail],
-    ["accepted", null, "refused for some: gone@x.example: 550 5.1.1 unknown"],
+    { result: gone.result, told: gone.told, detail: gone.detail },
+    { result: "accepted", told: null, detail: "refused for some: gone@x.example: 550 5.1.1 unknown" },
   );
   const none = await sender.send(email(["gone@x.example"]));
-  assert.equal([none.result, none.told, none.left], ["refused", "The mail server refused all recipients", null]);
+  assert.equal(
+    { result: none.result, told: none.told, left: none.left },
+    { result: "refused", told: "The mail server refused all recipients", left: null },
+  );
   const later = await sender.send(email(["busy@x.example", "gone@x.example"]));
-  assert.equal([later.result, later.left], ["failed", ["busy@x.example"]]);
+  assert.equal({ result: later.result, left: later.left }, { result: "failed", left: ["busy@x.example"] });
 });
 
 test("what the server says to the whole message: 4xx passes, 5xx is a refusal", async () => {
@@ -232,8 +239,8 @@ test("what the server says to the whole message: 4xx passes, 5xx is a refusal", 
     const { sender } = await mailServer({ onMailFrom: (_, __, done) => done(refusal(code, "no")) });
     const outcome = await sender.send(email(["ann@x.example"]));
     assert.equal(
-      [outcome.result, outcome.status, outcome.told],
-      [result, code, `The mail server answered with status ${code}`],
+      { result: outcome.result, status: outcome.status, told: outcome.told },
+      { result, status: code, told: `The mail server answered with status ${code}` },
     );
   }
 });
@@ -245,7 +252,7 @@ test("protection is what the operator says: demanded, taken where it is offered,
   const plain = { hideSTARTTLS: true, disabledCommands: ["STARTTLS"] };
   const demanded = await mailServer(plain);
   const outcome = await demanded.sender.send(email(["ann@x.example"]));
-  assert.equal([outcome.result, outcome.told], ["failed", NOT_SECURE]);
+  assert.equal({ result: outcome.result, told: outcome.told }, { result: "failed", told: NOT_SECURE });
   assert.equal(demanded.arrived, []);
   for (const [tls, options, secure] of [
     ["optional", plain, false],
@@ -275,7 +282,7 @@ test("smtps is protected from the first byte, by a certificate of the server's n
   ] as const) {
     const bad = await mailServer({ secure: true }, { server: { ...secure, host } }, { ca });
     const { result, told } = await bad.sender.send(email(["ann@x.example"]));
-    assert.equal([result, told], ["failed", CERTIFICATE_REFUSED], host);
+    assert.equal({ result, told }, { result: "failed", told: CERTIFICATE_REFUSED }, host);
     assert.equal(bad.arrived, []);
   }
   const upgraded = await mailServer({}, { server: { ...secure, secure: false, host: "other.example" } });
@@ -310,7 +317,7 @@ test("a server that says nothing, or not enough, is left when the time is over",
     assert.equal(bell.waiting(), [60]);
     bell.ring();
     const { result, told } = await sending;
-    assert.equal([result, told], ["failed", "The mail server did not answer within 60 seconds"]);
+    assert.equal({ result, told }, { result: "failed", told: "The mail server did not answer within 60 seconds" });
     await ended;
   }
 });
@@ -319,9 +326,12 @@ test("a server that is not there, and one that is not known", async () => {
   const { port, server } = await listener("");
   await new Promise((resolve) => server.close(resolve));
   const { result, told } = await senderFor(port).sender.send(email(["ann@x.example"]));
-  assert.equal([result, told], ["failed", "The mail server could not be reached"]);
+  assert.equal({ result, told }, { result: "failed", told: "The mail server could not be reached" });
   const unknown = await senderFor(port, {}, { resolve: names({}).resolve }).sender.send(email(["ann@x.example"]));
-  assert.equal([unknown.result, unknown.told], ["failed", "The host name of the mail server was not found"]);
+  assert.equal(
+    { result: unknown.result, told: unknown.told },
+    { result: "failed", told: "The host name of the mail server was not found" },
+  );
 });
 
 test("an answer of megabytes is not read, and what hangs up says so", async () => {

@@ -75,7 +75,7 @@ test("one address that is not allowed is enough to call none of them", async () 
   ] as const) {
     const { sender } = given({ resolve: async () => answer });
     const { result, detail } = await sender.send(webhook(url(HOST)));
-    assert.equal([result, detail], ["refused", problem]);
+    assert.equal({ result, detail }, { result: "refused", detail: problem });
   }
   const { sender } = given({ resolve: async () => [] });
   assert.is((await sender.send(webhook(url(HOST)))).detail, "there are none");
@@ -90,8 +90,8 @@ test("an internal name is reached only where all of its addresses lie in the ope
   assert.equal(await sender.send(webhook(url("mailhog.lan"))), accepted());
   const { result, detail } = await sender.send(webhook(url("split.lan")));
   assert.equal(
-    [result, detail],
-    ["refused", "split.lan is an internal name, and 8.8.8.8 lies in no range of webhook-allow"],
+    { result, detail },
+    { result: "refused", detail: "split.lan is an internal name, and 8.8.8.8 lies in no range of webhook-allow" },
   );
   assert.is(seen.connections, 1);
 });
@@ -172,7 +172,11 @@ test("a redirect leads nowhere that the target could not be itself", async () =>
   ] as const) {
     redirecting.location = location;
     const outcome = await sender.send(webhook(url(HOST)));
-    assert.equal([outcome.result, outcome.told, outcome.detail], ["refused", told, detail], location);
+    assert.equal(
+      { result: outcome.result, told: outcome.told, detail: outcome.detail },
+      { result: "refused", told, detail },
+      location,
+    );
   }
   assert.is(inner.seen.connections, 0);
 });
@@ -243,7 +247,7 @@ test("a receiver may say when to come again, in seconds or as a date", async () 
   ] as const) {
     const { url } = await receiver((_, response) => void response.writeHead(429, { "retry-after": text }).end());
     const { result, retryAfter } = await sender.send(webhook(url(HOST)));
-    assert.equal([result, retryAfter], ["failed", seconds], text);
+    assert.equal({ result, retryAfter }, { result: "failed", retryAfter: seconds }, text);
   }
 });
 
@@ -345,7 +349,10 @@ test("what is no HTTP, or too much of it, is a failure", async () => {
   for (const text of ["SSH-2.0-OpenSSH_9.0\r\n", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(20_000)}\r\n\r\n`, ""]) {
     const { url } = await receiver((_, response) => void response.socket?.end(text));
     const { result, told, status } = await sender.send(webhook(url(HOST)));
-    assert.equal([result, told, status], ["failed", "The receiver could not be reached", null]);
+    assert.equal(
+      { result, told, status },
+      { result: "failed", told: "The receiver could not be reached", status: null },
+    );
   }
 });
 
@@ -376,7 +383,11 @@ test("a certificate of another name or of nobody known is not accepted, whatever
     ] as const) {
       const { sender } = given({ ca });
       const outcome = await sender.send(webhook(url(host)));
-      assert.equal([outcome.result, outcome.told, outcome.status], ["failed", told, null], host);
+      assert.equal(
+        { result: outcome.result, told: outcome.told, status: outcome.status },
+        { result: "failed", told, status: null },
+        host,
+      );
     }
   } finally {
     if (before === undefined) delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
@@ -408,7 +419,10 @@ test("a receiver that is not there and a name that is not known are told apart",
   const gone = await receiver();
   endReceivers();
   const refused = await sender.send(webhook(gone.url(HOST)));
-  assert.equal([refused.result, refused.told], ["failed", "The receiver could not be reached"]);
+  assert.equal(
+    { result: refused.result, told: refused.told },
+    { result: "failed", told: "The receiver could not be reached" },
+  );
   assert.match(String(refused.detail), /ECONNREFUSED 127\.0\.0\.1/);
   assert.equal(await sender.send(webhook("http://nobody.example/secret-path")), {
     ...NONE,

@@ -37,7 +37,11 @@ test("each operation answers each role as the table says", async () => {
       continue;
     }
     if (operation.permission === "signed") {
-      assert.equal([anonymous.status, anonymous.body], [404, { message: "Webhook not found" }], operation.id);
+      assert.equal(
+        { status: anonymous.status, body: anonymous.body },
+        { status: 404, body: { message: "Webhook not found" } },
+        operation.id,
+      );
       continue;
     }
     assert.is(anonymous.status, 401, `${operation.id} without a key`);
@@ -50,7 +54,7 @@ test("each operation answers each role as the table says", async () => {
         const label = `${operation.id} as ${role}`;
         if (allows(operation.permission, role, false))
           assert.not.equal([answer.status, answer.body], [403, DENIED], label);
-        else assert.equal([answer.status, answer.body], [403, DENIED], label);
+        else assert.equal({ status: answer.status, body: answer.body }, { status: 403, body: DENIED }, label);
         assert.ok(answer.status < 500, `${label}: ${answer.status} ${answer.text}`);
       }
     }
@@ -60,11 +64,20 @@ test("each operation answers each role as the table says", async () => {
       `${operation.id} as a stranger`,
     );
     const elsewhere = await ask(stranger, pathFor(operation.path, operation.example.params ?? {}, "no-such-org"));
-    assert.equal([elsewhere.status, elsewhere.body], [403, DENIED], `${operation.id} in no organization`);
+    assert.equal(
+      { status: elsewhere.status, body: elsewhere.body },
+      { status: 403, body: DENIED },
+      `${operation.id} in no organization`,
+    );
     const inPublic = await ask(stranger, pathFor(operation.path, operation.example.params ?? {}, open.org));
     if (allows(operation.permission, null, true))
       assert.is.not(inPublic.status, 403, `${operation.id} in a public organization`);
-    else assert.equal([inPublic.status, inPublic.body], [403, DENIED], `${operation.id} in a public organization`);
+    else
+      assert.equal(
+        { status: inPublic.status, body: inPublic.body },
+        { status: 403, body: DENIED },
+        `${operation.id} in a public organization`,
+      );
   }
 });
 
@@ -82,7 +95,7 @@ test("an operation of a feature that is switched off answers every role like a m
           operation.body.kind === "none" ? {} : { raw: "{no json", headers: { "Content-Type": "application/json" } },
         ]) {
           const answer = await server.call(operation.method, path, { key, ...more });
-          assert.equal([answer.status, answer.body], [403, DENIED], operation.id);
+          assert.equal({ status: answer.status, body: answer.body }, { status: 403, body: DENIED }, operation.id);
         }
       assert.is((await server.call(operation.method, path)).status, 401, `${operation.id} without a key`);
     }

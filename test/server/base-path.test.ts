@@ -64,8 +64,12 @@ test("outside of it there is nothing, in JSON, with the log line of every refusa
   ]) {
     const answer = await ask(server.url, { path, key, headers: { "X-Request-ID": "outside" } });
     assert.equal(
-      [answer.status, answer.headers["content-type"], Object.keys(answer.body)],
-      [404, "application/json; charset=utf-8", ["message"]],
+      {
+        status: answer.status,
+        "content-type": answer.headers["content-type"],
+        "keys of answer.body": Object.keys(answer.body),
+      },
+      { status: 404, "content-type": "application/json; charset=utf-8", "keys of answer.body": ["message"] },
       path,
     );
     await until(`the line of ${path}`, () => server.lines.some((line) => JSON.parse(line).path === path));
@@ -86,7 +90,10 @@ test("the log has the whole path, and the audit log that of the API wherever it 
   const line = await until("the line", () =>
     server.lines.map((one) => JSON.parse(one)).find((one) => one.request_id === "whole-path"),
   );
-  assert.equal([line.path, line.route, line.client], [`${BASE}/api/v2/flows/${org}`, "create_flow", "127.0.0.1"]);
+  assert.equal(
+    { path: line.path, route: line.route, client: line.client },
+    { path: `${BASE}/api/v2/flows/${org}`, route: "create_flow", client: "127.0.0.1" },
+  );
   const targets = server.db.prepare("SELECT target FROM audit_log WHERE request_id = 'whole-path'").pluck().all();
   assert.equal(targets, [`/api/v2/flows/${org}`]);
 });
@@ -140,8 +147,11 @@ test("the pages for people are below the path, and so is everything that they li
   assert.is((await get("/login")).status, 404);
   const away = await get(`${BASE}/account`);
   assert.equal(
-    [away.status, new URL(String(away.headers["location"]), `https://example.com${BASE}/account`).pathname],
-    [303, `${BASE}/login`],
+    {
+      status: away.status,
+      pathname: new URL(String(away.headers["location"]), `https://example.com${BASE}/account`).pathname,
+    },
+    { status: 303, pathname: `${BASE}/login` },
   );
 });
 

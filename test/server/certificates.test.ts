@@ -23,14 +23,20 @@ test("a certificate tells its names and its time", () => {
     validTo: END,
   });
   assert.equal(
-    [
-      daysLeft(facts, END - 86_400),
-      daysLeft(facts, END - 86_399),
-      daysLeft(facts, END - 1),
-      daysLeft(facts, END),
-      daysLeft(facts, END + 1),
-    ],
-    [1, 0, 0, 0, -1],
+    {
+      "daysLeft(facts, END - 86_400)": daysLeft(facts, END - 86_400),
+      "daysLeft(facts, END - 86_399)": daysLeft(facts, END - 86_399),
+      "daysLeft(facts, END - 1)": daysLeft(facts, END - 1),
+      "daysLeft(facts, END)": daysLeft(facts, END),
+      "daysLeft(facts, END + 1)": daysLeft(facts, END + 1),
+    },
+    {
+      "daysLeft(facts, END - 86_400)": 1,
+      "daysLeft(facts, END - 86_399)": 0,
+      "daysLeft(facts, END - 1)": 0,
+      "daysLeft(facts, END)": 0,
+      "daysLeft(facts, END + 1)": -1,
+    },
   );
   const [authority] = certificatesOf(AUTHORITY);
   assert.equal(factsOf(authority as NonNullable<typeof authority>).names, []);

@@ -66,11 +66,14 @@ deciding("below the reserve nothing is admitted, until a tenth more is free", as
   machine.free = 105 * MB;
   await room.check();
   assert.is.not(room.readOnlyReason(), null);
-  assert.equal([messages(), reopened], [["error: taking no changes, only reads"], []]);
+  assert.equal(
+    { messages: messages(), reopened },
+    { messages: ["error: taking no changes, only reads"], reopened: [] },
+  );
   machine.free = 111 * MB;
   await room.check();
   room.ensureWritable();
-  assert.equal([messages(), reopened], [["info: taking changes again"], [1]]);
+  assert.equal({ messages: messages(), reopened }, { messages: ["info: taking changes again"], reopened: [1] });
 });
 
 deciding("what would not leave the reserve is not begun", async () => {
@@ -129,14 +132,18 @@ deciding("free space that cannot be measured decides nothing", async () => {
 deciding("errors of the storage become answers, and all others stay", () => {
   const full = translateStorageError(coded("ENOSPC")) as AppError;
   assert.equal(
-    [full.code, full.message],
-    [
-      "no_space",
-      "The server takes no changes at the moment: there is no room left on the disk of the data directory (ENOSPC). Nothing was stored",
-    ],
+    { code: full.code, message: full.message },
+    {
+      code: "no_space",
+      message:
+        "The server takes no changes at the moment: there is no room left on the disk of the data directory (ENOSPC). Nothing was stored",
+    },
   );
   const broken = translateStorageError(coded("EIO")) as AppError;
-  assert.equal([broken.code, broken.headers], ["unavailable", { "Retry-After": "5" }]);
+  assert.equal(
+    { code: broken.code, headers: broken.headers },
+    { code: "unavailable", headers: { "Retry-After": "5" } },
+  );
   assert.is((broken.internal as Error).message, "EIO");
   for (const other of [new Error("bug"), coded("ENOENT"), coded("SQLITE_CONSTRAINT"), unavailable("later", 1)])
     assert.is(translateStorageError(other), other);
@@ -202,7 +209,11 @@ serving(
         raw: "this is no JSON",
         headers: { "Content-Type": "application/json" },
       });
-      assert.equal([answer.status, answer.body, answer.headers.get("Retry-After")], [507, told, "60"], id);
+      assert.equal(
+        { status: answer.status, body: answer.body, "Retry-After": answer.headers.get("Retry-After") },
+        { status: 507, body: told, "Retry-After": "60" },
+        id,
+      );
     }
     assert.is((await server.call("PUT", `/flows/${at.org}`, { key: null, body: {} })).status, 401);
     assert.is(
@@ -247,14 +258,14 @@ serving("a batch that the storage fails is refused, and so is what comes until a
   );
   const refused = await server.call("PUT", `/flows/${at.org}`, { key: at.key, body: {} });
   assert.equal(
-    [refused.status, refused.body],
-    [
-      507,
-      {
+    { status: refused.status, body: refused.body },
+    {
+      status: 507,
+      body: {
         message:
           "The server takes no changes at the moment: the last write failed (SQLITE_FULL), and the next one is tried in a few seconds. Nothing was stored",
       },
-    ],
+    },
   );
   const stored = statuses.filter((status) => status === 201).length;
   const [trails] = rows() as number[];

@@ -129,8 +129,14 @@ test("the page of the server needs its token, and is not there without one", asy
       assert.is(answer.status, status, authorization);
       if (status === 401)
         assert.equal(
-          [answer.body, answer.headers.get("WWW-Authenticate")?.startsWith("Bearer")],
-          [{ message: "Authentication credentials are missing or invalid" }, true],
+          {
+            body: answer.body,
+            "WWW-Authenticate startsWith Bearer": answer.headers.get("WWW-Authenticate")?.startsWith("Bearer"),
+          },
+          {
+            body: { message: "Authentication credentials are missing or invalid" },
+            "WWW-Authenticate startsWith Bearer": true,
+          },
         );
     }
     assert.is(
@@ -139,9 +145,9 @@ test("the page of the server needs its token, and is not there without one", asy
       "keys of the API open nothing here",
     );
     const post = await server.call("POST", "//metrics", { key: TOKEN });
-    assert.equal([post.status, post.headers.get("Allow")], [405, "GET, HEAD"]);
+    assert.equal({ status: post.status, Allow: post.headers.get("Allow") }, { status: 405, Allow: "GET, HEAD" });
     const head = await server.call("HEAD", "//metrics", { key: TOKEN });
-    assert.equal([head.status, head.text], [200, ""]);
+    assert.equal({ status: head.status, text: head.text }, { status: 200, text: "" });
     assert.is((await server.call("GET", "//metrics/", { key: TOKEN })).status, 404);
     assert.not.ok(server.lines.some((line) => line.includes(TOKEN)));
   });
@@ -182,13 +188,16 @@ test("the listener of their own serves them to everybody, and nothing else", asy
   );
   try {
     const answer = await fetch(`${url}/metrics`);
-    assert.equal([answer.status, answer.headers.get("X-Content-Type-Options")], [200, "nosniff"]);
+    assert.equal(
+      { status: answer.status, "X-Content-Type-Options": answer.headers.get("X-Content-Type-Options") },
+      { status: 200, "X-Content-Type-Options": "nosniff" },
+    );
     assert.match(await answer.text(), 'assay_build_info{version="1.2.3",commit="abc",node="24.');
     for (const path of ["/", "/ready", "/api/v2/openapi.json", "/metrics/x", "/api/v2/doc/"]) {
       const other = await fetch(url + path);
       assert.equal(
-        [other.status, await other.json()],
-        [404, { message: "The requested URL was not found on the server" }],
+        { status: other.status, other: await other.json() },
+        { status: 404, other: { message: "The requested URL was not found on the server" } },
         path,
       );
     }

@@ -47,12 +47,12 @@ test("serves https, tells it, and logs which certificate it is", () =>
     assert.is(code, 0);
     const line = linesOf(err).find(({ msg }) => msg === "serving with this certificate");
     assert.equal(
-      [line?.["subject"], line?.["names"], line?.["valid_until"]],
-      [
-        "O=Assay test, CN=assay.example.com",
-        ["assay.example.com", "localhost", "127.0.0.1"],
-        "2120-01-01T00:00:00.000Z",
-      ],
+      { subject: line?.["subject"], names: line?.["names"], valid_until: line?.["valid_until"] },
+      {
+        subject: "O=Assay test, CN=assay.example.com",
+        names: ["assay.example.com", "localhost", "127.0.0.1"],
+        valid_until: "2120-01-01T00:00:00.000Z",
+      },
     );
     assert.not.match(err, "PRIVATE KEY");
   }));
@@ -62,7 +62,7 @@ test("files that cannot serve end the start, in words, before anything is made",
     const [crt, key] = [join(directory, "tls.crt"), join(directory, "tls.key")];
     const refused = async (pattern: string | RegExp): Promise<void> => {
       const { code, out, err } = await cli(serve(directory));
-      assert.equal([code, out], [1, ""]);
+      assert.equal({ code, out }, { code: 1, out: "" });
       assert.match(err, pattern);
       assert.not.ok(readdirSync(directory).includes("data"), "nothing was made");
     };
@@ -118,11 +118,11 @@ test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", (
     const text = await server.wrote(/cannot be used: the one in use stays/);
     const line = linesOf(text).at(-1);
     assert.equal(
-      [line?.["level"], line?.["problem"]],
-      [
-        "error",
-        `the key in ${join(directory, "tls.key")} does not belong to the certificate in ${join(directory, "tls.crt")}`,
-      ],
+      { level: line?.["level"], problem: line?.["problem"] },
+      {
+        level: "error",
+        problem: `the key in ${join(directory, "tls.key")} does not belong to the certificate in ${join(directory, "tls.crt")}`,
+      },
     );
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
 
@@ -132,7 +132,10 @@ test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", (
     await server.wrote(/(read again: new connections get it[^]*){2}/);
     assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
     const { code, err } = await server.stop();
-    assert.equal([code, linesOf(err).some(({ level }) => level === "warn")], [0, false]);
+    assert.equal(
+      { code, "linesOf some": linesOf(err).some(({ level }) => level === "warn") },
+      { code: 0, "linesOf some": false },
+    );
   }));
 
 test("the metrics tell when the certificate that is in use ends", () =>

@@ -102,12 +102,12 @@ test("the file of a server that was killed is replaced; a living one keeps its p
     const data = join(directory, "second");
     const { code, out, err } = await cli(["serve", "--data", data, "--listen", `unix:${path}`]);
     assert.equal(
-      [code, out, err],
-      [
-        1,
-        "",
-        `assay: cannot listen on unix:${path}: another program answers there; stop it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
-      ],
+      { code, out, err },
+      {
+        code: 1,
+        out: "",
+        err: `assay: cannot listen on unix:${path}: another program answers there; stop it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
+      },
     );
     assert.is((await ask(server.url, { path: "/ready" })).status, 200, "the living one was not disturbed");
   });
@@ -119,11 +119,11 @@ test("a file that is no socket stays, and is told; so is a directory that is mis
   const serve = (listen: string) => cli(["serve", "--data", join(directory, "third"), "--listen", listen]);
   const { code, err } = await serve(`unix:${path}`);
   assert.equal(
-    [code, err],
-    [
-      1,
-      `assay: cannot listen on unix:${path}: there is a file that is no socket; remove it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
-    ],
+    { code, err },
+    {
+      code: 1,
+      err: `assay: cannot listen on unix:${path}: there is a file that is no socket; remove it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
+    },
   );
   assert.ok(lstatSync(path).isFile());
   symlinkSync(path, join(directory, "link"));

@@ -69,8 +69,8 @@ test("a clock that runs as it should is right, and stores the good time once an 
   clock.wall += 20 * HOUR;
   await watch.look();
   assert.equal(
-    [watch.report(), watch.trusted()],
-    [{ state: "right", problem: null }, T + 21 * HOUR],
+    { report: watch.report(), trusted: watch.trusted() },
+    { report: { state: "right", problem: null }, trusted: T + 21 * HOUR },
     "less than a day",
   );
   assert.equal(logged(), []);
@@ -122,7 +122,10 @@ test("a change under a clock two years ahead is an error line, once and then eve
   await watch.look();
   assert.equal(logged(), ["warn: the clock is right again"]);
   assert.equal(watch.report(), { state: "right", problem: null });
-  assert.equal([store.clock.read()?.isOpen, store.clock.read()?.goodAt], [false, T + 600 + HOUR]);
+  assert.equal(
+    { isOpen: store.clock.read()?.isOpen, goodAt: store.clock.read()?.goodAt },
+    { isOpen: false, goodAt: T + 600 + HOUR },
+  );
 });
 
 test("a restart forgets neither the jump nor the good time", async () => {
@@ -188,8 +191,8 @@ test("a server that was stopped for days is not believed at once, and after a da
   await watch.look();
   assert.equal(logged(), ["warn: the clock has run for a day without a jump and is taken for right"]);
   assert.equal(
-    [watch.report().state, store.clock.read()?.goodAt, store.clock.read()?.isOpen],
-    ["right", T + 10 * DAY, false],
+    { state: watch.report().state, goodAt: store.clock.read()?.goodAt, isOpen: store.clock.read()?.isOpen },
+    { state: "right", goodAt: T + 10 * DAY, isOpen: false },
   );
 });
 
@@ -208,8 +211,8 @@ test("a wrong clock that was taken for right is noticed when it comes back", asy
   clock.wall -= YEARS;
   await watch.look();
   assert.equal(
-    [watch.report().state, watch.trusted(), store.clock.read()?.goodAt],
-    ["right", T + DAY + 1, T + DAY + 1],
+    { state: watch.report().state, trusted: watch.trusted(), goodAt: store.clock.read()?.goodAt },
+    { state: "right", trusted: T + DAY + 1, goodAt: T + DAY + 1 },
   );
   assert.is(store.clock.timeOfSnapshot(T + DAY + 2, T + YEARS + DAY), T + DAY + 2);
 });
@@ -229,8 +232,8 @@ test("a clock that falls behind a good time is an error line, and is reported", 
   await watch.look();
   assert.equal(logged(), []);
   assert.equal(
-    [watch.report().state, watch.trusted()],
-    ["behind", T + 600 - 9 * DAY],
+    { state: watch.report().state, trusted: watch.trusted() },
+    { state: "behind", trusted: T + 600 - 9 * DAY },
     "nothing is deleted earlier than the clock says",
   );
 });

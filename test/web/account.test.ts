@@ -33,7 +33,10 @@ test("another password ends all sessions and begins one; the old password and th
   const old = browser.cookies.get("assay") as string;
   const token = await browser.apiToken();
   const answer = await browser.fill("/account/password", change(), "/account");
-  assert.equal([answer.status, answer.location], [303, "../account?done=password"]);
+  assert.equal(
+    { status: answer.status, location: answer.location },
+    { status: 303, location: "../account?done=password" },
+  );
   assert.is.not(browser.cookies.get("assay"), old);
   assert.is.not(await browser.apiToken(), token);
   assert.is(
@@ -41,12 +44,19 @@ test("another password ends all sessions and begins one; the old password and th
     "The password was changed. All other sessions were ended.",
   );
   assert.equal(
-    [await isIn(browser), await isIn(other), await isIn(browserOf(server.url, { Cookie: `assay=${old}` }))],
-    [true, false, false],
+    {
+      "isIn browser": await isIn(browser),
+      "isIn other": await isIn(other),
+      "isIn browserOf": await isIn(browserOf(server.url, { Cookie: `assay=${old}` })),
+    },
+    { "isIn browser": true, "isIn other": false, "isIn browserOf": false },
   );
   assert.equal(
-    [(await browserOf(server.url).login(name, PASSWORD)).status, (await browserOf(server.url).login(name, NEW)).status],
-    [403, 303],
+    {
+      "login(name, PASSWORD).status": (await browserOf(server.url).login(name, PASSWORD)).status,
+      "login(name, NEW).status": (await browserOf(server.url).login(name, NEW)).status,
+    },
+    { "login(name, PASSWORD).status": 403, "login(name, NEW).status": 303 },
   );
   const events = server.db
     .prepare("SELECT event FROM audit_log WHERE target = ? AND operation = 'change_password' ORDER BY id")
@@ -70,7 +80,7 @@ test("a password that is refused changes nothing", async () => {
     [{ ...change(), csrf: "" }, 403, "This form was open for too long, or does not come from here. Please try again."],
   ] as const) {
     const answer = await browser.fill("/account/password", fields, "/account");
-    assert.equal([answer.status, saidBy(answer)], [status, said]);
+    assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status, saidBy: said });
   }
   const csrf = await browser.tokenOf("/account");
   assert.is(
@@ -104,10 +114,16 @@ test("people see their own sessions, and end them", async () => {
     (await browser.fill("/account/session", { id: await idOf(other) }, "/account")).location,
     "../account?done=session",
   );
-  assert.equal([await isIn(browser), await isIn(other)], [true, false]);
+  assert.equal(
+    { "isIn browser": await isIn(browser), "isIn other": await isIn(other) },
+    { "isIn browser": true, "isIn other": false },
+  );
   await other.login(name, PASSWORD);
   assert.is((await browser.fill("/account/sessions", {}, "/account")).location, "../account?done=sessions");
-  assert.equal([await isIn(browser), await isIn(other), await isIn(stranger)], [true, false, true]);
+  assert.equal(
+    { "isIn browser": await isIn(browser), "isIn other": await isIn(other), "isIn stranger": await isIn(stranger) },
+    { "isIn browser": true, "isIn other": false, "isIn stranger": true },
+  );
 });
 
 test("signing out needs the token of the session", async () => {
@@ -153,12 +169,19 @@ test("a cookie gets another value every hour; the one before is let in for a mom
   const token = await browser.apiToken();
   server.clock.at += 3600;
   const answer = await browser.get("/account");
-  assert.equal([answer.status, answer.headers.get("Cache-Control")], [200, "no-store"]);
+  assert.equal(
+    { status: answer.status, "Cache-Control": answer.headers.get("Cache-Control") },
+    { status: 200, "Cache-Control": "no-store" },
+  );
   const next = browser.cookies.get("assay") as string;
   assert.is.not(next, old);
   assert.is(await browser.apiToken(), token, "a page that is open goes on");
   const beside = await thief.get("/account");
-  assert.equal([beside.status, beside.headers.getSetCookie()], [200, []], "a request that was under way");
+  assert.equal(
+    { status: beside.status, getSetCookie: beside.headers.getSetCookie() },
+    { status: 200, getSetCookie: [] },
+    "a request that was under way",
+  );
   server.clock.at += 61;
   assert.ok(await isIn(browser));
   assert.not.ok(await isIn(thief));
@@ -197,7 +220,10 @@ test("a server that takes no writes still shows what it has, and says why nobody
     other.disk.free = 0;
     await other.room.check();
     const answer = await browser.get("/account");
-    assert.equal([answer.status, answer.headers.getSetCookie()], [200, []]);
+    assert.equal(
+      { status: answer.status, getSetCookie: answer.headers.getSetCookie() },
+      { status: 200, getSetCookie: [] },
+    );
     const refused = await browserOf(other.url).login(name, PASSWORD);
     assert.is(refused.status, 507);
     assert.match(saidBy(refused) ?? "", /^The server takes no changes at the moment: .*Nothing was stored\.$/);
@@ -210,8 +236,16 @@ test("who signed in is told to pages of this server, and to nobody who did not",
   const { browser, name } = await given();
   const { headers, text } = await browser.get("/session");
   assert.equal(
-    [headers.get("Cache-Control"), headers.get("Content-Type"), headers.get("Access-Control-Allow-Origin")],
-    ["no-store", "application/json; charset=utf-8", null],
+    {
+      "Cache-Control": headers.get("Cache-Control"),
+      "Content-Type": headers.get("Content-Type"),
+      "Access-Control-Allow-Origin": headers.get("Access-Control-Allow-Origin"),
+    },
+    {
+      "Cache-Control": "no-store",
+      "Content-Type": "application/json; charset=utf-8",
+      "Access-Control-Allow-Origin": null,
+    },
   );
   assert.is((JSON.parse(text) as { user: string }).user, name);
   assert.equal(JSON.parse((await browserOf(server.url).get("/session")).text), { user: null, csrf_token: null });

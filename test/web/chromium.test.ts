@@ -315,12 +315,12 @@ inBrowser(
       await authorize(page, "HTTPBearer", key);
       const tried = await execute(page, other);
       assert.equal(
-        [
-          tried.status,
-          (await tried.request.allHeaders())["cookie"],
-          (await tried.request.allHeaders())["x-csrf-token"],
-        ],
-        ["200", undefined, undefined],
+        {
+          status: tried.status,
+          cookie: (await tried.request.allHeaders())["cookie"],
+          "x-csrf-token": (await tried.request.allHeaders())["x-csrf-token"],
+        },
+        { status: "200", cookie: undefined, "x-csrf-token": undefined },
       );
 
       await page.getByText(`Signed in as ${org}-admin`).click();

@@ -40,7 +40,7 @@ test("whoever signs in gets a session and sees their account; signing out ends i
   ]);
 
   const answer = await browser.login(name, PASSWORD);
-  assert.equal([answer.status, answer.location], [303, "./account"]);
+  assert.equal({ status: answer.status, location: answer.location }, { status: 303, location: "./account" });
   const [cookie = ""] = answer.headers.getSetCookie().filter((line) => line.startsWith("assay="));
   assert.match(cookie, /^assay=[\w-]{43}; path=\/; samesite=lax; httponly$/);
   assert.equal([...browser.cookies.keys()], ["assay"], "the token of the form is not needed any more");
@@ -51,11 +51,17 @@ test("whoever signs in gets a session and sees their account; signing out ends i
   assert.equal(await browser.get("/").then(({ status, location }) => [status, location]), [303, "./account"]);
   assert.equal(await browser.get("/login?next=/api/v2/doc/").then(({ location }) => location), "./api/v2/doc/");
   const [started, ...more] = audit("session.started", name);
-  assert.equal([started?.operation, started?.actor_name, more.length], ["login", name, 0]);
+  assert.equal(
+    { operation: started?.operation, actor_name: started?.actor_name, "more.length": more.length },
+    { operation: "login", actor_name: name, "more.length": 0 },
+  );
 
   const stolen = browser.cookies.get("assay") as string;
   const left = await browser.fill("/logout", {}, "/account");
-  assert.equal([left.status, left.location, browser.cookies.size], [303, "./login", 0]);
+  assert.equal(
+    { status: left.status, location: left.location, "cookies.size": browser.cookies.size },
+    { status: 303, location: "./login", "cookies.size": 0 },
+  );
   const thief = browserOf(server.url, { Cookie: `assay=${stolen}` });
   assert.is((await thief.get("/account")).status, 303);
   assert.is(audit("session.ended", name).length, 1);
@@ -93,8 +99,8 @@ test("pages forbid script, frames and caches", async () => {
     for (const [, address = ""] of text.matchAll(/<link [^>]*href="([^"]*)"/g)) {
       const file = await browser.get(`/${address.replace(/^\.\//, "")}`);
       assert.equal(
-        [file.status, file.headers.get("Cache-Control")],
-        [200, "public, max-age=31536000, immutable"],
+        { status: file.status, "Cache-Control": file.headers.get("Cache-Control") },
+        { status: 200, "Cache-Control": "public, max-age=31536000, immutable" },
         address,
       );
     }
@@ -200,7 +206,10 @@ test("a login form of somebody else is refused, whatever it holds", async () => 
   ) => {
     const browser = browserOf(server.url);
     const answer = await work(browser);
-    assert.equal([answer.status, saidBy(answer), browser.cookies.has("assay")], [403, STRANGE, false]);
+    assert.equal(
+      { status: answer.status, saidBy: saidBy(answer), has: browser.cookies.has("assay") },
+      { status: 403, saidBy: STRANGE, has: false },
+    );
   };
   await strange((browser) => browser.post("/login", fields));
   await strange((browser) => browser.post("/login", { ...fields, csrf: "" }));
@@ -314,8 +323,8 @@ test("a password that was hashed with other parameters is hashed anew by the nex
   for (let count = 0; count < 2; count += 1) {
     assert.is((await browserOf(server.url).login(name, PASSWORD)).status, 303);
     assert.equal(
-      [server.store.passwords.find(id)?.cost, server.store.passwords.find(id)?.parallelism],
-      [CHEAP.cost, CHEAP.parallelism],
+      { cost: server.store.passwords.find(id)?.cost, parallelism: server.store.passwords.find(id)?.parallelism },
+      { cost: CHEAP.cost, parallelism: CHEAP.parallelism },
     );
   }
 });

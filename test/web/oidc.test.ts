@@ -105,7 +105,10 @@ for (const inToken of [true, false])
       };
       const first = browser();
       const answer = await login(first, "?next=%2Fapi%2Fv2%2Fdoc%2F");
-      assert.equal([answer.status, answer.location], [303, "../../api/v2/doc/"]);
+      assert.equal(
+        { status: answer.status, location: answer.location },
+        { status: 303, location: "../../api/v2/doc/" },
+      );
       assert.match(
         shown(await first.get("/account")),
         /^Ann B\. Login name Ann\.B E-mail ann@example\.com Sign out .*OpenID Connect.*Password You have none here/,
@@ -142,7 +145,10 @@ for (const inToken of [true, false])
       oidc.state.person = { sub: "42", groups: [] };
       const second = browser();
       const gone = await login(second);
-      assert.equal([gone.status, saidBy(gone), second.cookies.has("assay")], [403, NO_ROLE, false]);
+      assert.equal(
+        { status: gone.status, saidBy: saidBy(gone), has: second.cookies.has("assay") },
+        { status: 403, saidBy: NO_ROLE, has: false },
+      );
       assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin" });
       assert.is((await first.get("/account")).status, 303, "what was begun with the groups of before ended");
       assert.equal(eventsOf(place, "Ann.B").slice(3), [
@@ -157,11 +163,14 @@ test("somebody without a mapped group gets no account, also where the mapping na
     for (const groups of [undefined, [], ["everyone"], ["DEVS"], [42]]) {
       oidc.state.person = { sub: "43", preferred_username: "eve", groups };
       const answer = await login();
-      assert.equal([answer.status, saidBy(answer)], [403, NO_ROLE]);
+      assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: NO_ROLE });
     }
     assert.equal(
-      [server.store.users.find("eve"), server.db.prepare("SELECT count(*) FROM identities").pluck().get()],
-      [null, 0],
+      {
+        users: server.store.users.find("eve"),
+        get: server.db.prepare("SELECT count(*) FROM identities").pluck().get(),
+      },
+      { users: null, get: 0 },
     );
   }));
 
@@ -173,8 +182,8 @@ test("nobody becomes a user who is here already, whatever name or address the pr
     assert.is((await login()).status, 303);
     assert.equal(server.store.users.memberships(id), []);
     assert.equal(
-      [server.store.users.find("ann-2")?.email, rolesOf(place, "ann-2")],
-      [null, { acme: "member", "ann-2": "admin", beta: "reader" }],
+      { email: server.store.users.find("ann-2")?.email, rolesOf: rolesOf(place, "ann-2") },
+      { email: null, rolesOf: { acme: "member", "ann-2": "admin", beta: "reader" } },
     );
     oidc.state.person = {
       sub: "43",
@@ -214,7 +223,10 @@ test("a disabled user is refused, and not made a second time", () =>
     const id = server.store.users.find("ann")?.id as number;
     server.store.identities.block(id);
     const answer = await login();
-    assert.equal([answer.status, saidBy(answer), server.store.users.find("ann-2")], [403, NO_ROLE, null]);
+    assert.equal(
+      { status: answer.status, saidBy: saidBy(answer), users: server.store.users.find("ann-2") },
+      { status: 403, saidBy: NO_ROLE, users: null },
+    );
     server.store.identities.unblock(id);
     assert.is((await login()).status, 303);
   }));
@@ -281,7 +293,7 @@ test("an ID token without a subject is refused, and makes nobody", () => {
     for (const sub of ["", "  "]) {
       reissue = (idToken) => oidc.reissue(idToken, { sub });
       const answer = await login();
-      assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+      assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: REFUSED });
     }
     assert.is(server.store.users.count(), before);
     assert.is(server.db.prepare("SELECT count(*) FROM identities").pluck().get(), 0);
@@ -310,7 +322,7 @@ test("an ID token that the provider did not sign is refused", () => {
     assert.is((await login()).status, 303);
     forges = true;
     const answer = await login();
-    assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+    assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: REFUSED });
     assert.is(
       server.store.organizations.roleOf(
         server.store.organizations.find("acme")?.id as number,
@@ -328,8 +340,12 @@ test("the provider is asked when somebody wants to sign in; while it is down pas
     await oidc.stop();
     const answer = await browser().get("/login/oidc");
     assert.equal(
-      [answer.status, saidBy(answer), answer.headers.get("Retry-After")],
-      [503, "The login provider does not answer. You can try again, or sign in with a password if you have one.", "60"],
+      { status: answer.status, saidBy: saidBy(answer), "Retry-After": answer.headers.get("Retry-After") },
+      {
+        status: 503,
+        saidBy: "The login provider does not answer. You can try again, or sign in with a password if you have one.",
+        "Retry-After": "60",
+      },
     );
     assert.ok(
       server.lines.some((line) => line.includes("ECONNREFUSED")),
@@ -388,7 +404,7 @@ test("a provider that takes no client secret is not asked, and the log says what
     { offered: ["private_key_jwt", "none"], clientMethod: "none" as typeof BASIC },
     async ({ server, oidc, browser }) => {
       const answer = await browser().get("/login/oidc");
-      assert.equal([answer.status, oidc.state.methods], [503, []]);
+      assert.equal({ status: answer.status, methods: oidc.state.methods }, { status: 503, methods: [] });
       const said =
         "it takes no client secret: client_secret_basic and client_secret_post are not among its methods (private_key_jwt, none); set oidc-client-auth if one works";
       assert.ok(
@@ -409,7 +425,7 @@ test("a refusal by challenge is logged with its error code and description", () 
     const challenge = "server responded with a challenge in the WWW-Authenticate HTTP Header";
     const hint = "; this server authenticated with client_secret_basic, see oidc-client-auth";
     const answer = await login();
-    assert.equal([answer.status, saidBy(answer)], [403, REFUSED]);
+    assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: REFUSED });
     // As Keycloak refuses: the challenge says nothing, the body does.
     oidc.state.refuse = (response) =>
       void response

@@ -59,7 +59,7 @@ test("whoever has the token makes the first organization with its admin, and is 
     const browser = browserOf(server.url);
     assert.match((await browser.get("/login")).text, /<a href="\.\/setup">Set up the first administrator<\/a>/);
     const answer = await browser.fill("/setup", fieldsOf(`  ${token}\n`));
-    assert.equal([answer.status, answer.location], [303, "./account"]);
+    assert.equal({ status: answer.status, location: answer.location }, { status: 303, location: "./account" });
     assert.match(
       shown(await browser.get("/account")),
       /Login name ops .* acme admin ops \(personal\) admin .* one-time token /,
@@ -99,7 +99,7 @@ test("whoever has the token makes the first organization with its admin, and is 
     );
     const second = browserOf(server.url);
     const refused = await second.fill("/setup", fieldsOf(token, { organization: "beta", name: "eve" }), "/login");
-    assert.equal([refused.status, saidBy(refused)], [409, TAKEN]);
+    assert.equal({ status: refused.status, saidBy: saidBy(refused) }, { status: 409, saidBy: TAKEN });
     assert.is((await browserOf(server.url).login("ops", PASSWORD)).status, 303);
   }));
 
@@ -113,8 +113,12 @@ test("of twenty who come at once one wins", () =>
     );
     assert.equal(answers.map(({ status }) => status).sort(), [303, ...Array(19).fill(409)]);
     assert.equal(
-      [server.store.users.count(), server.store.organizations.list().length, server.store.sessions.list().length],
-      [1, 2, 1],
+      {
+        "users.count": server.store.users.count(),
+        "organizations.list.length": server.store.organizations.list().length,
+        "sessions.list.length": server.store.sessions.list().length,
+      },
+      { "users.count": 1, "organizations.list.length": 2, "sessions.list.length": 1 },
     );
   }));
 
@@ -153,7 +157,10 @@ test("what is refused leaves nothing behind, and the token goes on", () =>
     ] as const) {
       const browser = browserOf(server.url);
       const answer = await browser.fill("/setup", fields);
-      assert.equal([answer.status, saidBy(answer), browser.cookies.has("assay")], [status, said, false]);
+      assert.equal(
+        { status: answer.status, saidBy: saidBy(answer), has: browser.cookies.has("assay") },
+        { status, saidBy: said, has: false },
+      );
       assert.not.ok(answer.text.includes(token), "the page never repeats it");
     }
     const strange = browserOf(server.url);
@@ -167,7 +174,7 @@ test("what is refused leaves nothing behind, and the token goes on", () =>
       ).status,
       403,
     );
-    assert.equal([rows(server), existsSync(setup.file)], [before, true]);
+    assert.equal({ rows: rows(server), existsSync: existsSync(setup.file) }, { rows: before, existsSync: true });
     assert.is((await browserOf(server.url).fill("/setup", fieldsOf(token))).status, 303);
   }));
 
@@ -241,13 +248,21 @@ test("the token is kept for the owner alone, and the same after a restart", () =
     assert.is(readFileSync(first.file, "utf8"), `${first.fresh}\n`);
     const again = openSetup(directory);
     assert.equal(
-      [again.fresh, again.isToken(first.fresh ?? ""), again.isToken("x"), again.isToken("")],
-      [null, true, false, false],
+      {
+        "again.fresh": again.fresh,
+        'isToken(first.fresh ?? "")': again.isToken(first.fresh ?? ""),
+        "isToken x": again.isToken("x"),
+        "isToken ": again.isToken(""),
+      },
+      { "again.fresh": null, 'isToken(first.fresh ?? "")': true, "isToken x": false, "isToken ": false },
     );
     // A start that died while it wrote.
     writeFileSync(first.file, "half");
     const whole = openSetup(directory);
-    assert.equal([whole.isToken("half"), whole.isToken(whole.fresh ?? "")], [false, true]);
+    assert.equal(
+      { "isToken half": whole.isToken("half"), 'isToken(whole.fresh ?? "")': whole.isToken(whole.fresh ?? "") },
+      { "isToken half": false, 'isToken(whole.fresh ?? "")': true },
+    );
     // Somebody put a link there.
     rmSync(first.file);
     const target = join(directory, "target");
@@ -255,7 +270,13 @@ test("the token is kept for the owner alone, and the same after a restart", () =
     chmodSync(target, 0o644);
     symlinkSync(target, first.file);
     openSetup(directory);
-    assert.equal([readFileSync(target, "utf8"), statSync(first.file).mode & 0o777], ["of somebody else", 0o600]);
+    assert.equal(
+      {
+        readFileSync: readFileSync(target, "utf8"),
+        "statSync(first.file).mode & 0o777": statSync(first.file).mode & 0o777,
+      },
+      { readFileSync: "of somebody else", "statSync(first.file).mode & 0o777": 0o600 },
+    );
     voidSetup(directory);
     voidSetup(directory);
     assert.not.ok(existsSync(first.file));

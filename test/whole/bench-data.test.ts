@@ -46,8 +46,18 @@ test("everything is there, and every stored verdict is what evaluating the facts
   const db = await filled();
   const count = (table: string): unknown => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
   assert.equal(
-    [count("artifacts"), count("attestations"), count("trails"), count("attestation_series_records")],
-    [ARTIFACTS, 5 * ARTIFACTS, ARTIFACTS / 2, 5 * ARTIFACTS],
+    {
+      "count artifacts": count("artifacts"),
+      "count attestations": count("attestations"),
+      "count trails": count("trails"),
+      "count attestation_series_records": count("attestation_series_records"),
+    },
+    {
+      "count artifacts": ARTIFACTS,
+      "count attestations": 5 * ARTIFACTS,
+      "count trails": ARTIFACTS / 2,
+      "count attestation_series_records": 5 * ARTIFACTS,
+    },
   );
   for (const table of ["repos", "deployments", "snapshots", "evaluations", "flow_tags", "audit_log"])
     assert.ok((count(table) as number) > 0, table);
@@ -58,8 +68,8 @@ test("everything is there, and every stored verdict is what evaluating the facts
   for (const trail of db.prepare<[], Trail>("SELECT id, state, compliance_json, last_modified_at FROM trails").all()) {
     const { result } = store.evaluation.judge(trail.id, trail.last_modified_at);
     assert.equal(
-      [result.compliance_status.status, JSON.stringify(result.compliance_status)],
-      [trail.state, trail.compliance_json],
+      { status: result.compliance_status.status, compliance_status: JSON.stringify(result.compliance_status) },
+      { status: trail.state, compliance_status: trail.compliance_json },
     );
   }
 });

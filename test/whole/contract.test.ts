@@ -226,7 +226,11 @@ test("removed operations answer 410 to everybody with a key, and 401 without", a
       key: stranger,
       ...(line.method === "GET" ? {} : { raw: "{", headers: { "Content-Type": "text/odd" } }),
     });
-    assert.equal([answer.status, Object.keys(answer.body)], [410, ["message"]], keyOf(line));
+    assert.equal(
+      { status: answer.status, "keys of answer.body": Object.keys(answer.body) },
+      { status: 410, "keys of answer.body": ["message"] },
+      keyOf(line),
+    );
     assert.is((await server.call(line.method, path)).status, 401, keyOf(line));
   }
 });
@@ -250,7 +254,11 @@ test("beta operations are refused in an organization without controls", async ()
       key,
       ...(line.body === "json" ? { body: operation?.example.body } : {}),
     });
-    assert.equal([answer.status, Object.keys(answer.body)], [403, ["message"]], line.id);
+    assert.equal(
+      { status: answer.status, "keys of answer.body": Object.keys(answer.body) },
+      { status: 403, "keys of answer.body": ["message"] },
+      line.id,
+    );
   }
 });
 

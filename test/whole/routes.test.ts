@@ -149,22 +149,25 @@ test("collections of actions take PUT only: their words are no number of an acti
 test("a flow called template_file can be read, and Allow names the methods of both patterns", async () => {
   const read = await server.call("GET", "/flows/acme/template_file", { key });
   assert.equal(
-    [read.status, read.body],
-    [404, { message: "Flow named 'template_file' does not exist for organization 'acme'" }],
+    { status: read.status, body: read.body },
+    { status: 404, body: { message: "Flow named 'template_file' does not exist for organization 'acme'" } },
   );
   const form = { json: { name: "template_file" } };
   assert.is((await server.call("PUT", "/flows/acme/template_file", { key, form })).status, 201);
   const found = await server.call("GET", "/flows/acme/template_file", { key });
-  assert.equal([found.status, found.body.name], [200, "template_file"]);
+  assert.equal({ status: found.status, name: found.body.name }, { status: 200, name: "template_file" });
   const refused = await server.call("DELETE", "/flows/acme/template_file", { key });
-  assert.equal([refused.status, refused.headers.get("allow")], [405, "GET, HEAD, PUT"]);
+  assert.equal(
+    { status: refused.status, allow: refused.headers.get("allow") },
+    { status: 405, allow: "GET, HEAD, PUT" },
+  );
 });
 
 test("Allow leaves out an operation that does not mean the path", async () => {
   // `/repos/{org}/{repo}/deployments` takes internal ids only; everything else is the name of a repository, which is
   // only read.
   const { status, headers } = await server.call("POST", "/repos/acme/owner/deployments", { key, body: {} });
-  assert.equal([status, headers.get("allow")], [405, "GET, HEAD"]);
+  assert.equal({ status, allow: headers.get("allow") }, { status: 405, allow: "GET, HEAD" });
 });
 
 test.run();

@@ -275,7 +275,10 @@ test("an allowance counts from the moment that a thread begins: waiting for one 
   assert.is(await waiting, "waited");
   const error = await stuck;
   assert.instance(error, DeadlineError);
-  assert.equal([error.message, (error as DeadlineError).started], ["test pool: not finished after 20 ms", true]);
+  assert.equal(
+    { message: error.message, started: (error as DeadlineError).started },
+    { message: "test pool: not finished after 20 ms", started: true },
+  );
   assert.is(await afterwards, "new thread");
   assert.is(started.length, 2);
   await pool.close();
@@ -332,11 +335,20 @@ test("a lane that fills its part of the queue leaves the rest to others", async 
 test("a thread that died says whether its task had begun", async () => {
   const { pool } = givenPool();
   const begun = await rejection(pool.run({ kind: "exit" }, { deadline: AMPLE, allowance: AMPLE }));
-  assert.equal([begun instanceof WorkerDiedError, (begun as WorkerDiedError).began], [true, true]);
+  assert.equal(
+    { "begun instanceof WorkerDiedError": begun instanceof WorkerDiedError, began: (begun as WorkerDiedError).began },
+    { "begun instanceof WorkerDiedError": true, began: true },
+  );
   await pool.close();
   const broken = givenPool({ start: () => new Worker("throw new Error('broken entry')", { eval: true }) });
   const unbegun = await rejection(broken.pool.run({ kind: "echo" }, { deadline: AMPLE, allowance: AMPLE }));
-  assert.equal([unbegun instanceof WorkerDiedError, (unbegun as WorkerDiedError).began], [true, false]);
+  assert.equal(
+    {
+      "unbegun instanceof WorkerDiedError": unbegun instanceof WorkerDiedError,
+      began: (unbegun as WorkerDiedError).began,
+    },
+    { "unbegun instanceof WorkerDiedError": true, began: false },
+  );
   await broken.pool.close();
 });
 

@@ -53,7 +53,7 @@ const rotate = (at: At, id: string, body: unknown = {}, name = "bot") =>
 /** The status of a request with that key. */
 const works = async (key: string): Promise<boolean> => {
   const { status, body } = await server.call("GET", "/user/default-org", { key });
-  if (status !== 200) assert.equal([status, body], [401, UNAUTHENTICATED]);
+  if (status !== 200) assert.equal({ status, body }, { status: 401, body: UNAUTHENTICATED });
   return status === 200;
 };
 const row = (id: string) =>
@@ -72,7 +72,7 @@ const audit = (at: At) =>
 
 async function refused(answering: Promise<Answer>, status: number, body: unknown, what = ""): Promise<void> {
   const answer = await answering;
-  assert.equal([answer.status, answer.body], [status, body], what);
+  assert.equal({ status: answer.status, body: answer.body }, { status, body }, what);
 }
 /** Nothing is left behind by what `body` does, down to the rows of keys and jobs. */
 async function withoutTrace(body: () => Promise<void>): Promise<void> {
@@ -90,11 +90,11 @@ test("a key is shown once, works at once, is listed without its text, and revoke
   const at = given("reader");
   const made = await mint(at, { description: "ci", expires_at: 4_102_444_800 });
   const { id, key, created_at, ...rest } = made.body;
-  assert.equal([made.status, rest], [201, { description: "ci", expires_at: 4_102_444_800 }]);
+  assert.equal({ status: made.status, rest }, { status: 201, rest: { description: "ci", expires_at: 4_102_444_800 } });
   assert.match(id, /^[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{8}$/);
   assert.match(key, /^[\w-]{43}$/);
   const item = { id, description: "ci", created_at, expires_at: 4_102_444_800, last_used_at: 0 };
-  assert.equal([await list(at), (await get(at, id)).body], [[item], item]);
+  assert.equal({ list: await list(at), body: (await get(at, id)).body }, { list: [item], body: item });
   assert.ok(await works(key));
   // Used just now, though that is written only once a minute.
   const used = (await get(at, id)).body.last_used_at as number;
@@ -103,7 +103,7 @@ test("a key is shown once, works at once, is listed without its text, and revoke
   assert.equal(await list(at), [{ ...item, last_used_at: used }]);
 
   const gone = await revoke(at, id);
-  assert.equal([gone.status, gone.text], [200, '"revoked"']);
+  assert.equal({ status: gone.status, text: gone.text }, { status: 200, text: '"revoked"' });
   assert.not(await works(key));
   assert.equal(await list(at), []);
   await withoutTrace(async () => {
@@ -119,7 +119,7 @@ test("absent, null and 0 mean that a key never expires", async () => {
   const at = given();
   for (const expiry of [{}, { expires_at: null }, { expires_at: 0 }]) {
     const { status, body } = await mint(at, { description: "x".repeat(256), ...expiry });
-    assert.equal([status, body.expires_at], [201, 0]);
+    assert.equal({ status, expires_at: body.expires_at }, { status: 201, expires_at: 0 });
   }
   server.clock.at += 100 * 365 * 86_400;
   assert.is((await list(at)).length, 3);
@@ -152,7 +152,10 @@ test("a key whose time was over stays dead when the clock is set back, and the a
   assert.is(await closeKeys(), 1);
   assert.is(await closeKeys(), 0, "once");
   server.clock.at = before;
-  assert.equal([await works(key), await works(other.key)], [false, true]);
+  assert.equal(
+    { "works(key)": await works(key), "works other.key": await works(other.key) },
+    { "works(key)": false, "works other.key": true },
+  );
   assert.is(row(id)["revoked_at"], end);
   assert.equal(
     audit(at).filter(([event]) => event === "api_key.lapsed"),
@@ -161,7 +164,7 @@ test("a key whose time was over stays dead when the clock is set back, and the a
   const { actor_kind, actor_name } = server.db
     .prepare("SELECT actor_kind, actor_name FROM audit_log WHERE event = 'api_key.lapsed' AND target = ?")
     .get(id) as Record<string, string>;
-  assert.equal([actor_kind, actor_name], ["operator", "scheduler"]);
+  assert.equal({ actor_kind, actor_name }, { actor_kind: "operator", actor_name: "scheduler" });
 });
 
 test("a rotated key whose job never came is closed at the end of its grace period, and keys of users are closed too", async () => {
@@ -177,7 +180,10 @@ test("a rotated key whose job never came is closed at the end of its grace perio
   assert.is(await closeKeys(), 1);
   assert.is(row(old.id)["revoked_at"], end);
   server.clock.at = end - 1_000;
-  assert.equal([await works(old.key), await works(next)], [false, true]);
+  assert.equal(
+    { "works key": await works(old.key), "works next": await works(next) },
+    { "works key": false, "works next": true },
+  );
   assert.is(server.store.apiKeys.find(keyDigest(user))?.revoked_at, end - 10);
 });
 
@@ -197,8 +203,17 @@ test("a clock that runs ahead closes no key: neither the scheduler nor the job o
     .get(graceEnd) as string;
   const settle = await handlers.lapseKey(JSON.parse(job));
   assert.is(typeof settle === "function" && settle(), graceEnd, "the job comes again at the end of the grace period");
-  assert.equal([row(expiring.id)["revoked_at"], row(rotated.id)["revoked_at"]], [null, null]);
-  assert.equal([await works(expiring.key), await works(rotated.key)], [true, true]);
+  assert.equal(
+    {
+      "row expiring.id.revoked_at": row(expiring.id)["revoked_at"],
+      "row rotated.id.revoked_at": row(rotated.id)["revoked_at"],
+    },
+    { "row expiring.id.revoked_at": null, "row rotated.id.revoked_at": null },
+  );
+  assert.equal(
+    { "works expiring.key": await works(expiring.key), "works rotated.key": await works(rotated.key) },
+    { "works expiring.key": true, "works rotated.key": true },
+  );
 });
 
 test("bodies are checked, and leave nothing", async () => {
@@ -281,7 +296,7 @@ test("odd ends in old records harm no list", async () => {
   );
   // What it ends at is what the new key gets.
   const rotated = await rotate(at, ids[1] as string);
-  assert.equal([rotated.status, rotated.body.expires_at], [201, 1.8e12]);
+  assert.equal({ status: rotated.status, expires_at: rotated.body.expires_at }, { status: 201, expires_at: 1.8e12 });
 });
 
 test("rotation: both keys work until the grace period is over, then the old one is refused and closed", async () => {
@@ -289,7 +304,10 @@ test("rotation: both keys work until the grace period is over, then the old one 
   const old = (await mint(at, { description: "deploy" })).body;
   const rotated = await rotate(at, old.id, { grace_period_hours: 2 });
   const { id, key, api_key, created_at, grace_period_expires_at: end, ...rest } = rotated.body;
-  assert.equal([rotated.status, rest, api_key], [201, { description: "deploy", expires_at: 0 }, key]);
+  assert.equal(
+    { status: rotated.status, rest, api_key },
+    { status: 201, rest: { description: "deploy", expires_at: 0 }, api_key: key },
+  );
   assert.not.equal([id, key], [old.id, old.key]);
   assert.ok(Math.abs(end - created_at - 2 * HOUR) < 5, `${end}`);
   assert.equal(await list(at), [
@@ -312,7 +330,10 @@ test("rotation: both keys work until the grace period is over, then the old one 
   assert.ok(await works(old.key));
   server.clock.at = end;
   // The job did not run yet: the time alone is enough.
-  assert.equal([await works(old.key), await works(key)], [false, true]);
+  assert.equal(
+    { "works old.key": await works(old.key), "works(key)": await works(key) },
+    { "works old.key": false, "works(key)": true },
+  );
   assert.equal(
     (await list(at)).map((item) => item["id"]),
     [id],
@@ -358,7 +379,10 @@ test("the new key inherits the end of the old one unless it gets its own, and gr
   for (const [body, expected] of table) {
     const { id, key } = (await mint(at, { description: "d", expires_at: end })).body;
     const rotated = (await rotate(at, id, body)).body;
-    assert.equal([rotated.expires_at, rotated.grace_period_expires_at], [expected, end]);
+    assert.equal(
+      { expires_at: rotated.expires_at, grace_period_expires_at: rotated.grace_period_expires_at },
+      { expires_at: expected, grace_period_expires_at: end },
+    );
     assert.ok(await works(key));
   }
   server.clock.at = end;
@@ -381,7 +405,14 @@ test("a key is replaced once: asking again names the replacement, for as long as
   assert.is(second.status, 201);
   assert.is(second.body.grace_period_expires_at, first.grace_period_expires_at, "an end that was told is never moved");
   server.clock.at = first.grace_period_expires_at;
-  assert.equal([await works(old.key), await works(first.key), await works(second.body.key)], [false, false, true]);
+  assert.equal(
+    {
+      "works old.key": await works(old.key),
+      "works first.key": await works(first.key),
+      "works body.key": await works(second.body.key),
+    },
+    { "works old.key": false, "works first.key": false, "works body.key": true },
+  );
   await server.settled();
   assert.is(audit(at).filter(([event]) => event === "api_key.lapsed").length, 1);
 });
@@ -413,7 +444,8 @@ test("of fifty rotations of one key at once one makes a key, and the others name
   const made = answers.filter(({ status }) => status === 201);
   assert.is(made.length, 1);
   const message = `API key '${id}' has been rotated already: its replacement is '${made[0]?.body.id}'`;
-  for (const { status, body } of answers) if (status !== 201) assert.equal([status, body], [400, { message }]);
+  for (const { status, body } of answers)
+    if (status !== 201) assert.equal({ status, body }, { status: 400, body: { message } });
   assert.is((await list(at)).length, 2);
 });
 
@@ -566,7 +598,7 @@ test("an account that is gone when its read is done is no caller", async () => {
   await wire.send("ll");
   const answer = await wire.answer();
   wire.vanish();
-  assert.equal([answer.status, answer.body], [401, UNAUTHENTICATED]);
+  assert.equal({ status: answer.status, body: answer.body }, { status: 401, body: UNAUTHENTICATED });
 });
 
 test("the text of a key is in its one answer and nowhere else: no log, no table, no audit entry", async () => {

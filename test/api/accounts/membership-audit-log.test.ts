@@ -37,7 +37,7 @@ test("what happens to a membership is told, with the names that people saw", asy
   assert.is(organizations.removeMember(organizationId(at), ann, "operator"), false);
   const { status, body } = await read(at);
   const { events, ...counts } = body;
-  assert.equal([status, counts], [200, { page: 1, per_page: 15, total_pages: 1, total_count: 5 }]);
+  assert.equal({ status, counts }, { status: 200, counts: { page: 1, per_page: 15, total_pages: 1, total_count: 5 } });
   const times = events.map(({ timestamp }: { timestamp: number }) => timestamp);
   assert.equal(
     times,
@@ -213,7 +213,7 @@ test("a query that says something else is refused with all its mistakes", async 
   ];
   for (const [query, errors] of table) {
     const { status, body } = await read(at, query);
-    assert.equal([status, body], [400, { message: INVALID, errors }], query);
+    assert.equal({ status, body }, { status: 400, body: { message: INVALID, errors } }, query);
   }
 });
 
@@ -227,12 +227,12 @@ test("admins alone read it, be they users or service accounts", async () => {
     denied.push(server.given.user(at.org, role), server.given.serviceAccount(at.org, role));
   for (const key of denied) {
     const { status, body } = await read({ ...at, key });
-    assert.equal([status, body], [403, DENIED]);
+    assert.equal({ status, body }, { status: 403, body: DENIED });
   }
   const anonymous = await server.call("GET", `/membership-audit-log/${at.org}`);
   assert.equal(
-    [anonymous.status, anonymous.body],
-    [401, { message: "Authentication credentials are missing or invalid" }],
+    { status: anonymous.status, body: anonymous.body },
+    { status: 401, body: { message: "Authentication credentials are missing or invalid" } },
   );
 });
 
@@ -245,7 +245,7 @@ test("a member who was removed has no rights from the next request on, and keeps
   assert.is((await read({ org: one.org, key })).status, 200);
   server.store.organizations.removeMember(organizationId(one), user, "test");
   const { status, body } = await read({ org: one.org, key });
-  assert.equal([status, body], [403, DENIED]);
+  assert.equal({ status, body }, { status: 403, body: DENIED });
   assert.is((await server.call("GET", `/organizations/${one.org}`, { key })).status, 403);
   assert.equal((await server.call("GET", "/user/default-org", { key })).body, { default_org_name: "" });
   assert.is((await server.call("GET", `/organizations/${two.org}`, { key })).status, 200);

@@ -65,7 +65,14 @@ test("admins switch the beta features; the organization tells the state, and the
   const before = await read();
   for (const enabled of [true, false, false, true, true]) {
     const answer = await flip({ experimental_features_enabled: enabled });
-    assert.equal([answer.status, answer.body, (await read()).experimental_features_enabled], [200, "OK", enabled]);
+    assert.equal(
+      {
+        status: answer.status,
+        body: answer.body,
+        experimental_features_enabled: (await read()).experimental_features_enabled,
+      },
+      { status: 200, body: "OK", experimental_features_enabled: enabled },
+    );
   }
   assert.equal(audited(), [
     ["organization.beta_switched", '{"controls":false}'],
@@ -124,11 +131,14 @@ test("the switch takes a truth value from an admin, and a refusal changes nothin
     [{ experimental_features_enabled: false, name: "x" }, { name: "Extra inputs are not permitted [input: x]" }],
   ] as const) {
     const answer = await server.call("PUT", path, { key: at.key, body });
-    assert.equal([answer.status, answer.body], [400, { message: "Input payload validation failed", errors }]);
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 400, body: { message: "Input payload validation failed", errors } },
+    );
   }
   for (const key of others) {
     const answer = await server.call("PUT", path, { key, body: { experimental_features_enabled: false } });
-    assert.equal([answer.status, answer.body], [403, DENIED]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 403, body: DENIED });
   }
   assert.equal(holdings(server), before);
   assert.is(

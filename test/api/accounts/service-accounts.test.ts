@@ -51,7 +51,7 @@ async function given(at: At, creator: At | null, privilege: Role = "reader"): Pr
 
 async function refused(answering: Promise<Answer>, status: number, body: unknown, what = ""): Promise<void> {
   const answer = await answering;
-  assert.equal([answer.status, answer.body], [status, body], what);
+  assert.equal({ status: answer.status, body: answer.body }, { status, body }, what);
 }
 /** Nothing is left behind by what `body` does. */
 async function withoutTrace(body: () => Promise<void>): Promise<void> {
@@ -91,14 +91,20 @@ test("an account is made without a key, listed, read, changed and deleted", asyn
   assert.equal((await server.call("GET", `/service-accounts/${at.org}/ci-bot/api-keys`, { key: at.key })).body, []);
 
   const other = await create(at, { name: "a-bot" });
-  assert.equal([other.body.description, other.body.privilege], [null, "reader"]);
+  assert.equal(
+    { description: other.body.description, privilege: other.body.privilege },
+    { description: null, privilege: "reader" },
+  );
   assert.equal(
     (await list(at)).body.map(({ name }: { name: string }) => name),
     ["a-bot", "ci-bot"],
   );
 
   const changed = await patch(at, "ci-bot", { privilege: "reader" });
-  assert.equal([changed.status, changed.body], [200, { ...made.body, privilege: "reader" }]);
+  assert.equal(
+    { status: changed.status, body: changed.body },
+    { status: 200, body: { ...made.body, privilege: "reader" } },
+  );
   assert.equal((await patch(at, "ci-bot", { description: null })).body, {
     ...made.body,
     description: null,
@@ -112,7 +118,7 @@ test("an account is made without a key, listed, read, changed and deleted", asyn
   assert.equal((await get(at, "ci-bot")).body, { ...made.body, description: "", privilege: "reader" });
 
   const gone = await remove(at, "ci-bot");
-  assert.equal([gone.status, gone.text], [200, '"OK"']);
+  assert.equal({ status: gone.status, text: gone.text }, { status: 200, text: '"OK"' });
   await refused(get(at, "ci-bot"), 404, UNKNOWN);
   await refused(remove(at, "ci-bot"), 404, UNKNOWN);
   const path = `/api/v2/service-accounts/${at.org}`;
@@ -172,7 +178,7 @@ test("a change that changes nothing leaves no entry", async () => {
       { description: "d", privilege: "member" },
     ]) {
       const answer = await patch(at, "bot", body);
-      assert.equal([answer.status, answer.body], [200, made.body]);
+      assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: made.body });
     }
   });
 });
@@ -292,7 +298,11 @@ test("nobody gives an account more than they hold", async () => {
         const name = fresh("bot");
         const answer = await create(caller, { name, privilege });
         assert.is(answer.status, may ? 201 : 403, `${kind} ${role} makes ${privilege}`);
-        if (may) assert.equal([answer.body.creating_user_id, answer.body.privilege], [callerId(caller), privilege]);
+        if (may)
+          assert.equal(
+            { creating_user_id: answer.body.creating_user_id, privilege: answer.body.privilege },
+            { creating_user_id: callerId(caller), privilege },
+          );
         else {
           assert.equal(answer.body, DENIED);
           assert.is(server.store.serviceAccounts.find(organizationId(at), name), null);
@@ -307,7 +317,7 @@ test("naming the privilege that an account has is no change: its creator may sen
   const member = as(at, "member");
   const name = await given(at, member, "member");
   const answer = await patch(member, name, { description: "new", privilege: "member" });
-  assert.equal([answer.status, answer.body.description], [200, "new"]);
+  assert.equal({ status: answer.status, description: answer.body.description }, { status: 200, description: "new" });
   for (const privilege of ["admin", "snapshotter", "reader"])
     await refused(patch(member, name, { description: "x", privilege }), 403, DENIED);
   assert.is((await get(member, name)).body.description, "new");
@@ -440,7 +450,8 @@ test("of fifty that make the same name at once one does, and the others are told
     message: "Input payload validation failed",
     errors: { name: "A service account with this name already exists [input: same]" },
   };
-  for (const { status, body } of answers) if (status !== 201) assert.equal([status, body], [400, taken]);
+  for (const { status, body } of answers)
+    if (status !== 201) assert.equal({ status, body }, { status: 400, body: taken });
   assert.is((await list(at)).body.length, 1);
   assert.is(audit(at).length, 1);
 });

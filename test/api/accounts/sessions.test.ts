@@ -119,7 +119,10 @@ test("the audit log names the user and the session", async () => {
   await by(admin, "PUT", `/flows/${org}/template_file`, flow());
   const { actor_kind, actor_name, key_id, event } =
     server.store.audit.latest(server.store.organizations.find(org)?.id as number, 1)[0] ?? {};
-  assert.equal([actor_kind, actor_name, key_id, event], ["user", admin.user, `session:${admin.id}`, "flow.applied"]);
+  assert.equal(
+    { actor_kind, actor_name, key_id, event },
+    { actor_kind: "user", actor_name: admin.user, key_id: `session:${admin.id}`, event: "flow.applied" },
+  );
   const line = server.lines
     .map((text) => JSON.parse(text))
     .findLast(({ path, status }) => path === `/api/v2/flows/${org}/template_file` && status === 201);
@@ -138,13 +141,17 @@ test("a session that ended is none with the next request; a page is not asked fo
   server.store.sessions.end(admin.id);
   const plain = await get(null);
   assert.equal(
-    [plain.status, plain.body, plain.headers.get("WWW-Authenticate")],
-    [401, UNAUTHENTICATED, 'Bearer realm="assay", Basic realm="assay", charset="UTF-8"'],
+    { status: plain.status, body: plain.body, "WWW-Authenticate": plain.headers.get("WWW-Authenticate") },
+    {
+      status: 401,
+      body: UNAUTHENTICATED,
+      "WWW-Authenticate": 'Bearer realm="assay", Basic realm="assay", charset="UTF-8"',
+    },
   );
   const page = await get(admin.token);
   assert.equal(
-    [page.status, page.body, page.headers.get("WWW-Authenticate")],
-    [401, UNAUTHENTICATED, 'Bearer realm="assay"'],
+    { status: page.status, body: page.body, "WWW-Authenticate": page.headers.get("WWW-Authenticate") },
+    { status: 401, body: UNAUTHENTICATED, "WWW-Authenticate": 'Bearer realm="assay"' },
   );
   assert.equal(await told(by(admin, "PUT", `/flows/${org}/template_file`, flow())), [401, UNAUTHENTICATED]);
 });
@@ -202,7 +209,7 @@ test("what ends while a body arrives ends the change that it belongs to", async 
     end(admin);
     (finish as unknown as () => void)();
     const answer = await answering;
-    assert.equal([answer.status, await answer.json()], [status, body]);
+    assert.equal({ status: answer.status, answer: await answer.json() }, { status, answer: body });
     assert.is(server.db.prepare("SELECT count(*) FROM environments WHERE name = ?").pluck().get(name), 0);
   }
 });
@@ -228,7 +235,12 @@ test("operations answer each role by session as they answer it by key", async ()
       const answer = await by(session, operation.method, path);
       if (allows(operation.permission as Parameters<typeof allows>[0], role, false))
         assert.not.equal([answer.status, answer.body], [403, DENIED], `${operation.id} as ${role}`);
-      else assert.equal([answer.status, answer.body], [403, DENIED], `${operation.id} as ${role}`);
+      else
+        assert.equal(
+          { status: answer.status, body: answer.body },
+          { status: 403, body: DENIED },
+          `${operation.id} as ${role}`,
+        );
       assert.ok(answer.status < 500 && answer.status !== 401, `${operation.id} as ${role}: ${answer.status}`);
     }
     assert.equal(await told(by(stranger, operation.method, path)), [403, DENIED], `${operation.id} as a stranger`);

@@ -138,8 +138,18 @@ test("by fingerprint it belongs to that artifact of the trail, under all its nam
   assert.equal(Object.keys(body.evidence), ["scan"]);
   const { app, copy, db } = (await trailOf(at)).compliance_status.artifacts_statuses;
   assert.equal(
-    [app.status, copy.status, db.status, copy.attestations_statuses[0].attestation_id],
-    ["COMPLIANT", "COMPLIANT", "COMPLIANT", id],
+    {
+      "app.status": app.status,
+      "copy.status": copy.status,
+      "db.status": db.status,
+      "attestations_statuses[0].attestation_id": copy.attestations_statuses[0].attestation_id,
+    },
+    {
+      "app.status": "COMPLIANT",
+      "copy.status": "COMPLIANT",
+      "db.status": "COMPLIANT",
+      "attestations_statuses[0].attestation_id": id,
+    },
   );
 });
 
@@ -160,7 +170,13 @@ test("a re-report of the fingerprint under another name receives what the finger
   const id = await attest(at, { fingerprint });
   await artifact(at, { name: "copy", fingerprint });
   const { app, copy } = (await trailOf(at)).compliance_status.artifacts_statuses;
-  assert.equal([app.attestations_statuses[0].attestation_id, copy.attestations_statuses[0].attestation_id], [id, id]);
+  assert.equal(
+    {
+      "app.attestations_statuses[0].attestation_id": app.attestations_statuses[0].attestation_id,
+      "copy.attestations_statuses[0].attestation_id": copy.attestations_statuses[0].attestation_id,
+    },
+    { "app.attestations_statuses[0].attestation_id": id, "copy.attestations_statuses[0].attestation_id": id },
+  );
   assert.is.not(app.artifact_id, copy.artifact_id);
 });
 
@@ -180,7 +196,13 @@ test("before the artifact: it waits for that name and commit, and every artifact
     repo_info: null,
   });
   const waiting = await trailOf(at);
-  assert.equal([waiting.compliance_state, waiting.compliance_status.attestations_statuses], ["INCOMPLETE", []]);
+  assert.equal(
+    {
+      compliance_state: waiting.compliance_state,
+      attestations_statuses: waiting.compliance_status.attestations_statuses,
+    },
+    { compliance_state: "INCOMPLETE", attestations_statuses: [] },
+  );
 
   const first = await artifact(at, { name: "app", commit });
   assert.equal(await held(at, first), [id]);
@@ -188,7 +210,14 @@ test("before the artifact: it waits for that name and commit, and every artifact
   const second = await artifact(at, { name: "app", commit });
   const otherName = await artifact(at, { name: "db", commit });
   const otherCommit = await artifact(at, { name: "app" });
-  assert.equal([await held(at, second), await held(at, otherName), await held(at, otherCommit)], [[id], [], []]);
+  assert.equal(
+    {
+      "held(at, second)": await held(at, second),
+      "held(at, otherName)": await held(at, otherName),
+      "held(at, otherCommit)": await held(at, otherCommit),
+    },
+    { "held(at, second)": [id], "held(at, otherName)": [], "held(at, otherCommit)": [] },
+  );
   // The latest of the name is what the trail shows, and it lacks the attestation: a rebuild has to be attested again.
   assert.is((await trailOf(at)).compliance_state, "INCOMPLETE");
 });
@@ -244,7 +273,10 @@ test("another commit never links: the report is accepted and floats (rule 2)", a
   );
   assert.equal(await held(at, fingerprint), []);
   const trail = await trailOf(at);
-  assert.equal([trail.compliance_state, trail.events.length], ["INCOMPLETE", 4]);
+  assert.equal(
+    { compliance_state: trail.compliance_state, "events.length": trail.events.length },
+    { compliance_state: "INCOMPLETE", "events.length": 4 },
+  );
 });
 
 test("without a commit it belongs to the latest artifact of that name, and to no later one (decision 45)", async () => {
@@ -253,11 +285,18 @@ test("without a commit it belongs to the latest artifact of that name, and to no
   const id = await attest(at, { target: "app" });
   const event = await lastEvent(at);
   assert.equal(
-    [event["type"], event["target_artifact"], event["git_commit_info"]],
-    ["trail_attestation_for_artifact_reported", "app", null],
+    { type: event["type"], target_artifact: event["target_artifact"], git_commit_info: event["git_commit_info"] },
+    { type: "trail_attestation_for_artifact_reported", target_artifact: "app", git_commit_info: null },
   );
   const later = await artifact(at, { name: "app" });
-  assert.equal([await held(at, older), await held(at, latest), await held(at, later)], [[], [id], []]);
+  assert.equal(
+    {
+      "held(at, older)": await held(at, older),
+      "held(at, latest)": await held(at, latest),
+      "held(at, later)": await held(at, later),
+    },
+    { "held(at, older)": [], "held(at, latest)": [id], "held(at, later)": [] },
+  );
 });
 
 test("several targets: every one that is there now or comes later receives it", async () => {
@@ -266,7 +305,10 @@ test("several targets: every one that is there now or comes later receives it", 
   const app = await artifact(at, { name: "app", commit });
   const id = await attest(at, { target_artifacts: ["app", "db", "app"], commit });
   const db = await artifact(at, { name: "db", commit });
-  assert.equal([await held(at, app), await held(at, db)], [[id], [id]]);
+  assert.equal(
+    { "held(at, app)": await held(at, app), "held(at, db)": await held(at, db) },
+    { "held(at, app)": [id], "held(at, db)": [id] },
+  );
 });
 
 test("a rebuild under the same name starts without the attestations of its predecessor, and repairs the trail", async () => {
@@ -339,22 +381,22 @@ test("a report of another type leaves the slot missing and is listed beside it",
   });
   const { status, attestations_statuses } = (await trailOf(at)).compliance_status.artifacts_statuses.app;
   assert.equal(
-    [
+    {
       status,
-      attestations_statuses.map((entry: Json) => [
+      attestations_statuses: attestations_statuses.map((entry: Json) => [
         entry["attestation_type"],
         entry["status"],
         entry["attestation_id"],
         entry["unexpected"],
       ]),
-    ],
-    [
-      "INCOMPLETE",
-      [
+    },
+    {
+      status: "INCOMPLETE",
+      attestations_statuses: [
         ["generic", "MISSING", null, false],
         ["jira", "COMPLETE", id, true],
       ],
-    ],
+    },
   );
 });
 
@@ -371,15 +413,22 @@ test("a trail that does not exist is begun with the flow's template, once, by th
   assert.is((await post(at, { repo_info })).status, 201);
   const trail = await trailOf(at);
   assert.equal(
-    [
-      trail.name,
-      trail.description,
-      trail.template.content,
-      trail.created_by,
-      trail.compliance_state,
-      trail.repo_ids.length,
-    ],
-    [at.trail, "", TEMPLATE, `${at.org}-admin`, "INCOMPLETE", 1],
+    {
+      name: trail.name,
+      description: trail.description,
+      content: trail.template.content,
+      created_by: trail.created_by,
+      compliance_state: trail.compliance_state,
+      "repo_ids.length": trail.repo_ids.length,
+    },
+    {
+      name: at.trail,
+      description: "",
+      content: TEMPLATE,
+      created_by: `${at.org}-admin`,
+      compliance_state: "INCOMPLETE",
+      "repo_ids.length": 1,
+    },
   );
   assert.equal(
     trail.events.map((event: Json) => event["type"]),

@@ -65,9 +65,9 @@ test("a type is created, changed by further versions and read, newest first", as
     { name: "coverage", description: "Lines that tests run", evaluator: JQ, summary: SUMMARY },
     SCHEMA,
   );
-  assert.equal([first.status, first.body], [201, "OK"]);
+  assert.equal({ status: first.status, body: first.body }, { status: 201, body: "OK" });
   const second = await post(at, { name: "coverage" });
-  assert.equal([second.status, second.body], [201, "OK"]);
+  assert.equal({ status: second.status, body: second.body }, { status: 201, body: "OK" });
   const { status, body } = await get(at, "coverage");
   const { created_at, last_modified_at, versions } = body;
   assert.is(status, 200);
@@ -114,8 +114,8 @@ test("a type is created, changed by further versions and read, newest first", as
   for (const version of ["0", "3", "-1", "9".repeat(30)]) {
     const missing = await get(at, "coverage", `?version=${version}`);
     assert.equal(
-      [missing.status, missing.body],
-      [404, { message: `version ${version} does not exist for custom attestation type 'coverage'` }],
+      { status: missing.status, body: missing.body },
+      { status: 404, body: { message: `version ${version} does not exist for custom attestation type 'coverage'` } },
     );
   }
 });
@@ -125,7 +125,7 @@ test("what may be left out is left out, and everything given comes back in its o
   const view = async (json: Json, schema?: unknown): Promise<Json> => {
     const name = fresh("type");
     const answer = await post(at, { name, ...json }, schema);
-    assert.equal([answer.status, answer.body], [201, "OK"], JSON.stringify(json));
+    assert.equal({ status: answer.status, body: answer.body }, { status: 201, body: "OK" }, JSON.stringify(json));
     const { description, versions } = (await get(at, name)).body;
     const { version: _number, timestamp: _time, created_by: _who, ...version } = versions[0];
     return { ...(description === undefined ? {} : { description }), ...version };
@@ -169,12 +169,15 @@ test("an archived type is listed and read as such, and active again with its nex
   const before = (await get(at, "old")).body;
   for (const body of [undefined, null, { any: "thing" }]) {
     const answer = await archive(at, "old", body);
-    assert.equal([answer.status, answer.body], [200, "OK"]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: "OK" });
   }
   const after = (await get(at, "old")).body;
   assert.equal(after, { ...before, archived: true, last_modified_at: after.last_modified_at });
   assert.ok(after.last_modified_at > before.last_modified_at);
-  assert.equal([await list(at), (await get(at, "old", "?version=1")).body.archived], [[after], true]);
+  assert.equal(
+    { list: await list(at), archived: (await get(at, "old", "?version=1")).body.archived },
+    { list: [after], archived: true },
+  );
   assert.equal(audited(at).slice(1), [["custom_type.archived", { type: "old" }]], "archived once");
   await post(at, { name: "old" });
   const again = (await get(at, "old")).body;
@@ -244,7 +247,7 @@ test("refusals: what does not compile, what has no such shape, and by whom; noth
     ],
   ] as const) {
     const answer = await post(at, json);
-    assert.equal([answer.status, answer.body], [400, { message: VALIDATION, errors }]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 400, body: { message: VALIDATION, errors } });
   }
   for (const [schema, problem] of [
     ["", "Input should be valid JSON: the text ends early or is malformed"],
@@ -266,19 +269,22 @@ test("refusals: what does not compile, what has no such shape, and by whom; noth
     [{ enum: Array.from({ length: 10_001 }, (_, i) => i) }, "the schema has more than 10000 parts"],
   ] as const) {
     const answer = await post(at, { name: "here" }, schema);
-    assert.equal([answer.status, answer.body], [400, { message: VALIDATION, errors: { type_schema: problem } }]);
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 400, body: { message: VALIDATION, errors: { type_schema: problem } } },
+    );
   }
   for (const answer of [await get(at, "nowhere"), await get(at, "nowhere", "?version=1"), await archive(at, "nowhere")])
     assert.equal(
-      [answer.status, answer.body],
-      [404, { message: `Custom attestation type 'nowhere' does not exist for org '${at.org}'` }],
+      { status: answer.status, body: answer.body },
+      { status: 404, body: { message: `Custom attestation type 'nowhere' does not exist for org '${at.org}'` } },
     );
   for (const role of ["snapshotter", "reader", null] as const) {
     const who = { ...at, key: server.given.user(at.org, role) };
     for (const answer of [await post(who, { name: "here" }), await archive(who, "here")])
       assert.equal(
-        [answer.status, answer.body],
-        [403, { message: "You don't have permission to access this resource" }],
+        { status: answer.status, body: answer.body },
+        { status: 403, body: { message: "You don't have permission to access this resource" } },
       );
     assert.is((await get(who, "here")).status, role === null ? 403 : 200);
   }
@@ -295,7 +301,10 @@ test("a schema file of exactly 10 MB is taken, one of a byte more is not", async
   };
   const before = tables();
   const over = await post(at, { name: "large" }, padded(10 * 1_048_576 + 1));
-  assert.equal([over.status, over.body], [413, { message: "File size exceeds the 10MB limit" }]);
+  assert.equal(
+    { status: over.status, body: over.body },
+    { status: 413, body: { message: "File size exceeds the 10MB limit" } },
+  );
   assert.equal(tables(), before);
   assert.is((await post(at, { name: "large" }, padded(10 * 1_048_576))).status, 201);
   assert.equal((await get(at, "large")).body.versions[0].type_schema, SCHEMA);

@@ -67,7 +67,7 @@ const attest = (
   });
 async function recorded(at: Place, answer: Promise<Answer>): Promise<Json> {
   const { status, body } = await answer;
-  assert.equal([status, body], [201, "OK"]);
+  assert.equal({ status, body }, { status: 201, body: "OK" });
   return (await server.call("GET", `/attestations/${at.org}?per_page=1`, { key: at.key })).body.data[0];
 }
 const factsOf = ({
@@ -228,11 +228,14 @@ test("data is any JSON value; a text that holds an object or an array counts as 
     ),
   );
   assert.equal(
-    [record["is_compliant"], record["summary"]],
-    [
-      true,
-      { groups: [[{ name: "n", value: "a", error: null }], [{ name: "n", value: "b", error: null }]], left_out: 0 },
-    ],
+    { is_compliant: record["is_compliant"], summary: record["summary"] },
+    {
+      is_compliant: true,
+      summary: {
+        groups: [[{ name: "n", value: "a", error: null }], [{ name: "n", value: "b", error: null }]],
+        left_out: 0,
+      },
+    },
   );
 });
 
@@ -296,7 +299,7 @@ test("refusals come before anything is stored, the evidence included", async () 
   const refused = async (status: number, body: Json, ...report: [name: string, data: unknown, more?: Json]) => {
     for (const file of [evidence, undefined]) {
       const answer = await attest(at, report[0], report[1], report[2], file);
-      assert.equal([answer.status, answer.body], [status, body]);
+      assert.equal({ status: answer.status, body: answer.body }, { status, body });
     }
   };
   const unknown = (name: string) => ({
@@ -341,21 +344,27 @@ test("refusals come before anything is stored, the evidence included", async () 
   );
   const nowhere = await attest({ ...at, flow: "none" }, "strict", { n: 1 }, {}, evidence);
   assert.equal(
-    [nowhere.status, nowhere.body],
-    [404, { message: `Flow named 'none' does not exist for organization '${at.org}'` }],
+    { status: nowhere.status, body: nowhere.body },
+    { status: 404, body: { message: `Flow named 'none' does not exist for organization '${at.org}'` } },
   );
   const missing = await server.call("POST", `/attestations/${at.org}/${at.flow}/trail/t/custom`, {
     key: at.key,
     form: { json: { attestation_name: "a" } },
   });
   assert.equal(
-    [missing.status, missing.body],
-    [400, { message: VALIDATION, errors: { type_name: "Field required", attestation_data: "Field required" } }],
+    { status: missing.status, body: missing.body },
+    {
+      status: 400,
+      body: { message: VALIDATION, errors: { type_name: "Field required", attestation_data: "Field required" } },
+    },
   );
   const extra = await attest(at, "strict", { n: 1 }, { json: { is_compliant: true } });
   assert.equal(
-    [extra.status, extra.body],
-    [400, { message: VALIDATION, errors: { is_compliant: "Extra inputs are not permitted [input: true]" } }],
+    { status: extra.status, body: extra.body },
+    {
+      status: 400,
+      body: { message: VALIDATION, errors: { is_compliant: "Extra inputs are not permitted [input: true]" } },
+    },
   );
   assert.equal([counts(), evidenceFiles()], before);
 });
@@ -383,7 +392,10 @@ test("evidence, artifacts and commits belong to it as to any other report", asyn
     `/attestations/${at.org}/${at.flow}/trail/t/attestation/${record["attestation_id"]}/evidence`,
     { key: at.key },
   );
-  assert.equal([status, text, record["artifact_fingerprint"]], [200, '{"ok":true}', fingerprint]);
+  assert.equal(
+    { status, text, artifact_fingerprint: record["artifact_fingerprint"] },
+    { status: 200, text: '{"ok":true}', artifact_fingerprint: fingerprint },
+  );
   const early = await recorded(
     at,
     attest(
@@ -393,7 +405,10 @@ test("evidence, artifacts and commits belong to it as to any other report", asyn
       { json: { target_artifacts: ["later"], git_commit_info: { sha1: freshCommit() } } },
     ),
   );
-  assert.equal([early["artifact_fingerprint"], early["target_artifacts"]], [null, ["later"]]);
+  assert.equal(
+    { artifact_fingerprint: early["artifact_fingerprint"], target_artifacts: early["target_artifacts"] },
+    { artifact_fingerprint: null, target_artifacts: ["later"] },
+  );
 });
 
 test("a slot of a template is filled by a record of its type, and by an override of it", async () => {
@@ -482,7 +497,11 @@ test("lists are filtered by custom:NAME, overrides of such records included", as
     const answer = await server.call("GET", `/attestations/${at.org}?type=${encodeURIComponent(word)}`, {
       key: at.key,
     });
-    assert.equal([answer.status, Object.keys(answer.body.errors)], [400, ["type"]], word);
+    assert.equal(
+      { status: answer.status, "keys of answer.body.errors": Object.keys(answer.body.errors) },
+      { status: 400, "keys of answer.body.errors": ["type"] },
+      word,
+    );
   }
 });
 

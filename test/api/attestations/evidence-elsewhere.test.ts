@@ -82,12 +82,15 @@ test("evidence is on the storage before its attestation is acknowledged, and com
   );
   const whole = await fetch(url, { headers });
   assert.equal(
-    [whole.status, whole.headers.get("content-length"), whole.headers.get("etag")],
-    [200, "300000", `"${digestOf(content)}"`],
+    { status: whole.status, "content-length": whole.headers.get("content-length"), etag: whole.headers.get("etag") },
+    { status: 200, "content-length": "300000", etag: `"${digestOf(content)}"` },
   );
   assert.ok(Buffer.from(await whole.arrayBuffer()).equals(content));
   const part = await fetch(url, { headers: { ...headers, Range: "bytes=100000-199999" } });
-  assert.equal([part.status, part.headers.get("content-range")], [206, "bytes 100000-199999/300000"]);
+  assert.equal(
+    { status: part.status, "content-range": part.headers.get("content-range") },
+    { status: 206, "content-range": "bytes 100000-199999/300000" },
+  );
   assert.ok(Buffer.from(await part.arrayBuffer()).equals(content.subarray(100_000, 200_000)));
   const known = await fetch(url, { headers: { ...headers, "If-None-Match": `"${digestOf(content)}"` } });
   assert.is(known.status, 304);
@@ -107,12 +110,15 @@ test("a storage that does not answer is 503 with a time to come again, and what 
     key: at.key,
     form: { json: { attestation_name: "late", is_compliant: true }, file: fileWith(contentOf(1000, 3)) },
   });
-  assert.equal([upload.status, upload.body, upload.headers.get("retry-after")], [503, UNAVAILABLE, "10"]);
+  assert.equal(
+    { status: upload.status, body: upload.body, "retry-after": upload.headers.get("retry-after") },
+    { status: 503, body: UNAVAILABLE, "retry-after": "10" },
+  );
   for (const target of [url, packageUrl]) {
     const refused = await fetch(target, { headers });
     assert.equal(
-      [refused.status, await refused.json(), refused.headers.get("retry-after")],
-      [503, UNAVAILABLE, "10"],
+      { status: refused.status, refused: await refused.json(), "retry-after": refused.headers.get("retry-after") },
+      { status: 503, refused: UNAVAILABLE, "retry-after": "10" },
       target,
     );
   }

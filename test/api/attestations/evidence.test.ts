@@ -73,8 +73,14 @@ for (const size of [0, 1, 300_000, LIMIT])
     const link = `http://assay.test/api/v2${evidencePath(at, id)}`;
     const orgId = server.db.prepare("SELECT public_id FROM organizations WHERE name = ?").pluck().get(at.org) as string;
     assert.equal(
-      [record.evidence_archive_fingerprint, record.evidence_archive_path],
-      [sha256(content), `${orgId}/attestations/${id}/evidence.tgz`],
+      {
+        evidence_archive_fingerprint: record.evidence_archive_fingerprint,
+        evidence_archive_path: record.evidence_archive_path,
+      },
+      {
+        evidence_archive_fingerprint: sha256(content),
+        evidence_archive_path: `${orgId}/attestations/${id}/evidence.tgz`,
+      },
     );
     assert.equal(record._links, {
       self: { href: `http://assay.test/api/v2/attestations/${at.org}?attestation_id=${id}` },
@@ -86,22 +92,22 @@ for (const size of [0, 1, 300_000, LIMIT])
     assert.ok(whole.content.equals(content));
     const header = (name: string) => whole.headers.get(name);
     assert.equal(
-      [
-        header("Content-Type"),
-        header("Content-Length"),
-        header("ETag"),
-        header("Accept-Ranges"),
-        header("Content-Disposition"),
-        header("X-Content-Type-Options"),
-      ],
-      [
-        "application/gzip",
-        String(size),
-        `"${sha256(content)}"`,
-        "bytes",
-        'attachment; filename="evidence.tgz"',
-        "nosniff",
-      ],
+      {
+        "header Content-Type": header("Content-Type"),
+        "header Content-Length": header("Content-Length"),
+        "header ETag": header("ETag"),
+        "header Accept-Ranges": header("Accept-Ranges"),
+        "header Content-Disposition": header("Content-Disposition"),
+        "header X-Content-Type-Options": header("X-Content-Type-Options"),
+      },
+      {
+        "header Content-Type": "application/gzip",
+        "header Content-Length": String(size),
+        "header ETag": `"${sha256(content)}"`,
+        "header Accept-Ranges": "bytes",
+        "header Content-Disposition": 'attachment; filename="evidence.tgz"',
+        "header X-Content-Type-Options": "nosniff",
+      },
     );
   });
 
@@ -152,15 +158,23 @@ test("ranges: 206 with the part, 416 outside, and what is no single range is the
     assert.is(part.status, 206, range);
     assert.ok(part.content.equals(content.subarray(start, end + 1)));
     assert.equal(
-      [part.headers.get("Content-Range"), part.headers.get("Content-Length"), part.headers.get("ETag")],
-      [`bytes ${start}-${end}/200000`, String(end - start + 1), etag],
+      {
+        "Content-Range": part.headers.get("Content-Range"),
+        "Content-Length": part.headers.get("Content-Length"),
+        ETag: part.headers.get("ETag"),
+      },
+      { "Content-Range": `bytes ${start}-${end}/200000`, "Content-Length": String(end - start + 1), ETag: etag },
     );
   }
   for (const range of ["bytes=200000-", "bytes=-0"]) {
     const answer = await server.call("GET", evidencePath(at, id), { key: at.key, headers: { Range: range } });
     assert.equal(
-      [answer.status, answer.body, answer.headers.get("Content-Range")],
-      [416, { message: "The requested range lies outside the file of 200000 bytes" }, "bytes */200000"],
+      { status: answer.status, body: answer.body, "Content-Range": answer.headers.get("Content-Range") },
+      {
+        status: 416,
+        body: { message: "The requested range lies outside the file of 200000 bytes" },
+        "Content-Range": "bytes */200000",
+      },
     );
   }
   for (const headers of [
@@ -183,13 +197,20 @@ test("who has the file already gets 304 without it, who asks for the head gets t
   const etag = `"${sha256(content)}"`;
   for (const tags of [etag, `W/${etag}`, `"x", ${etag}`, "*"]) {
     const { status, headers, content: nothing } = await download(at, id, { "If-None-Match": tags });
-    assert.equal([status, headers.get("ETag"), nothing.length], [304, etag, 0]);
+    assert.equal(
+      { status, ETag: headers.get("ETag"), "nothing.length": nothing.length },
+      { status: 304, ETag: etag, "nothing.length": 0 },
+    );
   }
   assert.is((await download(at, id, { "If-None-Match": '"x"' })).status, 200);
   const head = await download(at, id, {}, "HEAD");
   assert.equal(
-    [head.status, head.headers.get("Content-Length"), head.content.length],
-    [200, String(content.length), 0],
+    {
+      status: head.status,
+      "Content-Length": head.headers.get("Content-Length"),
+      "content.length": head.content.length,
+    },
+    { status: 200, "Content-Length": String(content.length), "content.length": 0 },
   );
 });
 
@@ -207,8 +228,8 @@ test("the same content is one file, whoever sends it, and each record keeps its 
   ] as const) {
     const { headers, content: received } = await download(where, id);
     assert.equal(
-      [headers.get("Content-Disposition"), received.toString()],
-      [`attachment; filename="${name}"`, content],
+      { "Content-Disposition": headers.get("Content-Disposition"), received: received.toString() },
+      { "Content-Disposition": `attachment; filename="${name}"`, received: content },
     );
   }
 });
@@ -240,7 +261,7 @@ test("unknown ids, other trails, other organizations and records without a file 
     ],
   ] as const) {
     const answer = await server.call("GET", path, { key: at.key });
-    assert.equal([answer.status, answer.body], [404, { message }]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } });
   }
   const stranger = await server.call("GET", evidencePath(at, id), { key: other.key });
   assert.is(stranger.status, 403);
@@ -282,7 +303,10 @@ test("a file over the limit is 413 naming it, a file of exactly the limit passes
   const at = await place();
   const before = onDisk();
   const answer = await post(at, { attestation_name: "scan", is_compliant: true }, file(bytes(LIMIT + 1)));
-  assert.equal([answer.status, answer.body], [413, { message: "File size exceeds the 1MB limit" }]);
+  assert.equal(
+    { status: answer.status, body: answer.body },
+    { status: 413, body: { message: "File size exceeds the 1MB limit" } },
+  );
   assert.equal(onDisk(), before);
   assert.is((await post(at, { attestation_name: "scan", is_compliant: true }, file(bytes(LIMIT)))).status, 201);
 });
@@ -316,8 +340,11 @@ test("evidence of an artifact is found through its trail, and the artifact shows
     key: at.key,
   });
   assert.equal(
-    [body.evidence.scan.evidence_url, body.evidence.scan.evidence_archive_fingerprint],
-    [`http://assay.test/api/v2${evidencePath(at, id)}`, sha256(content)],
+    {
+      evidence_url: body.evidence.scan.evidence_url,
+      evidence_archive_fingerprint: body.evidence.scan.evidence_archive_fingerprint,
+    },
+    { evidence_url: `http://assay.test/api/v2${evidencePath(at, id)}`, evidence_archive_fingerprint: sha256(content) },
   );
 });
 

@@ -69,16 +69,28 @@ test("it turns a failure into a pass and back, and the entry keeps id and type o
   assert.equal(await onTrail(at), [entry("review", "snyk", original, third, false)]);
   const shown = await record(at, third);
   assert.equal(
-    [
-      shown.attestation_type,
-      shown.is_compliant,
-      shown.reason,
-      shown.new_compliance_status,
-      shown.original_attestation_type,
-    ],
-    ["override", false, "accepted", false, "snyk"],
+    {
+      attestation_type: shown.attestation_type,
+      is_compliant: shown.is_compliant,
+      reason: shown.reason,
+      new_compliance_status: shown.new_compliance_status,
+      original_attestation_type: shown.original_attestation_type,
+    },
+    {
+      attestation_type: "override",
+      is_compliant: false,
+      reason: "accepted",
+      new_compliance_status: false,
+      original_attestation_type: "snyk",
+    },
   );
-  assert.equal([(await record(at, original)).is_compliant, (await record(at, first)).is_compliant], [false, true]);
+  assert.equal(
+    {
+      "record(at, original).is_compliant": (await record(at, original)).is_compliant,
+      "record(at, first).is_compliant": (await record(at, first)).is_compliant,
+    },
+    { "record(at, original).is_compliant": false, "record(at, first).is_compliant": true },
+  );
 });
 
 test("a later ordinary report ends it, and a later override begins a new one over that report (decision 11)", async () => {
@@ -176,22 +188,22 @@ test("on an artifact: by fingerprint, by target and commit, by target alone; the
     ]);
     const event = (await trailOf(at)).events.at(-1);
     assert.equal(
-      [
-        event.type,
-        event.attestation_type,
-        event.attestation_id,
-        event.is_compliant,
-        event.is_reattestation,
-        event.target_artifact,
-      ],
-      [
-        by === "fingerprint" ? "artifact_attestation_reported" : "trail_attestation_for_artifact_reported",
-        "override",
-        id,
-        true,
-        true,
-        "app",
-      ],
+      {
+        type: event.type,
+        attestation_type: event.attestation_type,
+        attestation_id: event.attestation_id,
+        is_compliant: event.is_compliant,
+        is_reattestation: event.is_reattestation,
+        target_artifact: event.target_artifact,
+      },
+      {
+        type: by === "fingerprint" ? "artifact_attestation_reported" : "trail_attestation_for_artifact_reported",
+        attestation_type: "override",
+        attestation_id: id,
+        is_compliant: true,
+        is_reattestation: true,
+        target_artifact: "app",
+      },
     );
   }
 });
@@ -242,7 +254,10 @@ test("an artifact's state follows it, on both levels", async () => {
   const { body } = await server.call("GET", `/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`, {
     key: at.key,
   });
-  assert.equal([body.evidence.scan.evidence_type, body.evidence.scan.is_compliant], ["snyk", true]);
+  assert.equal(
+    { evidence_type: body.evidence.scan.evidence_type, is_compliant: body.evidence.scan.is_compliant },
+    { evidence_type: "snyk", is_compliant: true },
+  );
 });
 
 test("it needs no commit: without one it is about the commit of what it overrides", async () => {
@@ -275,7 +290,7 @@ test("both spellings of the API root take it, as plain JSON", async () => {
   const path = `/attestations/${at.org}/${at.flow}/trail/${at.trail}/override`;
   for (const root of ["//api/fastapi", "//api/v2"]) {
     const answer = await server.call("POST", root + path, { key: at.key, body });
-    assert.equal([answer.status, answer.body], [201, "OK"]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 201, body: "OK" });
   }
   assert.is((await trailOf(at)).events.length, 3);
 });

@@ -34,7 +34,7 @@ const timeOf = async (at: Place, id: string): Promise<number> =>
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 async function refuses(at: Place, rest: string, errors: Record<string, string>): Promise<void> {
   const answer = await get(at, rest);
-  assert.equal([answer.status, answer.body], [400, refused(errors)], rest);
+  assert.equal({ status: answer.status, body: answer.body }, { status: 400, body: refused(errors) }, rest);
 }
 const noFlow = (at: Place, flow: string) => ({
   message: `Flow named '${flow}' does not exist for organization '${at.org}'`,
@@ -81,7 +81,7 @@ test("by name on an artifact: in all its trails of the flow, by prefix too; unkn
   for (const missing of ["0123a", "99999", unknown]) {
     const answer = await get(at, `/${at.flow}/artifact/${missing}/scan`);
     const message = `Artifact with fingerprint '${missing}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`;
-    assert.equal([answer.status, answer.body], [404, { message }]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } });
   }
   await refuses(at, `/${at.flow}/artifact/0123/scan`, {
     fingerprint: "String should match pattern '^[a-f0-9]{5,64}$' [input: 0123]",
@@ -99,7 +99,7 @@ test("by name: unknown flows and trails are 404", async () => {
     ],
   ] as const) {
     const answer = await get(at, rest);
-    assert.equal([answer.status, answer.body], [404, { message }]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } });
   }
 });
 
@@ -165,7 +165,10 @@ test("of a flow: figures out of range are refused, and a page far beyond the end
   await refuses(at, `/${at.flow}?to_timestamp=now`, { to_timestamp: "Input should be a valid integer [input: now]" });
   for (const page of ["9007199254740991", "100"]) {
     const { status, body } = await get(at, `/${at.flow}?page=${page}&per_page=9007199254740991`);
-    assert.equal([status, body.data, body.pagination.page], [200, [], Number(page)]);
+    assert.equal(
+      { status, data: body.data, page: body.pagination.page },
+      { status: 200, data: [], page: Number(page) },
+    );
   }
   assert.is((await get(at, `/${at.flow}?page=1e30`)).status, 400);
   assert.is((await get(at, `/${at.flow}?page=1&per_page=1000`)).body.data.length, 1);
@@ -234,12 +237,22 @@ test("of an organization: an archived flow is found under its new name, a rename
   const id = await attest(at);
   const renamed = fresh("renamed");
   await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, { key: at.key, body: { new_name: renamed } });
-  assert.equal([await found(at, `?flow=${at.flow}`), await found(at, `?flow=${renamed}`)], [[id], [id]]);
+  assert.equal(
+    {
+      "found(at, `?flow=${at.flow}`)": await found(at, `?flow=${at.flow}`),
+      "found(at, `?flow=${renamed}`)": await found(at, `?flow=${renamed}`),
+    },
+    { "found(at, `?flow=${at.flow}`)": [id], "found(at, `?flow=${renamed}`)": [id] },
+  );
   await server.call("PUT", `/flows/${at.org}/${renamed}/archive`, { key: at.key });
   const suffixed = server.db.prepare("SELECT name FROM flows WHERE archived_name = ?").pluck().get(renamed) as string;
   assert.equal(
-    [await found(at, `?flow=${renamed}`), await found(at, `?flow=${suffixed}`), await found(at, "")],
-    [[], [id], [id]],
+    {
+      "found(at, `?flow=${renamed}`)": await found(at, `?flow=${renamed}`),
+      "found(at, `?flow=${suffixed}`)": await found(at, `?flow=${suffixed}`),
+      "found ": await found(at, ""),
+    },
+    { "found(at, `?flow=${renamed}`)": [], "found(at, `?flow=${suffixed}`)": [id], "found ": [id] },
   );
 });
 
@@ -279,7 +292,10 @@ test("of an organization: what does not fit is refused by parameter", async () =
   const at = await place();
   await attest(at);
   const both = await get(at, "?name=a&name_regex=b");
-  assert.equal([both.status, both.body], [400, { message: "Only one of 'name' and 'name_regex' can be given" }]);
+  assert.equal(
+    { status: both.status, body: both.body },
+    { status: 400, body: { message: "Only one of 'name' and 'name_regex' can be given" } },
+  );
   for (const word of ["nothing", "*", "custom", "system:decision", "pull-request", ""])
     await refuses(at, `?type=generic&type=${word}`, { type: `Input should be ${TYPES} [input: ${word}]` });
   await refuses(at, "?per_page=101", { per_page: "Input should be less than or equal to 100 [input: 101]" });
@@ -297,7 +313,10 @@ test("of an organization: what does not fit is refused by parameter", async () =
     await refuses(at, `?after=${cursor}`, { after: `Input should be the token of a previous page [input: ${cursor}]` });
   for (const pattern of ["(", "(?=a)", "a{1000}{1000}", "[", "x".repeat(1001)]) {
     const { status, body } = await get(at, `?name_regex=${encodeURIComponent(pattern)}`);
-    assert.equal([status, Object.keys(body.errors)], [400, ["name_regex"]]);
+    assert.equal(
+      { status, "keys of body.errors": Object.keys(body.errors) },
+      { status: 400, "keys of body.errors": ["name_regex"] },
+    );
     assert.match(
       body.errors.name_regex,
       /^Input should be a valid RE2 expression: the regular expression .* \[input: /,
@@ -321,13 +340,13 @@ test("of an organization: an expression that would hold the server up is refused
   const pattern = "(0?){600}x";
   const { status, body } = await get(at, `?name_regex=${encodeURIComponent(pattern)}`);
   assert.equal(
-    [status, body],
-    [
-      400,
-      refused({
+    { status, body },
+    {
+      status: 400,
+      body: refused({
         name_regex: `Input should be a valid RE2 expression: the regular expression is too large to be tried on 3001 names [input: ${pattern}]`,
       }),
-    ],
+    },
   );
 });
 
@@ -369,8 +388,12 @@ test("by commit: every requested commit is there, overrides before what they ove
   const { body } = await criteria(at, `commit_list=${one}&flow_name=${at.flow}&attestation_type=pull_request`);
   assert.equal(body[one][0], (await get(at, `?attestation_id=${override}`)).body.data[0]);
   assert.equal(
-    [body[one][0].attestation_type, body[one][0].git_commit_info.sha1, body[one][1].pull_requests],
-    ["override", one, []],
+    {
+      attestation_type: body[one][0].attestation_type,
+      sha1: body[one][0].git_commit_info.sha1,
+      pull_requests: body[one][1].pull_requests,
+    },
+    { attestation_type: "override", sha1: one, pull_requests: [] },
   );
 });
 
@@ -436,8 +459,13 @@ test("a damaged record becomes a marked placeholder in every list, and its neigh
       assert.is(marked["unreadable"], true);
       assert.match(marked["description"], /^This record is damaged and cannot be shown/);
       assert.equal(
-        [marked["attestation_name"], marked["is_compliant"], marked["annotations"], marked["attestation_type"]],
-        ["scan", true, {}, "generic"],
+        {
+          attestation_name: marked["attestation_name"],
+          is_compliant: marked["is_compliant"],
+          annotations: marked["annotations"],
+          attestation_type: marked["attestation_type"],
+        },
+        { attestation_name: "scan", is_compliant: true, annotations: {}, attestation_type: "generic" },
       );
     }
   }

@@ -47,17 +47,17 @@ const trailOf = async (at: Place): Promise<Json> =>
 async function refused(send: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const before = holdings(server);
   const answer = await send();
-  assert.equal([answer.status, answer.body], [status, body]);
+  assert.equal({ status: answer.status, body: answer.body }, { status, body });
   assert.equal(holdings(server), before);
 }
 
 test("a decision is recorded with the version that its control has then", async () => {
   const at = await place();
   const { status, body } = await post(at, decision());
-  assert.equal([status, body], [201, "OK"]);
+  assert.equal({ status, body }, { status: 201, body: "OK" });
   assert.equal(
-    [(await newest(at))["control"], (await newest(at))["control_version"]],
-    ["C-1", null],
+    { control: (await newest(at))["control"], control_version: (await newest(at))["control_version"] },
+    { control: "C-1", control_version: null },
     "there is no such control yet",
   );
   await server.given.control(at, { identifier: "C-1" });
@@ -107,10 +107,18 @@ test("the data may be an object or a text that holds it; further keys and fields
     );
     const row = await newest(at);
     assert.equal(
-      [row["type_name"], row["attestation_data"], row["board"], row["pull_requests"]],
-      ["decision", data, { name: "CAB" }, [null]],
+      {
+        type_name: row["type_name"],
+        attestation_data: row["attestation_data"],
+        board: row["board"],
+        pull_requests: row["pull_requests"],
+      },
+      { type_name: "decision", attestation_data: data, board: { name: "CAB" }, pull_requests: [null] },
     );
-    assert.equal([row["control_version"], row["reported_by"], row["is_compliant"]], [null, `${at.org}-admin`, false]);
+    assert.equal(
+      { control_version: row["control_version"], reported_by: row["reported_by"], is_compliant: row["is_compliant"] },
+      { control_version: null, reported_by: `${at.org}-admin`, is_compliant: false },
+    );
     assert.is.not(row["attestation_id"], "mine");
     assert.is(row["evidence_archive_path"].split("/").at(-1), "minutes.txt");
   }
@@ -213,8 +221,8 @@ test("it fills the slot of a template and counts for the trail, in either verdic
   const { events } = await trailOf(at);
   const last = events.at(-1);
   assert.equal(
-    [last.type, last.attestation_type, last.is_reattestation],
-    ["trail_attestation_reported", "system:decision", true],
+    { type: last.type, attestation_type: last.attestation_type, is_reattestation: last.is_reattestation },
+    { type: "trail_attestation_reported", attestation_type: "system:decision", is_reattestation: true },
   );
   await post(at, decision({ attestation_name: "unasked", attestation_data: { is_compliant: false } }));
   assert.is((await state())[0], "NON-COMPLIANT", "one that nobody asked for counts too");
@@ -236,8 +244,13 @@ test("an override keeps the control and its version, also where the version move
   });
   const row = await newest(at);
   assert.equal(
-    [row["attestation_type"], row["control"], row["control_version"], row["is_compliant"]],
-    ["override", "C-1", 1, true],
+    {
+      attestation_type: row["attestation_type"],
+      control: row["control"],
+      control_version: row["control_version"],
+      is_compliant: row["is_compliant"],
+    },
+    { attestation_type: "override", control: "C-1", control_version: 1, is_compliant: true },
   );
 });
 
@@ -261,10 +274,10 @@ test("the types that the server defines come with the shape of their data", asyn
   const { key } = server.given.org();
   const { status, body } = await server.call("GET", "/attestations/system-attestation-types", { key });
   assert.equal(
-    [status, body],
-    [
-      200,
-      [
+    { status, body },
+    {
+      status: 200,
+      body: [
         {
           name: "decision",
           versions: [
@@ -280,7 +293,7 @@ test("the types that the server defines come with the shape of their data", asyn
           ],
         },
       ],
-    ],
+    },
   );
   assert.is((await server.call("GET", "/attestations/system-attestation-types")).status, 401);
 });

@@ -55,7 +55,7 @@ test("what was sent is answered, and listed newest first with who allowed it", a
   ] as const;
   for (const [who, environment, body] of sent) {
     const answer = await allow(who, environment, body);
-    assert.equal([answer.status, answer.body], [201, body]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 201, body });
   }
   const entries = await list(at);
   const users = server.db
@@ -108,7 +108,7 @@ test("the same sent again is the same entry; another reason, another name or ano
   let before = await list(at);
   for (const [who, environment, body, adds] of sent) {
     const answer = await allow(who, environment, body);
-    assert.equal([answer.status, answer.body], [201, body]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 201, body });
     const after = await list(at);
     assert.equal(adds ? after.slice(1) : after, before);
     before = after;
@@ -152,7 +152,7 @@ test("a running artifact becomes compliant at once, in a snapshot of its own, an
     cause: string;
     user_name: string;
   };
-  assert.equal([cause, user_name], ["allowlist", `${at.org}-admin`]);
+  assert.equal({ cause, user_name }, { cause: "allowlist", user_name: `${at.org}-admin` });
   assert.equal(
     server.store.snapshots.artifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation),
     ["became-compliant"],
@@ -208,7 +208,10 @@ test("refusals: what was sent, where to, and by whom; nothing is left behind", a
     [input(fingerprint, { description: null }), { description: "Input should be a valid string [input: null]" }],
   ] as const) {
     const answer = await allow(at, prod, body);
-    assert.equal([answer.status, answer.body], [400, { message: "Input payload validation failed", errors }]);
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 400, body: { message: "Input payload validation failed", errors } },
+    );
   }
   const archived = (name: string) => `Environment named '${name}' has been archived for organization '${at.org}'`;
   for (const [environment, status, message] of [
@@ -222,17 +225,20 @@ test("refusals: what was sent, where to, and by whom; nothing is left behind", a
     ],
   ] as const) {
     const answer = await allow(at, environment, input(fingerprint));
-    assert.equal([answer.status, answer.body], [status, { message }]);
+    assert.equal({ status: answer.status, body: answer.body }, { status, body: { message } });
   }
   for (const role of ["snapshotter", "reader", null] as const) {
     const answer = await allow({ ...at, key: server.given.user(at.org, role) }, prod, input(fingerprint));
     assert.equal(
-      [answer.status, answer.body],
-      [403, { message: "You don't have permission to access this resource" }],
+      { status: answer.status, body: answer.body },
+      { status: 403, body: { message: "You don't have permission to access this resource" } },
       String(role),
     );
   }
-  assert.equal([await list(at), audited(at), revisions()], [[], [], before]);
+  assert.equal(
+    { list: await list(at), audited: audited(at), revisions: revisions() },
+    { list: [], audited: [], revisions: before },
+  );
   assert.is(
     (await server.call("GET", `/allowlists/${at.org}`, { key: server.given.user(at.org, "reader") })).status,
     200,

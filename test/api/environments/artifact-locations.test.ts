@@ -56,17 +56,20 @@ test("an artifact tells where it runs, where it ran, and how long it took to get
   ]);
   const artifact = await artifactOf(at, fingerprint);
   assert.equal(
-    [artifact.running, artifact.exited],
-    [[{ environment_name: prod.name, snapshot_index: 2 }], [{ environment_name: stage.name, snapshot_index: 2 }]],
+    { running: artifact.running, exited: artifact.exited },
+    {
+      running: [{ environment_name: prod.name, snapshot_index: 2 }],
+      exited: [{ environment_name: stage.name, snapshot_index: 2 }],
+    },
   );
   const built = Number(artifact.created_at);
   const [reported, started, received, ...rest] = artifact.history;
   assert.equal(
-    [reported, started],
-    [
-      { event: "server reported", timestamp: built },
-      { event: `started running in ${stage.name}#1`, timestamp: timeOf(stage, 1) },
-    ],
+    { reported, started },
+    {
+      reported: { event: "server reported", timestamp: built },
+      started: { event: `started running in ${stage.name}#1`, timestamp: timeOf(stage, 1) },
+    },
   );
   assert.is(received.event, "scan evidence received");
   assert.equal(rest, [
@@ -89,7 +92,7 @@ test("an environment to which it came back is not among those that it left", asy
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t" });
   for (const ran of [true, false, true]) world.report(env.id, ran ? [{ name: "app", fingerprint }] : []);
   const { running, exited, history } = await artifactOf(at, fingerprint);
-  assert.equal([running, exited], [[{ environment_name: env.name, snapshot_index: 3 }], []]);
+  assert.equal({ running, exited }, { running: [{ environment_name: env.name, snapshot_index: 3 }], exited: [] });
   assert.equal(told(history), [
     "artifact reported",
     `started running in ${env.name}#1`,
@@ -129,8 +132,11 @@ test("a start whose time nobody knows has no lead time from the commit", async (
   world.report(unknown.id, [{ name: "app", fingerprint, created: 0 }]);
   const artifact = await artifactOf(at, fingerprint);
   assert.equal(
-    [artifact.commit_lead_times, Object.keys(artifact.build_lead_times)],
-    [{ [known.name]: 5 }, [known.name, unknown.name]],
+    {
+      commit_lead_times: artifact.commit_lead_times,
+      "keys of artifact.build_lead_times": Object.keys(artifact.build_lead_times),
+    },
+    { commit_lead_times: { [known.name]: 5 }, "keys of artifact.build_lead_times": [known.name, unknown.name] },
   );
 });
 
@@ -144,7 +150,14 @@ test("in an archived environment nothing runs; what it told stays, under its suf
     .prepare("UPDATE environments SET archived_at = 1, archived_name = name, name = ? WHERE id = ?")
     .run(archived, env.id);
   const artifact = await artifactOf(at, fingerprint);
-  assert.equal([artifact.running, artifact.exited, Object.keys(artifact.build_lead_times)], [[], [], [archived]]);
+  assert.equal(
+    {
+      running: artifact.running,
+      exited: artifact.exited,
+      "keys of artifact.build_lead_times": Object.keys(artifact.build_lead_times),
+    },
+    { running: [], exited: [], "keys of artifact.build_lead_times": [archived] },
+  );
   assert.is(artifact.history.at(-1).event, `started running in ${archived}#1`);
   assert.equal((await trailOf(at, "t")).events.at(-1).environment_name, archived);
 });
@@ -154,7 +167,10 @@ test("another organization's environments are nobody else's business", async () 
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t" });
   world.report(other.environment().id, [{ name: "app", fingerprint }]);
   const { running, exited, history, build_lead_times } = await artifactOf(at, fingerprint);
-  assert.equal([running, exited, history.length, build_lead_times], [[], [], 1, {}]);
+  assert.equal(
+    { running, exited, "history.length": history.length, build_lead_times },
+    { running: [], exited: [], "history.length": 1, build_lead_times: {} },
+  );
   assert.equal((await trailOf(at, "t")).events.length, 2);
 });
 

@@ -154,7 +154,10 @@ test("only what starts with provenance is a deployment, once for each start, and
   );
   assert.is((await get(at, `/deployments/${at.org}/${environment}/${fingerprint}`)).body.deployed_at, again);
   const last = async (flow: string) => (await get(at, `/flows/${at.org}/${flow}`)).body.last_deployment_at;
-  assert.equal([await last(build), await last(release), await last(unused)], [again, again, null]);
+  assert.equal(
+    { "last build": await last(build), "last release": await last(release), "last unused": await last(unused) },
+    { "last build": again, "last release": again, "last unused": null },
+  );
 });
 
 test("without a commit page that is known there is no comparison, and without a trail no trail", async () => {
@@ -167,11 +170,17 @@ test("without a commit page that is known there is no comparison, and without a 
   runs(at, environment, [older]);
   runs(at, environment, [newer]);
   const { body } = await get(at, `/deployments/${at.org}/${environment}/${newer}`);
-  assert.equal([body.replaced.fingerprint, body.replaced.diff_url, body.repo_name], [older, null, null]);
+  assert.equal(
+    { fingerprint: body.replaced.fingerprint, diff_url: body.replaced.diff_url, repo_name: body.repo_name },
+    { fingerprint: older, diff_url: null, repo_name: null },
+  );
   const alone = await server.given.artifact(at, { flow, trail: null });
   runs(at, environment, [alone]);
   const { body: bare } = await get(at, `/deployments/${at.org}/${environment}/${alone}`);
-  assert.equal([bare.trail_name, bare.replaced, bare.flow_name], [null, null, flow]);
+  assert.equal(
+    { trail_name: bare.trail_name, replaced: bare.replaced, flow_name: bare.flow_name },
+    { trail_name: null, replaced: null, flow_name: flow },
+  );
 });
 
 test("the list of an organization: pages, filters, and names that nothing has", async () => {
@@ -235,8 +244,8 @@ test("the list of an organization: pages, filters, and names that nothing has", 
   ] as const) {
     const { status, body } = await get(at, `/deployments/${at.org}?${query}`);
     assert.equal(
-      [status, body.message, Object.keys(body.errors)],
-      [400, "Input payload validation failed", [field]],
+      { status, message: body.message, "keys of body.errors": Object.keys(body.errors) },
+      { status: 400, message: "Input payload validation failed", "keys of body.errors": [field] },
       query,
     );
   }
@@ -327,8 +336,8 @@ test("the list of an environment: ISO times, whole days, 30 days, pages of 50", 
   );
   const { deployments, ...counts } = await list("?page=2&page_size=1");
   assert.equal(
-    [shown(deployments), counts],
-    [[[environment, one]], { page: 2, page_size: 1, total_pages: 2, total_count: 2 }],
+    { shown: shown(deployments), counts },
+    { shown: [[environment, one]], counts: { page: 2, page_size: 1, total_pages: 2, total_count: 2 } },
   );
   assert.is((await get(at, `/deployments/${at.org}/${logical}/${three}`)).body.environment_name, other);
 
@@ -343,7 +352,10 @@ test("the list of an environment: ISO times, whole days, 30 days, pages of 50", 
     ["from=1700000000&to=x", { from: text("1700000000"), to: text("x") }],
   ] as const) {
     const answer = await get(at, `/environments/${at.org}/${environment}/deployments?${query}`);
-    assert.equal([answer.status, answer.body], [400, { message: "Input payload validation failed", errors }]);
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 400, body: { message: "Input payload validation failed", errors } },
+    );
   }
   for (const query of ["page_size=0", "page_size=101", "page=0"])
     assert.is((await get(at, `/environments/${at.org}/${environment}/deployments?${query}`)).status, 400, query);
@@ -402,8 +414,8 @@ test("how often: 28 days of UTC with zeros, of all flows or of one by its id or 
     const place = name === "nothing" ? environment : await server.given.environment(foreign);
     const answer = await get(where, `/environments/${where.org}/${place}/deployment_frequency?flow_id=${name}`);
     assert.equal(
-      [answer.status, answer.body],
-      [404, { message: `Flow '${name}' does not exist in organization '${where.org}'` }],
+      { status: answer.status, body: answer.body },
+      { status: 404, body: { message: `Flow '${name}' does not exist in organization '${where.org}'` } },
     );
   }
 });
@@ -420,7 +432,7 @@ test("what does not exist is 404 in the words of the contract, and an archived e
       `/environments/${where.org}/${name}/deployment_frequency`,
     ]) {
       const answer = await get(where, path);
-      assert.equal([answer.status, answer.body], [404, { message }], path);
+      assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, path);
     }
   };
   await refusals(at, "nothing", `Environment named 'nothing' does not exist for organization '${at.org}'`);
@@ -432,8 +444,8 @@ test("what does not exist is 404 in the words of the contract, and an archived e
   for (const what of [fingerprint, unknown, fingerprint.slice(0, 12), "x"]) {
     const answer = await get(at, `/deployments/${at.org}/${environment}/${what}`);
     assert.equal(
-      [answer.status, answer.body],
-      [404, { message: `Deployment '${what}' does not exist in organization '${at.org}'` }],
+      { status: answer.status, body: answer.body },
+      { status: 404, body: { message: `Deployment '${what}' does not exist in organization '${at.org}'` } },
     );
   }
 
@@ -468,12 +480,21 @@ test("a list survives a record of which a part is gone, and so does a replaced o
   const list = async () => (await get(at, `/deployments/${at.org}`)).body.deployments as Json[];
   const [second, first] = (await list()) as [Json, Json];
   assert.equal(
-    [second["replaced"].fingerprint, second["replaced"].git_commit, second["replaced"].diff_url],
-    [older, null, null],
+    {
+      fingerprint: second["replaced"].fingerprint,
+      git_commit: second["replaced"].git_commit,
+      diff_url: second["replaced"].diff_url,
+    },
+    { fingerprint: older, git_commit: null, diff_url: null },
   );
   assert.equal(
-    [first["fingerprint"], first["git_commit"], first["lead_time_seconds"], first["_links"].artifact],
-    [older, null, null, undefined],
+    {
+      fingerprint: first["fingerprint"],
+      git_commit: first["git_commit"],
+      lead_time_seconds: first["lead_time_seconds"],
+      artifact: first["_links"].artifact,
+    },
+    { fingerprint: older, git_commit: null, lead_time_seconds: null, artifact: undefined },
   );
   server.db.prepare("DELETE FROM deployments WHERE fingerprint = ?").run(older);
   server.db.pragma("foreign_keys = ON");

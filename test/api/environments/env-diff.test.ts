@@ -149,8 +149,8 @@ test("a damaged record is compared by what the row tells", async () => {
     server.db.prepare("UPDATE snapshot_artifacts SET instances_json = ? WHERE environment_id = ?").run(damaged, id);
     const answer = await diff(at, environment, environment);
     assert.equal(
-      [answer.status, answer.body["not-changed"]?.artifacts],
-      [200, [info("api", fingerprint, 0, [2, 2])]],
+      { status: answer.status, artifacts: answer.body["not-changed"]?.artifacts },
+      { status: 200, artifacts: [info("api", fingerprint, 0, [2, 2])] },
       damaged,
     );
   }
@@ -161,8 +161,8 @@ test("both sides are required, and each malformed one is named", async () => {
   const environment = world.environment(at);
   const none = await server.call("GET", `/env-diff/${at.org}`, { key: at.key });
   assert.equal(
-    [none.status, none.body],
-    [400, { message: FAILED, errors: { snappish1: "Field required", snappish2: "Field required" } }],
+    { status: none.status, body: none.body },
+    { status: 400, body: { message: FAILED, errors: { snappish1: "Field required", snappish2: "Field required" } } },
   );
   const problem = (text: string): string => `Input should be a valid snapshot expression [input: ${text}]`;
   for (const text of ["", "#1", `${environment}#`, `${environment}#x`, `${environment}@{}`, "a b"]) {
@@ -172,7 +172,11 @@ test("both sides are required, and each malformed one is named", async () => {
       [text, text, { snappish1: problem(text), snappish2: problem(text) }],
     ] as const) {
       const answer = await diff(at, one, two);
-      assert.equal([answer.status, answer.body], [400, { message: FAILED, errors }], `${one} ${two}`);
+      assert.equal(
+        { status: answer.status, body: answer.body },
+        { status: 400, body: { message: FAILED, errors } },
+        `${one} ${two}`,
+      );
     }
   }
 });
@@ -199,7 +203,7 @@ test("the first side that does not exist is reported, with the expression as it 
     ],
   ] as const) {
     const answer = await diff(at, one, two);
-    assert.equal([answer.status, answer.body], [404, { message }], `${one} ${two}`);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, `${one} ${two}`);
   }
 });
 

@@ -176,7 +176,7 @@ test("unknown kinds and repositories are refused", async () => {
     ["repo_names=acme/none", 404, { message: `Repo 'acme/none' not found in organization '${at.org}'` }],
   ] as const) {
     const answer = await log(at, `?${query}`);
-    assert.equal([answer.status, answer.body], [status, body], query);
+    assert.equal({ status: answer.status, body: answer.body }, { status, body }, query);
   }
 });
 
@@ -270,11 +270,14 @@ test("a damaged record has a line that says so, whatever is filtered by flow or 
 test("HEAD, refusals, and who may read it", async () => {
   const at = place([{ name: "a", fingerprint: "" }]);
   const head = await server.call("HEAD", `/environments/${at.org}/${at.env}/auditlog`, { key: at.key });
-  assert.equal([head.status, head.text, head.headers.get("Content-Type")], [200, "", "text/csv; charset=utf-8"]);
+  assert.equal(
+    { status: head.status, text: head.text, "Content-Type": head.headers.get("Content-Type") },
+    { status: 200, text: "", "Content-Type": "text/csv; charset=utf-8" },
+  );
   const none = await log(at, "", "none");
   assert.equal(
-    [none.status, none.body],
-    [404, { message: `Environment named 'none' does not exist for organization '${at.org}'` }],
+    { status: none.status, body: none.body },
+    { status: 404, body: { message: `Environment named 'none' does not exist for organization '${at.org}'` } },
   );
   assert.is((await log({ ...at, key: server.given.user(at.org, "reader") })).status, 200);
   assert.is((await log({ ...at, key: server.given.user(at.org, null) })).status, 403);

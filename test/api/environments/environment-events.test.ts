@@ -109,18 +109,34 @@ test("an event says what happened, to what, and where it came from", async () =>
     _links: { artifact: null, snapshot: snapshot(2) },
   });
   assert.equal(
-    [stopped.type, stopped.artifact_name, stopped.description, stopped.code_diff, stopped._links.artifact.self],
-    [
-      "exited",
-      "payments:1",
-      "2 instances stopped running (from 2 to 0)",
-      started.code_diff,
-      `http://assay.test/api/v2/artifacts/${at.org}/${flow}/fingerprint/${old}`,
-    ],
+    {
+      type: stopped.type,
+      artifact_name: stopped.artifact_name,
+      description: stopped.description,
+      code_diff: stopped.code_diff,
+      self: stopped._links.artifact.self,
+    },
+    {
+      type: "exited",
+      artifact_name: "payments:1",
+      description: "2 instances stopped running (from 2 to 0)",
+      code_diff: started.code_diff,
+      self: `http://assay.test/api/v2/artifacts/${at.org}/${flow}/fingerprint/${old}`,
+    },
   );
   assert.equal(
-    [first.type, first.snapshot_compliance, first.code_diff, first.description],
-    ["started-compliant", true, null, "2 instances started running (from 0 to 2)"],
+    {
+      type: first.type,
+      snapshot_compliance: first.snapshot_compliance,
+      code_diff: first.code_diff,
+      description: first.description,
+    },
+    {
+      type: "started-compliant",
+      snapshot_compliance: true,
+      code_diff: null,
+      description: "2 instances started running (from 0 to 2)",
+    },
   );
 });
 
@@ -375,7 +391,7 @@ test("malformed ranges and pages are refused, also where they would not count", 
     ["reverse=sometimes", { reverse: "Input should be a valid boolean [input: sometimes]" }],
   ] as const) {
     const { status, body } = await events(at, `?${query}`);
-    assert.equal([status, body], [400, rejected(errors)], query);
+    assert.equal({ status, body }, { status: 400, body: rejected(errors) }, query);
   }
 });
 
@@ -405,8 +421,8 @@ test("repo_name leaves the events of its artifacts, at that time", async () => {
   assert.equal((await events(at, "?repo_name=acme/two&per_page=1")).headers.get("X-Total-Count"), "2");
   const unknown = await events(at, "?repo_name=acme/one,acme/none");
   assert.equal(
-    [unknown.status, unknown.body],
-    [404, { message: `Repo 'acme/none' not found in organization '${at.org}'` }],
+    { status: unknown.status, body: unknown.body },
+    { status: 404, body: { message: `Repo 'acme/none' not found in organization '${at.org}'` } },
   );
 });
 
@@ -454,7 +470,10 @@ test("an archived environment is read under its suffixed name only", async () =>
     message: `Environment named '${at.env}' has been archived for organization '${at.org}'`,
   });
   const [event] = (await events(at, "", archived)).body;
-  assert.equal([event.environment_name, event.snapshot_index], [archived, 1]);
+  assert.equal(
+    { environment_name: event.environment_name, snapshot_index: event.snapshot_index },
+    { environment_name: archived, snapshot_index: 1 },
+  );
 });
 
 test("a damaged record becomes a placeholder, and the others stay", async () => {
@@ -475,10 +494,27 @@ test("a damaged record becomes a placeholder, and the others stay", async () => 
     const { status, body } = await events(at);
     assert.is(status, 200, facts);
     const [good, bad] = body;
-    assert.equal([good.artifact_name, good.description], ["two", "1 instance started running (from 0 to 1)"]);
     assert.equal(
-      [bad.artifact_name, bad.sha256, bad.snapshot_index, bad.pipeline, bad.description, bad._links.artifact],
-      ["one", one, 1, "", "This record is damaged and cannot be shown. Tell the operator of the server its name", null],
+      { artifact_name: good.artifact_name, description: good.description },
+      { artifact_name: "two", description: "1 instance started running (from 0 to 1)" },
+    );
+    assert.equal(
+      {
+        artifact_name: bad.artifact_name,
+        sha256: bad.sha256,
+        snapshot_index: bad.snapshot_index,
+        pipeline: bad.pipeline,
+        description: bad.description,
+        artifact: bad._links.artifact,
+      },
+      {
+        artifact_name: "one",
+        sha256: one,
+        snapshot_index: 1,
+        pipeline: "",
+        description: "This record is damaged and cannot be shown. Tell the operator of the server its name",
+        artifact: null,
+      },
     );
   }
 });
@@ -487,13 +523,13 @@ test("an environment that does not exist is 404, and strangers are not told", as
   const at = place();
   const { status, body } = await events(at, "", "none");
   assert.equal(
-    [status, body],
-    [404, { message: `Environment named 'none' does not exist for organization '${at.org}'` }],
+    { status, body },
+    { status: 404, body: { message: `Environment named 'none' does not exist for organization '${at.org}'` } },
   );
   const stranger = await events({ ...at, key: server.given.user(at.org, null) });
   assert.equal(
-    [stranger.status, stranger.body],
-    [403, { message: "You don't have permission to access this resource" }],
+    { status: stranger.status, body: stranger.body },
+    { status: 403, body: { message: "You don't have permission to access this resource" } },
   );
   assert.is((await events({ ...at, key: server.given.user(at.org, "reader") })).status, 200);
 });

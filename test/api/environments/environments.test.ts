@@ -114,7 +114,10 @@ test("every type is taken, and only a logical environment has members", async ()
       "OK",
     );
     const body = await read(at, `e-${type}`);
-    assert.equal([body.type, body.included_environments, body.policies], [type, type === "logical" ? [] : null, []]);
+    assert.equal(
+      { type: body.type, included_environments: body.included_environments, policies: body.policies },
+      { type, included_environments: type === "logical" ? [] : null, policies: [] },
+    );
   }
 });
 
@@ -122,7 +125,10 @@ test("putting again answers 201; an empty description, null and what is not sent
   const at = server.given.org();
   await put(at, { name: "a", type: "ECS", description: "first", include_scaling: true, require_provenance: true });
   const before = await read(at, "a");
-  assert.equal([before.include_scaling, before.require_provenance], [true, true]);
+  assert.equal(
+    { include_scaling: before.include_scaling, require_provenance: before.require_provenance },
+    { include_scaling: true, require_provenance: true },
+  );
   const nothing = { include_scaling: null, require_provenance: null, included_environments: null, policies: null };
   for (const more of [{}, nothing, { include_scaling: true }])
     answers(await put(at, { name: "a", type: "ECS", description: "", ...more }), 201, "OK");
@@ -182,7 +188,10 @@ test("the type never changes, unless the environment is archived: then a fresh o
   await archive(at, "a");
   answers(await put(at, logical("a", [])), 201, "OK");
   const body = await read(at, "a");
-  assert.equal([body.type, body.description, body.included_environments], ["logical", "", []]);
+  assert.equal(
+    { type: body.type, description: body.description, included_environments: body.included_environments },
+    { type: "logical", description: "", included_environments: [] },
+  );
 });
 
 test("fifty creations at once make one environment, and all answer 201", async () => {
@@ -400,12 +409,15 @@ test("a renamed environment answers under both names until another takes the old
   answers(await rename(at, "a", "b"), 200, "OK");
   for (const name of ["a", "b"]) {
     const body = await read(at, name);
-    assert.equal([body.name, body.description], ["b", "first"]);
+    assert.equal({ name: body.name, description: body.description }, { name: "b", description: "first" });
   }
   answers(await patch(at, "a", { description: "by its old name" }), 200, "OK");
   assert.is((await read(at, "b")).description, "by its old name");
   answers(await put(at, { name: "a", type: "S3", description: "second" }), 201, "OK");
-  assert.equal([(await read(at, "a")).type, (await read(at, "b")).type], ["S3", "K8S"]);
+  assert.equal(
+    { "read a.type": (await read(at, "a")).type, "read b.type": (await read(at, "b")).type },
+    { "read a.type": "S3", "read b.type": "K8S" },
+  );
   assert.equal(namesOf(await list(at)), ["a", "b"]);
 });
 
@@ -491,7 +503,7 @@ test("an archived environment leaves the lists, frees its name, and is read unde
   const suffixed = suffixedName(at, "a");
   assert.match(suffixed, /^a-archived-at-17\d{8}$/);
   const body = await read(at, suffixed);
-  assert.equal([body.name, body.description], [suffixed, "old"]);
+  assert.equal({ name: body.name, description: body.description }, { name: suffixed, description: "old" });
   answers(await put(at, k8s("a", { description: "new" })), 201, "OK");
   assert.is((await read(at, "a")).description, "new");
   assert.is((await read(at, suffixed)).description, "old");
@@ -524,8 +536,14 @@ test("an archived environment leaves the logical ones, and the earlier names say
   await rename(at, "b", "d");
   const shown = (await read(at, "one")).last_modified_at;
   await archive(at, "d");
-  assert.equal([await membersOf(at, "all"), await membersOf(at, "one")], [["a", "c"], []]);
-  assert.equal([(await read(at, "all")).state, (await read(at, "one")).state], [null, null]);
+  assert.equal(
+    { "membersOf all": await membersOf(at, "all"), "membersOf one": await membersOf(at, "one") },
+    { "membersOf all": ["a", "c"], "membersOf one": [] },
+  );
+  assert.equal(
+    { "read all.state": (await read(at, "all")).state, "read one.state": (await read(at, "one")).state },
+    { "read all.state": null, "read one.state": null },
+  );
   assert.ok((await read(at, "one")).last_modified_at > shown);
   for (const name of ["b", "d"]) answers(await get(at, name), 404, archived(at, name));
   await archive(at, "all");

@@ -60,7 +60,7 @@ test("a small report to a large environment is left to the thread before anybody
     context.caller,
   );
   const prepared = await prepareReport(context, "large", "K8S", artifacts(3));
-  assert.equal([prepared.done, given, surveys()], [{ index: 7 }, [3], 0]);
+  assert.equal({ done: prepared.done, given, surveys: surveys() }, { done: { index: 7 }, given: [3], surveys: 0 });
 });
 
 test("a report whose name went to another environment before the write is recorded there", async () => {

@@ -246,7 +246,13 @@ test("names of absurd length are refused", async () => {
   const answer = await put(at, k8s, "K8S", { artifacts: [{ ...FULL.K8S, podName: long }] });
   assert.equal(Object.keys(answer.body.errors), ["artifacts.0.podName"]);
   assert.is(answer.status, 400);
-  assert.equal([row(at, docker).snapshot_count, row(at, k8s).snapshot_count], [0, 0]);
+  assert.equal(
+    {
+      "row(at, docker).snapshot_count": row(at, docker).snapshot_count,
+      "row(at, k8s).snapshot_count": row(at, k8s).snapshot_count,
+    },
+    { "row(at, docker).snapshot_count": 0, "row(at, k8s).snapshot_count": 0 },
+  );
 });
 
 const times: [value: unknown, error: string | null][] = [

@@ -253,15 +253,23 @@ test("what is reported over HTTP is read as it was reported", async () => {
   assert.is(report.status, 201, report.text);
   const { body } = await read(at, environment);
   assert.equal(
-    [body.compliant, body.artifact_compliance_count, body.user_name],
-    [true, { true: 1, false: 0, null: 0 }, `${at.org}-admin`],
+    { compliant: body.compliant, artifact_compliance_count: body.artifact_compliance_count, user_name: body.user_name },
+    { compliant: true, artifact_compliance_count: { true: 1, false: 0, null: 0 }, user_name: `${at.org}-admin` },
   );
   const [artifact] = body.artifacts;
   assert.equal(
-    [artifact.name, artifact.fingerprint, artifact.compliant, artifact.annotation],
-    ["api:1", fingerprint, true, { type: "started-compliant", was: 0, now: 2 }],
+    {
+      name: artifact.name,
+      fingerprint: artifact.fingerprint,
+      compliant: artifact.compliant,
+      annotation: artifact.annotation,
+    },
+    { name: "api:1", fingerprint, compliant: true, annotation: { type: "started-compliant", was: 0, now: 2 } },
   );
-  assert.equal([artifact.creationTimestamp, artifact.pods], [[1_690_000_000, 1_690_000_007], pods]);
+  assert.equal(
+    { creationTimestamp: artifact.creationTimestamp, pods: artifact.pods },
+    { creationTimestamp: [1_690_000_000, 1_690_000_007], pods },
+  );
 });
 
 test("every flow is shown, the build flow first, and the top level is that of the first", async () => {
@@ -405,12 +413,24 @@ test("without policies the snapshot is not compliant and its artifacts are unkno
   world.report(at, environment, [running("one", freshFingerprint())]);
   const { body } = await read(at, environment);
   assert.equal(
-    [body.compliant, body.artifact_compliance_count, body.artifacts[0].compliant],
-    [false, { true: 0, false: 0, null: 1 }, null],
+    {
+      "body.compliant": body.compliant,
+      "body.artifact_compliance_count": body.artifact_compliance_count,
+      "artifacts[0].compliant": body.artifacts[0].compliant,
+    },
+    {
+      "body.compliant": false,
+      "body.artifact_compliance_count": { true: 0, false: 0, null: 1 },
+      "artifacts[0].compliant": null,
+    },
   );
   assert.equal(
-    [body.artifacts[0].policy_decisions, body.artifacts[0].reasons_for_incompliance, body.applied_policies],
-    [[], [], []],
+    {
+      policy_decisions: body.artifacts[0].policy_decisions,
+      reasons_for_incompliance: body.artifacts[0].reasons_for_incompliance,
+      applied_policies: body.applied_policies,
+    },
+    { policy_decisions: [], reasons_for_incompliance: [], applied_policies: [] },
   );
 });
 
@@ -474,7 +494,10 @@ test("a start that the reporter could not tell gives no lead time", async () => 
   const environment = world.environment(at, { type: "azure-apps" });
   world.report(at, environment, [running("app", fingerprint, 0)]);
   const [artifact] = (await read(at, environment)).body.artifacts;
-  assert.equal([artifact.creationTimestamp, artifact.commit_lead_time], [[0], null]);
+  assert.equal(
+    { creationTimestamp: artifact.creationTimestamp, commit_lead_time: artifact.commit_lead_time },
+    { creationTimestamp: [0], commit_lead_time: null },
+  );
 });
 
 test("what is on the allowlist is compliant, with the decisions as they are, and fails no policy", async () => {
@@ -486,11 +509,18 @@ test("what is on the allowlist is compliant, with the decisions as they are, and
   world.report(at, environment, [running("api", fingerprint)]);
   world.allow(at, environment, fingerprint);
   const { body } = await read(at, environment);
-  assert.equal([body.index, body.compliant, body.artifact_compliance_count], [2, true, { true: 1, false: 0, null: 0 }]);
+  assert.equal(
+    { index: body.index, compliant: body.compliant, artifact_compliance_count: body.artifact_compliance_count },
+    { index: 2, compliant: true, artifact_compliance_count: { true: 1, false: 0, null: 0 } },
+  );
   const [artifact] = body.artifacts;
   assert.equal(
-    [artifact.compliant, artifact.reasons_for_incompliance, artifact.annotation],
-    [true, [], { type: "became-compliant", was: 1, now: 1 }],
+    {
+      compliant: artifact.compliant,
+      reasons_for_incompliance: artifact.reasons_for_incompliance,
+      annotation: artifact.annotation,
+    },
+    { compliant: true, reasons_for_incompliance: [], annotation: { type: "became-compliant", was: 1, now: 1 } },
   );
   assert.is(artifact.policy_decisions[0].status, "NON-COMPLIANT");
   assert.equal(
@@ -518,7 +548,7 @@ test("expressions name snapshots by number, from the end and by time", async () 
     ["@{2999-01-01T00:00:00}", 3],
   ] as const) {
     const answer = await read(at, environment, expression);
-    assert.equal([answer.status, answer.body.index], [200, index], expression);
+    assert.equal({ status: answer.status, index: answer.body.index }, { status: 200, index }, expression);
   }
 });
 
@@ -543,7 +573,7 @@ test("an index that does not exist is a 404 that says what it resolved to", asyn
   ] as const) {
     const answer = await read(at, name, expression);
     const message = `Org: '${at.org}'. Snapshot '${name}${label}' resolves to '${name}#${index}'. len(snapshots) == ${count}. Indexes are 1-based`;
-    assert.equal([answer.status, answer.body], [404, { message }], expression);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, expression);
   }
 });
 
@@ -566,7 +596,11 @@ test("malformed expressions are refused by field", async () => {
   ]) {
     const answer = await read(at, environment, expression);
     const errors = { snapshot_expression: `Input should be a valid snapshot expression [input: ${expression}]` };
-    assert.equal([answer.status, answer.body], [400, { message: FAILED, errors }], expression);
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 400, body: { message: FAILED, errors } },
+      expression,
+    );
   }
 });
 
@@ -576,8 +610,8 @@ test("unknown and archived environments are told apart; an archived one is read 
   world.report(at, environment, [running("one", freshFingerprint())]);
   for (const answer of [await read(at, "nope"), await list(at, "nope")])
     assert.equal(
-      [answer.status, answer.body],
-      [404, { message: `Environment named 'nope' does not exist for organization '${at.org}'` }],
+      { status: answer.status, body: answer.body },
+      { status: 404, body: { message: `Environment named 'nope' does not exist for organization '${at.org}'` } },
     );
 
   const id = world.idOf(at, environment);
@@ -599,8 +633,11 @@ test("unknown and archived environments are told apart; an archived one is read 
     .run(suffixed, id);
   for (const answer of [await read(at, environment), await list(at, environment)])
     assert.equal(
-      [answer.status, answer.body],
-      [404, { message: `Environment named '${environment}' has been archived for organization '${at.org}'` }],
+      { status: answer.status, body: answer.body },
+      {
+        status: 404,
+        body: { message: `Environment named '${environment}' has been archived for organization '${at.org}'` },
+      },
     );
   assert.is((await read(at, suffixed)).status, 200);
   assert.is((await list(at, suffixed)).body.length, 1);
@@ -679,17 +716,26 @@ test("a snapshot of a logical environment merges its members, and tells what hap
 
   const times = world.times(at, group);
   assert.equal(
-    [
-      third.index,
-      third.is_latest,
-      third.timestamp,
-      third.next_snapshot_timestamp,
-      third.type,
-      third.compliant,
-      third.artifact_compliance_count,
-      third.user_name,
-    ],
-    [3, false, times[2], times[3], "logical", false, { true: 0, false: 2, null: 0 }, REPORTER.displayName],
+    {
+      index: third.index,
+      is_latest: third.is_latest,
+      timestamp: third.timestamp,
+      next_snapshot_timestamp: third.next_snapshot_timestamp,
+      type: third.type,
+      compliant: third.compliant,
+      artifact_compliance_count: third.artifact_compliance_count,
+      user_name: third.user_name,
+    },
+    {
+      index: 3,
+      is_latest: false,
+      timestamp: times[2],
+      next_snapshot_timestamp: times[3],
+      type: "logical",
+      compliant: false,
+      artifact_compliance_count: { true: 0, false: 2, null: 0 },
+      user_name: REPORTER.displayName,
+    },
   );
   assert.is(third.html_url, `${HOST}/${at.org}/environments/${group}/3`);
   assert.equal(
@@ -855,7 +901,10 @@ test("a snapshot without artifacts has an empty list of them", async () => {
   const environment = world.environment(at);
   world.report(at, environment, []);
   const { status, body } = await read(at, environment);
-  assert.equal([status, body.artifacts, body.applied_policies], [200, [], []]);
+  assert.equal(
+    { status, artifacts: body.artifacts, applied_policies: body.applied_policies },
+    { status: 200, artifacts: [], applied_policies: [] },
+  );
 });
 
 test("a policy that this program cannot read is marked, and the verdicts found with it stay", async () => {
@@ -893,8 +942,12 @@ test("a policy that this program cannot read is marked, and the verdicts found w
     .run(world.idOf(at, environment));
   const damaged = await read(at, environment);
   assert.equal(
-    [damaged.status, damaged.body.artifacts[0].compliant, damaged.body.applied_policies[0].failing_artifacts],
-    [200, false, []],
+    {
+      status: damaged.status,
+      compliant: damaged.body.artifacts[0].compliant,
+      failing_artifacts: damaged.body.applied_policies[0].failing_artifacts,
+    },
+    { status: 200, compliant: false, failing_artifacts: [] },
   );
 });
 
@@ -915,7 +968,7 @@ test("the list is newest first; each snapshot ends where the next begins, the la
     { index: 2, from: t2, to: t3, compliant: true, duration: t3 - t2 },
     { index: 1, from: t1, to: t2, compliant: false, duration: t2 - t1 },
   ];
-  assert.equal([status, body], [200, items]);
+  assert.equal({ status, body }, { status: 200, body: items });
   const indexes = async (query: string): Promise<number[]> => {
     const answer = await list(at, environment, query);
     assert.is(answer.status, 200, query);
@@ -957,8 +1010,11 @@ test("malformed intervals and pages are refused by field", async () => {
   for (const interval of ["x", "1..x", "x..2", "1...2", "1..2..3"]) {
     const answer = await list(at, environment, `?interval=${interval}`);
     assert.equal(
-      [answer.status, answer.body],
-      [400, { message: FAILED, errors: { interval: `Input should be a valid interval [input: ${interval}]` } }],
+      { status: answer.status, body: answer.body },
+      {
+        status: 400,
+        body: { message: FAILED, errors: { interval: `Input should be a valid interval [input: ${interval}]` } },
+      },
     );
   }
   for (const query of ["page=0", "per_page=0", "page=x", "reverse=maybe"]) {

@@ -167,22 +167,38 @@ test("the least that can be told is enough, and no text that clients rely on is 
   });
   const artifact = await read(at, sent.fingerprint);
   assert.equal(
-    [
-      artifact.filename,
-      artifact.commit_url,
-      artifact.build_url,
-      artifact.repo_url,
-      artifact.state,
-      artifact.running,
-      artifact.exited,
-      artifact.template,
-      artifact.state_info,
-    ],
-    ["app.tar", "", "", "", "COMPLIANT", [], [], [], null],
+    {
+      filename: artifact.filename,
+      commit_url: artifact.commit_url,
+      build_url: artifact.build_url,
+      repo_url: artifact.repo_url,
+      state: artifact.state,
+      running: artifact.running,
+      exited: artifact.exited,
+      template: artifact.template,
+      state_info: artifact.state_info,
+    },
+    {
+      filename: "app.tar",
+      commit_url: "",
+      build_url: "",
+      repo_url: "",
+      state: "COMPLIANT",
+      running: [],
+      exited: [],
+      template: [],
+      state_info: null,
+    },
   );
   assert.equal(
-    [artifact.git_commit_info, artifact.repo_info, artifact.annotations, artifact.user_data, artifact.external_urls],
-    [null, null, null, null, null],
+    {
+      git_commit_info: artifact.git_commit_info,
+      repo_info: artifact.repo_info,
+      annotations: artifact.annotations,
+      user_data: artifact.user_data,
+      external_urls: artifact.external_urls,
+    },
+    { git_commit_info: null, repo_info: null, annotations: null, user_data: null, external_urls: null },
   );
   assert.equal(artifact.history[0].event, "app.tar reported");
   assert.is((await trailOf(at)).compliance_status.artifacts_statuses[sent.fingerprint].unexpected, true);
@@ -279,7 +295,10 @@ test("a further report of the same record updates it and is in the history; anot
     git_commit: late,
   });
   const again = await read(at, first.fingerprint);
-  assert.equal([again.id, again.filename, again.git_commit, again.user_data], [id, "renamed", late, null]);
+  assert.equal(
+    { id: again.id, filename: again.filename, git_commit: again.git_commit, user_data: again.user_data },
+    { id, filename: "renamed", git_commit: late, user_data: null },
+  );
   assert.ok(Number(again.last_modified_at) > Number(again.created_at));
   assert.equal(Object.keys(again.evidence), ["tests"], "the new commit brings what waited for it");
 
@@ -287,7 +306,10 @@ test("a further report of the same record updates it and is in the history; anot
   await report(at, { fingerprint: first.fingerprint, template_reference_name: "client" });
   const latest = await read(at, first.fingerprint);
   assert.is.not(latest.id, id);
-  assert.equal([latest.template_reference_name, latest.template], ["client", ["tests"]]);
+  assert.equal(
+    { template_reference_name: latest.template_reference_name, template: latest.template },
+    { template_reference_name: "client", template: ["tests"] },
+  );
   assert.equal(
     Object.keys(latest.evidence),
     ["signed"],
@@ -306,7 +328,14 @@ test("a report without a trail belongs to the flow alone", async () => {
   assert.is((await post(at, body)).status, 201);
   assert.is(rows("trails"), trails);
   const artifact = await read(at, body.fingerprint);
-  assert.equal([artifact.trail_name, artifact.template_reference_name, artifact.state], [null, null, "INCOMPLETE"]);
+  assert.equal(
+    {
+      trail_name: artifact.trail_name,
+      template_reference_name: artifact.template_reference_name,
+      state: artifact.state,
+    },
+    { trail_name: null, template_reference_name: null, state: "INCOMPLETE" },
+  );
   assert.equal(artifact.template, ["review", "tests", "scan"]);
   assert.match(artifact.state_info, /^Attestation 'review' of the artifact is missing\n/);
   assert.equal(artifact.evidence, {});
@@ -322,7 +351,7 @@ test("a report without a trail belongs to the flow alone", async () => {
   for (const [fields, state, template] of cases) {
     assert.is((await post(at, { ...body, ...fields })).status, 201);
     const shown = await read(at, body.fingerprint);
-    assert.equal([shown.id, shown.state, shown.template], [artifact.id, state, template]);
+    assert.equal({ id: shown.id, state: shown.state, template: shown.template }, { id: artifact.id, state, template });
   }
   const { body: flows } = await server.call("GET", `/flows/${at.org}`, { key: at.key });
   assert.is(flows[0].latest_state, "NON-COMPLIANT");
@@ -436,8 +465,11 @@ test("trail and attestation_id choose among the records of a fingerprint", async
   }
   const unknown = await get(at, `/${at.flow}/fingerprint/${fingerprint}?trail=none`);
   assert.equal(
-    [unknown.status, unknown.body],
-    [404, { message: `Trail with name 'none' does not exist for Organization '${at.org}' and Flow '${at.flow}'` }],
+    { status: unknown.status, body: unknown.body },
+    {
+      status: 404,
+      body: { message: `Trail with name 'none' does not exist for Organization '${at.org}' and Flow '${at.flow}'` },
+    },
   );
   const uuid = "00000000-0000-0000-0000-000000000000";
   const wrong = await get(at, `/${at.flow}/fingerprint/${fingerprint}?attestation_id=${uuid}`);
@@ -609,7 +641,7 @@ test("the latest commit of an artifact, also on a branch that arrives unescaped"
   const fingerprint = freshFingerprint();
   const latest = (prefix: string, query = "") => get(at, `/${at.flow}/${prefix}/latest_commit${query}`);
   const unknown = await latest(fingerprint);
-  assert.equal([unknown.status, unknown.body], [200, { latest_commit: null }]);
+  assert.equal({ status: unknown.status, body: unknown.body }, { status: 200, body: { latest_commit: null } });
 
   const old = await report(at, {
     fingerprint,
@@ -643,8 +675,8 @@ test("the latest commit of an artifact, also on a branch that arrives unescaped"
   assert.equal((await latest(fingerprint)).body, { latest_commit: old.git_commit }, "the latest report counts");
   const missingFlow = await get(at, `/none/${fingerprint}/latest_commit`);
   assert.equal(
-    [missingFlow.status, missingFlow.body],
-    [404, { message: `Flow named 'none' does not exist for organization '${at.org}'` }],
+    { status: missingFlow.status, body: missingFlow.body },
+    { status: 404, body: { message: `Flow named 'none' does not exist for organization '${at.org}'` } },
   );
   assert.is((await latest("abcd")).status, 400);
 });
@@ -760,7 +792,10 @@ test("artifact_id chooses a record of the fingerprint; trail and attestation_id 
   const malformed = await get(at, `/${at.flow}/fingerprint/${fingerprint}?artifact_id=1`);
   const pattern = "^[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{8}$";
   const problem = `String should match pattern '${pattern}' [input: 1]`;
-  assert.equal([malformed.status, malformed.body], [400, rejected({ artifact_id: problem })]);
+  assert.equal(
+    { status: malformed.status, body: malformed.body },
+    { status: 400, body: rejected({ artifact_id: problem }) },
+  );
 });
 
 test.run();

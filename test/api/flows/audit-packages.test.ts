@@ -233,8 +233,18 @@ test("the package of a trail holds what the API shows, and the rest of what is r
     },
   });
   assert.equal(
-    [override.audit.overridden_type, override.audit.original_attestation_id, override.reason, override.audit.evidence],
-    ["junit", tests.attestation_id, "the test is wrong", null],
+    {
+      overridden_type: override.audit.overridden_type,
+      original_attestation_id: override.audit.original_attestation_id,
+      reason: override.reason,
+      evidence: override.audit.evidence,
+    },
+    {
+      overridden_type: "junit",
+      original_attestation_id: tests.attestation_id,
+      reason: "the test is wrong",
+      evidence: null,
+    },
   );
   assert.is(members.text(`evidence/${digest}/copy.xml`), "<testsuite/>");
 
@@ -286,8 +296,16 @@ test("the package of a trail holds what the API shows, and the rest of what is r
   );
   const [allowance] = members.json("allowlist.json");
   assert.equal(
-    [before.allowlist_entry, after.allowlist_entry, allowance.description],
-    [null, allowance.public_id, "because"],
+    {
+      "before.allowlist_entry": before.allowlist_entry,
+      "after.allowlist_entry": after.allowlist_entry,
+      "allowance.description": allowance.description,
+    },
+    {
+      "before.allowlist_entry": null,
+      "after.allowlist_entry": allowance.public_id,
+      "allowance.description": "because",
+    },
   );
   assert.is(members.text(`policies/${at.policy}/v1.yml`), at.policyText);
   assert.equal(
@@ -325,8 +343,14 @@ test("the package of a trail holds what the API shows, and the rest of what is r
   const header = (name: string) => members.headers.get(name);
   for (const name of members.names)
     assert.equal(
-      [header(name)?.mode, header(name)?.uid, header(name)?.gid, header(name)?.uname, header(name)?.gname],
-      [0o644, 0, 0, "", ""],
+      {
+        mode: header(name)?.mode,
+        uid: header(name)?.uid,
+        gid: header(name)?.gid,
+        uname: header(name)?.uname,
+        gname: header(name)?.gname,
+      },
+      { mode: 0o644, uid: 0, gid: 0, uname: "", gname: "" },
       name,
     );
   assert.is((header("trail.json")?.mtime as Date).getTime(), Math.floor(manifest.as_of) * 1000);
@@ -334,8 +358,8 @@ test("the package of a trail holds what the API shows, and the rest of what is r
 
   const pdf = await get(at, trailPath(at, "audit_pdf"));
   assert.equal(
-    [pdf.status, pdf.headers.get("Content-Type"), pdf.headers.get("ETag")],
-    [200, "application/pdf", `"${sha256(members.bytes("trail-page.pdf"))}"`],
+    { status: pdf.status, "Content-Type": pdf.headers.get("Content-Type"), ETag: pdf.headers.get("ETag") },
+    { status: 200, "Content-Type": "application/pdf", ETag: `"${sha256(members.bytes("trail-page.pdf"))}"` },
   );
   assert.ok(pdf.bytes.equals(members.bytes("trail-page.pdf")));
   assert.equal(errors(), []);
@@ -373,13 +397,18 @@ test("the package of an artifact holds all its records in the flow, and what its
   const path = (prefix: string): string => `/artifacts/${at.org}/${at.flow}/${prefix}/audit_package`;
   const { status, headers, bytes } = await get(at, path(at.fingerprint));
   assert.equal(
-    [status, headers.get("Content-Type"), headers.get("Content-Encoding"), headers.get("Content-Disposition")],
-    [
-      200,
-      "application/octet-stream",
-      "gzip",
-      `attachment; filename="audit-package-${at.flow}-${at.fingerprint.slice(0, 12)}.tar"`,
-    ],
+    {
+      status,
+      "Content-Type": headers.get("Content-Type"),
+      "Content-Encoding": headers.get("Content-Encoding"),
+      "Content-Disposition": headers.get("Content-Disposition"),
+    },
+    {
+      status: 200,
+      "Content-Type": "application/octet-stream",
+      "Content-Encoding": "gzip",
+      "Content-Disposition": `attachment; filename="audit-package-${at.flow}-${at.fingerprint.slice(0, 12)}.tar"`,
+    },
   );
   // fetch followed the coding.
   assert.is(bytes.toString("latin1", 257, 262), "ustar");
@@ -428,7 +457,10 @@ test("the package of an artifact holds all its records in the flow, and what its
   assert.equal([...flows], [at.flow]);
   assert.is(members.names.filter((name) => name.startsWith("evidence/")).length, 2);
   const { about } = members.json("manifest.json");
-  assert.equal([about.kind, about.fingerprint, about.flow], ["artifact", at.fingerprint, at.flow]);
+  assert.equal(
+    { kind: about.kind, fingerprint: about.fingerprint, flow: about.flow },
+    { kind: "artifact", fingerprint: at.fingerprint, flow: at.flow },
+  );
 
   assert.ok(
     (await download(at, path(at.fingerprint.slice(0, 63)).replace(at.fingerprint.slice(0, 63), at.fingerprint))).equals(
@@ -524,8 +556,8 @@ test("a file that is not there is left out, and everything says so", async () =>
   assert.equal(members.json("manifest.json").not_included, missing);
   const record = members.json<any[]>("attestations.json").find(({ attestation_id }) => attestation_id === id);
   assert.equal(
-    [record.audit.evidence.member, record.audit.evidence.state, record.audit.evidence.sha256],
-    [null, "missing", sha256(lost)],
+    { member: record.audit.evidence.member, state: record.audit.evidence.state, sha256: record.audit.evidence.sha256 },
+    { member: null, state: "missing", sha256: sha256(lost) },
   );
   assert.match(members.text("README.txt"), `missing  evidence/${sha256(lost)}/lost.txt (${lost.length} bytes)`);
   assert.match(members.text("README.txt"), `damaged  evidence/${sha256(short)}/short.txt`);
@@ -659,7 +691,7 @@ test("one damaged record costs itself alone, and is marked", async () => {
   assert.match(record.description, "damaged");
   assert.is(record.audit.reasons, null);
   const [event] = members.json("trail.json").events;
-  assert.equal([event.type, event.unreadable], ["trail_reported", true]);
+  assert.equal({ type: event.type, unreadable: event.unreadable }, { type: "trail_reported", unreadable: true });
   assert.equal(
     members.json("environments.json").map(({ policies, judged_on }: any) => [policies, judged_on]),
     [
@@ -723,8 +755,18 @@ test("HEAD has the head of a package and makes none", async () => {
   const at = await place();
   const { status, headers, bytes } = await get(at, trailPath(at), { method: "HEAD" });
   assert.equal(
-    [status, headers.get("Content-Type"), headers.get("Content-Disposition"), bytes.length],
-    [200, "application/gzip", `attachment; filename="audit-package-${at.flow}-${at.trail}.tar.gz"`, 0],
+    {
+      status,
+      "Content-Type": headers.get("Content-Type"),
+      "Content-Disposition": headers.get("Content-Disposition"),
+      "bytes.length": bytes.length,
+    },
+    {
+      status: 200,
+      "Content-Type": "application/gzip",
+      "Content-Disposition": `attachment; filename="audit-package-${at.flow}-${at.trail}.tar.gz"`,
+      "bytes.length": 0,
+    },
   );
 });
 
@@ -733,20 +775,28 @@ test("the report is served like any file: ranges, and nothing for who has it", a
   const path = trailPath(at, "audit_pdf");
   const whole = await get(at, path);
   assert.equal(
-    [whole.status, whole.headers.get("Content-Length"), whole.headers.get("Content-Disposition")],
-    [200, String(whole.bytes.length), `attachment; filename="${at.flow}-${at.trail}.pdf"`],
+    {
+      status: whole.status,
+      "Content-Length": whole.headers.get("Content-Length"),
+      "Content-Disposition": whole.headers.get("Content-Disposition"),
+    },
+    {
+      status: 200,
+      "Content-Length": String(whole.bytes.length),
+      "Content-Disposition": `attachment; filename="${at.flow}-${at.trail}.pdf"`,
+    },
   );
   const part = await get(at, path, { headers: { Range: "bytes=0-4" } });
-  assert.equal([part.status, part.bytes.toString()], [206, "%PDF-"]);
+  assert.equal({ status: part.status, bytes: part.bytes.toString() }, { status: 206, bytes: "%PDF-" });
   const etag = whole.headers.get("ETag") as string;
   assert.equal(
-    [etag, (await get(at, path, { headers: { "If-None-Match": etag } })).status],
-    [`"${sha256(whole.bytes)}"`, 304],
+    { etag, status: (await get(at, path, { headers: { "If-None-Match": etag } })).status },
+    { etag: `"${sha256(whole.bytes)}"`, status: 304 },
   );
   const head = await get(at, path, { method: "HEAD" });
   assert.equal(
-    [head.status, head.headers.get("Content-Length"), head.bytes.length],
-    [200, String(whole.bytes.length), 0],
+    { status: head.status, "Content-Length": head.headers.get("Content-Length"), "bytes.length": head.bytes.length },
+    { status: 200, "Content-Length": String(whole.bytes.length), "bytes.length": 0 },
   );
 });
 
@@ -754,7 +804,11 @@ test("what does not exist is refused with its name", async () => {
   const at = await place();
   const refused = async (path: string, status: number, body: unknown, key: string | null = at.key) => {
     const answer = await server.call("GET", path, { key });
-    assert.equal([answer.status, answer.body, answer.headers.get("Content-Disposition")], [status, body, null], path);
+    assert.equal(
+      { status: answer.status, body: answer.body, "Content-Disposition": answer.headers.get("Content-Disposition") },
+      { status, body, "Content-Disposition": null },
+      path,
+    );
   };
   const message = (text: string) => ({ message: text });
   for (const what of ["audit_package", "audit_pdf"]) {
@@ -810,8 +864,8 @@ test("without a thread that makes packages the report is not available, and noth
     const trail = await alone.given.trail(at, { flow });
     const report = await alone.call("GET", `/trails/${at.org}/${flow}/${trail}/audit_pdf`, { key: at.key });
     assert.equal(
-      [report.status, report.body, report.headers.get("Retry-After")],
-      [503, { message: "The report cannot be made now. Please try again" }, "10"],
+      { status: report.status, body: report.body, "Retry-After": report.headers.get("Retry-After") },
+      { status: 503, body: { message: "The report cannot be made now. Please try again" }, "Retry-After": "10" },
     );
     assert.is(
       (await alone.call("GET", `/trails/${at.org}/${flow}/${trail}/audit_package`, { key: at.key })).status,

@@ -90,12 +90,15 @@ test("a fingerprint is built once, wherever and however often it is reported", a
   await build(null, { fingerprint, trail: "other", name: "app" });
   await build(null, { fingerprint, flow: release });
   await build(null, { fingerprint, trail: null });
-  assert.equal([await list(), await times()], [[fingerprint], [at1]]);
+  assert.equal({ list: await list(), times: await times() }, { list: [fingerprint], times: [at1] });
   const [{ flow_name, trail_name }] = (await get(at)).body.builds;
-  assert.equal([flow_name, trail_name], [flow, "t"]);
+  assert.equal({ flow_name, trail_name }, { flow_name: flow, trail_name: "t" });
   const other = await world();
   await other.build(null, { fingerprint });
-  assert.equal([await other.list(), (await list()).length], [[fingerprint], 1]);
+  assert.equal(
+    { list: await other.list(), "list.length": (await list()).length },
+    { list: [fingerprint], "list.length": 1 },
+  );
 });
 
 test("reports at the same moment of one new fingerprint make one build", async () => {
@@ -154,12 +157,12 @@ test("the repository can be named in three ways, of which the surest counts", as
   // The name is the one of now, the id at the forge stays.
   await build({ id: "2", name: "acme/basket" });
   assert.equal(
-    [
-      await list("?repo_name=acme/cart"),
-      (await list("?repo_name=acme/basket")).length,
-      (await list("?repo_id=2")).length,
-    ],
-    [[], 2, 2],
+    {
+      "list ?repo_name=acme/cart": await list("?repo_name=acme/cart"),
+      "list ?repo_name=acme/basket.length": (await list("?repo_name=acme/basket")).length,
+      "list ?repo_id=2.length": (await list("?repo_id=2")).length,
+    },
+    { "list ?repo_name=acme/cart": [], "list ?repo_name=acme/basket.length": 2, "list ?repo_id=2.length": 2 },
   );
 });
 
@@ -204,8 +207,11 @@ test("windows and pages, in both spellings", async () => {
     timestamps: [],
   });
   assert.equal(
-    [await list(`?${whole}&per_page=2`), await list(`?${whole}&per_page=2&page=2`)],
-    [[third, second], [first]],
+    {
+      "list(`?${whole}&per_page=2`)": await list(`?${whole}&per_page=2`),
+      "list(`?${whole}&per_page=2&page=2`)": await list(`?${whole}&per_page=2&page=2`),
+    },
+    { "list(`?${whole}&per_page=2`)": [third, second], "list(`?${whole}&per_page=2&page=2`)": [first] },
   );
   assert.equal((await get(at, `?${whole}&per_page=0`)).body, {
     page: 1,
@@ -248,7 +254,10 @@ test("a build whose record is gone is counted, and marked", async () => {
   server.db.prepare("DELETE FROM artifacts WHERE fingerprint = ?").run(gone);
   server.db.pragma("foreign_keys = ON");
   const { status, body } = await get(at);
-  assert.equal([status, body.total_count, body.builds[0].fingerprint], [200, 2, whole]);
+  assert.equal(
+    { status, total_count: body.total_count, fingerprint: body.builds[0].fingerprint },
+    { status: 200, total_count: 2, fingerprint: whole },
+  );
   const { created_at, _links, ...rest } = body.builds[1];
   assert.equal(rest, {
     fingerprint: "",
@@ -256,7 +265,10 @@ test("a build whose record is gone is counted, and marked", async () => {
     trail_name: "",
     repo_info: { name: "acme/shop", repo_id: "1" },
   });
-  assert.equal([typeof created_at, Object.keys(_links)], ["number", ["repo"]]);
+  assert.equal(
+    { "typeof created_at": typeof created_at, "keys of _links": Object.keys(_links) },
+    { "typeof created_at": "number", "keys of _links": ["repo"] },
+  );
 });
 
 test("a report that is refused is no build", async () => {

@@ -243,7 +243,10 @@ test("a renamed flow answers under both names until another flow takes the old o
   answers(await rename(at, "a", "b"), 200, "OK");
   for (const name of ["a", "b"]) {
     const { status, body } = await get(at, name);
-    assert.equal([status, body.name, body.description], [200, "b", "first"]);
+    assert.equal(
+      { status, name: body.name, description: body.description },
+      { status: 200, name: "b", description: "first" },
+    );
   }
   assert.equal(namesOf(await list(at)), ["b"]);
   answers(await put(at, { name: "a", description: "second" }), 201, "OK");
@@ -323,7 +326,10 @@ test("an archived flow leaves the list, frees its name, and is read under its su
   assert.match(suffixed, /^a-archived-at-17\d{8}$/);
   assert.ok(Number(suffixed.split("-").at(-1)) > EPOCH);
   const { body } = await get(at, suffixed);
-  assert.equal([body.name, body.description, body.template], [suffixed, "old", TEMPLATE]);
+  assert.equal(
+    { name: body.name, description: body.description, template: body.template },
+    { name: suffixed, description: "old", template: TEMPLATE },
+  );
   answers(await put(at, { name: "a", description: "new" }), 201, "OK");
   assert.is((await get(at, "a")).body.description, "new");
 });
@@ -573,7 +579,7 @@ test("a damaged record becomes a marked placeholder, and the others are listed",
     latest_activity_at: null,
     latest_state: null,
   });
-  assert.equal([body[1].name, body[1].template], ["b", "version: 1"]);
+  assert.equal({ name: body[1].name, template: body[1].template }, { name: "b", template: "version: 1" });
   answers(await put(at, { name: "a" }, TEMPLATE), 200, "OK");
   assert.is((await get(at, "a")).body.template, TEMPLATE);
 });

@@ -128,8 +128,13 @@ test("of several repositories of a name the one that was created last is meant",
       (entry: Json) => entry["artifact_name"],
     );
   assert.equal(
-    [await live(), await live("?provider=github"), await live("?provider=gitlab"), await live("?id=")],
-    [["newer"], ["older"], ["newer"], ["newer"]],
+    {
+      live: await live(),
+      "live ?provider=github": await live("?provider=github"),
+      "live ?provider=gitlab": await live("?provider=gitlab"),
+      "live ?id=": await live("?id="),
+    },
+    { live: ["newer"], "live ?provider=github": ["older"], "live ?provider=gitlab": ["newer"], "live ?id=": ["newer"] },
   );
   for (const [path, asked] of [
     ["acme/none", "acme/none"],
@@ -149,7 +154,10 @@ test("an archived environment runs nothing that anybody knows of", async () => {
   assert.is((await get(at, "/live-artifacts/acme/shop")).body.live_artifacts.length, 1);
   await server.call("PUT", `/environments/${at.org}/${prod}/archive`, { key: at.key });
   const { body } = await get(at, "/live-artifacts/acme/shop");
-  assert.equal([body.live_artifacts, body._embedded], [[], { artifacts: [], environments: [] }]);
+  assert.equal(
+    { live_artifacts: body.live_artifacts, _embedded: body._embedded },
+    { live_artifacts: [], _embedded: { artifacts: [], environments: [] } },
+  );
 });
 
 test("the deployments of a repository: those of the organization's list, by window and environment", async () => {
@@ -166,15 +174,18 @@ test("the deployments of a repository: those of the organization's list, by wind
   const { body: all } = await server.call("GET", `/deployments/${at.org}?repo_name=acme/shop`, { key: at.key });
   assert.equal(both(await get(at, `/${id}/deployments`)), [200, all]);
   assert.equal(
-    [all.total_count, all.deployments.map((one: Json) => [one["environment_name"], one["fingerprint"]])],
-    [
-      3,
-      [
+    {
+      total_count: all.total_count,
+      deployments: all.deployments.map((one: Json) => [one["environment_name"], one["fingerprint"]]),
+    },
+    {
+      total_count: 3,
+      deployments: [
         [prod, again],
         [stage, shop],
         [prod, shop],
       ],
-    ],
+    },
   );
 
   const list = async (query: string): Promise<string[]> =>

@@ -98,8 +98,20 @@ test("a repository appears with a trail, an artifact or an attestation that name
   assert.equal(await names(), ["acme/cart", "acme/shop", "plain"]);
   const [cart, plain] = [await read("acme/cart"), await read("plain")];
   assert.equal(
-    [cart["provider"], cart["description"], cart["vcs_instance"], cart["namespace_path"], cart["additional_info"]],
-    [null, null, "git.test:8443", ["acme"], null],
+    {
+      provider: cart["provider"],
+      description: cart["description"],
+      vcs_instance: cart["vcs_instance"],
+      namespace_path: cart["namespace_path"],
+      additional_info: cart["additional_info"],
+    },
+    {
+      provider: null,
+      description: null,
+      vcs_instance: "git.test:8443",
+      namespace_path: ["acme"],
+      additional_info: null,
+    },
   );
   assert.equal(plain["namespace_path"], []);
 });
@@ -137,7 +149,10 @@ test("the id at the forge and the provider say which one it is: the name may cha
   assert.ok(heard["latest_activity"] > before["latest_activity"]);
   await trail({ id: "1", name: "globex/new", provider: "github" });
   const after = await read("globex/new");
-  assert.equal([after["id"], after["namespace_path"], await names()], [before["id"], ["globex"], ["globex/new"]]);
+  assert.equal(
+    { id: after["id"], namespace_path: after["namespace_path"], names: await names() },
+    { id: before["id"], namespace_path: ["globex"], names: ["globex/new"] },
+  );
   assert.ok(after["last_modified_at"] > before["last_modified_at"]);
   await trail({ id: "1", name: "globex/new", provider: "gitlab" });
   assert.equal(await names(), ["globex/new", "globex/new"]);
@@ -151,7 +166,7 @@ test("a name reaches its repository as it is and escaped, by both addresses of t
   for (const path of ["acme/shop", "acme%2Fshop", "acme%2fshop"])
     for (const root of ["/api/v2", "/api/fastapi"]) {
       const answer = await server.call("GET", `/${root}/repos/${at.org}/${path}`, { key: at.key });
-      assert.equal([answer.status, answer.body.name], [200, "acme/shop"], path);
+      assert.equal({ status: answer.status, name: answer.body.name }, { status: 200, name: "acme/shop" }, path);
     }
   for (const path of [encodeURIComponent(name), name.split("/").map(encodeURIComponent).join("/")])
     assert.equal((await get(at, `/${path}`)).body.name, name, path);
@@ -175,7 +190,7 @@ test("a repository whose name ends like another address is still reached by its 
     { message: `Repo 'none/deployments' not found in organization '${at.org}'` },
   ]);
   const answer = await server.call("DELETE", `/repos/${at.org}/acme/deployments`, { key: at.key });
-  assert.equal([answer.status, answer.headers.get("Allow")], [405, "GET, HEAD"]);
+  assert.equal({ status: answer.status, Allow: answer.headers.get("Allow") }, { status: 405, Allow: "GET, HEAD" });
 
   // Literal words come first (operations, Route order): these two are reached by their ids.
   for (const name of ["tags", "live-artifacts/x"]) {
@@ -389,8 +404,8 @@ test("a record that cannot be shown is marked, and fails neither its list nor it
     const marked = { ...before, additional_info: null, namespace_path: ["a"], description: UNREADABLE };
     const { status, body } = await get(at, "");
     assert.equal(
-      [status, body.repos.map(({ name }: Json) => name), body.repos[0]],
-      [200, ["a/damaged", "a/whole"], marked],
+      { status, repos: body.repos.map(({ name }: Json) => name), "repos[0]": body.repos[0] },
+      { status: 200, repos: ["a/damaged", "a/whole"], "repos[0]": marked },
     );
     assert.equal(await read("a/damaged"), marked);
     server.db.prepare(`UPDATE repos SET ${column} = ? WHERE public_id = ?`).run(kept, before["id"]);

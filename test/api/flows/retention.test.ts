@@ -131,7 +131,13 @@ test("a record whose file was deleted shows none, its package says so, and its d
   const { plan } = await retention("plan", "--org", at.org);
   assert.is((await retention("run", "--plan", plan, "--org", at.org)).stripped, 1);
   const { body } = await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, { key: at.key });
-  assert.equal([body.data[0].attestation_id, body.data[0].evidence_archive_fingerprint], [id, null]);
+  assert.equal(
+    {
+      attestation_id: body.data[0].attestation_id,
+      evidence_archive_fingerprint: body.data[0].evidence_archive_fingerprint,
+    },
+    { attestation_id: id, evidence_archive_fingerprint: null },
+  );
   assert.is(
     (await server.call("GET", `/attestations/${at.org}/${flow}/trail/${trail}/${id}/evidence`, { key: at.key })).status,
     404,

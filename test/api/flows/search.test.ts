@@ -143,7 +143,10 @@ test("without a trail and a name of the template those texts are empty", async (
   const { at, flow } = await world();
   const print = await server.given.artifact(at, { flow, trail: null, fingerprint: fingerprint("1e9ac") });
   const [{ trail, template_reference_name, flow: shown, compliance_state }] = (await search(at, print)).body.artifacts;
-  assert.equal([trail, template_reference_name, shown, compliance_state], ["", "", flow, "COMPLIANT"]);
+  assert.equal(
+    { trail, template_reference_name, shown, compliance_state },
+    { trail: "", template_reference_name: "", shown: flow, compliance_state: "COMPLIANT" },
+  );
 });
 
 test("of each flow the latest record is shown, the newest first; a commit has all its artifacts", async () => {
@@ -180,7 +183,10 @@ test("several fingerprints and commits with one beginning are all listed", async
   await server.given.artifact(at, { flow, trail: "t", fingerprint: a, commit: sha });
   report(at, environment(at), [running("x", ran)]);
   const { status, body } = await search(at, "beef0");
-  assert.equal([status, body.resolved_to], [200, resolved("multiple", "", [a, b, ran], [sha])]);
+  assert.equal(
+    { status, resolved_to: body.resolved_to },
+    { status: 200, resolved_to: resolved("multiple", "", [a, b, ran], [sha]) },
+  );
   assert.equal(
     body.artifacts.map((artifact: Json) => [artifact["fingerprint"], artifact["has_provenance"]]),
     [
@@ -204,8 +210,13 @@ test("ten matches are a choice, eleven are too many", async () => {
     });
   const { status, body } = await search(at, "cafe0");
   assert.equal(
-    [status, body.resolved_to.type, body.resolved_to.fingerprints.count, body.artifacts.length],
-    [200, "multiple", 10, 10],
+    {
+      status,
+      type: body.resolved_to.type,
+      count: body.resolved_to.fingerprints.count,
+      "artifacts.length": body.artifacts.length,
+    },
+    { status: 200, type: "multiple", count: 10, "artifacts.length": 10 },
   );
   await server.given.artifact(at, { flow, trail: "t", fingerprint: "1".repeat(64), commit: commit("cafe0a") });
   assert.equal(both(await search(at, "cafe0")), none("cafe0"));
@@ -257,7 +268,10 @@ test("a damaged record is found all the same", async () => {
     .run(print);
   server.db.prepare("UPDATE snapshot_artifacts SET instances_json = '{' WHERE fingerprint = ?").run(print);
   const { status, body } = await search(at, "dada1");
-  assert.equal([status, body.artifacts.length, body.artifacts[0].fingerprint], [200, 1, print]);
+  assert.equal(
+    { status, "artifacts.length": body.artifacts.length, fingerprint: body.artifacts[0].fingerprint },
+    { status: 200, "artifacts.length": 1, fingerprint: print },
+  );
 });
 
 test.run();

@@ -184,8 +184,13 @@ test("absent and null keep what is stored; empty values are stored", async () =>
   });
   const kept = await read(at, "t");
   assert.equal(
-    [kept.description, kept.user_data, kept.external_urls, kept.origin_url],
-    ["d", { a: 1 }, { x: { href: "https://x" } }, "https://o"],
+    {
+      description: kept.description,
+      user_data: kept.user_data,
+      external_urls: kept.external_urls,
+      origin_url: kept.origin_url,
+    },
+    { description: "d", user_data: { a: 1 }, external_urls: { x: { href: "https://x" } }, origin_url: "https://o" },
   );
   assert.equal(
     kept.events.map((event: { changes?: string[] }) => event.changes),
@@ -194,7 +199,15 @@ test("absent and null keep what is stored; empty values are stored", async () =>
 
   await begin(at, { name: "t", description: "", user_data: {}, external_urls: {}, origin_url: "" });
   const emptied = await read(at, "t");
-  assert.equal([emptied.description, emptied.user_data, emptied.external_urls, emptied.origin_url], ["", {}, {}, ""]);
+  assert.equal(
+    {
+      description: emptied.description,
+      user_data: emptied.user_data,
+      external_urls: emptied.external_urls,
+      origin_url: emptied.origin_url,
+    },
+    { description: "", user_data: {}, external_urls: {}, origin_url: "" },
+  );
   assert.equal(emptied.events.at(-1).changes, ["description", "origin_url", "external_urls", "user_data"]);
 
   await begin(at, { name: "t", user_data: [1, "two"], repo_info: REPO });
@@ -244,7 +257,10 @@ for (const [what, sent] of [
     const trail = await read(at, "t");
     const [listed] = (await server.call("GET", `/trails/${at.org}?flow=${at.flow}`, { key: at.key })).body.data;
     for (const { git_commit_info, events } of [trail, listed])
-      assert.equal([git_commit_info, events[0].git_commit_info], [LEAST_COMMIT, LEAST_COMMIT]);
+      assert.equal(
+        { git_commit_info, "events[0].git_commit_info": events[0].git_commit_info },
+        { git_commit_info: LEAST_COMMIT, "events[0].git_commit_info": LEAST_COMMIT },
+      );
   });
 
 test("a commit keeps the optional keys that were sent", async () => {
@@ -273,7 +289,10 @@ test("older records, which keep null for optional keys of a commit, read without
   const trail = await read(at, "t");
   const [listed] = (await server.call("GET", `/trails/${at.org}?flow=${at.flow}`, { key: at.key })).body.data;
   for (const { git_commit_info, events } of [trail, listed])
-    assert.equal([git_commit_info, events[0].git_commit_info], [LEAST_COMMIT, LEAST_COMMIT]);
+    assert.equal(
+      { git_commit_info, "events[0].git_commit_info": events[0].git_commit_info },
+      { git_commit_info: LEAST_COMMIT, "events[0].git_commit_info": LEAST_COMMIT },
+    );
   await begin(at, { name: "t", git_commit_info: LEAST_COMMIT });
   assert.equal((await read(at, "t")).events.at(-1).changes, [], "the same commit again is no change");
 });
@@ -283,17 +302,26 @@ test("a trail without requirements is compliant at once, with the least that can
   assert.is((await begin(at, { name: "t" })).status, 201);
   const trail = await read(at, "t");
   assert.equal(
-    [
-      trail.description,
-      trail.git_commit_info,
-      trail.origin_url,
-      trail.user_data,
-      trail.external_urls,
-      trail.repo_ids,
-      trail.compliance_state,
-      trail.is_compliant,
-    ],
-    ["", null, null, null, null, [], "COMPLIANT", true],
+    {
+      description: trail.description,
+      git_commit_info: trail.git_commit_info,
+      origin_url: trail.origin_url,
+      user_data: trail.user_data,
+      external_urls: trail.external_urls,
+      repo_ids: trail.repo_ids,
+      compliance_state: trail.compliance_state,
+      is_compliant: trail.is_compliant,
+    },
+    {
+      description: "",
+      git_commit_info: null,
+      origin_url: null,
+      user_data: null,
+      external_urls: null,
+      repo_ids: [],
+      compliance_state: "COMPLIANT",
+      is_compliant: true,
+    },
   );
   assert.equal(trail.template, { version: 1, trail: { attestations: [], artifacts: [] }, content: "version: 1" });
 });
@@ -482,7 +510,10 @@ test("the trails of a flow: a bare list of all, newest first, or a page in an en
   assert.equal(names((await list("?page=2")).body), ["c", "b", "a"]);
   assert.equal((await list("")).body[0], await read(at, "c"));
   const page = (await list("?page=2&per_page=2")).body;
-  assert.equal([names(page.data), page.pagination], [["a"], { total: 3, page: 2, per_page: 2, page_count: 2 }]);
+  assert.equal(
+    { names: names(page.data), pagination: page.pagination },
+    { names: ["a"], pagination: { total: 3, page: 2, per_page: 2, page_count: 2 } },
+  );
   const beyond = (await list("?page=9007199254740991&per_page=100")).body;
   assert.equal(beyond, {
     data: [],

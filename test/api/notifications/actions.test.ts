@@ -82,12 +82,12 @@ test("an action is created, read, listed and replaced by its name, through eithe
       triggers: ["ON_SCALED_ARTIFACT", "ON_ALLOWED_ARTIFACT", "ON_SCALED_ARTIFACT"],
     }),
   );
-  assert.equal([created.status, created.body], [201, "OK"]);
+  assert.equal({ status: created.status, body: created.body }, { status: 201, body: "OK" });
   const flowCreated = await putFlow(
     at,
     flowBody([flow], { triggers: ["ON_RELEASE", "ON_APPROVAL", "ON_ATTESTATION"] }),
   );
-  assert.equal([flowCreated.status, flowCreated.body], [201, "OK"]);
+  assert.equal({ status: flowCreated.status, body: flowCreated.body }, { status: 201, body: "OK" });
 
   const [env, ofFlow] = await list(at);
   const shown = {
@@ -107,19 +107,31 @@ test("an action is created, read, listed and replaced by its name, through eithe
   assert.equal(env, { ...shown, environments: [staging, logical, prod], flows: null });
   assert.type(env?.["created_at"], "number");
   assert.equal(
-    [ofFlow?.["number"], ofFlow?.["type"], ofFlow?.["flows"], ofFlow?.["environments"], ofFlow?.["triggers"]],
-    [2, "flow", [flow], null, ["ON_RELEASE", "ON_APPROVAL", "ON_ATTESTATION"]],
+    {
+      number: ofFlow?.["number"],
+      type: ofFlow?.["type"],
+      flows: ofFlow?.["flows"],
+      environments: ofFlow?.["environments"],
+      triggers: ofFlow?.["triggers"],
+    },
+    {
+      number: 2,
+      type: "flow",
+      flows: [flow],
+      environments: null,
+      triggers: ["ON_RELEASE", "ON_APPROVAL", "ON_ATTESTATION"],
+    },
   );
   assert.equal((await get(at, 1)).body, env);
   assert.equal((await old(at, "GET", 1)).body, { ...shown, environments: [staging, logical, prod] });
   assert.equal((await old(at, "GET")).body, [{ ...shown, environments: [staging, logical, prod] }]);
 
   const replaced = await old(at, "PUT", null, body([prod]));
-  assert.equal([replaced.status, replaced.body], [200, "OK"]);
+  assert.equal({ status: replaced.status, body: replaced.body }, { status: 200, body: "OK" });
   const after = (await get(at, 1)).body;
   assert.equal(
-    [after.environments, after.triggers, after.created_at],
-    [[prod], ["ON_NON_COMPLIANT_ENV"], env?.["created_at"]],
+    { environments: after.environments, triggers: after.triggers, created_at: after.created_at },
+    { environments: [prod], triggers: ["ON_NON_COMPLIANT_ENV"], created_at: env?.["created_at"] },
   );
   assert.ok(after.last_modified_at > env?.["last_modified_at"]);
   // The same again is the same action, and not a later one.
@@ -140,7 +152,7 @@ test("numbers are given once, whatever was deleted, and each organization has it
   const env = await server.given.environment(at);
   for (const name of ["a", "b", "c"]) await put(at, body([env], { name }));
   const gone = await server.call("DELETE", `/actions/${at.org}/3`, { key: at.key });
-  assert.equal([gone.status, gone.body], [200, "OK"]);
+  assert.equal({ status: gone.status, body: gone.body }, { status: 200, body: "OK" });
   assert.equal([(await old(at, "DELETE", 2)).status, (await old(at, "DELETE", 2)).status], [200, 404]);
   await put(at, body([env], { name: "c" }));
   assert.equal(
@@ -189,8 +201,11 @@ test("what does not exist is 404 in one voice; an action of flows is none for th
     );
   const word = await get(at, "seven");
   assert.equal(
-    [word.status, word.body],
-    [400, { message: VALIDATION, errors: { action_number: "Input should be a valid integer [input: seven]" } }],
+    { status: word.status, body: word.body },
+    {
+      status: 400,
+      body: { message: VALIDATION, errors: { action_number: "Input should be a valid integer [input: seven]" } },
+    },
   );
   assert.equal(counts(), before);
 });
@@ -209,22 +224,34 @@ test("PUT on a number renames, and refuses a name that another action has, of ei
   ]) {
     const answer = await old(at, "PUT", 1, body([env], { name }));
     assert.equal(
-      [answer.status, answer.body],
-      [400, { message: VALIDATION, errors: { name: `${kind} action with this name already exists [input: ${name}]` } }],
+      { status: answer.status, body: answer.body },
+      {
+        status: 400,
+        body: {
+          message: VALIDATION,
+          errors: { name: `${kind} action with this name already exists [input: ${name}]` },
+        },
+      },
     );
   }
   const env3 = await put(at, body([env], { name: "three" }));
   assert.equal(
-    [env3.status, env3.body],
-    [400, { message: VALIDATION, errors: { name: "A flow action with this name already exists [input: three]" } }],
+    { status: env3.status, body: env3.body },
+    {
+      status: 400,
+      body: { message: VALIDATION, errors: { name: "A flow action with this name already exists [input: three]" } },
+    },
   );
   const flow1 = await putFlow(at, flowBody([flow], { name: "one" }));
   assert.equal(
-    [flow1.status, flow1.body],
-    [
-      400,
-      { message: VALIDATION, errors: { name: "An environment action with this name already exists [input: one]" } },
-    ],
+    { status: flow1.status, body: flow1.body },
+    {
+      status: 400,
+      body: {
+        message: VALIDATION,
+        errors: { name: "An environment action with this name already exists [input: one]" },
+      },
+    },
   );
   assert.equal(counts(), before);
   assert.equal(
@@ -305,8 +332,12 @@ test("what is wrong with a body is told field by field, and nothing of it is lef
   for (const [more, errors] of table) {
     const answer = await put(at, body([env], more));
     assert.equal(
-      [answer.status, answer.body.message, Object.keys(answer.body.errors)],
-      [400, VALIDATION, Object.keys(errors)],
+      {
+        status: answer.status,
+        message: answer.body.message,
+        "keys of answer.body.errors": Object.keys(answer.body.errors),
+      },
+      { status: 400, message: VALIDATION, "keys of answer.body.errors": Object.keys(errors) },
       JSON.stringify(more),
     );
     // What an address is, is said in the words of domain/outgoing.
@@ -328,7 +359,11 @@ test("what is wrong with a body is told field by field, and nothing of it is lef
     "a@-x.org",
   ]) {
     const answer = await put(at, body([env], { targets: [{ type: "EMAIL", emails: [address] }] }));
-    assert.equal([answer.status, Object.keys(answer.body.errors)], [400, ["targets.0.emails.0"]], address);
+    assert.equal(
+      { status: answer.status, "keys of answer.body.errors": Object.keys(answer.body.errors) },
+      { status: 400, "keys of answer.body.errors": ["targets.0.emails.0"] },
+      address,
+    );
   }
   for (const missing of ["name", "environments", "triggers", "targets"]) {
     const { [missing]: _gone, ...rest } = body([env]);
@@ -409,7 +444,14 @@ test("a target that stays keeps its secret and its times; no answer holds a secr
     .prepare("UPDATE notification_targets SET last_success_at = 15, last_failure_at = 5 WHERE id = ?")
     .run(two?.["id"]);
   const failing = (await get(at, 1)).body;
-  assert.equal([failing.is_failing, failing.last_success_timestamp, failing.last_failure_timestamp], [true, 15, 20]);
+  assert.equal(
+    {
+      is_failing: failing.is_failing,
+      last_success_timestamp: failing.last_success_timestamp,
+      last_failure_timestamp: failing.last_failure_timestamp,
+    },
+    { is_failing: true, last_success_timestamp: 15, last_failure_timestamp: 20 },
+  );
 
   const third = { type: "WEBHOOK", webhook: "https://hooks.example.com/c" };
   await put(
@@ -420,13 +462,20 @@ test("a target that stays keeps its secret and its times; no answer holds a secr
     }),
   );
   const after = secrets(at);
-  assert.equal([after[1], after.length], [two, 3]);
+  assert.equal({ "after[1]": after[1], "after.length": after.length }, { "after[1]": two, "after.length": 3 });
   assert.ok(after[0]?.["secret"] !== one?.["secret"] && after[0]?.["secret"] !== two?.["secret"]);
   const text = (await get(at, 1)).text + (await old(at, "GET", 1)).text + JSON.stringify(audited(at));
   for (const { secret } of [one, two, ...after] as Json[]) if (secret !== null) assert.not.ok(text.includes(secret));
   assert.not.ok(JSON.stringify(audited(at)).includes("hooks.example.com"), "addresses of webhooks are secrets too");
   const shown = (await get(at, 1)).body;
-  assert.equal([shown.is_failing, shown.last_success_timestamp, shown.last_failure_timestamp], [false, 15, 5]);
+  assert.equal(
+    {
+      is_failing: shown.is_failing,
+      last_success_timestamp: shown.last_success_timestamp,
+      last_failure_timestamp: shown.last_failure_timestamp,
+    },
+    { is_failing: false, last_success_timestamp: 15, last_failure_timestamp: 5 },
+  );
   assert.equal(
     shown.targets.map(({ last_success_at }: Json) => last_success_at),
     [null, 15, null],
@@ -441,10 +490,16 @@ test("outsiders of a public organization see actions without their targets", asy
   const reader = { ...at, key: server.given.user(at.org, "reader") };
   assert.is((await list(reader))[0]?.["targets"].length, 1);
   for (const { status, body, text } of [await get(outsider, 1), await old(outsider, "GET", 1)]) {
-    assert.equal([status, body.name, body.targets], [200, "alerts", []]);
+    assert.equal({ status, name: body.name, targets: body.targets }, { status: 200, name: "alerts", targets: [] });
     assert.not.ok(text.includes("hooks.example.com"));
   }
-  assert.equal([(await list(outsider))[0]?.["targets"], (await old(outsider, "GET")).body[0].targets], [[], []]);
+  assert.equal(
+    {
+      "list[0].targets": (await list(outsider))[0]?.["targets"],
+      "body[0].targets": (await old(outsider, "GET")).body[0].targets,
+    },
+    { "list[0].targets": [], "body[0].targets": [] },
+  );
   const before = counts();
   for (const answer of [
     await put(outsider, body([env])),
@@ -452,7 +507,10 @@ test("outsiders of a public organization see actions without their targets", asy
     await old(reader, "DELETE", 1),
     await old(reader, "PUT", 1, body([env])),
   ])
-    assert.equal([answer.status, answer.body], [403, { message: "You don't have permission to access this resource" }]);
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 403, body: { message: "You don't have permission to access this resource" } },
+    );
   assert.equal(counts(), before);
 });
 
@@ -550,16 +608,21 @@ test("the calls of Terraform: create, find by name, read, rename, delete, read a
   const found = (await old(at, "GET")).body.find(({ name }: Json) => name === "tf");
   const read = await old(at, "GET", found.number);
   assert.equal(
-    [read.body.environments, read.body.triggers, read.body.targets[0].webhook, read.body.targets[0].payload_version],
-    [[env], body.triggers, HOOK, "1.0"],
+    {
+      environments: read.body.environments,
+      triggers: read.body.triggers,
+      webhook: read.body.targets[0].webhook,
+      payload_version: read.body.targets[0].payload_version,
+    },
+    { environments: [env], triggers: body.triggers, webhook: HOOK, payload_version: "1.0" },
   );
   assert.equal((await old(at, "PUT", found.number, { ...body, name: "tf2", triggers: [] })).body, "OK");
   assert.equal(
-    [(await old(at, "GET", found.number)).body.name, (await old(at, "GET", found.number)).body.number],
-    ["tf2", found.number],
+    { name: (await old(at, "GET", found.number)).body.name, number: (await old(at, "GET", found.number)).body.number },
+    { name: "tf2", number: found.number },
   );
   const gone = await old(at, "DELETE", found.number);
-  assert.equal([gone.status, gone.body], [200, "OK"]);
+  assert.equal({ status: gone.status, body: gone.body }, { status: 200, body: "OK" });
   assert.is((await old(at, "GET", found.number)).status, 404);
 });
 

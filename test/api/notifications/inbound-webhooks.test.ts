@@ -71,7 +71,7 @@ const rows = (): Json =>
 async function refused(answer: () => ReturnType<typeof send>, status: number, body: Json): Promise<void> {
   const before = rows();
   const { status: got, body: told } = await answer();
-  assert.equal([got, told], [status, body]);
+  assert.equal({ got, told }, { got: status, told: body });
   assert.equal(rows(), before);
 }
 
@@ -85,13 +85,16 @@ test("a scan is recorded where its properties say, by the account of the webhook
     trail_description: "Release 7",
   });
   const answer = await send(hook, sent);
-  assert.equal([answer.status, answer.body], [200, "OK"]);
+  assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: "OK" });
   const flow = await read(at, `/flows/${at.org}/backend`);
-  assert.equal([flow.description, flow.visibility, flow.template], ["The back end", "private", "version: 1"]);
+  assert.equal(
+    { description: flow.description, visibility: flow.visibility, template: flow.template },
+    { description: "The back end", visibility: "private", template: "version: 1" },
+  );
   const trail = await read(at, `/trails/${at.org}/backend/release-7`);
   assert.equal(
-    [trail.description, trail.compliance_state, trail.created_by],
-    ["Release 7", "COMPLIANT", "sonar-webhook"],
+    { description: trail.description, compliance_state: trail.compliance_state, created_by: trail.created_by },
+    { description: "Release 7", compliance_state: "COMPLIANT", created_by: "sonar-webhook" },
   );
   assert.equal(
     trail.events.map(({ type }: Json) => type),
@@ -100,15 +103,22 @@ test("a scan is recorded where its properties say, by the account of the webhook
   const [record, ...more] = await read(at, `/attestations/${at.org}/backend/trail/release-7/quality`);
   assert.equal(more, []);
   assert.equal(
-    [
-      record.attestation_type,
-      record.is_compliant,
-      record.reported_by,
-      record.origin_url,
-      record.git_commit_info.sha1,
-      record.sonar_results,
-    ],
-    ["sonar", true, "sonar-webhook", "https://sonar.test/dashboard?id=web", SHA, sent],
+    {
+      attestation_type: record.attestation_type,
+      is_compliant: record.is_compliant,
+      reported_by: record.reported_by,
+      origin_url: record.origin_url,
+      sha1: record.git_commit_info.sha1,
+      sonar_results: record.sonar_results,
+    },
+    {
+      attestation_type: "sonar",
+      is_compliant: true,
+      reported_by: "sonar-webhook",
+      origin_url: "https://sonar.test/dashboard?id=web",
+      sha1: SHA,
+      sonar_results: sent,
+    },
   );
   const [audited] = server.db
     .prepare(
@@ -160,7 +170,14 @@ test("without properties it goes by project and revision; flows and trails that 
   );
   const flow = await read(at, `/flows/${at.org}/sonar-Web-Shop`);
   const trail = await read(at, `/trails/${at.org}/sonar-Web-Shop/${SHA}`);
-  assert.equal([flow.description, trail.description, trail.compliance_state], ["first", "", "NON-COMPLIANT"]);
+  assert.equal(
+    {
+      "flow.description": flow.description,
+      "trail.description": trail.description,
+      "trail.compliance_state": trail.compliance_state,
+    },
+    { "flow.description": "first", "trail.description": "", "trail.compliance_state": "NON-COMPLIANT" },
+  );
   const records = await read(at, `/attestations/${at.org}/sonar-Web-Shop/trail/${SHA}/sonar`);
   assert.equal(
     records.map(({ is_compliant }: Json) => is_compliant),
@@ -175,7 +192,14 @@ test("a scan without a quality gate is not compliant, and one without a revision
     200,
   );
   const [record] = await read(at, `/attestations/${at.org}/web/trail/t/sonar`);
-  assert.equal([record.is_compliant, record.git_commit_info, record.sonar_results.revision], [false, null, ""]);
+  assert.equal(
+    {
+      is_compliant: record.is_compliant,
+      git_commit_info: record.git_commit_info,
+      revision: record.sonar_results.revision,
+    },
+    { is_compliant: false, git_commit_info: null, revision: "" },
+  );
   await refused(() => send(hook, scan({}, { revision: undefined })), 400, {
     message: "Input payload validation failed",
     errors: {
@@ -198,7 +222,7 @@ for (const status of ["FAILED", "CANCELED"])
     const sent = unfinished(status);
     const now = server.clock.at;
     const answer = await send(hook, sent);
-    assert.equal([answer.status, answer.body], [200, "OK"]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: "OK" });
     const [record, ...more] = await read(at, `/attestations/${at.org}/web/trail/${sent.taskId}/sonar`);
     assert.equal(more, []);
     assert.equal(
@@ -224,7 +248,10 @@ test("a failed task goes where its properties say; a commit in them names its tr
   assert.is((await read(at, `/attestations/${at.org}/backend/trail/release-7/quality`)).length, 1);
   assert.is((await send(hook, unfinished("FAILED", { git_commit: SHA }))).status, 200);
   const [record] = await read(at, `/attestations/${at.org}/web/trail/${SHA}/sonar`);
-  assert.equal([record.is_compliant, record.git_commit_info.sha1], [false, SHA]);
+  assert.equal(
+    { is_compliant: record.is_compliant, sha1: record.git_commit_info.sha1 },
+    { is_compliant: false, sha1: SHA },
+  );
 });
 
 test("a failed task without an id needs a trail, and a finished task needs the time of its analysis", async () => {
@@ -396,8 +423,8 @@ test("a flag change is recorded in the trail of the flag, in the flow of the env
     );
     const trail = await read(at, `/trails/${at.org}/${flow}/new-checkout`);
     assert.equal(
-      [trail.description, trail.created_by, trail.is_compliant],
-      ["LaunchDarkly flag new-checkout", "launch-darkly-webhook", true],
+      { description: trail.description, created_by: trail.created_by, is_compliant: trail.is_compliant },
+      { description: "LaunchDarkly flag new-checkout", created_by: "launch-darkly-webhook", is_compliant: true },
     );
     const records = await read(at, `/attestations/${at.org}/${flow}/trail/new-checkout/flag-change`);
     assert.equal(
@@ -425,7 +452,7 @@ test("a change in no environment is accepted and not recorded", async () => {
     target: { resources: ["proj/web:env/*:flag/new"] },
   });
   const message = "Nothing was recorded: the change names no flag in an environment";
-  assert.equal([answer.status, answer.body], [200, { message }]);
+  assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: { message } });
   assert.equal(await read(at, `/flows/${at.org}`), []);
   const resources = Array.from({ length: 101 }, (_, number) => `proj/web:env/e${number}:flag/f`);
   await refused(() => send(hook, { target: { resources } }), 400, {

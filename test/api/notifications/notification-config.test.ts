@@ -33,7 +33,7 @@ const VALIDATION = "Input payload validation failed";
 
 test("unset it is empty; it is set, replaced and unset, normalised as the contract says", async () => {
   const at = server.given.org();
-  assert.equal([(await get(at)).status, (await get(at)).body], [200, config([])]);
+  assert.equal({ status: (await get(at)).status, body: (await get(at)).body }, { status: 200, body: config([]) });
   const sent = [
     { type: "EMAIL", emails: ["Ada@EXAMPLE.com"] },
     { type: "WEBHOOK", webhook: "https://Hooks.Example.com/keys/", payload_version: "1.0" },
@@ -46,16 +46,23 @@ test("unset it is empty; it is set, replaced and unset, normalised as the contra
     { type: "SLACK", webhook: "https://hooks.slack.com/services/X" },
   ];
   const set = await put(at, sent);
-  assert.equal([set.status, set.body], [201, config(kept)]);
+  assert.equal({ status: set.status, body: set.body }, { status: 201, body: config(kept) });
   assert.equal((await get(at)).body, config(kept));
   // What was answered, sent again, answers the same: an empty plan.
   const again = await put(at, kept);
-  assert.equal([again.status, again.body], [201, config(kept)]);
+  assert.equal({ status: again.status, body: again.body }, { status: 201, body: config(kept) });
   assert.equal(
     (await put(at, [{ type: "WEBHOOK", webhook: "https://a.org" }])).body,
     config([{ type: "WEBHOOK", webhook: "https://a.org" }]),
   );
-  assert.equal([(await remove(at)).body, (await remove(at)).status, (await get(at)).body], ["OK", 200, config([])]);
+  assert.equal(
+    {
+      "remove.body": (await remove(at)).body,
+      "remove.status": (await remove(at)).status,
+      "get.body": (await get(at)).body,
+    },
+    { "remove.body": "OK", "remove.status": 200, "get.body": config([]) },
+  );
   const organization = server.store.organizations.find(at.org) as { id: number };
   const audited = (
     server.db
@@ -108,7 +115,11 @@ test("what is wrong is told field by field, and changes nothing", async () => {
   ];
   for (const [targets, errors] of table) {
     const answer = await put(at, targets);
-    assert.equal([answer.status, answer.body], [400, { message: VALIDATION, errors }], JSON.stringify(targets));
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 400, body: { message: VALIDATION, errors } },
+      JSON.stringify(targets),
+    );
   }
   for (const webhook of [
     "https://169.254.169.254/latest",
@@ -117,11 +128,13 @@ test("what is wrong is told field by field, and changes nothing", async () => {
     "https://u:p@a.org/",
   ])
     assert.equal(
-      [
-        (await put(at, [{ type: "WEBHOOK", webhook }])).status,
-        Object.keys((await put(at, [{ type: "WEBHOOK", webhook }])).body.errors),
-      ],
-      [400, ["targets.0.webhook"]],
+      {
+        status: (await put(at, [{ type: "WEBHOOK", webhook }])).status,
+        'keys of put(at, [{ type: "WEBHOOK", webhook }]).body.errors': Object.keys(
+          (await put(at, [{ type: "WEBHOOK", webhook }])).body.errors,
+        ),
+      },
+      { status: 400, 'keys of put(at, [{ type: "WEBHOOK", webhook }]).body.errors': ["targets.0.webhook"] },
       webhook,
     );
   assert.equal((await server.call("PUT", PATH(at), { key: at.key, body: {} })).body, {
@@ -134,11 +147,14 @@ test("what is wrong is told field by field, and changes nothing", async () => {
       ...(method === "PUT" ? { body: { targets: [{ type: "EMAIL", emails: ["a@b.org"] }] } } : {}),
     });
     assert.equal(
-      [answer.status, answer.body],
-      [
-        400,
-        { message: VALIDATION, errors: { notification_type: "Input should be 'api_key_expiry' [input: disk_full]" } },
-      ],
+      { status: answer.status, body: answer.body },
+      {
+        status: 400,
+        body: {
+          message: VALIDATION,
+          errors: { notification_type: "Input should be 'api_key_expiry' [input: disk_full]" },
+        },
+      },
     );
   }
   assert.equal([counts(), (await get(at)).body], before);
@@ -172,7 +188,10 @@ test("when somebody was reached last, and why somebody was not", async () => {
   set.run(10.5, null, null, "EMAIL", at.org);
   set.run(7, 12, "The server answered 500", "WEBHOOK", at.org);
   const { last_notified_at, last_failure } = (await get(at)).body;
-  assert.equal([last_notified_at, last_failure], [10.5, { failed_at: 12, error: "The server answered 500" }]);
+  assert.equal(
+    { last_notified_at, last_failure },
+    { last_notified_at: 10.5, last_failure: { failed_at: 12, error: "The server answered 500" } },
+  );
   // A target that stays keeps what is known of it.
   assert.equal((await put(at, [{ type: "WEBHOOK", webhook: "https://a.org/" }])).body.last_failure, last_failure);
 });

@@ -60,8 +60,8 @@ async function rulesOf(at: At, fingerprint: string, yaml: string, query = ""): P
   const [evaluation] = body["policy_evaluations"];
   const expected = evaluation.rule_evaluations.every((rule: Json) => rule["satisfied"] !== false);
   assert.equal(
-    [body["scope"], body["compliant"], evaluation.status],
-    ["policy", expected, expected ? "COMPLIANT" : "NON-COMPLIANT"],
+    { scope: body["scope"], compliant: body["compliant"], status: evaluation.status },
+    { scope: "policy", compliant: expected, status: expected ? "COMPLIANT" : "NON-COMPLIANT" },
   );
   return evaluation.rule_evaluations;
 }
@@ -146,15 +146,19 @@ test("scope flow: every flow counts, the first one on top; flow_name narrows to 
   await artifact(at, release, { fingerprint, trail: "r" });
   const both = await verdict(at, fingerprint);
   assert.equal(
-    [both["compliant"], both["flow"], both["flows"].map((one: Json) => [one["flow"], one["trail"], one["compliant"]])],
-    [
-      false,
-      build,
-      [
+    {
+      compliant: both["compliant"],
+      flow: both["flow"],
+      flows: both["flows"].map((one: Json) => [one["flow"], one["trail"], one["compliant"]]),
+    },
+    {
+      compliant: false,
+      flow: build,
+      flows: [
         [build, "t", true],
         [release, "r", false],
       ],
-    ],
+    },
   );
   assert.equal(both["compliance_status"], both["flows"][0].compliance_status);
   assert.equal(both["html_url"], both["flows"][0].html_url);
@@ -163,7 +167,10 @@ test("scope flow: every flow counts, the first one on top; flow_name narrows to 
     [release, "r", false],
   ] as const) {
     const one = await verdict(at, fingerprint, `?flow_name=${name}`);
-    assert.equal([one["compliant"], one["flow"], one["trail"], one["flows"].length], [compliant, name, trail, 1]);
+    assert.equal(
+      { compliant: one["compliant"], flow: one["flow"], trail: one["trail"], "flows.length": one["flows"].length },
+      { compliant, flow: name, trail, "flows.length": 1 },
+    );
   }
 });
 
@@ -174,7 +181,10 @@ test("scope flow: in a flow the most recently created record counts", async () =
   await attest(at, place, { trail: "old", name: "tests", fingerprint, ...JUNIT(1) });
   await artifact(at, place, { fingerprint, trail: "new" });
   const body = await verdict(at, fingerprint);
-  assert.equal([body["trail"], body["compliance_status"].status, body["flows"].length], ["new", "INCOMPLETE", 1]);
+  assert.equal(
+    { trail: body["trail"], status: body["compliance_status"].status, "flows.length": body["flows"].length },
+    { trail: "new", status: "INCOMPLETE", "flows.length": 1 },
+  );
 });
 
 test("scope flow: an artifact that a rebuild superseded keeps its own verdict", async () => {
@@ -184,7 +194,10 @@ test("scope flow: an artifact that a rebuild superseded keeps its own verdict", 
   await attest(at, place, { name: "review", ...PULL_REQUEST });
   await attest(at, place, { name: "tests", fingerprint: older, ...JUNIT() });
   const body = await verdict(at, older);
-  assert.equal([body["compliant"], body["compliance_status"].unexpected], [true, false]);
+  assert.equal(
+    { compliant: body["compliant"], unexpected: body["compliance_status"].unexpected },
+    { compliant: true, unexpected: false },
+  );
   assert.is((await verdict(at, newer))["compliant"], false);
 });
 
@@ -198,7 +211,7 @@ test("scope flow: unexpected artifacts, named and nameless, are marked", async (
       ...(name === undefined ? {} : { name }),
     });
     const { unexpected, status } = (await verdict(at, fingerprint))["compliance_status"];
-    assert.equal([unexpected, status], [true, "INCOMPLETE"]);
+    assert.equal({ unexpected, status }, { unexpected: true, status: "INCOMPLETE" });
   }
 });
 
@@ -260,11 +273,14 @@ test("scope flow: archived flows go on counting, under the name that they have n
   const fingerprint = await artifact(at, place);
   await server.call("PUT", `/flows/${at.org}/${place}/archive`, { key: at.key });
   const body = await verdict(at, fingerprint);
-  assert.equal([body["flow"].startsWith(`${place}-archived-at-`), body["compliant"]], [true, false]);
+  assert.equal(
+    { "flow startsWith": body["flow"].startsWith(`${place}-archived-at-`), compliant: body["compliant"] },
+    { "flow startsWith": true, compliant: false },
+  );
   const { status, body: refusal } = await ask(at, fingerprint, `?flow_name=${place}`);
   assert.equal(
-    [status, refusal],
-    [404, { message: `Flow named '${place}' has been archived for organization '${at.org}'` }],
+    { status, refusal },
+    { status: 404, refusal: { message: `Flow named '${place}' has been archived for organization '${at.org}'` } },
   );
   assert.is((await verdict(at, fingerprint, `?flow_name=${body["flow"]}`))["flow"], body["flow"]);
 });
@@ -300,7 +316,7 @@ test("a negative verdict is 200, an unknown artifact 404 naming what was asked",
     [fingerprint, "?environment_name=prod", `Environment named 'prod' does not exist for organization '${at.org}'`],
   ] as const) {
     const answer = await ask(at, what, query);
-    assert.equal([answer.status, answer.body], [404, { message }]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } });
   }
 });
 
@@ -310,8 +326,8 @@ test("environment and policy exclude each other", async () => {
   const policy = await server.given.policy(at, { yaml: "" });
   const answer = await ask(at, fingerprint, `?environment_name=prod&policy_name=${policy}`);
   assert.equal(
-    [answer.status, answer.body],
-    [400, { message: "Only one of 'environment_name' and 'policy_name' can be given" }],
+    { status: answer.status, body: answer.body },
+    { status: 400, body: { message: "Only one of 'environment_name' and 'policy_name' can be given" } },
   );
 });
 
@@ -358,14 +374,23 @@ test("scope policy: the whole answer of a policy with a rule of each kind, as cl
     },
   ]);
   assert.equal(
-    [body["scope"], body["compliant"], body["environment"], body["allow_listing"], body["flows"].length],
-    ["policy", false, null, null, 1],
+    {
+      scope: body["scope"],
+      compliant: body["compliant"],
+      environment: body["environment"],
+      allow_listing: body["allow_listing"],
+      "flows.length": body["flows"].length,
+    },
+    { scope: "policy", compliant: false, environment: null, allow_listing: null, "flows.length": 1 },
   );
 
   await attest(at, place, { name: "tests", fingerprint, ...JUNIT() });
   await attest(at, place, { name: "review", ...PULL_REQUEST });
   const after = await verdict(at, fingerprint, `?policy_name=${name}`);
-  assert.equal([after["compliant"], after["policy_evaluations"][0].status], [true, "COMPLIANT"]);
+  assert.equal(
+    { compliant: after["compliant"], status: after["policy_evaluations"][0].status },
+    { compliant: true, status: "COMPLIANT" },
+  );
   assert.equal(
     after["policy_evaluations"][0].rule_evaluations.map((rule: Json) => rule["satisfied"]),
     [true, true, true, null],
@@ -380,8 +405,12 @@ test("scope policy: it needs no template to be satisfied, and no flow to be comp
   assert.is((await verdict(at, fingerprint))["compliant"], false);
   const body = await verdict(at, fingerprint, `?policy_name=${policy}`);
   assert.equal(
-    [body["compliant"], body["compliance_status"].status, body["flows"][0].compliant],
-    [true, "INCOMPLETE", false],
+    {
+      "body.compliant": body["compliant"],
+      "compliance_status.status": body["compliance_status"].status,
+      "flows[0].compliant": body["flows"][0].compliant,
+    },
+    { "body.compliant": true, "compliance_status.status": "INCOMPLETE", "flows[0].compliant": false },
   );
 });
 
@@ -401,14 +430,17 @@ test("scope policy: several policies keep the order asked for, in both spellings
   ] as const) {
     const body = await verdict(at, fingerprint, query);
     assert.equal(
-      [body["policy_evaluations"].map((one: Json) => one["policy_name"]), body["compliant"]],
-      [names, compliant],
+      {
+        policy_evaluations: body["policy_evaluations"].map((one: Json) => one["policy_name"]),
+        compliant: body["compliant"],
+      },
+      { policy_evaluations: names, compliant },
     );
   }
   const missing = await ask(at, fingerprint, `?policy_name=${good}&policy_name=nothing`);
   assert.equal(
-    [missing.status, missing.body],
-    [404, { message: `Policy 'nothing' does not exist in organization '${at.org}'` }],
+    { status: missing.status, body: missing.body },
+    { status: 404, body: { message: `Policy 'nothing' does not exist in organization '${at.org}'` } },
   );
 });
 
@@ -520,7 +552,7 @@ test("an expression that fails leaves the rule unsatisfied and says why", async 
     [trail, "non_compliant_in_trail"],
     [attestation, "missing_attestation"],
   ] as const) {
-    assert.equal([rule?.["satisfied"], rule?.["resolutions"][0].type], [false, type]);
+    assert.equal({ satisfied: rule?.["satisfied"], type: rule?.["resolutions"][0].type }, { satisfied: false, type });
     assert.match(rule?.["resolutions"][0].context.evaluation_error, /^the right side of in is the text/);
   }
 });
@@ -730,7 +762,10 @@ test("scope environment: every attached policy at its latest version, in the ord
   const body = await inEnvironment(at, fingerprint, prod);
   const named = await verdict(at, fingerprint, `?policy_name=${earlier}&policy_name=${later}`);
   assert.equal(body, { ...named, scope: "environment", environment: prod });
-  assert.equal([body["allow_listing"], body["policy_evaluations"].length], [null, 2]);
+  assert.equal(
+    { allow_listing: body["allow_listing"], "policy_evaluations.length": body["policy_evaluations"].length },
+    { allow_listing: null, "policy_evaluations.length": 2 },
+  );
 });
 
 test("scope environment: without policies that can be evaluated the flows decide", async () => {
@@ -759,8 +794,12 @@ test("scope environment: without policies that can be evaluated the flows decide
   for (const prod of [none, versionless, logical]) {
     const body = await inEnvironment(at, fingerprint, prod);
     assert.equal(
-      [body["compliant"], body["flows"].map((one: Json) => one["compliant"]), body["policy_evaluations"]],
-      [false, [true, false], []],
+      {
+        compliant: body["compliant"],
+        flows: body["flows"].map((one: Json) => one["compliant"]),
+        policy_evaluations: body["policy_evaluations"],
+      },
+      { compliant: false, flows: [true, false], policy_evaluations: [] },
     );
     assert.equal((await inEnvironment(at, fingerprint, prod, `&flow_name=${good}`))["compliant"], true);
   }
@@ -775,8 +814,12 @@ test("scope environment: flow_name narrows what the policies look at", async () 
   const prod = await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] });
   const compliant = async (query: string) => (await inEnvironment(at, fingerprint, prod, query))["compliant"];
   assert.equal(
-    [await compliant(""), await compliant(`&flow_name=${one}`), await compliant(`&flow_name=${two}`)],
-    [false, true, false],
+    {
+      "compliant ": await compliant(""),
+      "compliant(`&flow_name=${one}`)": await compliant(`&flow_name=${one}`),
+      "compliant(`&flow_name=${two}`)": await compliant(`&flow_name=${two}`),
+    },
+    { "compliant ": false, "compliant(`&flow_name=${one}`)": true, "compliant(`&flow_name=${two}`)": false },
   );
 });
 
@@ -791,7 +834,10 @@ test("scope environment: the allowlist outweighs policies and flows, there only,
     await environment(at),
   ];
   const before = await inEnvironment(at, fingerprint, prod);
-  assert.equal([before["compliant"], before["allow_listing"]], [false, null]);
+  assert.equal(
+    { compliant: before["compliant"], allow_listing: before["allow_listing"] },
+    { compliant: false, allow_listing: null },
+  );
   await allow(at, prod, fingerprint, "first");
   const allow_listing = await allow(at, prod, fingerprint, "second");
   assert.is(allow_listing["description"], "second");
@@ -799,28 +845,49 @@ test("scope environment: the allowlist outweighs policies and flows, there only,
   assert.equal(await inEnvironment(at, fingerprint, prod), { ...before, compliant: true, allow_listing });
   assert.equal(before["policy_evaluations"][0].status, "NON-COMPLIANT");
   const narrowed = await inEnvironment(at, fingerprint, prod, `&flow_name=${place}`);
-  assert.equal([narrowed["compliant"], narrowed["allow_listing"]], [true, allow_listing]);
+  assert.equal(
+    { compliant: narrowed["compliant"], allow_listing: narrowed["allow_listing"] },
+    { compliant: true, allow_listing },
+  );
   assert.equal(await inEnvironment(at, fingerprint, staging), { ...before, environment: staging });
 
   const inBare = await allow(at, bare, fingerprint);
   const body = await inEnvironment(at, fingerprint, bare);
   assert.equal(
-    [body["compliant"], body["flows"][0].compliant, body["policy_evaluations"], body["allow_listing"]],
-    [true, false, [], inBare],
+    {
+      "body.compliant": body["compliant"],
+      "flows[0].compliant": body["flows"][0].compliant,
+      "body.policy_evaluations": body["policy_evaluations"],
+      "body.allow_listing": body["allow_listing"],
+    },
+    {
+      "body.compliant": true,
+      "flows[0].compliant": false,
+      "body.policy_evaluations": [],
+      "body.allow_listing": inBare,
+    },
   );
   for (const query of ["", `?policy_name=${policy}`]) {
     const elsewhere = await verdict(at, fingerprint, query);
     assert.equal(
-      [elsewhere["compliant"], elsewhere["allow_listing"], elsewhere["environment"]],
-      [false, null, null],
+      {
+        compliant: elsewhere["compliant"],
+        allow_listing: elsewhere["allow_listing"],
+        environment: elsewhere["environment"],
+      },
+      { compliant: false, allow_listing: null, environment: null },
       query,
     );
   }
   await attest(at, place, { name: "scan", fingerprint });
   const satisfied = await inEnvironment(at, fingerprint, prod);
   assert.equal(
-    [satisfied["compliant"], satisfied["policy_evaluations"][0].status, satisfied["allow_listing"]],
-    [true, "COMPLIANT", allow_listing],
+    {
+      compliant: satisfied["compliant"],
+      status: satisfied["policy_evaluations"][0].status,
+      allow_listing: satisfied["allow_listing"],
+    },
+    { compliant: true, status: "COMPLIANT", allow_listing },
   );
 });
 
@@ -888,7 +955,7 @@ test("scope environment: what nobody reported but the environment allows may run
     ],
   ] as const) {
     const answer = await ask(at, fingerprint, query);
-    assert.equal([answer.status, answer.body], [404, { message }], query);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, query);
   }
 });
 
@@ -901,14 +968,21 @@ test("scope environment: unknown, foreign and archived environments; an earlier 
   ];
   const refused = async (name: string, message: string) => {
     const answer = await ask(at, fingerprint, `?environment_name=${name}`);
-    assert.equal([answer.status, answer.body], [404, { message }], name);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, name);
   };
   for (const name of [elsewhere, "nothing", ""])
     await refused(name, `Environment named '${name}' does not exist for organization '${at.org}'`);
   const renamed = fresh("renamed");
   await server.call("PUT", `/environments/${at.org}/${prod}/rename`, { key: at.key, body: { new_name: renamed } });
   const body = await inEnvironment(at, fingerprint, prod);
-  assert.equal([body["environment"], body["compliant"], body["policy_evaluations"].length], [renamed, false, 1]);
+  assert.equal(
+    {
+      environment: body["environment"],
+      compliant: body["compliant"],
+      "policy_evaluations.length": body["policy_evaluations"].length,
+    },
+    { environment: renamed, compliant: false, "policy_evaluations.length": 1 },
+  );
   await server.call("PUT", `/environments/${at.org}/${renamed}/archive`, { key: at.key });
   await refused(renamed, `Environment named '${renamed}' has been archived for organization '${at.org}'`);
 });
@@ -937,13 +1011,23 @@ test("a repeated question has the answer of now: after new evidence, for who los
   const reader = server.given.user(at.org, "reader");
   assert.equal([await ask(at.key), await ask(at.key), await ask(reader)], [false, false, false]);
   assert.equal(
-    [await ask(server.given.user(at.org, null)), await ask(null), await ask("no-such-key")],
-    [403, 401, 401],
+    {
+      "ask user": await ask(server.given.user(at.org, null)),
+      "ask(null)": await ask(null),
+      "ask no-such-key": await ask("no-such-key"),
+    },
+    { "ask user": 403, "ask(null)": 401, "ask no-such-key": 401 },
   );
   await server.given.attestation(at, { flow, trail, name: "tests", fingerprint });
-  assert.equal([await ask(at.key), await ask(reader)], [true, true]);
+  assert.equal(
+    { "ask key": await ask(at.key), "ask reader": await ask(reader) },
+    { "ask key": true, "ask reader": true },
+  );
   server.db.prepare("DELETE FROM memberships WHERE role = 'reader'").run();
-  assert.equal([await ask(reader), await ask(at.key)], [403, true]);
+  assert.equal(
+    { "ask reader": await ask(reader), "ask key": await ask(at.key) },
+    { "ask reader": 403, "ask key": true },
+  );
   server.db.prepare("UPDATE api_keys SET expires_at = ?").run(server.clock.at + 3);
   assert.equal([await ask(at.key), await ask(at.key), await ask(at.key), await ask(at.key)], [true, true, 401, 401]);
 });

@@ -27,10 +27,10 @@ test("without environments nothing is covered, and that is 0 percent", async () 
   await server.given.control(at, { identifier: "C-1" });
   const { status, body } = await get(at);
   assert.equal(
-    [status, body],
-    [
-      200,
-      {
+    { status, body },
+    {
+      status: 200,
+      body: {
         summary: { total: 0, covered: 0, coverage_percent: 0 },
         page: 1,
         per_page: 15,
@@ -38,7 +38,7 @@ test("without environments nothing is covered, and that is 0 percent", async () 
         total_count: 0,
         environments: [],
       },
-    ],
+    },
   );
 });
 
@@ -119,15 +119,25 @@ test("filters and pages choose rows, never the summary", async () => {
   ] as const) {
     const { body } = await get(at, query);
     assert.equal(
-      [body.environments.map(({ name }: Json) => name), body.total_count, body.summary],
-      [found, found.length, whole],
+      {
+        environments: body.environments.map(({ name }: Json) => name),
+        total_count: body.total_count,
+        summary: body.summary,
+      },
+      { environments: found, total_count: found.length, summary: whole },
       query,
     );
   }
   const page = (await get(at, "?page=2&per_page=2&covered=true")).body;
   assert.equal(
-    [page.environments.map(({ name }: Json) => name), page.page, page.total_pages, page.total_count, page.summary],
-    [["prod-us"], 2, 2, 3, whole],
+    {
+      environments: page.environments.map(({ name }: Json) => name),
+      page: page.page,
+      total_pages: page.total_pages,
+      total_count: page.total_count,
+      summary: page.summary,
+    },
+    { environments: ["prod-us"], page: 2, total_pages: 2, total_count: 3, summary: whole },
   );
   assert.equal((await get(at, "?page=5")).body.environments, []);
   for (const [query, errors] of [
@@ -135,7 +145,10 @@ test("filters and pages choose rows, never the summary", async () => {
     ["per_page=0", { per_page: "Input should be greater than or equal to 1 [input: 0]" }],
   ] as const) {
     const answer = await get(at, `?${query}`);
-    assert.equal([answer.status, answer.body], [400, { message: "Input payload validation failed", errors }]);
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 400, body: { message: "Input payload validation failed", errors } },
+    );
   }
 });
 

@@ -55,8 +55,14 @@ test("the columns of a decision: when, where, on what, which version, what was s
   });
   const list = await get(at);
   assert.equal(
-    [list.status, list.body.page, list.body.per_page, list.body.total_pages, list.body.total_count],
-    [200, 1, 15, 1, 1],
+    {
+      status: list.status,
+      page: list.body.page,
+      per_page: list.body.per_page,
+      total_pages: list.body.total_pages,
+      total_count: list.body.total_count,
+    },
+    { status: 200, page: 1, per_page: 15, total_pages: 1, total_count: 1 },
   );
   const [decision] = list.body.decisions;
   const {
@@ -138,7 +144,7 @@ test("the columns of a decision: when, where, on what, which version, what was s
   });
   assert.is(timestamp, attestation.data[0].created_at);
   const one = await get(at, `/${id}`);
-  assert.equal([one.status, one.body], [200, decision]);
+  assert.equal({ status: one.status, body: one.body }, { status: 200, body: decision });
 });
 
 test("the artifact of a decision, however it was named, and none until it is reported", async () => {
@@ -181,8 +187,14 @@ test("newest first or oldest first, in pages, and only of this control and this 
   assert.equal(await ids(at, "?sort_direction=asc"), all);
   const page = (await get(at, "?page=2&per_page=2&sort_direction=asc")).body;
   assert.equal(
-    [page.decisions.map(({ id }: Json) => id), page.page, page.per_page, page.total_pages, page.total_count],
-    [all.slice(2, 4), 2, 2, 3, 5],
+    {
+      decisions: page.decisions.map(({ id }: Json) => id),
+      page: page.page,
+      per_page: page.per_page,
+      total_pages: page.total_pages,
+      total_count: page.total_count,
+    },
+    { decisions: all.slice(2, 4), page: 2, per_page: 2, total_pages: 3, total_count: 5 },
   );
   assert.equal((await get(at, "?page=4&per_page=2")).body, {
     page: 4,
@@ -230,7 +242,10 @@ test("filters by verdict, time and flows combine, and count the same", async () 
     ["per_page=101", { per_page: "Input should be less than or equal to 100 [input: 101]" }],
   ] as const) {
     const answer = await get(at, `?${query}`);
-    assert.equal([answer.status, answer.body], [400, { message: "Input payload validation failed", errors }]);
+    assert.equal(
+      { status: answer.status, body: answer.body },
+      { status: 400, body: { message: "Input payload validation failed", errors } },
+    );
   }
 });
 
@@ -301,11 +316,13 @@ test("a decision that is not there, on another control or in another organizatio
   for (const id of [onAnother, none, theirs, "x", "%20"]) {
     const answer = await get(at, `/${id}`);
     assert.equal(
-      [answer.status, answer.body],
-      [
-        404,
-        { message: `Decision '${decodeURIComponent(id)}' on control 'C-1' does not exist in organization '${at.org}'` },
-      ],
+      { status: answer.status, body: answer.body },
+      {
+        status: 404,
+        body: {
+          message: `Decision '${decodeURIComponent(id)}' on control 'C-1' does not exist in organization '${at.org}'`,
+        },
+      },
     );
   }
 });

@@ -58,8 +58,8 @@ test("every version has what made it, who and when, and the fields as they were;
   );
   const answer = await call(at, "GET", "/versions");
   assert.equal(
-    [answer.status, answer.body],
-    [200, { page: 1, per_page: 15, total_pages: 1, total_count: 4, versions: [...all].reverse() }],
+    { status: answer.status, body: answer.body },
+    { status: 200, body: { page: 1, per_page: 15, total_pages: 1, total_count: 4, versions: [...all].reverse() } },
   );
   assert.equal((await call(at, "GET", "/versions?sort_direction=asc&per_page=3")).body, {
     page: 1,
@@ -78,7 +78,7 @@ test("every version has what made it, who and when, and the fields as they were;
   assert.equal((await call(at, "GET", "/versions?page=3&per_page=3")).body.versions, []);
   for (const one of all) {
     const read = await call(at, "GET", `/versions/${one["version"]}`);
-    assert.equal([read.status, read.body], [200, one]);
+    assert.equal({ status: read.status, body: read.body }, { status: 200, body: one });
   }
 });
 
@@ -88,13 +88,20 @@ test("a version that is not there is a 404 that names it, and a number that is n
   for (const number of ["0", "5", "-1", "9007199254740991"]) {
     const answer = await call(at, "GET", `/versions/${number}`);
     assert.equal(
-      [answer.status, answer.body],
-      [404, { message: `Version '${number}' of control 'c' does not exist in organization '${at.org}'` }],
+      { status: answer.status, body: answer.body },
+      {
+        status: 404,
+        body: { message: `Version '${number}' of control 'c' does not exist in organization '${at.org}'` },
+      },
     );
   }
   for (const number of ["one", "1.5", "1e3", "%20"]) {
     const answer = await call(at, "GET", `/versions/${number}`);
-    assert.equal([answer.status, answer.body.message], [400, "Input payload validation failed"], number);
+    assert.equal(
+      { status: answer.status, message: answer.body.message },
+      { status: 400, message: "Input payload validation failed" },
+      number,
+    );
     assert.equal(Object.keys(answer.body.errors), ["version_number"]);
   }
 });

@@ -37,7 +37,7 @@ const audited = (at: At): unknown[] =>
 async function refused(send: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const before = holdings(server);
   const answer = await send();
-  assert.equal([answer.status, answer.body], [status, body]);
+  assert.equal({ status: answer.status, body: answer.body }, { status, body });
   assert.equal(holdings(server), before);
 }
 const invalid = (errors: Record<string, string>) => ({ message: FAILED, errors });
@@ -68,7 +68,7 @@ test("a control is created with 201, and reads as it was answered", async () => 
     policies_referencing: [],
   });
   const read = await get(at, "/SDLC-7");
-  assert.equal([read.status, read.body], [200, body]);
+  assert.equal({ status: read.status, body: read.body }, { status: 200, body });
   const { archived, policies_referencing, ...listed } = body;
   assert.equal((await get(at)).body, { page: 1, per_page: 15, total_pages: 1, total_count: 1, controls: [listed] });
   assert.equal(audited(at), [["control.created", { control: "SDLC-7" }]]);
@@ -78,7 +78,10 @@ test("name and identifier suffice: no description, no links; an empty descriptio
   const at = server.given.org();
   for (const [index, more] of [{}, { description: null, links: null }, { description: "", links: {} }].entries()) {
     const { status, body } = await post(at, { identifier: `c${index}`, name: "n", ...more });
-    assert.equal([status, body.description, body.links], [201, null, {}]);
+    assert.equal(
+      { status, description: body.description, links: body.links },
+      { status: 201, description: null, links: {} },
+    );
   }
 });
 
@@ -192,7 +195,7 @@ test("what changes nothing makes no version and no entry in the audit log", asyn
     { name: "one", description: "", links: { a: "1", b: "2" } },
   ]) {
     const answer = await put(at, "c", body);
-    assert.equal([answer.status, answer.body], [200, before[1]], JSON.stringify(body));
+    assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: before[1] }, JSON.stringify(body));
   }
   assert.equal([holdings(server), (await get(at, "/c")).body], before);
 });
@@ -252,7 +255,7 @@ test("archiving and coming back each make a version; doing it again makes none",
     ["unarchive", false, 3],
   ] as const) {
     const answer = await move(at, "c", where);
-    assert.equal([answer.status, answer.body], [200, { ...before, archived, version }]);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: { ...before, archived, version } });
     assert.equal((await get(at, "/c")).body, answer.body);
     assert.equal([await names(at, ""), await names(at, "?archived=true")], archived ? [[], ["c"]] : [["c"], []]);
   }
@@ -278,7 +281,10 @@ test("an archived control is changed like any other, and stays archived", async 
   await server.given.control(at, { identifier: "c", name: "one" });
   await move(at, "c", "archive");
   const { status, body } = await put(at, "c", { name: "two" });
-  assert.equal([status, body.name, body.archived, body.version], [200, "two", true, 3]);
+  assert.equal(
+    { status, name: body.name, archived: body.archived, version: body.version },
+    { status: 200, name: "two", archived: true, version: 3 },
+  );
   assert.equal(
     (await versions(at, "c")).map(({ status: what, name }) => [what, name]),
     [
@@ -320,8 +326,8 @@ test("changes, archivings and returns at once: versions without a gap, and the c
     assert.is(status, index % 2 === 0 ? "archived" : "unarchived", "they take turns");
   const { body } = await get(at, "/race");
   assert.equal(
-    [body.version, body.name, body.archived],
-    [all.length, all.at(-1)?.["name"], moves.at(-1) === "archived"],
+    { version: body.version, name: body.name, archived: body.archived },
+    { version: all.length, name: all.at(-1)?.["name"], archived: moves.at(-1) === "archived" },
   );
   // Every answer is a moment of the history: what it says was the version of that number.
   for (const { body: answer } of answers) assert.is(all[answer.version - 1]?.["name"], answer.name);
@@ -355,14 +361,14 @@ test("the list: by name in both directions, in pages, with filters that combine"
     assert.equal(await names(at, `?search=${encodeURIComponent(search)}`), found, search);
   const page = (await get(at, "?page=2&per_page=2")).body;
   assert.equal(
-    [
-      page.controls.map(({ identifier }: Json) => identifier),
-      page.page,
-      page.per_page,
-      page.total_pages,
-      page.total_count,
-    ],
-    [["SEC-1", "OPS-2"], 2, 2, 3, 5],
+    {
+      controls: page.controls.map(({ identifier }: Json) => identifier),
+      page: page.page,
+      per_page: page.per_page,
+      total_pages: page.total_pages,
+      total_count: page.total_count,
+    },
+    { controls: ["SEC-1", "OPS-2"], page: 2, per_page: 2, total_pages: 3, total_count: 5 },
   );
   assert.equal((await get(at, "?page=9&per_page=2")).body, {
     page: 9,
@@ -392,7 +398,13 @@ test("the list: by name in both directions, in pages, with filters that combine"
     assert.equal(await names(at, `?${query}`), found, query);
   assert.is((await get(at, "?tag=team&per_page=1")).body.total_pages, 2);
   await move(at, "SEC-1", "archive");
-  assert.equal([await names(at, "?tag=team"), await names(at, "?tag=team&archived=true")], [["SEC-2"], ["SEC-1"]]);
+  assert.equal(
+    {
+      "names ?tag=team": await names(at, "?tag=team"),
+      "names ?tag=team&archived=true": await names(at, "?tag=team&archived=true"),
+    },
+    { "names ?tag=team": ["SEC-2"], "names ?tag=team&archived=true": ["SEC-1"] },
+  );
   for (const [query, errors] of [
     ["per_page=0", { per_page: "Input should be greater than or equal to 1 [input: 0]" }],
     ["per_page=101", { per_page: "Input should be less than or equal to 100 [input: 101]" }],
@@ -415,7 +427,7 @@ test("tags are seen by the next read and make no version; the choices are every 
   await tag("a", { team: "pay", tier: "1" });
   await tag("b", { team: "shop", tier: "1" });
   const { body } = await get(at, "/a");
-  assert.equal([body.tags, body.version], [{ team: "pay", tier: "1" }, 1]);
+  assert.equal({ tags: body.tags, version: body.version }, { tags: { team: "pay", tier: "1" }, version: 1 });
   await move(at, "b", "archive");
   assert.equal((await get(at, "/tags")).body, [
     { key: "team", value: "pay" },
@@ -480,7 +492,11 @@ test("switching the feature takes effect with the next request, in both directio
   const tagged = await flip(false).then(() =>
     server.call("PATCH", `/tags/${at.org}/control/c`, { key: at.key, body: { set_tags: { a: "b" } } }),
   );
-  assert.equal([tagged.status, tagged.body], [200, "OK"], "the door to tags is not below /controls/");
+  assert.equal(
+    { status: tagged.status, body: tagged.body },
+    { status: 200, body: "OK" },
+    "the door to tags is not below /controls/",
+  );
 });
 
 test("a record that cannot be shown is marked in the lists and fails none", async () => {

@@ -124,11 +124,11 @@ test("not compliant without a decision, with the control named; compliant with t
 
   const { body: coverage } = await server.call("GET", `/controls/${at.org}/C-1/coverage`, { key: at.key });
   assert.equal(
-    [coverage.summary, coverage.environments],
-    [
-      { total: 1, covered: 1, coverage_percent: 100 },
-      [{ name: environment, type: "K8S", covered: true, policies: [policy] }],
-    ],
+    { summary: coverage.summary, environments: coverage.environments },
+    {
+      summary: { total: 1, covered: 1, coverage_percent: 100 },
+      environments: [{ name: environment, type: "K8S", covered: true, policies: [policy] }],
+    },
   );
 
   await server.given.attestation(at, {
@@ -175,8 +175,11 @@ test("a new version of a policy that begins to ask for a control is evaluated at
     .find(({ policy_name }: Json) => policy_name === other)
     ?.rule_evaluations.at(-1);
   assert.equal(
-    [body.compliant, evaluation.resolutions.map(({ type, context }: Json) => [type, context.for_control])],
-    [false, [["missing_attestation", "C-9"]]],
+    {
+      compliant: body.compliant,
+      resolutions: evaluation.resolutions.map(({ type, context }: Json) => [type, context.for_control]),
+    },
+    { compliant: false, resolutions: [["missing_attestation", "C-9"]] },
   );
 });
 
@@ -195,16 +198,16 @@ test("a policy may name controls that exist, archived ones included; each versio
     const before = holdings(server);
     const answer = await putPolicy(at, "p", rule(control));
     assert.equal(
-      [answer.status, answer.body],
-      [
-        400,
-        {
+      { status: answer.status, body: answer.body },
+      {
+        status: 400,
+        body: {
           message: "Input payload validation failed",
           errors: {
             policy_file: `line 4, column 37: artifacts.attestations.0.for_control: Control '${shown}' does not exist in organization '${at.org}'`,
           },
         },
-      ],
+      },
     );
     assert.equal(holdings(server), before);
   }

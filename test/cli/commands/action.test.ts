@@ -95,7 +95,10 @@ test("what does not exist is named, and wrong usage explained", () =>
     ];
     for (const [words, code, problem] of table) {
       const outcome = await cli(["action", "secret", ...words, "--data", data]);
-      assert.equal([outcome.code, outcome.out, outcome.err.split("\n")[0]], [code, "", `assay: ${problem}`]);
+      assert.equal(
+        { code: outcome.code, out: outcome.out, "err[0]": outcome.err.split("\n")[0] },
+        { code, out: "", "err[0]": `assay: ${problem}` },
+      );
     }
   }));
 

@@ -78,7 +78,10 @@ test("creates everything, tells what it did, and does nothing the second time", 
         ["root", "personal", 0, 1],
       ]);
       const user = store.users.find("ops");
-      assert.equal([user?.display_name, user?.email], ["Operations", "ops@example.com"]);
+      assert.equal(
+        { display_name: user?.display_name, email: user?.email },
+        { display_name: "Operations", email: "ops@example.com" },
+      );
     });
 
     const [rows, audit] = [countRows(data), auditOf(data)];
@@ -258,7 +261,7 @@ users:
       (await apply(dead(`${KEY}2`))).err,
       `assay: standard input ${place}: this key has expired, give a new one\nassay: nothing was applied\n`,
     );
-    assert.equal([countRows(data), auditOf(data)], [rows, audit]);
+    assert.equal({ countRows: countRows(data), auditOf: auditOf(data) }, { countRows: rows, auditOf: audit });
   }));
 
 test("a data directory that is missing is made, unless the file is refused", () =>
@@ -270,9 +273,14 @@ test("a data directory that is missing is made, unless the file is refused", () 
       "organizations: [{name: acme, members: [{user: nobody, role: admin}]}]",
       "users: [{name: u, api_keys: [{expires_at: 1}]}]",
     ];
-    for (const yaml of refusals) assert.equal([(await apply(yaml)).code, readdirSync(directory)], [1, []], yaml);
+    for (const yaml of refusals)
+      assert.equal(
+        { code: (await apply(yaml)).code, readdirSync: readdirSync(directory) },
+        { code: 1, readdirSync: [] },
+        yaml,
+      );
     const made = await apply("users: [{name: ops, api_keys: [{}, {description: laptop}]}]");
-    assert.equal([made.code, made.err], [0, ""]);
+    assert.equal({ code: made.code, err: made.err }, { code: 0, err: "" });
     const keys = (outcome: Outcome) =>
       (JSON.parse(outcome.out).changes as { kind: string; outcome: string; detail: string; key: string | null }[])
         .filter(({ kind }) => kind === "api_key")

@@ -45,7 +45,10 @@ test("on SIGUSR1 a server makes a backup, and assay restore takes it", async () 
   assert.is(code, 0);
   const line = err.split("\n").find((text) => text.includes("made a backup"));
   const { level, file, reason, rows, files, missing } = JSON.parse(line ?? "{}");
-  assert.equal([level, file, reason, files, missing], ["info", join(data, "backups", name), "signal", 0, 0]);
+  assert.equal(
+    { level, file, reason, files, missing },
+    { level: "info", file: join(data, "backups", name), reason: "signal", files: 0, missing: 0 },
+  );
   assert.ok(rows > 10);
   const target = join(root, "t");
   assert.is((await cli(["restore", file, "--data", target])).code, 0);
@@ -100,7 +103,10 @@ test("trouble is told in the log and ends nothing", async () => {
   const { level, error } = JSON.parse(
     text.split("\n").find((line) => line.includes("no backup could be made")) ?? "{}",
   );
-  assert.equal([level, error], ["error", `there is no directory ${join(root, "not-mounted")}; make it first`]);
+  assert.equal(
+    { level, error },
+    { level: "error", error: `there is no directory ${join(root, "not-mounted")}; make it first` },
+  );
   assert.is((await server.stop()).code, 0);
 });
 
@@ -129,7 +135,7 @@ test("a thread tells evidence that is missing, and makes the incomplete backup",
   server.signal("SIGUSR1");
   const text = await server.wrote(/the backup lacks evidence/);
   const { problems, missing } = JSON.parse(text.split("\n").find((line) => line.includes("lacks evidence")) ?? "{}");
-  assert.equal([problems, missing], [[`evidence ${digest} is missing`], 1]);
+  assert.equal({ problems, missing }, { problems: [`evidence ${digest} is missing`], missing: 1 });
   assert.match(backupsIn(join(data, "backups")).join(), /^assay-backup-\d{8}T\d{6}Z\.incomplete\.tar$/);
   await server.stop();
 });

@@ -50,7 +50,7 @@ test("backup beside a running server tells what it wrote, and restore what it re
   const root = newDirectory();
   const file = join(root, "b.tar");
   const made = await backup(file);
-  assert.equal([made.code, made.err], [0, ""]);
+  assert.equal({ code: made.code, err: made.err }, { code: 0, err: "" });
   assert.match(
     made.out,
     new RegExp(
@@ -63,7 +63,7 @@ test("backup beside a running server tells what it wrote, and restore what it re
 
   const target = join(root, "target");
   const read = await restore(file, target);
-  assert.equal([read.code, read.err], [0, ""]);
+  assert.equal({ code: read.code, err: read.err }, { code: 0, err: "" });
   assert.match(
     read.out,
     new RegExp(
@@ -96,15 +96,21 @@ test("with --json both tell the same as fields", async () => {
   assert.ok(bytes.length < statSync(file).size / 2, "it is compressed");
   const read = JSON.parse((await restore(join(root, "c.tgz"), join(root, "t"), "--json")).out);
   assert.equal(
-    [read.directory, read.created_at, read.schema_version, read.rows, read.evidence],
-    [join(root, "t"), created_at, schemaVersion(), rows, rest.evidence],
+    {
+      directory: read.directory,
+      created_at: read.created_at,
+      schema_version: read.schema_version,
+      rows: read.rows,
+      evidence: read.evidence,
+    },
+    { directory: join(root, "t"), created_at, schema_version: schemaVersion(), rows, evidence: rest.evidence },
   );
 });
 
 test("- goes through a pipe both ways, with the report on stderr", async () => {
   const running = start(["backup", "-", "--data", data]);
   const { code, out, err } = await running.ended;
-  assert.equal([code, out], [0, ""]);
+  assert.equal({ code, out }, { code: 0, out: "" });
   assert.match(err, new RegExp(`: stdout\n[^]*SHA-256 ${sha256(running.bytes())}\n$`));
   assert.equal((await partsOf(running.bytes())).length, 7);
   assert.equal(readdirSync(join(data, "backups")), [], "its copy of the database is gone");
@@ -137,7 +143,7 @@ test("a file that is there is kept, unless it is to be replaced", async () => {
   const { root, file } = await saved();
   writeFileSync(file, "precious");
   const { code, err } = await backup(file);
-  assert.equal([code, readFileSync(file, "utf8")], [1, "precious"]);
+  assert.equal({ code, readFileSync: readFileSync(file, "utf8") }, { code: 1, readFileSync: "precious" });
   assert.is(err, `assay: ${file} is there already; give another name, or --overwrite to replace it\n`);
   assert.is((await backup(file, "--overwrite")).code, 0);
   assert.is((await restore(file, join(root, "t"))).code, 0);
@@ -165,7 +171,7 @@ test("missing and damaged evidence ends a backup with exit code 5 and its names,
   const file = join(root, "c.tar");
   try {
     const refused = await backup(file);
-    assert.equal([refused.code, refused.out], [5, ""]);
+    assert.equal({ code: refused.code, out: refused.out }, { code: 5, out: "" });
     assert.equal(
       refused.err.split("\n").sort(),
       [
@@ -220,11 +226,14 @@ test("a signal ends it, and nothing is left", async () => {
   const root = newDirectory();
   const running = start(["backup", join(root, "b.tar"), "--data", data]);
   const { code, err } = await running.stop();
-  assert.equal([code, err], [1, "assay: stopped by SIGTERM; nothing is left of it\n"]);
+  assert.equal({ code, err }, { code: 1, err: "assay: stopped by SIGTERM; nothing is left of it\n" });
   assert.equal(readdirSync(root), []);
   const { file } = await saved();
   const restoring = await start(["restore", file, "--data", join(root, "t")]).stop();
-  assert.equal([restoring.code, restoring.err], [1, "assay: stopped by SIGTERM; nothing is left of it\n"]);
+  assert.equal(
+    { code: restoring.code, err: restoring.err },
+    { code: 1, err: "assay: stopped by SIGTERM; nothing is left of it\n" },
+  );
   assert.equal(readdirSync(root), []);
 });
 
@@ -264,10 +273,13 @@ test("damage of the archive leaves an existing directory as it was", async () =>
   mkdirSync(join(root, "empty"));
   for (const name of ["empty", "missing"]) {
     const { code, out, err } = await restore(file, join(root, name));
-    assert.equal([code, out], [5, ""]);
+    assert.equal({ code, out }, { code: 5, out: "" });
     assert.match(err, new RegExp(`^assay: ${file} is damaged, or no backup: `));
   }
-  assert.equal([readdirSync(root).sort(), readdirSync(join(root, "empty"))], [["b.tar", "empty"], []]);
+  assert.equal(
+    { "readdirSync root": readdirSync(root).sort(), "readdirSync join": readdirSync(join(root, "empty")) },
+    { "readdirSync root": ["b.tar", "empty"], "readdirSync join": [] },
+  );
 });
 
 test("what is no backup, not there, or no place for data is told", async () => {
@@ -279,8 +291,8 @@ test("what is no backup, not there, or no place for data is told", async () => {
   assert.match((await restore(file, join(root, "no", "where"))).err, /there is no directory .*no; make it first/);
   const { code, err } = await restore(join(root, "file"), join(root, "t"));
   assert.equal(
-    [code, err],
-    [5, `assay: ${join(root, "file")} is damaged, or no backup: it is cut off after 0 bytes\n`],
+    { code, err },
+    { code: 5, err: `assay: ${join(root, "file")} is damaged, or no backup: it is cut off after 0 bytes\n` },
   );
   assert.equal(readdirSync(root).sort(), ["b.tar", "file"]);
 });

@@ -21,7 +21,7 @@ const inFish = shell("fish");
 
 const script = async (name: string): Promise<string> => {
   const { code, out, err } = await cli(["completion", name]);
-  assert.equal([code, err], [0, ""]);
+  assert.equal({ code, err }, { code: 0, err: "" });
   return out;
 };
 
@@ -99,7 +99,7 @@ inFish("fish offers the same", () =>
       encoding: "utf8",
       env: { ...process.env, HOME: directory },
     });
-    assert.equal([status, stderr], [0, ""]);
+    assert.equal({ status, stderr }, { status: 0, stderr: "" });
     const answers = new Map(
       stdout
         .split("> ")

@@ -37,7 +37,7 @@ test("show prints what counts and where it came from, with secrets masked", asyn
     const shown = await cli(["config", "show", "--config", file, "--listen", "127.0.0.1:2"], {
       env: { ASSAY_LISTEN: "127.0.0.1:3", ASSAY_METRICS_KEY: "hunter2hunter2hunter2" },
     });
-    assert.equal([shown.code, shown.err], [0, ""]);
+    assert.equal({ code: shown.code, err: shown.err }, { code: 0, err: "" });
     assert.not.match(shown.out, "hunter2");
     const lines = shown.out.split("\n").map((line) => line.replace(/ {2,}/g, "  "));
     assert.ok(lines.includes("data  /srv/assay  [file " + file + " line 1]"), shown.out);

@@ -180,10 +180,10 @@ attempts:
     });
     const shown = JSON.parse((await cli(["deliveries", "show", id, "--json", "--data", data])).out);
     assert.equal(
-      [shown.message, shown.log],
-      [
-        { n: "a" },
-        [
+      { message: shown.message, log: shown.log },
+      {
+        message: { n: "a" },
+        log: [
           {
             started_at: T + 60,
             seconds: 1.25,
@@ -192,7 +192,7 @@ attempts:
             error: "The receiver answered with status 500: down",
           },
         ],
-      ],
+      },
     );
     assert.not.match(JSON.stringify(shown), /secret|token=|:pw@/);
     const waiting = make({ org: "acme", n: "b" });
@@ -287,7 +287,7 @@ test("wrong usage is told before anything is opened", async () => {
     [["purge", "id", "--org", "acme"], "say which messages: give their IDs, or --org for all dead ones"],
   ] as const) {
     const { code, err } = await cli(["deliveries", ...words, "--data", "/nowhere"]);
-    assert.equal([code, err], [2, `assay: ${problem}\nassay: see assay help deliveries ${words[0]}\n`]);
+    assert.equal({ code, err }, { code: 2, err: `assay: ${problem}\nassay: see assay help deliveries ${words[0]}\n` });
   }
 });
 

@@ -16,7 +16,7 @@ async function run(directory: string, ...options: string[]) {
   });
   await response.arrayBuffer();
   const { code, err } = await server.stop();
-  assert.equal([code, err], [0, ""], "the log level is warn");
+  assert.equal({ code, err }, { code: 0, err: "" }, "the log level is warn");
   return { ...fields, status: response.status };
 }
 
@@ -29,7 +29,7 @@ test("the first start sets up an organization, a user and a key; later ones prin
     assert.is(statSync(join(data, "dev-key")).mode & 0o777, 0o600);
     assert.is(readFileSync(join(data, "dev-key"), "utf8"), `${first.api_key}\n`);
     const { listening, base_url, reference, script, ...rest } = first;
-    assert.equal([base_url, reference], [listening, `${listening}/api/v2/doc/`]);
+    assert.equal({ base_url, reference }, { base_url: listening, reference: `${listening}/api/v2/doc/` });
     assert.match(script, `export KOSLI_HOST='${listening}'\n`);
     assert.equal(rest, {
       organization: "acme",
@@ -45,8 +45,8 @@ test("the first start sets up an organization, a user and a key; later ones prin
 
     const [rows, audit] = [countRows(data), auditOf(data)];
     const second = await run(directory);
-    assert.equal([second.api_key, second.status], [first.api_key, 200]);
-    assert.equal([countRows(data), auditOf(data)], [rows, audit]);
+    assert.equal({ api_key: second.api_key, status: second.status }, { api_key: first.api_key, status: 200 });
+    assert.equal({ countRows: countRows(data), auditOf: auditOf(data) }, { countRows: rows, auditOf: audit });
   }));
 
 test("what the developer changed stays; a key that was revoked, lost or damaged is replaced", () =>

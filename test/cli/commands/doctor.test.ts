@@ -134,11 +134,14 @@ test("an installation in order: a line for each check, exit code 0, and nothing 
     assert.is(said(checks["disk space"]), "ok: 50.0 GB free of 100 GB");
 
     const { code, out, err } = await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0"]);
-    assert.equal([code, err], [0, ""], out);
+    assert.equal({ code, err }, { code: 0, err: "" }, out);
     assert.match(out, /^ok {4}data directory +\//);
     assert.match(out, /(All 18 checks passed|18 checks: 0 failed, \d with a warning)\.\n$/);
     const json = JSON.parse((await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0", "--json"])).out);
-    assert.equal([json.data, json.failures, json.checks.length], [data, 0, 18]);
+    assert.equal(
+      { data: json.data, failures: json.failures, "checks.length": json.checks.length },
+      { data, failures: 0, "checks.length": 18 },
+    );
     assert.equal(json.checks[0], { check: "data directory", level: "ok", found: data, todo: null });
     assert.equal(state(data), before);
   }));

@@ -34,7 +34,10 @@ const elsewhere = (body: (given: OnStorage) => Promise<void>): Promise<void> =>
   onData(storage, async (given) => {
     const moved = await given.vault("migrate", "--to", given.place, "--remove-source");
     assert.is(moved.code, 0, moved.err);
-    assert.equal([given.inDirectory(), given.onStorage()], [[], DIGESTS]);
+    assert.equal(
+      { inDirectory: given.inDirectory(), onStorage: given.onStorage() },
+      { inDirectory: [], onStorage: DIGESTS },
+    );
     await body({
       ...given,
       down: { ...given.env, ASSAY_S3_ENDPOINT: `http://127.0.0.1:${await freePort()}` },
@@ -71,7 +74,10 @@ test("a backup has the evidence of the storage, and is restored into a directory
       const verified = await cli(["verify", "--data", target, "--json"]);
       assert.is(verified.code, 0, verified.out + verified.err);
       const evidence = JSON.parse(verified.out).checks.find(({ check }: { check: string }) => check === "evidence");
-      assert.equal([evidence.looked_at, evidence.noted], [{ files: CONTENTS.length, "bytes read": BYTES }, 0]);
+      assert.equal(
+        { looked_at: evidence.looked_at, noted: evidence.noted },
+        { looked_at: { files: CONTENTS.length, "bytes read": BYTES }, noted: 0 },
+      );
 
       const server = start(["serve", "--data", target, "--listen", "127.0.0.1:0"]);
       await server.wrote(/API reference/);
@@ -233,7 +239,10 @@ test("vacuum sweeps old objects that no record names, and none of the others", a
     const { code, out, err } = await cli(["vacuum", "--evidence", "--json"], { env });
     assert.is(code, 0, err);
     const { evidence_files, evidence_bytes } = JSON.parse(out);
-    assert.equal([evidence_files, evidence_bytes, onStorage()], [1, 3, [...DIGESTS, young].sort()]);
+    assert.equal(
+      { evidence_files, evidence_bytes, onStorage: onStorage() },
+      { evidence_files: 1, evidence_bytes: 3, onStorage: [...DIGESTS, young].sort() },
+    );
   });
 });
 
@@ -244,7 +253,10 @@ test("beside a backup no evidence is removed: a migration that would is refused 
       const refused = await vault("migrate", "--to", "directory", "--remove-source");
       assert.is(refused.code, 4);
       assert.match(refused.err, /a backup of .* is being made.*nothing was moved/);
-      assert.equal([recorded(directory), inPlace(), onStorage()], [place, [], DIGESTS]);
+      assert.equal(
+        { recorded: recorded(directory), inPlace: inPlace(), onStorage: onStorage() },
+        { recorded: place, inPlace: [], onStorage: DIGESTS },
+      );
       const swept = await cli(["vacuum", "--evidence"], { env });
       assert.is(swept.code, 4);
       assert.match(swept.err, "no evidence was removed");
@@ -252,7 +264,10 @@ test("beside a backup no evidence is removed: a migration that would is refused 
       lock?.release();
     }
     assert.is((await vault("migrate", "--to", "directory", "--remove-source")).code, 0);
-    assert.equal([recorded(directory), inPlace(), onStorage()], ["directory", DIGESTS, []]);
+    assert.equal(
+      { recorded: recorded(directory), inPlace: inPlace(), onStorage: onStorage() },
+      { recorded: "directory", inPlace: DIGESTS, onStorage: [] },
+    );
   });
 });
 
@@ -274,12 +289,15 @@ test("a server makes backups of evidence on the storage, and tells when that doe
     const { file, files, missing } = JSON.parse(
       made.split("\n").find((line) => line.includes("made a backup")) ?? "{}",
     );
-    assert.equal([files, missing], [CONTENTS.length, 0]);
+    assert.equal({ files, missing }, { files: CONTENTS.length, missing: 0 });
     await server.stop();
     const target = join(directory, "..", `${basename(directory)}-restored`);
     try {
       assert.is((await cli(["restore", file, "--data", target])).code, 0);
-      assert.equal([recorded(target), (await cli(["verify", "--data", target])).code], ["directory", 0]);
+      assert.equal(
+        { recorded: recorded(target), code: (await cli(["verify", "--data", target])).code },
+        { recorded: "directory", code: 0 },
+      );
     } finally {
       rmSync(target, { recursive: true, force: true });
     }

@@ -72,7 +72,7 @@ test("a snapshot: the answer first, then what is not compliant in full and the r
 test("an artifact alone is explained in full, compliant or not", () =>
   told(async (data) => {
     const { code, out, err } = await explain(data, "prod", "aaaaaaaaa");
-    assert.equal([code, err], [0, ""]);
+    assert.equal({ code, err }, { code: 0, err: "" });
     assert.is(
       out,
       `'app' in prod#3 is COMPLIANT: it satisfies every policy.
@@ -124,7 +124,10 @@ test("a flow has its present name, and the name that the policies saw beside it"
     assert.match(out, `the one in trail 't-b' of flow '${name}' is not compliant`);
     assert.not.match(out, "of flow 'backend'");
     const [artifact] = JSON.parse((await explain(data, "prod", B, "--json")).out).snapshot.artifacts;
-    assert.equal([artifact.flows[0].flow, artifact.flows[0].evaluated_as, artifact.same], [name, "backend", true]);
+    assert.equal(
+      { flow: artifact.flows[0].flow, evaluated_as: artifact.flows[0].evaluated_as, same: artifact.same },
+      { flow: name, evaluated_as: "backend", same: true },
+    );
     assert.equal(
       artifact.policies[0].rules.map(({ resolutions }: any) => resolutions[0].context.flow_name),
       [name, name, name],
@@ -192,7 +195,7 @@ test("every way to name a snapshot", () =>
     ];
     for (const [expression, line] of cases) {
       const { code, out, err } = await explain(data, expression);
-      assert.equal([code, out.split("\n")[0], err], [0, line, ""], expression);
+      assert.equal({ code, "out[0]": out.split("\n")[0], err }, { code: 0, "out[0]": line, err: "" }, expression);
     }
     assert.match(
       (await explain(data, "prod#2")).out,
@@ -204,7 +207,7 @@ test("every way to name a snapshot", () =>
 test("--json holds everything", () =>
   told(async (data) => {
     const { code, out, err } = await explain(data, "prod#3", "bbbbb", "--json");
-    assert.equal([code, err], [0, ""]);
+    assert.equal({ code, err }, { code: 0, err: "" });
     assert.equal(JSON.parse(out), {
       organization: "acme",
       expression: "prod#3",
@@ -439,7 +442,7 @@ test("a logical environment is explained by its members as they were then", asyn
   w.report(w.prod);
   await asDirectory(w.db, async (data) => {
     const { code, out, err } = await explain(data, "all#2");
-    assert.equal([code, err], [0, ""]);
+    assert.equal({ code, err }, { code: 0, err: "" });
     assert.is(
       out,
       `all#2 is UNKNOWN: the state of a member was unknown.
@@ -466,8 +469,13 @@ Judged again from the stored facts and policy versions: all 4 verdicts are the s
     assert.not.match(one, "stage#1 is");
     const { snapshot } = JSON.parse((await explain(data, "all", "--json")).out);
     assert.equal(
-      [snapshot.cause, snapshot.caused_by.environment, snapshot.caused_by.index, snapshot.artifacts],
-      ["member", "prod", 5, []],
+      {
+        cause: snapshot.cause,
+        environment: snapshot.caused_by.environment,
+        index: snapshot.caused_by.index,
+        artifacts: snapshot.artifacts,
+      },
+      { cause: "member", environment: "prod", index: 5, artifacts: [] },
     );
     assert.equal(
       snapshot.members.map((member: { environment: { name: string }; index: number; artifacts: object[] }) => [
@@ -712,7 +720,11 @@ test("what does not come out the same again, or cannot be read, is said loudly",
       );
       const json = await explain(data, "prod#3", "--json");
       const { same, problems: told } = JSON.parse(json.out);
-      assert.equal([json.code, same, told.length], [5, false, lines.length], sql);
+      assert.equal(
+        { code: json.code, same, "told.length": told.length },
+        { code: 5, same: false, "told.length": lines.length },
+        sql,
+      );
       assert.type(JSON.parse(json.err).error, "string");
     });
   }

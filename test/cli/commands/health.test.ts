@@ -120,7 +120,10 @@ test("no server, and one that does not answer in time", async () => {
     loopback,
     async (port) => {
       const { code, err } = await cli(["health", "--url", `http://127.0.0.1:${port}`, "--timeout", "1s"]);
-      assert.equal([code, err], [1, `assay: not ready: http://127.0.0.1:${port}/ready: no answer within 1 s\n`]);
+      assert.equal(
+        { code, err },
+        { code: 1, err: `assay: not ready: http://127.0.0.1:${port}/ready: no answer within 1 s\n` },
+      );
     },
   );
 });
@@ -159,14 +162,14 @@ overTls("over https its own certificate is not questioned, that of a URL is", ()
       assert.equal(own, { code: 0, out: "ready\n", err: "" });
       const strange = await cli(["health", "--url", `https://localhost:${port}`]);
       assert.equal(
-        [strange.code, strange.err],
-        [
-          1,
-          `assay: not ready: https://localhost:${port}/ready: self-signed certificate; --ca-file FILE adds its authority\n`,
-        ],
+        { code: strange.code, err: strange.err },
+        {
+          code: 1,
+          err: `assay: not ready: https://localhost:${port}/ready: self-signed certificate; --ca-file FILE adds its authority\n`,
+        },
       );
       const trusted = await cli(["health", "--url", `https://localhost:${port}`, "--ca-file", certificate]);
-      assert.equal([trusted.code, trusted.err], [0, ""]);
+      assert.equal({ code: trusted.code, err: trusted.err }, { code: 0, err: "" });
       const misnamed = await cli(["health", "--url", `https://127.0.0.1:${port}`, "--ca-file", certificate]);
       assert.equal([misnamed.code, /does not match certificate/.test(misnamed.err)], [1, true], misnamed.err);
     });

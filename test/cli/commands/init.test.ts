@@ -32,7 +32,10 @@ test("makes organization, admin, personal organization and a key, which is print
     look(data, (store) => {
       const user = store.users.find("ops");
       assert.is(store.apiKeys.holder(keyDigest(out.trim()))?.user_id, user?.id);
-      assert.equal([user?.display_name, user?.email], ["Operations", "ops@example.com"]);
+      assert.equal(
+        { display_name: user?.display_name, email: user?.email },
+        { display_name: "Operations", email: "ops@example.com" },
+      );
       assert.equal(
         store.organizations
           .list()
@@ -87,7 +90,7 @@ test("the schema is not made while another process has the directory", () =>
   inDirectory(async (data) => {
     const lock = lockDirectory(data);
     const refused = await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
-    assert.equal([refused.code, refused.out], [4, ""]);
+    assert.equal({ code: refused.code, out: refused.out }, { code: 4, out: "" });
     assert.match(refused.err, `assay: the data directory ${data} is in use by another Assay process`);
     lock.release();
     assert.is((await cli(["init", "--data", data, "--org", "acme", "--user", "ops"])).code, 0);

@@ -37,7 +37,7 @@ test("create prints the key alone; list shows it; revoke ends it", () =>
       const listed = await cli(["key", "list", ...owner, "--data", data]);
       assert.is(listed.out.split("\n")[0], `${"ID".padEnd(32)}  CREATED               EXPIRES  LAST USED  DESCRIPTION`);
       const [keyId = "", created = "", ...rest] = (listed.out.split("\n").at(-2) ?? "").split(/ {2,}/);
-      assert.equal([keyId, rest], [id?.[1], ["never", "never", "ci job"]]);
+      assert.equal({ keyId, rest }, { keyId: id?.[1], rest: ["never", "never", "ci job"] });
       assert.match(created, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
       assert.not.match(listed.out, made.out.trim());
 
@@ -194,8 +194,12 @@ test("wrong usage is told with all mistakes and exit code 2; nothing is made", (
     for (const [options, problems] of table) {
       const { code, out, err } = await cli(["key", "create", ...options, "--data", data]);
       assert.equal(
-        [code, out, err],
-        [2, "", [...problems, "see assay help key create"].map((problem) => `assay: ${problem}\n`).join("")],
+        { code, out, err },
+        {
+          code: 2,
+          out: "",
+          err: [...problems, "see assay help key create"].map((problem) => `assay: ${problem}\n`).join(""),
+        },
         options.join(" "),
       );
     }

@@ -52,9 +52,17 @@ test("a password is one line of standard input where that is no terminal; what w
       err: "",
     });
     const hash = stored(data, "ops");
-    assert.equal([hash?.cost, hash?.block_size, hash?.parallelism, hash?.salt.length], [131072, 8, 1, 16]);
+    assert.equal(
+      {
+        cost: hash?.cost,
+        block_size: hash?.block_size,
+        parallelism: hash?.parallelism,
+        "salt.length": hash?.salt.length,
+      },
+      { cost: 131072, block_size: 8, parallelism: 1, "salt.length": 16 },
+    );
     assert.ok(await createPasswords().verify("Zürich is nice", hash));
-    assert.equal([open(data, "ops"), open(data, "ann")], [0, 1]);
+    assert.equal({ "open ops": open(data, "ops"), "open ann": open(data, "ann") }, { "open ops": 0, "open ann": 1 });
     assert.equal(auditOf(data).slice(before), ['user passwd password.set ops {"ended_sessions":2}']);
 
     assert.equal(await run(data, ["user", "passwd", "ops", "--remove", "--json"]), {
@@ -113,7 +121,10 @@ test("what is no password is refused, and changes nothing", () =>
       await run(data, ["user", "passwd", "eve"], { stdin: "correct horse battery" }),
       failed('assay: there is no user "eve"\n'),
     );
-    assert.equal([auditOf(data).length, open(data, "ops")], [before, 2]);
+    assert.equal(
+      { "auditOf.length": auditOf(data).length, open: open(data, "ops") },
+      { "auditOf.length": before, open: 2 },
+    );
   }));
 
 test("a disabled user has no session, no password, and no way in from a provider until they are enabled", () =>
@@ -139,7 +150,10 @@ test("a disabled user has no session, no password, and no way in from a provider
       out: '{"user":"ann","removed_from":[],"revoked_api_keys":0,"ended_sessions":1,"service_accounts":[]}\n',
       err: "",
     });
-    assert.equal([stored(data, "ann"), open(data, "ann"), open(data, "ops")], [null, 0, 2]);
+    assert.equal(
+      { "stored ann": stored(data, "ann"), "open ann": open(data, "ann"), "open ops": open(data, "ops") },
+      { "stored ann": null, "open ann": 0, "open ops": 2 },
+    );
     assert.equal(auditOf(data).slice(before), [
       'user disable password.removed ann {"ended_sessions":1}',
       'user disable identity.blocked ann {"identities":1}',
@@ -160,8 +174,8 @@ test("sessions of a user without a password end with the user too, and that is w
     const before = auditOf(data).length;
     await run(data, ["user", "disable", "ann"]);
     assert.equal(
-      [open(data, "ann"), auditOf(data).slice(before)],
-      [0, ['user disable session.all_ended ann {"ended_sessions":1}']],
+      { open: open(data, "ann"), auditOf: auditOf(data).slice(before) },
+      { open: 0, auditOf: ['user disable session.all_ended ann {"ended_sessions":1}'] },
     );
   }));
 
@@ -201,8 +215,8 @@ test("sessions are listed, and ended one by one, by user, or all at once", () =>
     for (const words of [[], ["--all", "--user", "ops"], [id, "--all"]]) {
       const { code, err } = await run(data, ["session", "revoke", ...words]);
       assert.equal(
-        [code, err],
-        [2, "assay: give ID, --user USER or --all, one of them\nassay: see assay help session revoke\n"],
+        { code, err },
+        { code: 2, err: "assay: give ID, --user USER or --all, one of them\nassay: see assay help session revoke\n" },
       );
     }
     assert.equal(

@@ -20,7 +20,7 @@ if (!found) console.log("skipped: the manual is not formatted without groff");
 
 test("the page has all commands, options, exit codes and topics, and the same bytes each time", async () => {
   const { code, out, err } = await cli(["man"]);
-  assert.equal([code, err], [0, ""]);
+  assert.equal({ code, err }, { code: 0, err: "" });
   assert.is((await cli(["man"])).out, out);
   const plain = out.replaceAll("\\-", "-");
   assert.equal(
@@ -46,7 +46,7 @@ test("the page has all commands, options, exit codes and topics, and the same by
 
 formatted("groff formats it without a warning", () => {
   const { status, stdout, stderr } = groff("-ww");
-  assert.equal([status, stderr], [0, ""]);
+  assert.equal({ status, stderr }, { status: 0, stderr: "" });
   assert.match(stdout, /^ASSAY\(1\) +User Commands +ASSAY\(1\)\n/);
   assert.match(stdout, /\nAssay 1\.2\.3 +ASSAY\(1\)\n/);
 });

@@ -113,14 +113,17 @@ test("--json", () =>
     });
     const { organization, members } = await json("list");
     assert.equal(
-      [organization, members.map(({ since, ...rest }: { since: number }) => (assert.type(since, "number"), rest))],
-      [
-        "acme",
-        [
+      {
+        organization,
+        members: members.map(({ since, ...rest }: { since: number }) => (assert.type(since, "number"), rest)),
+      },
+      {
+        organization: "acme",
+        members: [
           { user: "ann", display_name: "Ann B.", email: "Ann@Example.com", role: "member" },
           { user: "ops", display_name: "ops", email: null, role: "admin" },
         ],
-      ],
+      },
     );
     assert.equal(await json("remove", "ann"), { ...base, outcome: "removed", role: null, previous_role: "member" });
     assert.equal(await member(data, "remove", "ann", ...ACME, "--json"), {

@@ -103,7 +103,10 @@ test("a report of many artifacts, which a thread records, reaches a receiver as 
         "the address follows from the port that was bound",
       );
       const { body } = await call("GET", "/actions/acme/1");
-      assert.equal([body.is_failing, typeof body.last_success_timestamp], [false, "number"]);
+      assert.equal(
+        { is_failing: body.is_failing, "typeof last_success_timestamp": typeof body.last_success_timestamp },
+        { is_failing: false, "typeof last_success_timestamp": "number" },
+      );
     } finally {
       assert.is((await server.stop()).code, 0);
       await hook.close();

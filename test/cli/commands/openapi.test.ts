@@ -8,7 +8,7 @@ const test = suite("cli/openapi and version");
 
 test("openapi prints the document, with the public address that was given", async () => {
   const { code, out, err } = await cli(["openapi"]);
-  assert.equal([code, err], [0, ""]);
+  assert.equal({ code, err }, { code: 0, err: "" });
   const document = JSON.parse(out);
   assert.is(document.openapi, "3.1.0");
   assert.equal(document.servers, [{ url: "http://127.0.0.1:8001/api/v2" }]);

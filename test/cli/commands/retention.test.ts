@@ -148,8 +148,8 @@ test("times are durations as everywhere else, in whole days; a number alone coun
         data,
       ]);
       assert.equal(
-        [err, JSON.parse(out)],
-        ["", { organization: "acme", flow: null, trails_after_days: days, evidence_after_days: null }],
+        { err, out: JSON.parse(out) },
+        { err: "", out: { organization: "acme", flow: null, trails_after_days: days, evidence_after_days: null } },
         text,
       );
     }
@@ -359,7 +359,7 @@ test("a plan that does not hold any more is refused whole", () =>
       const { plan } = await json("retention", "plan", ...on);
       await change();
       const outcome = await cli(["retention", "run", "--plan", plan, ...on]);
-      assert.equal([outcome.code, outcome.out], [1, ""]);
+      assert.equal({ code: outcome.code, out: outcome.out }, { code: 1, out: "" });
       assert.match(
         outcome.err,
         "that plan does not hold any more: rules, holds or trails changed since, or --org is another one\nassay: nothing was deleted; see assay retention plan",

@@ -121,7 +121,10 @@ test("logs an upgrade: the schemas, the copy that was made, each migration with 
       String(copy?.["file"]),
       new RegExp(`^${data}/backups/assay-schema-3-before-${to}-\\d{8}T\\d{6}Z\\.db$`),
     );
-    assert.equal([copy?.["bytes"], typeof copy?.["duration_ms"]], [statSync(String(copy?.["file"])).size, "number"]);
+    assert.equal(
+      { bytes: copy?.["bytes"], "typeof duration_ms": typeof copy?.["duration_ms"] },
+      { bytes: statSync(String(copy?.["file"])).size, "typeof duration_ms": "number" },
+    );
     assert.ok(Number(copy?.["bytes"]) > 0 && Number(copy?.["bytes"]) <= bytes);
     const applied = loggedAs(err, "applied a migration");
     assert.equal(
@@ -131,7 +134,14 @@ test("logs an upgrade: the schemas, the copy that was made, each migration with 
         .map(({ name, version }) => [name, version, "number"]),
     );
     const [whole] = loggedAs(err, "upgraded the database");
-    assert.equal([whole?.["from_schema"], whole?.["to_schema"], typeof whole?.["duration_ms"]], [3, to, "number"]);
+    assert.equal(
+      {
+        from_schema: whole?.["from_schema"],
+        to_schema: whole?.["to_schema"],
+        "typeof duration_ms": typeof whole?.["duration_ms"],
+      },
+      { from_schema: 3, to_schema: to, "typeof duration_ms": "number" },
+    );
 
     const again = start(["serve", "--data", data, ...LISTEN]);
     await urlOf(again);
@@ -159,7 +169,7 @@ test("--json, a base URL of its own, and the configuration file", () =>
       { url: "https://assay.example.com/x/api/v2" },
     ]);
     const { code, err } = await server.stop();
-    assert.equal([code, err], [0, ""]);
+    assert.equal({ code, err }, { code: 0, err: "" });
     assert.ok(existsSync(join(directory, "data", "assay.db")));
   }));
 
@@ -169,7 +179,7 @@ test("mistakes of the configuration are told at once, with exit code 2, before a
       cwd: directory,
       env: { ASSAY_LISTN: "x" },
     });
-    assert.equal([code, out], [2, ""]);
+    assert.equal({ code, out }, { code: 2, out: "" });
     assert.equal(
       err.split("\n").map((line) => line.split(":")[1]),
       [
@@ -208,7 +218,7 @@ test("a database of a newer program is refused with exit code 3 and not touched"
     ];
     for (const command of commands) {
       const { code, out, err } = await cli([...command, "--data", data]);
-      assert.equal([code, out], [3, ""], command.join(" "));
+      assert.equal({ code, out }, { code: 3, out: "" }, command.join(" "));
       assert.match(
         err,
         /^assay: the database \S+assay\.db has schema version 99, but this program knows versions up to \d+\. /,
@@ -338,7 +348,10 @@ test("mistakes of the bootstrap file end the start with exit code 1: all of them
     assert.match((await serve()).err, /^assay: cannot read b\.yml: ENOENT/);
     writeFileSync(file, "users: [{name: 1}, {nam: x}]");
     const unreadable = await serve();
-    assert.equal([unreadable.code, unreadable.err.split("\n").length], [1, 5]);
+    assert.equal(
+      { code: unreadable.code, "err.length": unreadable.err.split("\n").length },
+      { code: 1, "err.length": 5 },
+    );
     assert.equal(readdirSync(directory), ["b.yml"], "nothing was made for a file that cannot be right");
 
     writeFileSync(
@@ -368,9 +381,9 @@ test("keys made and revoked beside a running server count at once; their last us
     const second = made.out.trim();
     const id = / ([0-9a-f-]{32}) /.exec(made.err)?.[1] ?? "";
     const ask = async (with_: string) => (await get(`${url}/api/v2/organizations/acme`, with_)).status;
-    assert.equal([await ask(key), await ask(second)], [200, 200]);
+    assert.equal({ "ask key": await ask(key), "ask second": await ask(second) }, { "ask key": 200, "ask second": 200 });
     await cli(["key", "revoke", id, "--user", "ops", "--data", data]);
-    assert.equal([await ask(key), await ask(second)], [200, 401]);
+    assert.equal({ "ask key": await ask(key), "ask second": await ask(second) }, { "ask key": 200, "ask second": 401 });
     assert.is((await server.stop()).code, 0);
     const used = look(data, (store) =>
       store.apiKeys.list({ userId: 1 }).map((row) => row.last_used_at > 1_700_000_000),

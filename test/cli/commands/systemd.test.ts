@@ -15,7 +15,7 @@ if (analyze("--version").status !== 0) console.log("skipped: units are not verif
 /** The unit of a command line that must be accepted. */
 async function unit(...args: string[]): Promise<string> {
   const { code, out, err } = await cli(["systemd", ...args]);
-  assert.equal([code, err], [0, ""]);
+  assert.equal({ code, err }, { code: 0, err: "" });
   return out;
 }
 
@@ -130,15 +130,26 @@ test("files are handed over as copies, also those that the configuration file na
 test("a port below 1024 takes the one capability, unless systemd binds it", async () => {
   const low = await unit("--listen", "0.0.0.0:443");
   assert.equal(
-    [settings(low, "CapabilityBoundingSet"), settings(low, "AmbientCapabilities"), settings(low, "PrivateUsers")],
-    [["CAP_NET_BIND_SERVICE"], ["CAP_NET_BIND_SERVICE"], []],
+    {
+      "settings CapabilityBoundingSet": settings(low, "CapabilityBoundingSet"),
+      "settings AmbientCapabilities": settings(low, "AmbientCapabilities"),
+      "settings PrivateUsers": settings(low, "PrivateUsers"),
+    },
+    {
+      "settings CapabilityBoundingSet": ["CAP_NET_BIND_SERVICE"],
+      "settings AmbientCapabilities": ["CAP_NET_BIND_SERVICE"],
+      "settings PrivateUsers": [],
+    },
   );
   const { units } = JSON.parse((await cli(["systemd", "--listen", "[::1]:443", "--socket", "--json"])).out);
   assert.equal(Object.keys(units), ["assay.service", "assay.socket"]);
   assert.equal(settings(units["assay.service"], "CapabilityBoundingSet"), [""]);
   assert.equal(
-    [settings(units["assay.service"], "Requires"), settings(units["assay.service"], "Also")],
-    [["assay.socket"], ["assay.socket"]],
+    {
+      "settings Requires": settings(units["assay.service"], "Requires"),
+      "settings Also": settings(units["assay.service"], "Also"),
+    },
+    { "settings Requires": ["assay.socket"], "settings Also": ["assay.socket"] },
   );
   assert.equal(settings(units["assay.socket"], "ListenStream"), ["[::1]:443"]);
   assert.equal(settings(units["assay.socket"], "SocketMode"), []);
@@ -150,7 +161,10 @@ test("a port below 1024 takes the one capability, unless systemd binds it", asyn
 test("a Unix socket: its group is the service's first one, or systemd's to give", () => {
   const settingsOfUnit = { executable: "/bin/assay", arguments: [], credentials: [], writable: [], lowPort: false };
   const own = serviceUnit({ ...settingsOfUnit, group: "www-data", ownSocket: true, socket: false });
-  assert.equal([settings(own, "Group"), settings(own, "SupplementaryGroups")], [["www-data"], []]);
+  assert.equal(
+    { "settings Group": settings(own, "Group"), "settings SupplementaryGroups": settings(own, "SupplementaryGroups") },
+    { "settings Group": ["www-data"], "settings SupplementaryGroups": [] },
+  );
   const handed = socketUnit("/run/assay.sock", "www-data");
   assert.equal(
     ["ListenStream", "SocketMode", "SocketGroup"].map((name) => settings(handed, name)),
@@ -162,8 +176,14 @@ test("a Unix socket: its group is the service's first one, or systemd's to give"
 test("variables of this shell are not the service's", async () => {
   const { out } = await cli(["systemd"], { env: { ASSAY_LISTEN: "0.0.0.0:80", ASSAY_NONSENSE: "1" } });
   assert.equal(
-    [settings(out, "ExecStart"), settings(out, "CapabilityBoundingSet")],
-    [["/usr/local/bin/assay serve --data /var/lib/assay"], [""]],
+    {
+      "settings ExecStart": settings(out, "ExecStart"),
+      "settings CapabilityBoundingSet": settings(out, "CapabilityBoundingSet"),
+    },
+    {
+      "settings ExecStart": ["/usr/local/bin/assay serve --data /var/lib/assay"],
+      "settings CapabilityBoundingSet": [""],
+    },
   );
 });
 
@@ -197,18 +217,18 @@ test("what cannot be put into a unit is refused", async () => {
     "tls-cert and tls-key belong together: give --tls-key FILE or ASSAY_TLS_KEY too",
   );
   const missing = await cli(["systemd", "--config", "/nonexistent.yaml"]);
-  assert.equal([missing.code, missing.out], [1, ""]);
+  assert.equal({ code: missing.code, out: missing.out }, { code: 1, out: "" });
   assert.match(missing.err, "cannot read /nonexistent.yaml");
 });
 
 test("an executable that the service would not see is told", async () => {
   const { code, err } = await cli(["systemd", "--executable", "/home/ops/assay"]);
   assert.equal(
-    [code, err],
-    [
-      0,
-      "assay: the service does not see /home/ops/assay: copy it to /usr/local/bin/assay and give --executable /usr/local/bin/assay\n",
-    ],
+    { code, err },
+    {
+      code: 0,
+      err: "assay: the service does not see /home/ops/assay: copy it to /usr/local/bin/assay and give --executable /usr/local/bin/assay\n",
+    },
   );
 });
 
@@ -218,7 +238,10 @@ test("--output writes the units where everybody can read them", () =>
     assert.is(code, 1, "the directory must be there");
     assert.is(out, "");
     const made = await cli(["systemd", "--socket", "--output", "."], { cwd: directory });
-    assert.equal([made.code, made.out], [0, `${directory}/assay.service\n${directory}/assay.socket\n`]);
+    assert.equal(
+      { code: made.code, out: made.out },
+      { code: 0, out: `${directory}/assay.service\n${directory}/assay.socket\n` },
+    );
     assert.is(statSync(join(directory, "assay.service")).mode & 0o777, 0o644);
     assert.equal(
       JSON.parse((await cli(["systemd", "--json"])).out).units["assay.service"],
@@ -240,7 +263,7 @@ analyzed("systemd has no complaint about the units, and rates the exposure low",
       const made = await cli(["systemd", "--executable", process.execPath, "--output", directory, ...args]);
       assert.is(made.code, 0, made.err);
       const verified = analyze("verify", ...made.out.trim().split("\n"));
-      assert.equal([verified.status, verified.stderr], [0, ""], args.join(" "));
+      assert.equal({ status: verified.status, stderr: verified.stderr }, { status: 0, stderr: "" }, args.join(" "));
     }
     await cli(["systemd", "--output", directory]);
     // 15 stands for 1.5 of 10: what is left are the network, the notification and a device that the clock protection

@@ -66,12 +66,12 @@ for (const old of [false, true]) {
       assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"]);
       look(data, (_, db) => {
         assert.equal(
-          [
-            db.pragma("auto_vacuum", { simple: true }),
-            db.pragma("freelist_count", { simple: true }),
-            db.pragma("integrity_check", { simple: true }),
-          ],
-          [2, 0, "ok"],
+          {
+            "pragma auto_vacuum": db.pragma("auto_vacuum", { simple: true }),
+            "pragma freelist_count": db.pragma("freelist_count", { simple: true }),
+            "pragma integrity_check": db.pragma("integrity_check", { simple: true }),
+          },
+          { "pragma auto_vacuum": 2, "pragma freelist_count": 0, "pragma integrity_check": "ok" },
         );
         assert.equal(db.pragma("foreign_key_check"), []);
       });
@@ -87,13 +87,13 @@ test("a directory in use, none, and one without data are refused", () =>
     const lock = lockDirectory(data);
     const { code, out, err } = await vacuum(data);
     lock.release();
-    assert.equal([code, out], [4, ""]);
+    assert.equal({ code, out }, { code: 4, out: "" });
     assert.match(err, "is in use by another Assay process");
     assert.ok(readFileSync(join(data, "assay.db")).equals(before));
     mkdirSync(join(directory, "empty"));
     for (const name of ["none", "empty"]) {
       const refused = await vacuum(join(directory, name));
-      assert.equal([refused.code, refused.out], [1, ""]);
+      assert.equal({ code: refused.code, out: refused.out }, { code: 1, out: "" });
       assert.match(refused.err, /no data directory/);
     }
     assert.not(existsSync(join(directory, "empty", "assay.lock")));
@@ -108,7 +108,7 @@ test("a damaged database is told as such, with exit code 5, and stays as it is",
     for (let at = 4096 * 40; at < size; at += 4096 * 7) writeSync(descriptor, Buffer.alloc(64, 0xff), 0, 64, at);
     const before = readFileSync(file);
     const { code, out, err } = await vacuum(data);
-    assert.equal([code, out], [5, ""], err);
+    assert.equal({ code, out }, { code: 5, out: "" }, err);
     assert.match(err, "the database is damaged; nothing was changed");
     assert.ok(readFileSync(file).equals(before));
   }));

@@ -38,21 +38,24 @@ test("evidence moves to the storage and back, checked, and the database names th
         `the evidence is kept there now: start the server with --evidence-store ${place}\n` +
         `the old place, the data directory ${directory}, was left as it is\n`,
     });
-    assert.equal([recorded(directory), inDirectory(), onStorage()], [place, DIGESTS, DIGESTS]);
+    assert.equal(
+      { recorded: recorded(directory), inDirectory: inDirectory(), onStorage: onStorage() },
+      { recorded: place, inDirectory: DIGESTS, onStorage: DIGESTS },
+    );
     const status = await vault("status", "--json");
     assert.equal(
-      [status.code, JSON.parse(status.out)],
-      [0, { place, files: 3, bytes: BYTES, reachable: true, why: null }],
+      { code: status.code, out: JSON.parse(status.out) },
+      { code: 0, out: { place, files: 3, bytes: BYTES, reachable: true, why: null } },
     );
     assert.is((await vault("migrate", "--to", place)).out, `the evidence is kept in ${place} already; nothing to do\n`);
 
     rmSync(join(directory, "evidence"), { recursive: true });
     const back = await vault("migrate", "--to", "directory", "--remove-source", "--json");
     assert.equal(
-      [back.code, JSON.parse(back.out)],
-      [
-        0,
-        {
+      { code: back.code, out: JSON.parse(back.out) },
+      {
+        code: 0,
+        out: {
           from: place,
           to: "directory",
           switched: true,
@@ -63,9 +66,12 @@ test("evidence moves to the storage and back, checked, and the database names th
           lost: [],
           removed: 3,
         },
-      ],
+      },
     );
-    assert.equal([recorded(directory), inDirectory(), onStorage()], ["directory", DIGESTS, []]);
+    assert.equal(
+      { recorded: recorded(directory), inDirectory: inDirectory(), onStorage: onStorage() },
+      { recorded: "directory", inDirectory: DIGESTS, onStorage: [] },
+    );
     for (const content of CONTENTS)
       assert.ok(readFileSync(evidencePath(join(directory, "evidence"), digestOf(content))).equals(content));
     assert.equal(
@@ -81,7 +87,10 @@ test("evidence moves to the storage and back, checked, and the database names th
 test("what is there is not copied again, and what is there in part is replaced", async () => {
   await onData(async ({ place, vault, prefix, onStorage, directory }) => {
     const copied = await vault("copy", "--to", place, "--json");
-    assert.equal([copied.code, JSON.parse(copied.out).copied, JSON.parse(copied.out).switched], [0, 3, false]);
+    assert.equal(
+      { code: copied.code, copied: JSON.parse(copied.out).copied, switched: JSON.parse(copied.out).switched },
+      { code: 0, copied: 3, switched: false },
+    );
     assert.is(recorded(directory), "directory");
     storage.requests();
     assert.is(JSON.parse((await vault("copy", "--to", place, "--json")).out).copied, 0);
@@ -99,14 +108,14 @@ test("what is there is not copied again, and what is there in part is replaced",
     // The one of another size is replaced; the store has one of the right size, and tells no checksum: only its bytes
     // tell.
     const migrated = await vault("migrate", "--to", place, "--json");
-    assert.equal([migrated.code, recorded(directory)], [1, "directory"]);
+    assert.equal({ code: migrated.code, recorded: recorded(directory) }, { code: 1, recorded: "directory" });
     assert.match(
       migrated.err,
       `evidence ${second} lies at the target with other content of the same size; remove it there`,
     );
     unlinkSync(keyOf(second));
     assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).copied, 1);
-    assert.equal([recorded(directory), onStorage()], [place, DIGESTS]);
+    assert.equal({ recorded: recorded(directory), onStorage: onStorage() }, { recorded: place, onStorage: DIGESTS });
   });
 });
 
@@ -122,7 +131,10 @@ test("a store that fails half way, or is down, switches nothing, and the next ru
     });
     const failed = await vault("migrate", "--to", place);
     end();
-    assert.equal([failed.code, failed.out, recorded(directory)], [1, "", "directory"]);
+    assert.equal(
+      { code: failed.code, out: failed.out, recorded: recorded(directory) },
+      { code: 1, out: "", recorded: "directory" },
+    );
     assert.match(
       failed.err,
       /AccessDenied.*status 403.*Nothing was switched; what was copied stays, run this again to go on/s,
@@ -135,7 +147,10 @@ test("a store that fails half way, or is down, switches nothing, and the next ru
     assert.is(status.code, 1);
     assert.match(status.out, /it gives no answer: .*ECONNREFUSED/);
     const back = await cli(["vault", "migrate", "--to", "directory", "--remove-source"], { env: down });
-    assert.equal([back.code, recorded(directory), onStorage()], [1, place, DIGESTS]);
+    assert.equal(
+      { code: back.code, recorded: recorded(directory), onStorage: onStorage() },
+      { code: 1, recorded: place, onStorage: DIGESTS },
+    );
   });
 });
 
@@ -162,13 +177,13 @@ test("evidence that is lost already is named and keeps the move, unless it may b
     rmSync(at(damaged));
     writeFileSync(at(damaged), "something else");
     const refused = await vault("migrate", "--to", place);
-    assert.equal([refused.code, recorded(directory)], [5, "directory"]);
+    assert.equal({ code: refused.code, recorded: recorded(directory) }, { code: 5, recorded: "directory" });
     assert.is(
       refused.err,
       `assay: evidence ${missing} is missing\nassay: evidence ${damaged} is damaged\nassay: nothing was switched; with --allow-missing the rest is moved without them\n`,
     );
     const moved = await vault("migrate", "--to", place, "--allow-missing");
-    assert.equal([moved.code, recorded(directory)], [0, place]);
+    assert.equal({ code: moved.code, recorded: recorded(directory) }, { code: 0, recorded: place });
     assert.match(
       moved.out,
       `evidence ${missing} is missing in the old place\nevidence ${damaged} is damaged in the old place\n`,
@@ -203,17 +218,20 @@ test("wrong words are refused, and missing keys told", async () => {
     for (const to of [[], ["--to", "elsewhere"], ["--to", "s3://"]]) {
       const refused = await vault("migrate", ...to);
       assert.equal(
-        [refused.code, refused.err],
-        [2, "assay: --to: give s3://BUCKET, s3://BUCKET/PREFIX or directory\nassay: see assay help vault migrate\n"],
+        { code: refused.code, err: refused.err },
+        {
+          code: 2,
+          err: "assay: --to: give s3://BUCKET, s3://BUCKET/PREFIX or directory\nassay: see assay help vault migrate\n",
+        },
       );
     }
     const keyless = await cli(["vault", "migrate", "--to", place, "--data", directory]);
     assert.equal(
-      [keyless.code, keyless.err],
-      [
-        1,
-        `assay: no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n`,
-      ],
+      { code: keyless.code, err: keyless.err },
+      {
+        code: 1,
+        err: `assay: no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n`,
+      },
     );
     const aws = await cli(["vault", "migrate", "--to", place, "--data", directory, "--s3-endpoint", storage.endpoint], {
       env: { AWS_ACCESS_KEY_ID: KEYS.accessKey, AWS_SECRET_ACCESS_KEY: KEYS.secretKey },
@@ -245,7 +263,7 @@ test("a server is refused on another place than the one that holds the evidence"
     await right.wrote(/listening on/);
     assert.is((await right.stop()).code, 0);
     const other = await cli(["vault", "status"], { env: { ...env, ASSAY_EVIDENCE_STORE: `${place}/other` } });
-    assert.equal([other.code, other.out], [1, ""]);
+    assert.equal({ code: other.code, out: other.out }, { code: 1, out: "" });
     assert.match(other.err, `the evidence is kept in ${place}, but --evidence-store is ${place}/other`);
   });
 });

@@ -75,7 +75,7 @@ test("a sound directory passes, on a line for each check and one for all, and no
   inCopy(async (data) => {
     const before = state(data);
     const { code, out, err } = await cli(["verify", "--data", data]);
-    assert.equal([code, err], [0, ""], out);
+    assert.equal({ code, err }, { code: 0, err: "" }, out);
     const lines = out.trimEnd().split("\n");
     assert.equal(
       lines.slice(0, -1).map((line) => line.slice(0, 23).trim()),
@@ -98,7 +98,10 @@ test("a sound directory passes, on a line for each check and one for all, and no
     assert.equal(state(data), before);
 
     const json = JSON.parse((await cli(["verify", "--data", data, "--json"])).out);
-    assert.equal([json.data, json.quick, json.damage, json.checks.length], [data, false, 0, 10]);
+    assert.equal(
+      { data: json.data, quick: json.quick, damage: json.damage, "checks.length": json.checks.length },
+      { data, quick: false, damage: 0, "checks.length": 10 },
+    );
     assert.equal(json.checks[8], {
       check: "evidence",
       ok: true,
@@ -546,12 +549,12 @@ test("says nothing about data that was changed while it was read", () =>
 test("wants a directory with data of the present schema", () =>
   inDirectory(async (home) => {
     const none = await cli(["verify", "--data", join(home, "none")]);
-    assert.equal([none.code, none.out], [1, ""]);
+    assert.equal({ code: none.code, out: none.out }, { code: 1, out: "" });
     assert.match(none.err, /^assay: there is no data directory /);
     place(2, join(home, "old"));
     const before = state(join(home, "old"));
     const old = await cli(["verify", "--data", join(home, "old")]);
-    assert.equal([old.code, old.out], [1, ""]);
+    assert.equal({ code: old.code, out: old.out }, { code: 1, out: "" });
     assert.match(
       old.err,
       /has schema version 2, and this program works with \d+: assay serve brings it up to date when it starts, after a copy was made\n$/,

@@ -26,11 +26,14 @@ test("enable prints address and secret once, list shows no secret, rotate gives 
     assert.equal([made.code, made.err, id === "", secret === ""], [0, "", false, false]);
     const hook = inUse(data, "sonar");
     assert.equal(
-      [hook?.public_id, hook?.secret, hook?.settings_json],
-      [id, secret, '{"from":"name","prefix":"sonar-","suffix":""}'],
+      { public_id: hook?.public_id, secret: hook?.secret, settings_json: hook?.settings_json },
+      { public_id: id, secret, settings_json: '{"from":"name","prefix":"sonar-","suffix":""}' },
     );
     const account = look(data, (store) => store.serviceAccounts.get(hook?.service_account_id ?? 0));
-    assert.equal([account.name, account.privilege, account.for_webhook], ["sonar-webhook", "member", 1]);
+    assert.equal(
+      { name: account.name, privilege: account.privilege, for_webhook: account.for_webhook },
+      { name: "sonar-webhook", privilege: "member", for_webhook: 1 },
+    );
 
     const again = await webhook(data, "enable", "sonar", ...ADDRESS);
     assert.equal(again, {
@@ -39,8 +42,8 @@ test("enable prints address and secret once, list shows no secret, rotate gives 
       out: `the sonar webhook of acme is enabled already; its address and its secret stay as they are\nhttps://assay.example.com/x/api/v2/webhooks/sonar/${id}\n`,
     });
     assert.equal(
-      [inUse(data, "sonar")?.secret, inUse(data, "sonar")?.settings_json],
-      [secret, '{"from":"key","prefix":"","suffix":""}'],
+      { secret: inUse(data, "sonar")?.secret, settings_json: inUse(data, "sonar")?.settings_json },
+      { secret, settings_json: '{"from":"key","prefix":"","suffix":""}' },
     );
 
     assert.equal(await webhook(data, "list", ...ADDRESS), {

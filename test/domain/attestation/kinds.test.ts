@@ -48,8 +48,8 @@ const words: [word: string, inTemplate: boolean, inFilter: boolean, inOverride: 
 for (const [word, inTemplate, inFilter, inOverride] of words) {
   test(`where ${JSON.stringify(word)} may stand`, () => {
     assert.equal(
-      [isTypeWord(word), isFilterWord(word), matches(ORIGINAL_TYPE, word)],
-      [inTemplate, inFilter, inOverride],
+      { isTypeWord: isTypeWord(word), isFilterWord: isFilterWord(word), matches: matches(ORIGINAL_TYPE, word) },
+      { isTypeWord: inTemplate, isFilterWord: inFilter, matches: inOverride },
     );
   });
 }

@@ -151,7 +151,15 @@ test("claims of any shape are read", () => {
     personOf("i", "s", { preferred_username: 1, name: "A\nB", email: "a@b", email_verified: false }, "roles"),
     { issuer: "i", subject: "s", names: ["a@b"], displayName: "", email: null, groups: [] },
   );
-  assert.equal([groupsOf("one"), groupsOf(null), groupsOf({ a: 1 }), groupsOf(undefined)], [["one"], [], [], []]);
+  assert.equal(
+    {
+      "groupsOf one": groupsOf("one"),
+      "groupsOf(null)": groupsOf(null),
+      "groupsOf({ a: 1 })": groupsOf({ a: 1 }),
+      "groupsOf undefined": groupsOf(undefined),
+    },
+    { "groupsOf one": ["one"], "groupsOf(null)": [], "groupsOf({ a: 1 })": [], "groupsOf undefined": [] },
+  );
 });
 
 test.run();

@@ -102,7 +102,10 @@ test("what users wrote makes no markup, no mention, no link and no header", () =
 test("a letter has so many lines and says how many more there are; its texts are bounded", () => {
   const events = Array.from({ length: MOST_LINES }, (_, n) => started(`app-${n}`));
   const told = snapshotLetter("ON_STARTED_ARTIFACT", events, 10_000, moment, sender, links);
-  assert.equal([told.heading, told.lines.length, told.more], ["prod: artifact started (10000)", 20, 9_980]);
+  assert.equal(
+    { heading: told.heading, "lines.length": told.lines.length, more: told.more },
+    { heading: "prod: artifact started (10000)", "lines.length": 20, more: 9_980 },
+  );
   assert.is(told.lines[0], "app-0 started running (2 instances, non-compliant)");
   const [, lines] = (chatBody(told) as { blocks: { text: { text: string } }[] }).blocks;
   assert.match(lines?.text.text ?? "", /• and 9980 more$/);
@@ -143,8 +146,8 @@ test("events of a member and events with provenance say so", () => {
     links,
   );
   assert.equal(
-    [told.heading, told.lines],
-    ["prod: artifact changed", ["web in eu has new provenance (non-compliant), built by build"]],
+    { heading: told.heading, lines: told.lines },
+    { heading: "prod: artifact changed", lines: ["web in eu has new provenance (non-compliant), built by build"] },
   );
 });
 
@@ -171,8 +174,11 @@ test("keys that end", () => {
     "https://assay.example.com",
   );
   assert.equal(
-    [mine.heading, mine.lines[0]],
-    ["Your API key ends soon", "Your API key (CI <main>) ends in 1 day, on 2023-11-15 12:06 UTC"],
+    { heading: mine.heading, "lines[0]": mine.lines[0] },
+    {
+      heading: "Your API key ends soon",
+      "lines[0]": "Your API key (CI <main>) ends in 1 day, on 2023-11-15 12:06 UTC",
+    },
   );
   assert.match(mail(mine).html, /\(CI &lt;main&gt;\)/);
 });

@@ -616,7 +616,10 @@ table("one failing rule among satisfied and ignored ones decides", () => {
   const verdict = judge("{provenance: {required: true}, attestations: [{type: junit, if: 'false'}, {type: snyk}]}", [
     flow("a"),
   ]);
-  assert.equal([verdict.status, verdict.rules.map(({ satisfied }) => satisfied)], [BAD, [true, null, null, false]]);
+  assert.equal(
+    { status: verdict.status, rules: verdict.rules.map(({ satisfied }) => satisfied) },
+    { status: BAD, rules: [true, null, null, false] },
+  );
 });
 
 table.run();

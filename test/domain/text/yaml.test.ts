@@ -17,7 +17,10 @@ const any = suite("domain/text/yaml");
 
 any("a text is read, with places", () => {
   const { root, problems, brokenAt, place } = read("\ufeff# head\r\na:\r\n  - b: 1\n# tail\n");
-  assert.equal([problems, brokenAt, String(root)], [[], null, '{"a":[{"b":1}]}']);
+  assert.equal(
+    { problems, brokenAt, String: String(root) },
+    { problems: [], brokenAt: null, String: '{"a":[{"b":1}]}' },
+  );
   assert.equal(place(root), { line: 2, column: 1 });
   assert.equal(place(null), { line: 2, column: 1 });
   assert.equal(place(-1_000), { line: 1, column: 1 });
@@ -26,7 +29,7 @@ any("a text is read, with places", () => {
 
 any("nothing and null are told apart", () => {
   for (const text of ["", "# only this", "\n \n", "\ufeff"])
-    assert.equal([read(text).root, listed(read(text))], [null, []], text);
+    assert.equal({ root: read(text).root, listed: listed(read(text)) }, { root: null, listed: [] }, text);
   for (const text of ["null", "~", "---\n"]) assert.ok(read(text).root !== null && isNullNode(read(text).root), text);
   assert.ok([null, undefined, read("~").root].every(isNullNode));
   assert.not.ok(isNullNode(read("''").root));
@@ -135,7 +138,10 @@ any("aliases stand for the latest anchor before them", () => {
 
 any("YAML is 1.2, core schema, whatever a directive says", () => {
   const { root, problems } = read("%YAML 1.1\n---\n[yes, 010, 0x10, 1_0, TRUE, ~, 2001-01-01, {<<: {a: 1}}]");
-  assert.equal([problems, root?.toJSON()], [[], ["yes", 10, 16, "1_0", true, null, "2001-01-01", { "<<": { a: 1 } }]]);
+  assert.equal(
+    { problems, toJSON: root?.toJSON() },
+    { problems: [], toJSON: ["yes", 10, 16, "1_0", true, null, "2001-01-01", { "<<": { a: 1 } }] },
+  );
 });
 
 any("places inside scalars", () => {
@@ -146,9 +152,12 @@ any("places inside scalars", () => {
     const { line, column } = placeInside(scalars[index] as Scalar, offset);
     return `${line}:${column}`;
   };
-  assert.equal([at(0, 0), at(0, 3), at(0, 4), at(0, 99)], ["1:3", "2:3", "2:4", "2:5"]);
-  assert.equal([at(1, 1), at(1, 3)], ["3:5", "3:3"]);
-  assert.equal([at(2, 0), at(2, 3)], ["5:3", "6:4"]);
+  assert.equal(
+    { "at 0 0": at(0, 0), "at 0 3": at(0, 3), "at 0 4": at(0, 4), "at 0 99": at(0, 99) },
+    { "at 0 0": "1:3", "at 0 3": "2:3", "at 0 4": "2:4", "at 0 99": "2:5" },
+  );
+  assert.equal({ "at 1 1": at(1, 1), "at 1 3": at(1, 3) }, { "at 1 1": "3:5", "at 1 3": "3:3" });
+  assert.equal({ "at 2 0": at(2, 0), "at 2 3": at(2, 3) }, { "at 2 0": "5:3", "at 2 3": "6:4" });
 });
 
 any("values are shown in one short line", () => {
@@ -168,7 +177,14 @@ any("values are shown in one short line", () => {
     `${"9".repeat(80)}...`,
     "TRUE",
   ]);
-  assert.equal([shownNode(null), shownNode(undefined), shownNode(read("---\n").root)], ["null", "null", "null"]);
+  assert.equal(
+    {
+      "shownNode(null)": shownNode(null),
+      "shownNode undefined": shownNode(undefined),
+      "shownNode root": shownNode(read("---\n").root),
+    },
+    { "shownNode(null)": "null", "shownNode undefined": "null", "shownNode root": "null" },
+  );
 });
 
 /** Each would overflow the stack, or take minutes, in a reader without limits. */

@@ -47,7 +47,7 @@ test.after(async () => {
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
 const answers = (answer: RawAnswer, status: number, body: unknown): void => {
-  assert.equal([answer.status, answer.body], [status, body]);
+  assert.equal({ status: answer.status, body: answer.body }, { status, body });
   assert.is(answer.headers["content-type"], "application/json; charset=utf-8");
 };
 
@@ -302,7 +302,11 @@ test("what is no HTTP is answered with a JSON body, and the connection is closed
     const answer = await wire.answer().catch((error: Error) => assert.unreachable(`${what}: ${error.message}`));
     const message =
       status === 431 ? "The address and the headers of the request are too long" : "The request is not valid HTTP";
-    assert.equal([answer?.status, answer?.body, answer?.headers["connection"]], [status, { message }, "close"], what);
+    assert.equal(
+      { status: answer?.status, body: answer?.body, connection: answer?.headers["connection"] },
+      { status, body: { message }, connection: "close" },
+      what,
+    );
     assert.ok(await wire.closed(), what);
   }
 });
@@ -380,7 +384,7 @@ test("the ways in which real clients write a form are all accepted", async () =>
     ],
   ] as [string, (string | Buffer)[], Record<string, string>?][]) {
     const answer = await post(parts, more);
-    assert.equal([answer.status, answer.body], [201, "OK"], `${what}: ${answer.text}`);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 201, body: "OK" }, `${what}: ${answer.text}`);
   }
   assert.equal(holdings(server).staging, []);
 });
@@ -636,7 +640,7 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
   ] as [string, (string | Buffer)[], number, unknown, Record<string, string>?][]) {
     const before = holdings(server);
     const answer = await post(parts, more).catch((error: Error) => assert.unreachable(`${what}: ${error.message}`));
-    assert.equal([answer?.status, answer?.body], [status, body], what);
+    assert.equal({ status: answer?.status, body: answer?.body }, { status, body }, what);
     assert.equal(holdings(server), before, what);
   }
 });
@@ -721,7 +725,7 @@ test("a form without end is refused when it passes the limit, wherever its bytes
     for (const bytes of start) await wire.send(chunk(Buffer.from(bytes)));
     for (let sent = 0; sent < 300_000 && !wire.isOver(); sent += piece.length) await wire.send(chunk(piece));
     const answer = await wire.answer().catch((error: Error) => assert.unreachable(`${what}: ${error.message}`));
-    assert.equal([answer?.status, answer?.body], [413, body], what);
+    assert.equal({ status: answer?.status, body: answer?.body }, { status: 413, body }, what);
     assert.equal(holdings(server), before, what);
     wire.vanish();
   }
@@ -817,7 +821,7 @@ test("who uploads 64 MB in vain sees the refusal and no reset connection", async
     form.append("data_json", FINE);
     form.append("attachment_file", new File([new Uint8Array(LARGE)], "a"));
     const whole = await fetch(url, { method: "POST", headers: bearer(key), body: form });
-    assert.equal([whole.status, await whole.json()], [status, body]);
+    assert.equal({ status: whole.status, whole: await whole.json() }, { status, whole: body });
     let sent = 0;
     const stream = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -831,7 +835,7 @@ test("who uploads 64 MB in vain sees the refusal and no reset connection", async
       body: stream,
       duplex: "half",
     } as RequestInit);
-    assert.equal([chunked.status, await chunked.json()], [status, body]);
+    assert.equal({ status: chunked.status, chunked: await chunked.json() }, { status, chunked: body });
   }
   assert.equal(holdings(patient), before);
   await patient.stop();

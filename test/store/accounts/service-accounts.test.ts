@@ -77,8 +77,12 @@ test("a rotation ends at the earliest of its grace, an earlier grace, and the en
   assert.is(rotate(never, at + 1_000), at + 1_000);
   assert.is(rotate(soon, at + 1_000), at + 500);
   assert.equal(
-    [rotate(twice, at + 600), rotate(twice, at + 1_000), rotate(twice, at + 400)],
-    [at + 600, at + 600, at + 400],
+    {
+      "rotate(twice, at + 600)": rotate(twice, at + 600),
+      "rotate(twice, at + 1_000)": rotate(twice, at + 1_000),
+      "rotate(twice, at + 400)": rotate(twice, at + 400),
+    },
+    { "rotate(twice, at + 600)": at + 600, "rotate(twice, at + 1_000)": at + 600, "rotate(twice, at + 400)": at + 400 },
   );
   const jobs = store.jobs.lease("lapse_key", at + 2_000, 1, 10);
   assert.equal(
@@ -98,7 +102,10 @@ test("a key lapses once, at the moment that was told, and only when it was rotat
   const [rotated, plain] = [key("rotated"), key("plain")];
   const graceEnds = clock.at + 100;
   store.apiKeys.rotate(account, active(rotated), { digest: keyDigest("new"), expiresAt: 0, graceEnds, lapsed: LAPSED });
-  assert.equal([store.apiKeys.lapse(plain), store.apiKeys.lapse("unknown")], [false, false]);
+  assert.equal(
+    { "lapse(plain)": store.apiKeys.lapse(plain), "lapse unknown": store.apiKeys.lapse("unknown") },
+    { "lapse(plain)": false, "lapse unknown": false },
+  );
   clock.at += 10_000;
   assert.equal([store.apiKeys.lapse(rotated), store.apiKeys.lapse(rotated)], [true, false]);
   assert.is(db.prepare("SELECT revoked_at FROM api_keys WHERE public_id = ?").pluck().get(rotated), graceEnds);

@@ -44,17 +44,26 @@ test("a use counts before it is written, and is written when asked for", () => {
   clock.at = 1150;
   assert.ok(sessions.isHeld(id));
   assert.equal(
-    [sessions.list()[0]?.last_used_at, db.prepare("SELECT last_used_at FROM sessions").pluck().get()],
-    [1099, 1000],
+    {
+      last_used_at: sessions.list()[0]?.last_used_at,
+      get: db.prepare("SELECT last_used_at FROM sessions").pluck().get(),
+    },
+    { last_used_at: 1099, get: 1000 },
   );
   assert.ok(sessions.hasUnwrittenUses());
   sessions.writeUses();
   assert.equal(
-    [sessions.hasUnwrittenUses(), db.prepare("SELECT last_used_at FROM sessions").pluck().get()],
-    [false, 1099],
+    {
+      hasUnwrittenUses: sessions.hasUnwrittenUses(),
+      get: db.prepare("SELECT last_used_at FROM sessions").pluck().get(),
+    },
+    { hasUnwrittenUses: false, get: 1099 },
   );
   clock.at = 1199;
-  assert.equal([sessions.isHeld(id), sessions.use(holder() as never), sessions.find(id)], [false, false, null]);
+  assert.equal(
+    { isHeld: sessions.isHeld(id), use: sessions.use(holder() as never), sessions: sessions.find(id) },
+    { isHeld: false, use: false, sessions: null },
+  );
 });
 
 test("the end of its lifetime ends it however it is used", () => {
@@ -77,11 +86,17 @@ test("of its earlier cookies the latest is let in for a minute, the others not a
     return holder && sessions.use(holder);
   };
   clock.at = 1069;
-  assert.equal([uses("one"), uses("two"), uses("three")], [true, true, null]);
+  assert.equal(
+    { "uses one": uses("one"), "uses two": uses("two"), "uses three": uses("three") },
+    { "uses one": true, "uses two": true, "uses three": null },
+  );
   clock.at = 1070;
-  assert.equal([uses("one"), uses("two")], [false, true]);
+  assert.equal({ "uses one": uses("one"), "uses two": uses("two") }, { "uses one": false, "uses two": true });
   assert.ok(sessions.rotate(id, cookieDigest("two"), cookieDigest("three")));
-  assert.equal([uses("one"), uses("two"), uses("three")], [null, true, true]);
+  assert.equal(
+    { "uses one": uses("one"), "uses two": uses("two"), "uses three": uses("three") },
+    { "uses one": null, "uses two": true, "uses three": true },
+  );
 });
 
 test("an ended session has no cookie any more, neither the present one nor the one before", () => {
@@ -90,12 +105,12 @@ test("an ended session has no cookie any more, neither the present one nor the o
   sessions.rotate(id, cookieDigest("one"), cookieDigest("two"));
   assert.equal([sessions.end(id), sessions.end(id)], [true, false]);
   assert.equal(
-    [
-      sessions.holder(cookieDigest("one")),
-      sessions.holder(cookieDigest("two")),
-      sessions.rotate(id, cookieDigest("two"), cookieDigest("x")),
-    ],
-    [null, null, false],
+    {
+      'holder(cookieDigest("one"))': sessions.holder(cookieDigest("one")),
+      'holder(cookieDigest("two"))': sessions.holder(cookieDigest("two")),
+      "sessions.rotate": sessions.rotate(id, cookieDigest("two"), cookieDigest("x")),
+    },
+    { 'holder(cookieDigest("one"))': null, 'holder(cookieDigest("two"))': null, "sessions.rotate": false },
   );
   const bob = store.users.create({ name: "bob", displayName: "", email: null });
   const [mine] = [create("three"), create("four"), create("five", { userId: bob })];
@@ -144,7 +159,14 @@ test("lists and look-ups use an index", () => {
 });
 
 test("a session is told from a key by what names it in the audit log", () => {
-  assert.equal([actingSession(sessionActor("abc")), actingSession("abc"), actingSession("")], ["abc", null, null]);
+  assert.equal(
+    {
+      "actingSession sessionActor": actingSession(sessionActor("abc")),
+      "actingSession abc": actingSession("abc"),
+      "actingSession ": actingSession(""),
+    },
+    { "actingSession sessionActor": "abc", "actingSession abc": null, "actingSession ": null },
+  );
 });
 
 test.run();

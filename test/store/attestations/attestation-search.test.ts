@@ -133,7 +133,10 @@ test("the series of a database from before they were kept are those that the wri
   applyMigrations(db, [
     { version: db.pragma("user_version", { simple: true }) as number, name: "again", sql: derived.join("\n") },
   ]);
-  assert.equal([kept(SERIES), kept(RECORDS)], [series, records]);
+  assert.equal(
+    { "kept SERIES": kept(SERIES), "kept RECORDS": kept(RECORDS) },
+    { "kept SERIES": series, "kept RECORDS": records },
+  );
 });
 
 test.run();

@@ -56,8 +56,14 @@ test("a record is read back by key and by public id, and only in its own organiz
   const { id, publicId } = onTrail("a", { description: "d", payload_json: '{"x":1}' });
   const row = attestations.get(id);
   assert.equal(
-    [row.public_id, row.name, row.description, row.payload_json, row.trail_id],
-    [publicId, "a", "d", '{"x":1}', t.id],
+    {
+      public_id: row.public_id,
+      name: row.name,
+      description: row.description,
+      payload_json: row.payload_json,
+      trail_id: row.trail_id,
+    },
+    { public_id: publicId, name: "a", description: "d", payload_json: '{"x":1}', trail_id: t.id },
   );
   assert.equal(attestations.findByPublicId(organizationId, publicId), { ...row, flow_name: f.name, trail_name: "t" });
   assert.is(attestations.findByPublicId(other, publicId), null);
@@ -74,12 +80,16 @@ test("the latest of a name counts in each place, in whatever order records are b
   bind(older.id, "a");
   bind(older.id, "a");
   assert.equal(
-    [
-      attestations.current(t.id, null, "a")?.id,
-      attestations.current(t.id, artifact, "a")?.id,
-      attestations.current(t.id, artifact, "b"),
-    ],
-    [second.id, newer.id, null],
+    {
+      'current(t.id, null, "a").id': attestations.current(t.id, null, "a")?.id,
+      'current(t.id, artifact, "a").id': attestations.current(t.id, artifact, "a")?.id,
+      'current(t.id, artifact, "b")': attestations.current(t.id, artifact, "b"),
+    },
+    {
+      'current(t.id, null, "a").id': second.id,
+      'current(t.id, artifact, "a").id': newer.id,
+      'current(t.id, artifact, "b")': null,
+    },
   );
   assert.equal(
     [...attestations.facts(t.id)],
@@ -146,7 +156,10 @@ test("records wait for a name and a commit, and go on waiting for the next artif
     attestations.candidatesFor(t.id, { fingerprint, referenceName, gitCommit: COMMIT }).map(({ id }) => id);
   assert.equal(candidates("app"), [a, again, other, byFingerprint]);
   assert.equal(candidates("app"), candidates("app"));
-  assert.equal([candidates(null), candidates("web", "e".repeat(64))], [[byFingerprint], []]);
+  assert.equal(
+    { "candidates(null)": candidates(null), "candidates web": candidates("web", "e".repeat(64)) },
+    { "candidates(null)": [byFingerprint], "candidates web": [] },
+  );
   assert.equal(
     attestations.candidatesFor(t.id, { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT }).at(-1),
     {
@@ -273,14 +286,20 @@ test("lists of a flow, of a name, of an artifact, of a commit", () => {
     stored.countOfFlow(f.id, { from, to }),
   ];
   assert.equal(
-    [span(null, null), span(11, null), span(null, 11), span(12, 13), span(14, null)],
-    [
-      ["DCBA", 4],
-      ["DCB", 3],
-      ["BA", 2],
-      ["DC", 2],
-      ["", 0],
-    ],
+    {
+      "span(null, null)": span(null, null),
+      "span(11, null)": span(11, null),
+      "span(null, 11)": span(null, 11),
+      "span(12, 13)": span(12, 13),
+      "span(14, null)": span(14, null),
+    },
+    {
+      "span(null, null)": ["DCBA", 4],
+      "span(11, null)": ["DCB", 3],
+      "span(null, 11)": ["BA", 2],
+      "span(12, 13)": ["DC", 2],
+      "span(14, null)": ["", 0],
+    },
   );
   assert.equal(
     [
@@ -290,19 +309,31 @@ test("lists of a flow, of a name, of an artifact, of a commit", () => {
     ["CB", ""],
   );
   assert.equal(
-    [
-      letters(stored.underTrail(t.id, "b")),
-      letters(stored.underTrail(t.id, "a")),
-      letters(stored.underTrail(t.id, "c")),
-    ],
-    ["CB", "A", ""],
+    {
+      "letters underTrail b": letters(stored.underTrail(t.id, "b")),
+      "letters underTrail a": letters(stored.underTrail(t.id, "a")),
+      "letters underTrail c": letters(stored.underTrail(t.id, "c")),
+    },
+    { "letters underTrail b": "CB", "letters underTrail a": "A", "letters underTrail c": "" },
   );
   assert.equal(
-    [letters(stored.underArtifact(f.id, FINGERPRINT, "a")), letters(stored.underArtifact(g.id, FINGERPRINT, "a"))],
-    ["D", ""],
+    {
+      'letters underArtifact(f.id, FINGERPRINT, "a")': letters(stored.underArtifact(f.id, FINGERPRINT, "a")),
+      'letters underArtifact(g.id, FINGERPRINT, "a")': letters(stored.underArtifact(g.id, FINGERPRINT, "a")),
+    },
+    { 'letters underArtifact(f.id, FINGERPRINT, "a")': "D", 'letters underArtifact(g.id, FINGERPRINT, "a")': "" },
   );
-  assert.equal([letters(stored.ofCommit(organizationId, COMMIT)), letters(stored.ofCommit(99, COMMIT))], ["BA", ""]);
-  assert.equal([names(organizationId), names(99)], [["a", "b"], []]);
+  assert.equal(
+    {
+      "letters ofCommit(organizationId, COMMIT)": letters(stored.ofCommit(organizationId, COMMIT)),
+      "letters ofCommit 99": letters(stored.ofCommit(99, COMMIT)),
+    },
+    { "letters ofCommit(organizationId, COMMIT)": "BA", "letters ofCommit 99": "" },
+  );
+  assert.equal(
+    { "names organizationId": names(organizationId), "names 99": names(99) },
+    { "names organizationId": ["a", "b"], "names 99": [] },
+  );
 });
 
 test("evidence that a record names is referenced", () => {

@@ -42,8 +42,14 @@ test("each put adds a version to the type of that name; the head tells of the la
   assert.equal(put("cov", { user: "Eve" }), { created: false, version: 2 });
   const row = types.require(acme, "cov");
   assert.equal(
-    [row.description, row.created_by, row.created_at, row.last_modified_at, row.archived_at],
-    [null, "Ada", first, clock.at, null],
+    {
+      description: row.description,
+      created_by: row.created_by,
+      created_at: row.created_at,
+      last_modified_at: row.last_modified_at,
+      archived_at: row.archived_at,
+    },
+    { description: null, created_by: "Ada", created_at: first, last_modified_at: clock.at, archived_at: null },
   );
   const two = {
     id: 2,
@@ -70,8 +76,13 @@ test("each put adds a version to the type of that name; the head tells of the la
   };
   assert.equal([...types.versions(row.id)], [two, one]);
   assert.equal(
-    [types.latest(row.id), types.version(row.id, 1), types.version(row.id, 3), types.version(row.id, 0)],
-    [two, one, null, null],
+    {
+      "latest(row.id)": types.latest(row.id),
+      "version 1": types.version(row.id, 1),
+      "version 3": types.version(row.id, 3),
+      "version 0": types.version(row.id, 0),
+    },
+    { "latest(row.id)": two, "version 1": one, "version 3": null, "version 0": null },
   );
 });
 
@@ -83,7 +94,7 @@ test("names belong to an organization, and an unknown one is told with it", () =
     types.list(acme.id).map(({ name }) => name),
     ["B", "a", "b"],
   );
-  assert.equal([types.list(other), types.find(other, "a")], [[], null]);
+  assert.equal({ list: types.list(other), types: types.find(other, "a") }, { list: [], types: null });
   assert.throws(
     () => types.require({ id: other, name: "other" }, "a"),
     (error: AppError) =>
@@ -97,7 +108,10 @@ test("archiving is done once; the next version ends it and counts on", () => {
   const { id } = types.require(acme, "cov");
   assert.is(types.archive(id), true);
   const archived = types.require(acme, "cov");
-  assert.equal([archived.archived_at, archived.last_modified_at], [clock.at, clock.at]);
+  assert.equal(
+    { archived_at: archived.archived_at, last_modified_at: archived.last_modified_at },
+    { archived_at: clock.at, last_modified_at: clock.at },
+  );
   assert.is(types.archive(id), false);
   assert.equal(types.require(acme, "cov"), archived);
   assert.equal(types.list(acme.id), [archived]);

@@ -38,7 +38,10 @@ test("what is due is leased oldest due first, equals in the order of adding, and
   const leased = store.jobs.lease("k", T, 60, 2);
   assert.equal(ids(leased), [a, b]);
   assert.equal(leased[0], store.jobs.get(a as number), "as it is stored now");
-  assert.equal([leased[0]?.leased_until, leased[0]?.attempts], [T + 60, 1]);
+  assert.equal(
+    { leased_until: leased[0]?.leased_until, attempts: leased[0]?.attempts },
+    { leased_until: T + 60, attempts: 1 },
+  );
   assert.equal(ids(store.jobs.lease("k", T, 60, 9)), [c]);
   assert.equal(store.jobs.lease("k", T, 60, 9), []);
   assert.equal(ids(store.jobs.lease("k", T + 0.5, 60, 9)), [future]);
@@ -50,7 +53,10 @@ test("a lease keeps others away until it is over; then the job is leased again a
   store.jobs.lease("k", T, 60, 1);
   assert.equal(store.jobs.lease("k", T + 59.9, 60, 1), []);
   const [again] = store.jobs.lease("k", T + 60, 60, 1);
-  assert.equal([again?.id, again?.attempts, again?.leased_until], [id, 2, T + 120]);
+  assert.equal(
+    { id: again?.id, attempts: again?.attempts, leased_until: again?.leased_until },
+    { id, attempts: 2, leased_until: T + 120 },
+  );
 });
 
 test("a lease is renewed by its holder only", () => {
@@ -84,7 +90,7 @@ test("a job that failed is due again later, with its error; who lost the lease c
   assert.equal(store.jobs.get(id), { ...first, due_at: T + 4, leased_until: 0, last_error: "no answer" });
   assert.equal(store.jobs.lease("k", T + 3.9, 60, 1), []);
   const [second] = store.jobs.lease("k", T + 4, 60, 1) as [JobRow];
-  assert.equal([second.attempts, second.last_error], [2, "no answer"]);
+  assert.equal({ attempts: second.attempts, last_error: second.last_error }, { attempts: 2, last_error: "no answer" });
   store.jobs.failed(first, "too late", T + 5);
   assert.equal(store.jobs.get(id), second);
 });
@@ -155,7 +161,10 @@ test("jobs that are due from a time on can be made due at an earlier one, whatev
   assert.is(jobs.wereAdded(), true, "the runner is woken");
   const before = db.prepare("SELECT total_changes() AS n").pluck().get();
   jobs.pullForward(T + 100, T + 5);
-  assert.equal([db.prepare("SELECT total_changes() AS n").pluck().get(), jobs.wereAdded()], [before, false]);
+  assert.equal(
+    { get: db.prepare("SELECT total_changes() AS n").pluck().get(), wereAdded: jobs.wereAdded() },
+    { get: before, wereAdded: false },
+  );
 });
 
 test("a write that is undone adds no job", async () => {

@@ -74,7 +74,10 @@ test("evidence is counted once for each content, whoever comes and goes", async 
 test("jobs by kind with the first of each, messages by state with the oldest that waits", () => {
   const { store, db } = server;
   db.exec("DELETE FROM jobs");
-  assert.equal([store.figures.jobs(), store.figures.deliveries()], [[], { waiting: 0, dead: 0, oldest: null }]);
+  assert.equal(
+    { jobs: store.figures.jobs(), deliveries: store.figures.deliveries() },
+    { jobs: [], deliveries: { waiting: 0, dead: 0, oldest: null } },
+  );
   for (const [kind, due] of [
     ["notify", 30],
     ["notify", 20],

@@ -66,7 +66,7 @@ test("what came back runs and is not among what exited; the first start stays th
   report(prod, []);
   report(prod, [app(A, { created: 900 })]);
   const { running, exited, moves, firstStarts } = of(A);
-  assert.equal([running, exited], [[{ environment_name: "prod", snapshot_index: 3 }], []]);
+  assert.equal({ running, exited }, { running: [{ environment_name: "prod", snapshot_index: 3 }], exited: [] });
   assert.equal(
     moves.map(({ snapshot_index, started }) => [snapshot_index, started]),
     [
@@ -90,7 +90,10 @@ test("changes while it runs move nothing", () => {
   assert.is(report(prod, [app(A, { instances: 3 })]), 2);
   assert.is(report(prod, [app(A, { instances: 3 }), { name: "other", fingerprint: B }]), 3);
   const { running, moves } = of(A);
-  assert.equal([running, moves.length], [[{ environment_name: "prod", snapshot_index: 3 }], 1]);
+  assert.equal(
+    { running, "moves.length": moves.length },
+    { running: [{ environment_name: "prod", snapshot_index: 3 }], "moves.length": 1 },
+  );
 });
 
 test("one fingerprint under two names starts once, and runs while one of them does", () => {
@@ -98,7 +101,7 @@ test("one fingerprint under two names starts once, and runs while one of them do
   report(prod, [app(A), app(A, { name: "second" })]);
   report(prod, [app(A)]);
   const { running, exited, moves } = of(A);
-  assert.equal([running, exited], [[{ environment_name: "prod", snapshot_index: 2 }], []]);
+  assert.equal({ running, exited }, { running: [{ environment_name: "prod", snapshot_index: 2 }], exited: [] });
   assert.equal(
     moves.map(({ snapshot_index, started }) => [snapshot_index, started]),
     [
@@ -259,8 +262,11 @@ test("what is recent has a bound in each environment, and still tells that it ru
     report(prod, [steady]);
   }
   const [all, recent] = [of(A), store.presence.recent(organizationId, A)];
-  assert.equal([recent.running, recent.exited], [all.running, all.exited]);
-  assert.equal([all.moves.length, recent.moves.length], [81, 51]);
+  assert.equal({ running: recent.running, exited: recent.exited }, { running: all.running, exited: all.exited });
+  assert.equal(
+    { "all.moves.length": all.moves.length, "recent.moves.length": recent.moves.length },
+    { "all.moves.length": 81, "recent.moves.length": 51 },
+  );
   assert.equal(
     recent.moves.filter(({ environment_name }) => environment_name === "prod"),
     all.moves.slice(-50),
@@ -335,7 +341,13 @@ test("of a repository runs whatever has a record that names it, once for each na
       ["stage", "z"],
     ],
   );
-  assert.equal([store.presence.ofRepo(organizationId, 99), store.presence.ofRepo(99, shop)], [[], []]);
+  assert.equal(
+    {
+      "ofRepo(organizationId, 99)": store.presence.ofRepo(organizationId, 99),
+      "ofRepo(99, shop)": store.presence.ofRepo(99, shop),
+    },
+    { "ofRepo(organizationId, 99)": [], "ofRepo(99, shop)": [] },
+  );
 });
 
 test("what runs of a repository is looked for among what runs, in indexes alone", () => {

@@ -83,7 +83,10 @@ test("a list is a window of time, newest first, and knows environments and repos
   assert.equal(both({ repoIds: [r], environmentIds: [prod] }), [first]);
   assert.equal(both({ repoIds: [r], environmentIds: [] }), []);
   assert.equal(both({ organizationId: 99 }), []);
-  assert.equal([ids({}, 2), ids({}, 2, 2), ids({}, 2, 4), ids({}, 0)], [[same, third], [second, first], [], []]);
+  assert.equal(
+    { "ids 2": ids({}, 2), "ids 2 2": ids({}, 2, 2), "ids 2 4": ids({}, 2, 4), "ids 0": ids({}, 0) },
+    { "ids 2": [same, third], "ids 2 2": [second, first], "ids 2 4": [], "ids 0": [] },
+  );
 });
 
 test("a row shows what it belongs to now, and survives what is gone", () => {
@@ -170,8 +173,20 @@ test("of a fingerprint the start that was recorded last counts, whatever time a 
   deployed(prod, 400, OLD, { ordinal: 1 });
   deployed(prod, 500, NEW);
   assert.equal(
-    [latest([prod]), latest([staging]), latest([prod, staging]), latest([]), latest([prod], OTHER)],
-    [again, elsewhere, elsewhere, null, null],
+    {
+      "latest([prod])": latest([prod]),
+      "latest([staging])": latest([staging]),
+      "latest([prod, staging])": latest([prod, staging]),
+      "latest([])": latest([]),
+      "latest([prod], OTHER)": latest([prod], OTHER),
+    },
+    {
+      "latest([prod])": again,
+      "latest([staging])": elsewhere,
+      "latest([prod, staging])": elsewhere,
+      "latest([])": null,
+      "latest([prod], OTHER)": null,
+    },
   );
 });
 
@@ -214,8 +229,18 @@ test("days are counted in UTC, of all starts or of a flow wherever it stands amo
   const at = (flowId: number, organization = release.organization_id) =>
     store.deployments.latestOfFlow(organization, flowId);
   assert.equal(
-    [at(release.id), at(other.id), at(99), at(release.id, 99)],
-    [MIDNIGHT + DAY, MIDNIGHT + DAY - 0.5, null, null],
+    {
+      "at release.id": at(release.id),
+      "at other.id": at(other.id),
+      "at(99)": at(99),
+      "at(release.id, 99)": at(release.id, 99),
+    },
+    {
+      "at release.id": MIDNIGHT + DAY,
+      "at other.id": MIDNIGHT + DAY - 0.5,
+      "at(99)": null,
+      "at(release.id, 99)": null,
+    },
   );
 });
 

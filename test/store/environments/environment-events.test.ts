@@ -50,7 +50,10 @@ test("events come newest first, turned round on request, with what a snapshot sh
   const newest = store.environmentEvents.page(prod(), EVERYTHING, false, 100, 0);
   assert.equal(newest.map(short), [...LOG].reverse());
   const { id, timestamp, ...rest } = newest.at(-2) as (typeof newest)[number];
-  assert.equal([typeof id, timestamp], ["number", store.snapshots.find(prod().id, 2)?.timestamp]);
+  assert.equal(
+    { "typeof id": typeof id, timestamp },
+    { "typeof id": "number", timestamp: store.snapshots.find(prod().id, 2)?.timestamp },
+  );
   assert.equal(rest, {
     position: 2,
     environment_id: prod().id,
@@ -80,7 +83,10 @@ test("pages, ranges and counts", () => {
   assert.equal(page({ first: 2, last: 3 }, true, 100, 0), LOG.slice(1, 4));
   assert.equal(page({ first: 4, last: 1 }, true, 100, 0), []);
   const count = (first: number, last: number) => store.environmentEvents.count(prod(), { first, last, repoIds: null });
-  assert.equal([count(1, 4), count(2, 3), count(4, 1), count(5, 9)], [6, 3, 0, 0]);
+  assert.equal(
+    { "count 1 4": count(1, 4), "count 2 3": count(2, 3), "count 4 1": count(4, 1), "count 5 9": count(5, 9) },
+    { "count 1 4": 6, "count 2 3": 3, "count 4 1": 0, "count 5 9": 0 },
+  );
 });
 
 test("an artifact that only goes on, whatever its instances, is no event", () => {

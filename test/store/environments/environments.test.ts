@@ -38,7 +38,10 @@ test("two environments of one name archived in one second get different suffixes
   assert.equal(names, ["a-archived-at-1700000000", "a-archived-at-1700000001", "a-archived-at-1700000002"]);
   for (const name of names) {
     const found = store.environments.find(acme.id, name);
-    assert.equal([found?.name, found?.archived_name, found?.archived_at], [name, "a", 1_700_000_000]);
+    assert.equal(
+      { name: found?.name, archived_name: found?.archived_name, archived_at: found?.archived_at },
+      { name, archived_name: "a", archived_at: 1_700_000_000 },
+    );
   }
   assert.is(store.environments.find(acme.id, "a"), null);
 });
@@ -105,7 +108,15 @@ test("an update writes only what differs", () => {
     assert.ok(store.environments.get(row.id).last_modified_at > before.last_modified_at);
   }
   const after = store.environments.get(row.id);
-  assert.equal([after.description, after.include_scaling, after.require_provenance, after.revision], ["", 0, 1, 0]);
+  assert.equal(
+    {
+      description: after.description,
+      include_scaling: after.include_scaling,
+      require_provenance: after.require_provenance,
+      revision: after.revision,
+    },
+    { description: "", include_scaling: 0, require_provenance: 1, revision: 0 },
+  );
 });
 
 test("members keep their order, through additions, replacements and the archiving of one", () => {
@@ -140,27 +151,55 @@ test("attached policies keep their order, and tell whether the set changed", () 
   const [p, q, r] = ["p", "q", "r"].map(policy) as [number, number, number];
   const names = () => environments.attached(id).map(({ name }) => name);
   const revision = () => environments.get(id).revision;
-  assert.equal([environments.attach(id, [q, p]), names(), revision()], [true, ["q", "p"], 1]);
-  assert.equal([environments.attach(id, [p, r]), names(), revision()], [true, ["q", "p", "r"], 2]);
-  assert.equal([environments.attach(id, [p, q]), environments.attach(id, []), revision()], [false, false, 2]);
-  assert.equal([environments.detach(id, [q, q]), names(), revision()], [true, ["p", "r"], 3]);
-  assert.equal([environments.detach(id, [q]), revision()], [false, 3]);
-  assert.equal([environments.setPolicies(id, [p, r]), revision()], [false, 3]);
-  // A new order is no attachment, but what comes next is evaluated in it.
-  assert.equal([environments.setPolicies(id, [r, p]), names(), revision()], [false, ["r", "p"], 4]);
-  assert.equal([environments.setPolicies(id, [p, q]), names(), revision()], [true, ["p", "q"], 5]);
   assert.equal(
-    [environments.attach(id, [r]), environments.attached(id)],
-    [
-      true,
-      [
+    { attach: environments.attach(id, [q, p]), names: names(), revision: revision() },
+    { attach: true, names: ["q", "p"], revision: 1 },
+  );
+  assert.equal(
+    { attach: environments.attach(id, [p, r]), names: names(), revision: revision() },
+    { attach: true, names: ["q", "p", "r"], revision: 2 },
+  );
+  assert.equal(
+    {
+      "attach(id, [p, q])": environments.attach(id, [p, q]),
+      "attach(id, [])": environments.attach(id, []),
+      revision: revision(),
+    },
+    { "attach(id, [p, q])": false, "attach(id, [])": false, revision: 2 },
+  );
+  assert.equal(
+    { detach: environments.detach(id, [q, q]), names: names(), revision: revision() },
+    { detach: true, names: ["p", "r"], revision: 3 },
+  );
+  assert.equal({ detach: environments.detach(id, [q]), revision: revision() }, { detach: false, revision: 3 });
+  assert.equal(
+    { setPolicies: environments.setPolicies(id, [p, r]), revision: revision() },
+    { setPolicies: false, revision: 3 },
+  );
+  // A new order is no attachment, but what comes next is evaluated in it.
+  assert.equal(
+    { setPolicies: environments.setPolicies(id, [r, p]), names: names(), revision: revision() },
+    { setPolicies: false, names: ["r", "p"], revision: 4 },
+  );
+  assert.equal(
+    { setPolicies: environments.setPolicies(id, [p, q]), names: names(), revision: revision() },
+    { setPolicies: true, names: ["p", "q"], revision: 5 },
+  );
+  assert.equal(
+    { attach: environments.attach(id, [r]), attached: environments.attached(id) },
+    {
+      attach: true,
+      attached: [
         { id: p, name: "p" },
         { id: q, name: "q" },
         { id: r, name: "r" },
       ],
-    ],
+    },
   );
-  assert.equal([environments.setPolicies(id, []), names(), revision()], [true, [], 7]);
+  assert.equal(
+    { setPolicies: environments.setPolicies(id, []), names: names(), revision: revision() },
+    { setPolicies: true, names: [], revision: 7 },
+  );
 });
 
 test("consumers of a policy are active environments by name", () => {
@@ -210,7 +249,13 @@ test("environments of another organization are in no list and no count", () => {
   environment("a");
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
   const filter = { search: "", types: null, tags: [] };
-  assert.equal([store.environmentLists.count(acme.id, filter), store.environmentLists.count(other, filter)], [1, 0]);
+  assert.equal(
+    {
+      "count(acme.id, filter)": store.environmentLists.count(acme.id, filter),
+      "count(other, filter)": store.environmentLists.count(other, filter),
+    },
+    { "count(acme.id, filter)": 1, "count(other, filter)": 0 },
+  );
   assert.equal(store.environmentLists.list(other, filter, { by: "name", direction: "asc" }, null), []);
 });
 

@@ -246,7 +246,8 @@ function intervalsCover({ db, physical }: World): void {
             before.annotation !== "exited",
           text,
         );
-      if (row.annotation === "exited") assert.equal([row.first_index, row.now], [row.last_index, 0], text);
+      if (row.annotation === "exited")
+        assert.equal({ first_index: row.first_index, now: row.now }, { first_index: row.last_index, now: 0 }, text);
       else assert.ok(row.now > 0 && (after ? row.last_index < OPEN : row.last_index === OPEN), text);
     }
   }

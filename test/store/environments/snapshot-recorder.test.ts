@@ -108,8 +108,13 @@ test("the first report makes snapshot 1, an empty one too", () => {
   });
   const row = store.environments.get(filled);
   assert.equal(
-    [row.snapshot_count, row.last_changed_at, row.last_reported_at, row.state],
-    [1, timestamp, timestamp, null],
+    {
+      snapshot_count: row.snapshot_count,
+      last_changed_at: row.last_changed_at,
+      last_reported_at: row.last_reported_at,
+      state: row.state,
+    },
+    { snapshot_count: 1, last_changed_at: timestamp, last_reported_at: timestamp, state: null },
   );
 });
 
@@ -198,14 +203,14 @@ test("attaching makes a snapshot at once and detaching another; versions and cou
   ]);
   const snapshot = store.snapshots.find(env, 2);
   assert.equal(
-    [
-      snapshot?.cause,
-      snapshot?.compliant,
-      snapshot?.compliant_count,
-      snapshot?.non_compliant_count,
-      snapshot?.unknown_count,
-    ],
-    ["policies", 0, 1, 1, 0],
+    {
+      cause: snapshot?.cause,
+      compliant: snapshot?.compliant,
+      compliant_count: snapshot?.compliant_count,
+      non_compliant_count: snapshot?.non_compliant_count,
+      unknown_count: snapshot?.unknown_count,
+    },
+    { cause: "policies", compliant: 0, compliant_count: 1, non_compliant_count: 1, unknown_count: 0 },
   );
   assert.equal(JSON.parse(snapshot?.policy_versions_json ?? ""), [store.policies.latestVersion(id)?.id]);
   const [app, missing] = store.snapshots.evaluated(env, 2);
@@ -231,7 +236,10 @@ test("nothing is evaluated before the first report", () => {
   const env = environment();
   attach(env, policy("prod", "artifacts:\n  provenance:\n    required: true\n"));
   assert.is(again(env, "policies"), null);
-  assert.equal([store.environments.get(env).snapshot_count, store.environments.get(env).state], [0, null]);
+  assert.equal(
+    { snapshot_count: store.environments.get(env).snapshot_count, state: store.environments.get(env).state },
+    { snapshot_count: 0, state: null },
+  );
 });
 
 const NEEDS_TESTS = "artifacts:\n  attestations:\n    - name: tests\n      type: generic\n";
@@ -288,8 +296,8 @@ test("a changed tag alone makes no snapshot, but flips what depends on it, and t
   assert.is(report(env, runs("app", A), runs("db", B)), 2);
   const app = store.snapshots.evaluated(env, 2)[0];
   assert.equal(
-    [app?.annotation, (JSON.parse(app?.facts_json ?? "") as Facts).flows[0]?.tags],
-    ["unchanged", { team: "x" }],
+    { annotation: app?.annotation, tags: (JSON.parse(app?.facts_json ?? "") as Facts).flows[0]?.tags },
+    { annotation: "unchanged", tags: { team: "x" } },
   );
   assert.is(db.prepare("SELECT count(*) FROM stale_artifacts").pluck().get(), 0);
   store.flows.patchTags(f.id, { set: { risk: "high" }, remove: [] });
@@ -334,8 +342,12 @@ test("the allowlist makes up for the policies, in this environment only, and say
   ]);
   const app = store.snapshots.evaluated(env, 2)[0];
   assert.equal(
-    [app?.allowlist_id, JSON.parse(app?.verdicts_json ?? "")[0].status, JSON.parse(app?.reasons_json ?? "").length],
-    [1, "NON-COMPLIANT", 1],
+    {
+      allowlist_id: app?.allowlist_id,
+      status: JSON.parse(app?.verdicts_json ?? "")[0].status,
+      "reasons_json.length": JSON.parse(app?.reasons_json ?? "").length,
+    },
+    { allowlist_id: 1, status: "NON-COMPLIANT", "reasons_json.length": 1 },
   );
   assert.is(report(other, runs("app", A), runs("db", B)), null);
 });
@@ -411,7 +423,10 @@ test("a survey that was overtaken is not current; one that was not can be applie
   const survey = () =>
     store.recording.readCurrent(store.environments.get(env), "report", [runs("app", A), runs("db", B)]);
   const [first, second] = [survey(), survey()];
-  assert.equal([first.workload, store.recording.isCurrent(first)], [1, true]);
+  assert.equal(
+    { workload: first.workload, isCurrent: store.recording.isCurrent(first) },
+    { workload: 1, isCurrent: true },
+  );
   assert.is(store.recording.apply(store.recording.plan(first), ADA), 2);
   assert.is(store.recording.isCurrent(second), false);
   const third = survey();
@@ -439,21 +454,27 @@ test("a logical environment numbers its own snapshots and shows the latest of ea
       .raw()
       .all(group, index, index);
   assert.equal(
-    [covering(1), covering(2), covering(3)],
-    [
-      [[one, 1]],
-      [[one, 2]],
-      [
+    { "covering 1": covering(1), "covering 2": covering(2), "covering 3": covering(3) },
+    {
+      "covering 1": [[one, 1]],
+      "covering 2": [[one, 2]],
+      "covering 3": [
         [one, 2],
         [two, 1],
       ],
-    ],
+    },
   );
   assert.equal(counts()[4], 3, "a member that stands still keeps its row");
   const third = store.snapshots.find(group, 3);
   assert.equal(
-    [third?.cause, third?.compliant, third?.unknown_count, third?.member_id, third?.member_index],
-    ["member", null, 3, two, 1],
+    {
+      cause: third?.cause,
+      compliant: third?.compliant,
+      unknown_count: third?.unknown_count,
+      member_id: third?.member_id,
+      member_index: third?.member_index,
+    },
+    { cause: "member", compliant: null, unknown_count: 3, member_id: two, member_index: 1 },
   );
   assert.is(store.environments.get(group).snapshot_count, 3);
   assert.is(report(one, runs("app", A), runs("app", B)), null);

@@ -15,8 +15,20 @@ test("the identity of a record is trail, fingerprint and reference name; without
   const find = (trailId: number | null, referenceName: string | null, fingerprint = F0) =>
     store.artifacts.find({ flowId: f.id, trailId, fingerprint, referenceName })?.id ?? null;
   assert.equal(
-    [find(t.id, "server"), find(t.id, null), find(t.id, "client"), find(t.id, null, F1), find(null, null)],
-    [named, nameless, null, null, legacy],
+    {
+      "find server": find(t.id, "server"),
+      "find(t.id, null)": find(t.id, null),
+      "find client": find(t.id, "client"),
+      "find(t.id, null, F1)": find(t.id, null, F1),
+      "find(null, null)": find(null, null),
+    },
+    {
+      "find server": named,
+      "find(t.id, null)": nameless,
+      "find client": null,
+      "find(t.id, null, F1)": null,
+      "find(null, null)": legacy,
+    },
   );
   assert.throws(() => artifact(f.id, t.id, F0, { referenceName: "server" }), /UNIQUE/);
   assert.throws(() => artifact(f.id, null, F0), /UNIQUE/);
@@ -46,16 +58,28 @@ test("the latest record of a fingerprint, of a trail, and of an attestation", ()
   const { id, publicId } = attestation(f.id, t.id, "tests");
   store.attestations.bindToArtifact(t.id, first, id, "tests");
   const { latest, latestBound } = store.artifacts;
-  assert.equal([latest(f.id, F0, null)?.id, latest(f.id, F0, t.id)?.id, latest(f.id, F1, null)], [third, second, null]);
+  assert.equal(
+    {
+      "latest(f.id, F0, null).id": latest(f.id, F0, null)?.id,
+      "latest(f.id, F0, t.id).id": latest(f.id, F0, t.id)?.id,
+      "latest(f.id, F1, null)": latest(f.id, F1, null),
+    },
+    { "latest(f.id, F0, null).id": third, "latest(f.id, F0, t.id).id": second, "latest(f.id, F1, null)": null },
+  );
   assert.is(latest(f.id, F0, null)?.trail_name, "u");
   assert.equal(
-    [
-      latestBound(f.id, F0, null, publicId)?.id,
-      latestBound(f.id, F0, t.id, publicId)?.id,
-      latestBound(f.id, F0, u.id, publicId),
-      latestBound(f.id, F1, null, publicId),
-    ],
-    [first, first, null, null],
+    {
+      "latestBound(f.id, F0, null, publicId).id": latestBound(f.id, F0, null, publicId)?.id,
+      "latestBound(f.id, F0, t.id, publicId).id": latestBound(f.id, F0, t.id, publicId)?.id,
+      "latestBound(f.id, F0, u.id, publicId)": latestBound(f.id, F0, u.id, publicId),
+      "latestBound(f.id, F1, null, publicId)": latestBound(f.id, F1, null, publicId),
+    },
+    {
+      "latestBound(f.id, F0, null, publicId).id": first,
+      "latestBound(f.id, F0, t.id, publicId).id": first,
+      "latestBound(f.id, F0, u.id, publicId)": null,
+      "latestBound(f.id, F1, null, publicId)": null,
+    },
   );
 });
 
@@ -70,8 +94,20 @@ test("the latest commit, and that of a branch in the commit or in the list of co
   report("c", 3, { git_commit_info_json: '{"branch":""}' });
   const latest = (branch: string | null) => store.artifacts.latestCommit(f.id, F0, branch);
   assert.equal(
-    [latest(null), latest("main"), latest("a+b"), latest("a b"), latest("none")],
-    [commit(3), commit(2), commit(1), commit(1), null],
+    {
+      "latest(null)": latest(null),
+      "latest main": latest("main"),
+      "latest a+b": latest("a+b"),
+      "latest a b": latest("a b"),
+      "latest none": latest("none"),
+    },
+    {
+      "latest(null)": commit(3),
+      "latest main": commit(2),
+      "latest a+b": commit(1),
+      "latest a b": commit(1),
+      "latest none": null,
+    },
   );
   assert.is(store.artifacts.latestCommit(f.id, F1, null), null);
 });
@@ -123,10 +159,24 @@ test("the records of one repository, or of several, are paged newest first", () 
   const records = [one, two, other, one, two].map((repo_id, n) => artifact(f.id, t.id, `${n}`.repeat(64), { repo_id }));
   const list = (repos: number[], limit = 9, offset = 0) =>
     store.artifacts.listRepos(repos, limit, offset).map(({ id }) => records.indexOf(id));
-  assert.equal([list([one]), list([two]), list([one, two]), list([])], [[3, 0], [4, 1], [4, 3, 1, 0], []]);
   assert.equal(
-    [list([one], 1), list([one], 1, 1), list([one, two], 3), list([one, two], 3, 3), list([one, two], 3, 6)],
-    [[3], [0], [4, 3, 1], [0], []],
+    {
+      "list([one])": list([one]),
+      "list([two])": list([two]),
+      "list([one, two])": list([one, two]),
+      "list([])": list([]),
+    },
+    { "list([one])": [3, 0], "list([two])": [4, 1], "list([one, two])": [4, 3, 1, 0], "list([])": [] },
+  );
+  assert.equal(
+    {
+      "list 1": list([one], 1),
+      "list 1 1": list([one], 1, 1),
+      "list 3": list([one, two], 3),
+      "list 3 3": list([one, two], 3, 3),
+      "list 3 6": list([one, two], 3, 6),
+    },
+    { "list 1": [3], "list 1 1": [0], "list 3": [4, 3, 1], "list 3 3": [0], "list 3 6": [] },
   );
 });
 

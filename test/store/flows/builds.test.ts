@@ -73,22 +73,38 @@ test("a build is of the repository that its record names, as it does now", () =>
   const first = artifact(flow.id, trail.id, A, { repo_id: r });
   const later = artifact(flow.id, null, A, { repo_id: s });
   assert.equal(
-    [found({ repoIds: [r] }), found({ repoIds: [s] }), found({ repoIds: [r, s] }), found({ repoIds: [] })],
-    [[A], [], [A], []],
+    {
+      "found({ repoIds: [r] })": found({ repoIds: [r] }),
+      "found({ repoIds: [s] })": found({ repoIds: [s] }),
+      "found({ repoIds: [r, s] })": found({ repoIds: [r, s] }),
+      "found({ repoIds: [] })": found({ repoIds: [] }),
+    },
+    {
+      "found({ repoIds: [r] })": [A],
+      "found({ repoIds: [s] })": [],
+      "found({ repoIds: [r, s] })": [A],
+      "found({ repoIds: [] })": [],
+    },
   );
   const report = (id: number, repo_id: number | null) =>
     store.artifacts.update(id, { ...store.artifacts.get(id), repo_id }, clock.at);
   report(later, r);
   assert.equal(
-    [found({ repoIds: [r] }), found({ repoIds: [s] })],
-    [[A], []],
+    { "found({ repoIds: [r] })": found({ repoIds: [r] }), "found({ repoIds: [s] })": found({ repoIds: [s] }) },
+    { "found({ repoIds: [r] })": [A], "found({ repoIds: [s] })": [] },
     "a further record says nothing of the build",
   );
   report(first, s);
-  assert.equal([found({ repoIds: [r] }), found({ repoIds: [s] })], [[], [A]]);
+  assert.equal(
+    { "found({ repoIds: [r] })": found({ repoIds: [r] }), "found({ repoIds: [s] })": found({ repoIds: [s] }) },
+    { "found({ repoIds: [r] })": [], "found({ repoIds: [s] })": [A] },
+  );
   assert.equal(stored(), derived());
   report(first, null);
-  assert.equal([found({ repoIds: [s] }), found()], [[], [A]]);
+  assert.equal(
+    { "found({ repoIds: [s] })": found({ repoIds: [s] }), found: found() },
+    { "found({ repoIds: [s] })": [], found: [A] },
+  );
   assert.equal(stored(), derived());
 });
 
@@ -104,7 +120,10 @@ test("a window has both its bounds, a list the newest first, a page what is aske
   assert.equal(found({ from: times[2], to: times[0] }), []);
   const page = (limit: number, offset: number) =>
     store.builds.list(all, { limit, offset }).map(({ fingerprint }) => fingerprint);
-  assert.equal([page(2, 0), page(2, 2), page(2, 4), page(0, 0)], [[C, B], [A], [], []]);
+  assert.equal(
+    { "page 2 0": page(2, 0), "page 2 2": page(2, 2), "page 2 4": page(2, 4), "page 0 0": page(0, 0) },
+    { "page 2 0": [C, B], "page 2 2": [A], "page 2 4": [], "page 0 0": [] },
+  );
 });
 
 test("builds of one moment have an order of their own, so that pages never overlap", () => {

@@ -48,7 +48,10 @@ test("two flows of one name archived in one second get different suffixes", () =
   assert.equal(names, ["a-archived-at-1700000000", "a-archived-at-1700000001", "a-archived-at-1700000002"]);
   for (const name of names) {
     const found = store.flows.find(acme.id, name);
-    assert.equal([found?.name, found?.archived_name, found?.archived_at], [name, "a", 1_700_000_000.75]);
+    assert.equal(
+      { name: found?.name, archived_name: found?.archived_name, archived_at: found?.archived_at },
+      { name, archived_name: "a", archived_at: 1_700_000_000.75 },
+    );
   }
   assert.is(store.flows.find(acme.id, "a"), null);
 });

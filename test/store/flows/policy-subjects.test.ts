@@ -18,8 +18,18 @@ test("an artifact's records are the newest of each flow, flows in the order of t
     [inF, "new"],
     [inG, null],
   ]);
-  assert.equal([records(f.id), records(g.id)], [[[inF, "new"]], [[inG, null]]]);
-  assert.equal([records(99), records(null, 99), records(null, organizationId, "0".repeat(64))], [[], [], []]);
+  assert.equal(
+    { "records f.id": records(f.id), "records g.id": records(g.id) },
+    { "records f.id": [[inF, "new"]], "records g.id": [[inG, null]] },
+  );
+  assert.equal(
+    {
+      "records(99)": records(99),
+      "records(null, 99)": records(null, 99),
+      'records(null, organizationId, "0".repeat(64))': records(null, organizationId, "0".repeat(64)),
+    },
+    { "records(99)": [], "records(null, 99)": [], 'records(null, organizationId, "0".repeat(64))': [] },
+  );
 });
 
 test("a report of an older record makes it the one that counts in its flow, and changes no other flow", () => {

@@ -58,8 +58,18 @@ test("a further report changes what it tells and keeps what it leaves out", () =
   const { capture, row, clock } = world();
   const id = capture({ description: "A shop", namespacePath: ["acme", "web"], additionalInfo: { project_key: "S" } });
   const first = row(id);
-  assert.equal([first.created_at, first.last_modified_at, first.latest_activity_at], [clock.at, clock.at, clock.at]);
-  assert.equal([first.search_name, first.vcs_instance, first.namespace], ["acme/shop", "github.com", "acme/web"]);
+  assert.equal(
+    {
+      created_at: first.created_at,
+      last_modified_at: first.last_modified_at,
+      latest_activity_at: first.latest_activity_at,
+    },
+    { created_at: clock.at, last_modified_at: clock.at, latest_activity_at: clock.at },
+  );
+  assert.equal(
+    { search_name: first.search_name, vcs_instance: first.vcs_instance, namespace: first.namespace },
+    { search_name: "acme/shop", vcs_instance: "github.com", namespace: "acme/web" },
+  );
 
   capture();
   assert.equal(row(id), { ...first, latest_activity_at: clock.at }, "nothing new but that it was heard of");
@@ -79,9 +89,19 @@ test("a new name takes the namespace with it, unless the report tells another on
   const { capture, row } = world();
   const id = capture({ namespacePath: ["told"] });
   capture();
-  assert.equal([row(id).namespace, row(id).namespace_path_json], ["told", '["told"]']);
+  assert.equal(
+    { namespace: row(id).namespace, namespace_path_json: row(id).namespace_path_json },
+    { namespace: "told", namespace_path_json: '["told"]' },
+  );
   capture({ name: "globex/Shop" });
-  assert.equal([row(id).namespace, row(id).namespace_path_json, row(id).search_name], ["globex", null, "globex/shop"]);
+  assert.equal(
+    {
+      namespace: row(id).namespace,
+      namespace_path_json: row(id).namespace_path_json,
+      search_name: row(id).search_name,
+    },
+    { namespace: "globex", namespace_path_json: null, search_name: "globex/shop" },
+  );
   capture({ name: "globex/cart", namespacePath: ["a", "b"] });
   assert.equal(row(id).namespace, "a/b");
 });
@@ -101,7 +121,10 @@ test("what was derived less exactly by a migration is mended by the next report"
   const id = capture({ name: "Größe/Ä", url: "https://git.test:443/x" });
   db.prepare("UPDATE repos SET search_name = 'GRößE/Ä', vcs_instance = 'git.test:443'").run();
   capture({ name: "Größe/Ä", url: "https://git.test:443/x" });
-  assert.equal([row(id).search_name, row(id).vcs_instance], ["größe/ä", "git.test"]);
+  assert.equal(
+    { search_name: row(id).search_name, vcs_instance: row(id).vcs_instance },
+    { search_name: "größe/ä", vcs_instance: "git.test" },
+  );
 });
 
 test("repositories are found by name, by their id at the forge and by their public id", () => {
@@ -143,7 +166,10 @@ test("a list is in the order of names, and of equal ones in that of their making
     store.repoLists.list(organizationId, ALL, direction, { limit, offset }).map(({ id }) => id);
   assert.equal(ids("asc"), [c, a, b, second]);
   assert.equal(ids("desc"), [second, b, a, c]);
-  assert.equal([ids("asc", 2), ids("asc", 2, 2), ids("asc", 2, 4)], [[c, a], [b, second], []]);
+  assert.equal(
+    { "ids asc 2": ids("asc", 2), "ids asc 2 2": ids("asc", 2, 2), "ids asc 2 4": ids("asc", 2, 4) },
+    { "ids asc 2": [c, a], "ids asc 2 2": [b, second], "ids asc 2 4": [] },
+  );
   assert.equal(find({}), ["B", "a", "b", "b"]);
 });
 

@@ -34,8 +34,14 @@ test("a prefix finds distinct fingerprints of what was reported and of what ran,
   assert.equal(find("abcd"), [a, b, d, c]);
   assert.equal(find("abcde", 2), [a, b]);
   assert.equal(
-    [find(b), find(`${b.slice(0, 63)}f`), find(full("abcde", 63)), find("fffff"), find("abcde", 9, 99)],
-    [[b], [], [], [], []],
+    {
+      "find b": find(b),
+      "find(`${b.slice(0, 63)}f`)": find(`${b.slice(0, 63)}f`),
+      "find full": find(full("abcde", 63)),
+      "find fffff": find("fffff"),
+      "find abcde 9 99": find("abcde", 9, 99),
+    },
+    { "find b": [b], "find(`${b.slice(0, 63)}f`)": [], "find full": [], "find fffff": [], "find abcde 9 99": [] },
   );
   assert.equal(find(d), [d]);
 });
@@ -62,8 +68,13 @@ test("commits are those that artifacts were built from", () => {
   artifact(flow.id, trail.id, full("4"), { git_commit: two });
   attestation(flow.id, trail.id, "a", { git_commit: full("beef3", 40) });
   assert.equal(
-    [commits("beef"), commits(one), commits("beef", 1), commits("beef", 9, 99)],
-    [[one, two], [one], [one], []],
+    {
+      "commits beef": commits("beef"),
+      "commits one": commits(one),
+      "commits beef 1": commits("beef", 1),
+      "commits beef 9 99": commits("beef", 9, 99),
+    },
+    { "commits beef": [one, two], "commits one": [one], "commits beef 1": [one], "commits beef 9 99": [] },
   );
 });
 
@@ -95,12 +106,12 @@ test("the name of what only ran is the one it ran under last, in the youngest of
   report(younger, [{ name: "second", fingerprint }]);
   report(older, [{ name: "elsewhere", fingerprint }]);
   assert.equal(
-    [
-      store.search.nameOf(organizationId, fingerprint),
-      store.search.nameOf(organizationId, full("b")),
-      store.search.nameOf(99, fingerprint),
-    ],
-    ["second", "", ""],
+    {
+      "nameOf(organizationId, fingerprint)": store.search.nameOf(organizationId, fingerprint),
+      'nameOf(organizationId, full("b"))': store.search.nameOf(organizationId, full("b")),
+      "nameOf 99": store.search.nameOf(99, fingerprint),
+    },
+    { "nameOf(organizationId, fingerprint)": "second", 'nameOf(organizationId, full("b"))': "", "nameOf 99": "" },
   );
 });
 

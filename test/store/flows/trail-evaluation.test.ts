@@ -32,8 +32,13 @@ test("the verdict and its reasons are stored beside the facts, on the trail and 
   const stored = verdict();
   assert.equal(stored.status, status);
   assert.equal(
-    [stored.state, status.status, status.evaluated_at, stored.last_modified_at],
-    ["INCOMPLETE", "INCOMPLETE", 50, 50],
+    {
+      state: stored.state,
+      status: status.status,
+      evaluated_at: status.evaluated_at,
+      last_modified_at: stored.last_modified_at,
+    },
+    { state: "INCOMPLETE", status: "INCOMPLETE", evaluated_at: 50, last_modified_at: 50 },
   );
   assert.is(status.flow_template_id, store.templates.get(t.template_id).public_id);
   assert.equal(stored.reasons, [
@@ -42,8 +47,8 @@ test("the verdict and its reasons are stored beside the facts, on the trail and 
   ]);
   const row = store.artifacts.get(artifact);
   assert.equal(
-    [row.state, JSON.parse(row.reasons_json), row.last_modified_at],
-    ["INCOMPLETE", [stored.reasons[1], stored.reasons[0]], 50],
+    { state: row.state, reasons_json: JSON.parse(row.reasons_json), last_modified_at: row.last_modified_at },
+    { state: "INCOMPLETE", reasons_json: [stored.reasons[1], stored.reasons[0]], last_modified_at: 50 },
   );
   assert.equal(
     JSON.parse(row.attestations_json).map((entry: { attestation_name: string; status: string }) => [
@@ -134,7 +139,10 @@ test("an artifact without a trail is judged by its own report", () => {
     const expected = names.map((name) => ({ name, type: "junit" }));
     assert.is(store.evaluation.evaluateLegacy(id, f.id, { expected, isCompliant }, 90), state);
     const row = store.artifacts.get(id);
-    assert.equal([row.state, JSON.parse(row.reasons_json), row.last_modified_at], [state, reasons, 90]);
+    assert.equal(
+      { state: row.state, reasons_json: JSON.parse(row.reasons_json), last_modified_at: row.last_modified_at },
+      { state, reasons_json: reasons, last_modified_at: 90 },
+    );
     assert.equal(
       JSON.parse(row.attestations_json),
       missing.map((name) => ({

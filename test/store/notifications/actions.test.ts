@@ -85,7 +85,10 @@ test("the number of a deleted action is not given again, and what it had is gone
     );
   const [one, two] = [create("one"), create("two")];
   store.actions.remove(two);
-  assert.equal([create("three").number, store.actions.list(organizationId).map(({ number }) => number)], [3, [1, 3]]);
+  assert.equal(
+    { number: create("three").number, list: store.actions.list(organizationId).map(({ number }) => number) },
+    { number: 3, list: [1, 3] },
+  );
   store.actions.remove(one);
   assert.equal(
     ["actions", "action_flows", "notification_targets"].map((table) =>

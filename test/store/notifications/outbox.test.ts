@@ -74,7 +74,10 @@ test("a message of a change that is undone has neither row nor job", () => {
       })(),
     /refused/,
   );
-  assert.equal([jobs(), queues(), db.prepare("SELECT count(*) FROM deliveries").pluck().get()], [[], [], 0]);
+  assert.equal(
+    { jobs: jobs(), queues: queues(), get: db.prepare("SELECT count(*) FROM deliveries").pluck().get() },
+    { jobs: [], queues: [], get: 0 },
+  );
 });
 
 test("a queue whose job is missing gets one with its next message or retry", () => {
@@ -98,7 +101,10 @@ test("what does not wait any more is neither tried, given up nor purged as if it
   deliveries.giveUp(1, "late");
   assert.equal(db.prepare("SELECT state, attempts, last_error FROM deliveries").raw().all(), [["delivered", 1, null]]);
   assert.is(db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get(), 1);
-  assert.equal([deliveries.retry(1), deliveries.purge(1), deliveries.retry(99)], [false, false, false]);
+  assert.equal(
+    { "retry 1": deliveries.retry(1), "purge 1": deliveries.purge(1), "retry 99": deliveries.retry(99) },
+    { "retry 1": false, "purge 1": false, "retry 99": false },
+  );
 });
 
 test("what was delivered long ago is deleted with its log, a part at a time; the dead and the waiting stay", () => {

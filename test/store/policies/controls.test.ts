@@ -33,7 +33,10 @@ test("every change is a version with a copy of what it led to, by whom and when"
       [5, "unarchived", "three", "d", '{"a":"b"}', "eve"],
     ],
   );
-  assert.equal([control.version, control.archived, control.created_by], [5, 0, "ada"]);
+  assert.equal(
+    { version: control.version, archived: control.archived, created_by: control.created_by },
+    { version: 5, archived: 0, created_by: "ada" },
+  );
   assert.is(rows[0]?.timestamp, control.created_at);
   assert.is(rows[4]?.timestamp, db.prepare("SELECT last_modified_at FROM controls").pluck().get());
   assert.equal(controls.version(control.id, 2), rows[1]);
@@ -59,8 +62,8 @@ test("an identifier is given once, and its refusal is a conflict", () => {
   } catch (error) {
     assert.instance(error, AppError);
     assert.equal(
-      [(error as AppError).code, (error as AppError).message],
-      ["conflict", "A control with identifier 'C-1' already exists in organization 'acme'"],
+      { code: (error as AppError).code, message: (error as AppError).message },
+      { code: "conflict", message: "A control with identifier 'C-1' already exists in organization 'acme'" },
     );
   }
 });
@@ -86,9 +89,21 @@ test("a policy version keeps the controls of its text, once each, whether or not
     });
   const rule = (control: string) => `    - {type: decision, for_control: ${control}}\n`;
   put(`artifacts:\n  attestations:\n${rule("C-1")}${rule("C-1")}${rule("C-2")}`);
-  assert.equal([controls.policiesReferencing(one.id), controls.policiesReferencing(two.id)], [["p"], ["p"]]);
+  assert.equal(
+    {
+      "policiesReferencing(one.id)": controls.policiesReferencing(one.id),
+      "policiesReferencing(two.id)": controls.policiesReferencing(two.id),
+    },
+    { "policiesReferencing(one.id)": ["p"], "policiesReferencing(two.id)": ["p"] },
+  );
   put(`artifacts:\n  attestations:\n${rule("C-2")}`);
-  assert.equal([controls.policiesReferencing(one.id), controls.policiesReferencing(two.id)], [[], ["p"]]);
+  assert.equal(
+    {
+      "policiesReferencing(one.id)": controls.policiesReferencing(one.id),
+      "policiesReferencing(two.id)": controls.policiesReferencing(two.id),
+    },
+    { "policiesReferencing(one.id)": [], "policiesReferencing(two.id)": ["p"] },
+  );
   assert.is(db.prepare("SELECT count(*) FROM policy_version_controls").pluck().get(), 3);
 });
 

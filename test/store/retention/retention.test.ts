@@ -227,7 +227,10 @@ test("a trail ends with its last event, not with its beginning, and the rule of 
   trail("kept", 400, [], null, other.id);
   retention.rules.set({ organizationId, flowId: other.id }, { trails: null, evidence: null });
   const done = await carriedOut(house, retention, planOf(house, retention));
-  assert.equal([done.trails, done.kept, done.notes], [1, 0, ["trail.deleted build/old"]]);
+  assert.equal(
+    { trails: done.trails, kept: done.kept, notes: done.notes },
+    { trails: 1, kept: 0, notes: ["trail.deleted build/old"] },
+  );
   assert.equal(names(), ["busy", "kept", "young"]);
   clock.at = NOW + 500 * DAY;
   assert.ok(retention.rules.unset({ organizationId, flowId: other.id }));
@@ -338,7 +341,7 @@ test("what is kept for an artifact keeps others for another one, and each may st
     ],
   );
   const done = await carriedOut(house, retention, plan);
-  assert.equal([done.trails, done.stripped], [0, 1]);
+  assert.equal({ trails: done.trails, stripped: done.stripped }, { trails: 0, stripped: 1 });
   assert.equal(names(), ["first", "second", "young"]);
   assert.equal(db.prepare("SELECT evidence_digest FROM attestations ORDER BY id").pluck().all(), [
     null,
@@ -358,7 +361,7 @@ test("a run that was stopped goes on under the same plan; a hold or a rule that 
   const again = db.transaction(() => retention.plans.make(null, house.clock.at, deleted)).deferred();
   assert.is(again.id, plan.id, "what is left and what is gone are the plan");
   const second = await carriedOut(house, retention, again, 1);
-  assert.equal([second.trails, second.run.id], [1, first.run.id]);
+  assert.equal({ trails: second.trails, id: second.run.id }, { trails: 1, id: first.run.id });
   assert.equal(names(), ["c", "d"]);
 
   const pieces = retention.runs.pieces(plan, first.run.id, () => undefined);
@@ -396,7 +399,7 @@ test("what happens after the plan is seen under the write lock: an artifact that
   store.trails.addEvent(event, "x", NOW, {});
   trail("new", 1, ["b"], null, house.another("other").id);
   const done = await carriedOut(house, retention, plan);
-  assert.equal([done.trails, done.kept], [1, 3]);
+  assert.equal({ trails: done.trails, kept: done.kept }, { trails: 1, kept: 3 });
   assert.equal(names(), ["event", "new", "shares", "starts"]);
 });
 
@@ -436,7 +439,10 @@ test("a tombstone says what there was, and its digest is that of the records and
     "another record names the same file",
   );
   const stripped = await carriedOut(house, retention, planOf(house, retention));
-  assert.equal([stripped.trails, stripped.stripped, stripped.notes], [0, 1, ["trail.evidence_deleted build/old"]]);
+  assert.equal(
+    { trails: stripped.trails, stripped: stripped.stripped, notes: stripped.notes },
+    { trails: 0, stripped: 1, notes: ["trail.evidence_deleted build/old"] },
+  );
   assert.equal(house.store.attestations.isEvidenceReferenced("e".repeat(64)), true);
   assert.equal(
     db.prepare("SELECT evidence_digest, evidence_size, evidence_filename FROM attestations WHERE trail_id = ?").get(id),

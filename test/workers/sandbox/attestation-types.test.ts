@@ -304,12 +304,12 @@ test("a server that is too busy gives no verdict and asks to come again; a mista
     ]) {
       const error = (await rejection(asked)) as AppError;
       assert.equal(
-        [error.code, error.message, error.headers],
-        [
-          "unavailable",
-          "The rules of attestation types keep the server busy. Please try again",
-          { "Retry-After": "2" },
-        ],
+        { code: error.code, message: error.message, headers: error.headers },
+        {
+          code: "unavailable",
+          message: "The rules of attestation types keep the server busy. Please try again",
+          headers: { "Retry-After": "2" },
+        },
       );
       assert.is(error.internal, trouble);
     }

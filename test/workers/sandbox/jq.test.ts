@@ -62,7 +62,7 @@ test("an expression sees no environment, no files, no other input and no clock b
     'import "a" as $data {search: "/"}; .',
   ]) {
     const { outputs, status, diagnostics } = await run(expression);
-    assert.equal([outputs, status], [[], 3], expression);
+    assert.equal({ outputs, status }, { outputs: [], status: 3 }, expression);
     assert.match(diagnostics, "module not found");
   }
   assert.match((await run('"a" | modulemeta')).diagnostics, "module not found");
@@ -110,10 +110,22 @@ test("output and diagnostics are bounded: a run that writes on is ended", async 
     ['1, "x" * 5000', 2, 4_096, ["1"]],
   ] as const) {
     const result = await run(expression, null, { maxOutputs, maxBytes });
-    assert.equal([result.outputs, result.overflow], [expected, true], expression);
+    assert.equal(
+      { outputs: result.outputs, overflow: result.overflow },
+      { outputs: expected, overflow: true },
+      expression,
+    );
   }
   const noisy = await run("[range(2000) | stderr] | length", null);
-  assert.equal([noisy.outputs, noisy.overflow, noisy.status, noisy.diagnostics.length], [["2000"], false, 0, 4_096]);
+  assert.equal(
+    {
+      outputs: noisy.outputs,
+      overflow: noisy.overflow,
+      status: noisy.status,
+      "diagnostics.length": noisy.diagnostics.length,
+    },
+    { outputs: ["2000"], overflow: false, status: 0, "diagnostics.length": 4_096 },
+  );
 });
 
 test("nothing as input only compiles", async () => {
