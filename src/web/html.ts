@@ -35,7 +35,7 @@ export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "origin
   const [asked = ""] = originalUrl.split("?");
   // A base path without a slash behind it: for a browser its last word is no directory.
   if (path === "/" && !asked.endsWith("/")) return `./${asked.slice(asked.lastIndexOf("/") + 1)}/`;
-  return "../".repeat(path.split("/").length - 2) || "../ui/";
+  return "../".repeat(path.split("/").length - 2) || "./";
 }
 
 /**

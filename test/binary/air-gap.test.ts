@@ -93,7 +93,7 @@ seen("webhooks and mail go where they are told to, and nothing goes anywhere els
 });
 
 apart("the reference page works in a browser that reaches no other host", () => {
-  const { status, stdout, passed } = runApart("^ui/chromium", EXECUTABLE);
+  const { status, stdout, passed } = runApart("^web/chromium", EXECUTABLE);
   assert.is(status, 0, stdout);
   assert.ok(passed > 0 || /Chromium is not installed/.test(stdout), stdout);
 });

@@ -207,7 +207,7 @@ test("unknown files below doc/ are a JSON 404, whatever they look like and howev
     "reference.js",
     "swagger-ui.css",
     "/",
-    "../ui/",
+    "./",
     "..%2fopenapi.json",
     "../../../etc/passwd",
     "%2e%2e/",
