@@ -18,7 +18,7 @@ export type OperationStatus = "current" | "unlisted" | "removed";
 
 /**
  * A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). One of
- * more than `unreadAbove` bytes is handed to `prepare` unread (Input.unread), because reading it would hold up
+ * more than `rawAbove` bytes is handed to `prepare` unread (Input.unread), because reading it would hold up
  * everybody else. `bounds` say how much of it is taken at all; its bytes were scanned for that also where it is handed
  * over unread.
  */

@@ -421,7 +421,7 @@ async function readBody<Context, M extends Membership>(
     });
     try {
       const bytes = received?.bytes ?? null;
-      if (received && received.bytes.length > (operationBody.unreadAbove ?? Infinity))
+      if (received && received.bytes.length > (operationBody.rawAbove ?? Infinity))
         return { ...none, unread: bytes, lease: received.lease };
       const read = bytes && (await readHereOrInThread(house.largeJson, bytes, shape, bounds.asText));
       if (read === null || read.value === null) {

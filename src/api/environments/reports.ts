@@ -34,7 +34,7 @@ function report({ id, type, summary, example }: ReportType) {
     audit: "environment.reported",
     params: EnvironmentPath,
     query: NoQuery,
-    body: { ...json(schema, REPORT), unreadAbove: LARGE_JSON_BYTES },
+    body: { ...json(schema, REPORT), rawAbove: LARGE_JSON_BYTES },
     responses: {
       200: { description: "Nothing changed", schema: Ok },
       201: { description: "Recorded as a new snapshot", schema: Ok },
