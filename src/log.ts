@@ -7,7 +7,7 @@
  */
 import { pino } from "pino";
 import type { Logger as PinoLogger } from "pino";
-import type { LogLevel } from "./config/options.ts";
+import type { LogLevel } from "./config/types.ts";
 
 export type Logger = PinoLogger;
 

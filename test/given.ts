@@ -26,7 +26,6 @@ import type { LoginParts } from "../src/auth/logins.ts";
 import { createPasswords } from "../src/auth/password-hashing.ts";
 import { createLogger } from "../src/log.ts";
 import { openDatabase, openMemory } from "../src/store/db/database.ts";
-import type { Db } from "../src/store/db/database.ts";
 import { keyDigest } from "../src/store/accounts/api-keys.ts";
 import type { WebhookKind } from "../src/store/notifications/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
@@ -38,6 +37,7 @@ import { createPlaces } from "../src/workers/concurrency-limit.ts";
 import { openVault } from "../src/evidence/local-store.ts";
 import { createEvidenceReader } from "../src/evidence/reader.ts";
 import { createPackageMaker } from "../src/audit-packages/package-maker.ts";
+import type { Db } from "../src/store/db/types.ts";
 
 /** Start of the test clock: 2023-11-14T22:13:20Z. */
 export const EPOCH = 1_700_000_000;

@@ -1,10 +1,6 @@
-/**
- * Environments in which things run, for tests of what is told of them: made in the tables, and recorded by the store
- * itself.
- */
-import type { Db } from "../src/store/db/database.ts";
 import type { EnvironmentType } from "../src/store/environments/environments.ts";
 import type { Store } from "../src/store/index.ts";
+import type { Db } from "../src/store/db/types.ts";
 
 /** `created`: start of the first instance in epoch seconds; the others start a second after each other. */
 export type Ran = { name: string; fingerprint: string; instances?: number; created?: number };

@@ -1,7 +1,6 @@
 /** What every operation of Assay works with, and how operations are made. */
 import { operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
-import type { Principal, Membership, RequestContext } from "../http/router.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import type { Role } from "../domain/access.ts";
@@ -9,12 +8,13 @@ import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
-import type { Actor } from "../store/environments/snapshot-recorder.ts";
 import type { CustomTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { Urls } from "../contract/urls.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
+import type { Actor } from "../store/actor.ts";
+import type { Principal, Membership, RequestContext } from "../http/server-context.ts";
 
 export type OrgMembership = Membership & { organization: OrganizationRow };
 
@@ -54,10 +54,6 @@ export type OperationContext = {
   /** What the answer waits for after the commit. */
   readonly pending: (() => Promise<void>)[];
 };
-
-/** What showing records needs of a context. */
-export type PresenterContext = Pick<OperationContext, "store" | "urls" | "organization">;
-
 /** Takes work that would hold up everybody else to a thread of its own; see jobs/recorder.ts. */
 export type LargeReportRecorder = {
   /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */

@@ -8,7 +8,7 @@ import { Closed, Message } from "../http/schema.ts";
 import { NO_BODY } from "../http/operation.ts";
 import type { Method } from "../http/operation.ts";
 import { operation } from "./context.ts";
-import { NoQuery } from "./accounts/organizations.ts";
+import { NoQuery } from "./paths.ts";
 
 const EXAMPLES: Record<string, string> = {
   org: "acme",

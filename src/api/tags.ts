@@ -5,26 +5,14 @@ import { json } from "../http/operation.ts";
 import { CheckedByHandler, Closed, Maybe, Message, Ok, OneOf, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import { MAX_TAGS } from "../store/db/tags.ts";
-import type { TagChange, TagFilter } from "../store/db/tags.ts";
+import type { TagChange } from "../store/db/tags.ts";
 import { operation } from "./context.ts";
 import type { OperationContext } from "./context.ts";
-import { NoQuery } from "./accounts/organizations.ts";
 import { LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH, URL_LENGTH } from "../contract/shapes.ts";
-
-/** Tags in answers: always an object, `{}` when there are none (wire-contract 1.7). */
-export const Tags = Type.Record(Type.String(), Type.String());
+import { NoQuery } from "./paths.ts";
 
 /** A tag in use, for filling a filter. */
 export const TagChoice = named("TagChoice", Closed({ key: Type.String(), value: Type.String() }));
-
-/** A `tag` filter as conditions: `key` or `key:value` (semantics 8.3). Keys hold no colon, so the first one divides. */
-export function tagFilters(values: readonly string[] | undefined): TagFilter[] {
-  return (values ?? []).map((text) => {
-    const colon = text.indexOf(":");
-    return colon === -1 ? { key: text, value: null } : { key: text.slice(0, colon), value: text.slice(colon + 1) };
-  });
-}
-
 /** The words of the path for each kind of resource (wire-contract 16). */
 const KINDS = {
   flow: "flow",

@@ -1,14 +1,7 @@
-/**
- * Reads everything that belongs to a trail, or to an artifact in a flow, within one read transaction, and writes it to
- * the members of a package as it comes; what the report needs of it is kept. Members may be null: then only the report
- * is wanted.
- */
-import { presentDeployment } from "../api/environments/deployments.ts";
 import { trailParts, trailPlaceholder } from "../contract/present-trail.ts";
 import { wholeAllowance } from "../contract/large-json.ts";
 import type { TrailEventValue } from "../contract/present-trail.ts";
 import type { GitCommitInfoValue } from "../contract/shapes.ts";
-import type { PresenterContext } from "../api/context.ts";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import type { PackageSubject } from "../store/flows/audit-packages.ts";
@@ -39,6 +32,8 @@ import type {
   ReportedRun,
   ReportedTrail,
 } from "./report.ts";
+import type { PresenterContext } from "../contract/presenter-context.ts";
+import { presentDeployment } from "../contract/present-deployment.ts";
 
 /** What the report lists of each kind, at most. */
 const LISTED = { trails: 50, artifacts: 200, attestations: 500, runs: 200, allowances: 100, lost: 200 };

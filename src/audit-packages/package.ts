@@ -1,11 +1,3 @@
-/**
- * An audit package: everything recorded about a trail or an artifact, as a gzipped tar, or its readable report alone.
- *
- * Putting it together is one read transaction, which ends before the first byte leaves: a client that takes hours keeps
- * nobody from the database. Evidence is write-once and is read while it is sent. The bytes follow from the records, the
- * evidence and the base URL alone.
- */
-import type { PresenterContext } from "../api/context.ts";
 import { auditPackageName } from "../domain/names.ts";
 import type { PackageSubject } from "../store/flows/audit-packages.ts";
 import type { EvidenceFiles } from "./evidence.ts";
@@ -17,6 +9,7 @@ import { readme } from "./readme.ts";
 import type { LostEvidence, AuditReport } from "./report.ts";
 import { tar } from "../archive/tar.ts";
 import type { TarEntry } from "../archive/tar.ts";
+import type { PresenterContext } from "../contract/presenter-context.ts";
 
 /** Goes up when a reader of packages would have to know. */
 const FORMAT_VERSION = 2;

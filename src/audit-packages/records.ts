@@ -2,7 +2,6 @@
 import { presentAttestations } from "../contract/present-attestation.ts";
 import { presentArtifacts } from "../contract/present-artifact.ts";
 import { wholeAllowance } from "../contract/large-json.ts";
-import type { PresenterContext } from "../api/context.ts";
 import { presentCommits } from "../contract/shapes.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { Facts, StoredVerdict } from "../domain/compliance/environment.ts";
@@ -17,10 +16,11 @@ import type {
   UsedPolicyRow,
   UsedTypeRow,
 } from "../store/flows/audit-packages.ts";
-import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
 import { OPEN } from "../store/environments/snapshots.ts";
 import type { EvidenceState } from "./evidence.ts";
 import { evidenceFileName, policyMember, typeMember } from "./file-names.ts";
+import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
+import type { PresenterContext } from "../contract/presenter-context.ts";
 
 /** The value of a JSON column, null where it cannot be read. */
 export function readable<T>(json: string | null): T | null {

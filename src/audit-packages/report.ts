@@ -5,10 +5,10 @@
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { truncate } from "../domain/text/excerpt.ts";
-import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
 import type { EvidenceState } from "./evidence.ts";
 import { readable, readableTexts } from "./records.ts";
 import type { Run } from "./records.ts";
+import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
 
 /** A part of a list that may be long. */
 export type Sample<T> = { items: T[]; total: number };

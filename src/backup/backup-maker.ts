@@ -1,8 +1,8 @@
 // The main thread's side of scheduled backups: one thread for each, which ends with it.
 import type { Worker } from "node:worker_threads";
 import { BackupError, IncompleteEvidenceError } from "./make.ts";
-import type { MadeBackup } from "./schedule.ts";
 import type { BackupNews, BackupWorkerData } from "./backup-worker.ts";
+import type { MadeBackup } from "./make.ts";
 
 export type BackupMaker = {
   /**

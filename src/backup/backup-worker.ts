@@ -4,9 +4,9 @@ import { randomUUID } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { checkFile } from "./check.ts";
 import { IncompleteEvidenceError, makeBackup } from "./make.ts";
-import type { MadeBackup } from "./schedule.ts";
 import { openPlace } from "../evidence/location.ts";
 import type { EvidenceHome } from "../evidence/location.ts";
+import type { MadeBackup } from "./make.ts";
 
 /**
  * What the thread is started with: the data directory, where its evidence is, what is to be written where, and the time

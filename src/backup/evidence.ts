@@ -1,8 +1,8 @@
 /** What rows name, compared with what a vault has. */
 import { references } from "../store/db/database-copy.ts";
 import type { Reference } from "../store/db/database-copy.ts";
-import type { Db } from "../store/db/database.ts";
 import type { Vault } from "../evidence/local-store.ts";
+import type { Db } from "../store/db/types.ts";
 
 /** Evidence that a row names and the vault has not, or not of that size; `problem` says so. */
 export type Astray = Reference & { problem: string };

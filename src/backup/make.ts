@@ -20,7 +20,6 @@ import { MB } from "../domain/text/units.ts";
 import { checkCopy, copyDatabase, countReferences, references, sizeOf } from "../store/db/database-copy.ts";
 import type { CopyContents } from "../store/db/database-copy.ts";
 import { openAsIs, openCopy, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/db/database.ts";
-import type { Db } from "../store/db/database.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import { recordedPlaceIn } from "../store/flows/evidence-location.ts";
 import { DataDirectoryInUseError, lockEvidence } from "../store/db/data-directory-lock.ts";
@@ -32,6 +31,7 @@ import { syncPath } from "./durable.ts";
 import { astray } from "./evidence.ts";
 import type { Head, Manifest } from "./format.ts";
 import { archiveBytes } from "./write.ts";
+import type { Db } from "../store/db/types.ts";
 
 /** Told of the parts of the work, in bytes or files. */
 export type Watch = { begin(what: string, total: number, unit?: "bytes" | "files"): void; reach(done: number): void };
@@ -358,3 +358,6 @@ async function writeFile(
     await file.close();
   }
 }
+
+/** What was made: sizes in bytes, and how many rows, files, and files that are missing in it. */
+export type MadeBackup = { bytes: number; sha256: string; rows: number; files: number; missing: number };

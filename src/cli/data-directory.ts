@@ -19,13 +19,13 @@ import {
   refuseUnknown,
   schemaVersion,
 } from "../store/db/database.ts";
-import type { Db } from "../store/db/database.ts";
 import { IN_DIRECTORY } from "../store/flows/evidence-location.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
 import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { commandFailure } from "./framework.ts";
+import type { Db } from "../store/db/types.ts";
 
 export type Data = { readonly db: Db; readonly store: Store };
 

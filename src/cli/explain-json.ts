@@ -42,7 +42,7 @@ import type {
   ExplainedVersion,
   Explanation,
 } from "../store/environments/explanations.ts";
-import type { Question } from "./commands/explain.ts";
+import type { Question } from "./explain-question.ts";
 
 /** See the head of this file. */
 export function explanationJson(explanation: Explanation, { organization, expression, fingerprint }: Question): object {

@@ -13,8 +13,8 @@ import type {
   ExplainedVersion,
   Explanation,
 } from "../store/environments/explanations.ts";
-import type { Question } from "./commands/explain.ts";
 import { oneLine } from "./framework.ts";
+import type { Question } from "./explain-question.ts";
 
 /** The whole text, with its last line feed. */
 export function explanationText(explanation: Explanation, question: Question): string {

@@ -5,7 +5,6 @@
  */
 import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts";
 import type { MailTls } from "../domain/network/mail-address.ts";
-import type { Role } from "../domain/access.ts";
 import { KB, MB, TB, parseDuration, parseSize } from "../domain/text/units.ts";
 import {
   parseBasePath,
@@ -24,18 +23,7 @@ import {
   parseRanges,
   parseToken,
 } from "./parse-values.ts";
-
-export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
-
-/** An address to listen on. `host` is an IPv4 address, an IPv6 address without brackets, or a host name. */
-export type Listen = { host: string; port: number };
-
-/** A Unix socket to listen on: its absolute path. */
-export type ListenPath = { path: string };
-
-/** The members of `group` get `role` in `organization`. */
-export type GroupRole = { group: string; organization: string; role: Role };
-
+import type { GroupRole, Listen, ListenPath, LogLevel } from "./types.ts";
 /** The resolved configuration. Relative paths are as the operator wrote them: relative to the working directory. */
 export type Config = {
   /** Data directory; null where no source names one. */

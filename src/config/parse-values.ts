@@ -4,7 +4,7 @@
 import { isIPv4, isIPv6 } from "node:net";
 import { isRole } from "../domain/access.ts";
 import { normalRange } from "../domain/network/ip-ranges.ts";
-import type { GroupRole, Listen, ListenPath, LogLevel } from "./options.ts";
+import type { GroupRole, Listen, ListenPath, LogLevel } from "./types.ts";
 
 export function parsePath(text: string): string | null {
   return text === "" || text.includes("\0") ? null : text;

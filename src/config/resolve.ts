@@ -13,7 +13,8 @@ import { nearestNames } from "../domain/text/near-names.ts";
 import { formatDuration, formatSize } from "../domain/text/units.ts";
 import { PLAIN, readYaml } from "../domain/text/yaml.ts";
 import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES, ROWS } from "./options.ts";
-import type { Config, Listen, ListenPath, Option, OptionName } from "./options.ts";
+import type { Config, Option, OptionName } from "./options.ts";
+import type { Listen, ListenPath } from "./types.ts";
 
 /** For each option where its value came from: "flag --x", "variable ASSAY_X", "file NAME line N" or "default". */
 export type ConfigSources = { readonly [K in OptionName]: string };

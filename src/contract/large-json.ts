@@ -7,9 +7,9 @@
 import { JsonText } from "../json/text.ts";
 import { MAX_INLINE_JSON_BYTES, stubBytes } from "../store/db/large-json.ts";
 import type { LargeJsonTable } from "../store/db/large-json.ts";
-import type { PresenterContext } from "../api/context.ts";
-import { AnswerFullError } from "../api/paging.ts";
 import { MAX_RESULTS_BYTES } from "./shapes.ts";
+import { AnswerFullError } from "./placeholders.ts";
+import type { PresenterContext } from "./presenter-context.ts";
 
 const MB = 1_048_576;
 

@@ -10,15 +10,15 @@ import { epochText, mergedByTime } from "../domain/time.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import { selectorOf } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
-import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
 import type { ArtifactLocations } from "../store/environments/artifact-locations.ts";
 import { presentAttestation } from "./present-attestation.ts";
-import type { PresenterContext } from "../api/context.ts";
 import { freeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
-import { presentEach } from "../api/paging.ts";
 import { GitCommitInfo, RepoInfoResponse, fromJson, presentCommit, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
+import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
+import { presentEach } from "./placeholders.ts";
+import type { PresenterContext } from "./presenter-context.ts";
 
 const TimeText = Type.String({ description: "Epoch seconds as decimal text" });
 

@@ -2,12 +2,12 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { Nullable, named } from "../http/schema.ts";
-import type { PlacedAttestationRow } from "../store/attestations/attestations.ts";
-import type { PresenterContext } from "../api/context.ts";
 import { freeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
-import { presentEach } from "../api/paging.ts";
 import { GitCommitInfo, fromJson, presentCommit } from "./shapes.ts";
+import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
+import { presentEach } from "./placeholders.ts";
+import type { PresenterContext } from "./presenter-context.ts";
 
 const NoCommit = Type.Object(
   { branch: Type.Literal("") },

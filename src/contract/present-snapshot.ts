@@ -21,9 +21,7 @@ import type {
   ShownRecordRow,
   SnapshotRow,
 } from "../store/environments/snapshots.ts";
-import type { PolicyEvaluation } from "../api/policies/asserts.ts";
-import type { OperationContext } from "../api/context.ts";
-import { UNREADABLE, presentEach } from "../api/paging.ts";
+import type { PresenterContext } from "./presenter-context.ts";
 import { fromJson, presentCommit } from "./shapes.ts";
 import type {
   AppliedPolicy,
@@ -33,6 +31,8 @@ import type {
   SnapshotDeploymentDiff,
   SnapshotResponse,
 } from "./snapshot-shapes.ts";
+import { UNREADABLE, presentEach } from "./placeholders.ts";
+import type { PolicyEvaluation } from "./policy-evaluation.ts";
 
 type Snapshot = Static<typeof SnapshotResponse>;
 type Artifact = Static<typeof SnapshotArtifact>;
@@ -71,7 +71,7 @@ type Shared = {
  * placeholder and never fails the rest (semantics 9).
  */
 export function presentSnapshot(
-  context: OperationContext,
+  context: PresenterContext,
   environment: EnvironmentRow,
   snapshot: SnapshotRow,
 ): string[] {
@@ -120,7 +120,7 @@ const withMember = (value: object, name: string, texts: readonly string[]): stri
   "}",
 ];
 
-function partsOf({ store }: OperationContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
+function partsOf({ store }: PresenterContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
   if (environment.type !== "logical") return [{ environment, snapshot, telling: true, memberName: null }];
   return store.snapshots.members(environment.id, snapshot.idx).map(({ member_id, member_index }) => {
     const member = store.environments.get(member_id);
@@ -130,7 +130,7 @@ function partsOf({ store }: OperationContext, environment: EnvironmentRow, snaps
   });
 }
 
-function rowsOf(context: OperationContext, part: Part): Row[] {
+function rowsOf(context: PresenterContext, part: Part): Row[] {
   const rows = context.store.snapshots.evaluated(part.environment.id, part.snapshot.idx);
   return (part.telling ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({
     part,
@@ -139,7 +139,7 @@ function rowsOf(context: OperationContext, part: Part): Row[] {
   }));
 }
 
-function keptOf({ store }: OperationContext, row: EvaluatedArtifactRow): Kept | null {
+function keptOf({ store }: PresenterContext, row: EvaluatedArtifactRow): Kept | null {
   try {
     const reasons = JSON.parse(row.reasons_json) as string[];
     const instances = JSON.parse(row.instances_json) as Instances;
@@ -150,7 +150,7 @@ function keptOf({ store }: OperationContext, row: EvaluatedArtifactRow): Kept | 
   }
 }
 
-function sharedBy({ store }: OperationContext, rows: readonly Row[]): Shared {
+function sharedBy({ store }: PresenterContext, rows: readonly Row[]): Shared {
   const artifactIds = new Set<number>();
   const deploymentIds = new Set<number>();
   const flowIds = new Set<number>();
@@ -186,7 +186,7 @@ function once<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
 }
 
 /** The JSON text of an Artifact, in pieces. @throws Error for a damaged record. */
-function presentArtifact(context: OperationContext, shared: Shared, { part, row, kept }: Row): string[] {
+function presentArtifact(context: PresenterContext, shared: Shared, { part, row, kept }: Row): string[] {
   if (!kept) throw new Error("the record is damaged");
   const { evaluation, instances } = kept;
   const facts = withFlowNames(evaluation.facts, (id) => shared.flowNames.get(id));
@@ -252,7 +252,7 @@ const placeholder = ({ part, row }: Row): Artifact => ({
 });
 
 function presentFlow(
-  { urls, organization }: OperationContext,
+  { urls, organization }: PresenterContext,
   shared: Shared,
   { environment }: Part,
   { fingerprint }: EvaluatedArtifactRow,
@@ -315,7 +315,7 @@ export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl:
  * @param facts of the evaluation, with present names
  */
 function decisionsOf(
-  { store }: OperationContext,
+  { store }: PresenterContext,
   shared: Shared,
   evaluationId: number,
   evaluation: KeptEvaluation,
@@ -344,7 +344,7 @@ function presentDecision(shared: Shared, verdict: StoredVerdict, facts: Facts): 
 
 /** The policies in the order of their attachment; members of a logical environment that share one are shown it once. */
 function presentPolicies(
-  { store }: OperationContext,
+  { store }: PresenterContext,
   shared: Shared,
   parts: readonly Part[],
   rows: readonly Row[],

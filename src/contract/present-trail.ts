@@ -10,12 +10,12 @@ import type { FlowRow } from "../store/flows/flows.ts";
 import type { TrailMoveRow } from "../store/environments/artifact-locations.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/flows/trails.ts";
 import { jsonPieces } from "../json/text.ts";
-import type { PresenterContext } from "../api/context.ts";
 import { freeForm, listAllowance, singleAllowance, take, takeText, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
-import { UNREADABLE, presentEach } from "../api/paging.ts";
 import { GitCommitInfo, UserData, fromJson, presentCommit, presentEventRepoInfo, presentEventText } from "./shapes.ts";
-import { Tags } from "../api/tags.ts";
+import { UNREADABLE, presentEach } from "./placeholders.ts";
+import { Tags } from "./tags.ts";
+import type { PresenterContext } from "./presenter-context.ts";
 
 const STATES = ["INCOMPLETE", "COMPLIANT", "NON-COMPLIANT"] as const;
 

@@ -2,9 +2,9 @@
 import { Type } from "typebox";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
-import { PolicyEvaluation, PolicyExpression } from "../api/policies/asserts.ts";
 import { K8SOwner } from "./report-shapes.ts";
 import { GitCommitInfo } from "./shapes.ts";
+import { PolicyExpression, PolicyEvaluation } from "./policy-evaluation.ts";
 
 const SnapshotAnnotation = named(
   "SnapshotAnnotation",

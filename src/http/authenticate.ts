@@ -6,7 +6,7 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
 import { csrfMissing, sessionOver, unauthenticated } from "../errors.ts";
-import type { Principal, ServerContext } from "./router.ts";
+import type { Principal, ServerContext } from "./server-context.ts";
 
 /**
  * The holder of the key in the Authorization header; only a request without such a header may come by session. A change

@@ -6,10 +6,10 @@ import { Readable } from "node:stream";
 import type Koa from "koa";
 import { ClientGoneError, hasBody } from "./body/body.ts";
 import { requireOneHost } from "./malformed-request.ts";
-import type { ServerContext, RequestContext } from "./router.ts";
 import { clientAddress, isSecure } from "./client-address.ts";
 import { sendError } from "./response.ts";
 import { secure } from "./security-headers.ts";
+import type { RequestContext, ServerContext } from "./server-context.ts";
 
 /**
  * What becomes known of a request on its way, for its line in the log. `path`: what stands there in place of a path

@@ -1,11 +1,6 @@
-/**
- * The chore that gives free pages of the database back, in writes that hold up nobody: each moves so many pages as take
- * a few milliseconds. A file that will grow again soon keeps its pages: only when a fifth of it is free, then down to a
- * tenth.
- */
-import type { Db } from "../store/db/database.ts";
 import { spaceStore } from "../store/db/incremental-vacuum.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
+import type { Db } from "../store/db/types.ts";
 
 const FROM = 0.2;
 const DOWN_TO = 0.1;

@@ -18,9 +18,10 @@ import { leaveCheckpoints, openBeside } from "../store/db/database.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
 import { openStore } from "../store/index.ts";
 import { digestOf } from "../store/environments/snapshot-recorder.ts";
-import type { Actor, Plan } from "../store/environments/snapshot-recorder.ts";
+import type { Plan } from "../store/environments/snapshot-recorder.ts";
 import { collectGarbage } from "../workers/memory-reclaim.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
+import type { Actor } from "../store/actor.ts";
 
 /** What the thread is started with: the data directory, and whether this server empties the write-ahead log. */
 export type RecordingWorkerData = { directory: string; checkpoints: "own" | "external" };

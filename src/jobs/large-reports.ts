@@ -8,7 +8,6 @@ import { AppError, tooCostly, unavailable } from "../errors.ts";
 import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { EnvironmentRow, PhysicalType } from "../store/environments/environments.ts";
 import type { Store } from "../store/index.ts";
-import type { Actor } from "../store/environments/snapshot-recorder.ts";
 import type { ReevaluatePayload } from "../store/environments/reevaluation-queue.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
@@ -17,6 +16,7 @@ import type { Places } from "../workers/concurrency-limit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { ReadResult, RecordingOrder, RecordingResult } from "./large-reports-worker.ts";
+import type { Actor } from "../store/actor.ts";
 
 /**
  * Artifacts. Evaluating one under three policies and writing it takes about 0.2 ms, and the loop may be held for 20 ms.

@@ -27,7 +27,6 @@ import { arrive } from "../http/request-boundary.ts";
 import type { MalformedRequest } from "../http/malformed-request.ts";
 import { metricsPage } from "../http/metrics-page.ts";
 import { mountOperations } from "../http/router.ts";
-import type { ServerContext } from "../http/router.ts";
 import { openApiDocument } from "../http/openapi/document.ts";
 import { peerAt } from "../http/client-address.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
@@ -51,7 +50,6 @@ import { translateStorageError } from "./disk-guard.ts";
 import type { DiskGuard } from "./disk-guard.ts";
 import type { Sender } from "../notifications/sender.ts";
 import { leaveCheckpoints, refuseUnfinished, schemaVersion } from "../store/db/database.ts";
-import type { Db, SchemaSources } from "../store/db/database.ts";
 import type { Store } from "../store/index.ts";
 import { createReadCache } from "../store/db/read-cache.ts";
 import { GroupCommitWriter } from "../store/db/group-commit.ts";
@@ -63,6 +61,8 @@ import { createDurably, syncDirectory } from "../evidence/local-store.ts";
 import type { CustomTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
+import type { Db, SchemaSources } from "../store/db/types.ts";
+import type { ServerContext } from "../http/server-context.ts";
 
 /**
  * 8-4-4-4-8 hex: a UUID without its last four digits (semantics 1.9). Of version 7: it begins with the time in

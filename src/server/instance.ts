@@ -31,7 +31,7 @@ import {
   startPackageWorker,
 } from "./worker-threads.ts";
 import { buildInfo } from "../assets.ts";
-import { backupDirectory, createScheduledBackups, lastBackupAt } from "../backup/schedule.ts";
+import { backupDirectory, createScheduledBackups, lastBackupAt } from "./backup-schedule.ts";
 import { endOf } from "../config/tls-certificate.ts";
 import { createClockWatch } from "./clock-watch.ts";
 import { startScheduler, flushLastUsed } from "./scheduler.ts";
@@ -61,7 +61,6 @@ import type { Provider } from "../auth/oidc-provider.ts";
 import { openSetup, voidSetup } from "../auth/first-admin.ts";
 import type { Setup } from "../auth/first-admin.ts";
 import { openDatabase } from "../store/db/database.ts";
-import type { Db } from "../store/db/database.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
@@ -74,6 +73,7 @@ import { createPlaces } from "../workers/concurrency-limit.ts";
 import type { S3Vault } from "../evidence/s3-store.ts";
 import { createEvidenceReader } from "../evidence/reader.ts";
 import { createPackageMaker } from "../audit-packages/package-maker.ts";
+import type { Db } from "../store/db/types.ts";
 
 export type ServeOptions = {
   /** The data directory, an absolute path; created where it is missing. */

@@ -4,7 +4,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { OperationContext, OrgMembership } from "../api/context.ts";
 import type { Feature } from "../domain/access.ts";
-import type { Principal, SignedEndpoint, ServerContext } from "../http/router.ts";
 import type { KeyHolder } from "../store/accounts/api-keys.ts";
 import { actingSession, cookieDigest, sessionActor } from "../store/accounts/sessions.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
@@ -12,6 +11,7 @@ import { WEBHOOK_KINDS } from "../store/notifications/inbound-webhooks.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { ReadCache } from "../store/db/read-cache.ts";
+import type { Principal, SignedEndpoint, ServerContext } from "../http/server-context.ts";
 
 /**
  * Who calls, and what they are where, read once for as long as nothing is written. Whether a key's time is over is

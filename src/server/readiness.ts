@@ -5,7 +5,7 @@ import { buildInfo } from "../assets.ts";
 import type { ClockReport } from "./clock-watch.ts";
 import type { ReadinessReport } from "../http/health.ts";
 import { schemaVersion } from "../store/db/database.ts";
-import type { Db } from "../store/db/database.ts";
+import type { Db } from "../store/db/types.ts";
 
 export type ReadinessParts = {
   db: Db;

@@ -4,7 +4,7 @@
  */
 import { systemSources } from "./app.ts";
 import { AppError } from "../errors.ts";
-import type { ScheduledBackups } from "../backup/schedule.ts";
+import type { ScheduledBackups } from "./backup-schedule.ts";
 import type { ClockWatch } from "./clock-watch.ts";
 import { closeLapsedKeys } from "../jobs/expire-keys.ts";
 import { warnOfEndingKeys } from "../notifications/key-expiry-warnings.ts";
@@ -12,11 +12,11 @@ import type { Runner } from "../jobs/job-runner.ts";
 import { createGiveBack } from "../jobs/incremental-vacuum.ts";
 import type { Logger } from "../log.ts";
 import type { DiskGuard } from "./disk-guard.ts";
-import type { Db } from "../store/db/database.ts";
 import { lockEvidence } from "../store/db/data-directory-lock.ts";
 import type { Store } from "../store/index.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { Vault } from "../evidence/local-store.ts";
+import type { Db } from "../store/db/types.ts";
 
 /** How often the last uses of keys are written: what a loss of power may cost, and one small write a minute. */
 const USES_EVERY_MS = 60_000;

@@ -15,7 +15,6 @@ import { controlCoverageStore } from "./policies/control-coverage.ts";
 import { controlDecisionStore } from "./policies/control-decisions.ts";
 import { controlStore } from "./policies/controls.ts";
 import { customAttestationTypeStore } from "./attestations/custom-attestation-types.ts";
-import type { Db, SchemaSources } from "./db/database.ts";
 import { deliveryStore } from "./notifications/outbox.ts";
 import { deliveryLogStore } from "./notifications/delivery-log.ts";
 import { deploymentStore } from "./environments/deployments.ts";
@@ -54,6 +53,7 @@ import { templateStore } from "./flows/templates.ts";
 import { trailStore } from "./flows/trails.ts";
 import { triggerStore } from "./notifications/triggers.ts";
 import { userStore } from "./accounts/users.ts";
+import type { Db, SchemaSources } from "./db/types.ts";
 
 export type Store = ReturnType<typeof openStore>;
 

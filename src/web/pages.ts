@@ -5,7 +5,6 @@
 import type Koa from "koa";
 import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
 import { nameRequest } from "../http/request-boundary.ts";
-import type { Principal } from "../http/router.ts";
 import { STATUS } from "../http/response.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { changePassword, endOtherSessions, endSession, showAccount } from "./account.ts";
@@ -17,6 +16,7 @@ import type { Handler, Kit } from "./kit.ts";
 import { sendMessage, visitorOf } from "./kit.ts";
 import { beginOidc, finishOidc, HOME, login, logout, showLogin } from "./login.ts";
 import { setUp, showSetup } from "./setup.ts";
+import type { Principal } from "../http/server-context.ts";
 
 /** Who signed in, for the script of the reference page: it has no cookie that it could read. */
 const session: Handler = ({ holderOf }, ctx) => {

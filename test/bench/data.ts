@@ -19,12 +19,12 @@ import type { AssayOperation, OperationContext } from "../../src/api/context.ts"
 import { urlsFor } from "../../src/contract/urls.ts";
 import { keyDigest } from "../../src/store/accounts/api-keys.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
 import { createDocumentReader } from "../../src/workers/documents.ts";
 import type { DocumentPool } from "../../src/workers/documents.ts";
 import { KEY, ORG } from "./world.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 export const DATA = join(import.meta.dirname, "..", "..", ".build", "bench-data");
 export const ARTIFACTS = 200_000;

@@ -7,9 +7,9 @@ import { COMMANDS } from "../../src/cli/commands.ts";
 import { runCli } from "../../src/cli/framework.ts";
 import type { Io } from "../../src/cli/framework.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 export type Outcome = { code: number; out: string; err: string };
 export type Surroundings = {

@@ -1,6 +1,6 @@
 // Waiting for what was asked for before a kill.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Db } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 /**
  * Seconds after a start within which what was asked for before is to be done, less than a lease that the start forgot

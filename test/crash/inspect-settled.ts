@@ -1,8 +1,8 @@
 // Whether anything was left undone. A function of a database that nobody writes to meanwhile; a read-only connection
 // will do.
 import { readingStore } from "../../src/diagnostics/verify/check.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import type { JobRow } from "../../src/store/db/jobs.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 type Say = (problem: string) => void;
 

@@ -11,8 +11,8 @@ import type { Judged } from "../../src/diagnostics/verify/judgements.ts";
 import { checkAudit, checkRecords } from "../../src/diagnostics/verify/records.ts";
 import { checkForeignKeys, checkIntegrity, checkSchema } from "../../src/diagnostics/verify/soundness.ts";
 import { checkTrails } from "../../src/diagnostics/verify/trails.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import type { Vault } from "../../src/evidence/local-store.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 /** What earlier rounds have looked at: rows and files never change, so each is read once. */
 export type Looked = { snapshots: LookedAt; judged: Judged; files: Set<string> };

@@ -1,10 +1,10 @@
 // What was acknowledged of environments, and finding it again in the database and over HTTP.
-import type { Db } from "../../src/store/db/database.ts";
 import { setDigest } from "../../src/diagnostics/verify/environments.ts";
 import { ORG } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
 import { FLEETING, ROUNDING } from "./load-environments.ts";
 import type { World } from "./load-environments.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 /**
  * When it was asked for and when the answer had arrived: epoch seconds of this machine's clock, which is the server's

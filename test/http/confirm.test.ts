@@ -10,9 +10,9 @@ import type { Feature, Role } from "../../src/domain/access.ts";
 import { arrive } from "../../src/http/request-boundary.ts";
 import { createBodyBudget } from "../../src/http/body/body-budget.ts";
 import { mountOperations } from "../../src/http/router.ts";
-import type { Principal, ServerContext, Membership, RequestContext } from "../../src/http/router.ts";
 import { CONFIGURATION, json, operationFor } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
+import type { Principal, Membership, RequestContext, ServerContext } from "../../src/http/server-context.ts";
 
 const test = suite("http/confirm");
 

@@ -10,12 +10,12 @@ import { AppError } from "../../src/errors.ts";
 import { arrive } from "../../src/http/request-boundary.ts";
 import { createBodyBudget } from "../../src/http/body/body-budget.ts";
 import { mountOperations } from "../../src/http/router.ts";
-import type { ServerContext } from "../../src/http/router.ts";
 import { NO_BODY, operationFor } from "../../src/http/operation.ts";
 import type { Reply } from "../../src/http/operation.ts";
 import { utf8 } from "../../src/http/response.ts";
 import { Closed } from "../../src/http/schema.ts";
 import type { RequestEntry } from "../../src/log.ts";
+import type { ServerContext } from "../../src/http/server-context.ts";
 
 const test = suite("http/texts");
 let server: Server;

@@ -7,10 +7,10 @@ import { createRunner } from "../../src/jobs/job-runner.ts";
 import type { JobHandler, Runner } from "../../src/jobs/job-runner.ts";
 import { createLogger } from "../../src/log.ts";
 import { openDatabase, openMemory } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 /** Where the clock stands at first, epoch seconds. */
 export const T = 1_700_000_000;

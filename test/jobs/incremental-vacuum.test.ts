@@ -7,9 +7,9 @@ import * as assert from "uvu/assert";
 import { createGiveBack } from "../../src/jobs/incremental-vacuum.ts";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { openDatabase, openMemory } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import { spaceStore } from "../../src/store/db/incremental-vacuum.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 const test = suite("jobs/incremental-vacuum");
 

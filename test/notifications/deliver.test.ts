@@ -12,11 +12,11 @@ import { outcome } from "../../src/notifications/outcome.ts";
 import type { Outcome } from "../../src/notifications/outcome.ts";
 import type { Sendable, Sender } from "../../src/notifications/sender.ts";
 import { openMemory } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import type { RenderedMessage } from "../../src/domain/notification/render.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { T, clock, inFile, turns } from "../jobs/given.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 const test = suite("notifications/deliver");
 

@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { shapeOf } from "../../src/diagnostics/verify/soundness.ts";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { applyMigrations, createSchema, migrations } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 const test = suite("rules/schema");
 const empty = (): Db => new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });

@@ -16,6 +16,7 @@ export function sourceFiles(folder: string): SourceFile[] {
       const specifiers = [
         ...text.matchAll(/^(?:import|export)\b[^;]*?\bfrom "([^"]+)";/gms),
         ...text.matchAll(/^import "([^"]+)";/gm),
+        ...text.matchAll(/\bimport\("([^"]+)"\)/g),
       ];
       const imports = specifiers.map((match) => {
         const name = match[1] as string;

@@ -1,10 +1,10 @@
 /** What the store tests of trails, artifacts and verdicts start from, and how they look at query plans. */
 import { openMemory } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { ArtifactFields } from "../../src/store/flows/artifacts.ts";
-import type { NewAttestation } from "../../src/store/attestations/attestations.ts";
 import type { TrailFields } from "../../src/store/flows/trails.ts";
+import type { Db } from "../../src/store/db/types.ts";
+import type { NewAttestation } from "../../src/store/attestations/attestation-rows.ts";
 
 let image: Buffer | null = null;
 

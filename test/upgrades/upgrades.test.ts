@@ -5,13 +5,13 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { checkForeignKeys, checkIntegrity } from "../../src/diagnostics/verify/soundness.ts";
 import { readHeader, schemaVersion } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import Database from "better-sqlite3";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { clientOf } from "../binary/client.ts";
 import { cli, inDirectory, start } from "../cli/in-process.ts";
 import { AGAIN, VINTAGE, WITHOUT_TRAIL, WITHOUT_TRAILS } from "../cases/upgrades/story.ts";
 import { BASE_URL, fixtureVersions, lost, MOVES, place } from "./fixture.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 const test = suite("upgrades/upgrades");
 

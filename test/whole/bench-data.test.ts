@@ -2,9 +2,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../src/store/db/database.ts";
-import type { Db } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { fill } from "../bench/data.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 const test = suite("whole/bench-data");
 const ARTIFACTS = 60;

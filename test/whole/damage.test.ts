@@ -7,13 +7,13 @@ import * as assert from "uvu/assert";
 import fc from "fast-check";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
-import { UNREADABLE } from "../../src/api/paging.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { createClient, valid, write } from "./requests.ts";
 import type { Draft, Received } from "./requests.ts";
 import { createWorld } from "./world.ts";
 import type { World } from "./world.ts";
+import { UNREADABLE } from "../../src/contract/placeholders.ts";
 
 const RECORD = [
   "attestations.annotations_json",

@@ -1,5 +1,4 @@
-/** What statements run while something is asked: a database whose statements tell when they are used. */
-import type { Db } from "../../src/store/db/database.ts";
+import type { Db } from "../../src/store/db/types.ts";
 
 /** Methods that run a statement, and those that give the same statement in another mode. */
 const RUNS = new Set(["run", "get", "all", "iterate"]);

@@ -14,8 +14,8 @@ import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "./organizations.ts";
 import { holdsAtLeast, requireAccount, requireManaged } from "./service-accounts.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 const KeysPath = Closed({
   org: OrgPath.properties.org,

@@ -10,9 +10,9 @@ import {
 } from "../../store/accounts/membership-audit-log.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
 import { operation } from "../context.ts";
-import { OrgPath } from "./organizations.ts";
 import { Counts, counts, pages } from "../paging.ts";
 import { NAME_LENGTH } from "../../contract/shapes.ts";
+import { OrgPath } from "../paths.ts";
 
 const paging = pages({ perPage: 15, most: 100 });
 

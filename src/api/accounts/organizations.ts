@@ -3,11 +3,7 @@ import { Closed, Ok, OneOf, named } from "../../http/schema.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import { operation } from "../context.ts";
-
-/** Path of an organization alone. */
-export const OrgPath = Closed({ org: Type.String({ description: "Name of the organization" }) });
-export const NoQuery = Closed({});
-
+import { OrgPath, NoQuery } from "../paths.ts";
 const OrganizationResponse = named(
   "OrganizationResponse",
   Closed({

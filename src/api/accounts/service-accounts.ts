@@ -12,7 +12,7 @@ import { Closed, Matching, Maybe, Message, Nullable, Ok, OneOf, named } from "..
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "./organizations.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 const AccountName = Matching(SERVICE_ACCOUNT_NAME, {
   minLength: 1,

@@ -3,7 +3,7 @@ import { forbidden } from "../../errors.ts";
 import { Closed, Message, Ok, named } from "../../http/schema.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { operation } from "../context.ts";
-import { NoQuery, OrgPath } from "./organizations.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 const DefaultOrgResponse = named(
   "DefaultOrgResponse",

@@ -13,10 +13,10 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { listAllowance, singleAllowance, soundJson, takeText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { readNested } from "../nested-json.ts";
-import { presentEach } from "../paging.ts";
 import { NAME_LENGTH, Name, Text } from "../../contract/shapes.ts";
+import { presentEach } from "../../contract/placeholders.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 const TypePath = Closed({
   org: Type.String({ description: "Name of the organization" }),

@@ -15,14 +15,14 @@ import {
   Repeated,
   named,
 } from "../../http/schema.ts";
-import type { PlacedAttestationRow } from "../../store/attestations/attestations.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { listAllowance } from "../../contract/large-json.ts";
 import { pages, pagination } from "../paging.ts";
 import { requireTrail } from "../flows/trails.ts";
 import { AttestationItem, AttestationResponse, presentAttestations } from "../../contract/present-attestation.ts";
+import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 const Timestamp = (description: string) =>
   Type.Optional(Type.Integer({ description: `${description}, epoch seconds, inclusive` }));

@@ -8,7 +8,7 @@ import { bindAttestation } from "../../domain/attestation/binding.ts";
 import type { Binding } from "../../domain/attestation/binding.ts";
 import type { AttestationVerdict } from "../../domain/attestation/verdict.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
-import { ATTESTATION_NAME, TRAIL_NAME } from "../../domain/names.ts";
+import { ATTESTATION_NAME } from "../../domain/names.ts";
 import { badRequest, notFound } from "../../errors.ts";
 import { RECORD, json } from "../../http/operation.ts";
 import type { Example, FormBody, UploadedFile } from "../../http/operation.ts";
@@ -16,7 +16,6 @@ import type { JsonBounds } from "../../http/body/read-json.ts";
 import { stringifyJson } from "../../json/text.ts";
 import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
 import type { ArtifactInTrailRow } from "../../store/flows/artifacts.ts";
-import type { AttestationRow, NewAttestation } from "../../store/attestations/attestations.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
 import type { TrailRow } from "../../store/flows/trails.ts";
 import { operation } from "../context.ts";
@@ -39,6 +38,8 @@ import {
   toJson,
 } from "../../contract/shapes.ts";
 import { beginImplicitly } from "../flows/trails.ts";
+import type { NewAttestation, AttestationRow } from "../../store/attestations/attestation-rows.ts";
+import { TrailPath } from "../paths.ts";
 
 /** A report with fields of its own: its `user_data`, its data, and as much again for the rest. */
 const MAX_OPEN_REPORT_BYTES = 3 * MAX_FREE_FORM_BYTES;
@@ -65,13 +66,6 @@ export const COMMON = {
 };
 const Common = Closed(COMMON);
 type CommonFields = Static<typeof Common>;
-
-export const TrailPath = Closed({
-  org: Type.String({ description: "Name of the organization" }),
-  flow_name: Type.String({ description: "Name of the flow" }),
-  trail_name: Name(TRAIL_NAME, { description: "Name of the trail; one that does not exist yet is begun" }),
-});
-
 type Params = Static<typeof TrailPath>;
 
 type Kind<P extends Record<string, TSchema>, Prepared> = {

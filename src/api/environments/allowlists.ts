@@ -5,11 +5,10 @@ import { Type } from "typebox";
 import { badRequest } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Message, named } from "../../http/schema.ts";
-import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { artifactAllowed } from "./record-report.ts";
 import { Fingerprint, PATH_LENGTH, Text } from "../../contract/shapes.ts";
+import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
 
 const AllowlistPutInput = named(
   "AllowlistPutInput",

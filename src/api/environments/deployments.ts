@@ -5,57 +5,18 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { dayOf, frequencyOf } from "../../domain/frequency.ts";
 import { DAY } from "../../domain/time.ts";
-import { compareUrl } from "../../domain/network/urls.ts";
 import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, named } from "../../http/schema.ts";
-import { selectorOf } from "../../store/flows/artifact-selector.ts";
-import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { DeploymentFilter, DeploymentRow } from "../../store/environments/deployments.ts";
+import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
-import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { OrgPath } from "../accounts/organizations.ts";
-import { Counts, UNREADABLE, counts, pages } from "../paging.ts";
+import { Counts, counts, pages } from "../paging.ts";
 import type { Window } from "../paging.ts";
-import { Place, place } from "../../contract/shapes.ts";
 import { EpochWindow, TextWindow, WINDOW_DAYS, epochWindow, textWindow } from "../time-window.ts";
-
-const ReplacedArtifact = named(
-  "ReplacedArtifact",
-  Closed({
-    fingerprint: Type.String(),
-    artifact_name: Type.String(),
-    trail_name: Nullable(Type.String()),
-    git_commit: Nullable(Type.String()),
-    commit_url: Nullable(Type.String()),
-    snapshot_index: Type.Integer({ description: "The snapshot with which it had started" }),
-    deployed_at: Type.Number({ description: "Epoch seconds" }),
-    compliant: Nullable(Type.Boolean()),
-    diff_url: Nullable(Type.String({ description: "The page of the code host that compares both commits" })),
-  }),
-);
-
-const DeploymentResponse = named(
-  "DeploymentResponse",
-  Closed({
-    environment_name: Type.String(),
-    fingerprint: Type.String(),
-    artifact_name: Nullable(Type.String({ description: "The name under which it started" })),
-    flow_name: Nullable(Type.String({ description: "The flow to which it was reported first" })),
-    trail_name: Nullable(Type.String()),
-    repo_name: Nullable(Type.String()),
-    git_commit: Nullable(Type.String()),
-    commit_url: Nullable(Type.String()),
-    snapshot_index: Nullable(Type.Integer({ description: "The snapshot with which it started" })),
-    deployed_at: Type.Number({ description: "Epoch seconds" }),
-    lead_time_seconds: Nullable(Type.Number({ description: "From the report of the build to the start" })),
-    compliant: Nullable(Type.Boolean({ description: "The verdict at the start; null: no policy was attached" })),
-    replaced: Nullable(ReplacedArtifact),
-    _links: Closed({ environment: Place, snapshot: Place, artifact: Type.Optional(Place) }),
-  }),
-);
+import { DeploymentResponse, presentDeployment } from "../../contract/present-deployment.ts";
+import { EnvironmentPath, OrgPath } from "../paths.ts";
 
 export const DeploymentListPage = named(
   "DeploymentListPage",
@@ -82,80 +43,6 @@ const DeploymentFrequencyResponse = named(
     ),
   }),
 );
-
-/** A deployment as lists show it. */
-export function presentDeployment(
-  { urls, organization: { name: org } }: Pick<OperationContext, "urls" | "organization">,
-  row: DeploymentRow,
-): Static<typeof DeploymentResponse> {
-  const { snapshot_index: index, flow_name, artifact_public_id } = row;
-  const environment = row.environment_name ?? UNREADABLE;
-  return {
-    environment_name: environment,
-    fingerprint: row.fingerprint,
-    artifact_name: row.artifact_name,
-    flow_name,
-    trail_name: row.trail_name,
-    repo_name: row.repo_name,
-    git_commit: row.git_commit,
-    commit_url: row.commit_url,
-    snapshot_index: index,
-    deployed_at: row.deployed_at,
-    lead_time_seconds: row.built_at === null ? null : row.deployed_at - row.built_at,
-    compliant: fromSqlBoolean(row.compliant),
-    replaced: presentReplaced(row),
-    _links: {
-      environment: place(urls.environmentApi(org, environment), urls.environmentPage(org, environment)),
-      snapshot: place(urls.snapshotApi(org, environment, index), urls.snapshotPage(org, environment, index)),
-      ...(flow_name === null || artifact_public_id === null
-        ? {}
-        : {
-            artifact: place(
-              urls.artifactApi(org, flow_name, row.fingerprint, selectorOf(row)),
-              urls.artifactPage(org, flow_name, row.fingerprint, artifact_public_id),
-            ),
-          }),
-    },
-  };
-}
-
-/** What ran before; null when nothing did, and when what is known of it is gone. */
-function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | null {
-  if (
-    row.previous_fingerprint === null ||
-    row.previous_name === null ||
-    row.previous_snapshot_index === null ||
-    row.previous_deployed_at === null
-  )
-    return null;
-  return {
-    fingerprint: row.previous_fingerprint,
-    artifact_name: row.previous_name,
-    trail_name: row.previous_trail_name,
-    git_commit: row.previous_commit,
-    commit_url: row.previous_commit_url,
-    snapshot_index: row.previous_snapshot_index,
-    deployed_at: row.previous_deployed_at,
-    compliant: fromSqlBoolean(row.previous_compliant),
-    diff_url: diffUrl(row),
-  };
-}
-
-function diffUrl({
-  git_commit,
-  commit_url,
-  repo_url,
-  previous_commit,
-  previous_commit_url,
-  previous_repo_url,
-}: DeploymentRow): string | null {
-  if (git_commit === null || previous_commit === null) return null;
-  return compareUrl(
-    { sha: previous_commit, commitUrl: previous_commit_url ?? "", repoUrl: previous_repo_url },
-    { sha: git_commit, commitUrl: commit_url ?? "", repoUrl: repo_url },
-  );
-}
-
 /** Where the deployments of an environment happen: in itself, or in the members of a logical one. */
 export const placesOf = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] =>
   type === "logical" ? store.environments.members(id) : [id];

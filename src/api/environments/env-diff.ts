@@ -11,8 +11,8 @@ import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { RunningArtifactRow, SnapshotRow } from "../../store/environments/snapshots.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { OrgPath } from "../accounts/organizations.ts";
 import { expressionProblem, requireSnapshot } from "./snapshots.ts";
+import { OrgPath } from "../paths.ts";
 
 const ArtifactInfo = named(
   "ArtifactInfo",

@@ -15,10 +15,10 @@ import { CheckedByHandler, Closed, Message, Repeated } from "../../http/schema.t
 import type { EnvironmentEventRow, IndexRange } from "../../store/environments/environment-events.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { flowsByEvent, repoIdsOf } from "./environment-events.ts";
-import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { UNREADABLE } from "../paging.ts";
+import { UNREADABLE } from "../../contract/placeholders.ts";
+import { EnvironmentPath } from "../paths.ts";
 
 const COLUMNS = [
   "timestamp",

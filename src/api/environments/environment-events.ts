@@ -25,11 +25,12 @@ import { selectorOf } from "../../store/flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentEventRow, Exit, IndexRange } from "../../store/environments/environment-events.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
-import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { PAGING_HEADERS, UNREADABLE, pages, pagingHeaders, presentEach } from "../paging.ts";
+import { PAGING_HEADERS, pages, pagingHeaders } from "../paging.ts";
 import { replacementUrl } from "../../contract/present-snapshot.ts";
+import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
+import { EnvironmentPath } from "../paths.ts";
 
 const EnvironmentEventFlow = named(
   "EnvironmentEventFlow",

@@ -7,13 +7,12 @@ import { badRequest, invalid } from "../../errors.ts";
 import { json, optionalJson } from "../../http/operation.ts";
 import { Closed, Message, Ok, Repeated, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
-import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery } from "../accounts/organizations.ts";
-import { policyKeys } from "../policies/policies.ts";
 import { policiesChanged } from "./record-report.ts";
 import { LIST_LENGTH, NAME_LENGTH } from "../../contract/shapes.ts";
+import { EnvironmentPath, NoQuery } from "../paths.ts";
+import { policyKeys } from "../filters.ts";
 
 const PolicyName = Type.String({ maxLength: NAME_LENGTH });
 const AttachPoliciesPutInput = named(

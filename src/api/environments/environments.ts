@@ -12,25 +12,15 @@ import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentView } from "../../store/environments/environment-lists.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import type { EnvironmentRow, EnvironmentType } from "../../store/environments/environments.ts";
-import { archivedWith } from "../notifications/actions.ts";
-import { isSpaceFilter } from "../flows/flows.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { keysNamed } from "../names.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { Counts, counts, pages } from "../paging.ts";
-import { policyKeys } from "../policies/policies.ts";
 import { policiesChanged } from "./record-report.ts";
 import { FIRST_DEPRECATIONS, LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH } from "../../contract/shapes.ts";
-import { Tags, tagFilters } from "../tags.ts";
-
-/** Path of an environment. */
-export const EnvironmentPath = Closed({
-  org: Type.String({ description: "Name of the organization" }),
-  env_name: Type.String({
-    description: "Name of the environment; an earlier name works until another environment takes it",
-  }),
-});
+import { Tags } from "../../contract/tags.ts";
+import { tagFilters, policyKeys, isSpaceFilter, archivedWith } from "../filters.ts";
+import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
 
 const EnvironmentKind = named("EnvironmentType", OneOf(ENVIRONMENT_TYPES));
 const Names = (description: string) =>

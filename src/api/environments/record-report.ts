@@ -5,9 +5,10 @@ import type { Cause } from "../../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
 import type { EnvironmentRow, PhysicalType } from "../../store/environments/environments.ts";
 import { digestOf } from "../../store/environments/snapshot-recorder.ts";
-import type { Actor, Survey } from "../../store/environments/snapshot-recorder.ts";
+import type { Survey } from "../../store/environments/snapshot-recorder.ts";
 import type { OperationContext } from "../context.ts";
 import { readReport } from "../../contract/report-shapes.ts";
+import type { Actor } from "../../store/actor.ts";
 
 /**
  * A report on its way: `survey` is what it takes, null where the look at its digest was enough; `done` when it is

@@ -5,11 +5,10 @@
 import { LARGE_JSON_BYTES, REPORT, json } from "../../http/operation.ts";
 import { Message, Ok } from "../../http/schema.ts";
 import type { PhysicalType } from "../../store/environments/environments.ts";
-import { EnvironmentPath } from "./environments.ts";
 import { operation } from "../context.ts";
-import { NoQuery } from "../accounts/organizations.ts";
 import { prepareLargeReport, prepareReport, recordReport } from "./record-report.ts";
 import { REPORTS } from "../../contract/report-shapes.ts";
+import { EnvironmentPath, NoQuery } from "../paths.ts";
 
 type ReportType = {
   id: string;

@@ -18,11 +18,11 @@ import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery } from "../accounts/organizations.ts";
 import { pages } from "../paging.ts";
 import type { Window } from "../paging.ts";
 import { presentSnapshot } from "../../contract/present-snapshot.ts";
 import { SnapshotResponse } from "../../contract/snapshot-shapes.ts";
+import { NoQuery } from "../paths.ts";
 
 const EXPRESSIONS =
   "`N` or `#N`: number N, from 1. Negative: from the end, `-1` is the latest. `~N`: N behind the latest. `@{2026-01-31T12:00:00}` (UTC), " +

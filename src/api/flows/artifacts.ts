@@ -23,10 +23,8 @@ import { Closed, Matching, Maybe, Message, Nullable, Ok, WithinBytes, named } fr
 import type { ArtifactFields, PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import { toSqlBoolean } from "../../store/db/database.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
-import { FlowPath } from "./flows.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { pages } from "../paging.ts";
 import {
   ArtifactListItemResponse,
@@ -56,6 +54,7 @@ import {
   toJson,
 } from "../../contract/shapes.ts";
 import { beginImplicitly, requireTrail } from "./trails.ts";
+import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
 
 const TemplateName = Name(ATTESTATION_NAME);
 

@@ -8,11 +8,10 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message } from "../../http/schema.ts";
 import type { PackageSubject } from "../../store/flows/audit-packages.ts";
 import { PackagesBusyError } from "../../audit-packages/package-maker.ts";
-import { FlowPath } from "./flows.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery } from "../accounts/organizations.ts";
 import { requireTrail } from "./trails.ts";
+import { FlowPath, NoQuery } from "../paths.ts";
 
 const TrailPath = Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) });
 type TrailParams = { flow_name: string; trail_name: string };

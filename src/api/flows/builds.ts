@@ -10,10 +10,11 @@ import { selectorOf } from "../../store/flows/artifact-selector.ts";
 import type { BuildFilter, BuildRow } from "../../store/flows/builds.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { OrgPath } from "../accounts/organizations.ts";
-import { Counts, UNREADABLE, counts, pages } from "../paging.ts";
+import { Counts, counts, pages } from "../paging.ts";
 import { Place, place } from "../../contract/shapes.ts";
 import { EpochWindow, WINDOW_DAYS, epochWindow } from "../time-window.ts";
+import { UNREADABLE } from "../../contract/placeholders.ts";
+import { OrgPath } from "../paths.ts";
 
 const BuildItemResponse = named(
   "BuildItemResponse",

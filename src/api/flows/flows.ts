@@ -12,22 +12,17 @@ import { CONFIGURATION, NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { StoredTemplateFile } from "../../workers/documents.ts";
 import type { FlowListRow, FlowRow, Visibility } from "../../store/flows/flows.ts";
-import { archivedWith } from "../notifications/actions.ts";
 import { listAllowance, takeText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { stubBytes } from "../../store/db/large-json.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
-import { PageOf, pages, pagination, presentEach } from "../paging.ts";
+import { PageOf, pages, pagination } from "../paging.ts";
 import { FIRST_DEPRECATIONS, Name, RemoteUrl, TEXT_LENGTH, Text } from "../../contract/shapes.ts";
-import { Tags, tagFilters } from "../tags.ts";
-
-/** Path of a flow. */
-export const FlowPath = Closed({
-  org: Type.String({ description: "Name of the organization" }),
-  flow_name: Type.String({ description: "Name of the flow; an earlier name works until another flow takes it" }),
-});
+import { presentEach } from "../../contract/placeholders.ts";
+import { Tags } from "../../contract/tags.ts";
+import { tagFilters, isSpaceFilter, archivedWith } from "../filters.ts";
+import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
 
 const VISIBILITIES = ["public", "private"] as const;
 const FlowName = Name(FLOW_NAME, { description: "Name of the flow, unique in the organization" });
@@ -193,11 +188,6 @@ export const getFlows = operation({
     return { status: 200, body: { data, pagination: pagination(total, window.page, window.perPage) } };
   },
 });
-
-/** Whether a `space_id` filter names a space: an id that is empty or null filters nothing (semantics 1.7). */
-export const isSpaceFilter = (ids: readonly string[] | undefined): boolean =>
-  (ids ?? []).some((id) => id !== "" && id !== "null");
-
 export const getFlow = operation({
   id: "get_flow",
   method: "GET",

@@ -10,11 +10,11 @@ import type { LiveRow } from "../../store/environments/artifact-locations.ts";
 import { DeploymentListPage, deploymentPage, placesOf } from "../environments/deployments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { OrgPath } from "../accounts/organizations.ts";
 import { pages } from "../paging.ts";
-import { RepoChoice, RepoNamePath, chooseRepo } from "./repos.ts";
+import { RepoChoice, chooseRepo } from "./repos.ts";
 import { Href, Place, place } from "../../contract/shapes.ts";
 import { EpochWindow, WINDOW_DAYS, epochWindow } from "../time-window.ts";
+import { RepoNamePath, OrgPath } from "../paths.ts";
 
 const RepoLiveStatusResponse = named(
   "RepoLiveStatusResponse",

@@ -11,10 +11,13 @@ import type { RepoFacets, RepoView } from "../../store/flows/repo-lists.ts";
 import type { RepoRow } from "../../store/flows/repos.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
-import { Counts, UNREADABLE, counts, pages, presentEach } from "../paging.ts";
+import { Counts, counts, pages } from "../paging.ts";
 import { Href, RepoProvider, fromJson } from "../../contract/shapes.ts";
-import { TagChoice, Tags, tagFilters } from "../tags.ts";
+import { TagChoice } from "../tags.ts";
+import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
+import { Tags } from "../../contract/tags.ts";
+import { tagFilters } from "../filters.ts";
+import { RepoNamePath, OrgPath, NoQuery } from "../paths.ts";
 
 const RepoResponse = named(
   "RepoResponse",
@@ -119,10 +122,6 @@ export function chooseRepo(
   return newest;
 }
 
-export const RepoNamePath = Closed({
-  org: OrgPath.properties.org,
-  repo_name: Type.String({ description: "Name of the repository, slashes included, escaped or not" }),
-});
 export const RepoChoice = {
   provider: Type.Optional(RepoProvider),
   id: Type.Optional(Type.String({ description: "Its id here; then the name in the path says nothing" })),

@@ -9,9 +9,9 @@ import type { RecentArtifactLocations } from "../../store/environments/artifact-
 import type { FoundRow } from "../../store/flows/search.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
-import { UNREADABLE } from "../paging.ts";
 import { HistoryEntry, historyOf, movesOf } from "../../contract/present-artifact.ts";
+import { UNREADABLE } from "../../contract/placeholders.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 /** Fingerprints and commits with one beginning: more than these nobody chooses from, a longer beginning is quicker. */
 const MOST_MATCHES = 10;

@@ -13,11 +13,10 @@ import { CheckedByHandler, Closed, Maybe, Message, Ok, named } from "../../http/
 import { validate } from "../../http/validate.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
 import type { TrailFields, TrailFilter, TrailRow } from "../../store/flows/trails.ts";
-import { documentLane, FlowPath } from "./flows.ts";
+import { documentLane } from "./flows.ts";
 import type { StoredTemplateFile } from "../../workers/documents.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { PageOf, pages, pagination } from "../paging.ts";
 import { TrailResponse, presentTrail, presentTrails } from "../../contract/present-trail.ts";
 import {
@@ -34,6 +33,7 @@ import {
   storedCommit,
   toJson,
 } from "../../contract/shapes.ts";
+import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
 
 const CreateTrail = named(
   "CreateTrail",

@@ -13,10 +13,10 @@ import type { ActionFields, ActionKind, ActionRow } from "../../store/notificati
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { keysNamed } from "../names.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
-import { UNREADABLE, presentEach } from "../paging.ts";
 import { LIST_LENGTH, NAME_LENGTH, Name } from "../../contract/shapes.ts";
 import { ActionTargets, TargetResponses, outcomeOf, presentTarget, readTargets } from "./targets.ts";
+import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 const ActionPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
@@ -199,12 +199,6 @@ export function deleteActionRow({ store, note }: OperationContext, row: ActionRo
   note({ action: row.name, number: row.number });
   return { status: 200, body: "OK" };
 }
-
-/** What the audit entry of an archived environment or flow tells of actions. */
-export const archivedWith = ({ changed, deleted }: { changed: readonly number[]; deleted: readonly number[] }) => ({
-  ...(changed.length > 0 ? { actions_changed: changed } : {}),
-  ...(deleted.length > 0 ? { actions_deleted: deleted } : {}),
-});
 
 export const EXAMPLE: EnvInput = {
   name: "production-alerts",

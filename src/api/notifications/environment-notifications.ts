@@ -17,8 +17,8 @@ import {
 } from "./actions.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
-import { presentEach } from "../paging.ts";
+import { presentEach } from "../../contract/placeholders.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 const NotificationPath = Closed({
   org: Type.String({ description: "Name of the organization" }),

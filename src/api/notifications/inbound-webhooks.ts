@@ -22,9 +22,9 @@ import { SONAR, SonarResults } from "../attestations/sonar.ts";
 import { flowFor } from "../flows/flows.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery } from "../accounts/organizations.ts";
 import { LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text } from "../../contract/shapes.ts";
 import { beginImplicitly } from "../flows/trails.ts";
+import { NoQuery } from "../paths.ts";
 
 const HookPath = Closed({
   hook_uid: Type.String({ description: "Unguessable id of the webhook, from `assay webhook enable`" }),

@@ -14,9 +14,9 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Nullable, Ok, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery } from "../accounts/organizations.ts";
 import { Url } from "../../contract/shapes.ts";
 import { Emails, MOST_TARGETS, PayloadVersion, Webhook, addressProblems } from "./targets.ts";
+import { NoQuery } from "../paths.ts";
 
 const ConfigPath = Closed({
   org: Type.String({ description: "Name of the organization" }),

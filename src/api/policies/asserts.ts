@@ -16,6 +16,7 @@ import type { LatestVersion } from "../../store/policies/policies.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { fromJson } from "../../contract/shapes.ts";
+import { RuleEvaluation, PolicyEvaluation } from "../../contract/policy-evaluation.ts";
 
 const AttestationComplianceStatusResponse = named(
   "AttestationComplianceStatusResponse",
@@ -52,74 +53,6 @@ const flowFields = {
   html_url: Type.String(),
 };
 const AssertArtifactFlowResponse = named("AssertArtifactFlowResponse", Closed(flowFields));
-
-export const PolicyExpression = named("PolicyExpression", Closed({ text: Type.String() }));
-const ConditionalRule = named("ConditionalRule", Closed({ if: Nullable(PolicyExpression) }));
-const BooleanRule = named("BooleanRule", Closed({ required: Type.Boolean(), exceptions: Type.Array(ConditionalRule) }));
-const RequiredAttestationRule = named(
-  "RequiredAttestationRule",
-  Closed({
-    if: Nullable(PolicyExpression),
-    name: Type.String(),
-    type: Type.String(),
-    must_be_compliant: Type.Boolean(),
-    for_control: Nullable(Type.String()),
-  }),
-);
-const PolicyRuleDefinition = named(
-  "PolicyRuleDefinition",
-  Closed({
-    type: OneOf(["provenance", "trail-compliance", "attestation"]),
-    definition: Type.Union([RequiredAttestationRule, BooleanRule]),
-  }),
-);
-const RuleResolutionContext = named(
-  "RuleResolutionContext",
-  Closed({
-    flow_name: Nullable(Type.String()),
-    trail_name: Nullable(Type.String()),
-    artifact_status: Nullable(Type.String()),
-    for_control: Type.Optional(Nullable(Type.String())),
-    evaluation_error: Type.Optional(
-      Type.String({ description: "Why an expression of the rule could not be evaluated" }),
-    ),
-  }),
-);
-const RuleResolution = named(
-  "RuleResolution",
-  Closed({
-    type: OneOf([
-      "missing_attestation",
-      "non_compliant_attestation",
-      "non_compliant_in_trail",
-      "no_provenance",
-      "missing_provenance",
-      "legacy_flow",
-      "rule_satisfied",
-      "rule_not_applicable",
-    ]),
-    context: Nullable(RuleResolutionContext),
-  }),
-);
-const RuleEvaluation = named(
-  "RuleEvaluation",
-  Closed({
-    rule: PolicyRuleDefinition,
-    satisfied: Nullable(Type.Boolean({ description: "null when the rule applies to none of the artifact's flows" })),
-    ignored: Type.Boolean(),
-    resolutions: Type.Array(RuleResolution),
-  }),
-);
-export const PolicyEvaluation = named(
-  "PolicyEvaluation",
-  Closed({
-    policy_name: Type.String(),
-    policy_version: Type.Integer({ description: "The version that was evaluated; 0 for a policy that has none yet" }),
-    status: OneOf(["COMPLIANT", "NON-COMPLIANT"]),
-    rule_evaluations: Type.Array(RuleEvaluation),
-  }),
-);
-
 const AllowlistInformation = named(
   "AllowlistInformation",
   Closed({

@@ -3,9 +3,10 @@ import { Type } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, OneOf, named } from "../../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
-import { CONTROLS, ControlPath, NO_CONTROL, PAGES } from "./controls.ts";
+import { CONTROLS, NO_CONTROL, PAGES } from "./controls.ts";
 import { operation } from "../context.ts";
 import { Counts, counts } from "../paging.ts";
+import { ControlPath } from "../paths.ts";
 
 const ControlCoverageResponse = named(
   "ControlCoverageResponse",

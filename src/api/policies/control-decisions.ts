@@ -8,15 +8,15 @@ import type { Static } from "typebox";
 import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../../http/schema.ts";
-import type { PlacedAttestationRow } from "../../store/attestations/attestations.ts";
 import { AttestationItem, presentAttestations } from "../../contract/present-attestation.ts";
-import { CONTROLS, ControlPath, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
+import { CONTROLS, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
 import { listAllowance, singleAllowance } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery } from "../accounts/organizations.ts";
 import { Counts, counts } from "../paging.ts";
+import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
+import { ControlPath, NoQuery } from "../paths.ts";
 
 const ControlDecision = named(
   "ControlDecision",

@@ -5,10 +5,11 @@ import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
 import type { ControlVersionRow, ControlLinks } from "../../store/policies/controls.ts";
-import { CONTROLS, ControlPath, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
+import { CONTROLS, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
 import { operation } from "../context.ts";
-import { NoQuery } from "../accounts/organizations.ts";
-import { Counts, UNREADABLE, counts, presentEach } from "../paging.ts";
+import { Counts, counts } from "../paging.ts";
+import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
+import { ControlPath, NoQuery } from "../paths.ts";
 
 const ControlVersion = named(
   "ControlVersion",

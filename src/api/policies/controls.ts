@@ -11,20 +11,15 @@ import { Closed, Matching, Maybe, Message, Nullable, OneOf, Repeated, named } fr
 import type { ControlListRow, ControlRow, ControlLinks } from "../../store/policies/controls.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
-import { Counts, UNREADABLE, counts, pages, presentEach } from "../paging.ts";
+import { Counts, counts, pages } from "../paging.ts";
 import { LIST_LENGTH, NAME_LENGTH, PATH_LENGTH, TEXT_LENGTH, Text, WebUrl } from "../../contract/shapes.ts";
-import { TagChoice, Tags, tagFilters } from "../tags.ts";
+import { TagChoice } from "../tags.ts";
+import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
+import { Tags } from "../../contract/tags.ts";
+import { tagFilters } from "../filters.ts";
+import { ControlPath, OrgPath, NoQuery, RESERVED } from "../paths.ts";
 
 export const CONTROLS = { tag: "Controls", feature: "controls" } as const;
-
-/** Stands beside `/controls/{org}/{identifier}`, where a control of that name could never be read (decision 81). */
-const RESERVED = "tags";
-
-export const ControlPath = Closed({
-  org: Type.String({ description: "Name of the organization" }),
-  identifier: Type.String({ description: "Identifier of the control, archived or not", "x-reserved": [RESERVED] }),
-});
 export const NO_CONTROL = { description: "No such control", schema: Message };
 
 /** How lists of this resource are paged. */

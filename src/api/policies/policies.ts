@@ -14,8 +14,8 @@ import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { documentLane } from "../flows/flows.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NoQuery, OrgPath } from "../accounts/organizations.ts";
 import { NAME_LENGTH, TEXT_LENGTH } from "../../contract/shapes.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
 
 const PolicyPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
@@ -159,15 +159,6 @@ const presentWithin = (store: Store, row: PolicyRow, allowance: Allowance, whole
   events: store.policies.events(row.id).map(presentEvent),
   consuming_envs: store.policies.consumingEnvironments(row.id),
 });
-
-/**
- * Keys of the policies of these names, each once, in the order given. @throws AppError not_found for the first that
- * does not exist (messages 9).
- */
-export const policyKeys = ({ store, organization }: OperationContext, names: readonly string[]): number[] => [
-  ...new Set(names.map((name) => store.policies.require(organization, name).id)),
-];
-
 const refused = (line: string): AppError => invalid({ policy_file: line });
 
 /**

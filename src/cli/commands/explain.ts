@@ -18,9 +18,7 @@ import { explanationJson } from "../explain-json.ts";
 import { explanationText } from "../explain-text.ts";
 import { commandFailure, EXIT, oneLine, reportProblems } from "../framework.ts";
 import type { Command } from "../framework.ts";
-
-/** What an explanation is about: a snapshot, and one fingerprint of it unless `fingerprint` is null. */
-export type Question = { organization: string; expression: string; fingerprint: string | null };
+import type { Question } from "../explain-question.ts";
 
 export const explain: Command = {
   name: "explain",

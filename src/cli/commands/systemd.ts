@@ -5,11 +5,12 @@ import { isAbsolute, join, resolve } from "node:path";
 import { packedExecutable } from "../../assets.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
 import { OPTIONS, ROWS } from "../../config/options.ts";
-import type { Listen, OptionName } from "../../config/options.ts";
+import type { OptionName } from "../../config/options.ts";
 import { configure } from "../command-config.ts";
 import { commandFailure, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { credentialPath, serviceUnit, socketUnit, STATE_DIRECTORY } from "../install/systemd-unit.ts";
+import type { Listen } from "../../config/types.ts";
 
 /** Files that the service reads and its user may not: systemd hands over copies. */
 const FILES = ["configFile", "tlsCert", "tlsKey", "caFile", "bootstrap"] as const satisfies readonly OptionName[];

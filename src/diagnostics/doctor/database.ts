@@ -8,10 +8,11 @@ import type { ClockRecord } from "../../domain/clock.ts";
 import { clockStore } from "../../store/db/clock.ts";
 import { bindingPlaceIn } from "../../store/flows/evidence-location.ts";
 import { APPLICATION_ID, readHeader, schemaVersion } from "../../store/db/database.ts";
-import type { Db, FileHeader } from "../../store/db/database.ts";
+import type { FileHeader } from "../../store/db/database.ts";
 import type { Check, Machine } from "./check.ts";
 import { fail, ok, fileSizeText, warn } from "./check.ts";
 import { ageText } from "./directory.ts";
+import type { Db } from "../../store/db/types.ts";
 
 /** `newer`: written by a program that comes after this one. `usable`: what it holds can be asked for. */
 export type DatabaseState = { header: FileHeader | null; newer: boolean; usable: boolean };

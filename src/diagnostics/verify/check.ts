@@ -1,7 +1,6 @@
-/** What the checks of this directory have in common: how each tells what it looked at and what it found. */
-import type { Db } from "../../store/db/database.ts";
 import { openStore } from "../../store/index.ts";
 import type { Store } from "../../store/index.ts";
+import type { Db } from "../../store/db/types.ts";
 
 /** `about` names the row or the file, `problem` says what is wrong with it. */
 export type Finding = { about: string; problem: string };

@@ -4,10 +4,10 @@
  */
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
-import type { Db } from "../../store/db/database.ts";
 import { readStoredText } from "../../store/flows/templates.ts";
 import { breathe } from "./check.ts";
 import type { Sink } from "./check.ts";
+import type { Db } from "../../store/db/types.ts";
 
 type DocumentRow = { about: string; text: string; parsed_json: string };
 type Table = { what: string; ids: string; byId: string; parsedOf(text: string): string | null };

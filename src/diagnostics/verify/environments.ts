@@ -5,11 +5,11 @@
 import { environmentState, logicalState } from "../../domain/compliance/environment.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { Db } from "../../store/db/database.ts";
 import { digestOf } from "../../store/environments/snapshot-recorder.ts";
 import { OPEN } from "../../store/environments/snapshots.ts";
 import { breathe, isDamagedFile, reasonOf } from "./check.ts";
 import type { Sink } from "./check.ts";
+import type { Db } from "../../store/db/types.ts";
 
 /** How far earlier looks got, by the key of the environment: snapshots never change, so each is looked at once. */
 export type LookedAt = Map<number, number>;

@@ -1,12 +1,7 @@
-/**
- * Evidence files against the rows that name them. Both come in the order of their digests and are walked side by side,
- * so nothing is remembered, and no transaction is open while files are read. What looks wrong is looked at once more
- * before it is told, because a running server attaches and sweeps meanwhile.
- */
-import type { Db } from "../../store/db/database.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "../../evidence/errors.ts";
 import type { StoredFile, Vault } from "../../evidence/local-store.ts";
 import type { Sink } from "./check.ts";
+import type { Db } from "../../store/db/types.ts";
 
 const AT_ONCE = 1_000;
 

@@ -6,10 +6,10 @@
 import type { Facts, Evaluation } from "../../domain/compliance/environment.ts";
 import { replay } from "../../domain/compliance/replay.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { Db } from "../../store/db/database.ts";
 import type { Store } from "../../store/index.ts";
 import { breathe, readingStore, reasonOf } from "./check.ts";
 import type { Sink } from "./check.ts";
+import type { Db } from "../../store/db/types.ts";
 
 /** How far earlier looks got: keys of rows. */
 export type Judged = { row: number; evaluation: number; deployment: number };

@@ -1,12 +1,6 @@
-/**
- * What is derived from records, against the records: tables that could be built again from others, and what one write
- * leaves in several of them. Each question is one statement, so it sees one moment, and no longer one than it takes:
- * while a server writes, its log can start anew between two of them. What SQLite collects for a question that is large
- * goes to temporary files, not to memory.
- */
-import type { Db } from "../../store/db/database.ts";
 import { breathe } from "./check.ts";
 import type { Sink } from "./check.ts";
+import type { Db } from "../../store/db/types.ts";
 
 /** The columns of each question: what the row is, and what is wrong with it. */
 type Answer = { about: string; problem: string };

@@ -1,7 +1,7 @@
 /** The database as SQLite sees it: its pages, its references, its tables. */
 import { openMemory } from "../../store/db/database.ts";
-import type { Db } from "../../store/db/database.ts";
 import type { Sink } from "./check.ts";
+import type { Db } from "../../store/db/types.ts";
 
 /** SQLite stops looking after so many problems; one is enough to distrust the file. */
 const MOST_PROBLEMS = 100;

@@ -6,9 +6,9 @@
 import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { Db } from "../../store/db/database.ts";
 import { breathe, readingStore, reasonOf } from "./check.ts";
 import type { Sink } from "./check.ts";
+import type { Db } from "../../store/db/types.ts";
 
 const AT_ONCE = 100;
 

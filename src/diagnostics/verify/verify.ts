@@ -1,12 +1,3 @@
-/**
- * Everything that can be checked of a data directory, in one order: first whether the database can be read, then what
- * it says, then the files that it names. Writes nothing, and works beside a server.
- *
- * There is no transaction around all of it. While one is open SQLite cannot start its log anew, and on a busy server a
- * log that grows for an hour fills the disk. It would not prove more: what is checked holds after every commit, so each
- * part is looked at in a transaction of its own: a statement, a hundred trails, a thousand snapshots.
- */
-import type { Db } from "../../store/db/database.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { Vault } from "../../evidence/local-store.ts";
 import { isDamagedFile, reasonOf } from "./check.ts";
@@ -18,6 +9,7 @@ import { checkJudgements } from "./judgements.ts";
 import { RECORD_QUESTIONS, checkAudit, checkRecords } from "./records.ts";
 import { checkForeignKeys, checkIntegrity, checkSchema } from "./soundness.ts";
 import { checkTrails } from "./trails.ts";
+import type { Db } from "../../store/db/types.ts";
 
 export type CheckName =
   | "integrity"

@@ -5,8 +5,8 @@
 import { createHash } from "node:crypto";
 import type { Role } from "../../domain/access.ts";
 import type { AuditEntry } from "../db/audit-log.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import type { jobStore } from "../db/jobs.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 /** A live key with its holder: exactly one of user and service account. */
 export type KeyHolder = {

@@ -4,7 +4,7 @@
  */
 import { WARNINGS } from "../../domain/notification/key-expiry.ts";
 import { DAY } from "../../domain/time.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 /** A key for which a warning is due. Exactly one of `user_id` and `service_account_id` is set. */
 export type EndingKeyRow = {

@@ -1,8 +1,4 @@
-/**
- * The history of memberships and of the privileges of service accounts (semantics 8.5). Rows are written in the write
- * of each change, by organizations.ts and service-accounts.ts.
- */
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
 
 export const MEMBERSHIP_CHANGES = ["added", "changed", "removed"] as const;
 export const MEMBERSHIP_SOURCES = ["app", "scim", "invitation", "script", "oidc"] as const;

@@ -1,5 +1,4 @@
-/** Who people are at OpenID providers: issuer and subject together name one user. */
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type IdentityRow = {
   issuer: string;

@@ -1,8 +1,8 @@
 /** Organizations, their members and the append-only history of memberships, which membership-audit-log.ts reads. */
 import type { Role } from "../../domain/access.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import type { MembershipEventRow } from "./membership-audit-log.ts";
 import { membershipEventWriter } from "./membership-audit-log.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type OrganizationRow = {
   id: number;

@@ -1,5 +1,4 @@
-/** Passwords of users, as scrypt with its salt and parameters. Who makes and checks them is logins/passwords.ts. */
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type PasswordHash = { hash: Buffer; salt: Buffer; cost: number; block_size: number; parallelism: number };
 export type PasswordRow = PasswordHash & { set_at: number };

@@ -1,8 +1,8 @@
 /** Service accounts: machines that act in one shared organization, with a role of their own. */
 import type { Role } from "../../domain/access.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import { membershipEventWriter } from "./membership-audit-log.ts";
 import type { MembershipEventRow } from "./membership-audit-log.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type ServiceAccountRow = {
   id: number;

@@ -4,7 +4,7 @@
  * minute longer.
  */
 import { createHash } from "node:crypto";
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type LoginMethod = "password" | "oidc" | "setup";
 

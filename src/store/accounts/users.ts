@@ -1,6 +1,6 @@
 /** Users: people with a login name, known to organizations through memberships. */
 import type { Role } from "../../domain/access.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type UserRow = {
   id: number;

@@ -1,10 +1,6 @@
-/**
- * Lists of attestation records: of a flow, under a name, by commit. Newest first, always. The search by filters is in
- * attestation-series.ts.
- */
-import { LISTED_ATTESTATIONS } from "./attestations.ts";
-import type { PlacedAttestationRow } from "./attestations.ts";
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
+import { LISTED_ATTESTATIONS } from "./attestation-rows.ts";
+import type { PlacedAttestationRow } from "./attestation-rows.ts";
 
 export type Span = { from: number | null; to: number | null };
 

@@ -1,15 +1,6 @@
-/**
- * Searching all attestations of an organization. Records of one flow, name, kind and verdict are a series; a filter on
- * any of these fits whole series. What is rare is found through its series, each of which is looked at in one place,
- * and what is common among the newest records, so that a page costs much the same however many records there are and
- * wherever those that fit lie.
- *
- * Newest first: by time, then in the order of acceptance. The time leads because filters ask for it; a clock that was
- * set back may put the two at odds. Series are derived from the records, in the write that appends each.
- */
-import { LISTED_ATTESTATIONS } from "./attestations.ts";
-import type { NewAttestation, PlacedAttestationRow } from "./attestations.ts";
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
+import { LISTED_ATTESTATIONS } from "./attestation-rows.ts";
+import type { NewAttestation, PlacedAttestationRow } from "./attestation-rows.ts";
 
 export type AttestationFilter = {
   organizationId: number;

@@ -5,9 +5,9 @@
  * gap; a type keeps its name for ever, so that a record that names it can always be explained.
  */
 import { notFound } from "../../errors.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import { MAX_INLINE_JSON_BYTES } from "../db/large-json.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type CustomTypeRow = {
   id: number;

@@ -1,6 +1,6 @@
 /** The audit log: one row for every change, written in the transaction of the change. */
 import type { clockStore } from "./clock.ts";
-import type { Db, SchemaSources } from "./database.ts";
+import type { Db, SchemaSources } from "./types.ts";
 
 export type AuditEntry = {
   organizationId: number | null;

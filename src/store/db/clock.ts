@@ -8,9 +8,9 @@
  */
 import { disprovesJump, judgeClock, timeOfSnapshot } from "../../domain/clock.ts";
 import type { ClockRecord } from "../../domain/clock.ts";
-import type { Db } from "./database.ts";
 import type { deliveryStore } from "../notifications/outbox.ts";
 import type { jobStore } from "./jobs.ts";
+import type { Db } from "./types.ts";
 
 /**
  * How far the stored good time may lag behind, in seconds: one small write an hour, and far less than the error that

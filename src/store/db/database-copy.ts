@@ -1,14 +1,5 @@
-/**
- * A copy of the whole database as it is at one moment, made while others write, and what a copy must answer before
- * anybody relies on it.
- *
- * It is made page by page with SQLite's backup interface inside one read transaction: writers are not held up, the copy
- * does not begin anew when they write, and whoever makes it may stop between two steps. (VACUUM INTO takes as long,
- * measured, and can neither be stopped nor followed.) While it lasts the write-ahead log cannot begin anew and grows by
- * what is written meanwhile.
- */
-import type { Db } from "./database.ts";
 import { openCopy } from "./database.ts";
+import type { Db } from "./types.ts";
 
 /** Pages that are copied in one step: two megabytes. */
 const STEP = 512;

@@ -15,19 +15,7 @@ import { serializePolicy } from "../../domain/policy/stored.ts";
 import { loadAddon } from "./native-addon.ts";
 import { copyBefore } from "./pre-migration-backup.ts";
 import { readStoredText } from "../flows/templates.ts";
-
-export type Db = Database.Database;
-
-/** Time and ids come in from outside, so that tests decide them. */
-export type SchemaSources = {
-  /** Epoch seconds, with fraction. */
-  now(): number;
-  /** A new public id, 8-4-4-4-8 hex. */
-  newId(): string;
-  /** The user of the operating system who runs this process; absent where nobody is named by it. */
-  osUser?(): string;
-};
-
+import type { Db } from "./types.ts";
 /** A truth value as SQLite keeps it; null stays null: unknown is not false. */
 export const toSqlBoolean = (value: boolean | null): 0 | 1 | null => (value === null ? null : value ? 1 : 0);
 

@@ -1,13 +1,5 @@
-/**
- * Group commit. All writes that arrive in one turn of the event loop share one transaction and so one fsync; each runs
- * in a savepoint of its own, so that a refused write leaves nothing behind and does not disturb its neighbours. Nobody
- * is answered before COMMIT returned.
- *
- * Work is synchronous: no promise can live inside a transaction, and nothing else on this thread can see it half done.
- * What takes too long for that is done on another connection, in another thread, to which the right to write is lent.
- */
-import type { Db } from "./database.ts";
 import { AppError, unavailable } from "../../errors.ts";
+import type { Db } from "./types.ts";
 
 /** A batch ends after this many writes ... */
 const BATCH_JOBS = 64;

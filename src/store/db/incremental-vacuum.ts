@@ -1,5 +1,4 @@
-/** Pages of the database file that nothing uses any more, and giving them back to the file system, a few at a time. */
-import type { Db } from "./database.ts";
+import type { Db } from "./types.ts";
 
 /** Of the database file; `bytes` of one page. `givesBack`: whether pages can be given back without `assay vacuum`. */
 export type Pages = { total: number; free: number; bytes: number; givesBack: boolean };

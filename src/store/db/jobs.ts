@@ -1,12 +1,4 @@
-/**
- * Work that a committed change asks for (outbox): added in the write of the change, so that it exists exactly when the
- * change does, and removed once it is done. A lease keeps a job that somebody works on away from everybody else; what
- * was leased when its worker died is done again: at least once, and whoever does a job must not mind that.
- * jobs/runner.ts does them.
- *
- * Everything that changes something is to be called inside a write.
- */
-import type { Db, SchemaSources } from "./database.ts";
+import type { Db, SchemaSources } from "./types.ts";
 
 export type JobRow = {
   id: number;

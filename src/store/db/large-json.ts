@@ -1,10 +1,4 @@
-/**
- * JSON columns of any length in rows that lists read. A page of rows with megabytes in each would fill the memory
- * before anybody could decide what to show, so these queries select a stub in place of a long text: `@` and its number
- * of bytes, which is no JSON. SQLite takes the number from the header of the record and never reads the pages of the
- * text. `text` reads one of them later.
- */
-import type { Db } from "./database.ts";
+import type { Db } from "./types.ts";
 
 /** Texts up to this many bytes stand in the row itself. */
 export const MAX_INLINE_JSON_BYTES = 65_536;

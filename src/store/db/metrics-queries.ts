@@ -1,9 +1,4 @@
-/**
- * Figures for who watches the server. All of them are read from counts that are kept, or from an index over rows that
- * are few in a healthy server (jobs, messages that wait), so that asking costs the same whatever the size of the
- * database.
- */
-import type { Db } from "./database.ts";
+import type { Db } from "./types.ts";
 
 export type JobFigures = {
   kind: string;

@@ -10,7 +10,7 @@
 import { archivedName } from "../../domain/time.ts";
 import { notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
-import type { Db } from "./database.ts";
+import type { Db } from "./types.ts";
 
 type Named = { id: number; organization_id: number; name: string; archived_at: number | null };
 type OrganizationKey = { id: number; name: string };

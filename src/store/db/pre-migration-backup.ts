@@ -2,8 +2,8 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { MB } from "../../domain/text/units.ts";
-import type { Db } from "./database.ts";
 import { freeBytesSync } from "./disk-space.ts";
+import type { Db } from "./types.ts";
 
 /** There is no room for the copy, so nothing was begun. */
 export class NoRoomForCopyError extends Error {

@@ -1,10 +1,4 @@
-/**
- * What was found in the database and still holds, because nothing has been written since: not by this connection, not
- * by another one, of whatever process. There is no finer knowledge and so no rule to get wrong: a single change
- * anywhere, an undone one too, empties everything. Under many writes it keeps next to nothing; between two writes it
- * saves the same reads again and again, as when a cluster asks about the images that it starts.
- */
-import type { Db } from "./database.ts";
+import type { Db } from "./types.ts";
 
 /** Characters that are kept at most; texts are what counts, a holder of a key stands for a few hundred. */
 const MOST_CHARACTERS = 4 << 20;

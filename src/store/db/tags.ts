@@ -1,6 +1,6 @@
 /** Tags: key and value texts on a resource. Each kind of resource has a table of its own with the same shape. */
 import { invalid } from "../../errors.ts";
-import type { Db } from "./database.ts";
+import type { Db } from "./types.ts";
 
 /** Tags of one resource: lists show all of them with each resource. */
 export const MAX_TAGS = 200;

@@ -1,10 +1,10 @@
 /** Writing the whole database anew, without holes. The directory must be locked: nobody else may serve it meanwhile. */
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import type { Db } from "./database.ts";
 import { freeBytesSync } from "./disk-space.ts";
 import { spaceStore } from "./incremental-vacuum.ts";
 import { walBytes } from "./wal.ts";
+import type { Db } from "./types.ts";
 
 /** There is too little room for the second copy; nothing was changed. Numbers in bytes. */
 export class NoRoomError extends Error {

@@ -1,10 +1,6 @@
-/**
- * Fingerprints that an environment accepts whatever its policies say (semantics 5.6). Append-only: allowing one again
- * adds an entry, and of a fingerprint the latest entry counts. Nothing takes an entry back.
- */
-import type { Db, SchemaSources } from "../db/database.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type AllowlistRow = {
   id: number;

@@ -4,8 +4,8 @@
  */
 import { kindOf } from "../../domain/snapshot/events.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
-import type { Db } from "../db/database.ts";
 import { OPEN } from "./snapshots.ts";
+import type { Db } from "../db/types.ts";
 
 const MOVES = "x.annotation IN ('started', 'started-compliant', 'started-non-compliant', 'started-unknown', 'exited')";
 

@@ -3,8 +3,8 @@ import type { Facts, FlowRecord } from "../../domain/compliance/environment.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { latestOfFlows } from "../flows/artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
-import type { Db } from "../db/database.ts";
 import type { flowStore } from "../flows/flows.ts";
+import type { Db } from "../db/types.ts";
 
 type RecordRow = {
   id: number;

@@ -6,7 +6,7 @@
  */
 import { DAY } from "../../domain/time.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
 
 /** A deployment as answers show it. Names are those of now. What comes from a row that is gone is null. */
 export type DeploymentRow = {

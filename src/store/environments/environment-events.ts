@@ -6,10 +6,10 @@
  * Pages and counts walk the index of the events and read rows only for what is shown.
  */
 import { selectorColumn } from "../flows/artifact-selector.ts";
-import type { Db } from "../db/database.ts";
 import { snapshotTimes } from "./snapshot-times.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { StoredAnnotation } from "./snapshots.ts";
+import type { Db } from "../db/types.ts";
 
 export type EnvironmentEventRow = {
   id: number;

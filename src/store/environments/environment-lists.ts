@@ -1,11 +1,7 @@
-/**
- * Environments as they are shown: with tags, attached policies and members, all in one statement, and with what a
- * logical environment has from its members (semantics 6.3).
- */
-import type { Db } from "../db/database.ts";
 import type { EnvironmentType } from "./environments.ts";
 import { hasAllTags, tagFilterJson } from "../db/tags.ts";
 import type { TagFilter } from "../db/tags.ts";
+import type { Db } from "../db/types.ts";
 
 export type EnvironmentView = {
   name: string;

@@ -1,15 +1,8 @@
-/**
- * Environments, their earlier names, tags, members and attached policies. How they are shown is in
- * environment-lists.ts, what runs in them in snapshots.ts.
- *
- * Invariants: those of names (name-table.ts). Members of logical environments are active and physical. Whatever changes
- * a verdict in an environment moves its `revision`.
- */
-import type { Db, SchemaSources } from "../db/database.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import { tagTable } from "../db/tags.ts";
 import type { TagChange } from "../db/tags.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export const ENVIRONMENT_TYPES = [
   "K8S",

@@ -11,11 +11,11 @@ import type { PolicyDocument } from "../../domain/policy/document.ts";
 import type { PolicyVerdict } from "../../domain/policy/evaluate.ts";
 import { reasons as reasonsOf } from "../../domain/policy/reasons.ts";
 import { fromSqlBoolean } from "../db/database.ts";
-import type { Db } from "../db/database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import type { flowStore } from "../flows/flows.ts";
 import type { policyStore } from "../policies/policies.ts";
 import type { EvaluatedArtifactRow, SnapshotRow, snapshotStore } from "./snapshots.ts";
+import type { Db } from "../db/types.ts";
 
 /** A policy version and who made it. */
 export type ExplainedVersion = {

@@ -6,11 +6,11 @@
 import { logicalState } from "../../domain/compliance/environment.ts";
 import type { clockStore } from "../db/clock.ts";
 import { fromSqlBoolean, toSqlBoolean } from "../db/database.ts";
-import type { Db } from "../db/database.ts";
-import type { Actor } from "./snapshot-recorder.ts";
 import { ADD_SETBACK } from "./snapshot-times.ts";
 import { OPEN } from "./snapshots.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
+import type { Db } from "../db/types.ts";
+import type { Actor } from "../actor.ts";
 
 type GroupRow = { id: number; snapshot_count: number; last_changed_at: number | null };
 type MemberRow = {

@@ -1,12 +1,8 @@
-/**
- * Asking for environments to be evaluated again, in the write of the change that makes it necessary (semantics 5.5).
- * The job finds out by itself what changed, so that asking twice costs time and nothing else.
- */
-import type { Db } from "../db/database.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { jobStore } from "../db/jobs.ts";
-import type { Actor } from "./snapshot-recorder.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
+import type { Db } from "../db/types.ts";
+import type { Actor } from "../actor.ts";
 
 /** Payload of the jobs of kind `reevaluate`: which environment, and what its snapshot tells of its cause. */
 export type ReevaluatePayload = {

@@ -17,7 +17,6 @@ import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
 import type { allowlistStore } from "./allowlists.ts";
 import type { clockStore } from "../db/clock.ts";
 import { fromSqlBoolean, toSqlBoolean } from "../db/database.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import type { factStore } from "./compliance-facts.ts";
 import type { logicalSnapshotStore } from "./logical-snapshots.ts";
@@ -25,9 +24,8 @@ import type { policyStore } from "../policies/policies.ts";
 import { ADD_SETBACK } from "./snapshot-times.ts";
 import { OPEN } from "./snapshots.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
-
-/** Who reported, or changed the policies or the allowlist. */
-export type Actor = { publicId: string; displayName: string };
+import type { Db, SchemaSources } from "../db/types.ts";
+import type { Actor } from "../actor.ts";
 
 /** What ran in the latest snapshot. */
 type OpenRow = {

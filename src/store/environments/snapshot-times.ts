@@ -1,10 +1,4 @@
-/**
- * The snapshot of a moment. Snapshots are ordered by their numbers; their times follow, except behind a snapshot that
- * was made by a clock that ran ahead (schema.sql, snapshot_setbacks). A snapshot cannot be younger than one with a
- * higher number, so the snapshot in force at a moment is the one with the highest number among those whose time is not
- * later.
- */
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
 
 /** Notes that the time of a snapshot lies before that of the snapshot before it. */
 export const ADD_SETBACK = "INSERT INTO snapshot_setbacks (environment_id, idx, timestamp) VALUES (?, ?, ?)";

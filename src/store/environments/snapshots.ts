@@ -7,9 +7,9 @@
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { Facts, StoredVerdict } from "../../domain/compliance/environment.ts";
 import type { Annotation } from "../../domain/snapshot/diff.ts";
-import type { Db } from "../db/database.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import { snapshotTimes } from "./snapshot-times.ts";
+import type { Db } from "../db/types.ts";
 
 /** The end of an interval that holds until now. */
 export const OPEN = Number.MAX_SAFE_INTEGER;

@@ -1,9 +1,4 @@
-/**
- * Which running artifacts must be evaluated again. Whoever changes a fact that a policy may look at marks the artifacts
- * that run, in the same write; the next look at the environment then evaluates these and no others, and an environment
- * without a mark needs no look at all: its `revision` stands still.
- */
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
 
 /** Rows whose interval is open (snapshots.ts, OPEN); a literal, because partial indexes are found by literals only. */
 const RUNNING = "s.last_index = 9007199254740991";

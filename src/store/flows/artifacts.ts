@@ -3,8 +3,8 @@ import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { selectorColumn } from "./artifact-selector.ts";
 import type { buildStore } from "./builds.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import { withStubs } from "../db/large-json.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type ArtifactRow = {
   id: number;

@@ -1,14 +1,10 @@
-/**
- * What goes into an audit package, read row by row: packages may be larger than memory. Every function is called inside
- * one read transaction, and what iterates is read to its end before the transaction is over.
- */
-import type { Db } from "../db/database.ts";
 import { PLACED_ARTIFACTS } from "./artifacts.ts";
 import type { PlacedArtifactRow } from "./artifacts.ts";
 import { PLACED_ATTESTATIONS } from "../attestations/attestations.ts";
-import type { PlacedAttestationRow } from "../attestations/attestations.ts";
 import type { EnvironmentType } from "../environments/environments.ts";
 import type { EvaluatedArtifactRow, SnapshotCause } from "../environments/snapshots.ts";
+import type { Db } from "../db/types.ts";
+import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 
 /** Whose records: a trail, or a fingerprint in a flow. */
 export type PackageSubject =

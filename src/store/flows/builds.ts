@@ -3,7 +3,7 @@
  * a window of time is a range of an index. Derived: what is noted here follows from the records of artifacts.
  */
 import { selectorColumn } from "./artifact-selector.ts";
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
 
 /** A build as answers show it. Names are those of now. What comes from a row that is gone is null. */
 export type BuildRow = {

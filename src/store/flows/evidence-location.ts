@@ -1,5 +1,4 @@
-/** Where the evidence that attestations name is kept, and which files that is. */
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 /** The place that is no storage elsewhere: the evidence directory of the data directory. */
 export const IN_DIRECTORY = "directory";

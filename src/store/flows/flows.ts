@@ -1,10 +1,9 @@
-/** Flows, their names (name-table.ts) and their tags. */
-import type { Db, SchemaSources } from "../db/database.ts";
 import { orStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagFilter, Tags } from "../db/tags.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type Visibility = "public" | "private";
 

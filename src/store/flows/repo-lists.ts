@@ -4,11 +4,11 @@
  * the rows of its page only.
  */
 import { searchForm, withoutEmptyLevels } from "../../domain/network/repository-url.ts";
-import type { Db } from "../db/database.ts";
 import { REPO_COLUMNS } from "./repos.ts";
 import type { RepoRow } from "./repos.ts";
 import { hasAllTags, tagChoices, tagFilterJson } from "../db/tags.ts";
 import type { TagChoice, TagFilter } from "../db/tags.ts";
+import type { Db } from "../db/types.ts";
 
 /** A repository with its tags, an object of texts. */
 export type RepoView = RepoRow & { tags_json: string };

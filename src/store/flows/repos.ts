@@ -2,9 +2,9 @@
 import { namespaceOf, searchForm, vcsInstanceOf } from "../../domain/network/repository-url.ts";
 import { notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import { tagTable } from "../db/tags.ts";
 import type { TagChange } from "../db/tags.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type RepoRow = {
   id: number;

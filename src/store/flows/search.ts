@@ -5,7 +5,7 @@
 import { selectorColumn } from "./artifact-selector.ts";
 import { afterPrefix } from "./artifacts.ts";
 import type { PlacedArtifactRow } from "./artifacts.ts";
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
 
 /**
  * Records of one match that are looked at, the newest ones: far more than a fingerprint has flows, or a commit has

@@ -6,7 +6,7 @@
 import { parse } from "yaml";
 import { parseTemplate } from "../../domain/flow-template/template.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type TemplateRow = { id: number; public_id: string; content: string };
 

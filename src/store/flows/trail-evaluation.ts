@@ -9,10 +9,10 @@ import type { TrailStatus } from "../../domain/compliance/trail.ts";
 import type { TemplateAttestation } from "../../domain/flow-template/template.ts";
 import type { artifactStore } from "./artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
-import type { Db } from "../db/database.ts";
 import type { flowStore } from "./flows.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import type { templateStore } from "./templates.ts";
+import type { Db } from "../db/types.ts";
 
 export type EvaluationParts = {
   artifacts: ReturnType<typeof artifactStore>;

@@ -3,9 +3,9 @@ import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
 import { afterPrefix } from "./artifacts.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import { withStubs } from "../db/large-json.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type TrailRow = {
   id: number;

@@ -5,8 +5,8 @@
  */
 import type { KeptTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import type { notificationTargetStore } from "./notification-targets.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 /** What an action is about. */
 export type ActionKind = "env" | "flow";

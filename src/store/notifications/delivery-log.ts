@@ -1,9 +1,5 @@
-/**
- * What became of messages to the outside, for the operator: lists of them, and each with its attempts. Changes are made
- * in deliveries.ts.
- */
-import type { Db } from "../db/database.ts";
 import type { RenderedMessage } from "../../domain/notification/render.ts";
+import type { Db } from "../db/types.ts";
 
 export type DeliveryState = "waiting" | "delivered" | "dead";
 

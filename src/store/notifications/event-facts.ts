@@ -14,8 +14,8 @@ import type {
 import type { ArtifactTrigger } from "../../domain/notification/triggers.ts";
 import { selectorColumn, selectorOf } from "../flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../db/database.ts";
-import type { Db } from "../db/database.ts";
 import type { factStore } from "../environments/compliance-facts.ts";
+import type { Db } from "../db/types.ts";
 
 type SnapshotRow = {
   org: string;

@@ -6,7 +6,7 @@
  * and bring back a verdict that was superseded; the digest of each body is kept for that.
  */
 import { createHash } from "node:crypto";
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export const WEBHOOK_KINDS = ["sonar", "launch-darkly"] as const;
 export type WebhookKind = (typeof WEBHOOK_KINDS)[number];

@@ -6,7 +6,7 @@
  */
 import { identityOfTarget } from "../../domain/notification/targets.ts";
 import type { KeptTarget, TargetType } from "../../domain/notification/targets.ts";
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
 
 export type TargetRow = {
   id: number;

@@ -9,8 +9,8 @@
  * Everything that changes something is to be called inside a write.
  */
 import type { RenderedMessage } from "../../domain/notification/render.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import type { jobStore } from "../db/jobs.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type NewDelivery = {
   organizationId: number;

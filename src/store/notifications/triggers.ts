@@ -9,8 +9,8 @@
  */
 import { SNAPSHOT_TRIGGERS } from "../../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../../domain/notification/triggers.ts";
-import type { Db } from "../db/database.ts";
 import type { jobStore } from "../db/jobs.ts";
+import type { Db } from "../db/types.ts";
 
 /** What happened, by keys. `at`: epoch seconds; `index`: of the snapshot, or of the latest one then. */
 export type ChangeRef =

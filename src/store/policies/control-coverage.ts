@@ -1,10 +1,5 @@
-/**
- * Where a control is enforced (semantics 7.3): an environment is covered when a policy attached to it has a latest
- * version with a rule for the control, whatever its verdict. Archived and logical environments are left out of
- * everything.
- */
-import type { Db } from "../db/database.ts";
 import type { EnvironmentType } from "../environments/environments.ts";
+import type { Db } from "../db/types.ts";
 
 export type CoverageRow = {
   name: string;

@@ -1,12 +1,7 @@
-/**
- * What was decided about a control: its decisions, and the overrides of decisions, which decide anew. The identifier is
- * what ties them together, so that decisions count that were taken before there was a control of that identifier
- * (semantics 7.2).
- */
-import { LISTED_ATTESTATIONS } from "../attestations/attestations.ts";
-import type { PlacedAttestationRow } from "../attestations/attestations.ts";
 import type { Direction } from "./controls.ts";
-import type { Db } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
+import { LISTED_ATTESTATIONS } from "../attestations/attestation-rows.ts";
+import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 
 export type DecisionFilter = {
   isCompliant: boolean | null;

@@ -6,10 +6,10 @@
  * organization, because an archived control keeps its own; a change that changes nothing writes nothing.
  */
 import { conflict, notFound } from "../../errors.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
 import { hasAllTags, tagChoices, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagChoice, TagFilter, Tags } from "../db/tags.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 /** Name of a link to its address. */
 export type ControlLinks = Readonly<Record<string, string>>;

@@ -9,8 +9,8 @@ import { controlsReferenced, parsePolicy } from "../../domain/policy/document.ts
 import type { PolicyDocument } from "../../domain/policy/document.ts";
 import { restorePolicy } from "../../domain/policy/stored.ts";
 import { notFound } from "../../errors.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type PolicyRow = {
   id: number;

@@ -18,8 +18,8 @@
  */
 import { hash } from "node:crypto";
 import { DAY } from "../../domain/time.ts";
-import type { Db } from "../db/database.ts";
 import type { RetentionRuleRow, retentionRuleStore } from "./retention-rules.ts";
+import type { Db } from "../db/types.ts";
 
 /** Why an expired trail stays. */
 export type KeptBecause = "held" | "ran" | "referenced" | "shared";

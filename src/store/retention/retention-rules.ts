@@ -3,7 +3,7 @@
  * (retention.ts), and nothing by the clock: only `assay retention run` deletes.
  */
 import { hash } from "node:crypto";
-import type { Db, SchemaSources } from "../db/database.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 /** Days after the last thing that happened to a trail; null: never. */
 export type RetentionDays = { trails: number | null; evidence: number | null };

@@ -9,10 +9,10 @@
  */
 import { createHash } from "node:crypto";
 import type { buildStore } from "../flows/builds.ts";
-import type { Db, SchemaSources } from "../db/database.ts";
 import { COUNTS, endsOf, LAST_EVENT, RAN, retentionPlanStore, retentionRuleText } from "./retention-plan.ts";
 import type { DueRow, RetentionAction, RetentionPlan } from "./retention-plan.ts";
 import { retentionRuleStore } from "./retention-rules.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 
 export type RetentionRunRow = {
   id: number;

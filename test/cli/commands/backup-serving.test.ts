@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "n
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { lastBackup } from "../../../src/backup/schedule.ts";
+import { lastBackup } from "../../../src/server/backup-schedule.ts";
 import { lockEvidence } from "../../../src/store/db/data-directory-lock.ts";
 import { newDirectory, removeDirectories } from "../../backup/given.ts";
 import { cli, look, start } from "../in-process.ts";

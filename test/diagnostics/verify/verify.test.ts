@@ -4,7 +4,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../../src/store/db/database.ts";
-import type { Db } from "../../../src/store/db/database.ts";
 import { checkEnvironments, setDigest } from "../../../src/diagnostics/verify/environments.ts";
 import { inspectEnvironments, nothingLookedAt } from "../../crash/inspect.ts";
 import { inspectSettled } from "../../crash/inspect-settled.ts";
@@ -12,6 +11,7 @@ import { missingEnvironmentEntries } from "../../crash/ledger-environments.ts";
 import type { EnvironmentEntry } from "../../crash/ledger-environments.ts";
 import { randomOf } from "../../crash/load.ts";
 import { opened } from "../../store/given.ts";
+import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("diagnostics/verify/verify");
 const ADA = { publicId: "ada-id", displayName: "Ada" };

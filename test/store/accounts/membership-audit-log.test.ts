@@ -3,8 +3,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import { applyMigrations, migrations } from "../../../src/store/db/database.ts";
-import type { Db } from "../../../src/store/db/database.ts";
 import { opened, plan } from "../given.ts";
+import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/accounts/membership-audit-log");
 

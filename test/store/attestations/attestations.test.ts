@@ -1,8 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { AttestationFilter } from "../../../src/store/attestations/attestation-search.ts";
-import type { NewAttestation } from "../../../src/store/attestations/attestations.ts";
 import { opened, plan } from "../given.ts";
+import type { NewAttestation } from "../../../src/store/attestations/attestation-rows.ts";
 
 const test = suite("store/attestations/attestations");
 const [FINGERPRINT, COMMIT] = ["f".repeat(64), "c".repeat(40)];

@@ -2,8 +2,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { notFound } from "../../../src/errors.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
-import type { Db } from "../../../src/store/db/database.ts";
 import { GroupCommitWriter } from "../../../src/store/db/group-commit.ts";
+import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/db/group-commit");
 

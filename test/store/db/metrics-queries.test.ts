@@ -1,10 +1,10 @@
 /** Counts that are kept beside what they count. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Db } from "../../../src/store/db/database.ts";
 import { figuresStore } from "../../../src/store/db/metrics-queries.ts";
 import { startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
+import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/db/metrics-queries");
 let server: TestServer;

@@ -6,7 +6,7 @@ import { legacyAttestationStatuses } from "../../../src/domain/compliance/artifa
 import { namespaceOf, searchForm, vcsInstanceOf } from "../../../src/domain/network/repository-url.ts";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import { applyMigrations, migrations } from "../../../src/store/db/database.ts";
-import type { Db } from "../../../src/store/db/database.ts";
+import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/db/upgrade");
 

@@ -2,9 +2,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../../src/store/db/database.ts";
-import type { Db } from "../../../src/store/db/database.ts";
 import { auditPackageStore } from "../../../src/store/flows/audit-packages.ts";
 import { plan } from "../given.ts";
+import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/flows/audit-packages");
 

@@ -2,12 +2,12 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../../src/errors.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
-import type { Db } from "../../../src/store/db/database.ts";
 import { flowStore } from "../../../src/store/flows/flows.ts";
 import { staleArtifactStore } from "../../../src/store/environments/stale-artifacts.ts";
 import type { FlowRow } from "../../../src/store/flows/flows.ts";
 import { openStore } from "../../../src/store/index.ts";
 import { salvage, templateStore } from "../../../src/store/flows/templates.ts";
+import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/flows/flows");
 

@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { BackupError, IncompleteEvidenceError } from "../../src/backup/make.ts";
-import { backupDirectory, createScheduledBackups, lastBackup } from "../../src/backup/schedule.ts";
-import { newDirectory, removeDirectories } from "./given.ts";
+import { backupDirectory, createScheduledBackups, lastBackup } from "../../src/server/backup-schedule.ts";
+import { newDirectory, removeDirectories } from "../backup/given.ts";
 
-const test = suite("backup/schedule");
+const test = suite("server/backup-schedule");
 test.after(removeDirectories);
 
 /** 2026-01-01T00:00:00Z */

@@ -7,7 +7,8 @@ import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Config } from "../config/options.ts";
 import type { Logger } from "../log.ts";
-import { BackupError, IncompleteEvidenceError } from "./make.ts";
+import { BackupError, IncompleteEvidenceError } from "../backup/make.ts";
+import type { MadeBackup } from "../backup/make.ts";
 
 /**
  * A complete backup: its name in the directory, its size in bytes, and the time that its name tells, in epoch seconds.
@@ -77,10 +78,6 @@ export function lastBackupAt(directory: string): number | null {
 
 /** After a failure it is tried again so many seconds later, or when the next one would be due if that is sooner. */
 const RETRY = 900;
-
-/** What was made: sizes in bytes, and how many rows, files, and files that are missing in it. */
-export type MadeBackup = { bytes: number; sha256: string; rows: number; files: number; missing: number };
-
 export type ScheduledBackups = {
   /** Makes a backup if one is due. To be called every now and then. */
   look(): Promise<void>;

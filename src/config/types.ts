@@ -1,0 +1,12 @@
+import type { Role } from "../domain/access.ts";
+
+/** The members of `group` get `role` in `organization`. */
+export type GroupRole = { group: string; organization: string; role: Role };
+
+/** An address to listen on. `host` is an IPv4 address, an IPv6 address without brackets, or a host name. */
+export type Listen = { host: string; port: number };
+
+/** A Unix socket to listen on: its absolute path. */
+export type ListenPath = { path: string };
+
+export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
