@@ -1,0 +1,58 @@
+/**
+ * Reading JSON that this server wrote into a column. A column whose text is not what was written is damage on the disk
+ * or a change by hand, so a reader says what it expects: a wrong shape is found where it is read, not three calls later.
+ */
+
+/** A stored text that is not JSON, or not of the shape that was written. */
+export class StoredJsonError extends Error {
+  override readonly name = "StoredJsonError";
+}
+
+/** Whether a parsed value has the shape that was written. */
+export type Guard<T> = (value: unknown) => value is T;
+
+/**
+ * The value of a stored text.
+ * @throws StoredJsonError when the text is not JSON or the value not of that shape
+ */
+export function readStoredJson<T>(text: string, isShape: Guard<T>): T {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new StoredJsonError("a stored text is not JSON", { cause: error });
+  }
+  if (!isShape(value)) throw new StoredJsonError("a stored JSON value does not have the shape that was written");
+  return value;
+}
+
+/** The value of a stored text; null where the column is null, or its text damaged. */
+export function readStoredJsonOrNull<T>(text: string | null, isShape: Guard<T>): T | null {
+  if (text === null) return null;
+  try {
+    return readStoredJson(text, isShape);
+  } catch (error) {
+    if (error instanceof StoredJsonError) return null;
+    throw error;
+  }
+}
+
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isText = (value: unknown): value is string => typeof value === "string";
+export const isNumber = (value: unknown): value is number => typeof value === "number";
+
+/** Guards of lists: every element has to pass. */
+export const isListOf =
+  <T>(isElement: Guard<T>): Guard<T[]> =>
+  (value): value is T[] =>
+    Array.isArray(value) && value.every(isElement);
+
+/**
+ * Guard of an object that this server wrote as a whole: the named members are there. What they hold is not looked at,
+ * so a guard costs little in lists; members that may be absent are not named.
+ */
+export const hasMembers =
+  <T extends object>(...members: (keyof T & string)[]): Guard<T> =>
+  (value): value is T =>
+    isObject(value) && members.every((member) => Object.hasOwn(value, member));
