@@ -178,11 +178,10 @@ const POLICIES: readonly Row[] = [
     name: "a policy of 8 kB of expressions by alias",
     text: () =>
       `${SCHEMA}artifacts: {attestations: [&a {type: junit, if: "flow.name in [${filled("'',", 4_000)}'x']"},${"*a,".repeat(240)}]}`,
-    problem:
-      Array.from({ length: 100 }, (_, n) => {
-        const bound = n + 8 < 65 ? "may have 10000 terms" : "may hold 262144 characters";
-        return `line 2, column 50: artifacts.attestations.${n + 8}.if: the expressions of one policy ${bound} together; `;
-      }).join("") + "only the first 100 problems are listed",
+    problem: `${Array.from({ length: 100 }, (_, n) => {
+      const bound = n + 8 < 65 ? "may have 10000 terms" : "may hold 262144 characters";
+      return `line 2, column 50: artifacts.attestations.${n + 8}.if: the expressions of one policy ${bound} together; `;
+    }).join("")}only the first 100 problems are listed`,
   },
   {
     name: "the largest policy",

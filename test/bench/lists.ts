@@ -222,7 +222,7 @@ function idsIn(db: Database.Database, table: Line["table"], body: unknown): numb
 export async function measureLists(
   root: string,
   command: readonly string[] = [EXECUTABLE],
-  only = new RegExp(""),
+  only = /(?:)/,
 ): Promise<void> {
   await readThrough(join(DATA, "assay.db"));
   const log = join(root, "lists.log");

@@ -341,7 +341,7 @@ test("a body that nobody wants is read to its end, so that the connection serves
     );
   }
   await wire.send(
-    head("DELETE", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": 4 }) + "null",
+    `${head("DELETE", `/flows/${at.org}/flow`, { Authorization: `Bearer ${at.key}`, "Content-Length": 4 })}null`,
   );
   assert.is((await wire.answer()).status, 405);
   wire.vanish();

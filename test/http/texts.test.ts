@@ -189,7 +189,7 @@ test("the bytes are those of the joined text, whatever its characters are", () =
     ["a"],
     ["a", "é", "€", "😀"],
     ["", "ü", ""],
-    [`x${"y".repeat(20)}`.slice(3), "é".repeat(5000) + "z"],
+    [`x${"y".repeat(20)}`.slice(3), `${"é".repeat(5000)}z`],
   ])
     assert.equal(utf8(pieces).toString(), pieces.join(""));
 });

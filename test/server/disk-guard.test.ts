@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";
-import { AppError, unavailable } from "../../src/errors.ts";
+import { type AppError, unavailable } from "../../src/errors.ts";
 import { createLogger } from "../../src/log.ts";
 import { createDiskGuard, translateStorageError, probeWrite } from "../../src/server/disk-guard.ts";
 import { freeBytes } from "../../src/store/db/disk-space.ts";

@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { createHash } from "node:crypto";
 import { Type } from "typebox";
 import { auditPackageName, FINGERPRINT_PREFIX } from "../../domain/names.ts";
-import { AppError, unavailable } from "../../errors.ts";
+import { type AppError, unavailable } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message } from "../../http/schema.ts";
 import type { PackageSubject } from "../../store/flows/audit-packages.ts";

@@ -16,7 +16,7 @@ import type { LatestVersion } from "../../store/policies/policies.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { fromJson } from "../../contract/shapes.ts";
-import { RuleEvaluation, PolicyEvaluation } from "../../contract/policy-evaluation.ts";
+import { type RuleEvaluation, PolicyEvaluation } from "../../contract/policy-evaluation.ts";
 
 const AttestationComplianceStatusResponse = named(
   "AttestationComplianceStatusResponse",

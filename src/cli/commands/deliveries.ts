@@ -294,7 +294,7 @@ function textOf(row: DeliveryRow, attempts: readonly AttemptRow[]): string {
       status === null ? "no answer" : `status ${status}`,
       `${seconds.toFixed(1)} s`,
     ].join(", ");
-    return oneLine(`  ${shownTime(started_at)}  ${answer}: ${error ?? "accepted"}`) + "\n";
+    return `${oneLine(`  ${shownTime(started_at)}  ${answer}: ${error ?? "accepted"}`)}\n`;
   });
   return `${shown.join("")}${log.length > 0 ? `attempts:\n${log.join("")}` : "attempts:     none\n"}`;
 }

@@ -108,7 +108,7 @@ function writeText(io: Io, results: readonly CheckResult[], quick: boolean): voi
     const counts = Object.entries(looked)
       .map(([what, count]) => `${count} ${what}`)
       .join(", ");
-    io.stdout(`${damage > 0 ? "DAMAGE" : "ok"}`.padEnd(8) + `${name.padEnd(width)}${counts}\n`);
+    io.stdout(`${`${damage > 0 ? "DAMAGE" : "ok"}`.padEnd(8)}${name.padEnd(width)}${counts}\n`);
     for (const { about, problem } of findings.slice(0, MOST_SHOWN))
       io.stdout(`        ${oneLine(about)}: ${oneLine(problem)}\n`);
     if (damage > MOST_SHOWN) io.stdout(`        and ${damage - MOST_SHOWN} more; --json tells more of them\n`);

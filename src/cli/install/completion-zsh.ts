@@ -53,7 +53,7 @@ function commandCase({ name, options, takesConfig, positional }: CommandWords): 
 
 /** One option as _arguments takes it: '--flag=[description]:placeholder:action'. */
 function argument({ flag, description, placeholder, value }: OptionWord): string {
-  const text = description.replace(/[\[\]\\:]/g, (character) => `\\${character}`);
+  const text = description.replace(/[[\]\\:]/g, (character) => `\\${character}`);
   return quoted(
     value === null
       ? `--${flag}[${text}]`

@@ -3,7 +3,7 @@
  * same code runs on the main thread for small bodies and in a thread for large ones.
  */
 import type { TSchema } from "typebox";
-import { AppError, invalid, tooManyValues } from "../../errors.ts";
+import { type AppError, invalid, tooManyValues } from "../../errors.ts";
 import { JsonScan, MAX_JSON_DEPTH } from "../../json/scan.ts";
 import type { ScanBounds, ScanProblem } from "../../json/scan.ts";
 import { findUnstorable, pathText, validate } from "../validate.ts";

@@ -411,7 +411,7 @@ test("refusals name the field, and leave nothing behind", async () => {
 
 test("an artifact is found by a prefix of its fingerprint, unless several begin with it", async () => {
   const at = await place();
-  const [one, two] = ["d".repeat(63) + "0", "d".repeat(63) + "1"];
+  const [one, two] = [`${"d".repeat(63)}0`, `${"d".repeat(63)}1`];
   await report(at, { fingerprint: one });
   assert.is((await read(at, "ddddd")).fingerprint, one);
   await report(at, { fingerprint: two });
@@ -479,7 +479,7 @@ test("trail and attestation_id choose among the records of a fingerprint", async
 
 test("the artifacts of a commit come as a list, newest first", async () => {
   const at = await place();
-  const [commit, sibling] = ["e".repeat(39) + "0", "e".repeat(39) + "1"];
+  const [commit, sibling] = [`${"e".repeat(39)}0`, `${"e".repeat(39)}1`];
   const one = await report(at, { git_commit: commit, trail_name: "a" });
   const two = await report(at, { git_commit: commit, trail_name: "b" });
   const of = async (sha: string, query = "") =>

@@ -505,7 +505,7 @@ test("names of uploads stay below the directory of their content, whatever they 
     [".hidden", "_hidden"],
     ["-rf", "_rf"],
     ["con.txt", "_con.txt"],
-    ["é".repeat(200) + ".json", `${"é".repeat(57)}.json`],
+    [`${"é".repeat(200)}.json`, `${"é".repeat(57)}.json`],
     ["emoji 😀.txt", "emoji 😀.txt"],
   ];
   for (const [stored] of names) {

@@ -451,7 +451,7 @@ test("a template that is none is refused with every mistake, one that is too lar
   assert.equal(Object.keys(wrong.body.errors), ["template_file"]);
   assert.match(
     wrong.body.errors.template_file,
-    /^2 validation errors for Template\ntrail\.attestations\.0\.type\n  .*\ntrail\.attestations\.1\.name\n  Field required/,
+    /^2 validation errors for Template\ntrail\.attestations\.0\.type\n {2}.*\ntrail\.attestations\.1\.name\n {2}Field required/,
   );
   for (const text of ["trail: [", Buffer.from([0x61, 0xff, 0xfe]), "a: 1\n\0"]) {
     const answer = await begin(at, { name: "t" }, text);

@@ -40,9 +40,9 @@ test("show prints what counts and where it came from, with secrets masked", asyn
     assert.equal({ code: shown.code, err: shown.err }, { code: 0, err: "" });
     assert.not.match(shown.out, "hunter2");
     const lines = shown.out.split("\n").map((line) => line.replace(/ {2,}/g, "  "));
-    assert.ok(lines.includes("data  /srv/assay  [file " + file + " line 1]"), shown.out);
+    assert.ok(lines.includes(`data  /srv/assay  [file ${file} line 1]`), shown.out);
     assert.ok(lines.includes("listen  127.0.0.1:2  [flag --listen]"), shown.out);
-    assert.ok(lines.includes("smtp-url  (secret)  [file " + file + " line 3]"), shown.out);
+    assert.ok(lines.includes(`smtp-url  (secret)  [file ${file} line 3]`), shown.out);
     assert.ok(lines.includes("metrics-key  (secret)  [variable ASSAY_METRICS_KEY]"), shown.out);
     assert.ok(lines.includes("bootstrap  (not set)  [default]"), shown.out);
     const { options } = JSON.parse((await cli(["config", "show", "--config", file, "--json"])).out);

@@ -313,7 +313,7 @@ test("what is no HTTP is answered with a JSON body, and the connection is closed
 
 test("bytes after a request do not become its answer", async () => {
   const wire = await dial(server.url);
-  await wire.send(head("PUT", RENAME(), { ...bearer(at.key), "Content-Length": 2 }) + "{}and more\r\n\r\n");
+  await wire.send(`${head("PUT", RENAME(), { ...bearer(at.key), "Content-Length": 2 })}{}and more\r\n\r\n`);
   answers(await wire.answer(), 400, refused({ new_name: "Field required" }));
   assert.is(await wire.closed(), "closed");
 });
@@ -853,7 +853,7 @@ test("a client that never stops sending after its refusal is cut off", async () 
 
 test("after a small refusal the connection serves the next request", async () => {
   const wire = await dial(server.url);
-  const refusal = head("PUT", RENAME(), { ...bearer(reader), "Content-Length": 2 }) + "{}";
+  const refusal = `${head("PUT", RENAME(), { ...bearer(reader), "Content-Length": 2 })}{}`;
   for (let i = 0; i < 3; i++) {
     await wire.send(refusal);
     assert.is((await wire.answer()).status, 403);

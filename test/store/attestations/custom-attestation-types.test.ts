@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { AppError } from "../../../src/errors.ts";
+import type { AppError } from "../../../src/errors.ts";
 import { opened, plan } from "../given.ts";
 
 const test = suite("store/attestations/custom-attestation-types");

@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { opened, plan, scans } from "../given.ts";
 
 const test = suite("store/flows/artifacts");
-const [F0, F1] = ["f".repeat(63) + "0", "f".repeat(63) + "1"];
+const [F0, F1] = [`${"f".repeat(63)}0`, `${"f".repeat(63)}1`];
 
 test("the identity of a record is trail, fingerprint and reference name; without a trail the fingerprint in its flow", () => {
   const { store, flow, trail, artifact } = opened();

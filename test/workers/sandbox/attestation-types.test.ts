@@ -5,7 +5,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openCustomTypes } from "../../../src/server/worker-threads.ts";
-import { AppError } from "../../../src/errors.ts";
+import type { AppError } from "../../../src/errors.ts";
 import { createCustomTypes } from "../../../src/workers/sandbox/attestation-types.ts";
 import type { CustomVerdict, TypeDefinition } from "../../../src/workers/sandbox/attestation-types.ts";
 import {
