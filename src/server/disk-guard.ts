@@ -78,7 +78,7 @@ export function createDiskGuard(parts: {
     const now = readOnlyReason();
     if (now !== null && told === null)
       logger.error(
-        { readOnlyReason: now, free_bytes: finite(left), reserve_bytes: reserve },
+        { reason: now, free_bytes: finite(left), reserve_bytes: reserve },
         "taking no changes, only reads",
       );
     if (now === null && told !== null) {
