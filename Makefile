@@ -18,14 +18,20 @@ run: build ## build, then serve a development instance on http://127.0.0.1:8001 
 test: dist/assay ## run the whole suite; PATTERN=regexp chooses files by their path below test/
 	@$(NODE) test/run.ts '$(PATTERN)'
 
-check: | $(INSTALLED) ## check types, and the rules the code keeps
+check: | $(INSTALLED) ## check types, format and lint, and the rules that the code keeps
 	node_modules/.bin/tsc --noEmit
+	node_modules/.bin/biome check --error-on-warnings
 	@$(NODE) test/run.ts '^rules/'
+
+format: | $(INSTALLED) ## format the code, and remove imports that nothing uses
+	node_modules/.bin/biome check --write
 
 build: dist/assay ## build the executable dist/assay
 
-golden: | $(INSTALLED) ## rewrite the golden files of test/rules from the code
-	UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/'
+# The list of operations comes first, in a process of its own: all other goldens are derived from it.
+golden: | $(INSTALLED) ## rewrite from the code what is derived from it: src/api/index.ts and the golden files
+	@UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/operation-index'
+	@UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/'
 
 bench: dist/assay ## measure the executable
 	$(NODE) test/bench/main.ts
@@ -83,5 +89,5 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 
 always:
 
-.PHONY: help run test check build golden bench bench-data openapi-check fixture crash soak litestream smoke dist image clean always
+.PHONY: help run test check format build golden bench bench-data openapi-check fixture crash soak litestream smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -93,6 +93,10 @@ export type Jobs = {
 
 export type AssayOperation = AnyOperation<OperationContext>;
 
+/** Whether an export of a resource is an operation. */
+export const isOperation = (value: unknown): value is AssayOperation =>
+  typeof value === "object" && value !== null && "handle" in value && "permission" in value;
+
 /** Declares an operation. */
 export const operation = operationFor<OperationContext>();
 
