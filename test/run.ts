@@ -1,13 +1,14 @@
-// Runs the suite: every test/**/*.test.ts, one child process per directory directly under test/, so that a crash in one
-// group cannot hide the others, and at most two at a time. A pattern (a regular expression over the path below test/)
-// chooses files. The last line is "N passed, N failed"; the exit code is 1 when anything failed or nothing was found.
+// Runs the suite: every test/**/*.test.ts. Files that lie in one directory below test/ run one after the other in a
+// child process, so that a crash in one group cannot hide the others; large directories are several groups, and a few
+// groups run at once. A pattern (a regular expression over the path below test/) chooses files. The last line is
+// "N passed, N failed"; the exit code is 1 when anything failed or nothing was found.
 //
-// Inside a child the suites are uvu's, but files are imported and run one after the other by this file and not by uvu's
-// command, which loses every suite of a group when one file throws at import, and which takes a suite whose `before`
-// hook threw for a passed one.
+// Inside a child the suites are uvu's, but files are imported and run by this file and not by uvu's command, which
+// loses every suite of a group when one file throws at import, and which takes a suite whose `before` hook threw for a
+// passed one.
 
 import { type ChildProcess, fork } from "node:child_process";
-import { globSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join, sep } from "node:path";
 import { performance } from "node:perf_hooks";
 import { pathToFileURL } from "node:url";
@@ -21,19 +22,29 @@ interface Counts {
 /** What uvu leaves for every `suite.run()`: failure texts (true when there are none), passed, skipped, all. */
 type QueuedSuite = () => Promise<[string | true, number, number, number]>;
 
-const AT_ONCE = 2;
+/** One more than the machine of the measurements has cores: most tests wait for a disk, a child process or a timer. */
+const GROUPS_AT_ONCE = 3;
 
-// The tests of the packaged executable take three minutes, all others less than one. A group that hangs is killed, and
-// told.
-const GROUP_DEADLINE_SECONDS = 600;
+/** A group that hangs is killed, and counts as failed. */
+const GROUP_TIMEOUT_S = 600;
 
 /** Files that take at least as long are printed with their time, so that a slow suite says where it is slow. */
-const SLOW_SECONDS = 2;
+const SLOW_S = 2;
 
-/** The groups that take longest, the very longest last. */
-const LONGEST = ["whole", "cli", "ui", "api", "binary"];
-/** Every other file of the very longest group is in this one, so that the suite does not wait for it alone. */
-const SECOND_HALF = "binary, second half";
+/** Directories whose tests take longest start first, so that none of them ends alone; the most files of one group. */
+const LARGE: readonly (readonly [directory: string, maxFiles: number])[] = [
+  ["binary", 4],
+  ["web", 3],
+  ["whole", 3],
+  ["cli", 12],
+  ["api", 16],
+];
+
+/**
+ * Node keeps what it compiled, and what it made of TypeScript, for all processes of the suite: a process of the program
+ * starts in half of the processor time.
+ */
+const COMPILE_CACHE = join(import.meta.dirname, "..", ".build", "compile-cache");
 
 const directory = import.meta.dirname;
 
@@ -59,7 +70,7 @@ async function runSuite(pattern: string): Promise<void> {
       sum.skipped += counts.skipped;
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  await Promise.all(Array.from({ length: GROUPS_AT_ONCE }, lane));
 
   if (files.length === 0) {
     console.log(`no test file matches ${chosen}`);
@@ -71,34 +82,40 @@ async function runSuite(pattern: string): Promise<void> {
   process.exitCode = sum.failed > 0 ? 1 : 0;
 }
 
-/**
- * [directory directly under test/, its files]; files that lie in none of them are the group "", and the longest group
- * is two.
- */
+/** The groups, [name, files], in the order in which they start. */
 function groupByDirectory(files: readonly string[]): [string, string[]][] {
-  const groups = new Map<string, string[]>();
+  const directories = new Map<string, string[]>();
   for (const file of files) {
-    const directory = file.includes("/") ? file.slice(0, file.indexOf("/")) : "";
-    const placed =
-      directory === LONGEST.at(-1) ? (groups.get(directory)?.length ?? 0) + (groups.get(SECOND_HALF)?.length ?? 0) : 0;
-    const name = placed % 2 === 1 ? SECOND_HALF : directory;
-    groups.set(name, [...(groups.get(name) ?? []), file]);
+    const directory = file.includes("/") ? file.slice(0, file.indexOf("/")) : "test";
+    directories.set(directory, [...(directories.get(directory) ?? []), file]);
   }
-  // What takes longest begins first, so that it does not end alone.
-  const weight = (name: string): number => LONGEST.indexOf(name === SECOND_HALF ? "binary" : name);
-  return [...groups].sort(([a], [b]) => weight(b) - weight(a));
+  const rankOf = (name: string): number => LARGE.findIndex(([directory]) => directory === name) >>> 0;
+  return [...directories]
+    .sort(([a], [b]) => rankOf(a) - rankOf(b))
+    .flatMap(([directory, all]) => {
+      const maxFiles = LARGE.find(([name]) => name === directory)?.[1] ?? all.length;
+      const count = Math.ceil(all.length / maxFiles);
+      // Every n-th file, because slow files stand side by side in the alphabet.
+      return Array.from({ length: count }, (_, part): [string, string[]] => [
+        count === 1 ? directory : `${directory} ${part + 1}/${count}`,
+        all.filter((_file, index) => index % count === part),
+      ]);
+    });
 }
 
 /** Runs one group in a child process, prints its output in one piece and returns its counts. */
 async function startGroup(name: string, files: readonly string[]): Promise<Counts> {
   const started = performance.now();
-  const child = fork(import.meta.filename, files, { stdio: ["ignore", "pipe", "pipe", "ipc"] });
+  const child = fork(import.meta.filename, files, {
+    stdio: ["ignore", "pipe", "pipe", "ipc"],
+    env: { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE },
+  });
   const output = collectOutput(child);
   let counts: Counts = { passed: 0, failed: 0, skipped: 0 };
   let finished = false;
   child.on("message", (message: { counts: Counts; finished: boolean }) => ({ counts, finished } = message));
 
-  const deadline = setTimeout(() => child.kill("SIGKILL"), GROUP_DEADLINE_SECONDS * 1000);
+  const deadline = setTimeout(() => child.kill("SIGKILL"), GROUP_TIMEOUT_S * 1000);
   const ending = await new Promise<string>((resolve) => {
     child.on("close", (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
   });
@@ -110,9 +127,7 @@ async function startGroup(name: string, files: readonly string[]): Promise<Count
     text += `\n  FAIL  the group ended before its tests did (${ending})\n`;
   }
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  console.log(
-    `${text.trimEnd()}\n-- ${name === "" ? "test" : name}: ${counts.passed} passed, ${counts.failed} failed (${seconds} s)\n`,
-  );
+  console.log(`${text.trimEnd()}\n-- ${name}: ${counts.passed} passed, ${counts.failed} failed (${seconds} s)\n`);
   return counts;
 }
 
@@ -139,6 +154,7 @@ async function runGroup(files: readonly string[]): Promise<void> {
     shared.UVU_QUEUE = [queue];
     console.log(file);
     const started = performance.now();
+    const cpuBefore = processorSeconds();
     try {
       await import(pathToFileURL(join(directory, file)).href);
       if (queue.length === 0) fail(`${file} runs no suite`, "every suite needs its .run()");
@@ -159,12 +175,26 @@ async function runGroup(files: readonly string[]): Promise<void> {
       }
     }
     const seconds = (performance.now() - started) / 1000;
-    if (seconds >= SLOW_SECONDS) console.log(`   ${file}: ${seconds.toFixed(1)} s`);
+    if (seconds >= SLOW_S)
+      console.log(`   ${file}: ${seconds.toFixed(1)} s, processor ${(processorSeconds() - cpuBefore).toFixed(1)} s`);
     await report(counts, false);
   }
   await report(counts, true);
   // Not by running dry: a server or a timer that a failed test left behind would hold the process.
   process.exit(0);
+}
+
+/** Processor time of this process and of the child processes that ended, in seconds; 0 where the system does not say. */
+function processorSeconds(): number {
+  try {
+    // proc(5): utime, stime, cutime and cstime are fields 14 to 17, in ticks of 10 ms; the name in field 2 may hold spaces.
+    const fields = readFileSync("/proc/self/stat", "utf8")
+      .replace(/^.*\) /s, "")
+      .split(" ");
+    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / 100;
+  } catch {
+    return 0;
+  }
 }
 
 function report(counts: Counts, finished: boolean): Promise<void> {
