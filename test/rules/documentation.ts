@@ -31,9 +31,9 @@ export function optionsPage(): string {
   });
   return `# Options: everything that can be set
 
-As a flag, as a variable, as a key of the YAML file: \`assay help configuration\`. \`assay config explain OPTION\` tells of one alone.
+Each is a flag, a variable or a key of the YAML file: \`assay help configuration\`. \`assay config explain OPTION\` describes one.
 
-| flag, variable, key | default | what it is |
+| flag, variable, key | default | meaning |
 |---|---|---|
 ${rows.join("\n")}
 `;
@@ -46,7 +46,7 @@ export function usualOptions(): string {
     if (!row) throw new Error(`there is no option ${name}`);
     return `| ${code(`--${row.flag} ${row.placeholder}`)} | ${code(row.variable)} | ${cell(row.description)}${row.default === null ? "" : ` (${row.default})`} |`;
   });
-  return ["| flag | variable | what it is |", "|---|---|---|", ...rows].join("\n");
+  return ["| flag | variable | meaning |", "|---|---|---|", ...rows].join("\n");
 }
 
 /** src/guide/commands.md. */
@@ -54,12 +54,13 @@ export function commandsPage(): string {
   const rows = COMMANDS.map(
     ({ name, usage, summary }) => `| ${code(cell(`assay ${name} ${usage}`.trimEnd()))} | ${cell(summary)} |`,
   );
-  return `# Commands: everything that the program does
+  return `# Commands: everything the program can do
 
-\`assay help COMMAND\` tells more. Every command takes \`--help\`, and \`--json\` for scripts. Those that need a data directory take \`--data
-DIRECTORY\` or \`ASSAY_DATA\`; all but \`assay serve\`, \`assay dev\` and \`assay init\` work while the server runs, unless their help says otherwise.
+\`assay help COMMAND\` describes one command. Every command takes \`--help\`, and \`--json\` for scripts. Commands that need a data directory
+take \`--data DIRECTORY\` or \`ASSAY_DATA\`. All but \`assay serve\`, \`assay dev\` and \`assay init\` work while the server runs, unless
+their help says otherwise.
 
-| command | does |
+| command | purpose |
 |---|---|
 ${rows.join("\n")}
 `;
