@@ -124,13 +124,19 @@ export function workerEntry(name: string): { source: string; eval: boolean } {
   return { source: readTextAsset(`workers/${name}.cjs`), eval: true };
 }
 
-/** Version and commit of this build: baked in by the build, asked of package.json and git in a checkout. */
+/**
+ * Version and commit of this build: set by the build, read from package.json and git in a checkout. Read once, because
+ * git takes milliseconds, and a process that runs has the code of its start.
+ */
 export function buildInfo(): BuildInfo {
   if (built !== null) return built;
+  if (checkoutBuild !== null) return checkoutBuild;
   const root = checkoutRoot();
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
-  return { version, commit: currentCommit(root) };
+  checkoutBuild = { version, commit: currentCommit(root) };
+  return checkoutBuild;
 }
+let checkoutBuild: BuildInfo | null = null;
 
 /** The path of the executable that runs; null in a checkout and a bundle, which have none. */
 export const packedExecutable = (): string | null => (built !== null && sea.isSea() ? process.execPath : null);
