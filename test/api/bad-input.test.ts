@@ -145,28 +145,31 @@ function judge(answer: Answered): void {
   assert.ok(text.length < 200_000, `the refusal is ${text.length} characters long`);
 }
 
-let before: ReturnType<typeof holdings> | null = null;
+/** What the server held before the request; null after an accepted one, which may have changed it. */
+let before: ReturnType<typeof holdingsWithoutEvidence> | null = null;
+/** The same of evidence, whose 256 directories only a form can change. */
+let evidence: readonly string[] | null = null;
+const isForm = ({ headers }: Attempt): boolean => headers["Content-Type"]?.startsWith("multipart/") ?? false;
 let refusals = 0;
 let accepted = 0;
 
 async function check(attempt: Attempt): Promise<Answered> {
   // What an accepted request asked for is done by jobs, after its answer.
   if (before === null) await server.settled();
-  before ??= holdings(server);
+  before ??= holdingsWithoutEvidence(server);
+  evidence ??= holdings(server).evidence;
   let answer: Answered | null = null;
   try {
     answer = await send(attempt);
     judge(answer);
     if (answer.status >= 400) {
       refusals += 1;
-      // Only a form can bring a file.
-      const { evidence, ...others } = before;
-      const isForm = attempt.headers["Content-Type"]?.startsWith("multipart/") ?? false;
-      assert.equal(holdingsWithoutEvidence(server), others, "a refusal leaves nothing behind");
-      if (isForm) assert.equal(holdings(server).evidence, evidence, "a refusal leaves no file behind");
+      assert.equal(holdingsWithoutEvidence(server), before, "a refusal leaves nothing behind");
+      if (isForm(attempt)) assert.equal(holdings(server).evidence, evidence, "a refusal leaves no file behind");
     } else {
       accepted += 1;
       before = null;
+      if (isForm(attempt)) evidence = null;
     }
     return answer;
   } catch (error) {
