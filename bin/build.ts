@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { buildInfo } from "../src/assets.ts";
+import { readBuildInfo } from "../src/assets.ts";
 import { bundle } from "./bundle.ts";
 import { pack } from "./pack.ts";
 
@@ -19,7 +19,7 @@ const output = join(root, "dist", "assay");
 await pack(work, await bundle(root, join(work, "bundle")), output);
 
 const bytes = readFileSync(output);
-const { version, commit } = buildInfo();
+const { version, commit } = readBuildInfo();
 console.log(
   `dist/assay ${version} (${commit ?? "unknown commit"}): ${(bytes.length / 1e6).toFixed(1)} MB in ${((performance.now() - started) / 1000).toFixed(1)} s`,
 );

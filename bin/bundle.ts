@@ -5,7 +5,7 @@ import { build } from "esbuild";
 import type { Metafile } from "esbuild";
 import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
-import { BILL_OF_MATERIALS, LICENSES, buildInfo, checkoutPath, listAssets, readAsset } from "../src/assets.ts";
+import { BILL_OF_MATERIALS, LICENSES, readBuildInfo, findCheckoutPath, listAssets, readAsset } from "../src/assets.ts";
 import { commitTime } from "./commit-time.ts";
 import { componentsOf, textFile } from "./components.ts";
 import { billOfMaterials } from "./sbom.ts";
@@ -19,7 +19,7 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   const keys = listAssets("");
   for (const key of keys) write(join(directory, "assets", key), readAsset(key));
 
-  const paths = keys.flatMap((key) => checkoutPath(key) ?? []);
+  const paths = keys.flatMap((key) => findCheckoutPath(key) ?? []);
   const metafiles = [await bundleEntry(root, "src/main.ts", join(directory, "main.cjs"))];
   for (const name of workerNames(root)) {
     const key = `workers/${name}.cjs`;
@@ -31,7 +31,7 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   const told: [string, string][] = components.flatMap((component) =>
     component.text === null ? [] : [[LICENSES + textFile(component), component.text]],
   );
-  told.push([BILL_OF_MATERIALS, billOfMaterials(buildInfo(), components, commitTime(root))]);
+  told.push([BILL_OF_MATERIALS, billOfMaterials(readBuildInfo(), components, commitTime(root))]);
   for (const [key, text] of told) write(join(directory, "assets", key), Buffer.from(text));
   return [...keys, ...told.map(([key]) => key)].sort();
 }
@@ -59,7 +59,7 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     // A node_modules that is a link elsewhere must not put that place into the file.
     preserveSymlinks: true,
     define: {
-      ASSAY_BUILD: JSON.stringify(buildInfo()),
+      ASSAY_BUILD: JSON.stringify(readBuildInfo()),
       // No file of that name: libraries that look for theirs beside themselves find nothing, and may only do so when
       // asked to.
       "import.meta.url": '"file:///assay/bundle.cjs"',

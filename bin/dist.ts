@@ -4,14 +4,14 @@
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { buildInfo } from "../src/assets.ts";
+import { readBuildInfo } from "../src/assets.ts";
 import { commitTime } from "./commit-time.ts";
 import { asking, releaseFiles } from "./release.ts";
 import { tarball } from "./tarball.ts";
 
 const root = join(import.meta.dirname, "..");
 const executable = join(root, "dist", "assay");
-const name = `assay-${buildInfo().version}-linux-x64`;
+const name = `assay-${readBuildInfo().version}-linux-x64`;
 
 const files = releaseFiles(root, readFileSync(executable), asking(executable));
 const archive = await tarball(name, files, commitTime(root) ?? new Date(0));

@@ -6,13 +6,13 @@ import { createHash } from "node:crypto";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { buildInfo } from "../src/assets.ts";
+import { readBuildInfo } from "../src/assets.ts";
 import { run, start } from "../test/binary/executable.ts";
 
 const root = join(import.meta.dirname, "..");
 const built = join(root, "dist", "assay");
 const directory = mkdtempSync(join(tmpdir(), "assay-smoke-"));
-const { version, commit } = buildInfo();
+const { version, commit } = readBuildInfo();
 const count = { passed: 0, failed: 0 };
 
 async function check(what: string, body: () => Promise<void> | void): Promise<void> {

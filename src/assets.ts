@@ -105,7 +105,7 @@ export function listAssets(prefix: string): string[] {
 }
 
 /** Where a checkout keeps the asset on disk (absolute path); null where it is embedded or does not exist. */
-export function checkoutPath(key: string): string | null {
+export function findCheckoutPath(key: string): string | null {
   return built === null ? (files(key).get(key) ?? null) : null;
 }
 
@@ -115,7 +115,7 @@ export function checkoutPath(key: string): string | null {
  * there is no file to name, so the source is the code itself.
  * Throws an Error when no such worker ships.
  */
-export function workerEntry(name: string): { source: string; eval: boolean } {
+export function resolveWorkerEntry(name: string): { source: string; eval: boolean } {
   if (built === null) {
     const path = join(checkoutRoot(), "src", `${name}.ts`);
     if (statSync(path, { throwIfNoEntry: false }) === undefined) throw missing(`workers/${name}.cjs`);
@@ -128,7 +128,7 @@ export function workerEntry(name: string): { source: string; eval: boolean } {
  * Version and commit of this build: set by the build, read from package.json and git in a checkout. Read once, because
  * git takes milliseconds, and a process that runs has the code of its start.
  */
-export function buildInfo(): BuildInfo {
+export function readBuildInfo(): BuildInfo {
   if (built !== null) return built;
   if (checkoutBuild !== null) return checkoutBuild;
   const root = checkoutRoot();
@@ -139,7 +139,7 @@ export function buildInfo(): BuildInfo {
 let checkoutBuild: BuildInfo | null = null;
 
 /** The path of the executable that runs; null in a checkout and a bundle, which have none. */
-export const packedExecutable = (): string | null => (built !== null && sea.isSea() ? process.execPath : null);
+export const findPackedExecutable = (): string | null => (built !== null && sea.isSea() ? process.execPath : null);
 
 function currentCommit(root: string): string | null {
   const git = (...args: string[]) =>

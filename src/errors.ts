@@ -66,7 +66,7 @@ export const unauthenticated = (internal?: unknown): AppError =>
   });
 
 /** 401 for a page whose session ended: without HTTP basic, for which a browser would ask with a window of its own. */
-export const sessionOver = (): AppError =>
+export const sessionExpired = (): AppError =>
   new AppError("unauthenticated", "Authentication credentials are missing or invalid", {
     headers: { "WWW-Authenticate": 'Bearer realm="assay"' },
   });
@@ -124,7 +124,7 @@ export const unavailable = (message: string, retryAfter: number, internal?: unkn
   new AppError("unavailable", message, { internal, headers: { "Retry-After": String(retryAfter) } });
 
 /** 429 with Retry-After in seconds. `what` says whose requests, or which attempts, there were too many of. */
-export const tooMany = (what: string, retryAfter: number): AppError =>
+export const tooManyRequests = (what: string, retryAfter: number): AppError =>
   new AppError("too_many", `${what}. Please try again in ${retryAfter} ${retryAfter === 1 ? "second" : "seconds"}`, {
     headers: { "Retry-After": String(retryAfter) },
   });

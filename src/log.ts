@@ -44,11 +44,11 @@ export function createLogger(options: { level: LogLevel; destination?: LogDestin
 /**
  * Bytes (as characters) after which waiting lines are written: a system call for each line costs more than making it.
  */
-const BUFFERED_CHARACTERS = 16_384;
+const FLUSH_CHARS = 16_384;
 /**
  * Milliseconds that a line waits at most: an eye does not notice, and a process that is killed loses no more than this.
  */
-const BUFFERED_MS = 50;
+const MAX_BUFFERED_MS = 50;
 
 /**
  * A destination that hands lines on in larger pieces. What waits is written by `flushSync`, which pino calls by itself
@@ -67,8 +67,8 @@ export function bufferedDestination(write: (text: string) => void): LogDestinati
   return {
     write(line) {
       waiting += line;
-      if (waiting.length >= BUFFERED_CHARACTERS) flushSync();
-      else timer ??= setTimeout(flushSync, BUFFERED_MS).unref();
+      if (waiting.length >= FLUSH_CHARS) flushSync();
+      else timer ??= setTimeout(flushSync, MAX_BUFFERED_MS).unref();
     },
     flushSync,
   };
@@ -157,9 +157,9 @@ const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
 const SUSPICIOUS = /bearer|basic|=|:\/\/|eyJ/i;
 
 // Bounds of one line: an object graph or a body that got into the log by mistake must not fill the disk.
-const MOST_LEVELS = 6;
-const MOST_ITEMS = 100;
-const MOST_CHARACTERS = 16_384;
+const MAX_DEPTH = 6;
+const MAX_ITEMS = 100;
+const MAX_TEXT_CHARS = 16_384;
 
 /**
  * A copy of a value that may be logged: credentials hidden, errors as `{type, message, code?, stack, cause?}`, binary
@@ -169,7 +169,7 @@ export function redact(value: unknown, level = 0): unknown {
   if (typeof value === "string") return redactText(value);
   if (typeof value === "bigint") return String(value);
   if (typeof value !== "object" || value === null) return value;
-  if (level >= MOST_LEVELS) return "[deeper]";
+  if (level >= MAX_DEPTH) return "[deeper]";
   try {
     if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
     if (value instanceof Error) return redactError(value, level);
@@ -177,15 +177,15 @@ export function redact(value: unknown, level = 0): unknown {
     if (value instanceof Set) return redact([...value], level);
     if (value instanceof Map) return redact(Object.fromEntries(value), level);
     if (Array.isArray(value)) {
-      const items = value.slice(0, MOST_ITEMS).map((item) => redact(item, level + 1));
-      return value.length > MOST_ITEMS ? [...items, `[${value.length - MOST_ITEMS} more]`] : items;
+      const items = value.slice(0, MAX_ITEMS).map((item) => redact(item, level + 1));
+      return value.length > MAX_ITEMS ? [...items, `[${value.length - MAX_ITEMS} more]`] : items;
     }
     const fields = Object.entries(value);
-    const shown = fields.slice(0, MOST_ITEMS).map(([name, field]) => {
+    const shown = fields.slice(0, MAX_ITEMS).map(([name, field]) => {
       const hide = isSecret(name) && field !== null && field !== undefined;
       return [name, hide ? HIDDEN : redact(field, level + 1)] as const;
     });
-    if (fields.length > MOST_ITEMS) shown.push(["...", `[${fields.length - MOST_ITEMS} more]`]);
+    if (fields.length > MAX_ITEMS) shown.push(["...", `[${fields.length - MAX_ITEMS} more]`]);
     return Object.fromEntries(shown);
   } catch {
     return "[unreadable]";
@@ -216,8 +216,8 @@ function isSecret(name: string): boolean {
 }
 
 function redactText(text: string): string {
-  const left = text.length - MOST_CHARACTERS;
-  const start = left > 0 ? text.slice(0, MOST_CHARACTERS) : text;
+  const left = text.length - MAX_TEXT_CHARS;
+  const start = left > 0 ? text.slice(0, MAX_TEXT_CHARS) : text;
   const hidden = !SUSPICIOUS.test(start)
     ? start
     : CREDENTIALS.reduce((result, [pattern, replacement]) => result.replace(pattern, replacement), start);

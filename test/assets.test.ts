@@ -4,12 +4,12 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
   ADDON_ASSET,
-  buildInfo,
-  checkoutPath,
+  readBuildInfo,
+  findCheckoutPath,
   listAssets,
   readAsset,
   readTextAsset,
-  workerEntry,
+  resolveWorkerEntry,
 } from "../src/assets.ts";
 
 const assets = suite("assets");
@@ -25,7 +25,7 @@ assets("the pages of the reference are shipped, and nothing else of their packag
 });
 
 assets("the native addon is an asset with a place on disk in a checkout", () => {
-  const path = checkoutPath(ADDON_ASSET);
+  const path = findCheckoutPath(ADDON_ASSET);
   assert.is.not(path, null);
   assert.equal(readAsset(ADDON_ASSET), readFileSync(String(path)));
 });
@@ -45,7 +45,7 @@ for (const key of [
       () => readAsset(key),
       (error: Error) => error.message === `no asset "${key}" ships with this build of Assay`,
     );
-    assert.is(checkoutPath(key), null);
+    assert.is(findCheckoutPath(key), null);
   });
 }
 
@@ -54,11 +54,11 @@ assets("an unknown prefix has no assets", () => {
 });
 
 assets("an unknown worker is refused by name", () => {
-  assert.throws(() => workerEntry("no-such-worker"), /no-such-worker/);
+  assert.throws(() => resolveWorkerEntry("no-such-worker"), /no-such-worker/);
 });
 
 assets("the build is that of package.json and of a commit", () => {
-  const { version, commit } = buildInfo();
+  const { version, commit } = readBuildInfo();
   assert.is(version, JSON.parse(readFileSync(join(import.meta.dirname, "..", "package.json"), "utf8")).version);
   assert.ok(commit === null || /^[0-9a-f]{40}(-modified)?$/.test(commit), String(commit));
 });

@@ -21,7 +21,7 @@ import {
 import { urlsFor } from "../src/contract/urls.ts";
 import type { Role } from "../src/domain/access.ts";
 import { targetProblem } from "../src/domain/network/webhook-url.ts";
-import { createLimiter } from "../src/http/rate-limiter.ts";
+import { createRateLimiter } from "../src/http/rate-limiter.ts";
 import type { LoginParts } from "../src/auth/logins.ts";
 import { createPasswords } from "../src/auth/password-hashing.ts";
 import { createLogger } from "../src/log.ts";
@@ -183,7 +183,7 @@ export async function startServer(options: ServerOptions = {}) {
       setup: null,
       idle: 28_800,
       lifetime: 604_800,
-      tries: createLimiter({ burst: 10, perSeconds: 900, now: () => clock.at }),
+      tries: createRateLimiter({ burst: 10, perSeconds: 900, now: () => clock.at }),
       ...options.logins,
     },
     baseUrl: options.baseUrl ?? "http://assay.test",
@@ -506,7 +506,14 @@ export async function startServer(options: ServerOptions = {}) {
 /** Passwords of tests are no secrets. */
 export const CHEAP = { cost: 16, block_size: 8, parallelism: 1 };
 
-const LIMITS = { json: 32 << 20, form: 10 << 20, document: 10 << 20, evidence: 100 << 20, stall: 10, linger: 5 };
+const LIMITS = {
+  json: 32 << 20,
+  form: 10 << 20,
+  document: 10 << 20,
+  evidence: 100 << 20,
+  stallTimeoutS: 10,
+  lingerS: 5,
+};
 
 /**
  * A form as clients send it: the JSON as a plain field, the file with a filename. The field is `data_json` unless said

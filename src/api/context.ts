@@ -38,7 +38,7 @@ export type OperationContext = {
   /** The organization of the path; only on operations below one. */
   readonly organization: OrganizationRow;
   /** Who calls; only on operations that need a key. */
-  readonly caller: Principal;
+  readonly principal: Principal;
   /** What the caller is in the organization of the path; null for somebody who only reads a public one. */
   readonly role: Role | null;
   /** A new API key. */
@@ -135,7 +135,7 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
       openApi: () => openApi(facts.baseUrl),
       pending: [],
       auditEntry() {
-        const { publicId, name, kind, keyPublicId } = demand(facts.caller, "caller");
+        const { publicId, name, kind, keyPublicId } = demand(facts.principal, "caller");
         return {
           organizationId: facts.membership?.organizationId ?? null,
           actor: { kind, publicId, name, keyPublicId },
@@ -153,8 +153,8 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
       get role() {
         return demand(facts.membership, "organization").role;
       },
-      get caller() {
-        return demand(facts.caller, "caller");
+      get principal() {
+        return demand(facts.principal, "caller");
       },
     };
   };

@@ -18,7 +18,7 @@ export async function readNested(
   { field, what, bounds, asText }: { field: string; what: string; bounds: ScanBounds; asText: boolean },
 ): Promise<unknown> {
   const bytes = Buffer.from(content as string);
-  const shape: JsonShape = { root: field, what, bounds, schema: null, takesNull: true };
+  const shape: JsonShape = { root: field, what, bounds, schema: null, acceptsNull: true };
   const { value } =
     bytes.length > LARGE_JSON_BYTES
       ? await largeJson.read(bytes, shape, asText ? "whole" : [])

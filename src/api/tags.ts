@@ -102,7 +102,7 @@ export const patchTags = operation({
     const set = body.set_tags ?? {};
     // Not by the schema: it would name the object, not the key.
     const problems = Object.keys(set).flatMap((key) =>
-      Object.entries(validate(TagKey, key, "plain", `set_tags.${key}`) ?? {}),
+      Object.entries(validate(TagKey, key, { mode: "plain", root: `set_tags.${key}` }) ?? {}),
     );
     const fields = Object.fromEntries(problems);
     if (Object.keys(fields).length > 0) throw invalid(fields);

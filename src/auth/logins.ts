@@ -8,7 +8,7 @@ import type { Role } from "../domain/access.ts";
 import { freeName, rolesOf } from "../domain/login/identity.ts";
 import type { Person } from "../domain/login/identity.ts";
 import { networkOf } from "../domain/network/client-network.ts";
-import { tooMany, unauthenticated } from "../errors.ts";
+import { tooManyRequests, unauthenticated } from "../errors.ts";
 import type { Store } from "../store/index.ts";
 import type { LoginMethod, SessionHolder } from "../store/accounts/sessions.ts";
 import { cookieDigest, sessionActor } from "../store/accounts/sessions.ts";
@@ -19,7 +19,7 @@ import type { Provider } from "./oidc-provider.ts";
 import type { Setup } from "./first-admin.ts";
 
 /** How often something may be tried; see http/limits.ts. */
-export type Tries = { take(key: string): number; peek(key: string): number; forgive(key: string): void };
+export type Tries = { take(key: string): number; peek(key: string): number; reset(key: string): void };
 
 export type LoginParts = {
   store: Store;
@@ -95,10 +95,10 @@ export function createLogins(parts: LoginParts) {
     const ofAddress = `address ${networkOf(address)}`;
     const ofAccount = account === null ? null : `account ${account.slice(0, NAME_CHARACTERS)}`;
     const wait = tries.peek(ofAddress) || (ofAccount === null ? 0 : tries.take(ofAccount));
-    if (wait > 0) throw tooMany("There were too many failed logins", wait);
+    if (wait > 0) throw tooManyRequests("There were too many failed logins", wait);
     const isRight = await check();
     if (!isRight) tries.take(ofAddress);
-    else if (ofAccount !== null) tries.forgive(ofAccount);
+    else if (ofAccount !== null) tries.reset(ofAccount);
     return isRight;
   }
 

@@ -202,7 +202,7 @@ export const REPORTS: Readonly<Record<PhysicalType, Report>> = {
 export function readReport(type: PhysicalType, bytes: Buffer): ReportedArtifact[] {
   const { schema, artifactsOf } = REPORTS[type];
   const value = parseJson(bytes, "body");
-  const problems = validate(schema, value, "plain", "body");
+  const problems = validate(schema, value, { mode: "plain", root: "body" });
   if (problems) throw invalid(problems);
   return artifactsOf(value);
 }

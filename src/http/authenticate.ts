@@ -5,7 +5,7 @@
  */
 import { hash, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
-import { csrfMissing, sessionOver, unauthenticated } from "../errors.ts";
+import { csrfMissing, sessionExpired, unauthenticated } from "../errors.ts";
 import type { Principal, ServerContext } from "./server-context.ts";
 
 /**
@@ -15,20 +15,21 @@ import type { Principal, ServerContext } from "./server-context.ts";
  * @throws AppError 401, 403.
  */
 export function authenticate(
-  house: Pick<ServerContext<unknown>, "authenticate" | "session">,
+  house: Pick<ServerContext<unknown>, "authenticate" | "findSession">,
   ctx: Koa.Context,
 ): Principal {
   const { authorization } = ctx.req.headers;
   if (authorization === undefined) {
-    const session = house.session(ctx);
+    const session = house.findSession(ctx);
     const token = ctx.get(CSRF_HEADER);
     // Only a page that somebody signed in to sends the token. A browser that is told of HTTP basic would ask for a
     // password.
-    if (!session) throw token === "" ? unauthenticated() : sessionOver();
-    if (ctx.method !== "GET" && ctx.method !== "HEAD" && !isSameText(token, session.csrfToken)) throw csrfMissing();
-    return session.caller;
+    if (!session) throw token === "" ? unauthenticated() : sessionExpired();
+    if (ctx.method !== "GET" && ctx.method !== "HEAD" && !equalsInConstantTime(token, session.csrfToken))
+      throw csrfMissing();
+    return session.principal;
   }
-  const key = credentialOf(authorization);
+  const key = parseCredential(authorization);
   const caller = key === null ? null : house.authenticate(hash("sha256", key));
   if (!caller) throw unauthenticated();
   return caller;
@@ -37,14 +38,14 @@ export function authenticate(
 const CSRF_HEADER = "X-CSRF-Token";
 
 /** A key longer than this is nobody's: ours have 43 characters, the apply file takes up to 1024. */
-const LONGEST_KEY = 1024;
+const MAX_KEY_CHARS = 1024;
 
 /** The key of an Authorization header, null when there is none or it is malformed. */
-export function credentialOf(header: string | undefined): string | null {
+export function parseCredential(header: string | undefined): string | null {
   if (header === undefined) return null;
   const [, scheme = "", rest = ""] = /^(\S+) +(\S+) *$/.exec(header) ?? [];
   const key = scheme.toLowerCase() === "bearer" ? rest : scheme.toLowerCase() === "basic" ? userName(rest) : null;
-  return key === null || key === "" || key.length > LONGEST_KEY ? null : key;
+  return key === null || key === "" || key.length > MAX_KEY_CHARS ? null : key;
 }
 
 function userName(base64: string): string | null {
@@ -54,5 +55,5 @@ function userName(base64: string): string | null {
 }
 
 /** Whether two texts are the same; how long that takes says nothing about where they differ. */
-export const isSameText = (one: string, other: string): boolean =>
+export const equalsInConstantTime = (one: string, other: string): boolean =>
   timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));

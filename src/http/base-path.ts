@@ -7,7 +7,7 @@ import type Koa from "koa";
 import { routeNotFound } from "../errors.ts";
 
 /** Takes the base path off the address of a request; one that lies outside goes on as it is. Comes first. */
-export function withoutBasePath(basePath: string): Koa.Middleware {
+export function stripBasePath(basePath: string): Koa.Middleware {
   return function strip(ctx, next) {
     if (isBelow(basePath, ctx.originalUrl)) ctx.url = ctx.originalUrl.slice(basePath.length).replace(/^(?!\/)/, "/");
     return next();
@@ -18,7 +18,7 @@ export function withoutBasePath(basePath: string): Koa.Middleware {
  * Refuses what lies outside of the base path. Comes after the probes, which answer there too: who asks them knows the
  * host alone.
  */
-export function onlyBasePath(basePath: string): Koa.Middleware {
+export function requireBasePath(basePath: string): Koa.Middleware {
   return function refuse(ctx, next) {
     if (!isBelow(basePath, ctx.originalUrl)) throw routeNotFound();
     return next();

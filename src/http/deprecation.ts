@@ -15,7 +15,7 @@ type Deprecated = { query: Names; body: Names };
 /** By operation: looking through the shapes for every request would cost more than the request. */
 const known = new WeakMap<object, Deprecated>();
 
-export function deprecatedOf<Context>(operation: AnyOperation<Context>): Deprecated {
+export function deprecationsOf<Context>(operation: AnyOperation<Context>): Deprecated {
   let found = known.get(operation);
   if (found === undefined) {
     const { query, body } = operation;
@@ -45,7 +45,7 @@ export function announceDeprecation<Context>(
   root: string,
   sent: { query?: Readonly<Record<string, unknown>>; body?: unknown },
 ): void {
-  const { query, body } = deprecatedOf(operation);
+  const { query, body } = deprecationsOf(operation);
   if (operation.deprecation === undefined && query.size === 0 && body.size === 0) return;
   const used = [...usedOf(query, sent.query), ...usedOf(body, sent.body)];
   const first = operation.deprecation ?? used.sort((a, b) => a.since.localeCompare(b.since))[0];
@@ -71,7 +71,7 @@ function usedOf(names: Names, values: unknown): Deprecation[] {
 }
 
 /** Sets the headers of an answer. A `Link` of a deprecation stays, beside those that the answer has. */
-export function setHeaders(ctx: Koa.Context, headers: Readonly<Record<string, string>>): void {
+export function setResponseHeaders(ctx: Koa.Context, headers: Readonly<Record<string, string>>): void {
   const announced = ctx.res.getHeader("Link");
   ctx.set(headers);
   if (typeof announced === "string" && headers["Link"] !== undefined)

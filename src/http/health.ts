@@ -3,7 +3,7 @@
  * can do its work, as a word and as JSON.
  */
 import type Koa from "koa";
-import { nameRequest } from "./request-boundary.ts";
+import { setRoute } from "./request-boundary.ts";
 
 /** What `/readyz` answers. `reason` and `problem` are sentences for the operator, null where all is well. */
 export type ReadinessReport = {
@@ -29,11 +29,11 @@ const ROUTES: ReadonlyMap<string, string> = new Map([
  * `/ready` answers the bare text `OK` (wire-contract 2: clients use it as a print format), or 503 with the reason. A
  * server that takes no changes is ready: a load balancer that took it away would end its reads as well.
  */
-export function probes(readiness: () => Promise<ReadinessReport>): Koa.Middleware {
+export function createHealthProbes(readiness: () => Promise<ReadinessReport>): Koa.Middleware {
   return async function probe(ctx, next) {
     const route = ROUTES.get(ctx.path);
     if (route === undefined) return next();
-    nameRequest(ctx, route);
+    setRoute(ctx, route);
     const report = ctx.path === "/healthz" ? null : await readiness();
     ctx.status = report?.state === "unavailable" ? 503 : 200;
     if (ctx.path === "/readyz") {

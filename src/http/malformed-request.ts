@@ -4,7 +4,7 @@ import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { AppError } from "../errors.ts";
-import { connectedFrom } from "./client-address.ts";
+import { socketAddress } from "./client-address.ts";
 import { SECURITY_HEADERS, TRANSPORT_SECURITY } from "./security-headers.ts";
 
 const BROKEN: Record<string, readonly [line: string, message: string]> = {
@@ -25,7 +25,7 @@ export type MalformedRequest = { status: number; code: string; client: string; b
  * one follows. `refusing` is told of an answer to what never became a request, and gives its id; what breaks off in its
  * body is a request, with a line of its own in the log.
  */
-export function refuseBroken(
+export function answerMalformedRequest(
   error: Error & { code?: string },
   socket: Duplex,
   answer: ServerResponse | null,
@@ -41,7 +41,7 @@ export function refuseBroken(
   const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
   const body = JSON.stringify({ message });
   const [client, isSecure] =
-    socket instanceof Socket ? [connectedFrom(socket), socket instanceof TLSSocket] : ["unknown", false];
+    socket instanceof Socket ? [socketAddress(socket), socket instanceof TLSSocket] : ["unknown", false];
   const id = begun
     ? String(begun.getHeader("X-Request-ID"))
     : refusing({

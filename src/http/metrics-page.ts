@@ -2,26 +2,29 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
 import { methodNotAllowed, unauthenticated } from "../errors.ts";
-import { nameRequest } from "./request-boundary.ts";
-import { credentialOf } from "./authenticate.ts";
-import type { Rates } from "./rate-limits.ts";
+import { setRoute } from "./request-boundary.ts";
+import { parseCredential } from "./authenticate.ts";
+import type { RateLimits } from "./rate-limits.ts";
 
-export type MetricsText = { collect(): Promise<string>; readonly contentType: string };
+export type MetricsSource = { collect(): Promise<string>; readonly contentType: string };
 
 /**
  * @param key the token that opens the page, also as user name of basic authentication; null on a listener that has no
  * other page, where
  *   who can connect may read. Requests without the right one count for the rate of their address.
  */
-export function metricsPage(metrics: MetricsText, key: { token: string; rates: Rates } | null): Koa.Middleware {
+export function createMetricsPage(
+  metrics: MetricsSource,
+  key: { token: string; rates: RateLimits } | null,
+): Koa.Middleware {
   const due = key && digest(key.token);
   return async function page(ctx, next) {
     if (ctx.path !== "/metrics") return next();
-    nameRequest(ctx, "get_metrics");
+    setRoute(ctx, "get_metrics");
     if (key && due) {
-      const sent = credentialOf(ctx.req.headers.authorization);
+      const sent = parseCredential(ctx.req.headers.authorization);
       if (sent === null || !timingSafeEqual(digest(sent), due)) {
-        key.rates.ofAddress(ctx.state["client"] as string);
+        key.rates.countAddress(ctx.state["client"] as string);
         throw unauthenticated();
       }
     }

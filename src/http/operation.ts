@@ -7,7 +7,7 @@
 import type { Readable } from "node:stream";
 import type { Static, TObject, TSchema } from "typebox";
 import type { Feature, OrgPermission, Permission } from "../domain/access.ts";
-import { CONFIGURATION } from "./body/read-json.ts";
+import { CONFIGURATION_BOUNDS } from "./body/read-json.ts";
 import type { JsonBounds } from "./body/read-json.ts";
 import type { Deprecation } from "./schema.ts";
 
@@ -138,7 +138,7 @@ export type ResponseShape = {
  * How calls are signed that bring no key: the kind of door, the header that holds the signature, and what the door's
  * account must be allowed.
  */
-export type Signature = { door: string; header: string; acts: OrgPermission };
+export type Signature = { endpoint: string; header: string; requires: OrgPermission };
 
 export type Operation<
   Context,
@@ -208,17 +208,17 @@ export const operationFor =
 
 export const NO_BODY: NoBody = { kind: "none" };
 /** A JSON body that must be there. `bounds`: those of configuration unless said otherwise. */
-export const json = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({
+export const json = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION_BOUNDS): JsonBody<T> => ({
   kind: "json",
   schema,
   optional: false,
   bounds,
 });
 /** A JSON body that may be missing or null. */
-export const optionalJson = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION): JsonBody<T> => ({
+export const optionalJson = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION_BOUNDS): JsonBody<T> => ({
   kind: "json",
   schema,
   optional: true,
   bounds,
 });
-export { CONFIGURATION, LARGE_JSON_BYTES, RECORD, REPORT } from "./body/read-json.ts";
+export { CONFIGURATION_BOUNDS, LARGE_JSON_BYTES, RECORD_BOUNDS, REPORT_BOUNDS } from "./body/read-json.ts";

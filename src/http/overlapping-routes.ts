@@ -52,6 +52,6 @@ function canBe(shape: TSchema | undefined, literal: string): boolean {
   const { "x-reserved": reserved = [] } = shape as { "x-reserved"?: readonly string[] };
   return (
     !reserved.includes(literal) &&
-    validate(Type.Object({ value: shape }), { value: literal }, "coercing", "path") === null
+    validate(Type.Object({ value: shape }), { value: literal }, { mode: "coercing", root: "path" }) === null
   );
 }

@@ -2,17 +2,21 @@
 import { parse as parseQuery } from "node:querystring";
 import type { TObject, TSchema } from "typebox";
 import { badRequest, invalid } from "../errors.ts";
-import { textProblem, validate } from "./validate.ts";
+import { findTextProblem, validate } from "./validate.ts";
 
 /** Path or query values, as text at first, checked and turned into what the shape says. */
-export function checked(schema: TSchema, values: Record<string, unknown>, where: string): Record<string, unknown> {
+export function checkParameters(
+  schema: TSchema,
+  values: Record<string, unknown>,
+  where: string,
+): Record<string, unknown> {
   for (const [name, value] of Object.entries(values)) {
     for (const text of Array.isArray(value) ? value : [value]) {
-      const problem = typeof text === "string" ? textProblem(text) : null;
+      const problem = typeof text === "string" ? findTextProblem(text) : null;
       if (problem) throw invalid({ [name]: problem });
     }
   }
-  const problems = validate(schema, values, "coercing", where);
+  const problems = validate(schema, values, { mode: "coercing", root: where });
   if (problems) throw invalid(problems);
   return values;
 }
@@ -23,7 +27,7 @@ export function checked(schema: TSchema, values: Record<string, unknown>, where:
  * holds each value once: it always names a set, and an address has room for a hundred thousand repetitions, each of
  * them work.
  */
-export function queryOf(schema: TObject, querystring: string): Record<string, unknown> {
+export function parseQueryParameters(schema: TObject, querystring: string): Record<string, unknown> {
   if (querystring === "" || Object.keys(schema.properties).length === 0) return {};
   // The parser ignores what comes after its last key: a list would be filtered by some of what was asked for.
   if (querystring.split("&", MAX_QUERY_KEYS + 1).length > MAX_QUERY_KEYS)

@@ -9,39 +9,39 @@
  * they are given: bound what comes from outside.
  */
 
-export type Limiter = {
+export type RateLimiter = {
   /**
    * Takes a try. @returns 0 when there was one, else the whole seconds after which there is one again; nothing is taken
-   * then. To limit failures, take before the attempt and `forgive` after a success: attempts that run at the same time
+   * then. To limit failures, take before the attempt and `reset` after a success: attempts that run at the same time
    * then count too.
    */
   take(key: string): number;
   /** What `take` would return, without taking anything. */
   peek(key: string): number;
   /** Fills the store of a key up again. */
-  forgive(key: string): void;
+  reset(key: string): void;
   /** How many keys are remembered. */
   readonly size: number;
 };
 
 /** Keys that are remembered at most: about 15 MB of addresses. */
-const MOST_KEYS = 100_000;
+const MAX_KEYS = 100_000;
 
 /**
  * @param burst tries at once, and in each `perSeconds`.
  * @param now seconds, with fraction, of a clock that never goes back.
  */
-export function createLimiter({
+export function createRateLimiter({
   burst,
   perSeconds,
   now,
-  most = MOST_KEYS,
+  maxKeys = MAX_KEYS,
 }: {
   burst: number;
   perSeconds: number;
   now(): number;
-  most?: number;
-}): Limiter {
+  maxKeys?: number;
+}): RateLimiter {
   const interval = perSeconds / burst;
   /**
    * Key -> when its store is full again. In the order of the latest try, so what stands first is full again first or
@@ -57,7 +57,7 @@ export function createLimiter({
 
   function makeRoom(at: number): void {
     for (const [key, full] of fullAt) {
-      if (full > at && fullAt.size < most) return;
+      if (full > at && fullAt.size < maxKeys) return;
       fullAt.delete(key);
     }
   }
@@ -77,7 +77,7 @@ export function createLimiter({
       const at = now();
       return waitFor(after(key, at), at);
     },
-    forgive: (key) => void fullAt.delete(key),
+    reset: (key) => void fullAt.delete(key),
     get size() {
       return fullAt.size;
     },

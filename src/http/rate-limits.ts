@@ -4,24 +4,24 @@
 import { isIP } from "node:net";
 import type Koa from "koa";
 import { networkOf } from "../domain/network/client-network.ts";
-import { tooMany } from "../errors.ts";
-import { createLimiter } from "./rate-limiter.ts";
+import { tooManyRequests } from "../errors.ts";
+import { createRateLimiter } from "./rate-limiter.ts";
 
-export type Rates = {
+export type RateLimits = {
   /**
    * @param address one that is none, as behind a Unix socket, is not counted: nobody is to be told apart there. @throws
    * AppError 429.
    */
-  ofAddress(address: string): void;
+  countAddress(address: string): void;
   /** @param id the public id of the key. @throws AppError 429. */
-  ofKey(id: string): void;
+  countKey(id: string): void;
 };
 
 /**
  * @param address and `key` requests a minute; null: any number.
  * @param now seconds of a clock that never goes back.
  */
-export function createRates({
+export function createRateLimits({
   address,
   key,
   now,
@@ -29,17 +29,18 @@ export function createRates({
   address: number | null;
   key: number | null;
   now(): number;
-}): Rates {
-  const limiterOf = (burst: number | null) => (burst === null ? null : createLimiter({ burst, perSeconds: 60, now }));
+}): RateLimits {
+  const limiterOf = (burst: number | null) =>
+    burst === null ? null : createRateLimiter({ burst, perSeconds: 60, now });
   const [addresses, keys] = [limiterOf(address), limiterOf(key)];
   return {
-    ofAddress(from) {
+    countAddress(from) {
       const wait = addresses && isIP(from) !== 0 ? addresses.take(networkOf(from)) : 0;
-      if (wait > 0) throw tooMany("Too many requests from this address", wait);
+      if (wait > 0) throw tooManyRequests("Too many requests from this address", wait);
     },
-    ofKey(id) {
+    countKey(id) {
       const wait = keys?.take(id) ?? 0;
-      if (wait > 0) throw tooMany("Too many requests with this key", wait);
+      if (wait > 0) throw tooManyRequests("Too many requests with this key", wait);
     },
   };
 }
@@ -48,9 +49,9 @@ export function createRates({
  * Counts the request for its address, before anything of it is looked at. What comes before this middleware is not
  * counted.
  */
-export const countAddress = (rates: Rates): Koa.Middleware => {
+export const limitByAddress = (rates: RateLimits): Koa.Middleware => {
   return function counted(ctx, next) {
-    rates.ofAddress(ctx.state["client"] as string);
+    rates.countAddress(ctx.state["client"] as string);
     return next();
   };
 };

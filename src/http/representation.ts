@@ -32,7 +32,7 @@ const GZIP = { level: 1 };
  * A weak tag, because both codings of a body carry it. Of the bytes and not of a version, so that it also changes with
  * what is only shown, such as a new address of the server.
  */
-export const represent = (text: string | Buffer): Representation => ({
+export const createRepresentation = (text: string | Buffer): Representation => ({
   text,
   etag: `W/"${hash("sha256", text, "base64url").slice(0, 22)}"`,
   gzipped: null,

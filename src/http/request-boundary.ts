@@ -8,7 +8,7 @@ import { ClientGoneError, hasBody } from "./body/body.ts";
 import { requireOneHost } from "./malformed-request.ts";
 import { clientAddress, isSecure } from "./client-address.ts";
 import { sendError } from "./response.ts";
-import { secure } from "./security-headers.ts";
+import { setSecurityHeaders } from "./security-headers.ts";
 import type { RequestContext, ServerContext } from "./server-context.ts";
 
 /**
@@ -23,14 +23,14 @@ export type RequestState = {
 };
 
 /** Says what the request is about, for log and metrics, where no operation does: a page, a probe. */
-export const nameRequest = (ctx: Koa.Context, name: string): void =>
+export const setRoute = (ctx: Koa.Context, name: string): void =>
   void ((ctx.state["assay"] as RequestState).operationId = name);
 
 /**
  * After an answer that did not wait for the rest of the body, the rest is read away for this many seconds before the
  * connection is cut: enough for a client on a slow link to notice the answer while it is still sending.
  */
-const LINGER = 5;
+const LINGER_S = 5;
 
 type Reception = Pick<ServerContext<unknown>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError">;
 
@@ -38,7 +38,7 @@ type Reception = Pick<ServerContext<unknown>, "limits" | "newId" | "onRequest" |
  * The outermost middleware. `ctx.state` then has `requestId`, and `client`, the address that the request is counted
  * for.
  */
-export function arrive(house: Reception): Koa.Middleware {
+export function createRequestBoundary(house: Reception): Koa.Middleware {
   return async function arrival(ctx, next) {
     const started = performance.now();
     house.onRequest();
@@ -48,7 +48,7 @@ export function arrive(house: Reception): Koa.Middleware {
     const client = clientAddress(ctx.req);
     ctx.state = { assay: state, requestId, client };
     ctx.res.setHeader("X-Request-ID", requestId);
-    secure(ctx.res, isSecure(ctx.req));
+    setSecurityHeaders(ctx.res, isSecure(ctx.req));
     let failure: unknown = null;
     try {
       requireOneHost(ctx.req);
@@ -70,7 +70,7 @@ export function arrive(house: Reception): Koa.Middleware {
           path: state.path ?? ctx.originalUrl,
           status: failure instanceof ClientGoneError ? 499 : ctx.res.statusCode,
           duration_ms: performance.now() - started,
-          actor: state.facts?.caller?.name ?? null,
+          actor: state.facts?.principal?.name ?? null,
           org: state.organization,
           client,
           request_id: requestId,
@@ -97,7 +97,7 @@ export function arrive(house: Reception): Koa.Middleware {
     else if (isStillSending(ctx)) {
       answerEarly(ctx);
       done(false);
-      await bodyEnds(ctx, house.limits.linger ?? LINGER);
+      await bodyEnds(ctx, house.limits.lingerS ?? LINGER_S);
       ctx.res.end();
     } else ctx.res.once("close", () => done(!ctx.res.writableFinished));
   };

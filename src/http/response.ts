@@ -11,7 +11,7 @@ import { ClientGoneError } from "./body/body.ts";
 import type { Download, Stream } from "./operation.ts";
 import { parseRange } from "./range.ts";
 
-export const STATUS: Record<ErrorCode, number> = {
+export const STATUS_BY_ERROR: Record<ErrorCode, number> = {
   invalid: 400,
   unauthenticated: 401,
   forbidden: 403,
@@ -37,7 +37,7 @@ export const sendJson = (ctx: Koa.Context, status: number, body: unknown): void 
  * The bytes of a text. For megabytes this costs half of joining the pieces: nothing is copied twice, and no string of
  * that size is made.
  */
-export function utf8(pieces: readonly string[]): Buffer {
+export function encodeUtf8(pieces: readonly string[]): Buffer {
   let size = 0;
   for (const piece of pieces) size += Buffer.byteLength(piece);
   const bytes = Buffer.allocUnsafe(size);
@@ -64,13 +64,13 @@ const LONG_TEXT = 65_536;
  */
 export function sendError(ctx: Koa.Context, error: unknown, errorId: string): void {
   // What was to be sent may have set its headers already.
-  for (const name of OF_REPRESENTATIONS) ctx.res.removeHeader(name);
+  for (const name of REPRESENTATION_HEADERS) ctx.res.removeHeader(name);
   ctx.res.setHeader("Cache-Control", "no-store");
   if (error instanceof AppError) {
     for (const [name, value] of Object.entries(error.headers)) ctx.set(name, value);
     sendJson(
       ctx,
-      STATUS[error.code],
+      STATUS_BY_ERROR[error.code],
       error.fields ? { message: error.message, errors: error.fields } : { message: error.message },
     );
     return;
@@ -78,7 +78,7 @@ export function sendError(ctx: Koa.Context, error: unknown, errorId: string): vo
   sendJson(ctx, 500, { message: `Internal server error. The operator finds it in the log as error ${errorId}` });
 }
 
-const OF_REPRESENTATIONS = ["ETag", "Accept-Ranges", "Content-Disposition", "Content-Encoding"];
+const REPRESENTATION_HEADERS = ["ETag", "Accept-Ranges", "Content-Disposition", "Content-Encoding"];
 
 /** Types that a browser shows by itself could run script in our origin, so every file is an attachment. */
 function disposition(filename: string): string {

@@ -14,22 +14,22 @@ import {
   unauthenticated,
 } from "../errors.ts";
 import type { RequestState } from "./request-boundary.ts";
-import { declaredLength, hasBody, receiveJson, skipBody } from "./body/body.ts";
-import type { Intake } from "./body/body.ts";
+import { declaredLength, hasBody, receiveJson, discardBody } from "./body/body.ts";
+import type { BodyIntake } from "./body/body.ts";
 import { SMALL_BODY_BYTES } from "./body/body-budget.ts";
 import type { BodyLease } from "./body/body-budget.ts";
 import { readForm } from "./body/multipart.ts";
 import type { StagedFile } from "./body/multipart.ts";
 import { authenticate } from "./authenticate.ts";
-import { announceDeprecation, setHeaders } from "./deprecation.ts";
+import { announceDeprecation, setResponseHeaders } from "./deprecation.ts";
 import { canAnswer } from "./overlapping-routes.ts";
 import type { AnyOperation, Input, JsonReply, Method, Reply, Signature } from "./operation.ts";
-import { checked, queryOf } from "./query-parameters.ts";
+import { checkParameters, parseQueryParameters } from "./query-parameters.ts";
 import { jsonPieces } from "../json/text.ts";
-import { LARGE_JSON_BYTES, bodyShape, maxBytes, partShape, readJson } from "./body/read-json.ts";
+import { LARGE_JSON_BYTES, createBodyShape, maxBodyBytes, createPartShape, readJson } from "./body/read-json.ts";
 import type { JsonShape, LargeJsonReader, ReadJson } from "./body/read-json.ts";
-import { sendDownload, sendStream, sendText, utf8 } from "./response.ts";
-import { charactersOf, represent, sendRepresentation } from "./representation.ts";
+import { sendDownload, sendStream, sendText, encodeUtf8 } from "./response.ts";
+import { charactersOf, createRepresentation, sendRepresentation } from "./representation.ts";
 import type { Representation } from "./representation.ts";
 import { compareRoutes, routerPath } from "./route-order.ts";
 import { validate } from "./validate.ts";
@@ -90,7 +90,7 @@ async function serve<Context, M extends Membership>(
   const { signature } = operation;
   // Before the body is read: nobody sends one to a door that is not there.
   if (signature) openSignedEndpoint(house, operation, signature, ctx, facts);
-  const asked = queryOf(operation.query, ctx.querystring);
+  const asked = parseQueryParameters(operation.query, ctx.querystring);
   announceDeprecation(ctx, operation, facts.baseUrl, { query: asked });
   const repeated =
     operation.cacheable && !hasBody(ctx.req)
@@ -108,8 +108,8 @@ async function serve<Context, M extends Membership>(
     return;
   }
 
-  const params = checked(operation.params, { ...ctx.params }, "path");
-  const query = checked(operation.query, asked, "query");
+  const params = checkParameters(operation.params, { ...ctx.params }, "path");
+  const query = checkParameters(operation.query, asked, "query");
   const received = await readBody(house, operation, ctx, facts);
   try {
     announceDeprecation(ctx, operation, facts.baseUrl, { body: received.body });
@@ -159,7 +159,7 @@ async function finish<Context, M extends Membership>(
   try {
     // The body may have taken its time. Other writes are asked in their transaction alone.
     if (signature || ((operation.method === "GET" || operation.prepare) && hasBody(ctx.req))) confirmed();
-    const context = house.context(facts);
+    const context = house.createContext(facts);
     const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
     if (staged) {
       await house.evidence.publish([staged]);
@@ -191,23 +191,23 @@ function authorize<Context, M extends Membership>(
 ): RequestContext<M> {
   const facts: RequestContext<M> = {
     requestId: ctx.state["requestId"] as string,
-    caller: null,
+    principal: null,
     membership: null,
     operationId: operation.id,
     event: operation.audit,
     path: ctx.path,
-    baseUrl: house.baseUrl(ctx.req),
+    baseUrl: house.resolveBaseUrl(ctx.req),
   };
   // From here on, so that the log says who it was that was refused.
   (ctx.state["assay"] as RequestState).facts = facts;
   if (operation.permission === "public" || operation.permission === "signed") return facts;
-  const caller = (facts.caller = authenticate(house, ctx));
-  house.rates.ofKey(caller.keyPublicId);
+  const caller = (facts.principal = authenticate(house, ctx));
+  house.rateLimits.countKey(caller.keyPublicId);
   if (!isOrgPermission(operation.permission)) return facts;
   facts.membership = requirePermission(
     operation,
     operation.permission,
-    organization === null ? null : house.membership(caller, organization),
+    organization === null ? null : house.findMembership(caller, organization),
   );
   return facts;
 }
@@ -236,7 +236,7 @@ function openSignedEndpoint<Context, M extends Membership>(
 ): SignedEndpoint<M> {
   const seen = ctx.state["assay"] as RequestState;
   seen.path = facts.path = operation.path;
-  const findSignedEndpoint = house.findSignedEndpoint(signature.door, ctx.params);
+  const findSignedEndpoint = house.findSignedEndpoint(signature.endpoint, ctx.params);
   if (!findSignedEndpoint) throw notFound("Webhook not found");
   seen.organization = findSignedEndpoint.organization;
   return findSignedEndpoint;
@@ -244,16 +244,16 @@ function openSignedEndpoint<Context, M extends Membership>(
 
 /** Lets a signed body in: from here on the account of the door is the caller. @throws AppError 401, 403. */
 function authenticateSignature<M extends Membership>(
-  { header, acts }: Signature,
+  { header, requires }: Signature,
   ctx: Koa.Context,
   facts: RequestContext<M>,
   door: SignedEndpoint<M>,
   body: Buffer | null,
 ): void {
   if (body === null || !door.verifySignature(ctx.get(header), body)) throw unauthenticated();
-  facts.caller = door.caller;
+  facts.principal = door.principal;
   facts.membership = door.membership;
-  if (!allows(acts, door.membership.role, false)) throw forbidden();
+  if (!allows(requires, door.membership.role, false)) throw forbidden();
 }
 
 /**
@@ -266,14 +266,14 @@ function reauthorize<Context, M extends Membership>(
   facts: RequestContext<M>,
   organization: string | null,
 ): void {
-  const { caller } = facts;
-  if (caller === null) return;
-  if (!house.isHeld(caller)) throw unauthenticated();
+  const { principal } = facts;
+  if (principal === null) return;
+  if (!house.isCredentialValid(principal)) throw unauthenticated();
   if (!isOrgPermission(operation.permission)) return;
   facts.membership = requirePermission(
     operation,
     operation.permission,
-    organization === null ? null : house.membershipNow(caller, organization),
+    organization === null ? null : house.readMembership(principal, organization),
   );
 }
 
@@ -297,17 +297,17 @@ async function readBody<Context, M extends Membership>(
   const none: ReadBody = { body: null, sent: NOTHING_SENT, unread: null, file: null, staged: null, lease: null };
   const operationBody = operation.body;
   if (operationBody.kind === "none") {
-    await skipBody(ctx, house.limits);
+    await discardBody(ctx, house.limits);
     return none;
   }
   // Signed bodies come from whoever knows the address: they are counted for that.
-  const intake: Intake = { budget: house.budget, caller: facts.caller?.publicId ?? ctx.path };
+  const intake: BodyIntake = { budget: house.bodyBudget, owner: facts.principal?.publicId ?? ctx.path };
   const { bounds } = operationBody;
   const { limits } = house;
   if (operationBody.kind === "json") {
-    const shape = bodyShape(operationBody.schema, bounds);
+    const shape = createBodyShape(operationBody.schema, bounds);
     const received = await receiveJson(ctx, {
-      limits: { ...limits, json: maxBytes(bounds, limits.json, limits) },
+      limits: { ...limits, json: maxBodyBytes(bounds, limits.json, limits) },
       intake,
       shape,
     });
@@ -321,7 +321,7 @@ async function readBody<Context, M extends Membership>(
         received?.lease?.release();
         return none;
       }
-      return { ...none, body: read.value, sent: new Set(read.sent), lease: received?.lease ?? null };
+      return { ...none, body: read.value, sent: new Set(read.sentFields), lease: received?.lease ?? null };
     } catch (error) {
       received?.lease?.release();
       throw error;
@@ -329,11 +329,18 @@ async function readBody<Context, M extends Membership>(
   }
   const form = await readForm(ctx, operationBody, { limits, evidence: house.evidence, intake });
   try {
-    const shape = partShape(operationBody.part, operationBody.schema, bounds);
-    const { value, sent } = await readHereOrInThread(house.largeJson, form.json, shape, bounds.asText);
+    const shape = createPartShape(operationBody.part, operationBody.schema, bounds);
+    const { value, sentFields } = await readHereOrInThread(house.largeJson, form.json, shape, bounds.asText);
     // Evidence is on the disk by now, and storing it elsewhere may take long.
     if (form.staged && form.json.length <= SMALL_BODY_BYTES) form.lease?.release();
-    return { body: value, sent: new Set(sent), unread: null, file: form.file, staged: form.staged, lease: form.lease };
+    return {
+      body: value,
+      sent: new Set(sentFields),
+      unread: null,
+      file: form.file,
+      staged: form.staged,
+      lease: form.lease,
+    };
   } catch (error) {
     form.lease?.release();
     if (form.staged) await house.evidence.discard([form.staged]);
@@ -368,10 +375,10 @@ async function send<Context, M extends Membership>(
  * a string can be.
  */
 function textOf(reply: JsonReply): string | Buffer {
-  if ("texts" in reply) return utf8(reply.texts);
+  if ("texts" in reply) return encodeUtf8(reply.texts);
   try {
     const pieces = jsonPieces(reply.body);
-    return pieces.length === 1 ? (pieces[0] as string) : utf8(pieces);
+    return pieces.length === 1 ? (pieces[0] as string) : encodeUtf8(pieces);
   } catch (error) {
     if (error instanceof RangeError)
       throw badRequest(
@@ -393,7 +400,7 @@ async function sendBody<Context, M extends Membership>(
     const declared = operation.responses[reply.status]?.schema;
     // Checked in the form it has on the wire: undefined members are gone there.
     const problems = declared
-      ? validate(declared, JSON.parse(text.toString()), "response", "body")
+      ? validate(declared, JSON.parse(text.toString()), { mode: "response", root: "body" })
       : { status: "undeclared" };
     if (problems)
       throw new AppError("internal", "response does not match its declared shape", {
@@ -405,9 +412,9 @@ async function sendBody<Context, M extends Membership>(
         },
       });
   }
-  if ("headers" in reply && reply.headers) setHeaders(ctx, reply.headers);
+  if ("headers" in reply && reply.headers) setResponseHeaders(ctx, reply.headers);
   if (operation.method === "GET" && reply.status === 200) {
-    const representation = represent(text);
+    const representation = createRepresentation(text);
     await sendRepresentation(ctx, representation);
     return representation;
   }

@@ -21,7 +21,7 @@ export const SECURITY_HEADERS: readonly (readonly [name: string, value: string])
 export const TRANSPORT_SECURITY = ["Strict-Transport-Security", "max-age=31536000"] as const;
 
 /** @param secure whether the request came over TLS, or a proxy that is trusted says so. */
-export function secure(response: ServerResponse, isSecure: boolean): void {
+export function setSecurityHeaders(response: ServerResponse, isSecure: boolean): void {
   for (const [name, value] of SECURITY_HEADERS) response.setHeader(name, value);
   if (isSecure) response.setHeader(...TRANSPORT_SECURITY);
 }

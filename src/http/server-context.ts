@@ -6,7 +6,7 @@ import type { BodyLimits } from "./body/body.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
 import type { EvidenceStage } from "./body/multipart.ts";
 import type { AnyOperation } from "./operation.ts";
-import type { Rates } from "./rate-limits.ts";
+import type { RateLimits } from "./rate-limits.ts";
 import type { LargeJsonReader } from "./body/read-json.ts";
 
 /** Who calls. The kit only passes it on; `name` and `publicId` go to log and audit. */
@@ -28,7 +28,7 @@ export type Membership = { organizationId: number; role: Role | null; isPublic: 
 export type RequestContext<M extends Membership = Membership> = {
   requestId: string;
   /** null on operations without login. */
-  caller: Principal | null;
+  principal: Principal | null;
   /** null on operations outside an organization. */
   membership: M | null;
   operationId: string;
@@ -44,7 +44,7 @@ export type RequestContext<M extends Membership = Membership> = {
  * A way in for calls that another product signs. `caller` and `membership` are those of the account that acts for it.
  */
 export type SignedEndpoint<M extends Membership> = {
-  caller: Principal;
+  principal: Principal;
   membership: M;
   organization: string;
   /** Whether the signature is that of the body. */
@@ -60,19 +60,19 @@ export type ServerContext<Context, M extends Membership = Membership> = {
    * Who signed in with the browser that sends this request, and the token that its changes must bring; null when nobody
    * did.
    */
-  session(ctx: Koa.Context): { caller: Principal; csrfToken: string } | null;
+  findSession(ctx: Koa.Context): { principal: Principal; csrfToken: string } | null;
   /** What a caller is in an organization; null when there is no such organization. */
-  membership(caller: Principal, organization: string): M | null;
+  findMembership(caller: Principal, organization: string): M | null;
   /** The door that the path of a `signed` operation names; null when there is none. */
   findSignedEndpoint(kind: string, params: Readonly<Record<string, string>>): SignedEndpoint<M> | null;
   /**
    * Whether the key or the session that was authenticated still is one, neither revoked nor removed: read anew, also
    * inside a write.
    */
-  isHeld(caller: Principal): boolean;
+  isCredentialValid(caller: Principal): boolean;
   /** As `membership`, read anew, also inside a write. */
-  membershipNow(caller: Principal, organization: string): M | null;
-  context(facts: RequestContext<M>): Context;
+  readMembership(caller: Principal, organization: string): M | null;
+  createContext(facts: RequestContext<M>): Context;
   /** Runs a handler that only reads: everything it reads is of one moment. */
   read<T>(work: () => T): T;
   /** Runs a handler in the group-commit writer; resolves after COMMIT returned. */
@@ -89,7 +89,7 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   };
   evidence: EvidenceStage;
   /** The large bodies that are held at once. */
-  budget: BodyBudget;
+  bodyBudget: BodyBudget;
   largeJson: LargeJsonReader;
   /**
    * @throws AppError for a change that cannot be taken at the moment; `bytes` are those of its body, where they are
@@ -99,11 +99,11 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   /** What is told of an error that a request ended with; `changes`: whether it would have changed something. */
   mapError(error: unknown, changes: boolean): unknown;
   newId(): string;
-  rates: Rates;
+  rateLimits: RateLimits;
   /** A request came; `logRequest` follows once it is answered, or its client is gone. */
   onRequest(): void;
   /** The public URL of the server, without a trailing slash, as this request found it. */
-  baseUrl(request: IncomingMessage): string;
+  resolveBaseUrl(request: IncomingMessage): string;
   logRequest(line: RequestEntry, error: unknown): void;
   /** Whether every answer is checked against its declared shape (tests and development). */
   checkResponses: boolean;

@@ -40,27 +40,27 @@ const bounded = (engine: Ajv2020): Ajv2020 =>
 
 /** Each flavour has two engines: one that stops at the first problem, one that lists all of them. */
 type Engines = { first: Ajv2020; all: Ajv2020 };
-const engines = (more: Options): Engines => ({
+const createEngines = (more: Options): Engines => ({
   first: new Ajv2020({ ...options, ...more }),
   all: new Ajv2020({ ...options, ...more, allErrors: true }),
 });
 
-type Flavour = "plain" | "coercing" | "response";
-const flavours: Record<Flavour, Engines> = {
+type ValidationMode = "plain" | "coercing" | "response";
+const ENGINES: Record<ValidationMode, Engines> = {
   plain: { first: bounded(new Ajv2020(options)), all: bounded(new Ajv2020({ ...options, allErrors: true })) },
   /**
    * Params and query arrive as text: "15" becomes 15 where the shape says integer. An empty text never becomes a
    * number.
    */
-  coercing: engines({ coerceTypes: true }),
+  coercing: createEngines({ coerceTypes: true }),
   /** Responses: nothing is filled in, because a default would hide a field that the handler forgot. */
-  response: engines({ useDefaults: false }),
+  response: createEngines({ useDefaults: false }),
 };
 const compiled = new WeakMap<Ajv2020, WeakMap<TSchema, ValidateFunction>>();
 
 /** The compiled check of a schema, of the engine that stops at the first problem unless `all` are asked for. */
-export function compile(schema: TSchema, flavour: Flavour, depth: keyof Engines = "first"): ValidateFunction {
-  const engine = flavours[flavour][depth];
+export function compileSchema(schema: TSchema, mode: ValidationMode, depth: keyof Engines = "first"): ValidateFunction {
+  const engine = ENGINES[mode][depth];
   let checks = compiled.get(engine);
   if (checks === undefined) compiled.set(engine, (checks = new WeakMap()));
   let check = checks.get(schema);
@@ -71,7 +71,7 @@ export function compile(schema: TSchema, flavour: Flavour, depth: keyof Engines 
 /** Of values with more parts than this (keys and items, at all levels) only the first problem is told. */
 const THOROUGH_PARTS = 2_000;
 /** The most fields of one refusal, so that its answer is read and not scrolled through. */
-const MOST_FIELDS = 100;
+const MAX_FIELDS = 100;
 
 /**
  * Checks `value`, filling in defaults (and turning text into numbers and booleans with `coercing`).
@@ -80,14 +80,18 @@ const MOST_FIELDS = 100;
  *   names the value itself (`body`, `data_json`, ...).
  * @throws AppError 413 when a part of it is longer than its `x-max-bytes`.
  */
-export function validate(schema: TSchema, value: unknown, flavour: Flavour, root: string): FieldErrors | null {
-  const odd = flavour === "coercing" ? invalidNumbers(schema, value as Record<string, unknown>) : null;
+export function validate(
+  schema: TSchema,
+  value: unknown,
+  { mode, root }: { mode: ValidationMode; root: string },
+): FieldErrors | null {
+  const odd = mode === "coercing" ? invalidNumbers(schema, value as Record<string, unknown>) : null;
   if (odd) return odd;
-  const quick = compile(schema, flavour);
+  const quick = compileSchema(schema, mode);
   if (quick(value)) return null;
   let errors = quick.errors;
   if (isSmall(value, THOROUGH_PARTS)) {
-    const thorough = compile(schema, flavour, "all");
+    const thorough = compileSchema(schema, mode, "all");
     if (!thorough(value)) errors = thorough.errors;
   }
   refuseTooLarge(errors ?? [], root);
@@ -98,7 +102,7 @@ export function validate(schema: TSchema, value: unknown, flavour: Flavour, root
 function refuseTooLarge(errors: readonly ErrorObject[], root: string): void {
   const error = errors.find(({ keyword }) => keyword === MAX_BYTES);
   if (!error) return;
-  const path = pathText(error.instancePath.split("/").slice(1));
+  const path = formatPath(error.instancePath.split("/").slice(1));
   throw tooLarge(path === "" ? `The JSON of '${root}'` : `Field '${path}'`, error.schema as number);
 }
 
@@ -138,15 +142,15 @@ function fieldTexts(errors: readonly ErrorObject[], root: string): FieldErrors {
   const fields = new Map<string, string>();
   for (const error of resolveUnions(errors)) {
     const [path, text] = describe(error);
-    const key = path.length > 0 ? pathText(path) : root;
+    const key = path.length > 0 ? formatPath(path) : root;
     if (!fields.has(key)) fields.set(key, text);
-    if (fields.size === MOST_FIELDS) break;
+    if (fields.size === MAX_FIELDS) break;
   }
   return Object.fromEntries(fields);
 }
 
 /** The dotted path of a field; a key or a path of absurd length is cut. */
-export const pathText = (path: readonly string[]): string => {
+export const formatPath = (path: readonly string[]): string => {
   const keys = path.slice(0, MAX_PATH_KEYS).map((key) => truncate(key, PATH_KEY_CHARACTERS));
   return path.length > MAX_PATH_KEYS ? `${keys.join(".")}…` : keys.join(".");
 };
@@ -295,7 +299,7 @@ function branchTypes(schema: unknown): string[] {
 export function findUnstorable(value: unknown): [path: string, text: string] | null {
   const path: string[] = [];
   const problemOf = (item: unknown): string | null => {
-    if (typeof item === "string") return textProblem(item);
+    if (typeof item === "string") return findTextProblem(item);
     if (typeof item === "number") return Number.isFinite(item) ? null : "Input should be a finite number";
     if (typeof item !== "object" || item === null) return null;
     if (path.length >= MAX_JSON_DEPTH) return `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels`;
@@ -319,18 +323,18 @@ export function findUnstorable(value: unknown): [path: string, text: string] | n
   };
   const problemInObject = (object: Record<string, unknown>): string | null => {
     for (const key of Object.keys(object)) {
-      const bad = textProblem(key);
+      const bad = findTextProblem(key);
       const problem = bad ? `A key of the object is not acceptable: ${bad}` : problemAt(key, object[key]);
       if (problem) return problem;
     }
     return null;
   };
   const problem = problemOf(value);
-  return problem === null ? null : [pathText(path), problem];
+  return problem === null ? null : [formatPath(path), problem];
 }
 
 /** Why a text cannot be stored, or null. */
-export function textProblem(text: string): string | null {
+export function findTextProblem(text: string): string | null {
   if (text.includes("\u0000")) return "String should not contain a NUL character";
   if (!text.isWellFormed()) return "String should be valid Unicode without lone surrogates";
   return null;

@@ -17,22 +17,22 @@ import type { Urls } from "../contract/urls.ts";
 import type { Timer } from "../domain/time.ts";
 import { inboundWebhookEndpoint, createAuthenticator } from "./principals.ts";
 import { AppError, routeNotFound } from "../errors.ts";
-import { onlyBasePath, withoutBasePath } from "../http/base-path.ts";
+import { requireBasePath, stripBasePath } from "../http/base-path.ts";
 import type { BodyLimits } from "../http/body/body.ts";
-import { buildInfo } from "../assets.ts";
+import { readBuildInfo } from "../assets.ts";
 import { BODY_BUDGET_BYTES, createBodyBudget } from "../http/body/body-budget.ts";
 import type { EvidenceStage } from "../http/body/multipart.ts";
 import type { Bindable } from "./listener.ts";
-import { arrive } from "../http/request-boundary.ts";
+import { createRequestBoundary } from "../http/request-boundary.ts";
 import type { MalformedRequest } from "../http/malformed-request.ts";
-import { metricsPage } from "../http/metrics-page.ts";
+import { createMetricsPage } from "../http/metrics-page.ts";
 import { mountOperations } from "../http/router.ts";
 import { openApiDocument } from "../http/openapi/document.ts";
-import { peerAt } from "../http/client-address.ts";
+import { peerOf } from "../http/client-address.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
-import { probes } from "../http/health.ts";
+import { createHealthProbes } from "../http/health.ts";
 import type { ReadinessReport } from "../http/health.ts";
-import { countAddress, createRates } from "../http/rate-limits.ts";
+import { limitByAddress, createRateLimits } from "../http/rate-limits.ts";
 import { keyLapses } from "../jobs/expire-keys.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
 import { jobHandlers, PARALLEL } from "./job-handlers.ts";
@@ -206,7 +206,7 @@ export function createApp(parts: AppDependencies): App {
     ...(document ??= apiDocument(baseUrl)),
     servers: [{ url: urls(baseUrl).apiRoot }],
   });
-  const rates = createRates(parts.rates);
+  const rates = createRateLimits(parts.rates);
   const { bySession, ...who } = createAuthenticator(store, unchanged);
   const write: LoginParts["write"] = (work) => writer.run(work);
   const warn: LoginParts["warn"] = (facts, text) => parts.logger.warn(facts, text);
@@ -223,10 +223,10 @@ export function createApp(parts: AppDependencies): App {
   const house: ServerContext<OperationContext, OrgMembership> = {
     operations,
     ...who,
-    session: browser.sessionOf,
+    findSession: browser.sessionOf,
     findSignedEndpoint: (kind, { hook_uid = "" }) => inboundWebhookEndpoint(store, kind, hook_uid),
     responseCache: unchanged,
-    context: contextFactory({
+    createContext: contextFactory({
       store,
       urls,
       openApi,
@@ -249,27 +249,27 @@ export function createApp(parts: AppDependencies): App {
       for (const work of pending) await work();
     },
     evidence: parts.evidence,
-    budget: createBodyBudget({
+    bodyBudget: createBodyBudget({
       bytes: parts.bodyBudget ?? Math.max(BODY_BUDGET_BYTES, parts.limits.json, parts.limits.form),
     }),
     largeJson: parts.largeJson,
     ensureWritable: (bytes) => parts.room.ensureWritable(bytes),
     ...requestHooks(parts),
-    baseUrl(request) {
-      const origin = parts.followsProxies ? peerAt(request).origin : null;
+    resolveBaseUrl(request) {
+      const origin = parts.followsProxies ? peerOf(request).origin : null;
       return origin === null ? parts.baseUrl : `${origin}${basePath ?? ""}`;
     },
-    rates,
+    rateLimits: rates,
     checkResponses: parts.checkResponses,
   };
   const app = emptyApp(parts);
-  app.use(arrive(house));
-  if (basePath !== null) app.use(withoutBasePath(basePath));
-  app.use(probes(parts.readiness));
-  if (basePath !== null) app.use(onlyBasePath(basePath));
+  app.use(createRequestBoundary(house));
+  if (basePath !== null) app.use(stripBasePath(basePath));
+  app.use(createHealthProbes(parts.readiness));
+  if (basePath !== null) app.use(requireBasePath(basePath));
   const { metrics, key } = parts.metrics ?? { metrics: null, key: null };
-  if (metrics && key !== null) app.use(metricsPage(metrics, { token: key, rates }));
-  if (parts.rates.address !== null) app.use(countAddress(rates));
+  if (metrics && key !== null) app.use(createMetricsPage(metrics, { token: key, rates }));
+  if (parts.rates.address !== null) app.use(limitByAddress(rates));
   app.use(documentation());
   app.use(browser.renew);
   app.use(browser.serve);
@@ -281,8 +281,8 @@ export function createApp(parts: AppDependencies): App {
 /** What a listener for metrics alone serves: to whoever can connect. */
 export function createMetricsApp(parts: Reception & { metrics: { metrics: Metrics } }): App {
   const app = emptyApp(parts);
-  app.use(arrive(requestHooks(parts)));
-  app.use(metricsPage(parts.metrics.metrics, null));
+  app.use(createRequestBoundary(requestHooks(parts)));
+  app.use(createMetricsPage(parts.metrics.metrics, null));
   app.use(refuseUnknownPath);
   return app;
 }
@@ -396,7 +396,7 @@ function urlsByBase(): (baseUrl: string) => Urls {
 /** The version of this program. In a checkout git is asked for the commit: once, and not before somebody asks. */
 function versionOnce(): OperationContext["version"] {
   let known: ReturnType<OperationContext["version"]> | null = null;
-  return () => (known ??= { ...buildInfo(), schema: schemaVersion() });
+  return () => (known ??= { ...readBuildInfo(), schema: schemaVersion() });
 }
 
 /** The OpenAPI document of a server whose public address is `baseUrl` (without a trailing slash). */

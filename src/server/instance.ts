@@ -19,7 +19,7 @@ import type { App } from "./app.ts";
 import { maxConnections } from "./connection-limit.ts";
 import { listen, replacePair, closeListener } from "./listener.ts";
 import type { Bindable, Listening, ConnectionOptions, Pair, ListenAddress } from "./listener.ts";
-import { trustIn } from "../http/client-address.ts";
+import { parseTrustedProxies } from "../http/client-address.ts";
 import {
   createRecordingPool,
   openCustomTypes,
@@ -30,7 +30,7 @@ import {
   startEvidenceWorker,
   startPackageWorker,
 } from "./worker-threads.ts";
-import { buildInfo } from "../assets.ts";
+import { readBuildInfo } from "../assets.ts";
 import { backupDirectory, createScheduledBackups, lastBackupAt } from "./backup-schedule.ts";
 import { endOf } from "../config/tls-certificate.ts";
 import { createClockWatch } from "./clock-watch.ts";
@@ -54,7 +54,7 @@ import type { MailSettings } from "../notifications/mail-client.ts";
 import { createResolver } from "../notifications/resolver.ts";
 import { createSender } from "../notifications/sender.ts";
 import { createFetch } from "../notifications/fetch.ts";
-import { createLimiter } from "../http/rate-limiter.ts";
+import { createRateLimiter } from "../http/rate-limiter.ts";
 import { createPasswords } from "../auth/password-hashing.ts";
 import { createProvider } from "../auth/oidc-provider.ts";
 import type { Provider } from "../auth/oidc-provider.ts";
@@ -199,7 +199,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       allow: config.webhookAllow ?? [],
       mail: mailSettings(config),
       ca,
-      version: buildInfo().version,
+      version: readBuildInfo().version,
     });
     const room = createDiskGuard({
       reserve: config.diskReserve,
@@ -222,7 +222,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
             figures: store.figures,
             directory,
             now: systemSources.now,
-            build: buildInfo(),
+            build: readBuildInfo(),
             jobKinds: () => jobKinds,
             readOnly: () => room.readOnlyReason() !== null,
             lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
@@ -308,7 +308,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const places: readonly ListenAddress[] = options.sockets ?? [config.listen];
     const manners: ConnectionOptions = {
       tls: options.tls,
-      trust: trustIn(config.trustedProxies),
+      trust: parseTrustedProxies(config.trustedProxies),
       maxConnections: Math.floor(maxConnections() / places.length),
       onConnectionLimit: throttled(() =>
         logger.warn("connections are refused: there are as many as the limit of open files allows"),
@@ -321,7 +321,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       form: config.formLimit,
       document: DOCUMENT_LIMIT,
       evidence: config.evidenceLimit,
-      stall: config.stallTimeout,
+      stallTimeoutS: config.stallTimeout,
     };
     serve(
       createApp({
@@ -354,7 +354,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
           passwords: createPasswords(),
           provider: loginProvider(config, ca, logger),
           mapping: config.oidcRoles ?? [],
-          tries: createLimiter({
+          tries: createRateLimiter({
             burst: config.loginLimit,
             perSeconds: TRIES_SECONDS,
             now: () => performance.now() / 1000,
@@ -387,7 +387,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       keep: config.backupKeep,
       now: systemSources.now,
       logger,
-      run: (order) => maker.make({ directory, home, reserve: config.diskReserve, program: buildInfo(), ...order }),
+      run: (order) => maker.make({ directory, home, reserve: config.diskReserve, program: readBuildInfo(), ...order }),
     });
     closers.push(() => {
       backups.close();

@@ -8,10 +8,10 @@ import { createServer as createTlsServer, Server as HttpsServer } from "node:htt
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SecureContextOptions } from "node:tls";
-import { pathOf, refuseBroken } from "../http/malformed-request.ts";
+import { pathOf, answerMalformedRequest } from "../http/malformed-request.ts";
 import type { MalformedRequest } from "../http/malformed-request.ts";
-import { meet, peerOf, trustIn } from "../http/client-address.ts";
-import type { Trust } from "../http/client-address.ts";
+import { rememberPeer, resolvePeer, parseTrustedProxies } from "../http/client-address.ts";
+import type { TrustedProxies } from "../http/client-address.ts";
 import { letGroupIn, makeRoom } from "./unix-socket.ts";
 
 type Server = HttpServer | HttpsServer;
@@ -46,7 +46,7 @@ export type ConnectionOptions = {
   /** With a pair the server speaks https, and only that. */
   tls?: Pair | null;
   /** Whose headers tell of a client; nobody's unless given. */
-  trust?: Trust;
+  trust?: TrustedProxies;
   /** Connections at a time; any number unless given. */
   maxConnections?: number;
   /** Told when a connection was refused because there are that many. */
@@ -71,7 +71,12 @@ export async function listen(
   limits: ServerLimits,
   manners: ConnectionOptions = {},
 ): Promise<Listening> {
-  const { tls = null, trust = trustIn(null), maxConnections: mostConnections, onConnectionLimit: crowded } = manners;
+  const {
+    tls = null,
+    trust = parseTrustedProxies(null),
+    maxConnections: mostConnections,
+    onConnectionLimit: crowded,
+  } = manners;
   const handler = app.callback();
   const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
   const latest = new WeakMap<Duplex, ServerResponse>();
@@ -79,7 +84,7 @@ export async function listen(
   const handle: RequestListener = (request, response) => {
     latest.set(request.socket, response);
     request.url = pathOf(request.url ?? "");
-    meet(request, peerOf(request, trust, unix));
+    rememberPeer(request, resolvePeer(request, trust, unix));
     traffic.answers.add(response);
     response.once("close", () => traffic.answers.delete(response));
     if (traffic.stopping) response.setHeader("Connection", "close");
@@ -114,7 +119,7 @@ export async function listen(
   server.on("clientError", (error, socket) => {
     // Nothing can be said in a connection whose handshake failed.
     if (tls && !traffic.sockets.has(socket as Socket)) socket.destroy();
-    else refuseBroken(error, socket, latest.get(socket) ?? null, app.refused);
+    else answerMalformedRequest(error, socket, latest.get(socket) ?? null, app.refused);
   });
   if (mostConnections !== undefined) server.maxConnections = mostConnections;
   if (crowded) server.on("drop", crowded);

@@ -20,9 +20,12 @@ import type { Principal, SignedEndpoint, ServerContext } from "../http/server-co
 export function createAuthenticator(
   store: Store,
   unchanged: ReadCache,
-): Pick<ServerContext<OperationContext, OrgMembership>, "authenticate" | "membership" | "isHeld" | "membershipNow"> & {
+): Pick<
+  ServerContext<OperationContext, OrgMembership>,
+  "authenticate" | "findMembership" | "isCredentialValid" | "readMembership"
+> & {
   /** The session that has this cookie; null when there is none, or its time is over. */
-  bySession(cookie: string): { holder: SessionHolder; caller: Principal } | null;
+  bySession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
 } {
   let state = 0;
   function kept<T>(key: string, read: () => T): T {
@@ -37,28 +40,28 @@ export function createAuthenticator(
       state = unchanged.refresh();
       const known = kept(`key ${digest}`, () => {
         const holder = store.apiKeys.holder(Buffer.from(digest, "hex"));
-        return holder && { holder, caller: principalOf(holder) };
+        return holder && { holder, principal: principalOf(holder) };
       });
-      return known && store.apiKeys.use(known.holder) ? known.caller : null;
+      return known && store.apiKeys.use(known.holder) ? known.principal : null;
     },
     bySession(cookie) {
       state = unchanged.refresh();
       const digest = cookieDigest(cookie);
       const known = kept(`session ${digest.toString("hex")}`, () => {
         const holder = store.sessions.holder(digest);
-        return holder && { holder, caller: userOf(holder) };
+        return holder && { holder, principal: userOf(holder) };
       });
       return known && store.sessions.use(known.holder) ? known : null;
     },
     // Right after authenticate or bySession, in the same turn.
-    membership: (caller, name) =>
-      kept(`member ${caller.kind} ${caller.id} ${name}`, () => membershipOf(store, caller, name)),
+    findMembership: (principal, name) =>
+      kept(`member ${principal.kind} ${principal.id} ${name}`, () => membershipOf(store, principal, name)),
     // What is read inside a write may be undone yet, so none of it is kept.
-    isHeld({ keyPublicId }) {
+    isCredentialValid({ keyPublicId }) {
       const session = actingSession(keyPublicId);
       return session === null ? store.apiKeys.isHeld(keyPublicId) : store.sessions.isHeld(session);
     },
-    membershipNow: (caller, name) => membershipOf(store, caller, name),
+    readMembership: (principal, name) => membershipOf(store, principal, name),
   };
 }
 
@@ -80,13 +83,13 @@ function userOf({ user_id: id, user_public_id: publicId, name, display_name, pub
   return { kind: "user", id, publicId, name, displayName: display_name || name, keyPublicId: sessionActor(public_id) };
 }
 
-function membershipOf(store: Store, caller: Principal, name: string): OrgMembership | null {
+function membershipOf(store: Store, principal: Principal, name: string): OrgMembership | null {
   const organization = store.organizations.find(name);
   if (!organization) return null;
   let role = null;
-  if (caller.kind === "user") role = store.organizations.roleOf(organization.id, caller.id);
+  if (principal.kind === "user") role = store.organizations.roleOf(organization.id, principal.id);
   else {
-    const account = store.serviceAccounts.get(caller.id);
+    const account = store.serviceAccounts.get(principal.id);
     role = account.organization_id === organization.id ? account.privilege : null;
   }
   return {
@@ -112,7 +115,7 @@ export function inboundWebhookEndpoint(
   const organization = store.organizations.get(hook.organization_id);
   const account = store.serviceAccounts.get(hook.service_account_id);
   return {
-    caller: {
+    principal: {
       kind: "service_account",
       id: account.id,
       publicId: account.public_id,

@@ -1,7 +1,7 @@
 /**
  * Whether a server can do its work, for `/ready` and `/readyz`: it asks the database, the disk below it, and the clock.
  */
-import { buildInfo } from "../assets.ts";
+import { readBuildInfo } from "../assets.ts";
 import type { ClockReport } from "./clock-watch.ts";
 import type { ReadinessReport } from "../http/health.ts";
 import { schemaVersion } from "../store/db/database.ts";
@@ -18,7 +18,7 @@ export type ReadinessParts = {
 
 /** Unavailable: reads fail. Read-only: reads are answered, changes are refused. */
 export function createReadiness(parts: ReadinessParts): () => Promise<ReadinessReport> {
-  const { version, commit } = buildInfo();
+  const { version, commit } = readBuildInfo();
   const program = { version, commit, schema: schemaVersion() };
   const trivial = parts.db.prepare("SELECT 1 AS one");
   const databaseAnswers = (): boolean => {

@@ -2,7 +2,7 @@
  * What the log says of a start: the upgrade of the database, and one line about what runs, where and with which
  * options.
  */
-import { buildInfo } from "../assets.ts";
+import { readBuildInfo } from "../assets.ts";
 import { explainConfig } from "../config/resolve.ts";
 import type { ConfigSources } from "../config/resolve.ts";
 import type { Config } from "../config/options.ts";
@@ -49,7 +49,7 @@ export function logStart(
   { directory, config, sources }: { directory: string; config: Config; sources: ConfigSources },
   { urls, baseUrl }: { urls: readonly string[]; baseUrl: string },
 ): void {
-  const { version, commit } = buildInfo();
+  const { version, commit } = readBuildInfo();
   const set = explainConfig(config, sources).filter(({ source, value }) => source !== "default" && value !== null);
   logger.info(
     {

@@ -1,7 +1,7 @@
 /** The threads beside the main one: how each is started, and with how much memory. */
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
-import { workerEntry } from "../assets.ts";
+import { resolveWorkerEntry } from "../assets.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { RecordingPool } from "../jobs/large-reports.ts";
 import type { Places } from "../workers/concurrency-limit.ts";
@@ -152,6 +152,6 @@ const JQ_STACK_MB = 1;
 
 /** From its file in a checkout, and from the bundle in an executable. */
 function startWorker(name: string, options: WorkerOptions): Worker {
-  const entry = workerEntry(name);
+  const entry = resolveWorkerEntry(name);
   return new Worker(entry.source, { ...options, eval: entry.eval });
 }

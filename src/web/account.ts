@@ -2,7 +2,7 @@
 import type Koa from "koa";
 import { AppError } from "../errors.ts";
 import { passwordProblem, SHORTEST_PASSWORD } from "../domain/login/password.ts";
-import { STATUS } from "../http/response.ts";
+import { STATUS_BY_ERROR } from "../http/response.ts";
 import type { SessionHolder, SessionRow } from "../store/accounts/sessions.ts";
 import { field, hidden, html, message, rootOf, sendOn, sendPage } from "./html.ts";
 import type { Html } from "./html.ts";
@@ -109,6 +109,6 @@ export const changePassword = formOf(async (kit, ctx, holder, given) => {
     if (!(error instanceof AppError)) throw error;
     if (error.code === "unauthenticated") return sendOn(ctx, "/login?next=%2Faccount");
     ctx.set(error.headers);
-    accountPage(kit, ctx, holder, STATUS[error.code], null, message(`Nothing was changed: ${error.message}.`));
+    accountPage(kit, ctx, holder, STATUS_BY_ERROR[error.code], null, message(`Nothing was changed: ${error.message}.`));
   }
 });

@@ -5,8 +5,8 @@
  */
 import { randomBytes } from "node:crypto";
 import type Koa from "koa";
-import { isSameText } from "../http/authenticate.ts";
-import { peerAt } from "../http/client-address.ts";
+import { equalsInConstantTime } from "../http/authenticate.ts";
+import { peerOf } from "../http/client-address.ts";
 
 export type Cookies = ReturnType<typeof cookiesOf>;
 
@@ -24,7 +24,7 @@ const OIDC_SECONDS = 600;
  * @param baseUrl the public address: where it is https, a proxy that says nothing about itself speaks TLS all the same
  */
 export function cookiesOf(baseUrl: string) {
-  const isSecure = (ctx: Koa.Context): boolean => baseUrl.startsWith("https:") || peerAt(ctx.req).secure;
+  const isSecure = (ctx: Koa.Context): boolean => baseUrl.startsWith("https:") || peerOf(ctx.req).secure;
   const nameOf = (ctx: Koa.Context, name: Name): string => (isSecure(ctx) ? `__Host-${NAMES[name]}` : NAMES[name]);
 
   function set(ctx: Koa.Context, name: Name, value: string | null): void {
@@ -57,7 +57,7 @@ export function cookiesOf(baseUrl: string) {
     /** Whether a form was sent from a page that this browser got from here. */
     isFormToken(ctx: Koa.Context, token: string): boolean {
       const known = get(ctx, "form");
-      return known !== null && known !== "" && isSameText(known, token);
+      return known !== null && known !== "" && equalsInConstantTime(known, token);
     },
     /** Whether the browser says that the request comes from a page of this server, or does not say. */
     isOwnOrigin(ctx: Koa.Context): boolean {
@@ -65,7 +65,7 @@ export function cookiesOf(baseUrl: string) {
       if (origin === "") return ["", "same-origin", "none"].includes(ctx.get("Sec-Fetch-Site"));
       return [
         new URL(baseUrl).origin,
-        peerAt(ctx.req).origin,
+        peerOf(ctx.req).origin,
         `${isSecure(ctx) ? "https" : "http"}://${ctx.get("Host")}`,
       ].includes(origin);
     },

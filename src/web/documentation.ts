@@ -10,9 +10,9 @@ import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type Koa from "koa";
-import { buildInfo, readAsset, readTextAsset } from "../assets.ts";
+import { readBuildInfo, readAsset, readTextAsset } from "../assets.ts";
 import { methodNotAllowed, routeNotFound } from "../errors.ts";
-import { nameRequest } from "../http/request-boundary.ts";
+import { setRoute } from "../http/request-boundary.ts";
 
 /** Name in the page -> asset. */
 const FILES: readonly { name: string; asset: string }[] = [
@@ -79,7 +79,7 @@ export function documentation(): Koa.Middleware {
     const target = REDIRECTS.get(ctx.path);
     const root = ROOTS.find((prefix) => ctx.path.startsWith(prefix));
     if (target === undefined && root === undefined) return next();
-    nameRequest(ctx, "get_api_docs");
+    setRoute(ctx, "get_api_docs");
     const file = root === undefined ? undefined : (files ??= load()).get(ctx.path.slice(root.length));
     if (target === undefined && file === undefined) throw routeNotFound();
     if (ctx.method !== "GET" && ctx.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
@@ -114,7 +114,7 @@ export async function sendFile(ctx: Koa.Context, file: Served): Promise<void> {
 /** Everything below doc/ by its name in addresses; the page itself has the empty one. */
 function load(): ReadonlyMap<string, Served> {
   const files = new Map<string, Served>();
-  const words = new Map([["version", buildInfo().version]]);
+  const words = new Map([["version", readBuildInfo().version]]);
   for (const { name, asset } of FILES) {
     const { address, file } = loadFile(name, asset);
     files.set(address, file);

@@ -3,7 +3,7 @@
  * forget it. The pages have no script and no style of their own: their policy forbids the browser both.
  */
 import type Koa from "koa";
-import { buildInfo } from "../assets.ts";
+import { readBuildInfo } from "../assets.ts";
 
 /** A piece of HTML. Made by `html` alone. */
 export class Html {
@@ -76,7 +76,7 @@ export function sendPage(
 <body>
 <header class="bar">
   <h1><strong>Assay</strong> ${title}</h1>
-  <span class="version">${buildInfo().version}</span>
+  <span class="version">${readBuildInfo().version}</span>
   <nav aria-label="Pages">${links}<a href="${root}api/v2/doc/">API reference</a></nav>
 </header>
 <main class="page">

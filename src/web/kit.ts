@@ -1,9 +1,9 @@
 /** What the pages of logins share: who is there, forms, and one way to answer. */
 import type Koa from "koa";
 import { badRequest } from "../errors.ts";
-import { readBytes } from "../http/body/body.ts";
+import { readSmallBody } from "../http/body/body.ts";
 import type { BodyLimits } from "../http/body/body.ts";
-import { isSameText } from "../http/authenticate.ts";
+import { equalsInConstantTime } from "../http/authenticate.ts";
 import { clientAddress } from "../http/client-address.ts";
 import type { Logins, Started, Visitor } from "../auth/logins.ts";
 import type { Store } from "../store/index.ts";
@@ -33,7 +33,7 @@ const FORM_BYTES = 16_384;
 /** The fields of a form; of a field that comes twice the first counts. @throws AppError 400, 408, 413. */
 export async function readFields({ limits }: Kit, ctx: Koa.Context): Promise<(name: string) => string> {
   if (!ctx.is("application/x-www-form-urlencoded")) throw badRequest("This address takes the form of its page");
-  const bytes = await readBytes(ctx, { ...limits, json: FORM_BYTES });
+  const bytes = await readSmallBody(ctx, { ...limits, json: FORM_BYTES });
   const fields = new URLSearchParams(bytes?.toString("utf8") ?? "");
   return (name) => fields.get(name) ?? "";
 }
@@ -47,7 +47,7 @@ export const isOwnForm = (
   ctx: Koa.Context,
   holder: SessionHolder,
   field: (name: string) => string,
-): boolean => cookies.isOwnOrigin(ctx) && isSameText(field("csrf"), holder.csrf_token);
+): boolean => cookies.isOwnOrigin(ctx) && equalsInConstantTime(field("csrf"), holder.csrf_token);
 
 export const visitorOf = (ctx: Koa.Context): Visitor => ({
   address: clientAddress(ctx.req),

@@ -2,7 +2,7 @@
 import type Koa from "koa";
 import { AppError } from "../errors.ts";
 import { nextPath } from "../domain/login/next-path.ts";
-import { STATUS } from "../http/response.ts";
+import { STATUS_BY_ERROR } from "../http/response.ts";
 import { LoginRefusedError } from "../auth/oidc-provider.ts";
 import type { Checks } from "../auth/oidc-provider.ts";
 import { field, hidden, html, message, rootOf, sendOn, sendPage } from "./html.ts";
@@ -63,7 +63,7 @@ export const login: Handler = async (kit, ctx) => {
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     ctx.set(error.headers);
-    return loginPage(kit, ctx, STATUS[error.code], next, `${error.message}.`, name);
+    return loginPage(kit, ctx, STATUS_BY_ERROR[error.code], next, `${error.message}.`, name);
   }
 };
 
@@ -144,7 +144,7 @@ function unanswered(kit: Kit, ctx: Koa.Context, error: unknown): void {
   refused(
     kit,
     ctx,
-    STATUS[error.code],
+    STATUS_BY_ERROR[error.code],
     `${error.message}. You can try again, or sign in with a password if you have one.`,
   );
 }

@@ -4,8 +4,8 @@
  */
 import type Koa from "koa";
 import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
-import { nameRequest } from "../http/request-boundary.ts";
-import { STATUS } from "../http/response.ts";
+import { setRoute } from "../http/request-boundary.ts";
+import { STATUS_BY_ERROR } from "../http/response.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { changePassword, endOtherSessions, endSession, showAccount } from "./account.ts";
 import { cookiesOf } from "./cookies.ts";
@@ -52,7 +52,7 @@ const FILES_ROOT = "/ui/";
 /** @param bySession who has this cookie @param now epoch seconds */
 export function webPages(
   parts: Pick<Kit, "store" | "logins" | "limits" | "baseUrl" | "warn"> & {
-    bySession(cookie: string): { holder: SessionHolder; caller: Principal } | null;
+    bySession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
     now(): number;
   },
 ) {
@@ -94,7 +94,7 @@ export function webPages(
   const serve: Koa.Middleware = async (ctx, next) => {
     const page = PAGES.get(ctx.path);
     if (!page && !ctx.path.startsWith(FILES_ROOT)) return next();
-    nameRequest(ctx, page ? "login_pages" : "login_files");
+    setRoute(ctx, page ? "login_pages" : "login_files");
     load();
     const file = files.get(ctx.path.slice(FILES_ROOT.length));
     if (!page && !file) throw routeNotFound();
@@ -110,7 +110,7 @@ export function webPages(
       sendMessage(
         kit,
         ctx,
-        STATUS[error.code],
+        STATUS_BY_ERROR[error.code],
         "That did not work",
         `${error.message}.`,
         html`<a href="${rootOf(ctx)}login">To the login</a>`,

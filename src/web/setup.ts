@@ -3,7 +3,7 @@ import type Koa from "koa";
 import { AppError } from "../errors.ts";
 import { passwordProblem, SHORTEST_PASSWORD } from "../domain/login/password.ts";
 import { matches, ORGANIZATION_NAME, USER_NAME } from "../domain/names.ts";
-import { STATUS } from "../http/response.ts";
+import { STATUS_BY_ERROR } from "../http/response.ts";
 import { field, hidden, html, message, rootOf, sendOn, sendPage } from "./html.ts";
 import type { Handler, Kit } from "./kit.ts";
 import { STRANGE_FORM, letIn, readFields, sendMessage, visitorOf } from "./kit.ts";
@@ -61,7 +61,7 @@ export const setUp: Handler = async (kit, ctx) => {
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     ctx.set(error.headers);
-    setupPage(kit, ctx, STATUS[error.code], `Nothing was set up: ${error.message}.`, fields);
+    setupPage(kit, ctx, STATUS_BY_ERROR[error.code], `Nothing was set up: ${error.message}.`, fields);
   }
 };
 

@@ -39,7 +39,7 @@ test.before(async () => {
     if (signature)
       secrets.set(
         id,
-        server.given.webhook("acme", signature.door as WebhookKind, { id: example.params?.["hook_uid"] as string })
+        server.given.webhook("acme", signature.endpoint as WebhookKind, { id: example.params?.["hook_uid"] as string })
           .secret,
       );
   const { organizations, users } = server.store;

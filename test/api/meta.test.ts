@@ -1,7 +1,7 @@
 /** Operations about the API itself: its version. The document has its own tests in test/whole/. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { buildInfo } from "../../src/assets.ts";
+import { readBuildInfo } from "../../src/assets.ts";
 import { schemaVersion } from "../../src/store/db/database.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
@@ -13,7 +13,7 @@ test.after(() => server.stop());
 
 test("the version tells version, commit and schema to callers without a key", async () => {
   const { status, body } = await server.call("GET", "/version");
-  const { version, commit } = buildInfo();
+  const { version, commit } = readBuildInfo();
   assert.is(status, 200);
   assert.equal(body, { version, commit, schema: schemaVersion() });
   assert.match(body.version, /^\d+\.\d+\.\d+/);

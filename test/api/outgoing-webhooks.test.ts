@@ -20,7 +20,7 @@ function problemsOf(id: string, payload: unknown): unknown {
   const webhook = OUTGOING_WEBHOOKS.find((one) => one.id === id);
   assert.ok(webhook, id);
   // As it is on the wire, and without filling in defaults.
-  return validate(webhook.payload, JSON.parse(JSON.stringify(payload)), "response", "payload");
+  return validate(webhook.payload, JSON.parse(JSON.stringify(payload)), { mode: "response", root: "payload" });
 }
 
 test("examples have the shape of their payload", () => {

@@ -314,7 +314,7 @@ function caller(store: Store, now: () => number) {
       event: operation.audit,
       path: operation.path,
       baseUrl: "https://assay.example.com",
-      caller: {
+      principal: {
         kind: "user",
         id: userId,
         publicId: "operator",

@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { buildInfo } from "../../src/assets.ts";
+import { readBuildInfo } from "../../src/assets.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const executable = suite("binary/executable");
@@ -113,7 +113,7 @@ executable("version tells version, commit, Node and SQLite", async () => {
   const result = await run(["version"]);
   assert.is(result.code, 0, result.stderr);
   const lines = result.stdout.trimEnd().split("\n");
-  assert.is(lines[0], `assay ${buildInfo().version}`);
+  assert.is(lines[0], `assay ${readBuildInfo().version}`);
   assert.match(lines[1] ?? "", /^commit ([0-9a-f]{40}(-modified)?|unknown)$/);
   assert.is(lines[2], `node ${process.version}`);
   assert.match(lines[3] ?? "", /^sqlite 3\.\d+\.\d+$/);

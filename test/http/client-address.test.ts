@@ -2,7 +2,13 @@
 import type { IncomingMessage } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { clientAddress, isSecure, meet, peerOf, trustIn } from "../../src/http/client-address.ts";
+import {
+  clientAddress,
+  isSecure,
+  rememberPeer,
+  resolvePeer,
+  parseTrustedProxies,
+} from "../../src/http/client-address.ts";
 
 const test = suite("http/client-address");
 
@@ -24,7 +30,11 @@ const requestOf = (facts: Facts, headers: Record<string, string>): IncomingMessa
 };
 
 const peer = (headers: Record<string, string>, facts: Facts = {}) =>
-  peerOf(requestOf(facts, headers), trustIn(facts.trusted === undefined ? TRUSTED : facts.trusted), facts.unix);
+  resolvePeer(
+    requestOf(facts, headers),
+    parseTrustedProxies(facts.trusted === undefined ? TRUSTED : facts.trusted),
+    facts.unix,
+  );
 const address = (list: string, facts: Facts = {}): string => peer({ "x-forwarded-for": list }, facts).address;
 
 const ALL = { "x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https", "x-forwarded-host": "assay.example.com" };
@@ -233,7 +243,7 @@ test("what the listener met is what everybody sees later, also when the connecti
     { clientAddress: "10.0.0.1", isSecure: false },
     "without a listener nobody is trusted",
   );
-  meet(request, peerOf(request, trustIn(TRUSTED)));
+  rememberPeer(request, resolvePeer(request, parseTrustedProxies(TRUSTED)));
   Object.assign(request, { socket: {} });
   assert.equal(
     { clientAddress: clientAddress(request), isSecure: isSecure(request) },

@@ -7,10 +7,10 @@ import Type from "typebox";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Feature, Role } from "../../src/domain/access.ts";
-import { arrive } from "../../src/http/request-boundary.ts";
+import { createRequestBoundary } from "../../src/http/request-boundary.ts";
 import { createBodyBudget } from "../../src/http/body/body-budget.ts";
 import { mountOperations } from "../../src/http/router.ts";
-import { CONFIGURATION, json, operationFor } from "../../src/http/operation.ts";
+import { CONFIGURATION_BOUNDS, json, operationFor } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
 import type { Principal, Membership, RequestContext, ServerContext } from "../../src/http/server-context.ts";
 
@@ -37,7 +37,7 @@ const FORM = {
   component: "T",
   part: "data_json",
   schema: Closed({}),
-  bounds: CONFIGURATION,
+  bounds: CONFIGURATION_BOUNDS,
   file: FILE,
 } as const;
 const common = {
@@ -89,14 +89,14 @@ const operations = [
 const membership = (): Membership => ({ organizationId: 1, role, isPublic: false, features });
 const house: ServerContext<Context> = {
   operations,
-  limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
+  limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stallTimeoutS: 5 },
   authenticate: () => CALLER,
-  session: () => null,
-  membership,
-  isHeld: () => held,
-  membershipNow: membership,
+  findSession: () => null,
+  findMembership: membership,
+  isCredentialValid: () => held,
+  readMembership: membership,
   findSignedEndpoint: () => null,
-  context: (facts) => facts,
+  createContext: (facts) => facts,
   write: async (work) => work(),
   audit: () => void done.push("audited"),
   afterCommit: async () => undefined,
@@ -111,13 +111,13 @@ const house: ServerContext<Context> = {
     publish: async () => void done.push("published"),
     discard: async (files) => void done.push(...files.map(() => "discarded")),
   },
-  budget: createBodyBudget({ bytes: 1000 }),
+  bodyBudget: createBodyBudget({ bytes: 1000 }),
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   ensureWritable: () => undefined,
   mapError: (error) => error,
-  baseUrl: () => "http://assay.test",
+  resolveBaseUrl: () => "http://assay.test",
   newId: () => "id",
-  rates: { ofAddress: () => undefined, ofKey: () => undefined },
+  rateLimits: { countAddress: () => undefined, countKey: () => undefined },
   onRequest: () => undefined,
   logRequest: () => undefined,
   checkResponses: true,
@@ -127,7 +127,7 @@ let server: Server;
 let url = "";
 test.before(async () => {
   const app = new Koa();
-  app.use(arrive(house));
+  app.use(createRequestBoundary(house));
   app.use(mountOperations(house));
   server = createServer(app.callback());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { buildInfo } from "../../src/assets.ts";
+import { readBuildInfo } from "../../src/assets.ts";
 import { schemaVersion } from "../../src/store/db/database.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
@@ -17,7 +17,7 @@ async function withServer(body: (server: TestServer) => Promise<void>): Promise<
   }
 }
 
-const { version, commit } = buildInfo();
+const { version, commit } = readBuildInfo();
 const READY = {
   state: "ready",
   reason: null,

@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { Type } from "typebox";
 import { AppError } from "../../src/errors.ts";
-import { checked, queryOf } from "../../src/http/query-parameters.ts";
+import { checkParameters, parseQueryParameters } from "../../src/http/query-parameters.ts";
 import { Closed } from "../../src/http/schema.ts";
 
 const test = suite("http/query-parameters");
@@ -18,7 +18,7 @@ const Path = Closed({ number: Type.Integer() });
 /** The values of a query string, or the field texts of its refusal. */
 function read(query: string): Record<string, unknown> {
   try {
-    return checked(Query, queryOf(Query, query), "query");
+    return checkParameters(Query, parseQueryParameters(Query, query), "query");
   } catch (error) {
     assert.instance(error, AppError);
     return (error as AppError).fields ?? {};
@@ -83,7 +83,7 @@ test("holds the exponent form to the bounds of its parameter", () => {
 test("does not read the exponent form in paths, where one object has one address", () => {
   const problem = "Input should be a valid integer [input: 1e1]";
   const isRefusal = (error: AppError): boolean => error.fields?.["number"] === problem;
-  assert.throws(() => checked(Path, { number: "1e1" }, "path"), isRefusal);
+  assert.throws(() => checkParameters(Path, { number: "1e1" }, "path"), isRefusal);
 });
 
 test.run();

@@ -1,13 +1,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { networkOf } from "../../src/domain/network/client-network.ts";
-import { createLimiter } from "../../src/http/rate-limiter.ts";
+import { createRateLimiter } from "../../src/http/rate-limiter.ts";
 
 const test = suite("http/rate-limiter");
 
-function limiterAt(options: { burst: number; perSeconds: number; most?: number }) {
+function limiterAt(options: { burst: number; perSeconds: number; maxKeys?: number }) {
   const clock = { at: 1_700_000_000.25 };
-  return { clock, limiter: createLimiter({ ...options, now: () => clock.at }) };
+  return { clock, limiter: createRateLimiter({ ...options, now: () => clock.at }) };
 }
 
 test("as many tries as there are pass at once, then one at a time, and the wait is told in whole seconds", () => {
@@ -57,12 +57,12 @@ test("keys do not know of each other, a look takes nothing, and what is forgiven
   const { limiter } = limiterAt({ burst: 1, perSeconds: 60 });
   assert.equal([limiter.peek("a"), limiter.take("a"), limiter.take("a")], [0, 0, 60]);
   assert.equal([limiter.take("b"), limiter.take("b")], [0, 60]);
-  limiter.forgive("a");
+  limiter.reset("a");
   assert.equal({ "take a": limiter.take("a"), "take b": limiter.take("b") }, { "take a": 0, "take b": 60 });
 });
 
 test("memory is bounded: full stores are forgotten, and of too many keys the one longest without a try", () => {
-  const { clock, limiter } = limiterAt({ burst: 2, perSeconds: 60, most: 1000 });
+  const { clock, limiter } = limiterAt({ burst: 2, perSeconds: 60, maxKeys: 1000 });
   for (let n = 0; n < 5000; n++) limiter.take(`early ${n}`);
   assert.is(limiter.size, 1000);
   assert.is(limiter.take("early 4999"), 0);

@@ -2,7 +2,7 @@
 import { request } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createRates } from "../../src/http/rate-limits.ts";
+import { createRateLimits } from "../../src/http/rate-limits.ts";
 import { fresh, startServer } from "../given.ts";
 import type { ServerOptions, TestServer } from "../given.ts";
 import { dial, head, holdings, logged } from "./socket.ts";
@@ -143,16 +143,16 @@ test("a key that sends too much waits, and nobody else does", () =>
   }));
 
 test("unless the operator says so nothing is counted, and neither is a peer without an address", () => {
-  const off = createRates({ address: null, key: null, now });
-  const on = createRates({ address: 1, key: 1, now });
+  const off = createRateLimits({ address: null, key: null, now });
+  const on = createRateLimits({ address: 1, key: 1, now });
   for (let n = 0; n < 1000; n++) {
-    off.ofAddress("192.0.2.1");
-    off.ofKey("k");
-    on.ofAddress("unix");
+    off.countAddress("192.0.2.1");
+    off.countKey("k");
+    on.countAddress("unix");
   }
-  on.ofAddress("2001:db8::1");
-  assert.throws(() => on.ofAddress("2001:db8::ffff"), /from this address/);
-  on.ofAddress("2001:db8:0:1::1");
+  on.countAddress("2001:db8::1");
+  assert.throws(() => on.countAddress("2001:db8::ffff"), /from this address/);
+  on.countAddress("2001:db8:0:1::1");
 });
 
 test.run();

@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { arrive } from "../../src/http/request-boundary.ts";
+import { createRequestBoundary } from "../../src/http/request-boundary.ts";
 import { fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { dial, exchange, head, logged } from "./socket.ts";
@@ -251,8 +251,8 @@ test("only who came over TLS is told to stay there, and a failure keeps no heade
   const lines: unknown[] = [];
   const app = new Koa();
   app.use(
-    arrive({
-      limits: { json: 1, form: 1, document: 1, evidence: 1, stall: 1 },
+    createRequestBoundary({
+      limits: { json: 1, form: 1, document: 1, evidence: 1, stallTimeoutS: 1 },
       newId: () => "id",
       onRequest: () => undefined,
       mapError: (error) => error,

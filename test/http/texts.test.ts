@@ -7,12 +7,12 @@ import { Type } from "typebox";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../src/errors.ts";
-import { arrive } from "../../src/http/request-boundary.ts";
+import { createRequestBoundary } from "../../src/http/request-boundary.ts";
 import { createBodyBudget } from "../../src/http/body/body-budget.ts";
 import { mountOperations } from "../../src/http/router.ts";
 import { NO_BODY, operationFor } from "../../src/http/operation.ts";
 import type { Reply } from "../../src/http/operation.ts";
-import { utf8 } from "../../src/http/response.ts";
+import { encodeUtf8 } from "../../src/http/response.ts";
 import { Closed } from "../../src/http/schema.ts";
 import type { RequestEntry } from "../../src/log.ts";
 import type { ServerContext } from "../../src/http/server-context.ts";
@@ -48,14 +48,14 @@ const house = (checkResponses: boolean): ServerContext<null> => ({
     declare({ ...common, id: "get_text", path: "/text" }),
     declare({ ...common, id: "get_kept", path: "/kept", cacheable: true }),
   ],
-  limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 },
+  limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stallTimeoutS: 5 },
   authenticate: () => null,
-  session: () => null,
-  membership: () => null,
+  findSession: () => null,
+  findMembership: () => null,
   findSignedEndpoint: () => null,
-  isHeld: () => false,
-  membershipNow: () => null,
-  context: () => null,
+  isCredentialValid: () => false,
+  readMembership: () => null,
+  createContext: () => null,
   write: async (work) => work(),
   audit: () => undefined,
   afterCommit: async () => undefined,
@@ -70,13 +70,13 @@ const house = (checkResponses: boolean): ServerContext<null> => ({
     publish: async () => undefined,
     discard: async () => undefined,
   },
-  budget: createBodyBudget({ bytes: 1000 }),
+  bodyBudget: createBodyBudget({ bytes: 1000 }),
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   ensureWritable: () => undefined,
   mapError: (error) => error,
-  baseUrl: () => "http://assay.test",
+  resolveBaseUrl: () => "http://assay.test",
   newId: () => "id",
-  rates: { ofAddress: () => undefined, ofKey: () => undefined },
+  rateLimits: { countAddress: () => undefined, countKey: () => undefined },
   onRequest: () => undefined,
   logRequest: (entry, error) => void lines.push({ entry, error }),
   checkResponses,
@@ -84,7 +84,7 @@ const house = (checkResponses: boolean): ServerContext<null> => ({
 
 async function serving(checkResponses: boolean): Promise<void> {
   const app = new Koa();
-  app.use(arrive(house(checkResponses)));
+  app.use(createRequestBoundary(house(checkResponses)));
   app.use(mountOperations(house(checkResponses)));
   server = createServer(app.callback());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -191,7 +191,7 @@ test("the bytes are those of the joined text, whatever its characters are", () =
     ["", "ü", ""],
     [`x${"y".repeat(20)}`.slice(3), `${"é".repeat(5000)}z`],
   ])
-    assert.equal(utf8(pieces).toString(), pieces.join(""));
+    assert.equal(encodeUtf8(pieces).toString(), pieces.join(""));
 });
 
 test.run();

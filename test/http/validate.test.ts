@@ -5,11 +5,11 @@ import { Type } from "typebox";
 import type { TSchema } from "typebox";
 import { Closed, Matching, Maybe, Nullable, OneOf, Repeated } from "../../src/http/schema.ts";
 import { MAX_JSON_DEPTH } from "../../src/json/scan.ts";
-import { findUnstorable, textProblem, validate } from "../../src/http/validate.ts";
+import { findUnstorable, findTextProblem, validate } from "../../src/http/validate.ts";
 
 const test = suite("http/validate");
-const plain = (schema: TSchema, value: unknown) => validate(schema, value, "plain", "body");
-const coerced = (schema: TSchema, value: unknown) => validate(schema, value, "coercing", "query");
+const plain = (schema: TSchema, value: unknown) => validate(schema, value, { mode: "plain", root: "body" });
+const coerced = (schema: TSchema, value: unknown) => validate(schema, value, { mode: "coercing", root: "query" });
 /** Like a sender's own property, not like ours: JSON knows no prototypes. */
 const sent = (json: string): any => JSON.parse(json);
 
@@ -103,7 +103,7 @@ test("defaults are filled in, but not into answers", () => {
   const schema = Closed({ a: Type.Optional(Type.Integer({ default: 3 })) });
   const [value, answer] = [{}, {}];
   assert.is(plain(schema, value), null);
-  assert.is(validate(schema, answer, "response", "body"), null);
+  assert.is(validate(schema, answer, { mode: "response", root: "body" }), null);
   assert.equal({ value, answer }, { value: { a: 3 }, answer: {} });
 });
 
@@ -237,7 +237,7 @@ test("the first problem is told with its place", () => {
     ['[{"a":[1,2,{"b":"fine"}]},{"c":"\\u0000"}]', ["1.c", NUL]],
   ] as [string, [string, string]][])
     assert.equal(findUnstorable(sent(json)), problem, json);
-  assert.is(textProblem("\u0001\uffff\u{10ffff}"), null);
+  assert.is(findTextProblem("\u0001\uffff\u{10ffff}"), null);
 });
 
 test("nesting is allowed to a depth and no further", () => {

@@ -7,7 +7,7 @@ import { operations } from "../../src/api/index.ts";
 import { FEATURES, ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
 import { openApiDocument } from "../../src/http/openapi/document.ts";
 import { compareRoutes } from "../../src/http/route-order.ts";
-import { compile, validate } from "../../src/http/validate.ts";
+import { compileSchema, validate } from "../../src/http/validate.ts";
 import { matchesGolden } from "./golden.ts";
 
 const test = suite("rules/operations");
@@ -69,7 +69,7 @@ test("bodies and queries are closed, and examples fit them", () => {
     );
     assert.ok(operation.example.body !== undefined, `${operation.id}: example body`);
     assert.is(
-      validate(schema, structuredClone(operation.example.body), "plain", "body"),
+      validate(schema, structuredClone(operation.example.body), { mode: "plain", root: "body" }),
       null,
       `${operation.id}: example body`,
     );
@@ -90,11 +90,11 @@ test("no query parameter may be null: an empty text would become null", () => {
 
 test("every schema compiles", () => {
   for (const operation of all) {
-    compile(operation.params, "coercing");
-    compile(operation.query, "coercing");
+    compileSchema(operation.params, "coercing");
+    compileSchema(operation.query, "coercing");
     const body = bodySchema(operation);
-    if (body) compile(body, "plain");
-    for (const { schema } of Object.values(operation.responses)) if (schema) compile(schema, "response");
+    if (body) compileSchema(body, "plain");
+    for (const { schema } of Object.values(operation.responses)) if (schema) compileSchema(schema, "response");
   }
 });
 

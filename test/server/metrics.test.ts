@@ -180,7 +180,7 @@ test("the listener of their own serves them to everybody, and nothing else", asy
     reportFailure: () => undefined,
     check: async () => undefined,
   };
-  const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, stall: 5 };
+  const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, stallTimeoutS: 5 };
   const { server, url } = await listen(
     createMetricsApp({ limits, logger, room, metrics: { metrics: metricsOf() } }),
     { host: "127.0.0.1", port: 0 },

@@ -1,7 +1,7 @@
 /** Absolute addresses behind proxies: whose headers decide them, and that no client sees those of another one. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { trustIn } from "../../src/http/client-address.ts";
+import { parseTrustedProxies } from "../../src/http/client-address.ts";
 import { startServer } from "../given.ts";
 import type { Network, TestServer } from "../given.ts";
 import { logged } from "../http/socket.ts";
@@ -18,7 +18,7 @@ const PROXY = {
 /** One server for each answer to who decides; all with the same flow. */
 const servers = new Map<string, { server: TestServer; org: string; key: string }>();
 test.before(async () => {
-  const loopback = trustIn(["127.0.0.0/8"]);
+  const loopback = parseTrustedProxies(["127.0.0.0/8"]);
   const kinds: Record<string, Network & { baseUrl?: string }> = {
     trusting: { manners: { trust: loopback }, followsProxies: true },
     "trusting below a path": {
@@ -28,7 +28,7 @@ test.before(async () => {
       baseUrl: "http://assay.test/x",
     },
     configured: { manners: { trust: loopback }, baseUrl: "https://configured.example" },
-    suspicious: { manners: { trust: trustIn(["10.0.0.0/8"]) }, followsProxies: true },
+    suspicious: { manners: { trust: parseTrustedProxies(["10.0.0.0/8"]) }, followsProxies: true },
   };
   for (const [kind, { baseUrl = "http://assay.test", ...network }] of Object.entries(kinds)) {
     const server = await startServer({ baseUrl, network });

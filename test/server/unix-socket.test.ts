@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { spawnSync } from "node:child_process";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { trustIn } from "../../src/http/client-address.ts";
+import { parseTrustedProxies } from "../../src/http/client-address.ts";
 import { startServer } from "../given.ts";
 import type { Network } from "../given.ts";
 import { cli, start } from "../cli/in-process.ts";
@@ -81,7 +81,11 @@ test("the proxy at the socket is trusted by the word unix, and else its headers 
     [["0.0.0.0/0", "::/0"], "unix", "http://assay.test"],
   ] as const) {
     await served(
-      { place: { path: join(directory, "proxy.sock") }, manners: { trust: trustIn(proxies) }, followsProxies: true },
+      {
+        place: { path: join(directory, "proxy.sock") },
+        manners: { trust: parseTrustedProxies(proxies) },
+        followsProxies: true,
+      },
       async (running) => {
         const { body } = await ask(running.url, {
           path: "/api/v2/openapi.json",

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { gunzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { buildInfo, readAsset } from "../../src/assets.ts";
+import { readBuildInfo, readAsset } from "../../src/assets.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
@@ -58,7 +58,7 @@ test("the page is HTML for everybody, with its title, the version and where keys
   assert.is(headers["cache-control"], "no-cache");
   assert.is(headers["content-length"], String(body.length));
   assert.match(html, "<title>Assay API reference</title>");
-  assert.match(html, `<span class="version">${buildInfo().version}</span>`);
+  assert.match(html, `<span class="version">${readBuildInfo().version}</span>`);
   assert.match(html, "<code>assay key create</code>");
   assert.not.match(html, "{{");
 });

@@ -181,7 +181,7 @@ test("an account is tried no more often than it may be, from however many addres
   const taken = new Map<string, number>();
   const tries = {
     peek: () => 0,
-    forgive: (key: string) => void taken.delete(key),
+    reset: (key: string) => void taken.delete(key),
     take: (key: string) => (
       taken.set(key, (taken.get(key) ?? 0) + 1), key.startsWith("account ") && (taken.get(key) ?? 0) > 10 ? 60 : 0
     ),

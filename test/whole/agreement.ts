@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ValidateFunction } from "ajv/dist/2020.js";
 import type { AssayOperation } from "../../src/api/context.ts";
-import { queryOf } from "../../src/http/query-parameters.ts";
+import { parseQueryParameters } from "../../src/http/query-parameters.ts";
 import { FORMATS } from "../../src/http/validate.ts";
 import { HUGE } from "./requests.ts";
 import type { Draft } from "./requests.ts";
@@ -78,7 +78,7 @@ export function createAgreement(published: unknown) {
   /** What the document has against a request; null when nothing. */
   function refusal({ operation, query, json, file }: Draft): string | null {
     const { operation: described, pointer } = operations.get(operation.id) as { operation: Json; pointer: string };
-    const sent = queryOf(operation.query, query.join("&"));
+    const sent = parseQueryParameters(operation.query, query.join("&"));
     for (const [index, parameter] of ((described["parameters"] ?? []) as Json[]).entries()) {
       if (parameter["in"] !== "query") continue;
       const value = sent[parameter["name"]];

@@ -163,7 +163,8 @@ export const listApiKeys = operation({
 });
 
 /** Who is told of the key's end beside the admins; null for a machine, which reads no mail. */
-const makerOf = ({ caller }: OperationContext): string | null => (caller.kind === "user" ? caller.publicId : null);
+const makerOf = ({ principal }: OperationContext): string | null =>
+  principal.kind === "user" ? principal.publicId : null;
 
 export const createApiKey = operation({
   id: "create_service_account_api_key",

@@ -78,7 +78,7 @@ export function requireAccount({ store, organization }: OperationContext, name: 
 /** An account that the caller manages: any for an admin, their own for everybody else. @throws AppError 404, 403. */
 export function requireManaged(context: OperationContext, name: string): ServiceAccountRow {
   const account = requireAccount(context, name);
-  if (context.role !== "admin" && account.creating_user_id !== context.caller.publicId) throw forbidden();
+  if (context.role !== "admin" && account.creating_user_id !== context.principal.publicId) throw forbidden();
   return account;
 }
 
@@ -132,7 +132,7 @@ export const createServiceAccount = operation({
   },
   example: { params: { org: "acme" }, body: { name: "ci-bot", description: "Reports builds", privilege: "member" } },
   handle(context, { body }) {
-    const { store, organization, caller, note } = context;
+    const { store, organization, principal, note } = context;
     const { name, description = null, privilege = "reader" } = body;
     if (organization.kind === "personal")
       throw badRequest("Service accounts are for shared organizations: this one is personal");
@@ -144,7 +144,7 @@ export const createServiceAccount = operation({
       name,
       description,
       privilege,
-      creatingUserId: caller.publicId,
+      creatingUserId: principal.publicId,
     });
     note({ account: name, privilege });
     return { status: 201, body: present(store.serviceAccounts.get(id)) };
@@ -189,7 +189,7 @@ export const updateServiceAccount = operation({
   },
   example: { params: EXAMPLE_PATH, body: { description: null, privilege: "reader" } },
   handle(context, { params, body }) {
-    const { store, note, role, caller } = context;
+    const { store, note, role, principal } = context;
     const account = requireManaged(context, params.name);
     const { description = account.description } = body;
     const privilege = body.privilege ?? account.privilege;
@@ -199,7 +199,7 @@ export const updateServiceAccount = operation({
     if (!isDescribed && privilege === account.privilege)
       return { status: 200, body: present(account), unaudited: true };
     store.serviceAccounts.describe(account.id, description);
-    store.serviceAccounts.setPrivilege(account.id, privilege, caller.displayName, "app");
+    store.serviceAccounts.setPrivilege(account.id, privilege, principal.displayName, "app");
     note({ account: account.name, privilege, previous_privilege: account.privilege, description_changed: isDescribed });
     return { status: 200, body: present(store.serviceAccounts.get(account.id)) };
   },

@@ -25,11 +25,11 @@ export const getDefaultOrg = operation({
   body: NO_BODY,
   responses: { 200: { description: "The default organization", schema: DefaultOrgResponse } },
   example: {},
-  handle({ store, caller }) {
+  handle({ store, principal }) {
     const id =
-      caller.kind === "user"
-        ? store.users.get(caller.id).default_organization_id
-        : store.serviceAccounts.get(caller.id).organization_id;
+      principal.kind === "user"
+        ? store.users.get(principal.id).default_organization_id
+        : store.serviceAccounts.get(principal.id).organization_id;
     return { status: 200, body: { default_org_name: id === null ? "" : store.organizations.get(id).name } };
   },
 });
@@ -52,18 +52,18 @@ export const putDefaultOrg = operation({
     403: { description: "No such organization, or the caller is no member of it", schema: Message },
   },
   example: { params: { org: "acme" } },
-  handle({ store, caller, note }, { params }) {
+  handle({ store, principal, note }, { params }) {
     const organization = store.organizations.find(params.org);
     // The text names the path of the request (messages 3).
     const denied = () => forbidden(null, `Access denied to /api/v2/user/${params.org}`);
     if (!organization) throw denied();
-    if (caller.kind === "service_account") {
+    if (principal.kind === "service_account") {
       // It has one organization and no profile: choosing that one changes nothing, any other is out of reach.
-      if (store.serviceAccounts.get(caller.id).organization_id !== organization.id) throw denied();
+      if (store.serviceAccounts.get(principal.id).organization_id !== organization.id) throw denied();
       return { status: 200, body: "OK" };
     }
-    if (store.organizations.roleOf(organization.id, caller.id) === null) throw denied();
-    store.users.setDefaultOrganization(caller.id, organization.id);
+    if (store.organizations.roleOf(organization.id, principal.id) === null) throw denied();
+    store.users.setDefaultOrganization(principal.id, organization.id);
     note({ organization: organization.name });
     return { status: 200, body: "OK" };
   },

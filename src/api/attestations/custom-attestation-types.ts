@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { CUSTOM_TYPE_NAME } from "../../domain/names.ts";
 import { AppError, invalid, notFound } from "../../errors.ts";
-import { CONFIGURATION, NO_BODY, RECORD } from "../../http/operation.ts";
+import { CONFIGURATION_BOUNDS, NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import type { FormBody, UploadedFile } from "../../http/operation.ts";
 import { stringifyJson } from "../../json/text.ts";
 import { Closed, Maybe, Message, Nullable, Ok, named } from "../../http/schema.ts";
@@ -71,7 +71,7 @@ const typeForm = {
   component: "CustomAttestationTypeForm",
   part: "data_json",
   schema: CustomAttestationTypePostInput,
-  bounds: CONFIGURATION,
+  bounds: CONFIGURATION_BOUNDS,
   file: {
     part: "type_schema",
     description: "JSON Schema of the data, draft-07 or 2020-12 as `$schema` says (2020-12 without), at most 10 MB",
@@ -178,7 +178,7 @@ async function readSchema(context: OperationContext, { bytes }: UploadedFile): P
     schema = await readNested(context, bytes, {
       field: "type_schema",
       what: "The file 'type_schema'",
-      bounds: RECORD,
+      bounds: RECORD_BOUNDS,
       asText: true,
     });
   } catch (error) {
@@ -225,13 +225,13 @@ export const postCustomAttestationType = operation({
     if (Object.keys(problems).length > 0) throw invalid(problems);
     return definition;
   },
-  handle({ store, organization, caller, note }, { body }, { schema, rules, summary }: TypeDefinition) {
+  handle({ store, organization, principal, note }, { body }, { schema, rules, summary }: TypeDefinition) {
     const { name, description, evaluator } = body;
     const { created, version } = store.customAttestationTypes.put(organization.id, {
       name,
       // An empty one and none are the same: readers look whether there is one.
       description: description || null,
-      user: caller.displayName,
+      user: principal.displayName,
       schema_json: schema,
       content_type: evaluator && "rules" in evaluator ? "jq" : "default",
       rules_json: JSON.stringify(rules),

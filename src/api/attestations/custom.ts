@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import { judgeCustom } from "../../domain/attestation/custom.ts";
 import { customLabel } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
-import { RECORD } from "../../http/operation.ts";
+import { RECORD_BOUNDS } from "../../http/operation.ts";
 import { NOT_JSON } from "../../http/body/read-json.ts";
 import type { CustomVerdict } from "../../workers/sandbox/attestation-types.ts";
 import { definitionOf } from "./custom-attestation-types.ts";
@@ -25,7 +25,7 @@ async function dataOf(context: OperationContext, value: unknown): Promise<unknow
     const data = await readNested(context, value, {
       field: FIELD,
       what: `The JSON in '${FIELD}'`,
-      bounds: RECORD,
+      bounds: RECORD_BOUNDS,
       asText: true,
     });
     requireWithinBytes(FIELD, data, MAX_FREE_FORM_BYTES);

@@ -10,7 +10,7 @@ import type { AttestationVerdict } from "../../domain/attestation/verdict.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
 import { ATTESTATION_NAME } from "../../domain/names.ts";
 import { badRequest, notFound } from "../../errors.ts";
-import { RECORD, json } from "../../http/operation.ts";
+import { RECORD_BOUNDS, json } from "../../http/operation.ts";
 import type { Example, FormBody, UploadedFile } from "../../http/operation.ts";
 import type { JsonBounds } from "../../http/body/read-json.ts";
 import { stringifyJson } from "../../json/text.ts";
@@ -121,7 +121,7 @@ export function attestation<P extends Record<string, TSchema>, Prepared = null>(
     component: kind.form ?? "",
     part: "data_json",
     schema,
-    bounds: kind.bounds ?? RECORD,
+    bounds: kind.bounds ?? RECORD_BOUNDS,
     file: { part: "attachment_file", description: "Evidence: one file of any kind", kind: "evidence" },
   };
   const example: Example = {
@@ -140,7 +140,7 @@ export function attestation<P extends Record<string, TSchema>, Prepared = null>(
     audit: "attestation.reported",
     params: TrailPath,
     query: Closed({}),
-    body: kind.form ? form : json(schema, kind.bounds ?? RECORD),
+    body: kind.form ? form : json(schema, kind.bounds ?? RECORD_BOUNDS),
     responses: {
       201: { description: "Recorded", schema: Ok },
       404: { description: "No such flow, or the trail holds no artifact of that fingerprint", schema: Message },
@@ -259,7 +259,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   kind: Kind<P, Prepared>,
   report: Report<Static<TObject<P>>, Prepared>,
 ): void {
-  const { store, organization, caller } = context;
+  const { store, organization, principal } = context;
   const { params, flow, trail, common, payload, prepared, file } = report;
   const { binding, artifacts } = bind(context, params, trail.id, common);
   const bound = binding.kind === "trail" ? [] : artifacts.filter((row) => binding.artifactIds.includes(String(row.id)));
@@ -307,7 +307,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     evidence_size: file?.size ?? null,
     evidence_filename: file?.filename ?? null,
     evidence_content_type: file?.contentType ?? null,
-    reported_by: caller.displayName,
+    reported_by: principal.displayName,
     created_at: at,
     ...kind.columns?.(context, payload, prepared),
   });

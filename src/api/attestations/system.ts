@@ -4,7 +4,7 @@ import type { Static } from "typebox";
 import { judgeDecision } from "../../domain/attestation/decision.ts";
 import { storedLabel } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
-import { NO_BODY, RECORD } from "../../http/operation.ts";
+import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { Closed, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import { operation } from "../context.ts";
@@ -49,9 +49,9 @@ const PAYLOAD = {
  */
 async function decisionData(context: OperationContext, given: unknown): Promise<Static<typeof DecisionData>> {
   try {
-    const nested = { field: "", what: "The JSON in 'attestation_data'", bounds: RECORD, asText: false };
+    const nested = { field: "", what: "The JSON in 'attestation_data'", bounds: RECORD_BOUNDS, asText: false };
     const data = typeof given === "string" ? await readNested(context, given, nested) : given;
-    const problems = validate(DecisionData, data, "plain", "");
+    const problems = validate(DecisionData, data, { mode: "plain", root: "" });
     if (problems) throw invalid(problems);
     requireWithinBytes("attestation_data", data, MAX_FREE_FORM_BYTES);
     return data as Static<typeof DecisionData>;
@@ -74,7 +74,7 @@ export const postSystem = attestation({
   payload: PAYLOAD,
   open: true,
   // The data is looked into, so that it comes as a value.
-  bounds: { ...RECORD, asText: ["user_data"] },
+  bounds: { ...RECORD_BOUNDS, asText: ["user_data"] },
   prepare: (context, { attestation_data: data }) => decisionData(context, data),
   judge: ({ type_name, control }, data) => judgeDecision({ type_name, control, attestation_data: data }),
   label: ({ type_name }) => storedLabel(type_name),

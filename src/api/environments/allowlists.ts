@@ -57,7 +57,7 @@ export const allowArtifact = operation({
     },
   },
   handle(context, { params, body }) {
-    const { store, organization, caller, note } = context;
+    const { store, organization, principal, note } = context;
     const environment = store.environments.requireWritable(organization, params.env_name);
     if (environment.type === "logical")
       throw badRequest(
@@ -67,8 +67,8 @@ export const allowArtifact = operation({
       fingerprint: body.artifact_fingerprint,
       artifact_name: body.artifact_name,
       description: body.description,
-      user_id: caller.publicId,
-      user_name: caller.displayName,
+      user_id: principal.publicId,
+      user_name: principal.displayName,
     };
     const latest = store.allowlists.latest(environment.id, entry.fingerprint);
     // Clients send a PUT again when its answer was lost (wire-contract 1.6).

@@ -242,7 +242,7 @@ export const updateEnv = operation({
     404: { description: "No such environment, it has been archived, or a policy does not exist", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" }, body: { description: "The production cluster" } },
-  handle(context, { params, body, sentFields: sent }) {
+  handle(context, { params, body, sentFields }) {
     const { store, organization, note } = context;
     const environment = store.environments.requireWritable(organization, params.env_name);
     const wanted = wantedLists(context, environment.type, body);
@@ -252,7 +252,7 @@ export const updateEnv = operation({
       requireProvenance: environment.require_provenance === 1,
     });
     applyLists(context, environment.id, wanted);
-    note({ environment: environment.name, fields: [...sent] });
+    note({ environment: environment.name, fields: [...sentFields] });
     return { status: 200, body: "OK" };
   },
 });

@@ -41,9 +41,9 @@ function reportable({ store, organization }: OperationContext, name: string, typ
   return environment;
 }
 
-const actorOf = ({ caller }: OperationContext): Actor => ({
-  publicId: caller.publicId,
-  displayName: caller.displayName,
+const actorOf = ({ principal }: OperationContext): Actor => ({
+  publicId: principal.publicId,
+  displayName: principal.displayName,
 });
 
 /** Outside of any transaction: finds what a report changes, and where that is much, has it recorded by the thread. */

@@ -2,7 +2,7 @@
  * Reports of what runs in an environment: one factory for all types. A type is the shape of its items and how they
  * become artifacts (report-shapes.ts); everything after that is in recording.ts.
  */
-import { LARGE_JSON_BYTES, REPORT, json } from "../../http/operation.ts";
+import { LARGE_JSON_BYTES, REPORT_BOUNDS, json } from "../../http/operation.ts";
 import { Message, Ok } from "../../http/schema.ts";
 import type { PhysicalType } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
@@ -33,7 +33,7 @@ function report({ id, type, summary, example }: ReportType) {
     audit: "environment.reported",
     params: EnvironmentPath,
     query: NoQuery,
-    body: { ...json(schema, REPORT), rawAbove: LARGE_JSON_BYTES },
+    body: { ...json(schema, REPORT_BOUNDS), rawAbove: LARGE_JSON_BYTES },
     responses: {
       200: { description: "Nothing changed", schema: Ok },
       201: { description: "Recorded as a new snapshot", schema: Ok },

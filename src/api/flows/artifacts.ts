@@ -18,7 +18,7 @@ import {
 import { ANY_TYPE } from "../../domain/attestation/kinds.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
 import { notFound } from "../../errors.ts";
-import { NO_BODY, RECORD, json } from "../../http/operation.ts";
+import { NO_BODY, RECORD_BOUNDS, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, Ok, WithinBytes, named } from "../../http/schema.ts";
 import type { ArtifactFields, PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import { toSqlBoolean } from "../../store/db/database.ts";
@@ -157,7 +157,7 @@ function fieldsOf(
  * key, and the commit that it had before, null for a new one.
  */
 function put(
-  { store, organization, caller }: OperationContext,
+  { store, organization, principal }: OperationContext,
   flow: FlowRow,
   trailId: number | null,
   report: Report,
@@ -175,10 +175,14 @@ function put(
   if (known) store.artifacts.update(known.id, fields, at);
   const id =
     known?.id ??
-    store.artifacts.create({ ...identity, organizationId: organization.id, createdBy: caller.displayName }, fields, at);
+    store.artifacts.create(
+      { ...identity, organizationId: organization.id, createdBy: principal.displayName },
+      fields,
+      at,
+    );
   const previousCommit = known?.git_commit ?? null;
   // Not for the same once more: clients send a report again when its answer was lost.
-  if (previousCommit !== report.git_commit) store.triggers.artifactReported(flow.id, id, at, caller.displayName);
+  if (previousCommit !== report.git_commit) store.triggers.artifactReported(flow.id, id, at, principal.displayName);
   return { id, previousCommit };
 }
 
@@ -256,7 +260,7 @@ export const createArtifact = operation({
   audit: "artifact.reported",
   params: FlowPath,
   query: NoQuery,
-  body: json(CreateArtifact, RECORD),
+  body: json(CreateArtifact, RECORD_BOUNDS),
   responses: {
     201: { description: "Recorded", schema: Ok },
     404: { description: "No such flow, or it has been archived", schema: Message },

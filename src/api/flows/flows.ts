@@ -8,7 +8,7 @@ import { ATTESTATION_NAME, FLOW_NAME } from "../../domain/names.ts";
 import { EMPTY_TEMPLATE_TEXT, legacyTemplate, MAX_TEMPLATE_ENTRIES } from "../../domain/flow-template/template.ts";
 import { repairRepoUrl } from "../../domain/network/urls.ts";
 import { invalid } from "../../errors.ts";
-import { CONFIGURATION, NO_BODY, json } from "../../http/operation.ts";
+import { CONFIGURATION_BOUNDS, NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { StoredTemplateFile } from "../../workers/documents.ts";
 import type { FlowListRow, FlowRow, Visibility } from "../../store/flows/flows.ts";
@@ -287,7 +287,7 @@ export const createFlowWithTemplate = operation({
     component: "CreateFlowForm",
     part: "data_json",
     schema: CreateFlow,
-    bounds: CONFIGURATION,
+    bounds: CONFIGURATION_BOUNDS,
     file: { part: "template_file", description: "The template: YAML in UTF-8, at most 10 MB", kind: "memory" },
   },
   responses: {

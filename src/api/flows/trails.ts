@@ -8,7 +8,7 @@ import type { Static } from "typebox";
 import { TRAIL_NAME, FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { inheritTemplate } from "../../domain/flow-template/inherit.ts";
 import { invalid } from "../../errors.ts";
-import { NO_BODY, RECORD } from "../../http/operation.ts";
+import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
@@ -53,13 +53,13 @@ const TrailListPage = PageOf("TrailListPage", TrailResponse);
 
 /** What an event says beside its type: who, with which template, about which commit and repository. */
 function eventOf(
-  { store, caller }: OperationContext,
+  { store, principal }: OperationContext,
   templateId: number,
   report: Pick<Begin, "git_commit_info" | "repo_info"> | null,
 ) {
   return {
     template_id: store.templates.publicIdOf(templateId),
-    setting_user_id: caller.publicId,
+    setting_user_id: principal.publicId,
     git_commit_info: report?.git_commit_info ? storedCommit(report.git_commit_info) : null,
     repo_info: presentEventRepoInfo(report?.repo_info),
   };
@@ -85,14 +85,14 @@ export function beginImplicitly(
   trailName: string,
   description: string | null = null,
 ): TrailRow {
-  const { store, organization, caller, note } = context;
+  const { store, organization, principal, note } = context;
   const existing = store.trails.find(flow.id, trailName);
   if (existing) return existing;
-  const problems = validate(ReportedTrail, { trail_name: trailName }, "plain", "path");
+  const problems = validate(ReportedTrail, { trail_name: trailName }, { mode: "plain", root: "path" });
   if (problems) throw invalid(problems);
   const { templateId } = inheritTemplate({ trail: null, flowTemplateId: flow.template_id, givenTemplateId: null });
   const trail = store.trails.create(
-    { organizationId: organization.id, flowId: flow.id, name: trailName, createdBy: caller.displayName },
+    { organizationId: organization.id, flowId: flow.id, name: trailName, createdBy: principal.displayName },
     { ...NOTHING_TOLD, description, template_id: templateId, template_inherited: 1 },
   );
   store.trails.addEvent(trail.id, "trail_reported", trail.created_at, eventOf(context, templateId, null));
@@ -135,7 +135,7 @@ function begin(
   report: Begin,
   template: StoredTemplateFile | null,
 ): { status: 200 | 201; body: "OK" } {
-  const { store, organization, caller, note } = context;
+  const { store, organization, principal, note } = context;
   const known = store.trails.find(flow.id, report.name);
   // The trails of a flow mostly bring one and the same file: its text is then kept once.
   const likely = known?.template_id ?? store.trails.latestTemplate(flow.id) ?? flow.template_id;
@@ -162,7 +162,7 @@ function begin(
 
   if (!known) {
     const trail = store.trails.create(
-      { organizationId: organization.id, flowId: flow.id, name: report.name, createdBy: caller.displayName },
+      { organizationId: organization.id, flowId: flow.id, name: report.name, createdBy: principal.displayName },
       fields,
     );
     if (repoId !== null) store.trails.addRepo(trail.id, repoId);
@@ -200,7 +200,7 @@ export const createTrail = operation({
     component: "CreateTrailForm",
     part: "data_json",
     schema: CreateTrail,
-    bounds: RECORD,
+    bounds: RECORD_BOUNDS,
     file: {
       part: "template_file",
       description: "The trail's own template: YAML in UTF-8, at most 10 MB",

@@ -158,7 +158,7 @@ const isTaken = (name: string, kind: ActionKind): string =>
  * the other kind.
  */
 export function putAction(context: OperationContext, input: EnvInput | FlowInput): { status: 200 | 201; body: "OK" } {
-  const { store, organization, caller, note } = context;
+  const { store, organization, principal, note } = context;
   const kind = "environments" in input ? "env" : "flow";
   const existing = store.actions.named(organization.id, input.name);
   if (existing && existing.kind !== kind) throw invalid({ name: isTaken(input.name, existing.kind) });
@@ -172,7 +172,7 @@ export function putAction(context: OperationContext, input: EnvInput | FlowInput
   const fromChat = fields.targets.some(
     ({ type, target }) => type === "SLACK" && "context" in target && target.context != null,
   );
-  const { number } = store.actions.create(organization.id, kind, fields, { user: caller.displayName, fromChat });
+  const { number } = store.actions.create(organization.id, kind, fields, { user: principal.displayName, fromChat });
   note({ action: input.name, number, created: true, targets: types });
   return { status: 201, body: "OK" };
 }

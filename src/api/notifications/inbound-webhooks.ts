@@ -36,7 +36,7 @@ const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optional
 /** @throws AppError 400 for what is no JSON, or has not the shape. */
 function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Static<T> {
   const value = parseJson(bytes ?? "", "body");
-  const problems = validate(schema, value, "plain", "body");
+  const problems = validate(schema, value, { mode: "plain", root: "body" });
   if (problems) throw invalid(problems);
   return value as Static<T>;
 }
@@ -94,7 +94,7 @@ export const sonarWebhook = operation({
     "after the task.",
   status: "unlisted",
   permission: "signed",
-  signature: { door: "sonar", header: "x-sonar-webhook-hmac-sha256", acts: "attestation:write" },
+  signature: { endpoint: "sonar", header: "x-sonar-webhook-hmac-sha256", requires: "attestation:write" },
   audit: "webhook.received",
   params: HookPath,
   query: NoQuery,
@@ -178,7 +178,7 @@ export const launchDarklyWebhook = operation({
     " no environment is accepted and not recorded, and the answer says so.",
   status: "unlisted",
   permission: "signed",
-  signature: { door: "launch-darkly", header: "x-ld-signature", acts: "attestation:write" },
+  signature: { endpoint: "launch-darkly", header: "x-ld-signature", requires: "attestation:write" },
   audit: "webhook.received",
   params: HookPath,
   query: NoQuery,

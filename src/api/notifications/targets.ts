@@ -109,7 +109,7 @@ export function readTargets(
     const type = other["type"];
     if (!isTargetType(type)) return { type: null, target: other };
     // The published shape lets every object pass: it begins with the free form.
-    const mistakes = validate(INPUTS[type], { ...other }, "plain", "");
+    const mistakes = validate(INPUTS[type], { ...other }, { mode: "plain", root: "" });
     for (const [field, text] of Object.entries(mistakes ?? {})) problems[`targets.${place}.${field}`] = text;
     const kept = keptForm(other as Target);
     if (!mistakes) Object.assign(problems, addressProblems(context, kept, `targets.${place}`));

@@ -175,7 +175,7 @@ export const postControl = operation({
     },
   },
   handle(context, { body }) {
-    const { store, organization, caller, note } = context;
+    const { store, organization, principal, note } = context;
     const { identifier, name, description, links } = body;
     if (identifier === RESERVED)
       throw invalid({ identifier: `The identifier '${RESERVED}' is reserved [input: ${identifier}]` });
@@ -183,7 +183,7 @@ export const postControl = operation({
       organization,
       identifier,
       { name, description: description || null, links: links ?? {} },
-      caller.displayName,
+      principal.displayName,
     );
     note({ control: identifier });
     return { status: 201, body: presentControl(context, row) };
@@ -244,7 +244,7 @@ export const putControl = operation({
   responses: { 200: CONTROL, 404: NO_CONTROL },
   example: { params: { org: "acme", identifier: "SDLC-7" }, body: { name: "Every change is reviewed", links: {} } },
   handle(context, { params, body }) {
-    const { store, organization, caller } = context;
+    const { store, organization, principal } = context;
     const before = store.controls.require(organization, params.identifier);
     const after = store.controls.edit(
       before,
@@ -253,7 +253,7 @@ export const putControl = operation({
         description: body.description === undefined ? before.description : body.description || null,
         links: body.links ?? (JSON.parse(before.links_json) as ControlLinks),
       },
-      caller.displayName,
+      principal.displayName,
     );
     return changed(context, before, after);
   },
@@ -278,9 +278,9 @@ const archiving = (archived: boolean) =>
     responses: { 200: CONTROL, 404: NO_CONTROL },
     example: { params: { org: "acme", identifier: "SDLC-7" } },
     handle(context, { params }) {
-      const { store, organization, caller } = context;
+      const { store, organization, principal } = context;
       const before = store.controls.require(organization, params.identifier);
-      return changed(context, before, store.controls.setArchived(before, archived, caller.displayName));
+      return changed(context, before, store.controls.setArchived(before, archived, principal.displayName));
     },
   });
 

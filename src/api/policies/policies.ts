@@ -5,7 +5,7 @@ import type { ControlReference } from "../../domain/policy/ast.ts";
 import { renderDiagnostics, sortDiagnostics } from "../../domain/policy/diagnostics.ts";
 import { invalid } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
-import { CONFIGURATION, NO_BODY } from "../../http/operation.ts";
+import { CONFIGURATION_BOUNDS, NO_BODY } from "../../http/operation.ts";
 import type { FormBody } from "../../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../../http/schema.ts";
 import type { Store } from "../../store/index.ts";
@@ -55,7 +55,7 @@ const policyForm = {
   component: "PolicyForm",
   part: "payload",
   schema: PolicyPutInput,
-  bounds: CONFIGURATION,
+  bounds: CONFIGURATION_BOUNDS,
   file: { part: "policy_file", description: "The policy as YAML in UTF-8, at most 10 MB", kind: "memory" },
 } satisfies FormBody<typeof PolicyPutInput>;
 
@@ -219,16 +219,16 @@ export const putPolicy = operation({
   // Reading a large file takes time that the writes of others should not wait for.
   prepare: async (context, { file }) => (file ? context.documents.readPolicy(documentLane(context), file.bytes) : null),
   handle(context, { body }, read: StoredPolicyFile | null) {
-    const { store, organization, caller, note } = context;
+    const { store, organization, principal, note } = context;
     const { name, description = "", comment = "" } = body;
     if (read) requireControls(context, read.controls);
     const { policy, created, described, version } = store.policies.put(organization.id, {
       name,
       description,
-      user: caller.displayName,
+      user: principal.displayName,
       file: read && { ...read, controls: read.controls.map(({ control }) => control), comment },
     });
-    if (version) store.reevaluation.policyVersion(policy.id, caller);
+    if (version) store.reevaluation.policyVersion(policy.id, principal);
     note({ policy: name, created, described, version: version?.version ?? null });
     return { status: created ? 201 : 200, body: presentPolicy(store, policy) };
   },

@@ -1,7 +1,7 @@
 /** `assay backup`: everything that a data directory holds, in one archive. */
 import { resolve } from "node:path";
 import { systemSources } from "../../server/app.ts";
-import { buildInfo } from "../../assets.ts";
+import { readBuildInfo } from "../../assets.ts";
 import { checkFile } from "../../backup/check.ts";
 import { makeBackup, IncompleteEvidenceError } from "../../backup/make.ts";
 import type { Backup } from "../../backup/make.ts";
@@ -60,7 +60,7 @@ export const backup: Command = {
     try {
       made = await makeBackup({
         directory,
-        program: buildInfo(),
+        program: readBuildInfo(),
         now: systemSources.now,
         signal: stop,
         watch: progress,

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { packedExecutable, readAsset } from "../../assets.ts";
+import { findPackedExecutable, readAsset } from "../../assets.ts";
 import { loadLibrary } from "../data-directory.ts";
 import { commandFailure, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -40,7 +40,7 @@ export const docker: Command = {
   takesConfig: false,
   positionals: { least: 1, most: 1, names: ["DIRECTORY"] },
   async run(args, io) {
-    const executable = packedExecutable();
+    const executable = findPackedExecutable();
     if (executable === null)
       throw commandFailure(
         "only the built executable can be put into an image, and this runs from a checkout: make image",

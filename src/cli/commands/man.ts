@@ -1,5 +1,5 @@
 /** `assay man`: the manual page in roff (man(7)), made of the tables of commands, options, exit codes and topics. */
-import { buildInfo } from "../../assets.ts";
+import { readBuildInfo } from "../../assets.ts";
 import { ROWS } from "../../config/options.ts";
 import type { CommandOption } from "../args.ts";
 import { EXIT, EXIT_MEANINGS, topicNames, topicTitle } from "../framework.ts";
@@ -14,7 +14,7 @@ export const man = (commands: () => readonly Command[]): Command => ({
   options: {},
   takesConfig: false,
   async run(_, io) {
-    io.stdout(manualPage(commands(), buildInfo().version));
+    io.stdout(manualPage(commands(), readBuildInfo().version));
     return EXIT.done;
   },
 });

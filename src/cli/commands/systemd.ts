@@ -2,7 +2,7 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { isIP, isIPv6 } from "node:net";
 import { isAbsolute, join, resolve } from "node:path";
-import { packedExecutable } from "../../assets.ts";
+import { findPackedExecutable } from "../../assets.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
 import { OPTIONS, ROWS } from "../../config/options.ts";
 import type { OptionName } from "../../config/options.ts";
@@ -103,7 +103,7 @@ export const systemd: Command = {
     const writable = config.backupDirectory === null ? [] : [resolve(io.cwd, config.backupDirectory)];
     if (flags[OPTIONS.backupDirectory.flag] !== undefined) flags[OPTIONS.backupDirectory.flag] = writable[0] ?? "";
 
-    const executable = executablePath(args.texts.get("executable")?.[0] ?? packedExecutable() ?? USUAL_PATH);
+    const executable = executablePath(args.texts.get("executable")?.[0] ?? findPackedExecutable() ?? USUAL_PATH);
     if (HIDDEN.test(executable))
       io.stderr(
         `assay: the service does not see ${executable}: copy it to ${USUAL_PATH} and give --executable ${USUAL_PATH}\n`,

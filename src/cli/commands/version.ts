@@ -1,5 +1,5 @@
 /** `assay version`: what this program is made of. */
-import { buildInfo } from "../../assets.ts";
+import { readBuildInfo } from "../../assets.ts";
 import { openMemory, schemaVersion } from "../../store/db/database.ts";
 import { loadLibrary } from "../data-directory.ts";
 import { EXIT } from "../framework.ts";
@@ -17,8 +17,8 @@ export const version: Command = {
     const sqlite = db.prepare<[], string>("SELECT sqlite_version()").pluck().get() ?? "";
     db.close();
     const facts = {
-      version: buildInfo().version,
-      commit: buildInfo().commit,
+      version: readBuildInfo().version,
+      commit: readBuildInfo().commit,
       node: process.version,
       sqlite,
       schema: schemaVersion(),

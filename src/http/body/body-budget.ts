@@ -5,7 +5,7 @@
  * One caller gets at most half of the budget, so that nobody can keep everybody else waiting; who holds nothing is let
  * in first come, first served, and nobody overtakes somebody whose turn it is.
  */
-import { tooMany } from "../../errors.ts";
+import { tooManyRequests } from "../../errors.ts";
 
 /** Bytes up to which a body is read at once: far more than nearly all requests bring. */
 export const SMALL_BODY_BYTES = 65_536;
@@ -31,25 +31,25 @@ export type BodyBudget = {
    * Resolves once there is room for so many bytes. `caller` names who asks.
    * @throws AppError 429 when that takes too long, the reason of the signal when it aborts before.
    */
-  acquire(request: { bytes: number; caller: string; signal: AbortSignal }): Promise<BodyLease>;
+  acquire(request: { bytes: number; owner: string; signal: AbortSignal }): Promise<BodyLease>;
   /** Whether somebody waits: then who holds room should not hold it for long. */
   isContended(): boolean;
   /** Bytes that are held, and requests that wait. */
   load(): { bytes: number; waiting: number };
 };
 
-type Waiting = { bytes: number; caller: string; admit(): void };
+type Waiting = { bytes: number; owner: string; admit(): void };
 
 /**
  * @param options.bytes of all bodies together; a larger one is let in when it is alone. @param options.maxWait seconds.
  */
 export function createBodyBudget({
   bytes: total,
-  maxWait = MAX_WAIT_S,
+  maxWaitS = MAX_WAIT_S,
   maxWaiting = MAX_WAITING,
 }: {
   bytes: number;
-  maxWait?: number;
+  maxWaitS?: number;
   maxWaiting?: number;
 }): BodyBudget {
   const share = total / 2;
@@ -82,7 +82,7 @@ export function createBodyBudget({
   function admitWaiting(): void {
     for (let place = 0; place < queue.length; ) {
       const next = queue[place] as Waiting;
-      if (!isWithinShare(next.caller, next.bytes)) {
+      if (!isWithinShare(next.owner, next.bytes)) {
         place += 1;
         continue;
       }
@@ -92,13 +92,13 @@ export function createBodyBudget({
     }
   }
 
-  const refusal = (): Error => tooMany("The server is receiving too many large requests", RETRY_AFTER_S);
+  const refusal = (): Error => tooManyRequests("The server is receiving too many large requests", RETRY_AFTER_S);
 
   return {
-    acquire({ bytes, caller, signal }) {
+    acquire({ bytes, owner, signal }) {
       signal.throwIfAborted();
-      const isFirst = queue.every((waiting) => !isWithinShare(waiting.caller, waiting.bytes));
-      if (isFirst && isWithinShare(caller, bytes) && hasRoom(bytes)) return Promise.resolve(take(caller, bytes));
+      const isFirst = queue.every((waiting) => !isWithinShare(waiting.owner, waiting.bytes));
+      if (isFirst && isWithinShare(owner, bytes) && hasRoom(bytes)) return Promise.resolve(take(owner, bytes));
       if (queue.length >= maxWaiting) return Promise.reject(refusal());
       return new Promise((resolve, reject) => {
         const leave = (error: unknown): void => {
@@ -109,17 +109,17 @@ export function createBodyBudget({
           admitWaiting();
         };
         const onAbort = (): void => leave(signal.reason);
-        const timer = setTimeout(() => leave(refusal()), maxWait * 1000);
+        const timer = setTimeout(() => leave(refusal()), maxWaitS * 1000);
         const stop = (): void => {
           clearTimeout(timer);
           signal.removeEventListener("abort", onAbort);
         };
         const waiting: Waiting = {
           bytes,
-          caller,
+          owner,
           admit() {
             stop();
-            resolve(take(caller, bytes));
+            resolve(take(owner, bytes));
           },
         };
         signal.addEventListener("abort", onAbort, { once: true });

@@ -23,9 +23,9 @@ export type BodyLimits = {
   /** Evidence attachments, bytes. */
   evidence: number;
   /** A body of which nothing arrives for this many seconds (also a fraction) is given up. */
-  stall: number;
+  stallTimeoutS: number;
   /** For how many seconds the rest of a body is read away after an early answer; a few where it is not said. */
-  linger?: number;
+  lingerS?: number;
 };
 
 /** The client went away before its request was complete: nobody is left to answer. */
@@ -47,7 +47,7 @@ export const hasBody = (request: IncomingMessage): boolean =>
   request.headers["transfer-encoding"] !== undefined || (declaredLength(request) ?? 0) > 0;
 
 /** Who brings a body, and the budget that it is counted in. */
-export type Intake = { budget: BodyBudget; caller: string };
+export type BodyIntake = { budget: BodyBudget; owner: string };
 
 /**
  * A JSON body that was received, not parsed yet. `lease`: of a large one, to be released when nothing of it is held any
@@ -64,24 +64,28 @@ export type ReceivedBody = { bytes: Buffer; lease: BodyLease | null };
  */
 export async function receiveJson(
   ctx: Koa.Context,
-  { limits, intake, shape }: { limits: Pick<BodyLimits, "json" | "stall">; intake: Intake; shape: ScannedShape },
+  {
+    limits,
+    intake,
+    shape,
+  }: { limits: Pick<BodyLimits, "json" | "stallTimeoutS">; intake: BodyIntake; shape: ScannedShape },
 ): Promise<ReceivedBody | null> {
   if (!hasBody(ctx.req)) return null;
-  refuseEncoded(ctx.req);
+  rejectEncodedBody(ctx.req);
   const declared = declaredLength(ctx.req);
   if ((declared ?? 0) > limits.json) throw tooLarge("Request body size", limits.json);
   const isLarge = (declared ?? 0) > SMALL_BODY_BYTES;
-  let lease = isLarge ? await acquireRoom(ctx, intake, declared as number) : null;
+  let lease = isLarge ? await acquireBodyLease(ctx, intake, declared as number) : null;
   let isOver = false;
   try {
-    announce(ctx);
-    const bytes = await collect(ctx.req, {
+    sendContinue(ctx);
+    const bytes = await collectBody(ctx.req, {
       limits,
       shape,
       declared: isLarge ? declared : null,
       isContended: intake.budget.isContended,
       async admitLarge() {
-        lease ??= await acquireRoom(ctx, intake, limits.json);
+        lease ??= await acquireBodyLease(ctx, intake, limits.json);
         // The body may have ended meanwhile.
         if (isOver) lease.release();
       },
@@ -100,13 +104,17 @@ export async function receiveJson(
  * Waits for room for so many bytes of a large body, as long as its client is there.
  * @throws AppError 429; ClientGoneError.
  */
-export async function acquireRoom({ req }: Koa.Context, { budget, caller }: Intake, bytes: number): Promise<BodyLease> {
+export async function acquireBodyLease(
+  { req }: Koa.Context,
+  { budget, owner }: BodyIntake,
+  bytes: number,
+): Promise<BodyLease> {
   const gone = new AbortController();
   const leave = (): void => gone.abort(new ClientGoneError());
   if (req.destroyed) throw new ClientGoneError();
   req.once("close", leave);
   try {
-    return await budget.acquire({ bytes, caller, signal: gone.signal });
+    return await budget.acquire({ bytes, owner, signal: gone.signal });
   } finally {
     req.off("close", leave);
   }
@@ -116,12 +124,15 @@ export async function acquireRoom({ req }: Koa.Context, { budget, caller }: Inta
  * The bytes of a small body, such as the form of a page; null when there is none.
  * @throws AppError 400 for a compressed one, 413 over the limit, 408 after a stall; ClientGoneError.
  */
-export async function readBytes(ctx: Koa.Context, limits: Pick<BodyLimits, "json" | "stall">): Promise<Buffer | null> {
+export async function readSmallBody(
+  ctx: Koa.Context,
+  limits: Pick<BodyLimits, "json" | "stallTimeoutS">,
+): Promise<Buffer | null> {
   if (!hasBody(ctx.req)) return null;
-  refuseEncoded(ctx.req);
+  rejectEncodedBody(ctx.req);
   if ((declaredLength(ctx.req) ?? 0) > limits.json) throw tooLarge("Request body size", limits.json);
-  announce(ctx);
-  const bytes = await collect(ctx.req, { limits });
+  sendContinue(ctx);
+  const bytes = await collectBody(ctx.req, { limits });
   return bytes.length === 0 ? null : bytes;
 }
 
@@ -131,15 +142,15 @@ export async function readBytes(ctx: Koa.Context, limits: Pick<BodyLimits, "json
  * of it is kept.
  * @throws AppError 413 over the limit for JSON, 408 after a stall; ClientGoneError.
  */
-export async function skipBody(ctx: Koa.Context, limits: BodyLimits): Promise<void> {
+export async function discardBody(ctx: Koa.Context, limits: BodyLimits): Promise<void> {
   if (!hasBody(ctx.req) || ctx.req.complete) return;
   if ((declaredLength(ctx.req) ?? 0) > limits.json) throw tooLarge("Request body size", limits.json);
-  announce(ctx);
-  await collect(ctx.req, { limits, keep: false });
+  sendContinue(ctx);
+  await collectBody(ctx.req, { limits, keep: false });
 }
 
 /** @throws AppError 400 for a compressed body: its real size would be anybody's guess. */
-export function refuseEncoded(request: IncomingMessage): void {
+export function rejectEncodedBody(request: IncomingMessage): void {
   const encoding = request.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity")
     throw badRequest(
@@ -148,16 +159,16 @@ export function refuseEncoded(request: IncomingMessage): void {
 }
 
 /** Tells a client that waits (`Expect: 100-continue`) that its body is wanted. */
-export function announce(ctx: Koa.Context): void {
+export function sendContinue(ctx: Koa.Context): void {
   if (ctx.req.headers.expect?.toLowerCase() === "100-continue" && !ctx.res.headersSent) ctx.res.writeContinue();
 }
 
 /** 408 for a body that stopped arriving. */
-export const stalled = (seconds: number): AppError =>
+export const bodyStalled = (seconds: number): AppError =>
   requestTimeout(`The request body did not arrive in time: nothing was received for ${seconds} seconds`);
 
 /** 408 for a body that arrives so slowly that it keeps others from their turn. */
-const tooSlow = (): AppError =>
+const bodyTooSlow = (): AppError =>
   requestTimeout(
     `The request body arrives too slowly: less than ${MIN_PACE_BYTES / 1024}KB a second while other requests wait`,
   );
@@ -176,13 +187,13 @@ export function watchPace(
   stall: number,
   { isContended, fail }: { isContended: (() => boolean) | null; fail: (error: AppError) => void },
 ): { stop(): void } {
-  source.setTimeout(stall * 1000, () => fail(stalled(stall)));
+  source.setTimeout(stall * 1000, () => fail(bodyStalled(stall)));
   if (isContended === null) return { stop: () => void source.setTimeout(0) };
   let received = 0;
   const count = (chunk: Buffer): void => void (received += chunk.length);
   source.on("data", count);
   const timer = setInterval(() => {
-    if (received < MIN_PACE_BYTES * PACE_WINDOW_S && isContended()) fail(tooSlow());
+    if (received < MIN_PACE_BYTES * PACE_WINDOW_S && isContended()) fail(bodyTooSlow());
     received = 0;
   }, PACE_WINDOW_S * 1000);
   return {
@@ -195,7 +206,7 @@ export function watchPace(
 }
 
 type Collecting = {
-  limits: Pick<BodyLimits, "json" | "stall">;
+  limits: Pick<BodyLimits, "json" | "stallTimeoutS">;
   /** Whether the bytes are wanted. */
   keep?: boolean;
   /** Bytes that will come, of a large body whose length is known. */
@@ -208,7 +219,7 @@ type Collecting = {
 };
 
 /** All bytes of a body, at most as many as JSON may have. */
-function collect(
+function collectBody(
   source: IncomingMessage,
   { limits, keep = true, declared = null, shape, admitLarge, isContended }: Collecting,
 ): Promise<Buffer> {
@@ -219,7 +230,10 @@ function collect(
     let size = 0;
     let scan: JsonScan | null = null;
     let isOver = false;
-    let pace = watchPace(source, limits.stall, { isContended: whole && isContended ? isContended : null, fail });
+    let pace = watchPace(source, limits.stallTimeoutS, {
+      isContended: whole && isContended ? isContended : null,
+      fail,
+    });
     const stop = (): void => {
       isOver = true;
       source
@@ -248,7 +262,7 @@ function collect(
       pace.stop();
       void admitLarge?.().then(() => {
         if (isOver) return;
-        pace = watchPace(source, limits.stall, { isContended: isContended ?? null, fail });
+        pace = watchPace(source, limits.stallTimeoutS, { isContended: isContended ?? null, fail });
         for (const chunk of chunks) inspect(chunk);
         source.resume();
       }, fail);

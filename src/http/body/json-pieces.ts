@@ -26,13 +26,13 @@ const TURN_MS = 5;
  * Takes a value apart. `asText`: names of properties, of the value itself, whose objects and lists stay text; "whole":
  * the value does.
  */
-export function takeApart(value: unknown, asText: readonly string[] | "whole" = []): Pieces {
+export function splitJson(value: unknown, asText: readonly string[] | "whole" = []): Pieces {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (asText === "whole") return { kind: "text", text: JSON.stringify(value) };
-  return Array.isArray(value) ? takeListApart(value) : takeObjectApart(value as Record<string, unknown>, asText);
+  return Array.isArray(value) ? splitList(value) : splitObject(value as Record<string, unknown>, asText);
 }
 
-function takeListApart(list: readonly unknown[]): Pieces {
+function splitList(list: readonly unknown[]): Pieces {
   const runs: (ListRun | Pieces)[] = [];
   let run: string[] = [];
   let length = 0;
@@ -41,7 +41,7 @@ function takeListApart(list: readonly unknown[]): Pieces {
     [run, length] = [[], 0];
   };
   for (const item of list) {
-    const pieces = takeApart(item);
+    const pieces = splitJson(item);
     if (typeof pieces !== "string" || pieces.length > PIECE_CHARS) {
       endRun();
       runs.push(pieces);
@@ -56,7 +56,7 @@ function takeListApart(list: readonly unknown[]): Pieces {
   return { kind: "list", runs };
 }
 
-function takeObjectApart(object: Record<string, unknown>, asText: readonly string[]): Pieces {
+function splitObject(object: Record<string, unknown>, asText: readonly string[]): Pieces {
   const runs: (ObjectRun | [string, Pieces])[] = [];
   let run: string[] = [];
   let length = 0;
@@ -65,7 +65,7 @@ function takeObjectApart(object: Record<string, unknown>, asText: readonly strin
     [run, length] = [[], 0];
   };
   for (const key of Object.keys(object)) {
-    const pieces = takeApart(object[key], asText.includes(key) ? "whole" : []);
+    const pieces = splitJson(object[key], asText.includes(key) ? "whole" : []);
     if (typeof pieces !== "string" || pieces.length > PIECE_CHARS) {
       endRun();
       runs.push([key, pieces]);
@@ -82,7 +82,7 @@ function takeObjectApart(object: Record<string, unknown>, asText: readonly strin
 }
 
 /** Puts a value together, a few milliseconds at a time. */
-export async function putTogether(pieces: Pieces): Promise<unknown> {
+export async function assembleJson(pieces: Pieces): Promise<unknown> {
   let turnEnds = performance.now() + TURN_MS;
   const parse = async (text: string): Promise<unknown> => {
     if (performance.now() > turnEnds) {

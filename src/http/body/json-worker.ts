@@ -5,7 +5,7 @@ import { AppError } from "../../errors.ts";
 import type { ErrorCode, FieldErrors } from "../../errors.ts";
 import { readJson } from "./read-json.ts";
 import type { JsonShape } from "./read-json.ts";
-import { takeApart } from "./json-pieces.ts";
+import { splitJson } from "./json-pieces.ts";
 import type { Pieces } from "./json-pieces.ts";
 import { collectGarbage } from "../../workers/memory-reclaim.ts";
 import { serveTasks } from "../../workers/task-protocol.ts";
@@ -17,7 +17,7 @@ export type JsonTask = {
   asText: readonly string[] | "whole";
 };
 export type JsonResult =
-  | { pieces: Pieces; sent: readonly string[] }
+  | { pieces: Pieces; sentFields: readonly string[] }
   | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
 
 /** Schemas by their text: what checks them is compiled once. There are as many as operations that take large bodies. */
@@ -36,11 +36,11 @@ serveTasks<JsonTask, JsonResult>(({ bytes, shape, asText }) => {
   if (bytes.length > MUCH_BYTES) setImmediate(collectGarbage);
   try {
     const schema = shape.schema === null ? null : schemaOf(shape.schema);
-    const { value, sent } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
+    const { value, sentFields } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
       ...shape,
       schema,
     });
-    return { pieces: takeApart(value, asText), sent };
+    return { pieces: splitJson(value, asText), sentFields };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { refusal: { code: error.code, message: error.message, fields: error.fields } };

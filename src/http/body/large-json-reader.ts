@@ -6,7 +6,7 @@ import type { TSchema } from "typebox";
 import { AppError, tooCostly, unavailable } from "../../errors.ts";
 import type { LargeJsonReader } from "./read-json.ts";
 import type { Places } from "../../workers/concurrency-limit.ts";
-import { putTogether } from "./json-pieces.ts";
+import { assembleJson } from "./json-pieces.ts";
 import type { JsonResult, JsonTask } from "./json-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../../workers/pool.ts";
 import type { Pool } from "../../workers/pool.ts";
@@ -48,7 +48,7 @@ export function createLargeJsonReader(pool: JsonPool, turns: Places): LargeJsonR
         const { code, message, fields } = result.refusal;
         throw new AppError(code, message, fields ? { fields } : {});
       }
-      return { value: await putTogether(result.pieces), sent: result.sent };
+      return { value: await assembleJson(result.pieces), sentFields: result.sentFields };
     },
   };
 }

@@ -13,12 +13,19 @@ import multer from "@koa/multer";
 import type { PartFile, StorageEngine } from "@koa/multer";
 import type Koa from "koa";
 import { AppError, badRequest, fileTooLarge, invalid, tooLarge } from "../../errors.ts";
-import { ClientGoneError, acquireRoom, announce, declaredLength, refuseEncoded, watchPace } from "./body.ts";
-import type { BodyLimits, Intake } from "./body.ts";
+import {
+  ClientGoneError,
+  acquireBodyLease,
+  sendContinue,
+  declaredLength,
+  rejectEncodedBody,
+  watchPace,
+} from "./body.ts";
+import type { BodyLimits, BodyIntake } from "./body.ts";
 import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyLease } from "./body-budget.ts";
 import type { FormBody, UploadedFile } from "../operation.ts";
-import { maxBytes } from "./read-json.ts";
+import { maxBodyBytes } from "./read-json.ts";
 
 /** What the kit needs of the vault. `token` belongs to the vault. */
 export type StagedFile = { readonly digest: string; readonly size: number; readonly token: string };
@@ -30,12 +37,12 @@ export type EvidenceStage = {
 };
 
 /** Multipart boundaries and part headers, on top of the parts themselves, bytes. */
-const FORM_OVERHEAD = 65_536;
+const FORM_OVERHEAD_BYTES = 65_536;
 /**
  * RFC 2046 allows a boundary 70 characters. The parser's search takes time proportional to its length for every byte.
  */
-const LONGEST_CONTENT_TYPE = 256;
-const LONGEST_PART_NAME = 100;
+const MAX_CONTENT_TYPE_CHARS = 256;
+const MAX_PART_NAME_CHARS = 100;
 
 /** What one request has brought so far; multer's callbacks find it by their request. */
 type Arrival = {
@@ -60,17 +67,17 @@ const arrivals = new WeakMap<IncomingMessage, Arrival>();
  * Bytes that an upload counts for whose file goes to the disk: so many large uploads are read at once as fit into the
  * budget.
  */
-const UPLOAD_BYTES = 8 << 20;
+const STREAMED_UPLOAD_BYTES = 8 << 20;
 
 const fileLimitOf = (form: FormBody, limits: BodyLimits): number =>
   form.file === null ? 0 : form.file.kind === "memory" ? limits.document : limits.evidence;
 
 /** The most bytes of the JSON part. */
-const jsonLimitOf = (form: FormBody, limits: BodyLimits): number => maxBytes(form.bounds, limits.form, limits);
+const jsonLimitOf = (form: FormBody, limits: BodyLimits): number => maxBodyBytes(form.bounds, limits.form, limits);
 
 /** The most bytes of a whole form. */
 const formLimitOf = (form: FormBody, limits: BodyLimits): number =>
-  fileLimitOf(form, limits) + jsonLimitOf(form, limits) + FORM_OVERHEAD;
+  fileLimitOf(form, limits) + jsonLimitOf(form, limits) + FORM_OVERHEAD_BYTES;
 
 /** 413 for a whole form: where it has a file, that is what makes it large. */
 const formTooLarge = (form: FormBody, limits: BodyLimits): AppError =>
@@ -172,7 +179,7 @@ function uploadOf(form: FormBody, limits: BodyLimits): Upload {
       defParamCharset: "utf8",
       limits: {
         fieldSize: jsonLimitOf(form, limits),
-        fieldNameSize: LONGEST_PART_NAME,
+        fieldNameSize: MAX_PART_NAME_CHARS,
         fields: 8,
         files: 4,
         parts: 10,
@@ -260,7 +267,7 @@ const notAFile = (name: string | undefined): AppError =>
 
 /** Which of the two expected parts has this name. @throws AppError 400 for any other. */
 function expected({ form }: Arrival, name: string | undefined, what: string): "json" | "file" {
-  if (name === undefined || name.length > LONGEST_PART_NAME)
+  if (name === undefined || name.length > MAX_PART_NAME_CHARS)
     throw badRequest(`A part of the form has no acceptable name: '${form.part}' is expected`);
   if (name === form.part) return "json";
   if (name === form.file?.part) return "file";
@@ -307,7 +314,7 @@ export type FormContent = {
   lease: BodyLease | null;
 };
 
-type FormParts = { limits: BodyLimits; evidence: EvidenceStage; intake: Intake };
+type FormParts = { limits: BodyLimits; evidence: EvidenceStage; intake: BodyIntake };
 
 /**
  * Reads a form: the JSON part as bytes, the file part staged or in memory. A large one waits, unread, until the budget
@@ -324,16 +331,16 @@ export async function readForm(
 ): Promise<FormContent> {
   if (!ctx.is("multipart/form-data"))
     throw badRequest(`Content-Type should be multipart/form-data with the part '${form.part}'`);
-  if ((ctx.req.headers["content-type"] ?? "").length > LONGEST_CONTENT_TYPE)
+  if ((ctx.req.headers["content-type"] ?? "").length > MAX_CONTENT_TYPE_CHARS)
     throw badRequest("The multipart form is broken: its boundary is longer than 70 characters");
-  refuseEncoded(ctx.req);
+  rejectEncodedBody(ctx.req);
   if ((declaredLength(ctx.req) ?? 0) > formLimitOf(form, limits)) throw formTooLarge(form, limits);
   const size = declaredLength(ctx.req) ?? Infinity;
   const isLarge = size > SMALL_BODY_BYTES;
-  const inMemory = form.file?.kind === "evidence" ? UPLOAD_BYTES : formLimitOf(form, limits);
-  const lease = isLarge ? await acquireRoom(ctx, intake, Math.min(size, inMemory)) : null;
+  const inMemory = form.file?.kind === "evidence" ? STREAMED_UPLOAD_BYTES : formLimitOf(form, limits);
+  const lease = isLarge ? await acquireBodyLease(ctx, intake, Math.min(size, inMemory)) : null;
   try {
-    announce(ctx);
+    sendContinue(ctx);
     return { ...(await readParts(ctx, form, { limits, evidence, intake }, isLarge)), lease };
   } catch (error) {
     lease?.release();
@@ -364,7 +371,10 @@ async function readParts(
     fail,
   };
   arrivals.set(request, arrival);
-  const pace = watchPace(request, limits.stall, { isContended: isLarge ? intake.budget.isContended : null, fail });
+  const pace = watchPace(request, limits.stallTimeoutS, {
+    isContended: isLarge ? intake.budget.isContended : null,
+    fail,
+  });
   try {
     const reading = uploadOf(form, limits)(ctx, async () => undefined);
     reading.catch(() => undefined);

@@ -6,7 +6,7 @@ import type { TSchema } from "typebox";
 import { type AppError, invalid, tooManyValues } from "../../errors.ts";
 import { JsonScan, MAX_JSON_DEPTH } from "../../json/scan.ts";
 import type { ScanBounds, ScanProblem } from "../../json/scan.ts";
-import { findUnstorable, pathText, validate } from "../validate.ts";
+import { findUnstorable, formatPath, validate } from "../validate.ts";
 
 /** How much JSON an operation takes. */
 export type JsonBounds = ScanBounds & {
@@ -20,7 +20,7 @@ export type JsonBounds = ScanBounds & {
 };
 
 /** What is set up by people and their tools. Two hundred times what any of it needs. */
-export const CONFIGURATION: JsonBounds = {
+export const CONFIGURATION_BOUNDS: JsonBounds = {
   bytes: 1 << 20,
   values: 50_000,
   containers: 50_000,
@@ -30,7 +30,7 @@ export const CONFIGURATION: JsonBounds = {
   asText: [],
 };
 /** What pipelines report: attestations, artifacts, trails. */
-export const RECORD: JsonBounds = {
+export const RECORD_BOUNDS: JsonBounds = {
   bytes: "form",
   values: 200_000,
   containers: 200_000,
@@ -43,7 +43,7 @@ export const RECORD: JsonBounds = {
  * What runs in an environment. A pod takes up to thirty values, four or five of them objects and lists, and a hundred
  * thousand pods are one report. Read, they take 60 MB; the most that these bounds let through takes 150.
  */
-export const REPORT: JsonBounds = {
+export const REPORT_BOUNDS: JsonBounds = {
   bytes: "json",
   values: 3_000_000,
   containers: 600_000,
@@ -54,7 +54,7 @@ export const REPORT: JsonBounds = {
 };
 
 /** The most bytes of JSON that these bounds let through, within a limit of the server. */
-export function maxBytes({ bytes }: JsonBounds, limit: number, limits: { form: number }): number {
+export function maxBodyBytes({ bytes }: JsonBounds, limit: number, limits: { form: number }): number {
   return Math.min(limit, bytes === "json" ? limit : bytes === "form" ? limits.form : bytes);
 }
 
@@ -68,30 +68,33 @@ export type JsonShape = {
   /** null: anything. */
   schema: TSchema | null;
   /** Whether `null` is left to the caller, whatever the schema says. */
-  takesNull: boolean;
+  acceptsNull: boolean;
 };
 
 /** What a scan needs of it. */
 export type ScannedShape = Pick<JsonShape, "root" | "what" | "bounds">;
 
 /** A whole JSON body. */
-export const bodyShape = (schema: TSchema, { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds): JsonShape => ({
+export const createBodyShape = (
+  schema: TSchema,
+  { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds,
+): JsonShape => ({
   root: "body",
   what: "The request body",
   bounds,
   schema,
-  takesNull: true,
+  acceptsNull: true,
 });
 
 /** The JSON part of a form. */
-export const partShape = (
+export const createPartShape = (
   part: string,
   schema: TSchema,
   { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds,
-): JsonShape => ({ root: part, what: `Part '${part}'`, bounds, schema, takesNull: false });
+): JsonShape => ({ root: part, what: `Part '${part}'`, bounds, schema, acceptsNull: false });
 
 /** A value of the shape, with the names of the properties that were really there (the shape may fill in others). */
-export type ReadJson = { value: unknown; sent: readonly string[] };
+export type ReadJson = { value: unknown; sentFields: readonly string[] };
 
 /** Reads JSON that would take too long, or too much memory, on the main thread. */
 export type LargeJsonReader = {
@@ -120,11 +123,11 @@ export function readJson(bytes: Buffer | string, shape: JsonShape, scanned = fal
   const value = parseJson(bytes, shape.root);
   const sent = typeof value === "object" && value !== null ? Object.keys(value) : [];
   const problems =
-    (value === null && shape.takesNull) || shape.schema === null
+    (value === null && shape.acceptsNull) || shape.schema === null
       ? null
-      : validate(shape.schema, value, "plain", shape.root);
+      : validate(shape.schema, value, { mode: "plain", root: shape.root });
   if (problems) throw invalid(problems);
-  return { value, sent };
+  return { value, sentFields: sent };
 }
 
 /** @throws AppError 413 for too many values, 400 for too deep nesting. */
@@ -143,7 +146,7 @@ export function scanError(problem: ScanProblem, bytes: Buffer, { root, what, bou
   const path = problem.path.map((place) => (typeof place === "number" ? String(place) : keyAt(bytes, place.key)));
   // The place goes on below what is named.
   return invalid({
-    [pathText([...path, ""]) || root]: `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels`,
+    [formatPath([...path, ""]) || root]: `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels`,
   });
 }
 

@@ -9,7 +9,7 @@
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
 import { isOrgPermission } from "../../domain/access.ts";
-import { deprecatedOf } from "../deprecation.ts";
+import { deprecationsOf } from "../deprecation.ts";
 import { createSchemaWriter, sentenceOf } from "./schemas.ts";
 import type { SchemaWriter } from "./schemas.ts";
 import type { AnyOperation, ResponseShape } from "../operation.ts";
@@ -227,7 +227,7 @@ const HEADERS: Readonly<Record<string, Json>> = {
 
 /** All statuses of an operation with the shape of their body: declared ones and those that follow from its kind. */
 function responsesOf(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
-  const { query, body } = deprecatedOf(operation);
+  const { query, body } = deprecationsOf(operation);
   const isDeprecated = operation.deprecation !== undefined || query.size > 0 || body.size > 0;
   const success = operation.method === "GET" ? operation.responses[200] : undefined;
   const all: Record<number, Json> = {};

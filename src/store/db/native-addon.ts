@@ -13,7 +13,7 @@
 import { closeSync, mkdtempSync, openSync, realpathSync, rmdirSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
-import { ADDON_ASSET, checkoutPath, readAsset } from "../../assets.ts";
+import { ADDON_ASSET, findCheckoutPath, readAsset } from "../../assets.ts";
 
 /** What better-sqlite3 takes as `nativeBinding`; its published types know only the string form. */
 export type Addon = object;
@@ -40,7 +40,7 @@ export function loadAddon(dataDirectory: string | null = null): Addon {
 }
 
 function loadInMainThread(dataDirectory: string | null): Loaded {
-  const onDisk = checkoutPath(ADDON_ASSET);
+  const onDisk = findCheckoutPath(ADDON_ASSET);
   const result =
     onDisk === null
       ? loadPrivateCopy(readAsset(ADDON_ASSET), copyDirectories(process.env, dataDirectory))

@@ -25,7 +25,7 @@ function world() {
   };
   const context = contextFactory({ store, recorder, now: () => clock.at } as OperationContextParts)({
     requestId: "r",
-    caller: { kind: "user", id: 1, publicId: "ada-id", name: "ada", displayName: "Ada", keyPublicId: "k" },
+    principal: { kind: "user", id: 1, publicId: "ada-id", name: "ada", displayName: "Ada", keyPublicId: "k" },
     membership: {
       organizationId,
       role: "admin",
@@ -57,7 +57,7 @@ test("a small report to a large environment is left to the thread before anybody
     store.environments.get(environment(organizationId, "large")),
     "report",
     artifacts(2_001),
-    context.caller,
+    context.principal,
   );
   const prepared = await prepareReport(context, "large", "K8S", artifacts(3));
   assert.equal({ done: prepared.done, given, surveys: surveys() }, { done: { index: 7 }, given: [3], surveys: 0 });

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { buildInfo } from "../../../src/assets.ts";
+import { readBuildInfo } from "../../../src/assets.ts";
 import { schemaVersion } from "../../../src/store/db/database.ts";
 import { cli } from "../in-process.ts";
 
@@ -27,7 +27,7 @@ test("openapi refuses what is no public address", async () => {
 });
 
 test("version tells what the program is built from", async () => {
-  const { version, commit } = buildInfo();
+  const { version, commit } = readBuildInfo();
   const facts = JSON.parse((await cli(["version", "--json"])).out);
   assert.match(facts.sqlite, /^3\.\d+\.\d+$/);
   assert.equal(facts, { version, commit, node: process.version, sqlite: facts.sqlite, schema: schemaVersion() });

@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
 import { migrations, schemaVersion } from "../../../src/store/db/database.ts";
 import { place } from "../../upgrades/fixture.ts";
-import { buildInfo } from "../../../src/assets.ts";
+import { readBuildInfo } from "../../../src/assets.ts";
 import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
 import { cli, inDirectory, look, start } from "../in-process.ts";
 import type { Started } from "../in-process.ts";
@@ -84,7 +84,7 @@ test("logs one line about its start: version, data, addresses, and where each op
     const server = start(["serve", "--config", "assay.yml", ...LISTEN, "--key-rate", "700"], { cwd: directory, env });
     const url = await urlOf(server);
     const { err } = await server.stop();
-    const { version, commit } = buildInfo();
+    const { version, commit } = readBuildInfo();
     assert.equal(loggedAs(err, "started"), [
       {
         version,

@@ -10,7 +10,7 @@ const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolv
 /** Asks for room; `lease` is there once it was given. */
 function ask(budget: ReturnType<typeof createBodyBudget>, caller: string, bytes: number, signal = never) {
   const asked: { lease: BodyLease | null; error: unknown } = { lease: null, error: null };
-  void budget.acquire({ bytes, caller, signal }).then(
+  void budget.acquire({ bytes, owner: caller, signal }).then(
     (lease) => (asked.lease = lease),
     (error: unknown) => (asked.error = error),
   );
@@ -69,10 +69,10 @@ test("lets a body in that is larger than the budget when nothing else is held", 
 });
 
 test("asks the client to come again when too many wait, or the turn does not come", async () => {
-  const budget = createBodyBudget({ bytes: 10, maxWait: 0, maxWaiting: 1 });
+  const budget = createBodyBudget({ bytes: 10, maxWaitS: 0, maxWaiting: 1 });
   const first = ask(budget, "a", 10);
   const waiting = ask(budget, "b", 10);
-  await rejectsAsTooMany(budget.acquire({ bytes: 10, caller: "c", signal: never }));
+  await rejectsAsTooMany(budget.acquire({ bytes: 10, owner: "c", signal: never }));
   while (waiting.error === null) await settle();
   assert.match(String(waiting.error), /receiving too many large requests\. Please try again in 5 seconds/);
   assert.equal((waiting.error as { headers: object }).headers, { "Retry-After": "5" });

@@ -26,15 +26,15 @@ import {
 import type { RawAnswer } from "../socket.ts";
 
 const test = suite("http/body/body");
-const LIMITS = { json: 4096, form: 2048, document: 8192, evidence: 200_000, linger: 0.2 };
+const LIMITS = { json: 4096, form: 2048, document: 8192, evidence: 200_000, lingerS: 0.2 };
 let server: TestServer;
 /** The same, but gives up on a body that stands still for a twentieth of a second. */
 let hasty: TestServer;
 let at: { org: string; key: string };
 let reader: string;
 test.before(async () => {
-  server = await startServer({ limits: { ...LIMITS, stall: 20 } });
-  hasty = await startServer({ limits: { ...LIMITS, stall: 0.05 } });
+  server = await startServer({ limits: { ...LIMITS, stallTimeoutS: 20 } });
+  hasty = await startServer({ limits: { ...LIMITS, stallTimeoutS: 0.05 } });
   at = server.given.org();
   reader = server.given.user(at.org, "reader");
   await server.given.flow(at, { name: "flow" });

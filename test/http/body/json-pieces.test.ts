@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { JsonText, stringifyJson } from "../../../src/json/text.ts";
 import { firstElements } from "../../../src/workers/sandbox/json-elements.ts";
-import { putTogether, takeApart } from "../../../src/http/body/json-pieces.ts";
+import { assembleJson, splitJson } from "../../../src/http/body/json-pieces.ts";
 import type { Pieces } from "../../../src/http/body/json-pieces.ts";
 
 const test = suite("http/body/json-pieces");
@@ -29,26 +29,26 @@ const LARGE = {
 };
 
 test("a large value is the same after it was taken apart, and no piece of it is long", async () => {
-  const pieces = takeApart(LARGE);
+  const pieces = splitJson(LARGE);
   assert.ok(longest(pieces) <= 70_000, String(longest(pieces)));
-  const value = await putTogether(structuredClone(pieces));
+  const value = await assembleJson(structuredClone(pieces));
   assert.is(JSON.stringify(value), JSON.stringify(LARGE));
   assert.is(Object.getPrototypeOf((value as typeof LARGE)["__proto__ beside it"]), Object.prototype);
 });
 
 test("small values, and null, travel as they are", async () => {
   for (const value of [null, 7, "a", [], {}, [1, { a: "b" }], { a: { b: [] } }]) {
-    assert.type(takeApart(value), "string");
-    assert.equal(await putTogether(takeApart(value)), value);
+    assert.type(splitJson(value), "string");
+    assert.equal(await assembleJson(splitJson(value)), value);
   }
 });
 
 test("what is asked for as text stays text, when it is an object or a list of the value itself", async () => {
   const value = { user_data: { a: [1] }, attestation_data: "text", other: { user_data: [2] } };
-  const got = (await putTogether(takeApart(value, ["user_data", "attestation_data"]))) as Record<string, unknown>;
+  const got = (await assembleJson(splitJson(value, ["user_data", "attestation_data"]))) as Record<string, unknown>;
   assert.instance(got["user_data"], JsonText);
   assert.equal({ ...got, user_data: (got["user_data"] as JsonText).text }, { ...value, user_data: '{"a":[1]}' });
-  assert.is(((await putTogether(takeApart([1, 2], "whole"))) as JsonText).text, "[1,2]");
+  assert.is(((await assembleJson(splitJson([1, 2], "whole"))) as JsonText).text, "[1,2]");
 });
 
 test("text is written among values as it is", () => {
