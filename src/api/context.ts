@@ -45,6 +45,8 @@ export type OperationContext = {
   newSecret(): string;
   /** What is wrong with a URL as a target of messages, null when nothing is; names are not resolved. */
   targetProblem(url: string): string | null;
+  /** What was noted so far; use `note`. */
+  readonly notes: Record<string, unknown>;
   /** Adds facts to the audit entry of this write. */
   note(detail: Record<string, unknown>): void;
   /** The audit entry of this write, with what was noted so far. */
@@ -123,44 +125,52 @@ export type OperationContextParts = Pick<
   openApi(baseUrl: string): unknown;
 };
 
-/** Makes the contexts of a running server. */
+/**
+ * Creates the contexts of a running server. A context is bound to one state of its request: after a reauthorization
+ * `updateContext` gives another one, which keeps what was noted and what is pending.
+ */
 export function contextFactory({ urls, openApi, ...parts }: OperationContextParts) {
-  return (facts: RequestContext<OrgMembership>): OperationContext => {
-    const noted: Record<string, unknown> = {};
-    return {
-      ...parts,
-      get urls() {
-        return urls(facts.baseUrl);
-      },
-      openApi: () => openApi(facts.baseUrl),
-      pending: [],
-      auditEntry() {
-        const { publicId, name, kind, keyPublicId } = demand(facts.principal, "caller");
-        return {
-          organizationId: facts.membership?.organizationId ?? null,
-          actor: { kind, publicId, name, keyPublicId },
-          operation: facts.operationId,
-          event: demand(facts.event, "audit event"),
-          target: facts.path,
-          requestId: facts.requestId,
-          detail: Object.keys(noted).length > 0 ? { ...noted } : null,
-        };
-      },
-      note: (detail) => void Object.assign(noted, detail),
-      get organization() {
-        return demand(facts.membership, "organization").organization;
-      },
-      get role() {
-        return demand(facts.membership, "organization").role;
-      },
-      get principal() {
-        return demand(facts.principal, "caller");
-      },
-    };
+  const bind = (
+    request: RequestContext<OrgMembership>,
+    { notes, pending }: Pick<OperationContext, "notes" | "pending">,
+  ): OperationContext => ({
+    ...parts,
+    get urls() {
+      return urls(request.baseUrl);
+    },
+    openApi: () => openApi(request.baseUrl),
+    notes,
+    pending,
+    auditEntry() {
+      const { publicId, name, kind, keyPublicId } = requirePart(request.principal, "principal");
+      return {
+        organizationId: request.membership?.organizationId ?? null,
+        actor: { kind, publicId, name, keyPublicId },
+        operation: request.operationId,
+        event: requirePart(request.event, "audit event"),
+        target: request.path,
+        requestId: request.requestId,
+        detail: Object.keys(notes).length > 0 ? { ...notes } : null,
+      };
+    },
+    note: (detail) => void Object.assign(notes, detail),
+    get organization() {
+      return requirePart(request.membership, "organization").organization;
+    },
+    get role() {
+      return requirePart(request.membership, "organization").role;
+    },
+    get principal() {
+      return requirePart(request.principal, "principal");
+    },
+  });
+  return {
+    createContext: (request: RequestContext<OrgMembership>) => bind(request, { notes: {}, pending: [] }),
+    updateContext: (context: OperationContext, request: RequestContext<OrgMembership>) => bind(request, context),
   };
 }
 
-function demand<T>(value: T | null, what: string): T {
+function requirePart<T>(value: T | null, what: string): T {
   if (value === null) throw new Error(`this operation has no ${what}: its permission does not ask for one`);
   return value;
 }

@@ -1,7 +1,7 @@
 /**
- * Who calls. A key arrives in one of two ways (http-api-v2, Authentication): `Bearer KEY`, or `Basic
- * base64(KEY:anything)` with the key as user name; or somebody signed in with a browser. Whether what arrives is valid
- * is the store's business.
+ * Who is calling. An API key arrives as `Bearer KEY`, or as the user name of `Basic base64(KEY:anything)` (http-api-v2,
+ * Authentication); without either, the cookie of a browser session counts. Whether a key or session is valid is decided
+ * by the store.
  */
 import { hash, timingSafeEqual } from "node:crypto";
 import type Koa from "koa";
@@ -9,38 +9,37 @@ import { csrfMissing, sessionExpired, unauthenticated } from "../errors.ts";
 import type { Principal, ServerContext } from "./server-context.ts";
 
 /**
- * The holder of the key in the Authorization header; only a request without such a header may come by session. A change
- * by session must bring the token of the session: pages of others can make a browser send its cookies, but cannot read
- * that.
+ * The principal of the key in the Authorization header; without that header, of the session. A change by session must
+ * carry the session's CSRF token: a foreign page can make the browser send its cookies but cannot read the token.
  * @throws AppError 401, 403.
  */
 export function authenticate(
-  house: Pick<ServerContext<unknown>, "authenticate" | "findSession">,
+  server: Pick<ServerContext<unknown>, "authenticate" | "findSession">,
   ctx: Koa.Context,
 ): Principal {
   const { authorization } = ctx.req.headers;
   if (authorization === undefined) {
-    const session = house.findSession(ctx);
+    const session = server.findSession(ctx);
     const token = ctx.get(CSRF_HEADER);
-    // Only a page that somebody signed in to sends the token. A browser that is told of HTTP basic would ask for a
-    // password.
+    // Only a page with a session sends the token. It gets a 401 that does not offer HTTP basic, for which the browser
+    // would open a password dialog.
     if (!session) throw token === "" ? unauthenticated() : sessionExpired();
-    if (ctx.method !== "GET" && ctx.method !== "HEAD" && !equalsInConstantTime(token, session.csrfToken))
-      throw csrfMissing();
+    const isRead = ctx.method === "GET" || ctx.method === "HEAD";
+    if (!isRead && !equalsInConstantTime(token, session.csrfToken)) throw csrfMissing();
     return session.principal;
   }
   const key = parseCredential(authorization);
-  const caller = key === null ? null : house.authenticate(hash("sha256", key));
-  if (!caller) throw unauthenticated();
-  return caller;
+  const principal = key === null ? null : server.authenticate(hash("sha256", key));
+  if (!principal) throw unauthenticated();
+  return principal;
 }
 
 const CSRF_HEADER = "X-CSRF-Token";
 
-/** A key longer than this is nobody's: ours have 43 characters, the apply file takes up to 1024. */
+/** Our keys have 43 characters; the declarative file accepts keys of up to 1024. */
 const MAX_KEY_CHARS = 1024;
 
-/** The key of an Authorization header, null when there is none or it is malformed. */
+/** The key in an Authorization header; null if there is none or the header is malformed. */
 export function parseCredential(header: string | undefined): string | null {
   if (header === undefined) return null;
   const [, scheme = "", rest = ""] = /^(\S+) +(\S+) *$/.exec(header) ?? [];
@@ -54,6 +53,6 @@ function userName(base64: string): string | null {
   return colon === -1 ? text : text.slice(0, colon);
 }
 
-/** Whether two texts are the same; how long that takes says nothing about where they differ. */
+/** Whether two texts are equal, in a time that does not reveal where they differ. */
 export const equalsInConstantTime = (one: string, other: string): boolean =>
   timingSafeEqual(hash("sha256", one, "buffer"), hash("sha256", other, "buffer"));

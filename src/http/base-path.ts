@@ -1,25 +1,24 @@
 /**
- * A server below a path of its own (`base-path`). The path is taken away here, before anything else looks at a request,
- * and nobody behind knows of it: routes, keys of kept answers and audit entries are the same wherever the server
- * stands.
+ * Serving below a path (option `base-path`). The path is removed here, before anything else sees the request, and no
+ * code behind knows it: routes, cache keys and audit entries are the same wherever the server is mounted.
  */
 import type Koa from "koa";
 import { routeNotFound } from "../errors.ts";
 
-/** Takes the base path off the address of a request; one that lies outside goes on as it is. Comes first. */
+/** Removes the base path from the request's URL; a URL outside it stays as it is. Comes first. */
 export function stripBasePath(basePath: string): Koa.Middleware {
-  return function strip(ctx, next) {
+  return function stripPath(ctx, next) {
     if (isBelow(basePath, ctx.originalUrl)) ctx.url = ctx.originalUrl.slice(basePath.length).replace(/^(?!\/)/, "/");
     return next();
   };
 }
 
 /**
- * Refuses what lies outside of the base path. Comes after the probes, which answer there too: who asks them knows the
- * host alone.
+ * Answers 404 outside the base path. Comes after the health probes, which also answer at the host root: a load balancer
+ * knows the host only.
  */
 export function requireBasePath(basePath: string): Koa.Middleware {
-  return function refuse(ctx, next) {
+  return function requirePath(ctx, next) {
     if (!isBelow(basePath, ctx.originalUrl)) throw routeNotFound();
     return next();
   };

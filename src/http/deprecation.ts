@@ -1,26 +1,28 @@
 /**
- * Tells callers that they use something deprecated: the header `Deprecation` with the date since when it is (RFC 9745),
- * and `Link` (RFC 8288) to the documentation and to what replaces it. Operations and the shapes of their queries and
- * bodies declare it.
+ * Announces deprecations in answers: the header `Deprecation` with the date since which something is deprecated (RFC
+ * 9745), and `Link` (RFC 8288) to the documentation and the replacement. Operations declare them, and so do the shapes
+ * of their queries and bodies.
  */
 import type Koa from "koa";
 import type { TSchema } from "typebox";
 import type { AnyOperation } from "./operation.ts";
 import type { Deprecation } from "./schema.ts";
+import type { Exchange, Membership } from "./server-context.ts";
 
 /** Deprecated parameters or fields of one level, by name. */
 type Names = ReadonlyMap<string, Deprecation>;
-type Deprecated = { query: Names; body: Names };
+type Deprecations = { query: Names; body: Names };
 
-/** By operation: looking through the shapes for every request would cost more than the request. */
-const known = new WeakMap<object, Deprecated>();
+/** By operation: searching the shapes for every request would cost more than the request itself. */
+const cache = new WeakMap<object, Deprecations>();
 
-export function deprecationsOf<Context>(operation: AnyOperation<Context>): Deprecated {
-  let found = known.get(operation);
+/** The deprecated query parameters and top-level body fields of an operation. */
+export function deprecationsOf<Context>(operation: AnyOperation<Context>): Deprecations {
+  let found = cache.get(operation);
   if (found === undefined) {
     const { query, body } = operation;
     found = { query: namesIn(query), body: body.kind === "none" ? new Map() : namesIn(body.schema) };
-    known.set(operation, found);
+    cache.set(operation, found);
   }
   return found;
 }
@@ -35,19 +37,19 @@ function namesIn(schema: TSchema): Names {
 }
 
 /**
- * Sets the headers of a request to `operation` that sent these values: of the query, then of the body once it was read.
- * A value that is absent, empty or null is not used: clients send such for everything that nobody asked for.
- * @param root public address of the server, without a trailing slash
+ * Sets the headers if the operation, or any value that was sent, is deprecated. Called with the query, and again with
+ * the body once it is read. A value that is absent, empty or null does not count as used: clients send those for
+ * options that their user never set.
+ * @param root public URL of the server, without a trailing slash
  */
-export function announceDeprecation<Context>(
-  ctx: Koa.Context & { params: Record<string, string> },
-  operation: AnyOperation<Context>,
+export function announceDeprecation<Context, M extends Membership>(
+  { operation, ctx }: Pick<Exchange<Context, M>, "operation" | "ctx">,
   root: string,
   sent: { query?: Readonly<Record<string, unknown>>; body?: unknown },
 ): void {
   const { query, body } = deprecationsOf(operation);
   if (operation.deprecation === undefined && query.size === 0 && body.size === 0) return;
-  const used = [...usedOf(query, sent.query), ...usedOf(body, sent.body)];
+  const used = [...findUsed(query, sent.query), ...findUsed(body, sent.body)];
   const first = operation.deprecation ?? used.sort((a, b) => a.since.localeCompare(b.since))[0];
   if (first === undefined || ctx.res.hasHeader("Deprecation")) return;
   ctx.res.setHeader("Deprecation", `@${Date.parse(`${first.since}T00:00:00Z`) / 1000}`);
@@ -62,7 +64,7 @@ export function announceDeprecation<Context>(
   ctx.res.setHeader("Link", links.join(", "));
 }
 
-function usedOf(names: Names, values: unknown): Deprecation[] {
+function findUsed(names: Names, values: unknown): Deprecation[] {
   if (typeof values !== "object" || values === null) return [];
   return [...names].flatMap(([name, deprecation]) => {
     const value = Object.hasOwn(values, name) ? (values as Record<string, unknown>)[name] : undefined;
@@ -70,7 +72,7 @@ function usedOf(names: Names, values: unknown): Deprecation[] {
   });
 }
 
-/** Sets the headers of an answer. A `Link` of a deprecation stays, beside those that the answer has. */
+/** Sets the headers of an answer. A `Link` that announces a deprecation is kept beside the links of the answer. */
 export function setResponseHeaders(ctx: Koa.Context, headers: Readonly<Record<string, string>>): void {
   const announced = ctx.res.getHeader("Link");
   ctx.set(headers);

@@ -1,19 +1,19 @@
 /**
- * Probes at the host root, without a login: `/healthz` says that the process lives, `/ready` and `/readyz` whether it
- * can do its work, as a word and as JSON.
+ * Health probes at the host root, without authentication: `/healthz` says that the process is alive, `/ready` (text)
+ * and `/readyz` (JSON) whether it can serve.
  */
 import type Koa from "koa";
-import { setRoute } from "./request-boundary.ts";
+import { recordForLog } from "./request-log.ts";
 
-/** What `/readyz` answers. `reason` and `problem` are sentences for the operator, null where all is well. */
+/** The answer of `/readyz`. `reason` and `problem` are sentences for the operator, null if all is well. */
 export type ReadinessReport = {
   state: "ready" | "read-only" | "unavailable";
   /** Why the state is not "ready". */
   reason: string | null;
   version: string;
-  /** null: not known. */
+  /** null if unknown. */
   commit: string | null;
-  /** The version of the database schema. */
+  /** Version of the database schema. */
   schema: number;
   clock: { state: "right" | "ahead" | "behind"; problem: string | null };
 };
@@ -25,15 +25,15 @@ const ROUTES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * @param readiness is asked for each `/ready` and `/readyz`, and must not reject
  * `/ready` answers the bare text `OK` (wire-contract 2: clients use it as a print format), or 503 with the reason. A
- * server that takes no changes is ready: a load balancer that took it away would end its reads as well.
+ * server in read-only mode is ready: a load balancer that dropped it would end its reads too.
+ * @param readiness is called for each `/ready` and `/readyz`, and must not reject
  */
 export function createHealthProbes(readiness: () => Promise<ReadinessReport>): Koa.Middleware {
-  return async function probe(ctx, next) {
+  return async function healthProbe(ctx, next) {
     const route = ROUTES.get(ctx.path);
     if (route === undefined) return next();
-    setRoute(ctx, route);
+    recordForLog(ctx, { route });
     const report = ctx.path === "/healthz" ? null : await readiness();
     ctx.status = report?.state === "unavailable" ? 503 : 200;
     if (ctx.path === "/readyz") {

@@ -1,29 +1,27 @@
-/** `GET /metrics`: what Prometheus collects. */
-import { hash, timingSafeEqual } from "node:crypto";
+/** `GET /metrics`, which Prometheus scrapes. */
 import type Koa from "koa";
 import { methodNotAllowed, unauthenticated } from "../errors.ts";
-import { setRoute } from "./request-boundary.ts";
-import { parseCredential } from "./authenticate.ts";
+import { equalsInConstantTime, parseCredential } from "./authenticate.ts";
 import type { RateLimits } from "./rate-limits.ts";
+import { recordForLog } from "./request-log.ts";
 
 export type MetricsSource = { collect(): Promise<string>; readonly contentType: string };
 
 /**
- * @param key the token that opens the page, also as user name of basic authentication; null on a listener that has no
- * other page, where
- *   who can connect may read. Requests without the right one count for the rate of their address.
+ * @param key the token that opens the page, as bearer token or as user name of basic authentication. Requests without
+ *   it count against the rate limit of their address. null on a listener of its own, where everyone who can connect may
+ *   read.
  */
 export function createMetricsPage(
   metrics: MetricsSource,
   key: { token: string; rates: RateLimits } | null,
 ): Koa.Middleware {
-  const due = key && digest(key.token);
-  return async function page(ctx, next) {
+  return async function metricsPage(ctx, next) {
     if (ctx.path !== "/metrics") return next();
-    setRoute(ctx, "get_metrics");
-    if (key && due) {
+    recordForLog(ctx, { route: "get_metrics" });
+    if (key) {
       const sent = parseCredential(ctx.req.headers.authorization);
-      if (sent === null || !timingSafeEqual(digest(sent), due)) {
+      if (sent === null || !equalsInConstantTime(sent, key.token)) {
         key.rates.countAddress(ctx.state["client"] as string);
         throw unauthenticated();
       }
@@ -35,6 +33,3 @@ export function createMetricsPage(
     ctx.body = text;
   };
 }
-
-/** Of one length whatever the text is, as the comparison needs it. */
-const digest = (text: string): Buffer => hash("sha256", text, "buffer");

@@ -1,8 +1,53 @@
 /**
- * An operation, declared once. The literal that api/ writes is the only place that says method, path, permission, audit
- * event, shapes and behaviour; routing, validation, authorization, the audit entry, the OpenAPI document and the
- * permission matrix are derived from it. The kit knows nothing of flows or trails: what a handler works with
- * (`Context`) and what it authorizes against come in through mount.ts.
+ * An operation of the API is one literal, declared once in `api/`. The literal is the only place that states method,
+ * path, permission, audit event, shapes and behaviour. Routing, authorization, validation, the audit entry, the OpenAPI
+ * document and the permission matrix are derived from it, so none of them can disagree with it.
+ *
+ * The kit knows no flow or trail: `Context` is whatever the application hands to its handlers (api/context.ts). How a
+ * request runs through an operation is in pipeline.ts.
+ *
+ * @example A read. Three fields decide most: `permission` (who may), `audit` (null, because nothing changes) and
+ * `handle` (what it answers).
+ *
+ *     export const getFlow = operation({
+ *       id: "get_flow",
+ *       method: "GET",
+ *       path: "/flows/{org}/{flow_name}",
+ *       tag: "Flows",
+ *       summary: "Read a flow",
+ *       permission: "flow:read",
+ *       audit: null,
+ *       params: Closed({ org: OrgName, flow_name: FlowName }),
+ *       query: Closed({}),
+ *       body: NO_BODY,
+ *       responses: { 200: { description: "The flow", schema: FlowResponse } },
+ *       example: { params: { org: "acme", flow_name: "payments" } },
+ *       cacheable: true,
+ *       handle: ({ store, organization }, { params }) => ({
+ *         status: 200,
+ *         body: presentFlow(store.flows.require(organization, params.flow_name)),
+ *       }),
+ *     });
+ *
+ * @example A write differs in `method`, `body` and `audit`. Its handler runs inside the write transaction: it reads,
+ * decides and writes there, throws an AppError to refuse (everything is rolled back), and `note`s facts for the audit
+ * entry. Whatever has to wait (a thread, a file) goes into `prepare`.
+ *
+ *     export const renameFlow = operation({
+ *       ...
+ *       method: "PUT",
+ *       permission: "flow:write",
+ *       audit: "flow.renamed",
+ *       body: json(Closed({ new_name: FlowName })),
+ *       handle({ store, organization, note }, { params, body }) {
+ *         const flow = store.flows.requireWritable(organization, params.flow_name);
+ *         store.flows.rename(flow, body.new_name);
+ *         note({ from: flow.name, to: body.new_name });
+ *         return { status: 200, body: "OK" };
+ *       },
+ *     });
+ *
+ * Not every field is needed every time: after the required ones of `Operation`, each optional field says when it is.
  */
 import type { Readable } from "node:stream";
 import type { Static, TObject, TSchema } from "typebox";
@@ -13,20 +58,25 @@ import type { Deprecation } from "./schema.ts";
 
 export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 
-/** current: served and published; unlisted: served only; removed: answers 410. */
+/**
+ * - `current`: served and published in the OpenAPI document (the default).
+ * - `unlisted`: served but not published, for spellings that only old clients use.
+ * - `removed`: authenticated and authorized as before, then answered with 410.
+ */
 export type OperationStatus = "current" | "unlisted" | "removed";
 
-/**
- * A JSON body. `optional`: no body and the literal `null` are accepted and read as null (wire-contract 1.3). One of
- * more than `rawAbove` bytes is handed to `prepare` unread (Input.unread), because reading it would hold up
- * everybody else. `bounds` say how much of it is taken at all; its bytes were scanned for that also where it is handed
- * over unread.
- */
+/** A JSON body. Declare one with `json(schema)` or `optionalJson(schema)`. */
 export type JsonBody<T extends TSchema = TSchema> = {
   kind: "json";
   schema: T;
+  /** Whether a missing body and the literal `null` are accepted; the handler gets null for both (wire-contract 1.3). */
   optional: boolean;
+  /** How large and how complex the JSON may be. The bytes are always scanned for that, also above `rawAbove`. */
   bounds: JsonBounds;
+  /**
+   * Bytes above which the body is not parsed here but handed to `prepare` as `Input.rawBody`, for a thread to read:
+   * parsing it on the main thread would block every other request. 0 hands over every body, as signed ones need.
+   */
   rawAbove?: number;
 };
 
@@ -35,110 +85,128 @@ export type FormBody<T extends TSchema = TSchema> = {
   kind: "form";
   /** Component name of the form in the OpenAPI document. */
   component: string;
-  /** Field part that holds the JSON: `data_json`, or `payload` for policies. */
+  /** Name of the part that holds the JSON: `data_json`, or `payload` for policies. */
   part: string;
+  /** Shape of the JSON part. */
   schema: T;
-  /** How much JSON is taken. */
+  /** How large and how complex the JSON part may be. */
   bounds: JsonBounds;
   /**
-   * The file part. `memory` files are handed over as bytes (templates, policies), `evidence` ones are staged in the
-   * vault.
+   * The file part, null for a form without one. A `memory` file (template, policy) is handed over as bytes. An
+   * `evidence` file is staged on the evidence storage while it arrives and published before the handler runs.
    */
   file: { part: string; description: string; kind: "memory" | "evidence" } | null;
 };
 
-/** Ignored whatever it is: clients send `null` or nothing with archive and similar calls. */
+/** No body is expected. One that arrives anyway is discarded: clients send `null` or nothing with archive calls. */
 export type NoBody = { kind: "none" };
 
 export type Body = JsonBody | FormBody | NoBody;
 
-/** A staged evidence file or a file held in memory. */
+/** The file part of a form: a staged evidence file, or a file in memory. */
 export type UploadedFile = {
-  /** Name the client gave, last path segment only; never used as a path. */
+  /** Name that the client gave, last path segment only; never used as a path. */
   filename: string;
   contentType: string;
-  /** Size in bytes. */
+  /** Bytes. */
   size: number;
-  /** Bytes of a `memory` file, empty for evidence. */
+  /** Content of a `memory` file, empty for evidence. */
   bytes: Buffer;
-  /** SHA-256 hex of the content. */
+  /** SHA-256 of the content, in hex. */
   digest: string;
 };
 
 type BodyValue<B extends Body> =
   B extends JsonBody<infer T> ? Static<T> : B extends FormBody<infer T> ? Static<T> : null;
 
+/** What a request brings to `prepare` and `handle`: parsed, converted and validated against the declared shapes. */
 export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   params: Static<P>;
   query: Static<Q>;
+  /** The JSON value with defaults filled in; null without a body, and when `rawBody` has it. */
   body: BodyValue<B>;
   /** The file part of a form, null when absent. */
   file: UploadedFile | null;
-  /** Names of the properties that the JSON body really held (defaults are applied to `body`). */
+  /** Top-level properties that the JSON body contained, before defaults were applied: tells "absent" from "default". */
   sentFields: ReadonlySet<string>;
-  /** The bytes of a JSON body that was too large to be read here, else null; `body` is null then. */
+  /** The unparsed bytes of a JSON body above `JsonBody.rawAbove`, else null. */
   rawBody: Buffer | null;
 };
 
 /**
- * What a handler answers: a JSON body, a JSON body that is text already, a file, or a file that is made while it is
- * sent. `texts`: the pieces of that text in their order, so that the text of megabytes is put together only once, as
- * bytes. `unaudited`: a write that changed nothing worth an entry in the audit log, or whose change was stored together
- * with its entry already.
+ * The JSON answer of a handler.
+ * - `body`: a value, serialised by the kit.
+ * - `texts`: JSON that is text already, as pieces in order. They are joined once, as bytes: an answer of megabytes is
+ *   never built as one string.
+ * - `unaudited`: set by a write that needs no audit entry, because it changed nothing worth one or stored the entry
+ *   together with the change.
  */
 export type JsonReply =
   | { status: 200 | 201; body: unknown; headers?: Record<string, string>; unaudited?: true }
   | { status: 200; texts: readonly string[] };
+/** What a handler answers: JSON, a file, or a file that is produced while it is sent. Refusals are thrown AppErrors. */
 export type Reply = JsonReply | { status: 200; download: Download } | { status: 200; stream: Stream };
 
-/** A file answer. `open` is called after the answer was decided; `start` and `end` are inclusive byte offsets. */
+/** A file of known size. Ranges, validators and HEAD are handled by the kit. */
 export type Download = {
+  /** Bytes. */
   size: number;
   contentType: string;
   filename: string;
-  /** Strong validator without quotes: the content's digest. */
+  /** Strong validator without quotes: the digest of the content. */
   etag: string;
+  /** Called only when bytes are sent (not for HEAD or 304); `start` and `end` are inclusive byte offsets. */
   open(range: { start: number; end: number } | null): Promise<Readable>;
 };
 
-/**
- * A file answer whose size nobody knows beforehand: no ranges, no validator. `open` is called after the answer was
- * decided and not for HEAD; what it rejects with is the answer then. `gone` aborts when the client leaves before that.
- * A stream that fails cuts the connection, so that the client never takes a part for the whole. `encoding`: a content
- * coding of the stream.
- */
+/** A file of unknown size, produced while it is sent: no ranges and no validator. */
 export type Stream = {
   contentType: string;
   filename: string;
+  /** Content coding of the stream. */
   encoding?: "gzip";
-  open(gone: AbortSignal): Readable | Promise<Readable>;
+  /**
+   * Called once the answer is decided, not for HEAD. If it rejects, that error is the answer. A stream that fails later
+   * cuts the connection, so that the client cannot mistake a part for the whole.
+   * @param closed aborts when the client disconnects before the stream is open
+   */
+  open(closed: AbortSignal): Readable | Promise<Readable>;
 };
 
+/** A request that works, for the OpenAPI document and for the tests over all operations. */
 export type Example = {
   params?: Record<string, string>;
   query?: Record<string, string>;
+  /** The JSON body, or the JSON part of a form. */
   body?: unknown;
-  /** Text of the file part, where there is one. */
+  /** Text of the file part. */
   file?: string;
 };
 
-/** An answer as the OpenAPI document shows it. `contentType` is JSON unless stated; `schema` null: no body. */
+/** An answer as the OpenAPI document shows it. */
 export type ResponseShape = {
   description: string;
+  /** null: no body. */
   schema: TSchema | null;
+  /** `application/json` unless stated. */
   contentType?: string | readonly string[];
+  /** Headers beyond those that follow from the kind of the operation. */
   headers?: Readonly<Record<string, TSchema>>;
-  /** A `Download`: with ranges and a validator. */
+  /** The reply is a `Download`: documented with 206, 304 and 416. */
   isDownload?: true;
-  /** A `Stream`: with neither. */
+  /** The reply is a `Stream`: documented without them. */
   isStream?: true;
 };
 
-/**
- * How calls are signed that bring no key: the kind of door, the header that holds the signature, and what the door's
- * account must be allowed.
- */
-export type Signature = { endpoint: string; header: string; requires: OrgPermission };
+/** How a call without an API key authenticates: another product signs its body with a shared secret. */
+export type Signature = {
+  /** Kind of the inbound endpoint, such as `sonar`; the path parameters say which one. */
+  endpoint: string;
+  /** Request header that holds the signature. */
+  header: string;
+  /** Permission that the endpoint's service account needs. */
+  requires: OrgPermission;
+};
 
 export type Operation<
   Context,
@@ -147,58 +215,85 @@ export type Operation<
   B extends Body = Body,
   Prepared = unknown,
 > = {
-  /** snake_case operationId of the OpenAPI document. */
+  /** operationId of the OpenAPI document, snake_case. Also the name of the route in the log and in metrics. */
   id: string;
+  /** GET means read: it runs in a read transaction, answers HEAD as well, and must not change anything. */
   method: Method;
-  /** `assay`: an operation of ours, which the contract does not have. */
-  origin?: "assay";
-  /** Below the API root, in the OpenAPI spelling: `/flows/{org}/{flow_name}`; `{name*}` takes the rest of the path. */
+  /** Path below the API root as OpenAPI spells it: `/flows/{org}/{flow_name}`. `{name*}` takes the rest of the path. */
   path: string;
-  /**
-   * Whether a path that matches is meant, where the pattern takes more than this operation does: else the next pattern
-   * that matches gets it. Of the parameters, decoded, alone; undefined: every path is meant.
-   */
-  matchesParams?(params: Readonly<Record<string, string>>): boolean;
+  /** Group of the operation in the API reference; api/openapi-document.ts describes each tag. */
   tag: string;
+  /** One line for the API reference, in the imperative: "Rename a flow". */
   summary: string;
+  /** Anything more that a caller has to know; Markdown. */
   description?: string;
+  /** Who may call it: a row of domain/access.ts, or `public`, `authenticated` (any valid key), `signed`. */
+  permission: Permission;
+  /** Name of the audit event, `flow.renamed`; null only for operations that change nothing. */
+  audit: string | null;
+  /** Shape of the path parameters, converted from text. `org` selects the organization that `permission` refers to. */
+  params: P;
+  /** Shape of the query parameters, converted from text. Undeclared ones are ignored. */
+  query: Q;
+  /** Shape and kind of the request body: `NO_BODY`, `json(...)`, `optionalJson(...)` or a form. */
+  body: B;
+  /**
+   * The answers of this operation by status. Those that follow from permission, method and body (304, 400, 401, 403,
+   * 413, 429, 503, 507, ...) are added by the kit.
+   */
+  responses: Record<number, ResponseShape>;
+  /** A request that works, in the API reference and in tests. */
+  example: Example;
+  /** Set to `assay` for an operation of our own: tests do not look for it in the contract's table of operations. */
+  origin?: "assay";
+  /** `current` unless stated. */
   status?: OperationStatus;
   /**
-   * Clients should no longer call it, but may: published as deprecated, and every answer says so. `successor`: URI
-   * below the API root of what replaces it, with the parameters of the path in braces.
+   * For an operation that clients should stop calling: published as deprecated and announced in every answer.
+   * `successor` is the path of its replacement below the API root, with parameters of this path in braces.
    */
   deprecation?: Deprecation & { successor?: string };
-  permission: Permission;
-  /**
-   * The feature that it belongs to: refused to everybody while the organization has it switched off. Published as beta.
-   */
+  /** For an operation of an optional feature: refused while the organization has it off, and published as beta. */
   feature?: Feature;
-  /** Of a `signed` operation, and of no other. */
+  /** Required for `permission: "signed"`, and for nothing else. */
   signature?: Signature;
-  /** Name of the audit event; null only where nothing changes. */
-  audit: string | null;
-  params: P;
-  query: Q;
-  body: B;
-  /** Answers beside those that follow from permission and body. */
-  responses: Record<number, ResponseShape>;
-  example: Example;
   /**
-   * A GET whose answer follows from path, query and database alone: not from the clock, and not from who asks. It may
-   * be sent again as long as nothing is written.
+   * For a pattern that overlaps with another one: whether this operation takes the path, decided on the decoded
+   * parameters alone. If it returns false, the next matching pattern is tried.
+   */
+  matchesParams?(params: Readonly<Record<string, string>>): boolean;
+  /**
+   * For a GET whose answer depends on path, query and database only, not on the clock and not on the principal: the
+   * answer may be sent again until the next write.
    */
   cacheable?: true;
-  /** Waits for what cannot happen inside a transaction, before the writer takes the handler. */
+  /**
+   * For work that cannot happen inside a transaction, because it waits: threads, files, the network. Runs before
+   * `handle`, which gets its result as third argument. If it stores something itself, see `alreadyStored`.
+   */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
-  /** Whether preparing stored the change already, as a thread does: then nothing is left to refuse. */
+  /**
+   * For an operation whose `prepare` may commit the change itself, as a thread does: whether it did. Then `handle` only
+   * answers, and is not refused even if the principal has lost its rights meanwhile.
+   */
   alreadyStored?(prepared: Prepared): boolean;
-  /** Synchronous. For every method but GET it runs inside the group-commit writer, in a savepoint of its own. */
+  /**
+   * Answers the request; synchronous. A GET runs in one read transaction. Everything else runs inside the group-commit
+   * writer, in a savepoint of its own, which a thrown error rolls back.
+   */
   handle(context: Context, input: Input<P, Q, B>, prepared: Prepared): Reply;
 };
 
-export type AnyOperation<Context> = Operation<Context, any, any, any, any>;
+/**
+ * An operation whose own shapes are not known. The methods of `Operation` compare their parameters bivariantly, so
+ * every operation is one of these, and the kit reads `body` by its declared kinds.
+ */
+export type AnyOperation<Context> = Operation<Context, TObject, TObject, Body, any>;
 
-/** The identity with types: lets each literal infer the shapes of its own handler. Bound to a Context in api/kit.ts. */
+/**
+ * Gives the `operation` function of an application: the identity, typed so that each literal infers the shapes of its
+ * own handler. api/context.ts binds it to a Context.
+ */
 export const operationFor =
   <Context>() =>
   <P extends TObject, Q extends TObject, B extends Body, Prepared = undefined>(
@@ -207,7 +302,7 @@ export const operationFor =
     declaration;
 
 export const NO_BODY: NoBody = { kind: "none" };
-/** A JSON body that must be there. `bounds`: those of configuration unless said otherwise. */
+/** A required JSON body. Pass `bounds` for bodies that hold more than what people configure. */
 export const json = <T extends TSchema>(schema: T, bounds: JsonBounds = CONFIGURATION_BOUNDS): JsonBody<T> => ({
   kind: "json",
   schema,

@@ -1,109 +1,113 @@
 /**
- * The beginning and the end of every request: its id, the headers of every answer, the one boundary for errors, and one
- * line in the log however it ends. What comes in between neither sees errors nor writes the log.
+ * The outermost layer of every request: its id, the headers of every answer, the single error boundary, and one log
+ * line however the request ends. Code inside neither handles errors for the client nor writes that line.
  */
 import { Readable } from "node:stream";
 import type Koa from "koa";
 import { ClientGoneError, hasBody } from "./body/body.ts";
-import { requireOneHost } from "./malformed-request.ts";
 import { clientAddress, isSecure } from "./client-address.ts";
+import { requireOneHost } from "./malformed-request.ts";
+import { emptyLogFields } from "./request-log.ts";
+import type { RequestLogFields } from "./request-log.ts";
 import { sendError } from "./response.ts";
 import { setSecurityHeaders } from "./security-headers.ts";
-import type { RequestContext, ServerContext } from "./server-context.ts";
+import type { ServerContext } from "./server-context.ts";
 
 /**
- * What becomes known of a request on its way, for its line in the log. `path`: what stands there in place of a path
- * that holds a secret.
- */
-export type RequestState = {
-  operationId: string | null;
-  facts: RequestContext | null;
-  organization: string | null;
-  path: string | null;
-};
-
-/** Says what the request is about, for log and metrics, where no operation does: a page, a probe. */
-export const setRoute = (ctx: Koa.Context, name: string): void =>
-  void ((ctx.state["assay"] as RequestState).operationId = name);
-
-/**
- * After an answer that did not wait for the rest of the body, the rest is read away for this many seconds before the
- * connection is cut: enough for a client on a slow link to notice the answer while it is still sending.
+ * Seconds for which the rest of a body is read and dropped after an early answer, before the connection is closed:
+ * enough for a client on a slow link to notice the answer while it is still sending.
  */
 const LINGER_S = 5;
 
-type Reception = Pick<ServerContext<unknown>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError">;
+/** Sent by clients and proxies to correlate logs; anything else is replaced by an id of our own. */
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,100}$/;
+
+type RequestHooks = Pick<ServerContext<unknown>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError">;
+
+/** One request as the boundary sees it from start to end. */
+type Passage = {
+  readonly startedMs: number;
+  readonly requestId: string;
+  /** Address of the client. */
+  readonly client: string;
+  readonly log: Readonly<RequestLogFields>;
+  /** The error that ended it, null for none. */
+  readonly failure: unknown;
+  /** Bytes that the connection had sent before a streamed answer; null for an answer of known size. */
+  readonly bytesBeforeStream: number | null;
+};
 
 /**
- * The outermost middleware. `ctx.state` then has `requestId`, and `client`, the address that the request is counted
- * for.
+ * The outermost middleware. Inside, `ctx.state` has `requestId`, `client` (the address that rate limits count) and
+ * `log` (request-log.ts).
  */
-export function createRequestBoundary(house: Reception): Koa.Middleware {
-  return async function arrival(ctx, next) {
-    const started = performance.now();
-    house.onRequest();
-    const asked = ctx.get("X-Request-ID");
-    const requestId = /^[A-Za-z0-9._-]{1,100}$/.test(asked) ? asked : house.newId();
-    const state: RequestState = { operationId: null, facts: null, organization: null, path: null };
+export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
+  return async function requestBoundary(ctx, next) {
+    const startedMs = performance.now();
+    hooks.onRequest();
+    const sentId = ctx.get("X-Request-ID");
+    const requestId = REQUEST_ID.test(sentId) ? sentId : hooks.newId();
     const client = clientAddress(ctx.req);
-    ctx.state = { assay: state, requestId, client };
+    const log = emptyLogFields();
+    ctx.state = { log, requestId, client };
     ctx.res.setHeader("X-Request-ID", requestId);
-    setSecurityHeaders(ctx.res, isSecure(ctx.req));
+    setSecurityHeaders(ctx.res, { isSecure: isSecure(ctx.req) });
     let failure: unknown = null;
     try {
       requireOneHost(ctx.req);
       await next();
     } catch (error) {
-      failure =
-        error instanceof ClientGoneError ? error : house.mapError(error, ctx.method !== "GET" && ctx.method !== "HEAD");
+      const isChange = ctx.method !== "GET" && ctx.method !== "HEAD";
+      failure = error instanceof ClientGoneError ? error : hooks.mapError(error, isChange);
       if (failure instanceof ClientGoneError) ctx.respond = false;
       else sendError(ctx, failure, requestId);
     }
-    const { socket } = ctx.req;
-    const before = ctx.body instanceof Readable ? socket.bytesWritten : null;
-    const done = (aborted: boolean): void => {
-      house.logRequest(
-        {
-          method: ctx.method,
-          route: state.operationId,
-          // Whole, also where the server stands below a path.
-          path: state.path ?? ctx.originalUrl,
-          status: failure instanceof ClientGoneError ? 499 : ctx.res.statusCode,
-          duration_ms: performance.now() - started,
-          actor: state.facts?.principal?.name ?? null,
-          org: state.organization,
-          client,
-          request_id: requestId,
-          bytes_in: Number(ctx.req.headers["content-length"] ?? 0),
-          // Of a stream what really left, its head included: it may have been cut, and its size need not have been
-          // known.
-          bytes_out:
-            before !== null
-              ? socket.bytesWritten - before
-              : ctx.method === "HEAD"
-                ? 0
-                : Number(ctx.res.getHeader("Content-Length") ?? 0),
-          ...(aborted && failure === null ? { aborted } : {}),
-        },
-        failure,
-      );
-    };
-    if (isStillSending(ctx)) {
-      // A small body mostly came with the head and is only not parsed yet: such a connection is kept.
-      ctx.req.resume();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    if (ctx.res.destroyed || ctx.res.writableFinished) done(!ctx.res.writableFinished);
-    else if (isStillSending(ctx)) {
-      answerEarly(ctx);
-      done(false);
-      await bodyEnds(ctx, house.limits.lingerS ?? LINGER_S);
-      ctx.res.end();
-    } else ctx.res.once("close", () => done(!ctx.res.writableFinished));
+    const bytesBeforeStream = ctx.body instanceof Readable ? ctx.req.socket.bytesWritten : null;
+    const passage: Passage = { startedMs, requestId, client, log, failure, bytesBeforeStream };
+    await endRequest(ctx, hooks, passage);
   };
 }
 
-/** Whether the client is still sending a body for which nobody waits, and the answer is at hand. */
+/** Logs the request when its answer has left, and deals with a body that nobody read. */
+async function endRequest(ctx: Koa.Context, hooks: RequestHooks, passage: Passage): Promise<void> {
+  const logEnd = (aborted: boolean): void => hooks.logRequest(logEntry(ctx, passage, aborted), passage.failure);
+  if (isStillSending(ctx)) {
+    // A small body usually arrived together with the head and is merely not parsed yet; that connection can be kept.
+    ctx.req.resume();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const { res } = ctx;
+  if (res.destroyed || res.writableFinished) logEnd(!res.writableFinished);
+  else if (isStillSending(ctx)) {
+    answerEarly(ctx);
+    logEnd(false);
+    await bodyEnds(ctx, hooks.limits.lingerS ?? LINGER_S);
+    res.end();
+  } else res.once("close", () => logEnd(!res.writableFinished));
+}
+
+function logEntry(ctx: Koa.Context, passage: Passage, aborted: boolean): Parameters<RequestHooks["logRequest"]>[0] {
+  const { log, failure, bytesBeforeStream } = passage;
+  const bodyBytes = ctx.method === "HEAD" ? 0 : Number(ctx.res.getHeader("Content-Length") ?? 0);
+  return {
+    method: ctx.method,
+    route: log.route,
+    // With the base path, if the server is mounted below one.
+    path: log.path ?? ctx.originalUrl,
+    status: failure instanceof ClientGoneError ? 499 : ctx.res.statusCode,
+    duration_ms: performance.now() - passage.startedMs,
+    actor: log.principal?.name ?? null,
+    org: log.organization,
+    client: passage.client,
+    request_id: passage.requestId,
+    bytes_in: Number(ctx.req.headers["content-length"] ?? 0),
+    // For a stream, what was actually sent, head included: its size may be unknown, and it may have been cut.
+    bytes_out: bytesBeforeStream === null ? bodyBytes : ctx.req.socket.bytesWritten - bytesBeforeStream,
+    ...(aborted && failure === null ? { aborted } : {}),
+  };
+}
+
+/** Whether the answer is ready while the client is still sending a body that nobody reads. */
 const isStillSending = ({ req, body }: Koa.Context): boolean =>
   hasBody(req) &&
   !req.complete &&
@@ -111,8 +115,8 @@ const isStillSending = ({ req, body }: Koa.Context): boolean =>
   (body == null || typeof body === "string" || Buffer.isBuffer(body));
 
 /**
- * Writes an answer that came before the whole body did, all of it but the end. Ending it would close the connection at
- * once, and closing with bytes unread resets it: the client would see a broken connection in place of its refusal.
+ * Writes an answer before the whole body has arrived, all of it except the end. Ending it would close the connection at
+ * once, and closing with unread bytes resets it: the client would see a broken connection instead of its refusal.
  */
 function answerEarly(ctx: Koa.Context): void {
   const { res, body } = ctx;
@@ -122,7 +126,7 @@ function answerEarly(ctx: Koa.Context): void {
   else res.flushHeaders();
 }
 
-/** Resolves when the body has ended, the client is gone, or `seconds` are over. */
+/** Resolves when the body has ended, the client is gone, or `seconds` have passed. */
 function bodyEnds(ctx: Koa.Context, seconds: number): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, seconds * 1000);

@@ -1,6 +1,6 @@
 /**
- * Headers that every answer carries, refusals included: what a browser may do with it, which is next to nothing. The
- * API reference has a policy of its own on top (ui/documentation.ts).
+ * Headers of every answer, refusals included: they deny a browser nearly everything. The API reference adds a policy of
+ * its own (web/documentation.ts).
  */
 import type { ServerResponse } from "node:http";
 
@@ -10,18 +10,18 @@ export const SECURITY_HEADERS: readonly (readonly [name: string, value: string])
   ["Referrer-Policy", "no-referrer"],
   ["Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"],
   ["Cross-Origin-Resource-Policy", "same-origin"],
-  // Answers that may be kept say so themselves.
+  // The default; cacheable answers replace it.
   ["Cache-Control", "no-store"],
 ];
 
 /**
- * For a year browsers then speak TLS with this host, and nothing else. Only said over TLS, where it counts (RFC 6797,
- * 7.2); without includeSubDomains, because the neighbours of this host are somebody else's.
+ * Makes browsers use only TLS with this host for a year. Sent over TLS only, where it counts (RFC 6797, 7.2), and
+ * without includeSubDomains, because sibling hosts are not ours to decide for.
  */
 export const TRANSPORT_SECURITY = ["Strict-Transport-Security", "max-age=31536000"] as const;
 
-/** @param secure whether the request came over TLS, or a proxy that is trusted says so. */
-export function setSecurityHeaders(response: ServerResponse, isSecure: boolean): void {
+/** @param options.isSecure whether the request came over TLS, to this server or to a trusted proxy that says so */
+export function setSecurityHeaders(response: ServerResponse, { isSecure }: { isSecure: boolean }): void {
   for (const [name, value] of SECURITY_HEADERS) response.setHeader(name, value);
   if (isSecure) response.setHeader(...TRANSPORT_SECURITY);
 }

@@ -9,102 +9,116 @@ import type { AnyOperation } from "./operation.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import type { LargeJsonReader } from "./body/read-json.ts";
 
-/** Who calls. The kit only passes it on; `name` and `publicId` go to log and audit. */
+/** The authenticated user or service account. The kit only passes it on; `name` and `publicId` go to log and audit. */
 export type Principal = {
   kind: "user" | "service_account";
   id: number;
   publicId: string;
   /** Login name or account name. */
   name: string;
-  /** What people see: the display name, or the login name where there is none. */
+  /** The name that people see: the display name, or `name` where there is none. */
   displayName: string;
-  /** Public id of the key, or what names the session, that was used. */
+  /** Public id of the API key, or the name of the session, that authenticated the request. */
   keyPublicId: string;
 };
 
-/** What the caller is in the organization of the path; `features` are those that the organization has on. */
+/**
+ * A principal's standing in the organization of the path. `role` is null for a non-member; `features` are those that
+ * the organization has switched on.
+ */
 export type Membership = { organizationId: number; role: Role | null; isPublic: boolean; features: readonly Feature[] };
 
+/**
+ * What is known of a request once it is authorized. Never changed in place: verifying a signature and reauthorizing
+ * inside the write (authorize.ts) return a new one.
+ */
 export type RequestContext<M extends Membership = Membership> = {
-  requestId: string;
-  /** null on operations without login. */
-  principal: Principal | null;
-  /** null on operations outside an organization. */
-  membership: M | null;
-  operationId: string;
-  /** Name of the audit event, null where nothing changes. */
-  event: string | null;
-  /** Path of the request: what the audit entry is about. */
-  path: string;
-  /** Where the server is for this client: what addresses in the answer begin with. */
-  baseUrl: string;
+  readonly requestId: string;
+  /** null for public operations, and for signed ones until the signature is verified. */
+  readonly principal: Principal | null;
+  /** null for operations outside an organization. */
+  readonly membership: M | null;
+  readonly operationId: string;
+  /** Name of the audit event, null for operations that change nothing. */
+  readonly event: string | null;
+  /**
+   * Target of the audit entry: the path of the request. For a signed operation it is the path pattern instead, because
+   * the id of the endpoint in the path is half of a credential.
+   */
+  readonly path: string;
+  /** Public URL of the server as this client reaches it, without a trailing slash; addresses in answers use it. */
+  readonly baseUrl: string;
 };
 
-/**
- * A way in for calls that another product signs. `caller` and `membership` are those of the account that acts for it.
- */
+/** An endpoint for calls that another product signs, with the service account that acts for it. */
 export type SignedEndpoint<M extends Membership> = {
   principal: Principal;
   membership: M;
+  /** Name of the organization. */
   organization: string;
-  /** Whether the signature is that of the body. */
+  /** Whether the signature matches the body; takes the same time wherever the two differ. */
   verifySignature(signature: string, body: Buffer): boolean;
 };
 
+/** What the kit needs of the application around it; server/app.ts provides it. */
 export type ServerContext<Context, M extends Membership = Membership> = {
   operations: readonly AnyOperation<Context>[];
   limits: BodyLimits;
-  /** The caller that holds the key with this SHA-256 (hex); null when unknown, expired or revoked. */
+  /** The principal whose API key has this SHA-256 (hex); null if the key is unknown, expired or revoked. */
   authenticate(keyDigest: string): Principal | null;
-  /**
-   * Who signed in with the browser that sends this request, and the token that its changes must bring; null when nobody
-   * did.
-   */
+  /** The browser session of the request's cookie, with the CSRF token that its changes must send; null without one. */
   findSession(ctx: Koa.Context): { principal: Principal; csrfToken: string } | null;
-  /** What a caller is in an organization; null when there is no such organization. */
-  findMembership(caller: Principal, organization: string): M | null;
-  /** The door that the path of a `signed` operation names; null when there is none. */
+  /** null if the organization does not exist. May come from a cache that every write invalidates. */
+  findMembership(principal: Principal, organization: string): M | null;
+  /** The endpoint that the path of a `signed` operation names; null if there is none. */
   findSignedEndpoint(kind: string, params: Readonly<Record<string, string>>): SignedEndpoint<M> | null;
-  /**
-   * Whether the key or the session that was authenticated still is one, neither revoked nor removed: read anew, also
-   * inside a write.
-   */
-  isCredentialValid(caller: Principal): boolean;
-  /** As `membership`, read anew, also inside a write. */
-  readMembership(caller: Principal, organization: string): M | null;
-  createContext(facts: RequestContext<M>): Context;
-  /** Runs a handler that only reads: everything it reads is of one moment. */
+  /** Whether the principal's key or session has not been revoked or deleted. Read anew, inside a write too. */
+  isCredentialValid(principal: Principal): boolean;
+  /** As `findMembership`, but read anew, inside a write too. */
+  readMembership(principal: Principal, organization: string): M | null;
+  /** What handlers of this request work with. */
+  createContext(request: RequestContext<M>): Context;
+  /** The context of the same request after it was reauthorized; what its handlers noted so far is kept. */
+  updateContext(context: Context, request: RequestContext<M>): Context;
+  /** Runs a handler that only reads, in one read transaction. */
   read<T>(work: () => T): T;
-  /** Runs a handler in the group-commit writer; resolves after COMMIT returned. */
+  /** Runs a handler in the group-commit writer; resolves once the change is durable. */
   write<T>(work: () => T): Promise<T>;
-  /** Appends the audit entry of a write that is about to be committed. Runs inside the writer. */
+  /** Appends the audit entry of a write. Runs inside the write. */
   audit(context: Context): void;
-  /** Waits, after the commit, for what a handler left to others and the answer should see done. */
+  /** Waits, after the commit, for follow-up work that the answer must show as done. */
   afterCommit(context: Context): Promise<void>;
-  /** Answers of repeatable operations, kept while nothing is written (store/unchanged.ts). */
+  /** Answers of `cacheable` operations; any write invalidates all of them (store/db/read-cache.ts). */
   responseCache: {
     readonly state: number;
     get(key: string): unknown;
     keep(key: string, value: unknown, characters: number, state: number): void;
   };
   evidence: EvidenceStage;
-  /** The large bodies that are held at once. */
+  /** Bounds the large bodies that are in memory at the same time. */
   bodyBudget: BodyBudget;
   largeJson: LargeJsonReader;
   /**
-   * @throws AppError for a change that cannot be taken at the moment; `bytes` are those of its body, where they are
-   * known.
+   * @param bytes size of the body, 0 where it is not known
+   * @throws AppError 507 in read-only mode.
    */
   ensureWritable(bytes: number): void;
-  /** What is told of an error that a request ended with; `changes`: whether it would have changed something. */
-  mapError(error: unknown, changes: boolean): unknown;
+  /** Turns an error that ended a request into the one to answer with; `isChange`: the request was not a read. */
+  mapError(error: unknown, isChange: boolean): unknown;
   newId(): string;
   rateLimits: RateLimits;
-  /** A request came; `logRequest` follows once it is answered, or its client is gone. */
+  /** Called when a request arrives; `logRequest` follows when it is answered or its client disconnects. */
   onRequest(): void;
-  /** The public URL of the server, without a trailing slash, as this request found it. */
+  /** The public URL of the server as this request reached it, without a trailing slash. */
   resolveBaseUrl(request: IncomingMessage): string;
   logRequest(line: RequestEntry, error: unknown): void;
-  /** Whether every answer is checked against its declared shape (tests and development). */
+  /** Whether every answer is checked against its declared shape (in tests and development). */
   checkResponses: boolean;
+};
+
+/** One request to one operation, as the stages of the pipeline pass it on. */
+export type Exchange<Context, M extends Membership = Membership> = {
+  readonly server: ServerContext<Context, M>;
+  readonly operation: AnyOperation<Context>;
+  readonly ctx: Koa.Context & { params: Record<string, string> };
 };

@@ -226,7 +226,7 @@ export function createApp(parts: AppDependencies): App {
     findSession: browser.sessionOf,
     findSignedEndpoint: (kind, { hook_uid = "" }) => inboundWebhookEndpoint(store, kind, hook_uid),
     responseCache: unchanged,
-    createContext: contextFactory({
+    ...contextFactory({
       store,
       urls,
       openApi,

@@ -12,7 +12,7 @@ import { gzip } from "node:zlib";
 import type Koa from "koa";
 import { readBuildInfo, readAsset, readTextAsset } from "../assets.ts";
 import { methodNotAllowed, routeNotFound } from "../errors.ts";
-import { setRoute } from "../http/request-boundary.ts";
+import { recordForLog } from "../http/request-log.ts";
 
 /** Name in the page -> asset. */
 const FILES: readonly { name: string; asset: string }[] = [
@@ -79,7 +79,7 @@ export function documentation(): Koa.Middleware {
     const target = REDIRECTS.get(ctx.path);
     const root = ROOTS.find((prefix) => ctx.path.startsWith(prefix));
     if (target === undefined && root === undefined) return next();
-    setRoute(ctx, "get_api_docs");
+    recordForLog(ctx, { route: "get_api_docs" });
     const file = root === undefined ? undefined : (files ??= load()).get(ctx.path.slice(root.length));
     if (target === undefined && file === undefined) throw routeNotFound();
     if (ctx.method !== "GET" && ctx.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);

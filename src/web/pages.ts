@@ -4,7 +4,7 @@
  */
 import type Koa from "koa";
 import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
-import { setRoute } from "../http/request-boundary.ts";
+import { recordForLog } from "../http/request-log.ts";
 import { STATUS_BY_ERROR } from "../http/response.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { changePassword, endOtherSessions, endSession, showAccount } from "./account.ts";
@@ -94,7 +94,7 @@ export function webPages(
   const serve: Koa.Middleware = async (ctx, next) => {
     const page = PAGES.get(ctx.path);
     if (!page && !ctx.path.startsWith(FILES_ROOT)) return next();
-    setRoute(ctx, page ? "login_pages" : "login_files");
+    recordForLog(ctx, { route: page ? "login_pages" : "login_files" });
     load();
     const file = files.get(ctx.path.slice(FILES_ROOT.length));
     if (!page && !file) throw routeNotFound();

@@ -283,7 +283,7 @@ function caller(store: Store, now: () => number) {
   const never = (): never => {
     throw new Error("nothing that is reported here needs this");
   };
-  const contexts = contextFactory({
+  const { createContext } = contextFactory({
     store,
     now,
     urls: urlsFor,
@@ -308,7 +308,7 @@ function caller(store: Store, now: () => number) {
   ): Promise<void> => {
     const operation = handlers.get(id);
     if (!operation) throw new Error(`there is no operation ${id}`);
-    const context = contexts({
+    const context = createContext({
       requestId: "bench-data",
       operationId: id,
       event: operation.audit,

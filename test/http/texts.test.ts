@@ -56,6 +56,7 @@ const house = (checkResponses: boolean): ServerContext<null> => ({
   isCredentialValid: () => false,
   readMembership: () => null,
   createContext: () => null,
+  updateContext: () => null,
   write: async (work) => work(),
   audit: () => undefined,
   afterCommit: async () => undefined,

@@ -23,7 +23,8 @@ function world() {
     report: async ({ artifacts }) => (given.push(artifacts.length), { planned: true, index: 7 }),
     recordRaw: async () => ({ planned: true, index: null }),
   };
-  const context = contextFactory({ store, recorder, now: () => clock.at } as OperationContextParts)({
+  const { createContext } = contextFactory({ store, recorder, now: () => clock.at } as OperationContextParts);
+  const context = createContext({
     requestId: "r",
     principal: { kind: "user", id: 1, publicId: "ada-id", name: "ada", displayName: "Ada", keyPublicId: "k" },
     membership: {

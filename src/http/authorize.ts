@@ -1,0 +1,100 @@
+/**
+ * Who may (semantics 1.2, 1.4). Each function returns a new `RequestContext` and changes none, so that a handler sees
+ * the rights of exactly one moment.
+ */
+import { allows, isOrgPermission } from "../domain/access.ts";
+import type { OrgPermission } from "../domain/access.ts";
+import { forbidden, notFound, unauthenticated } from "../errors.ts";
+import { authenticate } from "./authenticate.ts";
+import type { AnyOperation, Signature } from "./operation.ts";
+import { recordForLog } from "./request-log.ts";
+import type { Exchange, Membership, RequestContext, SignedEndpoint } from "./server-context.ts";
+
+/**
+ * Authenticates the request and checks the permission of its operation; a signed operation is left to
+ * `authenticateSignature`, which needs the body. "No such organization" and "not yours" get the same 403.
+ * @throws AppError 401, 403, 429.
+ */
+export function authorize<Context, M extends Membership>(exchange: Exchange<Context, M>): RequestContext<M> {
+  const { server, operation, ctx } = exchange;
+  const { permission } = operation;
+  const anonymous: RequestContext<M> = {
+    requestId: ctx.state["requestId"] as string,
+    principal: null,
+    membership: null,
+    operationId: operation.id,
+    event: operation.audit,
+    path: operation.signature ? operation.path : ctx.path,
+    baseUrl: server.resolveBaseUrl(ctx.req),
+  };
+  if (permission === "public" || permission === "signed") return anonymous;
+  const principal = authenticate(server, ctx);
+  recordForLog(ctx, { principal });
+  server.rateLimits.countKey(principal.keyPublicId);
+  if (!isOrgPermission(permission)) return { ...anonymous, principal };
+  const organization = organizationOf(exchange);
+  const membership = organization === null ? null : server.findMembership(principal, organization);
+  return { ...anonymous, principal, membership: requirePermission(operation, permission, membership) };
+}
+
+/**
+ * Checks again that the credential is valid and the permission suffices. Rights may end while a body arrives or
+ * evidence is stored, so this runs where the work happens: inside the transaction of a write. What a handler reads of
+ * the principal's role is of that moment too.
+ * @throws AppError 401, 403.
+ */
+export function reauthorize<Context, M extends Membership>(
+  exchange: Exchange<Context, M>,
+  request: RequestContext<M>,
+): RequestContext<M> {
+  const { server, operation } = exchange;
+  const { principal } = request;
+  if (principal === null) return request;
+  if (!server.isCredentialValid(principal)) throw unauthenticated();
+  if (!isOrgPermission(operation.permission)) return request;
+  const organization = organizationOf(exchange);
+  const membership = organization === null ? null : server.readMembership(principal, organization);
+  return { ...request, membership: requirePermission(operation, operation.permission, membership) };
+}
+
+/** Finds the endpoint that the path of a signed operation names. @throws AppError 404. */
+export function findSignedEndpoint<Context, M extends Membership>(
+  { server, ctx }: Exchange<Context, M>,
+  signature: Signature,
+): SignedEndpoint<M> {
+  const endpoint = server.findSignedEndpoint(signature.endpoint, ctx.params);
+  if (!endpoint) throw notFound("Webhook not found");
+  recordForLog(ctx, { organization: endpoint.organization });
+  return endpoint;
+}
+
+/**
+ * Verifies the signature of the body; from here on the request acts as the endpoint's service account. The endpoint is
+ * looked up anew, so it also serves as reauthorization inside a write.
+ * @throws AppError 401, 403, 404.
+ */
+export function authenticateSignature<Context, M extends Membership>(
+  exchange: Exchange<Context, M>,
+  signature: Signature,
+  { request, body }: { request: RequestContext<M>; body: Buffer | null },
+): RequestContext<M> {
+  const { principal, membership, ...endpoint } = findSignedEndpoint(exchange, signature);
+  if (body === null || !endpoint.verifySignature(exchange.ctx.get(signature.header), body)) throw unauthenticated();
+  recordForLog(exchange.ctx, { principal });
+  if (!allows(signature.requires, membership.role, false)) throw forbidden();
+  return { ...request, principal, membership };
+}
+
+/** Name of the organization in the path; null for an operation outside an organization. */
+export const organizationOf = ({ ctx }: Pick<Exchange<never>, "ctx">): string | null => ctx.params["org"] ?? null;
+
+/** The membership, if it allows the operation. @throws AppError 403. */
+function requirePermission<M extends Membership>(
+  { feature }: Pick<AnyOperation<never>, "feature">,
+  permission: OrgPermission,
+  membership: M | null,
+): M {
+  if (!membership || !allows(permission, membership.role, membership.isPublic)) throw forbidden();
+  if (feature && !membership.features.includes(feature)) throw forbidden();
+  return membership;
+}

@@ -1,0 +1,106 @@
+/** Reads the body of a request as its operation declares it. */
+import { badRequest } from "../../errors.ts";
+import type { FormBody, JsonBody, UploadedFile } from "../operation.ts";
+import type { Exchange, Membership, RequestContext } from "../server-context.ts";
+import { discardBody, receiveJson } from "./body.ts";
+import type { BodyIntake } from "./body.ts";
+import { SMALL_BODY_BYTES } from "./body-budget.ts";
+import type { BodyLease } from "./body-budget.ts";
+import { readForm } from "./multipart.ts";
+import type { StagedFile } from "./multipart.ts";
+import { LARGE_JSON_BYTES, createBodyShape, createPartShape, maxBodyBytes, readJson } from "./read-json.ts";
+import type { JsonShape, LargeJsonReader, ReadJson } from "./read-json.ts";
+
+/** What a body brought; see `Input` for the fields that go on to the handler. */
+export type OperationBody = {
+  /** The parsed JSON. */
+  value: unknown;
+  sentFields: ReadonlySet<string>;
+  rawBody: Buffer | null;
+  file: UploadedFile | null;
+  /** Staged evidence; the caller publishes or discards it. */
+  staged: StagedFile | null;
+  /** Of a large body; the caller releases it when the request is over. */
+  lease: BodyLease | null;
+};
+
+const NO_FIELDS: ReadonlySet<string> = new Set();
+const EMPTY: OperationBody = {
+  value: null,
+  sentFields: NO_FIELDS,
+  rawBody: null,
+  file: null,
+  staged: null,
+  lease: null,
+};
+
+/**
+ * Reads, bounds, parses and validates the body. Nothing stays staged or leased when it throws.
+ * @throws AppError 400, 408, 413, 429, 503; ClientGoneError.
+ */
+export async function readOperationBody<Context, M extends Membership>(
+  exchange: Exchange<Context, M>,
+  request: RequestContext<M>,
+): Promise<OperationBody> {
+  const { server, operation, ctx } = exchange;
+  if (operation.body.kind === "none") {
+    await discardBody(ctx, server.limits);
+    return EMPTY;
+  }
+  // A signed body has no principal yet: everyone who knows the address of an endpoint shares its part of the budget.
+  const intake: BodyIntake = { budget: server.bodyBudget, owner: request.principal?.publicId ?? ctx.path };
+  return operation.body.kind === "json"
+    ? readJsonBody(exchange, operation.body, intake)
+    : readFormBody(exchange, operation.body, intake);
+}
+
+async function readJsonBody<Context, M extends Membership>(
+  { server, ctx }: Exchange<Context, M>,
+  { schema, bounds, optional, rawAbove = Number.POSITIVE_INFINITY }: JsonBody,
+  intake: BodyIntake,
+): Promise<OperationBody> {
+  const shape = createBodyShape(schema, bounds);
+  const limits = { ...server.limits, json: maxBodyBytes(bounds, server.limits.json, server.limits) };
+  const received = await receiveJson(ctx, { limits, intake, shape });
+  const { bytes = null, lease = null } = received ?? {};
+  try {
+    if (bytes && bytes.length > rawAbove) return { ...EMPTY, rawBody: bytes, lease };
+    const read = bytes && (await parseJsonBytes(server.largeJson, { bytes, shape, asText: bounds.asText }));
+    if (read === null || read.value === null) {
+      if (!optional) throw badRequest("A JSON body is required: the request has none");
+      lease?.release();
+      return EMPTY;
+    }
+    return { ...EMPTY, value: read.value, sentFields: new Set(read.sentFields), lease };
+  } catch (error) {
+    lease?.release();
+    throw error;
+  }
+}
+
+async function readFormBody<Context, M extends Membership>(
+  { server, ctx }: Exchange<Context, M>,
+  body: FormBody,
+  intake: BodyIntake,
+): Promise<OperationBody> {
+  const { limits, evidence } = server;
+  const { json, file, staged, lease } = await readForm(ctx, body, { limits, evidence, intake });
+  try {
+    const shape = createPartShape(body.part, body.schema, body.bounds);
+    const read = await parseJsonBytes(server.largeJson, { bytes: json, shape, asText: body.bounds.asText });
+    // The evidence is on disk by now and needs no memory, and publishing it to remote storage may take long.
+    if (staged && json.length <= SMALL_BODY_BYTES) lease?.release();
+    return { value: read.value, sentFields: new Set(read.sentFields), rawBody: null, file, staged, lease };
+  } catch (error) {
+    lease?.release();
+    if (staged) await evidence.discard([staged]);
+    throw error;
+  }
+}
+
+/** Parses on the main thread, or in a worker thread above LARGE_JSON_BYTES. */
+const parseJsonBytes = async (
+  largeJson: LargeJsonReader,
+  { bytes, shape, asText }: { bytes: Buffer; shape: JsonShape; asText: readonly string[] },
+): Promise<ReadJson> =>
+  bytes.length > LARGE_JSON_BYTES ? largeJson.read(bytes, shape, asText) : readJson(bytes, shape);

@@ -1,0 +1,121 @@
+/**
+ * The life of a request to an operation: authorize, read the body, validate, prepare, handle, commit, send. Routing
+ * comes before it (router.ts), the error boundary and the log are around it (request-boundary.ts).
+ *
+ * The order is part of the contract. Nothing is read or looked up for a principal without permission; a request that
+ * cannot succeed is refused before its body is read; rights are checked again inside the transaction that writes.
+ */
+import type { TObject } from "typebox";
+import { gone } from "../errors.ts";
+import { authenticateSignature, authorize, findSignedEndpoint, organizationOf, reauthorize } from "./authorize.ts";
+import { declaredLength, hasBody } from "./body/body.ts";
+import { readOperationBody } from "./body/read-body.ts";
+import type { OperationBody } from "./body/read-body.ts";
+import { announceDeprecation } from "./deprecation.ts";
+import type { Input, Reply } from "./operation.ts";
+import { checkParameters, parseQueryParameters } from "./query-parameters.ts";
+import { charactersOf, sendRepresentation } from "./representation.ts";
+import type { Representation } from "./representation.ts";
+import { recordForLog } from "./request-log.ts";
+import { sendReply } from "./send-reply.ts";
+import type { Exchange, Membership, RequestContext } from "./server-context.ts";
+
+/** Serves one request. @throws AppError for every refusal; ClientGoneError. */
+export async function serveOperation<Context, M extends Membership>(exchange: Exchange<Context, M>): Promise<void> {
+  const { server, operation, ctx } = exchange;
+  recordForLog(ctx, {
+    route: operation.id,
+    organization: organizationOf(exchange),
+    path: operation.signature ? operation.path : null,
+  });
+  const request = authorize(exchange);
+  if (operation.status === "removed") throw gone();
+  if (operation.method !== "GET") server.ensureWritable(declaredLength(ctx.req) ?? 0);
+  // Before the body is read: an endpoint that does not exist receives none.
+  if (operation.signature) findSignedEndpoint(exchange, operation.signature);
+  const rawQuery = parseQueryParameters(operation.query, ctx.querystring);
+  announceDeprecation(exchange, request.baseUrl, { query: rawQuery });
+  const cache = cacheOf(exchange, request);
+  if (cache && (await cache.send())) return;
+
+  const params = checkParameters(operation.params, { ...ctx.params }, "path");
+  const query = checkParameters(operation.query, rawQuery, "query");
+  const body = await readOperationBody(exchange, request);
+  try {
+    announceDeprecation(exchange, request.baseUrl, { body: body.value });
+    const reply = await handle(exchange, request, { params, query, body });
+    const sent = await sendReply(exchange, reply);
+    if (sent) cache?.keep(sent);
+  } finally {
+    body.lease?.release();
+  }
+}
+
+/**
+ * The place of this answer in the response cache; null if the operation is not cacheable. Called in the turn in which
+ * `authorize` compared the cache with the database: `state` is of that moment.
+ */
+function cacheOf<Context, M extends Membership>(
+  { server, operation, ctx }: Exchange<Context, M>,
+  { membership, baseUrl }: RequestContext<M>,
+) {
+  if (!operation.cacheable || hasBody(ctx.req)) return null;
+  const { responseCache } = server;
+  const { state } = responseCache;
+  const key = `answer ${membership?.organizationId} ${baseUrl} ${ctx.url}`;
+  const keep = (answer: Representation): void => responseCache.keep(key, answer, charactersOf(answer), state);
+  return {
+    keep,
+    /** Sends the cached answer. @returns false if there is none. */
+    async send(): Promise<boolean> {
+      const answer = responseCache.get(key) as Representation | undefined;
+      if (answer === undefined) return false;
+      const before = charactersOf(answer);
+      await sendRepresentation(ctx, answer);
+      // It grew if this was the first client that accepts gzip.
+      if (charactersOf(answer) !== before) keep(answer);
+      return true;
+    },
+  };
+}
+
+type Received = { params: Record<string, unknown>; query: Record<string, unknown>; body: OperationBody };
+
+/** Prepares, handles and commits. Evidence is published before the row that names it, and discarded on failure. */
+async function handle<Context, M extends Membership>(
+  exchange: Exchange<Context, M>,
+  authorized: RequestContext<M>,
+  { params, query, body }: Received,
+): Promise<Reply> {
+  const { server, operation, ctx } = exchange;
+  const { signature } = operation;
+  const { value, sentFields, rawBody, file, staged } = body;
+  const confirm = (): RequestContext<M> =>
+    signature
+      ? authenticateSignature(exchange, signature, { request: authorized, body: rawBody })
+      : reauthorize(exchange, authorized);
+  const input: Input<TObject, TObject, never> = { params, query, body: value as never, file, sentFields, rawBody };
+  const isRead = operation.method === "GET";
+  let isPublished = false;
+  try {
+    // Rights may have ended while the body arrived. A write without preparation checks in its transaction alone.
+    const isConfirmedFirst = signature || ((isRead || operation.prepare) && hasBody(ctx.req));
+    const context = server.createContext(isConfirmedFirst ? confirm() : authorized);
+    const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
+    if (staged) {
+      await server.evidence.publish([staged]);
+      isPublished = true;
+    }
+    if (isRead) return server.read(() => operation.handle(context, input, prepared));
+    const written = await server.write(() => {
+      const current = operation.alreadyStored?.(prepared) ? context : server.updateContext(context, confirm());
+      const reply = operation.handle(current, input, prepared);
+      if (operation.audit && !("unaudited" in reply)) server.audit(current);
+      return { reply, context: current };
+    });
+    await server.afterCommit(written.context);
+    return written.reply;
+  } finally {
+    if (staged && !isPublished) await server.evidence.discard([staged]);
+  }
+}
