@@ -1,9 +1,8 @@
-// Everything that ships with Assay and is not code: the schema, its migrations, the web pages and the native addon.
+// Everything that ships with Assay and is not code: the schema, its migrations, the web pages, the native addon.
 //
-// The program runs in three worlds: a checkout (Node runs the .ts files), a bundle (Node runs .build/bundle/main.cjs,
-// for profiling what will be packed) and the packed executable. This module is the only one that knows which, and so
-// the only one that may touch an embedded file. The table SOURCES is read in the checkout and by the build; whatever it
-// lists is found under the same key in all three worlds.
+// The program runs in three forms: a checkout (Node runs the .ts files), a bundle (Node runs .build/bundle/main.cjs, to
+// profile what will be packed) and the packed executable. Only this module knows which, so only it may access embedded
+// files. The build and the checkout read the table SOURCES; an asset has the same key in all three forms.
 
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
@@ -12,10 +11,7 @@ import * as sea from "node:sea";
 import { fileURLToPath } from "node:url";
 import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 
-/**
- * What a build says about itself. `commit` is null where git could not tell, and ends in "-modified" for an unclean
- * tree.
- */
+/** Identity of a build. `commit` is null without git, and ends in "-modified" for a tree with uncommitted changes. */
 export interface BuildInfo {
   readonly version: string;
   readonly commit: string | null;
@@ -25,18 +21,18 @@ export interface BuildInfo {
 export const ADDON_ASSET = "better_sqlite3.node";
 
 /**
- * Licence texts of what is inside, one file for each (a prefix of keys), and the bill of materials: the build makes
- * them, so a checkout has none.
+ * Licence texts of the dependencies, one file each (a prefix of keys), and the bill of materials. The build creates
+ * them, so a checkout has neither.
  */
 export const LICENSES = "licenses/";
 export const BILL_OF_MATERIALS = "sbom.cdx.json";
 
 interface Source {
-  /** A key, or a prefix of keys when it ends in "/". */
+  /** A key; a prefix of keys if it ends in "/". */
   readonly key: string;
-  /** A file, or a directory where the key is a prefix; relative to the checkout. */
+  /** A file, or a directory if the key is a prefix; relative to the checkout. */
   readonly from: string;
-  /** Which files of the directory are shipped, by their path below it; null means all. */
+  /** The files of the directory that ship, by path below it; null for all. */
   readonly accept: RegExp | null;
 }
 
@@ -70,82 +66,83 @@ const SOURCES: readonly Source[] = [
   },
 ];
 
-// Defined by the build; not there at all in a checkout.
+// Defined by the build; does not exist in a checkout.
 declare const ASSAY_BUILD: BuildInfo;
 
 const built: BuildInfo | null = typeof ASSAY_BUILD === "undefined" ? null : ASSAY_BUILD;
 
-// A worker of a bundle is evaluated from text and does not know where the bundle lies, so the main thread tells it.
+// A worker of a bundle is evaluated from text and does not know the path of the bundle, so the main thread passes it
+// on.
 const BUNDLE_DIRECTORY = "assay.bundle-directory";
 if (built !== null && !sea.isSea() && isMainThread) setEnvironmentData(BUNDLE_DIRECTORY, __dirname);
 
 /**
- * The bytes of one asset, in a buffer of the caller's own.
- * Throws an Error that names the key when no such asset ships.
+ * The bytes of one asset, in a buffer that the caller may modify.
+ * @throws Error with the key if no such asset ships.
  */
 export function readAsset(key: string): Buffer {
   if (built !== null && sea.isSea()) {
-    if (!sea.getAssetKeys().includes(key)) throw missing(key);
+    if (!sea.getAssetKeys().includes(key)) throw missingAsset(key);
     return Buffer.from(sea.getAsset(key));
   }
-  const path = files(key).get(key);
-  if (path === undefined) throw missing(key);
+  const path = findFiles(key).get(key);
+  if (path === undefined) throw missingAsset(key);
   return readFileSync(path);
 }
 
-/** The asset as text (UTF-8). Throws like `readAsset`. */
+/** The asset as UTF-8 text. @throws Error as `readAsset` does. */
 export function readTextAsset(key: string): string {
   return readAsset(key).toString("utf8");
 }
 
-/** The keys that begin with `prefix`, sorted by code unit. An unknown prefix has no keys; that is no mistake. */
+/** The keys that start with `prefix`, sorted by code unit; an empty list for an unknown prefix. */
 export function listAssets(prefix: string): string[] {
-  const keys = built !== null && sea.isSea() ? sea.getAssetKeys() : [...files(prefix).keys()];
+  const keys = built !== null && sea.isSea() ? sea.getAssetKeys() : [...findFiles(prefix).keys()];
   return keys.filter((key) => key.startsWith(prefix)).sort();
 }
 
-/** Where a checkout keeps the asset on disk (absolute path); null where it is embedded or does not exist. */
+/** Absolute path of the asset in a checkout; null if it is embedded or does not exist. */
 export function findCheckoutPath(key: string): string | null {
-  return built === null ? (files(key).get(key) ?? null) : null;
+  return built === null ? (findFiles(key).get(key) ?? null) : null;
 }
 
 /**
- * How to start the worker thread whose entry is src/<name>.ts, for example "backup/backup-worker":
- * `new Worker(entry.source, { eval: entry.eval })`. In a checkout the source is the path of the file; in an executable
- * there is no file to name, so the source is the code itself.
- * Throws an Error when no such worker ships.
+ * The entry of the worker thread src/<name>.ts, for example "backup/backup-worker", for
+ * `new Worker(entry.source, { eval: entry.eval })`. `source` is the path of the file in a checkout, and the code itself
+ * in an executable, which has no files.
+ * @throws Error if no such worker ships.
  */
 export function resolveWorkerEntry(name: string): { source: string; eval: boolean } {
   if (built === null) {
     const path = join(checkoutRoot(), "src", `${name}.ts`);
-    if (statSync(path, { throwIfNoEntry: false }) === undefined) throw missing(`workers/${name}.cjs`);
+    if (statSync(path, { throwIfNoEntry: false }) === undefined) throw missingAsset(`workers/${name}.cjs`);
     return { source: path, eval: false };
   }
   return { source: readTextAsset(`workers/${name}.cjs`), eval: true };
 }
 
 /**
- * Version and commit of this build: set by the build, read from package.json and git in a checkout. Read once, because
- * git takes milliseconds, and a process that runs has the code of its start.
+ * Version and commit: constants in a build, read from package.json and git in a checkout. Read once, because git takes
+ * milliseconds, and a running process has the code of its start.
  */
 export function readBuildInfo(): BuildInfo {
   if (built !== null) return built;
   if (checkoutBuild !== null) return checkoutBuild;
   const root = checkoutRoot();
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
-  checkoutBuild = { version, commit: currentCommit(root) };
+  checkoutBuild = { version, commit: readCommit(root) };
   return checkoutBuild;
 }
 let checkoutBuild: BuildInfo | null = null;
 
-/** The path of the executable that runs; null in a checkout and a bundle, which have none. */
+/** Path of the running executable; null in a checkout and in a bundle. */
 export const findPackedExecutable = (): string | null => (built !== null && sea.isSea() ? process.execPath : null);
 
-function currentCommit(root: string): string | null {
+function readCommit(root: string): string | null {
   const git = (...args: string[]) =>
     execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   try {
-    // A file that nobody committed is built in like any other, so it counts as a modification too.
+    // An untracked file is built in like any other, so it counts as a modification too.
     return git("rev-parse", "HEAD") + (git("status", "--porcelain") === "" ? "" : "-modified");
   } catch {
     return null;
@@ -157,15 +154,15 @@ function checkoutRoot(): string {
 }
 
 /**
- * Key -> absolute path, at least of the assets whose keys begin with `prefix`. Read anew each time: it is asked a few
- * dozen times in a process, and tests add files. Packages of fonts have a thousand files, so only the places that may
- * hold such a key are looked at.
+ * Key -> absolute path, at least of the assets whose keys start with `prefix`. Not cached: a process needs it a few
+ * dozen times, and tests add files. Font packages have a thousand files, so only sources that may have such a key are
+ * read.
  */
-function files(prefix: string): Map<string, string> {
+function findFiles(prefix: string): Map<string, string> {
   const found = new Map<string, string>();
   if (built !== null) {
     const assets = join(String(getEnvironmentData(BUNDLE_DIRECTORY)), "assets");
-    for (const name of filesBelow(assets)) found.set(name, join(assets, name));
+    for (const name of listFiles(assets)) found.set(name, join(assets, name));
     return found;
   }
   const root = checkoutRoot();
@@ -176,21 +173,21 @@ function files(prefix: string): Map<string, string> {
       if (statSync(path, { throwIfNoEntry: false })?.isFile()) found.set(key, path);
       continue;
     }
-    for (const name of filesBelow(path)) {
+    for (const name of listFiles(path)) {
       if (accept === null || accept.test(name)) found.set(key + name, join(path, name));
     }
   }
   return found;
 }
 
-/** Paths of the files below a directory, relative to it, with "/" between; none when there is no such directory. */
-function filesBelow(directory: string): string[] {
+/** Relative paths, with "/", of the files below a directory; none if the directory does not exist. */
+function listFiles(directory: string): string[] {
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) return [];
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => relative(directory, join(entry.parentPath, entry.name)).split(sep).join("/"));
 }
 
-function missing(key: string): Error {
+function missingAsset(key: string): Error {
   return new Error(`no asset "${key}" ships with this build of Assay`);
 }

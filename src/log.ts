@@ -1,9 +1,9 @@
 /**
- * The log: JSON lines through pino, written by this process itself (no transports, so it survives bundling).
+ * The log: JSON lines through pino, written by this process itself (without transports, so that it survives bundling).
  *
- * No line ever holds a credential. Everything that is logged (fields, messages, bindings of child loggers, errors with
- * their causes) passes through `redact`, which hides values by the name of their field and credentials by their form in
- * any text. Stack traces belong into the log and never into a response.
+ * No line ever contains a credential. Everything that is logged (fields, messages, bindings of child loggers, errors
+ * with their causes) passes through `redact`, which hides values by field name, and credentials in any text by their
+ * form. Stack traces go to the log and never to a response.
  */
 import { pino } from "pino";
 import type { Logger as PinoLogger } from "pino";
@@ -11,29 +11,29 @@ import type { LogLevel } from "./config/types.ts";
 
 export type Logger = PinoLogger;
 
-/** Where log lines go; each call of `write` gets one whole line with its line feed. */
+/** Where log lines go. Each call of `write` gets one line, line feed included. */
 export type LogDestination = { write(line: string): void };
 
 /**
- * Creates the logger. Writes to stdout, synchronously, unless a destination is given. Lines hold `level` as a word,
- * `time` as ISO 8601 in UTC, the given fields and `msg`; not the host or process, which the collector of the log knows.
+ * Creates a logger that writes to stdout, synchronously, unless a destination is given. A line has `level` as a word,
+ * `time` as ISO 8601 in UTC, the given fields and `msg`. It has neither host nor process, which the log collector adds.
  */
 export function createLogger(options: { level: LogLevel; destination?: LogDestination }): Logger {
   const logger = pino(
     {
       level: options.level,
       base: null,
-      timestamp: timeField,
+      timestamp: formatTimeField,
       formatters: {
         level: (label) => ({ level: label }),
         log: (fields) => redact(fields) as Record<string, unknown>,
       },
-      // An error is a plain object by the time it gets here; pino's own serializer would drop its cause.
+      // An error is a plain object by now; pino's own serializer would drop its cause.
       serializers: { msg: (message: unknown) => redact(message), err: (error: unknown) => error },
     },
     options.destination ?? pino.destination({ fd: 1, sync: true }),
   );
-  // pino has a formatter for the bindings of the first logger only, not for those of child loggers.
+  // pino formats the bindings of the root logger only, not those of child loggers.
   const child = logger.child;
   logger.child = function (this: Logger, bindings: object, childOptions?: object) {
     return child.call(this, redact(bindings) as object, childOptions);
@@ -41,33 +41,29 @@ export function createLogger(options: { level: LogLevel; destination?: LogDestin
   return logger;
 }
 
-/**
- * Bytes (as characters) after which waiting lines are written: a system call for each line costs more than making it.
- */
+/** Buffered characters that trigger a write: a system call for each line would cost more than formatting it. */
 const FLUSH_CHARS = 16_384;
-/**
- * Milliseconds that a line waits at most: an eye does not notice, and a process that is killed loses no more than this.
- */
+/** How long a line stays buffered: unnoticeable for a reader, and all that a killed process loses. */
 const MAX_BUFFERED_MS = 50;
 
 /**
- * A destination that hands lines on in larger pieces. What waits is written by `flushSync`, which pino calls by itself
- * after a fatal line and which the owner calls before the process ends.
+ * A destination that writes lines in larger chunks. `flushSync` writes the buffer: pino calls it after a fatal line,
+ * the owner before the process exits.
  */
 export function bufferedDestination(write: (text: string) => void): LogDestination & { flushSync(): void } {
-  let waiting = "";
+  let buffer = "";
   let timer: NodeJS.Timeout | null = null;
   function flushSync(): void {
     if (timer !== null) clearTimeout(timer);
     timer = null;
-    const text = waiting;
-    waiting = "";
+    const text = buffer;
+    buffer = "";
     if (text !== "") write(text);
   }
   return {
     write(line) {
-      waiting += line;
-      if (waiting.length >= FLUSH_CHARS) flushSync();
+      buffer += line;
+      if (buffer.length >= FLUSH_CHARS) flushSync();
       else timer ??= setTimeout(flushSync, MAX_BUFFERED_MS).unref();
     },
     flushSync,
@@ -76,8 +72,8 @@ export function bufferedDestination(write: (text: string) => void): LogDestinati
 
 let lastSecond = 0;
 let secondText = "";
-/** The time field of a line, ISO 8601 in UTC; only the milliseconds differ between lines of one second. */
-function timeField(): string {
+/** Formats the time field, ISO 8601 in UTC. The text up to the second is cached: only milliseconds differ within it. */
+function formatTimeField(): string {
   const now = Date.now();
   const milliseconds = now % 1000;
   if (now - milliseconds !== lastSecond) {
@@ -87,37 +83,42 @@ function timeField(): string {
   return `,"time":"${secondText}${String(milliseconds).padStart(3, "0")}Z"`;
 }
 
-/**
- * What is known of a request once it was answered. `route` is the pattern that matched, null where none did; `path` may
- * still carry its query; both are null, and the method too, of bytes that are no request. `duration_ms` is in
- * milliseconds, `bytes_in` and `bytes_out` are bytes of the bodies. `actor` and `org` are names, null where unknown;
- * `client` is the address that it came from. `aborted`: the connection ended before the answer did. `error_id` is the
- * id that a client was given with a 500.
- */
+/** The log entry of a request, once it is answered. Method, route and path are null for bytes that are not HTTP. */
 export type RequestEntry = {
   method: string | null;
+  /** Id of the operation, or name of the page or probe; null if none matched. */
   route: string | null;
+  /** May include the query, which is not logged. */
   path: string | null;
+  /** 499 if the client disconnected before its request was complete. */
   status: number;
   duration_ms: number;
+  /** Name of the principal, null if unauthenticated. */
   actor: string | null;
+  /** Name of the organization, null if there is none. */
   org: string | null;
-  /** Address of the client, see http/peer.ts. */
+  /** Address of the client, see http/client-address.ts. */
   client: string;
   request_id: string;
+  /** Bytes of the request body, as declared. */
   bytes_in: number;
+  /** Bytes of the response body; for a stream, head included. */
   bytes_out: number;
+  /** The connection ended before the answer did. */
   aborted?: boolean;
   error_code?: string;
+  /** The id that the client got with a 500. */
   error_id?: string;
 };
 
 /**
- * Writes the one line of a request: error for a status of 500 and above, warn for a slow request, else info. Slow means
- * longer than one second plus one second for each MB carried, so that a large upload over a slow link is no warning.
- * The query is left out, because keys end up there by mistake; so is the path of an inbound webhook, whose id is its
- * only credential (operations, Authentication and roles). What only asks whether all is well, every few seconds, and is
- * told so, is debug. Pass the logger that is not bound to a request: the entry brings its own request_id.
+ * Writes the log line of a request, at level error for a status of 500 and above, warn for a slow request, debug for a
+ * successful probe or scrape, which repeats every few seconds, and else info. Slow means longer than one second plus
+ * one second for each MB transferred, so that a large upload over a slow link causes no warning.
+ *
+ * The query is omitted, because keys end up there by mistake; so is the id in the path of an inbound webhook, which is
+ * part of its credential (operations, Authentication and roles). Pass a logger that is not bound to a request: the
+ * entry has its own request_id.
  */
 export function logRequest(logger: Logger, entry: RequestEntry): void {
   const bare = entry.path?.replace(/[?#].*$/s, "") ?? null;
@@ -126,44 +127,46 @@ export function logRequest(logger: Logger, entry: RequestEntry): void {
   const fields = { ...entry, path, duration_ms: Math.round(entry.duration_ms * 10) / 10 };
   if (entry.status >= 500) logger.error(fields, "request failed");
   else if (slow) logger.warn(fields, "slow request");
-  else if (entry.status < 400 && WATCHING.includes(entry.route ?? "")) logger.debug(fields, "request");
+  else if (entry.status < 400 && PROBE_ROUTES.includes(entry.route ?? "")) logger.debug(fields, "request");
   else logger.info(fields, "request");
 }
 
-/** Routes of probes, and of the collector of metrics. */
-const WATCHING = ["get_ready", "get_readyz", "get_healthz", "get_metrics"];
+/** Routes of health probes and of the metrics collector. */
+const PROBE_ROUTES = ["get_ready", "get_readyz", "get_healthz", "get_metrics"];
 
 const HIDDEN = "[hidden]";
 
-// Compared without case, hyphens and underscores: X-Api-Key, api_key and apiKey are one name.
-const SECRET_NAME =
-  /^(?:keys?|passphrase|rawheaders|sid|session|codeverifier|authorizationcode|.*(?:authorization|cookie|(?:api|private|secret|access|metrics|signing|encryption)key|secret|token|password|signature|credential|assertion|sessionid)s?)$/;
+// Compared in lower case without hyphens and underscores: X-Api-Key, api_key and apiKey are one name.
+const SECRET_WHOLE_NAMES = "keys?|passphrase|rawheaders|sid|session|codeverifier|authorizationcode";
+const SECRET_NAME_ENDINGS =
+  "authorization|cookie|(?:api|private|secret|access|metrics|signing|encryption)key|secret|token|password|signature|" +
+  "credential|assertion|sessionid";
+const SECRET_NAME = new RegExp(`^(?:${SECRET_WHOLE_NAMES}|.*(?:${SECRET_NAME_ENDINGS})s?)$`);
 
-// An authorization value in running text, a cookie, what signs a call to S3, a JSON web token; then a credential in a
-// query, then one in the user part of a URL.
+const SECRET_PARAMETERS = "api[-_]?key|key|token|secret|password|signature|credential|assertion|verifier|code";
+
+// In this order: an authorization value in running text, a cookie, the signature of a call to S3, a JSON web token, a
+// credential in a query, one in the user part of a URL.
 const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer|basic)(?:\s|%20|\+)+[^\s"',;]+/gi, `$1 ${HIDDEN}`],
   [/\b(cookie:\s?)[^\r\n"']+/gi, `$1${HIDDEN}`],
   [/\b(aws4-hmac-sha256\s)[^\r\n"']+/gi, `$1${HIDDEN}`],
   [/\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){1,3}/g, HIDDEN],
-  [
-    /([?&;](?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|key|token|secret|password|signature|credential|assertion|verifier|code)=)[^&#\s"']+/gi,
-    `$1${HIDDEN}`,
-  ],
+  [new RegExp(`([?&;](?:[a-z0-9]{1,20}[-_]){0,4}(?:${SECRET_PARAMETERS})=)[^&#\\s"']+`, "gi"), `$1${HIDDEN}`],
   [/(\b[a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']{1,1000}@/gi, `$1${HIDDEN}@`],
 ];
 
-// What every text has that any of them changes; nearly no text does, and one look costs less than three.
+// Matches every text that any of them changes. Nearly no text does, so this saves all the other searches.
 const SUSPICIOUS = /bearer|basic|=|:\/\/|eyJ/i;
 
-// Bounds of one line: an object graph or a body that got into the log by mistake must not fill the disk.
+// Bounds of one line: an object graph or a body that is logged by mistake must not fill the disk.
 const MAX_DEPTH = 6;
 const MAX_ITEMS = 100;
 const MAX_TEXT_CHARS = 16_384;
 
 /**
- * A copy of a value that may be logged: credentials hidden, errors as `{type, message, code?, stack, cause?}`, binary
- * data as its length, long texts, large lists and deep objects cut, cycles included. Never throws.
+ * A copy of a value that is safe to log: credentials hidden, errors as `{type, message, code?, stack, cause?}`, binary
+ * data as its length; long texts, large lists and deep or cyclic objects are truncated. Never throws.
  */
 export function redact(value: unknown, level = 0): unknown {
   if (typeof value === "string") return redactText(value);
@@ -201,16 +204,18 @@ function redactError(error: Error, level: number): Record<string, unknown> {
 }
 
 /**
- * Names that were judged before: a server logs the same fields all the time. Bounded, because an object may bring any.
+ * Whether a field name is secret, by name. A server logs the same few fields all the time, and looks each of them up
+ * for every line, so this stops growing at its bound rather than evicting: a lookup must not write.
  */
-const judged = new Map<string, boolean>();
-const JUDGED_NAMES = 500;
+const secretNames = new Map<string, boolean>();
+const MAX_CACHED_NAMES = 500;
+const MAX_NAME_CHARS = 100;
 
 function isSecret(name: string): boolean {
-  let secret = judged.get(name);
+  let secret = secretNames.get(name);
   if (secret === undefined) {
-    secret = name.length <= 100 && SECRET_NAME.test(name.toLowerCase().replace(/[-_]/g, ""));
-    if (name.length <= 100 && judged.size < JUDGED_NAMES) judged.set(name, secret);
+    secret = name.length <= MAX_NAME_CHARS && SECRET_NAME.test(name.toLowerCase().replace(/[-_]/g, ""));
+    if (name.length <= MAX_NAME_CHARS && secretNames.size < MAX_CACHED_NAMES) secretNames.set(name, secret);
   }
   return secret;
 }

@@ -1,6 +1,6 @@
 /**
- * The program: the commands of cli/ over the real process. Everything a process has (streams, environment, signals,
- * exit) is touched here and nowhere else.
+ * The program: runs the commands of cli/ in the real process. Streams, environment, signals and exit of the process are
+ * accessed here and nowhere else.
  */
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
@@ -9,23 +9,23 @@ import { COMMANDS } from "./cli/commands.ts";
 import { runCli } from "./cli/framework.ts";
 import type { Io } from "./cli/framework.ts";
 
-// Whatever the program writes (database, evidence, backups, keys) is nobody else's business.
+// Everything that the program writes (database, evidence, backups, keys) is for its own user only.
 process.umask(0o077);
 
-// Takes the signal from Node, which would open its debugger. Commands that want it listen too.
+// Overrides Node's default for the signal, which opens the debugger. Commands that use it add their own listener.
 process.on("SIGUSR1", () => undefined);
 
-// A reader that goes away (`assay openapi | head`) is no failure, and no reason for a server to end. What else goes
-// wrong with the streams could not be told anywhere.
+// A closed pipe (`assay openapi | head`) is not a failure, and must not end a server. Other errors of these streams
+// have nowhere to be reported.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 
-/** Exit codes of a process that a signal ended, as shells count them. */
-const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+/** Exit codes of a process ended by a signal, as shells define them. */
+const SIGNAL_EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
 const io: Io = {
   stdout: (text) => void process.stdout.write(text),
   stderr: (text) => void process.stderr.write(text),
-  // Looked at only by a command that reads it: merely opening it would wait for a terminal.
+  // Accessed lazily, by commands that read it: opening it would wait for a terminal.
   stdin: { [Symbol.asyncIterator]: () => process.stdin[Symbol.asyncIterator]() },
   env: process.env,
   cwd: process.cwd(),
@@ -34,13 +34,13 @@ const io: Io = {
     for (const variable of variables) delete process.env[variable];
   },
   isTty: process.stdout.isTTY === true,
-  // Looked at by what it is: asking the stream would open it.
+  // By file descriptor: process.stdin.isTTY would open the stream.
   stdinIsTty: isatty(0),
   stderrIsTty: process.stderr.isTTY === true,
   askHidden: (question) =>
     new Promise((resolve) => {
-      // Editing a line is the library's business; that it shows nothing is ours. It is asked first: until then the
-      // terminal itself shows what is typed.
+      // readline edits the line, and the muted output hides it. It starts before the question is printed: until then
+      // the terminal itself echoes what is typed.
       const lines = createInterface({
         input: process.stdin,
         output: new Writable({ write: (_chunk, _encoding, done) => done() }),
@@ -66,11 +66,11 @@ const io: Io = {
   onSignal: (signal, listener) => void process.on(signal, listener),
   stopRequested: () =>
     new Promise((resolve) => {
-      let asked = false;
-      for (const [signal, exitCode] of Object.entries(SIGNALS)) {
+      let isRequested = false;
+      for (const [signal, exitCode] of Object.entries(SIGNAL_EXIT_CODES)) {
         process.on(signal, () => {
-          if (asked) process.exit(exitCode);
-          asked = true;
+          if (isRequested) process.exit(exitCode);
+          isRequested = true;
           resolve(signal);
         });
       }
@@ -85,12 +85,12 @@ const io: Io = {
     }),
 };
 
-/** Resolves when everything written so far has left the process, or never can. */
-const flushed = (stream: NodeJS.WriteStream): Promise<void> =>
+/** Resolves when everything written so far has left the process, or cannot leave it any more. */
+const flush = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => void stream.write("", () => resolve()));
 
 void runCli(COMMANDS, process.argv.slice(2), io).then(async (exitCode) => {
-  await flushed(process.stdout);
-  await flushed(process.stderr);
+  await flush(process.stdout);
+  await flush(process.stderr);
   process.exit(exitCode);
 });

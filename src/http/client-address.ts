@@ -1,34 +1,31 @@
 /**
- * Who is at the other end of a connection, and as whom a trusted proxy speaks.
+ * The client of a request, behind trusted proxies too.
  *
- * Headers that tell of a client (X-Forwarded-For, -Proto and -Host, or Forwarded of RFC 7239) count only when the
+ * Headers that describe the client (X-Forwarded-For, -Proto and -Host, or Forwarded of RFC 7239) count only if the
  * connection itself comes from a trusted proxy. The client is the rightmost address of the list that is not trusted:
- * each proxy adds the address that it saw at the right end, so whatever stands left of the first stranger was written
- * by that stranger.
+ * each proxy appends the address that it saw, so everything to the left of the first untrusted address was written by
+ * the client at that address.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { holderOf, normalAddress } from "../domain/network/ip-ranges.ts";
 
-/** The operator's trust: in ranges of addresses, and in whoever can open the Unix socket of the server. */
+/** The proxies that the operator trusts: ranges of addresses, and every process that can open the Unix socket. */
 export type TrustedProxies = { includes(address: string): boolean; unix: boolean };
 
 export type Peer = {
   /**
-   * The client's IP address in its normal form; `unix` for one at a Unix socket of which nothing else is known,
-   * `unknown` for one that is gone already.
+   * The client's IP address in its normal form; `unix` for a client at a Unix socket that no proxy describes, `unknown`
+   * if the connection is closed already.
    */
   address: string;
-  /** Whether the client speaks https: to this server, or to the proxies before it. */
+  /** Whether the client speaks https: to this server, or to a proxy in front of it. */
   secure: boolean;
-  /**
-   * Host, with its port where it is not that of the scheme, that the client asked for; null when it named none that can
-   * be one.
-   */
+  /** Host that the client requested, with the port unless it is the scheme's default; null without a valid one. */
   host: string | null;
   /**
-   * Scheme and host as a trusted proxy told them, such as `https://assay.example.com`; null where none did, and then
-   * the server's own address counts.
+   * Scheme and host that a trusted proxy reports, such as `https://assay.example.com`; null if none does, and then the
+   * configured public URL applies.
    */
   origin: string | null;
 };
@@ -36,7 +33,7 @@ export type Peer = {
 const UNIX = "unix";
 const UNKNOWN = "unknown";
 
-/** @param proxies `trusted-proxies`: ranges in their normal form, and the word `unix`; null: nobody is trusted. */
+/** @param proxies option `trusted-proxies`: ranges in their normal form, and the word `unix`; null: none is trusted */
 export function parseTrustedProxies(proxies: readonly string[] | null): TrustedProxies {
   const ranges = (proxies ?? []).filter((entry) => entry !== UNIX);
   return { includes: holderOf(ranges), unix: proxies?.includes(UNIX) ?? false };
@@ -44,56 +41,62 @@ export function parseTrustedProxies(proxies: readonly string[] | null): TrustedP
 
 const NO_PROXIES: TrustedProxies = { includes: () => false, unix: false };
 
-/** @param unix whether the connection came through a Unix socket: a connection that is gone has no address either. */
-export function resolvePeer(request: IncomingMessage, trust: TrustedProxies, unix = false): Peer {
-  const own = unix ? UNIX : socketAddress(request.socket);
-  const encrypted = "encrypted" in request.socket && request.socket.encrypted === true;
-  const asked = request.headers.host ?? "";
-  const direct: Peer = { address: own, secure: encrypted, host: normalizeHost(asked, encrypted), origin: null };
-  if (!(unix ? trust.unix : trust.includes(own))) return direct;
-  const told = readClaim(request, trust);
-  if (told === null) return direct;
-  const secure = told.proto === null ? encrypted : told.proto === "https";
-  const host = normalizeHost(told.host ?? asked, secure);
-  const origin = told.proto === null && told.host === null ? null : host && `${secure ? "https" : "http"}://${host}`;
-  return { address: told.address ?? own, secure, host, origin };
+/**
+ * Determines the client from the connection and, if that comes from a trusted proxy, from the headers.
+ * @param options.unix whether the connection came through a Unix socket; its address does not tell, because a closed
+ *   connection has none either
+ */
+export function resolvePeer(
+  request: IncomingMessage,
+  { trust, unix = false }: { trust: TrustedProxies; unix?: boolean },
+): Peer {
+  const connected = unix ? UNIX : socketAddress(request.socket);
+  const scheme: Scheme = "encrypted" in request.socket && request.socket.encrypted === true ? "https" : "http";
+  const requested = request.headers.host ?? "";
+  const direct: Peer = {
+    address: connected,
+    secure: scheme === "https",
+    host: normalizeHost(requested, scheme),
+    origin: null,
+  };
+  if (!(unix ? trust.unix : trust.includes(connected))) return direct;
+  const claim = readClaim(request, trust);
+  if (claim === null) return direct;
+  const claimed = claim.proto ?? scheme;
+  const host = normalizeHost(claim.host ?? requested, claimed);
+  const origin = claim.proto === null && claim.host === null ? null : host && `${claimed}://${host}`;
+  return { address: claim.address ?? connected, secure: claimed === "https", host, origin };
 }
 
-/** Who is connected, proxy or client, in the form of `Peer.address`. */
+/** The other end of a connection, proxy or client, in the form of `Peer.address`. */
 export const socketAddress = (socket: Socket): string => parseAddress(socket.remoteAddress ?? "") ?? UNKNOWN;
 
 const peers = new WeakMap<IncomingMessage, Peer>();
 
-/**
- * Keeps the peer of a request. Called by the listener alone, when the request arrives: a closed connection has lost its
- * address.
- */
+/** Stores the peer of a request. The listener calls it when the request arrives: a closed connection has no address. */
 export const rememberPeer = (request: IncomingMessage, peer: Peer): void => void peers.set(request, peer);
 
-/** The peer of a request; one that came past the listener is taken by its connection alone. */
-export const peerOf = (request: IncomingMessage): Peer => peers.get(request) ?? resolvePeer(request, NO_PROXIES);
+/** The peer of a request; without a listener of ours, as in some tests, the connection alone decides. */
+export const peerOf = (request: IncomingMessage): Peer =>
+  peers.get(request) ?? resolvePeer(request, { trust: NO_PROXIES });
 
-/** The client's address: what limits by address count, and what the log names. */
+/** The client's address, as rate limits count it and the log shows it. */
 export const clientAddress = (request: IncomingMessage): string => peerOf(request).address;
 
-/** Whether what is answered travels encrypted as far as anybody knows: the condition for cookies with `Secure`. */
+/** Whether the client's connection is encrypted, as far as is known: the condition for `Secure` cookies. */
 export const isSecure = (request: IncomingMessage): boolean => peerOf(request).secure;
 
-/** What headers say of the client; null for what they leave open. */
-type Claim = { address: string | null; proto: string | null; host: string | null };
+type Scheme = "http" | "https";
+
+/** What headers say about the client; null for what they leave open. */
+type Claim = { address: string | null; proto: Scheme | null; host: string | null };
 
 /**
- * What the headers of a trusted proxy say. A proxy writes one kind of headers and mostly passes on the other kind as
- * the client sent it, and nobody can tell from here which of them it writes. So where both are there they must say the
- * same, or neither counts.
+ * Reads the headers of a trusted proxy. A proxy writes one family of headers and usually passes the other on as the
+ * client sent it, and it is impossible to tell which. So if both are present they must agree, or neither counts.
  */
 function readClaim({ headers }: IncomingMessage, trust: TrustedProxies): Claim | null {
-  const lists = readXForwarded(
-    joinHeader(headers["x-forwarded-for"]),
-    joinHeader(headers["x-forwarded-proto"]),
-    joinHeader(headers["x-forwarded-host"]),
-    trust,
-  );
+  const lists = readXForwarded(headers, trust);
   if (headers.forwarded === undefined) return lists;
   const claim = readForwarded(headers.forwarded, trust);
   const agree =
@@ -101,7 +104,10 @@ function readClaim({ headers }: IncomingMessage, trust: TrustedProxies): Claim |
   return agree ? claim : null;
 }
 
-function readXForwarded(addresses: string, protos: string, hosts: string, trust: TrustedProxies): Claim | null {
+function readXForwarded(headers: IncomingMessage["headers"], trust: TrustedProxies): Claim | null {
+  const addresses = joinHeader(headers["x-forwarded-for"]);
+  const protos = joinHeader(headers["x-forwarded-proto"]);
+  const hosts = joinHeader(headers["x-forwarded-host"]);
   if (addresses + protos + hosts === "") return null;
   const { address, hop } = findClient(splitList(addresses), trust);
   return {
@@ -122,7 +128,7 @@ function readForwarded(text: string, trust: TrustedProxies): Claim | null {
   return { address, proto: parseProto(element?.get("proto")), host: parseHost(element?.get("host")) };
 }
 
-/** Proxies that a request goes through at most; longer lists are somebody's invention. */
+/** Hops that are read, from the right; a longer list is forged. */
 const MAX_HOPS = 32;
 
 const splitList = (text: string): string[] =>
@@ -134,8 +140,8 @@ const splitList = (text: string): string[] =>
         .map((entry) => entry.trim());
 
 /**
- * The client of a list of addresses, and how far from the right end it stands, from 1. A text that is no address ends
- * the search: what is known then is the trusted proxy that wrote it.
+ * Finds the client in a list of addresses, and its position from the right, starting at 1. A text that is not an
+ * address ends the search with the trusted proxy that wrote it.
  */
 function findClient(list: readonly string[], trust: TrustedProxies): { address: string | null; hop: number } {
   let known: string | null = null;
@@ -148,46 +154,38 @@ function findClient(list: readonly string[], trust: TrustedProxies): { address: 
   return { address: known, hop: Math.max(list.length, 1) };
 }
 
-/**
- * What a list says of one hop: proxies write one value for all of them, or add theirs at the right end as they add
- * addresses.
- */
+/** The value for one hop: proxies write one value for all hops, or append theirs as they append addresses. */
 const valueAtHop = (list: readonly string[], hop: number): string | undefined =>
   list.length >= hop ? list.at(-hop) : list.at(-1);
 
-/**
- * An address as connections and headers write it, which may bring a port, brackets and a zone; null for everything
- * else.
- */
+/** Parses an address as connections and headers write it, with or without port, brackets and zone; else null. */
 function parseAddress(text: string): string | null {
   const [, bracketed, bare] = /^(?:\[([^\]]*)\](?::\d{1,5})?|((?:\d{1,3}\.){3}\d{1,3}):\d{1,5})$/.exec(text) ?? [];
   return normalAddress((bracketed ?? bare ?? text).replace(/%.*$/s, ""));
 }
 
-const parseProto = (text: string | undefined): string | null =>
-  /^https?$/i.test(text ?? "") ? (text ?? "").toLowerCase() : null;
+const parseProto = (text: string | undefined): Scheme | null =>
+  /^https?$/i.test(text ?? "") ? ((text ?? "").toLowerCase() as Scheme) : null;
 
 const HOST = /^(?:[a-z0-9](?:[a-z0-9._-]{0,252})|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/i;
 
 const parseHost = (text: string | undefined): string | null =>
   HOST.test(text ?? "") ? (text ?? "").toLowerCase() : null;
 
-/** A host as it stands in URLs: in small letters, without the port of the scheme; null for a text that is none. */
-function normalizeHost(text: string, secure: boolean): string | null {
-  const url = `${secure ? "https" : "http"}://${parseHost(text) ?? ""}`;
+/** A host as URLs write it: in lower case, without the default port of the scheme; null for an invalid one. */
+function normalizeHost(text: string, scheme: Scheme): string | null {
+  const url = `${scheme}://${parseHost(text) ?? ""}`;
   return URL.canParse(url) ? new URL(url).host : null;
 }
 
 const joinHeader = (header: string | string[] | undefined): string =>
   Array.isArray(header) ? header.join(",") : (header ?? "");
 
-/** One parameter of a Forwarded header: a token or a quoted text, and what follows it. */
+/** One parameter of a Forwarded header: a token or a quoted string, and the separator after it. */
 const PARAMETER =
   /[ \t]*([!#$%&'*+.^_`|~0-9a-z-]+)=(?:([!#$%&'*+.^_`|~0-9a-z:[\]-]+)|"((?:[^"\\]|\\.)*)")[ \t]*([;,]|$)/giy;
 
-/**
- * The elements of a Forwarded header (RFC 7239, 4), left to right; null when it is none, or names a parameter twice.
- */
+/** The elements of a Forwarded header (RFC 7239, 4), left to right; null if it is malformed or repeats a parameter. */
 function parseForwarded(text: string): Map<string, string>[] | null {
   const elements = [new Map<string, string>()];
   PARAMETER.lastIndex = 0;

@@ -1,4 +1,4 @@
-/** What never becomes a request: bytes that are no HTTP, and requests that do not arrive in time. */
+/** Answers for what never becomes a request: bytes that are not HTTP, and requests that do not arrive in time. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -7,49 +7,63 @@ import { AppError } from "../errors.ts";
 import { socketAddress } from "./client-address.ts";
 import { SECURITY_HEADERS, TRANSPORT_SECURITY } from "./security-headers.ts";
 
-const BROKEN: Record<string, readonly [line: string, message: string]> = {
-  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request did not arrive in time"],
-  HPE_HEADER_OVERFLOW: [
-    "431 Request Header Fields Too Large",
-    "The address and the headers of the request are too long",
-  ],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Content Too Large", "The chunk extensions of the request are too long"],
-};
+type Refusal = { status: number; reason: string; message: string };
 
-/** `code`: node's word for what is wrong. `bytes`: of the answer's body. */
+/** By the error code of Node's HTTP parser. */
+const REFUSALS: Record<string, Refusal> = {
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: 408,
+    reason: "Request Timeout",
+    message: "The request did not arrive in time",
+  },
+  HPE_HEADER_OVERFLOW: {
+    status: 431,
+    reason: "Request Header Fields Too Large",
+    message: "The address and the headers of the request are too long",
+  },
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: {
+    status: 413,
+    reason: "Content Too Large",
+    message: "The chunk extensions of the request are too long",
+  },
+};
+const NOT_HTTP: Refusal = { status: 400, reason: "Bad Request", message: "The request is not valid HTTP" };
+
+/** For log and metrics. `code`: error code of Node's parser. `bytes`: size of the answer's body. */
 export type MalformedRequest = { status: number; code: string; client: string; bytes: number };
 
 /**
- * Answers what is no HTTP, or came too late, in the form of all other refusals. `answer` is the latest one of the
- * connection. Each request gets one answer: where one is on its way already, the connection ends with it, and no second
- * one follows. `refusing` is told of an answer to what never became a request, and gives its id; what breaks off in its
- * body is a request, with a line of its own in the log.
+ * Answers bytes that are not HTTP, or a request that came too late, in the form of every other refusal. A request gets
+ * exactly one answer: if one is on its way already, the connection ends with it and no second one follows.
+ * @param options.answer the latest answer on this connection
+ * @param options.onRefusal called with an answer to something that never became a request; returns its request id. A
+ *   request that breaks off in its body is a request and has its own log line.
  */
-export function answerMalformedRequest(
-  error: Error & { code?: string },
-  socket: Duplex,
-  answer: ServerResponse | null,
-  refusing: (refusal: MalformedRequest) => string,
-): void {
+export function answerMalformedRequest({
+  error,
+  socket,
+  answer,
+  onRefusal,
+}: {
+  error: Error & { code?: string };
+  socket: Duplex;
+  answer: ServerResponse | null;
+  onRefusal: (refusal: MalformedRequest) => string;
+}): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-  const begun = answer && !answer.writableFinished ? answer : null;
-  if (begun) {
-    if (begun.headersSent) return void socket.destroy();
-    // The request was whole; what is broken are the bytes after it.
-    if (begun.req.complete) return void begun.setHeader("Connection", "close");
+  const pending = answer && !answer.writableFinished ? answer : null;
+  if (pending) {
+    if (pending.headersSent) return void socket.destroy();
+    // The request was complete; the malformed bytes came after it.
+    if (pending.req.complete) return void pending.setHeader("Connection", "close");
   }
-  const [line, message] = BROKEN[error.code ?? ""] ?? ["400 Bad Request", "The request is not valid HTTP"];
+  const { status, reason, message } = REFUSALS[error.code ?? ""] ?? NOT_HTTP;
   const body = JSON.stringify({ message });
   const [client, isSecure] =
     socket instanceof Socket ? [socketAddress(socket), socket instanceof TLSSocket] : ["unknown", false];
-  const id = begun
-    ? String(begun.getHeader("X-Request-ID"))
-    : refusing({
-        status: Number.parseInt(line, 10),
-        code: error.code ?? "unknown",
-        client,
-        bytes: Buffer.byteLength(body),
-      });
+  const id = pending
+    ? String(pending.getHeader("X-Request-ID"))
+    : onRefusal({ status, code: error.code ?? "unknown", client, bytes: Buffer.byteLength(body) });
   const headers = [
     ["Connection", "close"],
     ["Content-Type", "application/json; charset=utf-8"],
@@ -59,12 +73,12 @@ export function answerMalformedRequest(
     ...(isSecure ? [TRANSPORT_SECURITY] : []),
   ];
   const head = headers.map((header) => header.join(": "));
-  socket.end(`HTTP/1.1 ${line}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
+  socket.end(`HTTP/1.1 ${status} ${reason}\r\n${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }
 
 /**
- * Refuses a request that does not name one host, as RFC 9112 (3.2) has it: with two of them a proxy may have looked at
- * the other one.
+ * Refuses a request without exactly one Host header, as RFC 9112 (3.2) demands: of two, a proxy may have used the
+ * other one.
  * @throws AppError 400, after which the connection is closed.
  */
 export function requireOneHost({ rawHeaders, httpVersion }: IncomingMessage): void {
@@ -76,8 +90,8 @@ export function requireOneHost({ rawHeaders, httpVersion }: IncomingMessage): vo
 }
 
 /**
- * The target of a request as a path with its query. What stands before the path of an absolute one (RFC 9112, 3.2.2)
- * plays no part here, and it need not be an address at all: parsing `http://[` throws.
+ * The target of a request as a path with its query. Scheme and authority of an absolute target (RFC 9112, 3.2.2) are
+ * dropped unparsed: they need not be valid, and parsing `http://[` throws.
  */
 export function pathOf(target: string): string {
   const path = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");

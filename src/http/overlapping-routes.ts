@@ -1,8 +1,7 @@
 /**
- * Which operations answer a path that several patterns match. The most specific pattern (route-order.ts) has it for the
- * methods that it takes. A more general one goes on to answer for the others, unless the path has a literal of the
- * specific pattern in a place where the general one has a parameter, and that literal can be no value of the parameter:
- * `environments` is no action number.
+ * Which operations answer a path that several patterns match. The most specific pattern (route-order.ts) answers the
+ * methods that it declares. A more general pattern answers the other methods, unless a literal of the specific pattern
+ * is not a valid value for the parameter in its place: `environments` is not an action number.
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
@@ -10,15 +9,13 @@ import type { AnyOperation } from "./operation.ts";
 import { literalsUnder } from "./route-order.ts";
 import { validate } from "./validate.ts";
 
-/**
- * By operation, then by the most specific path. There are as many entries as there are overlapping pairs of patterns.
- */
-const accepted = new WeakMap<object, Map<string, boolean>>();
+/** By operation, then by the most specific path: one entry for each pair of overlapping patterns. */
+const acceptance = new WeakMap<object, Map<string, boolean>>();
 
 /**
- * Whether an operation answers a path that its pattern matches, as far as the path alone decides.
+ * Whether an operation whose pattern matches a path also answers it; the path alone decides.
  * @param mostSpecific the first pattern, in route order, that matches the path
- * @param params the decoded parameters of this operation in the path; only looked at where the operation asks for them
+ * @param params gives the decoded path parameters; called only if the operation has `matchesParams`
  */
 export function canAnswer<Context>(
   operation: AnyOperation<Context>,
@@ -30,13 +27,13 @@ export function canAnswer<Context>(
 }
 
 function acceptsLiterals<Context>(operation: AnyOperation<Context>, special: string): boolean {
-  let known = accepted.get(operation);
-  if (known === undefined) accepted.set(operation, (known = new Map()));
+  let known = acceptance.get(operation);
+  if (known === undefined) acceptance.set(operation, (known = new Map()));
   let isAccepted = known.get(special);
   if (isAccepted === undefined) {
     const shapes = operation.params.properties as Record<string, TSchema>;
     isAccepted = Object.entries(literalsUnder(special, operation.path)).every(([name, literal]) =>
-      canBe(shapes[name], literal),
+      acceptsValue(shapes[name], literal),
     );
     known.set(special, isAccepted);
   }
@@ -44,10 +41,9 @@ function acceptsLiterals<Context>(operation: AnyOperation<Context>, special: str
 }
 
 /**
- * Whether a parameter of the path can have that value. `x-reserved` lists words that its shape lets pass and nothing is
- * called.
+ * Whether a path parameter can have that value. `x-reserved` lists words that fit the shape but never name anything.
  */
-function canBe(shape: TSchema | undefined, literal: string): boolean {
+function acceptsValue(shape: TSchema | undefined, literal: string): boolean {
   if (shape === undefined) return false;
   const { "x-reserved": reserved = [] } = shape as { "x-reserved"?: readonly string[] };
   return (

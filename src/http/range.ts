@@ -1,21 +1,21 @@
-// The Range header of a download (RFC 9110, 14.1.2 and 14.2). One range of bytes is all that clients which resume a
-// download send; whatever else comes is answered with the whole file, which the RFC always allows.
+// The Range header of a download (RFC 9110, 14.1.2 and 14.2). Clients that resume a download send a single byte range;
+// anything else is answered with the whole file, which the RFC always allows.
 
-// `bytes=first-last`, `bytes=first-` or `bytes=-length`. Unit names are compared without regard to case. Digits are
-// followed by other characters only, so that the match takes linear time.
-const SINGLE = /^bytes=[ \t]*(\d*)-(\d*)[ \t]*$/i;
+// `bytes=first-last`, `bytes=first-` or `bytes=-length`; unit names are case-insensitive. Every run of digits is
+// followed by a different character, so matching takes linear time.
+const SINGLE_RANGE = /^bytes=[ \t]*(\d*)-(\d*)[ \t]*$/i;
 
 /**
- * The bytes a request asks for of a file of `size` bytes: `start` and `end` inclusive, within the file.
- * `"unsatisfiable"` (416) when the range begins behind the end or is a suffix of no bytes. Null, to be answered with
- * the whole file (200): no header, another unit, several ranges, a malformed one, and a suffix of an empty file, which
- * is satisfiable but has no form in Content-Range.
+ * Parses the range that a request selects from a file of `size` bytes.
+ * @returns `start` and `end`, inclusive and within the file; `"unsatisfiable"` (416) if the range starts beyond the end
+ *   or is a suffix of zero bytes; null (200 with the whole file) for no header, another unit, several ranges, a
+ *   malformed range, and a suffix of an empty file, which is satisfiable but cannot be written as Content-Range.
  */
 export function parseRange(
   header: string | undefined,
   size: number,
 ): { start: number; end: number } | "unsatisfiable" | null {
-  const match = SINGLE.exec(header ?? "");
+  const match = SINGLE_RANGE.exec(header ?? "");
   if (match === null) return null;
   const [, first = "", last = ""] = match;
   if (first === "" && last === "") return null;

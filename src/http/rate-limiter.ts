@@ -1,35 +1,35 @@
 /**
- * How often somebody may do something. Each key (an address, an account) has a store of `burst` tries that fills up
- * evenly: one try comes back every `perSeconds / burst` seconds. So a client that keeps to the rate is never refused,
- * and one that was refused waits for the next try and not for the end of a window. (The generic cell rate algorithm:
- * all that is kept of a key is one number.)
+ * Rate limiting by key (an address, an account), with the generic cell rate algorithm: the state of a key is one
+ * number. Each key has a bucket of `burst` attempts that refills evenly, one attempt every `perSeconds / burst`
+ * seconds. A client that keeps to the rate is never refused, and one that was refused waits for the next attempt and
+ * not for the end of a window.
  *
- * Memory is bounded: a key whose store is full again is forgotten, and of more than `most` keys the one that was
- * longest without a try. Who commands more addresses than that is not stopped by counting addresses. Keys are kept as
- * they are given: bound what comes from outside.
+ * Memory is bounded: a key with a full bucket is forgotten, and above `maxKeys` the key with the oldest attempt is
+ * evicted. An attacker with more addresses than that defeats per-address limits anyway. Keys are stored as given, so
+ * callers bound the length of those that come from outside.
  */
 
 export type RateLimiter = {
   /**
-   * Takes a try. @returns 0 when there was one, else the whole seconds after which there is one again; nothing is taken
-   * then. To limit failures, take before the attempt and `reset` after a success: attempts that run at the same time
-   * then count too.
+   * Takes an attempt. To limit failures, take before the attempt and `reset` after a success, so that concurrent
+   * attempts count too.
+   * @returns 0 if there was one, else the whole seconds until there is one again; nothing is taken then
    */
   take(key: string): number;
   /** What `take` would return, without taking anything. */
   peek(key: string): number;
-  /** Fills the store of a key up again. */
+  /** Refills the bucket of a key. */
   reset(key: string): void;
-  /** How many keys are remembered. */
+  /** Number of keys in memory. */
   readonly size: number;
 };
 
-/** Keys that are remembered at most: about 15 MB of addresses. */
+/** About 15 MB of addresses. */
 const MAX_KEYS = 100_000;
 
 /**
- * @param burst tries at once, and in each `perSeconds`.
- * @param now seconds, with fraction, of a clock that never goes back.
+ * @param options.burst attempts at once, and in each period of `perSeconds`
+ * @param options.now seconds, with fraction, of a monotonic clock
  */
 export function createRateLimiter({
   burst,
@@ -43,19 +43,16 @@ export function createRateLimiter({
   maxKeys?: number;
 }): RateLimiter {
   const interval = perSeconds / burst;
-  /**
-   * Key -> when its store is full again. In the order of the latest try, so what stands first is full again first or
-   * nearly so.
-   */
+  /** Key -> time at which its bucket is full. Ordered by the latest attempt, so about in the order of those times. */
   const fullAt = new Map<string, number>();
 
-  /** When the store would be full again after one try more. */
+  /** When the bucket would be full after one more attempt. */
   const after = (key: string, at: number): number => Math.max(fullAt.get(key) ?? at, at) + interval;
-  // A thousandth of a try: sums of fractions must not refuse the last one.
+  // Tolerates a thousandth of an attempt: rounding errors must not refuse the last one.
   const waitFor = (full: number, at: number): number =>
     Math.max(0, Math.ceil(full - at - perSeconds - interval / 1000));
 
-  function makeRoom(at: number): void {
+  function evict(at: number): void {
     for (const [key, full] of fullAt) {
       if (full > at && fullAt.size < maxKeys) return;
       fullAt.delete(key);
@@ -69,7 +66,7 @@ export function createRateLimiter({
       const wait = waitFor(full, at);
       if (wait > 0) return wait;
       fullAt.delete(key);
-      makeRoom(at);
+      evict(at);
       fullAt.set(key, full);
       return 0;
     },

@@ -1,6 +1,4 @@
-/**
- * How many requests a minute one address, and one key, may send. Both are switched off unless the operator sets them.
- */
+/** Rate limits: requests a minute of one address, and with one API key. Both are off unless the operator sets them. */
 import { isIP } from "node:net";
 import type Koa from "koa";
 import { networkOf } from "../domain/network/client-network.ts";
@@ -9,17 +7,19 @@ import { createRateLimiter } from "./rate-limiter.ts";
 
 export type RateLimits = {
   /**
-   * @param address one that is none, as behind a Unix socket, is not counted: nobody is to be told apart there. @throws
-   * AppError 429.
+   * Counts a request of a client.
+   * @param address not counted unless it is an IP address: clients behind a Unix socket cannot be told apart
+   * @throws AppError 429.
    */
   countAddress(address: string): void;
-  /** @param id the public id of the key. @throws AppError 429. */
+  /** Counts a request with an API key, by its public id. @throws AppError 429. */
   countKey(id: string): void;
 };
 
 /**
- * @param address and `key` requests a minute; null: any number.
- * @param now seconds of a clock that never goes back.
+ * @param options.address requests a minute of one address, null for no limit
+ * @param options.key requests a minute with one key, null for no limit
+ * @param options.now seconds of a monotonic clock
  */
 export function createRateLimits({
   address,
@@ -30,9 +30,9 @@ export function createRateLimits({
   key: number | null;
   now(): number;
 }): RateLimits {
-  const limiterOf = (burst: number | null) =>
+  const createPerMinute = (burst: number | null) =>
     burst === null ? null : createRateLimiter({ burst, perSeconds: 60, now });
-  const [addresses, keys] = [limiterOf(address), limiterOf(key)];
+  const [addresses, keys] = [createPerMinute(address), createPerMinute(key)];
   return {
     countAddress(from) {
       const wait = addresses && isIP(from) !== 0 ? addresses.take(networkOf(from)) : 0;
@@ -45,12 +45,9 @@ export function createRateLimits({
   };
 }
 
-/**
- * Counts the request for its address, before anything of it is looked at. What comes before this middleware is not
- * counted.
- */
+/** Counts each request for its address before anything of it is read. Middleware before this one is not counted. */
 export const limitByAddress = (rates: RateLimits): Koa.Middleware => {
-  return function counted(ctx, next) {
+  return function countRequest(ctx, next) {
     rates.countAddress(ctx.state["client"] as string);
     return next();
   };

@@ -1,36 +1,37 @@
 /**
- * The JSON of a read, as it is sent: with a validator, so that who has it already gets 304 and no body, and compressed
- * for who accepts that. Only what reads answer with 200 goes through here: answers of writes are small, and some of
- * them show a secret, which compression together with text of the caller would leak by its length. Files have their own
- * validators and are sent as they are (reply.ts).
+ * The JSON answer of a read: sent with a validator, so that a client that has it already gets 304 without a body, and
+ * compressed for clients that accept gzip. Only 200 answers of reads come here. Answers of writes are small, and some
+ * contain a secret, whose compression together with text of the caller would leak it through the length. Files have
+ * validators of their own and are never compressed here (response.ts).
  */
 import { hash } from "node:crypto";
 import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
+import { createLru } from "../domain/lru.ts";
 import { etagMatches, sendText } from "./response.ts";
 
-/** A body with what was made of it; kept as a whole where answers are kept. */
+/** A body with what was derived from it; the response cache stores it as a whole. */
 export type Representation = {
   readonly text: string | Buffer;
   readonly etag: string;
-  /** Made when it is first asked for, and once. */
+  /** Compressed once, for the first client that accepts it. */
   gzipped: Buffer | Promise<Buffer> | null;
 };
 
-/** Characters from which on a body is compressed: less fits into one packet anyway. */
-const COMPRESSED_FROM = 1024;
+/** Smaller bodies are not compressed: they fit into one packet anyway. */
+const MIN_GZIP_CHARS = 1024;
 /**
- * Up to so many characters it is done at once, in 15 to 50 microseconds, which is less than handing it to another
- * thread costs; what is larger is done beside the event loop.
+ * Up to this size a body is compressed synchronously, in 15 to 50 microseconds, which is less than handing it to
+ * another thread costs; larger bodies are compressed off the event loop.
  */
-const AT_ONCE = 16_384;
-/** The fastest one: on our JSON the others save two percent more in up to twice the time. */
+const MAX_SYNC_GZIP_CHARS = 16_384;
+/** The fastest level: on our JSON the others save two percent more in up to twice the time. */
 const GZIP = { level: 1 };
 
 /**
- * A weak tag, because both codings of a body carry it. Of the bytes and not of a version, so that it also changes with
- * what is only shown, such as a new address of the server.
+ * The validator is weak, because both codings of a body share it. It is derived from the bytes and not from a version,
+ * so that it also changes with details such as a new public URL of the server.
  */
 export const createRepresentation = (text: string | Buffer): Representation => ({
   text,
@@ -38,22 +39,21 @@ export const createRepresentation = (text: string | Buffer): Representation => (
   gzipped: null,
 });
 
-/** About how many characters it holds, what was made of it included. */
+/** Approximate size in characters, compressed form included. */
 export const charactersOf = ({ text, gzipped }: Representation): number =>
   text.length + (Buffer.isBuffer(gzipped) ? gzipped.length : 0);
 
-/**
- * Answers a read with 200, or with 304 when the caller has it already. Of HEAD the head is that of the body as it is.
- */
+/** Answers a read with 200, or with 304 if the client has it already. HEAD describes the uncompressed body. */
 export async function sendRepresentation(ctx: Koa.Context, representation: Representation): Promise<void> {
   const { text, etag } = representation;
-  const known = etagMatches(ctx.req.headers["if-none-match"], etag);
-  const body = known || ctx.method === "HEAD" || !wantsGzip(ctx, text.length) ? null : await compressed(representation);
+  const isKnown = etagMatches(ctx.req.headers["if-none-match"], etag);
+  const isPlain = isKnown || ctx.method === "HEAD" || !wantsGzip(ctx, text.length);
+  const body = isPlain ? null : await compress(representation);
   const { res } = ctx;
   res.setHeader("ETag", etag);
   res.setHeader("Cache-Control", "private, no-cache");
   res.setHeader("Vary", "Accept-Encoding");
-  if (known) {
+  if (isKnown) {
     ctx.status = 304;
     return;
   }
@@ -61,9 +61,10 @@ export async function sendRepresentation(ctx: Koa.Context, representation: Repre
   sendText(ctx, 200, body ?? text);
 }
 
-async function compressed(representation: Representation): Promise<Buffer> {
+async function compress(representation: Representation): Promise<Buffer> {
   const { text } = representation;
-  representation.gzipped ??= text.length <= AT_ONCE ? gzipSync(text, GZIP) : inBackground(text, GZIP);
+  representation.gzipped ??=
+    text.length <= MAX_SYNC_GZIP_CHARS ? gzipSync(text, GZIP) : compressInBackground(text, GZIP);
   const { gzipped } = representation;
   if (Buffer.isBuffer(gzipped)) return gzipped;
   try {
@@ -74,28 +75,25 @@ async function compressed(representation: Representation): Promise<Buffer> {
   }
 }
 
-const inBackground = promisify<string | Buffer, { level: number }, Buffer>(gzip);
+const compressInBackground = promisify<string | Buffer, { level: number }, Buffer>(gzip);
 
-type EncodingPreference = { gzip: boolean; anyhow: boolean };
-/** Clients send the same few headers for ever. Bounded, because they may send any. */
-const encodingPreferences = new Map<string, EncodingPreference>();
-const MOST_WISHES = 100;
+/** `gzip`: accepted and preferred; `always`: the uncompressed form is refused (`identity;q=0`), whatever the size. */
+type EncodingPreference = { gzip: boolean; always: boolean };
+/** By Accept-Encoding header: clients keep sending the same few. */
+const encodingPreferences = createLru<string, EncodingPreference>({ maxEntries: 100 });
+/** Longer headers are parsed each time, so that nobody fills the memory with them. */
+const MAX_CACHED_HEADER_CHARS = 200;
 
-/**
- * Whether the caller wants gzip for so many characters. Who refuses a body as it is (`identity;q=0`) gets it for few as
- * well.
- */
 function wantsGzip(ctx: Koa.Context, characters: number): boolean {
   const header = ctx.req.headers["accept-encoding"];
   if (header === undefined) return false;
-  const wish = encodingPreferences.get(header) ?? parseEncodingPreference(ctx, header as string);
-  return characters >= COMPRESSED_FROM ? wish.gzip : wish.anyhow;
+  const preference = encodingPreferences.get(header as string) ?? parseEncodingPreference(ctx, header as string);
+  return characters >= MIN_GZIP_CHARS ? preference.gzip : preference.always;
 }
 
 function parseEncodingPreference(ctx: Koa.Context, header: string): EncodingPreference {
-  const gzip = ctx.acceptsEncodings("gzip", "identity") === "gzip";
-  const wish = { gzip, anyhow: gzip && ctx.acceptsEncodings("identity") === false };
-  if (encodingPreferences.size >= MOST_WISHES) encodingPreferences.clear();
-  if (header.length <= 200) encodingPreferences.set(header, wish);
-  return wish;
+  const acceptsGzip = ctx.acceptsEncodings("gzip", "identity") === "gzip";
+  const preference = { gzip: acceptsGzip, always: acceptsGzip && ctx.acceptsEncodings("identity") === false };
+  if (header.length <= MAX_CACHED_HEADER_CHARS) encodingPreferences.set(header, preference);
+  return preference;
 }

@@ -9,6 +9,7 @@ import { clientAddress, isSecure } from "./client-address.ts";
 import { requireOneHost } from "./malformed-request.ts";
 import { emptyLogFields } from "./request-log.ts";
 import type { RequestLogFields } from "./request-log.ts";
+import type { RequestEntry } from "../log.ts";
 import { sendError } from "./response.ts";
 import { setSecurityHeaders } from "./security-headers.ts";
 import type { ServerContext } from "./server-context.ts";
@@ -70,7 +71,7 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
 
 /** Logs the request when its answer has left, and deals with a body that nobody read. */
 async function endRequest(ctx: Koa.Context, hooks: RequestHooks, passage: Passage): Promise<void> {
-  const logEnd = (aborted: boolean): void => hooks.logRequest(logEntry(ctx, passage, aborted), passage.failure);
+  const logEnd = (aborted: boolean): void => hooks.logRequest(logEntry(ctx, passage, { aborted }), passage.failure);
   if (isStillSending(ctx)) {
     // A small body usually arrived together with the head and is merely not parsed yet; that connection can be kept.
     ctx.req.resume();
@@ -86,7 +87,7 @@ async function endRequest(ctx: Koa.Context, hooks: RequestHooks, passage: Passag
   } else res.once("close", () => logEnd(!res.writableFinished));
 }
 
-function logEntry(ctx: Koa.Context, passage: Passage, aborted: boolean): Parameters<RequestHooks["logRequest"]>[0] {
+function logEntry(ctx: Koa.Context, passage: Passage, { aborted }: { aborted: boolean }): RequestEntry {
   const { log, failure, bytesBeforeStream } = passage;
   const bodyBytes = ctx.method === "HEAD" ? 0 : Number(ctx.res.getHeader("Content-Length") ?? 0);
   return {

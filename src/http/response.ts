@@ -1,7 +1,7 @@
 /**
- * Answers. The only table from error code to HTTP status, the only place that writes error bodies, and file downloads
- * with ranges or as streams. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 are answers to
- * conditional requests only.
+ * Writing answers: the only table from error code to HTTP status, the only place that writes error bodies, and file
+ * downloads with ranges or as streams. Success is 200 or 201 with a body (wire-contract 1.4); 206 and 304 answer range
+ * and conditional requests only.
  */
 import type { Readable } from "node:stream";
 import type Koa from "koa";
@@ -34,8 +34,8 @@ export const sendJson = (ctx: Koa.Context, status: number, body: unknown): void 
   sendText(ctx, status, JSON.stringify(body));
 
 /**
- * The bytes of a text. For megabytes this costs half of joining the pieces: nothing is copied twice, and no string of
- * that size is made.
+ * The UTF-8 bytes of a text in pieces. For megabytes this takes half the time of joining them: nothing is copied twice,
+ * and no string of that size is created.
  */
 export function encodeUtf8(pieces: readonly string[]): Buffer {
   let size = 0;
@@ -46,24 +46,24 @@ export function encodeUtf8(pieces: readonly string[]): Buffer {
   return bytes;
 }
 
-/** Writes a JSON body that is text already, or the UTF-8 bytes of it. */
+/** Writes a JSON body that is serialised already, as text or UTF-8 bytes. */
 export function sendText(ctx: Koa.Context, status: number, text: string | Buffer): void {
   ctx.status = status;
-  // Set on the raw response: Koa's own setter parses the type anew on every reply.
+  // Set on the raw response: Koa's setter would parse the type again for every answer.
   ctx.res.setHeader("Content-Type", JSON_TYPE);
-  // Node makes room for three bytes a character of a text that it is to write; bytes go out as they are.
-  ctx.body = typeof text === "string" && text.length > LONG_TEXT ? Buffer.from(text) : text;
+  // Node allocates three bytes for each character of a string that it writes; buffers are written as they are.
+  ctx.body = typeof text === "string" && text.length > MAX_STRING_BODY_CHARS ? Buffer.from(text) : text;
 }
 
-/** Characters from which on that counts. */
-const LONG_TEXT = 65_536;
+/** Longer texts are converted to bytes before they are written. */
+const MAX_STRING_BODY_CHARS = 65_536;
 
 /**
- * Writes an error. `errors` is left out unless there are field errors: its mere presence changes what clients print
- * (wire-contract 1.5). Anything that is not an AppError is a bug: the caller learns an id to quote and nothing else.
+ * Writes an error. `errors` is omitted unless there are field errors: its mere presence changes what clients print
+ * (wire-contract 1.5). Anything that is not an AppError is a bug; the client gets an id to quote and nothing else.
  */
 export function sendError(ctx: Koa.Context, error: unknown, errorId: string): void {
-  // What was to be sent may have set its headers already.
+  // The answer that failed may have set headers already.
   for (const name of REPRESENTATION_HEADERS) ctx.res.removeHeader(name);
   ctx.res.setHeader("Cache-Control", "no-store");
   if (error instanceof AppError) {
@@ -80,8 +80,8 @@ export function sendError(ctx: Koa.Context, error: unknown, errorId: string): vo
 
 const REPRESENTATION_HEADERS = ["ETag", "Accept-Ranges", "Content-Disposition", "Content-Encoding"];
 
-/** Types that a browser shows by itself could run script in our origin, so every file is an attachment. */
-function disposition(filename: string): string {
+/** Every file is an attachment: a type that the browser renders could run scripts in our origin. */
+function contentDisposition(filename: string): string {
   const ascii = filename.replace(/[^\x20-\x7e]|["\\%]/g, "_");
   const encoded = encodeURIComponent(filename.toWellFormed()).replace(
     /['()*]/g,
@@ -92,13 +92,13 @@ function disposition(filename: string): string {
     : `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
 }
 
-/** Sends a file: whole, one byte range (RFC 9110, 14), or 304 when the caller already has it. */
+/** Sends a file: whole, one byte range (RFC 9110, 14), or 304 if the client has it already. */
 export async function sendDownload(ctx: Koa.Context, download: Download): Promise<void> {
   const etag = `"${download.etag}"`;
   ctx.set({
     ETag: etag,
     "Accept-Ranges": "bytes",
-    "Content-Disposition": disposition(download.filename),
+    "Content-Disposition": contentDisposition(download.filename),
     "Cache-Control": "private, no-cache",
   });
   if (etagMatches(ctx.req.headers["if-none-match"], etag)) {
@@ -118,38 +118,38 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
   ctx.status = range ? 206 : 200;
   if (range) ctx.set("Content-Range", `bytes ${range.start}-${range.end}/${download.size}`);
   if (stream) ctx.body = stream;
-  // Exactly what the uploader stated: Koa's own setter would add a charset to text types, which nobody stated.
+  // Exactly as uploaded: Koa's setter would add a charset to text types.
   ctx.res.setHeader("Content-Type", download.contentType);
   ctx.length = range ? range.end - range.start + 1 : download.size;
 }
 
-/** Sends a file of unknown size in chunks. @throws ClientGoneError when the client left before it began. */
+/** Sends a file of unknown size in chunks. @throws ClientGoneError if the client disconnects before it is open. */
 export async function sendStream(ctx: Koa.Context, { contentType, filename, encoding, open }: Stream): Promise<void> {
-  const stream = ctx.method === "HEAD" ? null : await openFor(ctx, open);
-  ctx.set({ "Content-Disposition": disposition(filename), "Cache-Control": "private, no-cache" });
+  const stream = ctx.method === "HEAD" ? null : await openWhileConnected(ctx, open);
+  ctx.set({ "Content-Disposition": contentDisposition(filename), "Cache-Control": "private, no-cache" });
   if (encoding) ctx.set("Content-Encoding", encoding);
   ctx.status = 200;
   if (stream) ctx.body = stream;
   ctx.res.setHeader("Content-Type", contentType);
 }
 
-/** Opens a stream as long as its client is there. */
-async function openFor(ctx: Koa.Context, open: Stream["open"]): Promise<Readable> {
-  const gone = new AbortController();
-  const leave = (): void => gone.abort(new ClientGoneError());
-  ctx.res.once("close", leave);
+/** Opens a stream, unless its client disconnects first. */
+async function openWhileConnected(ctx: Koa.Context, open: Stream["open"]): Promise<Readable> {
+  const closed = new AbortController();
+  const onClose = (): void => closed.abort(new ClientGoneError());
+  ctx.res.once("close", onClose);
   try {
-    const stream = await open(gone.signal);
-    // Nobody else would ever end it.
-    if (gone.signal.aborted) stream.destroy();
-    gone.signal.throwIfAborted();
+    const stream = await open(closed.signal);
+    // No one else would ever end it.
+    if (closed.signal.aborted) stream.destroy();
+    closed.signal.throwIfAborted();
     return stream;
   } finally {
-    ctx.res.off("close", leave);
+    ctx.res.off("close", onClose);
   }
 }
 
-/** Whether an If-None-Match header names the tag, compared weakly (RFC 9110, 13.1.2). */
+/** Whether an If-None-Match header contains the tag, by weak comparison (RFC 9110, 13.1.2). */
 export function etagMatches(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false;
   const opaque = opaqueOf(etag);

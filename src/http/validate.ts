@@ -1,11 +1,11 @@
 /**
- * Validation of params, query and body. ajv finds all problems at once; this file turns them into the field texts of
- * messages.md section 2, one line per field. Schemas compile on first use, because compiling all of them costs the
- * start of the process more than all its requests; a test compiles every one.
+ * Validation of params, query, body and responses. ajv finds the problems; this file turns them into the field texts of
+ * messages.md section 2, one line per field. Schemas are compiled on first use, because compiling all of them would
+ * slow down the start of the process; a test compiles every one.
  *
- * Invariant: a refusal costs no more than reading the value once, and its answer is a page. A list of a million wrong
- * items would otherwise be a million error objects, so all problems are collected only for values a person could have
- * written; of anything larger the first problem is told.
+ * Invariant: a refusal costs no more than reading the value once, and its answer is at most a page. A list of a million
+ * wrong items would become a million error objects, so all problems are collected only for values that a person could
+ * have written; of anything larger only the first problem is reported.
  */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ErrorObject, Options, ValidateFunction } from "ajv/dist/2020.js";
@@ -16,7 +16,7 @@ import type { FieldErrors } from "../errors.ts";
 import { isWithinBytes } from "../json/bytes.ts";
 import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "../json/scan.ts";
 
-/** Formats of texts, with the words for what is expected. */
+/** Text formats, with the words for what is expected. */
 export const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {
   "web-url": { validate: isLinkable, words: "an http or https URL" },
   "remote-url": {
@@ -25,12 +25,12 @@ export const FORMATS: Readonly<Record<string, { validate(text: string): boolean;
   },
 };
 
-// Of other formats the shapes of answers have `binary` alone, which no text fails.
+// The only other format is `binary`, in the shapes of answers; every text has it.
 const formats = { ...FORMATS, binary: true } as const;
 const options = { verbose: true, strict: false, useDefaults: true, ownProperties: true, formats } as const;
 const MAX_BYTES = "x-max-bytes";
-/** Of bodies alone: what was stored under an older bound is still shown. */
-const bounded = (engine: Ajv2020): Ajv2020 =>
+/** For bodies only: values stored under an older bound are still shown. */
+const withMaxBytes = (engine: Ajv2020): Ajv2020 =>
   engine.addKeyword({
     keyword: MAX_BYTES,
     schemaType: "number",
@@ -38,27 +38,28 @@ const bounded = (engine: Ajv2020): Ajv2020 =>
     validate: (maxBytes: number, value: unknown) => isWithinBytes(value, maxBytes),
   });
 
-/** Each flavour has two engines: one that stops at the first problem, one that lists all of them. */
+/** Each mode has two engines: one stops at the first problem, one collects all of them. */
 type Engines = { first: Ajv2020; all: Ajv2020 };
 const createEngines = (more: Options): Engines => ({
   first: new Ajv2020({ ...options, ...more }),
   all: new Ajv2020({ ...options, ...more, allErrors: true }),
 });
 
+/**
+ * - `plain`: JSON bodies.
+ * - `coercing`: params and query, which arrive as text: "15" becomes 15 if the shape says integer. An empty text never
+ *   becomes a number.
+ * - `response`: fills in no defaults, because a default would hide a field that the handler forgot.
+ */
 type ValidationMode = "plain" | "coercing" | "response";
 const ENGINES: Record<ValidationMode, Engines> = {
-  plain: { first: bounded(new Ajv2020(options)), all: bounded(new Ajv2020({ ...options, allErrors: true })) },
-  /**
-   * Params and query arrive as text: "15" becomes 15 where the shape says integer. An empty text never becomes a
-   * number.
-   */
+  plain: { first: withMaxBytes(new Ajv2020(options)), all: withMaxBytes(new Ajv2020({ ...options, allErrors: true })) },
   coercing: createEngines({ coerceTypes: true }),
-  /** Responses: nothing is filled in, because a default would hide a field that the handler forgot. */
   response: createEngines({ useDefaults: false }),
 };
 const compiled = new WeakMap<Ajv2020, WeakMap<TSchema, ValidateFunction>>();
 
-/** The compiled check of a schema, of the engine that stops at the first problem unless `all` are asked for. */
+/** The compiled check of a schema, which stops at the first problem unless `depth` is `all`. */
 export function compileSchema(schema: TSchema, mode: ValidationMode, depth: keyof Engines = "first"): ValidateFunction {
   const engine = ENGINES[mode][depth];
   let checks = compiled.get(engine);
@@ -68,29 +69,29 @@ export function compileSchema(schema: TSchema, mode: ValidationMode, depth: keyo
   return check;
 }
 
-/** Of values with more parts than this (keys and items, at all levels) only the first problem is told. */
-const THOROUGH_PARTS = 2_000;
-/** The most fields of one refusal, so that its answer is read and not scrolled through. */
+/** Larger values (keys and items, at all levels) get only their first problem reported. */
+const MAX_THOROUGH_PARTS = 2_000;
+/** Fields of one refusal: an answer that can be read without scrolling. */
 const MAX_FIELDS = 100;
 
 /**
- * Checks `value`, filling in defaults (and turning text into numbers and booleans with `coercing`).
- * @returns null when it fits, else one text per field (at most 100 fields; one for a value of thousands of parts);
- * `root`
- *   names the value itself (`body`, `data_json`, ...).
- * @throws AppError 413 when a part of it is longer than its `x-max-bytes`.
+ * Validates `value` in place: fills in defaults, and converts text to numbers and booleans in mode `coercing`.
+ * @param options.root name of the value itself in the result: `body`, `data_json`, ...
+ * @returns null if it is valid, else one text per field: at most 100 fields, and a single one for a value of thousands
+ *   of parts
+ * @throws AppError 413 if a part of it is longer than its `x-max-bytes`.
  */
 export function validate(
   schema: TSchema,
   value: unknown,
   { mode, root }: { mode: ValidationMode; root: string },
 ): FieldErrors | null {
-  const odd = mode === "coercing" ? invalidNumbers(schema, value as Record<string, unknown>) : null;
-  if (odd) return odd;
+  const invalidNumber = mode === "coercing" ? invalidNumbers(schema, value as Record<string, unknown>) : null;
+  if (invalidNumber) return invalidNumber;
   const quick = compileSchema(schema, mode);
   if (quick(value)) return null;
   let errors = quick.errors;
-  if (isSmall(value, THOROUGH_PARTS)) {
+  if (isSmall(value, MAX_THOROUGH_PARTS)) {
     const thorough = compileSchema(schema, mode, "all");
     if (!thorough(value)) errors = thorough.errors;
   }
@@ -98,7 +99,7 @@ export function validate(
   return fieldTexts(errors ?? [], root);
 }
 
-/** @throws AppError 413 that names the field and its bound, when a value is longer than its shape allows. */
+/** @throws AppError 413 that names the field and its bound, if a value is longer than its shape allows. */
 function refuseTooLarge(errors: readonly ErrorObject[], root: string): void {
   const error = errors.find(({ keyword }) => keyword === MAX_BYTES);
   if (!error) return;
@@ -106,39 +107,41 @@ function refuseTooLarge(errors: readonly ErrorObject[], root: string): void {
   throw tooLarge(path === "" ? `The JSON of '${root}'` : `Field '${path}'`, error.schema as number);
 }
 
-/** A number as people write it in an address. How large it may be is for its shape to say. */
+/** A number as people write it in a URL; its range is left to its shape. */
 const PLAIN_NUMBER = /^[+-]?\d{1,20}(?:\.\d{1,20})?$/;
 
-/** ajv turns all that JavaScript calls a number into one, `1e999` and ` ` included, without checking what came out. */
+/**
+ * ajv accepts everything that JavaScript converts to a number, `1e999` and ` ` included, without checking the result.
+ */
 function invalidNumbers(schema: TSchema, values: Record<string, unknown>): FieldErrors | null {
   const shapes = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
-  const odd = Object.entries(shapes).flatMap(([name, { type }]) => {
+  const problems = Object.entries(shapes).flatMap(([name, { type }]) => {
     const text = values[name];
-    const isOdd = (type === "integer" || type === "number") && typeof text === "string" && !PLAIN_NUMBER.test(text);
-    return isOdd ? [[name, `Input should be a valid ${type} [input: ${show(text)}]`] as const] : [];
+    const isInvalid = (type === "integer" || type === "number") && typeof text === "string" && !PLAIN_NUMBER.test(text);
+    return isInvalid ? [[name, `Input should be a valid ${type} [input: ${show(text)}]`] as const] : [];
   });
-  return odd.length > 0 ? Object.fromEntries(odd) : null;
+  return problems.length > 0 ? Object.fromEntries(problems) : null;
 }
 
-/** Whether a value has at most `most` parts. Takes time proportional to `most`, not to the value. */
-function isSmall(value: unknown, most: number): boolean {
+/** Whether a value has at most `maxParts` parts. Takes time proportional to that bound, not to the value. */
+function isSmall(value: unknown, maxParts: number): boolean {
   const open: unknown[] = [value];
-  let seen = 0;
+  let parts = 0;
   while (open.length > 0) {
     const item = open.pop();
     if (typeof item !== "object" || item === null) continue;
-    if (Array.isArray(item) && (seen += item.length) > most) return false;
+    if (Array.isArray(item) && (parts += item.length) > maxParts) return false;
     for (const key in item) {
-      if (!Array.isArray(item) && ++seen > most) return false;
+      if (!Array.isArray(item) && ++parts > maxParts) return false;
       open.push((item as Record<string, unknown>)[key]);
     }
   }
   return true;
 }
 
-/** One text per field from ajv's errors. */
+/** Converts ajv's errors to one text per field. */
 function fieldTexts(errors: readonly ErrorObject[], root: string): FieldErrors {
-  // Not an object from the start: names come from the sender, and `__proto__` is one of them.
+  // A Map first: names come from the client, and `__proto__` may be one of them.
   const fields = new Map<string, string>();
   for (const error of resolveUnions(errors)) {
     const [path, text] = describe(error);
@@ -149,16 +152,16 @@ function fieldTexts(errors: readonly ErrorObject[], root: string): FieldErrors {
   return Object.fromEntries(fields);
 }
 
-/** The dotted path of a field; a key or a path of absurd length is cut. */
+/** The dotted path of a field; long keys and long paths are truncated. */
 export const formatPath = (path: readonly string[]): string => {
-  const keys = path.slice(0, MAX_PATH_KEYS).map((key) => truncate(key, PATH_KEY_CHARACTERS));
+  const keys = path.slice(0, MAX_PATH_KEYS).map((key) => truncate(key, MAX_PATH_KEY_CHARS));
   return path.length > MAX_PATH_KEYS ? `${keys.join(".")}…` : keys.join(".");
 };
-const PATH_KEY_CHARACTERS = 256;
+const MAX_PATH_KEY_CHARS = 256;
 
 /**
- * A union reports the errors of all its branches. What helps a person is the branch that was meant: the one whose type
- * fits, and of several the one with the fewest errors. Inner unions are decided before outer ones.
+ * A union reports the errors of all its branches. Only the branch that was probably meant helps a person: the one whose
+ * type matches and, among several, the one with the fewest errors. Inner unions are resolved before outer ones.
  */
 function resolveUnions(errors: readonly ErrorObject[]): ErrorObject[] {
   let left = [...errors];
@@ -238,37 +241,37 @@ function describe(error: ErrorObject): [path: string[], text: string] {
   }
 }
 
-/** The most of a value that is echoed: an error text is one line that a person reads. */
-const SHOWN_CHARACTERS = 500;
-/** The most parts of a list or an object that is echoed. */
-const SHOWN_PARTS = 50;
+/** How much of a value an error text repeats: it is one line for a person. */
+const MAX_SHOWN_CHARS = 500;
+/** Lists and objects with more parts are summarised. */
+const MAX_SHOWN_PARTS = 50;
 
 /** The value as it was sent, on one line. */
 function show(value: unknown): string {
   const text = typeof value === "string" ? value : value === undefined ? "" : preview(value);
-  // Control characters would break the line; everything else is echoed as sent.
-  return truncate(text, SHOWN_CHARACTERS).replace(
+  // Control characters would break the line; everything else is shown as sent.
+  return truncate(text, MAX_SHOWN_CHARS).replace(
     /[\u0000-\u001f\u007f\u2028\u2029]/g,
     (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }
 
-/** Large values are not serialised only to be cut. */
+/** Large values are summarised: serialising them only to truncate the text would be a waste. */
 function preview(value: unknown): string {
-  if (isSmall(value, SHOWN_PARTS))
+  if (isSmall(value, MAX_SHOWN_PARTS))
     return (
       JSON.stringify(value, (_key, item: unknown) =>
-        typeof item === "string" ? truncate(item, SHOWN_CHARACTERS) : item,
+        typeof item === "string" ? truncate(item, MAX_SHOWN_CHARS) : item,
       ) ?? ""
     );
   return Array.isArray(value) ? `list of ${count(value.length, "item")}` : "object";
 }
 
-/** The text, or its beginning with an ellipsis; never half a character. */
-function truncate(text: string, most: number): string {
-  if (text.length <= most) return text;
-  const last = text.charCodeAt(most - 1);
-  return `${text.slice(0, last >= 0xd800 && last <= 0xdbff ? most - 1 : most)}…`;
+/** The text, or its start with an ellipsis; never splits a surrogate pair. */
+function truncate(text: string, maxChars: number): string {
+  if (text.length <= maxChars) return text;
+  const last = text.charCodeAt(maxChars - 1);
+  return `${text.slice(0, last >= 0xd800 && last <= 0xdbff ? maxChars - 1 : maxChars)}…`;
 }
 
 const quoted = (value: unknown): string => (typeof value === "string" ? `'${value}'` : String(JSON.stringify(value)));
@@ -285,16 +288,16 @@ function typeWords(types: unknown): string {
   return words.join(" or ") || "value";
 }
 
-/** The types of all branches, those of unions in a union included. */
+/** The types of all branches, nested unions included. */
 function branchTypes(schema: unknown): string[] {
   const branches = Array.isArray(schema) ? (schema as { type?: string | string[]; anyOf?: unknown }[]) : [];
   return [...new Set(branches.flatMap(({ type, anyOf }) => (anyOf === undefined ? (type ?? []) : branchTypes(anyOf))))];
 }
 
 /**
- * What no schema says but storage demands: text that is Unicode without NUL, numbers that JSON can write again, nesting
+ * Checks what no schema states but storage demands: Unicode text without NUL, numbers that JSON can represent, nesting
  * that a serialiser survives. Recursion ends at MAX_JSON_DEPTH; memory is proportional to the depth, not to the value.
- * @returns the first problem as [dotted path, text], or null.
+ * @returns the first problem as [dotted path, text], or null
  */
 export function findUnstorable(value: unknown): [path: string, text: string] | null {
   const path: string[] = [];
@@ -309,7 +312,7 @@ export function findUnstorable(value: unknown): [path: string, text: string] | n
     const isLeaf = typeof item !== "object" || item === null;
     if (!isLeaf) path.push(String(key));
     const problem = problemOf(item);
-    // The path of a problem stays; millions of sound leaves never enter it.
+    // Only the path of a problem is kept; millions of valid leaves never enter it.
     if (isLeaf && problem) path.push(String(key));
     else if (!isLeaf && !problem) path.pop();
     return problem;
@@ -333,7 +336,7 @@ export function findUnstorable(value: unknown): [path: string, text: string] | n
   return problem === null ? null : [formatPath(path), problem];
 }
 
-/** Why a text cannot be stored, or null. */
+/** Why a text cannot be stored; null if it can. */
 export function findTextProblem(text: string): string | null {
   if (text.includes("\u0000")) return "String should not contain a NUL character";
   if (!text.isWellFormed()) return "String should be valid Unicode without lone surrogates";

@@ -1,35 +1,30 @@
-/** How long the JSON text of a value is, without writing it. */
+/** Measures the JSON text of a value without writing it. */
 
-/** The most bytes that one UTF-16 code unit takes in JSON: `\u0001`. */
-const MAX_BYTES_OF_CHARACTER = 6;
-/** No number is longer in JSON, such as -1.2345678901234567e-300. */
-const MAX_BYTES_OF_NUMBER = 25;
+/** Of one UTF-16 code unit in JSON: `\u0001`. */
+const MAX_CHARACTER_BYTES = 6;
+/** Of one number in JSON, such as -1.2345678901234567e-300. */
+const MAX_NUMBER_BYTES = 25;
 
 /**
- * Whether the JSON text of `value` has at most `maxBytes` bytes in UTF-8. Stops at the bound, so its cost follows from
- * the bound and not from the value. @param value what JSON.parse gives, nested as deeply as bodies may be
+ * Whether the JSON text of `value` has at most `maxBytes` bytes in UTF-8. Stops at the bound, so its cost depends on
+ * the bound and not on the value.
+ * @param value a result of JSON.parse, nested at most as deeply as bodies may be
  */
 export const isWithinBytes = (value: unknown, maxBytes: number): boolean =>
-  countedBytes(
-    value,
-    maxBytes,
-    (text) => text.length * MAX_BYTES_OF_CHARACTER + 2,
-    () => MAX_BYTES_OF_NUMBER,
-  ) <= maxBytes ||
   // The cheap upper bound decides for nearly all values; only the others are measured exactly.
-  countedBytes(
-    value,
-    maxBytes,
-    (text, left) => (text.length > left ? Infinity : Buffer.byteLength(JSON.stringify(text))),
-    (number) => String(number).length,
-  ) <= maxBytes;
+  countBytes(value, maxBytes, UPPER_BOUND) <= maxBytes || countBytes(value, maxBytes, EXACT) <= maxBytes;
 
-function countedBytes(
-  value: unknown,
-  maxBytes: number,
-  ofText: (text: string, left: number) => number,
-  ofNumber: (number: number) => number,
-): number {
+type Measure = { ofText(text: string, left: number): number; ofNumber(number: number): number };
+const UPPER_BOUND: Measure = {
+  ofText: (text) => text.length * MAX_CHARACTER_BYTES + 2,
+  ofNumber: () => MAX_NUMBER_BYTES,
+};
+const EXACT: Measure = {
+  ofText: (text, left) => (text.length > left ? Infinity : Buffer.byteLength(JSON.stringify(text))),
+  ofNumber: (number) => String(number).length,
+};
+
+function countBytes(value: unknown, maxBytes: number, { ofText, ofNumber }: Measure): number {
   let bytes = 0;
   const add = (item: unknown): void => {
     if (bytes > maxBytes) return;

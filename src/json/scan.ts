@@ -1,30 +1,29 @@
 /**
- * Looks at the bytes of JSON before it is parsed: counts the values it would become and how deep they nest. Parsing
- * needs up to seventy bytes of heap for each value, however short its text is, so a limit on bytes alone lets three
- * bytes (`{},`) become sixty-four.
+ * Scans the bytes of JSON before they are parsed: counts the values that parsing would create and how deep they nest.
+ * Parsing needs up to seventy bytes of heap for each value, however short its text, so a limit on bytes alone would let
+ * three bytes (`{},`) become sixty-four.
  *
- * The scan never decides what is valid JSON: the parser does, and stops where the text goes wrong. Up to there the scan
- * counts exactly, and so never less than the parser makes. It takes one to three nanoseconds a byte and 128 KB.
+ * The scan does not decide what is valid JSON; the parser does, and stops at the first mistake. Up to there the scan
+ * counts exactly, so never less than the parser creates. It takes one to three nanoseconds a byte, and 128 KB.
  */
 
-/** Nesting beyond this is refused: far beyond any real report, far below what a recursive serialiser survives. */
+/** Far deeper than any real report, far below what a recursive serialiser survives. */
 export const MAX_JSON_DEPTH = 128;
 
-/** Levels for which the scan remembers where it is, to name the place of what nests too deep. */
+/** Levels that the path of a nesting problem includes. */
 export const MAX_PATH_KEYS = 12;
 
 export type ScanProblem =
-  /** More values, or more objects and lists among them, than allowed. */
+  /** Too many values in total, too many objects and lists, too many scalars. */
   | { kind: "values" }
   | { kind: "containers" }
   | { kind: "scalars" }
-  /** More keys in one object than allowed. */
+  /** Too many keys in one object. */
   | { kind: "keys" }
-  /** More different keys in all objects together than allowed. */
+  /** Too many different keys in all objects together. */
   | { kind: "names" }
   /**
-   * Nested deeper than MAX_JSON_DEPTH. `path` is the beginning of the place: indices in lists, and at which byte a key
-   * begins.
+   * Nested deeper than MAX_JSON_DEPTH. `path` is the start of the way there: indices in lists, byte offsets of keys.
    */
   | { kind: "depth"; path: (number | { key: number })[] };
 
@@ -32,10 +31,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const OPEN_OBJECT = 0x7b;
 
-/**
- * What a byte outside of texts is. Everything unknown counts as part of a number or word, which the parser then
- * refuses.
- */
+/** Kinds of bytes outside strings. Unknown bytes count as part of a number or word; the parser will refuse them. */
 const SCALAR = 0;
 const BLANK = 1;
 const TEXT = 2;
@@ -55,47 +51,49 @@ const FNV_PRIME = 0x01000193;
 const NAME_HASH_BITS = 20;
 const NAME_HASHES = 1 << NAME_HASH_BITS;
 
-/** In `expects`: the container of a level is a list, or an object whose next text is a value or a key. */
+/** Values of `expects`: the container of a level is a list, or an object whose next string is a value or a key. */
 const ITEM = 0;
 const VALUE = 1;
 const KEY = 2;
 
-/** The most that a scan lets through. */
+/** What a scan accepts at most. */
 export type ScanBounds = {
-  /** Objects, lists, texts, numbers, words and keys, each counted as one. */
+  /** Objects, lists, strings, numbers, words and keys, each counted as one. */
   values: number;
-  /** Objects and lists alone, which take most of the memory. */
+  /** Objects and lists only, which take most of the memory. */
   containers: number;
-  /** Texts, numbers and words alone, keys not among them. */
+  /** Strings, numbers and words only, without keys. */
   scalars: number;
-  /** Keys of one object: a table of a million is built anew ten times over while it grows. */
+  /** Keys of one object: the hash table of a million keys is rebuilt ten times while it grows. */
   keys: number;
   /**
-   * Different keys in all objects together, about: each new one costs two hundred bytes and more, because it makes
-   * objects that resemble no others. They are told apart by a hash of twenty bits, so that some are not counted.
+   * Different keys in all objects together, approximately: each new one costs two hundred bytes and more, because it
+   * leads to objects with a layout of their own. Keys are compared by a hash of twenty bits, so some are not counted.
    */
   names: number;
 };
 
-/** The scan of one text, which may come in pieces. */
+/** The scan of one JSON text, which may arrive in pieces. */
 export class JsonScan {
   readonly bounds: ScanBounds;
-  /** Values so far, and objects and lists among them. */
+  /** Values so far, and how many of them are objects and lists. */
   values = 0;
   containers = 0;
   private scalars = 0;
   private depth = 0;
-  /** Bytes before the piece that is being scanned. */
+  /** Bytes before the current piece. */
   private offset = 0;
   private inText = false;
   private escaped = false;
   private inScalar = false;
-  /** Of the text that is a key: its hash so far; -1 within any other. */
+  /** Hash so far of the string that is a key; -1 in any other string. */
   private hash = -1;
-  /** Bits of the hashes that occurred. */
+  /** A bit for each key hash that occurred. */
   private readonly seen = new Uint32Array(NAME_HASHES / 32);
   private names = 0;
-  /** By level, from 1: what comes next, how many elements or properties ended, and where the latest key began. */
+  /**
+   * By level, from 1: what comes next, how many elements or properties have ended, and the offset of the latest key.
+   */
   private readonly expects = new Uint8Array(MAX_JSON_DEPTH + 1);
   private readonly indices = new Uint32Array(MAX_JSON_DEPTH + 1);
   private readonly keyStarts = new Float64Array(MAX_JSON_DEPTH + 1);
@@ -104,9 +102,9 @@ export class JsonScan {
     this.bounds = bounds;
   }
 
-  /** Scans the next bytes. @returns the first problem; nothing more may be added after one. */
+  /** Scans the next bytes. @returns the first problem, after which nothing more may be added. */
   add(bytes: Uint8Array): ScanProblem | null {
-    // Local variables: reading and writing fields at every byte takes five times as long.
+    // Local variables: accessing fields at every byte takes five times as long. One loop for the same reason.
     const { expects, indices, keyStarts, offset } = this;
     const {
       values: maxValues,
@@ -162,7 +160,7 @@ export class JsonScan {
         containers += 1;
         depth += 1;
         if (containers > maxContainers) return { kind: "containers" };
-        if (depth > MAX_JSON_DEPTH) return { kind: "depth", path: this.place() };
+        if (depth > MAX_JSON_DEPTH) return { kind: "depth", path: this.path() };
         expects[depth] = byte === OPEN_OBJECT ? KEY : ITEM;
         indices[depth] = 0;
       } else if (kind === CLOSE) {
@@ -185,9 +183,9 @@ export class JsonScan {
     return null;
   }
 
-  /** @returns how many different keys there were, this one included. */
+  /** @returns the number of different keys so far, this one included. */
   private countName(hash: number): number {
-    // The high bits of a product depend on all bits of what was multiplied.
+    // The high bits of a product depend on all bits of its factors.
     const name = Math.imul(hash, 0x9e3779b1) >>> (32 - NAME_HASH_BITS);
     const bit = 1 << (name & 31);
     const word = this.seen[name >>> 5] as number;
@@ -198,7 +196,7 @@ export class JsonScan {
     return this.names;
   }
 
-  private place(): (number | { key: number })[] {
+  private path(): (number | { key: number })[] {
     return Array.from({ length: MAX_PATH_KEYS }, (_, above) =>
       this.expects[above + 1] === ITEM
         ? (this.indices[above + 1] as number)

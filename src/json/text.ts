@@ -1,21 +1,21 @@
 /**
- * JSON that stays text on its way from a body to the database, and from the database into an answer. What reporters
- * send of their own may be megabytes that nobody looks into: parsing it only to write it again costs memory (ten times
- * the text for many small values) and time on the main thread.
+ * JSON that stays text on its way from a body to the database, and from the database into an answer. The data that
+ * reporters attach may be megabytes that the server never looks into: parsing them only to serialise them again costs
+ * memory (ten times the text for many small values) and time on the main thread.
  */
 import { randomBytes } from "node:crypto";
 
 /**
- * Stands for a text while the value around it is written. NUL is in no text that is accepted or stored, and the rest is
- * unknown outside this process.
+ * Placeholder for a text while the value around it is serialised. Cannot occur in data: NUL is never accepted or
+ * stored, and the rest is known to this process only.
  */
-const MARK = `\u0000raw ${randomBytes(16).toString("hex")} `;
-const PLACE = new RegExp(`${JSON.stringify(MARK).slice(0, -1).replaceAll("\\", "\\\\")}(\\d+)"`);
+const PLACEHOLDER = `\u0000raw ${randomBytes(16).toString("hex")} `;
+const PLACEHOLDER_PATTERN = new RegExp(`${JSON.stringify(PLACEHOLDER).slice(0, -1).replaceAll("\\", "\\\\")}(\\d+)"`);
 
-/** The texts of the value that is being written, in the order of their places; null outside `jsonPieces`. */
+/** The texts of the value that is being serialised, in order; null outside `jsonPieces`. */
 let texts: string[] | null = null;
 
-/** One valid JSON value as text. JSON.stringify alone parses it and writes it again, like any other value. */
+/** One valid JSON value as text. Plain JSON.stringify parses it and writes it again, like any other value. */
 export class JsonText {
   readonly text: string;
   constructor(text: string) {
@@ -23,13 +23,13 @@ export class JsonText {
   }
   toJSON(): unknown {
     if (texts === null) return JSON.parse(this.text);
-    return `${MARK}${texts.push(this.text) - 1}`;
+    return `${PLACEHOLDER}${texts.push(this.text) - 1}`;
   }
 }
 
 /**
- * The JSON text of a value in pieces, those of every JsonText in it as they are.
- * @throws RangeError when the rest is longer than a string can be
+ * Serialises a value to pieces of JSON text; the text of every JsonText in it is one piece, unchanged.
+ * @throws RangeError if the rest is longer than a string can be
  */
 export function jsonPieces(value: unknown): string[] {
   const outer = texts;
@@ -38,12 +38,14 @@ export function jsonPieces(value: unknown): string[] {
     const written = JSON.stringify(value);
     return own.length === 0
       ? [written]
-      : written.split(PLACE).map((piece, index) => (index % 2 === 0 ? piece : (own[Number(piece)] as string)));
+      : written
+          .split(PLACEHOLDER_PATTERN)
+          .map((piece, index) => (index % 2 === 0 ? piece : (own[Number(piece)] as string)));
   } finally {
     texts = outer;
   }
 }
 
-/** The JSON text of a value that is a JsonText, or holds some, or none. */
+/** Serialises a value that is a JsonText, or may contain some. */
 export const stringifyJson = (value: unknown): string =>
   value instanceof JsonText ? value.text : jsonPieces(value).join("");

@@ -84,7 +84,7 @@ export async function listen(
   const handle: RequestListener = (request, response) => {
     latest.set(request.socket, response);
     request.url = pathOf(request.url ?? "");
-    rememberPeer(request, resolvePeer(request, trust, unix));
+    rememberPeer(request, resolvePeer(request, { trust, unix }));
     traffic.answers.add(response);
     response.once("close", () => traffic.answers.delete(response));
     if (traffic.stopping) response.setHeader("Connection", "close");
@@ -119,7 +119,7 @@ export async function listen(
   server.on("clientError", (error, socket) => {
     // Nothing can be said in a connection whose handshake failed.
     if (tls && !traffic.sockets.has(socket as Socket)) socket.destroy();
-    else answerMalformedRequest(error, socket, latest.get(socket) ?? null, app.refused);
+    else answerMalformedRequest({ error, socket, answer: latest.get(socket) ?? null, onRefusal: app.refused });
   });
   if (mostConnections !== undefined) server.maxConnections = mostConnections;
   if (crowded) server.on("drop", crowded);

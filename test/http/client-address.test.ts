@@ -30,11 +30,10 @@ const requestOf = (facts: Facts, headers: Record<string, string>): IncomingMessa
 };
 
 const peer = (headers: Record<string, string>, facts: Facts = {}) =>
-  resolvePeer(
-    requestOf(facts, headers),
-    parseTrustedProxies(facts.trusted === undefined ? TRUSTED : facts.trusted),
-    facts.unix,
-  );
+  resolvePeer(requestOf(facts, headers), {
+    trust: parseTrustedProxies(facts.trusted === undefined ? TRUSTED : facts.trusted),
+    unix: facts.unix ?? false,
+  });
 const address = (list: string, facts: Facts = {}): string => peer({ "x-forwarded-for": list }, facts).address;
 
 const ALL = { "x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https", "x-forwarded-host": "assay.example.com" };
@@ -243,7 +242,7 @@ test("what the listener met is what everybody sees later, also when the connecti
     { clientAddress: "10.0.0.1", isSecure: false },
     "without a listener nobody is trusted",
   );
-  rememberPeer(request, resolvePeer(request, parseTrustedProxies(TRUSTED)));
+  rememberPeer(request, resolvePeer(request, { trust: parseTrustedProxies(TRUSTED) }));
   Object.assign(request, { socket: {} });
   assert.equal(
     { clientAddress: clientAddress(request), isSecure: isSecure(request) },

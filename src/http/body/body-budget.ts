@@ -1,47 +1,51 @@
 /**
- * How many bytes of large bodies the server holds at once. A large body is not read before there is room for it: its
- * bytes wait in the network, where they cost the client's memory and not ours. Small bodies never ask.
+ * Bounds the bytes of large bodies in memory. A large body is not read until there is room for it: until then its bytes
+ * wait in the network, in the client's memory instead of ours. Small bodies are exempt.
  *
- * One caller gets at most half of the budget, so that nobody can keep everybody else waiting; who holds nothing is let
- * in first come, first served, and nobody overtakes somebody whose turn it is.
+ * One owner gets at most half of the budget, so that none can starve the others. Within that share, owners are admitted
+ * first come, first served; only those above their share are overtaken.
  */
 import { tooManyRequests } from "../../errors.ts";
 
-/** Bytes up to which a body is read at once: far more than nearly all requests bring. */
+/** A body up to this size is read immediately; nearly all bodies are far smaller. */
 export const SMALL_BODY_BYTES = 65_536;
 
-/** Bytes of all large bodies together; more where one alone may be larger. */
+/** Default for all large bodies together; more if the limit of a single body is higher. */
 export const BODY_BUDGET_BYTES = 64 << 20;
 
-/** Seconds that a body waits for its turn before the client is asked to come again. */
+/** How long a body waits for room before the client is asked to retry. */
 const MAX_WAIT_S = 60;
-/** Bodies that wait; each of them holds a connection and a few kilobytes. */
+/** Waiting bodies; each holds a connection and a few kilobytes. */
 const MAX_WAITING = 1_000;
-/** Seconds after which a client that was refused should try again. */
 const RETRY_AFTER_S = 5;
 
-/** The right to hold a body. */
+/** The right to hold a body in memory. */
 export type BodyLease = {
-  /** Gives the room back. Further calls do nothing. */
+  /** Returns the room to the budget. Further calls do nothing. */
   release(): void;
 };
 
+type LeaseRequest = { bytes: number; owner: string; signal: AbortSignal };
+
 export type BodyBudget = {
   /**
-   * Resolves once there is room for so many bytes. `caller` names who asks.
-   * @throws AppError 429 when that takes too long, the reason of the signal when it aborts before.
+   * Resolves once there is room for that many bytes.
+   * @param request.owner whose share is used: the public id of a principal, or the path of an unauthenticated request
+   * @throws AppError 429 if that takes too long; the reason of the signal if it aborts first.
    */
-  acquire(request: { bytes: number; owner: string; signal: AbortSignal }): Promise<BodyLease>;
-  /** Whether somebody waits: then who holds room should not hold it for long. */
+  acquire(request: LeaseRequest): Promise<BodyLease>;
+  /** Whether a body is waiting; then bodies that hold room should not hold it for long. */
   isContended(): boolean;
-  /** Bytes that are held, and requests that wait. */
+  /** Bytes that are held, and number of bodies that wait. */
   load(): { bytes: number; waiting: number };
 };
 
 type Waiting = { bytes: number; owner: string; admit(): void };
 
 /**
- * @param options.bytes of all bodies together; a larger one is let in when it is alone. @param options.maxWait seconds.
+ * @param options.bytes of all bodies together; a larger body is admitted when it is alone
+ * @param options.maxWaitS seconds until a waiting body is refused
+ * @param options.maxWaiting bodies that may wait; further ones are refused immediately
  */
 export function createBodyBudget({
   bytes: total,
@@ -57,39 +61,67 @@ export function createBodyBudget({
   const queue: Waiting[] = [];
   let taken = 0;
 
-  const heldBy = (caller: string): number => held.get(caller) ?? 0;
+  const heldBy = (owner: string): number => held.get(owner) ?? 0;
   const hasRoom = (bytes: number): boolean => taken === 0 || taken + bytes <= total;
-  const isWithinShare = (caller: string, bytes: number): boolean =>
-    heldBy(caller) === 0 || heldBy(caller) + bytes <= share;
+  const isWithinShare = (owner: string, bytes: number): boolean =>
+    heldBy(owner) === 0 || heldBy(owner) + bytes <= share;
 
-  function take(caller: string, bytes: number): BodyLease {
+  function grant(owner: string, bytes: number): BodyLease {
     taken += bytes;
-    held.set(caller, heldBy(caller) + bytes);
+    held.set(owner, heldBy(owner) + bytes);
     let isHeld = true;
     return {
       release() {
         if (!isHeld) return;
         isHeld = false;
         taken -= bytes;
-        const left = heldBy(caller) - bytes;
-        if (left > 0) held.set(caller, left);
-        else held.delete(caller);
+        const left = heldBy(owner) - bytes;
+        if (left > 0) held.set(owner, left);
+        else held.delete(owner);
         admitWaiting();
       },
     };
   }
 
   function admitWaiting(): void {
-    for (let place = 0; place < queue.length; ) {
-      const next = queue[place] as Waiting;
+    for (let index = 0; index < queue.length; ) {
+      const next = queue[index] as Waiting;
       if (!isWithinShare(next.owner, next.bytes)) {
-        place += 1;
+        index += 1;
         continue;
       }
       if (!hasRoom(next.bytes)) return;
-      queue.splice(place, 1);
+      queue.splice(index, 1);
       next.admit();
     }
+  }
+
+  function enqueue({ bytes, owner, signal }: LeaseRequest): Promise<BodyLease> {
+    return new Promise((resolve, reject) => {
+      const leave = (error: unknown): void => {
+        const index = queue.indexOf(waiting);
+        if (index >= 0) queue.splice(index, 1);
+        stop();
+        reject(error);
+        admitWaiting();
+      };
+      const onAbort = (): void => leave(signal.reason);
+      const timer = setTimeout(() => leave(refusal()), maxWaitS * 1000);
+      const stop = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", onAbort);
+      };
+      const waiting: Waiting = {
+        bytes,
+        owner,
+        admit() {
+          stop();
+          resolve(grant(owner, bytes));
+        },
+      };
+      signal.addEventListener("abort", onAbort, { once: true });
+      queue.push(waiting);
+    });
   }
 
   const refusal = (): Error => tooManyRequests("The server is receiving too many large requests", RETRY_AFTER_S);
@@ -98,33 +130,9 @@ export function createBodyBudget({
     acquire({ bytes, owner, signal }) {
       signal.throwIfAborted();
       const isFirst = queue.every((waiting) => !isWithinShare(waiting.owner, waiting.bytes));
-      if (isFirst && isWithinShare(owner, bytes) && hasRoom(bytes)) return Promise.resolve(take(owner, bytes));
+      if (isFirst && isWithinShare(owner, bytes) && hasRoom(bytes)) return Promise.resolve(grant(owner, bytes));
       if (queue.length >= maxWaiting) return Promise.reject(refusal());
-      return new Promise((resolve, reject) => {
-        const leave = (error: unknown): void => {
-          const place = queue.indexOf(waiting);
-          if (place >= 0) queue.splice(place, 1);
-          stop();
-          reject(error);
-          admitWaiting();
-        };
-        const onAbort = (): void => leave(signal.reason);
-        const timer = setTimeout(() => leave(refusal()), maxWaitS * 1000);
-        const stop = (): void => {
-          clearTimeout(timer);
-          signal.removeEventListener("abort", onAbort);
-        };
-        const waiting: Waiting = {
-          bytes,
-          owner,
-          admit() {
-            stop();
-            resolve(take(owner, bytes));
-          },
-        };
-        signal.addEventListener("abort", onAbort, { once: true });
-        queue.push(waiting);
-      });
+      return enqueue({ bytes, owner, signal });
     },
     isContended: () => queue.length > 0,
     load: () => ({ bytes: taken, waiting: queue.length }),

@@ -1,7 +1,7 @@
 /**
- * Request bodies, but for forms: JSON with a limit, and bodies nobody asked for. What holds for every body is here too:
- * a client that waits for leave to send gets it, a client that stops sending is told so, and one that goes away is
- * noticed.
+ * Receiving request bodies other than forms: JSON within limits, and bodies that no operation wants. Also what applies
+ * to every body: a client that waits for `100 Continue` gets it, a client that stalls gets 408, and one that
+ * disconnects is noticed.
  */
 import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
@@ -22,13 +22,13 @@ export type BodyLimits = {
   document: number;
   /** Evidence attachments, bytes. */
   evidence: number;
-  /** A body of which nothing arrives for this many seconds (also a fraction) is given up. */
+  /** Seconds (or a fraction) without a byte after which a body is abandoned. */
   stallTimeoutS: number;
-  /** For how many seconds the rest of a body is read away after an early answer; a few where it is not said. */
+  /** Seconds for which the rest of a body is read and dropped after an early answer; a few unless stated. */
   lingerS?: number;
 };
 
-/** The client went away before its request was complete: nobody is left to answer. */
+/** The client disconnected before its request was complete, so there is no one to answer. */
 export class ClientGoneError extends Error {
   constructor() {
     super("the client closed the connection before its request was complete");
@@ -36,31 +36,27 @@ export class ClientGoneError extends Error {
   }
 }
 
-/** Content-Length, null where there is none. */
+/** Content-Length in bytes, null if absent. */
 export const declaredLength = (request: IncomingMessage): number | null => {
   const text = request.headers["content-length"];
   return text === undefined ? null : Number(text);
 };
 
-/** Whether the request brings any body at all. */
+/** Whether the request has a body at all. */
 export const hasBody = (request: IncomingMessage): boolean =>
   request.headers["transfer-encoding"] !== undefined || (declaredLength(request) ?? 0) > 0;
 
-/** Who brings a body, and the budget that it is counted in. */
+/** The budget that a large body counts against, and the owner whose share it takes. */
 export type BodyIntake = { budget: BodyBudget; owner: string };
 
-/**
- * A JSON body that was received, not parsed yet. `lease`: of a large one, to be released when nothing of it is held any
- * more.
- */
+/** A JSON body that is not parsed yet. `lease`: of a large body, to be released when its bytes are no longer held. */
 export type ReceivedBody = { bytes: Buffer; lease: BodyLease | null };
 
 /**
- * Receives a JSON body within its bounds; null when there is none. A large one waits, unread, until the budget has room
- * for it, and is scanned while it arrives, so that one of too many values is refused before it was held whole.
- * @throws AppError 400 for a compressed one or too deep nesting, 413 over a limit, 429 when the budget has no room for
- * too long, 408
- *   after a stall; ClientGoneError.
+ * Receives a JSON body within its bounds; null if there is none. A large body waits, unread, until the budget has room
+ * for it, and is scanned while it arrives, so that one with too many values is refused before all of it is in memory.
+ * @throws AppError 400 for a compressed body or one nested too deep, 408 after a stall, 413 over a limit, 429 if the
+ *   budget has no room for too long; ClientGoneError.
  */
 export async function receiveJson(
   ctx: Koa.Context,
@@ -86,7 +82,7 @@ export async function receiveJson(
       isContended: intake.budget.isContended,
       async admitLarge() {
         lease ??= await acquireBodyLease(ctx, intake, limits.json);
-        // The body may have ended meanwhile.
+        // The body may have ended in the meantime.
         if (isOver) lease.release();
       },
     });
@@ -101,7 +97,7 @@ export async function receiveJson(
 }
 
 /**
- * Waits for room for so many bytes of a large body, as long as its client is there.
+ * Waits until the budget has room for that many bytes, unless the client disconnects.
  * @throws AppError 429; ClientGoneError.
  */
 export async function acquireBodyLease(
@@ -121,8 +117,8 @@ export async function acquireBodyLease(
 }
 
 /**
- * The bytes of a small body, such as the form of a page; null when there is none.
- * @throws AppError 400 for a compressed one, 413 over the limit, 408 after a stall; ClientGoneError.
+ * The bytes of a small body, such as the form of a web page; null if there is none.
+ * @throws AppError 400 for a compressed body, 408 after a stall, 413 over the limit; ClientGoneError.
  */
 export async function readSmallBody(
   ctx: Koa.Context,
@@ -137,10 +133,9 @@ export async function readSmallBody(
 }
 
 /**
- * Reads a body away that the operation has no use for. Clients send `null` with calls that take nothing, some with a
- * body on GET or DELETE (wire-contract 1.3); read to its end it leaves the connection fit for the next request. Nothing
- * of it is kept.
- * @throws AppError 413 over the limit for JSON, 408 after a stall; ClientGoneError.
+ * Reads and drops a body that the operation does not use. Clients send `null` with calls that take nothing, even on GET
+ * or DELETE (wire-contract 1.3); reading it to the end keeps the connection usable for the next request.
+ * @throws AppError 408 after a stall, 413 over the limit for JSON; ClientGoneError.
  */
 export async function discardBody(ctx: Koa.Context, limits: BodyLimits): Promise<void> {
   if (!hasBody(ctx.req) || ctx.req.complete) return;
@@ -149,7 +144,7 @@ export async function discardBody(ctx: Koa.Context, limits: BodyLimits): Promise
   await collectBody(ctx.req, { limits, keep: false });
 }
 
-/** @throws AppError 400 for a compressed body: its real size would be anybody's guess. */
+/** @throws AppError 400 for a compressed body, whose real size is unknown until it is unpacked. */
 export function rejectEncodedBody(request: IncomingMessage): void {
   const encoding = request.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity")
@@ -158,7 +153,7 @@ export function rejectEncodedBody(request: IncomingMessage): void {
     );
 }
 
-/** Tells a client that waits (`Expect: 100-continue`) that its body is wanted. */
+/** Sends `100 Continue` to a client that waits for it (`Expect: 100-continue`). */
 export function sendContinue(ctx: Koa.Context): void {
   if (ctx.req.headers.expect?.toLowerCase() === "100-continue" && !ctx.res.headersSent) ctx.res.writeContinue();
 }
@@ -167,27 +162,30 @@ export function sendContinue(ctx: Koa.Context): void {
 export const bodyStalled = (seconds: number): AppError =>
   requestTimeout(`The request body did not arrive in time: nothing was received for ${seconds} seconds`);
 
-/** 408 for a body that arrives so slowly that it keeps others from their turn. */
+/** 408 for a body that arrives so slowly that it blocks others that wait for the budget. */
 const bodyTooSlow = (): AppError =>
   requestTimeout(
     `The request body arrives too slowly: less than ${MIN_PACE_BYTES / 1024}KB a second while other requests wait`,
   );
 
-/** Bytes a second that a large body must bring while others wait, and the seconds over which that is measured. */
+/** Bytes a second at which a large body must arrive while others wait, averaged over the window. */
 const MIN_PACE_BYTES = 16_384;
 const PACE_WINDOW_S = 30;
 
 /**
- * Ends a body that stalls, or that keeps room and brings next to nothing while others wait for it. Call `stop` at its
- * end.
- * @param pace of a large body alone.
+ * Fails a body that stalls, and a large one that holds room in the budget but arrives too slowly while others wait.
+ * Call `stop` when the body has ended.
+ * @param options.isContended whether others wait for the budget; null for a small body, which holds no room
  */
 export function watchPace(
   source: IncomingMessage,
-  stall: number,
-  { isContended, fail }: { isContended: (() => boolean) | null; fail: (error: AppError) => void },
+  {
+    stallTimeoutS,
+    isContended,
+    fail,
+  }: { stallTimeoutS: number; isContended: (() => boolean) | null; fail: (error: AppError) => void },
 ): { stop(): void } {
-  source.setTimeout(stall * 1000, () => fail(bodyStalled(stall)));
+  source.setTimeout(stallTimeoutS * 1000, () => fail(bodyStalled(stallTimeoutS)));
   if (isContended === null) return { stop: () => void source.setTimeout(0) };
   let received = 0;
   const count = (chunk: Buffer): void => void (received += chunk.length);
@@ -205,84 +203,104 @@ export function watchPace(
   };
 }
 
-type Collecting = {
+type CollectOptions = {
   limits: Pick<BodyLimits, "json" | "stallTimeoutS">;
-  /** Whether the bytes are wanted. */
+  /** Whether the bytes are wanted at all. */
   keep?: boolean;
-  /** Bytes that will come, of a large body whose length is known. */
+  /** Length of a large body in bytes, if it is known. */
   declared?: number | null;
-  /** Scans what is larger than a small body. */
+  /** Bounds for the scan of a large body. */
   shape?: ScannedShape;
-  /** Resolves when more than a small body may be read. */
+  /** Resolves when a body of unknown length that turned out to be large may be read on. */
   admitLarge?(): Promise<void>;
   isContended?(): boolean;
 };
 
-/** All bytes of a body, at most as many as JSON may have. */
+/** Receives all bytes of a body, at most as many as JSON may have. */
 function collectBody(
   source: IncomingMessage,
-  { limits, keep = true, declared = null, shape, admitLarge, isContended }: Collecting,
+  { limits, keep = true, declared = null, shape, admitLarge, isContended }: CollectOptions,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    // In one piece that grows as it is filled: joining megabytes at the end would hold up everybody else.
-    const whole = declared === null ? null : Buffer.allocUnsafeSlow(declared);
-    let chunks: Buffer[] = [];
-    let size = 0;
+    const received = createBodyBuffer(declared);
+    const { stallTimeoutS } = limits;
     let scan: JsonScan | null = null;
     let isOver = false;
-    let pace = watchPace(source, limits.stallTimeoutS, {
-      isContended: whole && isContended ? isContended : null,
+    let pace = watchPace(source, {
+      stallTimeoutS,
+      isContended: declared !== null && isContended ? isContended : null,
       fail,
     });
     const stop = (): void => {
       isOver = true;
-      source
-        .removeListener("data", onData)
-        .removeListener("end", onEnd)
-        .removeListener("error", onGone)
-        .removeListener("close", onGone);
+      source.off("data", onData).off("end", onEnd).off("error", onGone).off("close", onGone);
       pace.stop();
     };
     function fail(error: unknown): void {
       if (isOver) return;
       stop();
-      chunks = [];
+      received.clear();
       source.resume();
       reject(error);
     }
-    const received = (): Buffer => whole?.subarray(0, size) ?? Buffer.concat(chunks, size);
     const inspect = (chunk: Buffer): void => {
       if (!shape || isOver) return;
       const problem = (scan ??= new JsonScan(shape.bounds)).add(chunk);
-      if (problem) fail(scanError(problem, received(), shape));
+      if (problem) fail(scanError(problem, received.bytes(), shape));
     };
-    /** A body of unknown length turned out to be large: it waits for its turn like any other. */
+    /** A body of unknown length turned out to be large: it waits for the budget like any other. */
     const becomeLarge = (): void => {
       source.pause();
       pace.stop();
       void admitLarge?.().then(() => {
         if (isOver) return;
-        pace = watchPace(source, limits.stallTimeoutS, { isContended: isContended ?? null, fail });
-        for (const chunk of chunks) inspect(chunk);
+        pace = watchPace(source, { stallTimeoutS, isContended: isContended ?? null, fail });
+        for (const chunk of received.chunks()) inspect(chunk);
         source.resume();
       }, fail);
     };
     const onData = (chunk: Buffer): void => {
-      const before = size;
-      size += chunk.length;
-      if (size > limits.json) return fail(tooLarge("Request body size", limits.json));
-      if (!keep) return;
-      if (whole) whole.set(chunk, before);
-      else chunks.push(chunk);
-      if (whole || before > SMALL_BODY_BYTES) inspect(chunk);
-      else if (size > SMALL_BODY_BYTES && admitLarge) becomeLarge();
+      const before = received.size;
+      received.add(chunk, { keep });
+      if (received.size > limits.json) fail(tooLarge("Request body size", limits.json));
+      else if (!keep) return;
+      else if (declared !== null || before > SMALL_BODY_BYTES) inspect(chunk);
+      else if (received.size > SMALL_BODY_BYTES && admitLarge) becomeLarge();
     };
     const onEnd = (): void => {
       if (isOver) return;
       stop();
-      resolve(whole ?? (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size)));
+      resolve(received.bytes());
     };
     const onGone = (): void => fail(new ClientGoneError());
     source.on("data", onData).on("end", onEnd).on("error", onGone).on("close", onGone);
   });
+}
+
+/**
+ * The bytes of a body as they arrive. If the length is known they go into one allocation: joining megabytes at the end
+ * would block the event loop.
+ */
+function createBodyBuffer(declared: number | null) {
+  const whole = declared === null ? null : Buffer.allocUnsafeSlow(declared);
+  let chunks: Buffer[] = [];
+  let size = 0;
+  return {
+    /** Bytes that arrived, kept or not. */
+    get size() {
+      return size;
+    },
+    add(chunk: Buffer, { keep }: { keep: boolean }): void {
+      if (keep && whole) whole.set(chunk, size);
+      else if (keep) chunks.push(chunk);
+      size += chunk.length;
+    },
+    /** Everything so far. */
+    bytes: (): Buffer =>
+      whole?.subarray(0, size) ?? (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size)),
+    chunks: (): readonly Buffer[] => chunks,
+    clear(): void {
+      chunks = [];
+    },
+  };
 }

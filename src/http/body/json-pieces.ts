@@ -1,30 +1,30 @@
 /**
- * A large value on its way from a thread to the main one. Sent as it is, it would be put together there in one go,
- * which takes a tenth of a second for values that were made for it. So it travels as the JSON texts of small pieces,
- * which the main thread parses one by one and lets others have their turn between them.
+ * Passing a large value from a worker thread to the main thread. Posted as it is, the value would be deserialised there
+ * in one go, which takes a tenth of a second for values crafted to be slow. Instead it travels as the JSON texts of
+ * small pieces, which the main thread parses one by one, yielding to other requests in between.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { JsonText } from "../../json/text.ts";
 
-/** JSON text of a small value, or what a large one consists of; runs of small elements and properties are one piece. */
+/** The JSON text of a small value, or the parts of a large one; runs of small elements or properties are one piece. */
 export type Pieces =
   | string
   | { kind: "text"; text: string }
   | { kind: "list"; runs: (ListRun | Pieces)[] }
   | { kind: "object"; runs: (ObjectRun | [key: string, value: Pieces])[] };
-/** JSON text of a list of elements that follow each other. */
+/** JSON text of a list of consecutive elements. */
 type ListRun = { elements: string };
-/** JSON text of an object with properties that follow each other. */
+/** JSON text of an object with consecutive properties. */
 type ObjectRun = { properties: string };
 
-/** Characters of a piece: at most a few milliseconds of parsing, whatever is in it. */
+/** Of one piece: a few milliseconds of parsing, whatever it contains. */
 const PIECE_CHARS = 32_768;
-/** Milliseconds of parsing before others get a turn. */
+/** Parsing time after which other requests get a turn. */
 const TURN_MS = 5;
 
 /**
- * Takes a value apart. `asText`: names of properties, of the value itself, whose objects and lists stay text; "whole":
- * the value does.
+ * Splits a value into pieces.
+ * @param asText top-level properties whose objects and lists stay JSON text; "whole" if the value itself does
  */
 export function splitJson(value: unknown, asText: readonly string[] | "whole" = []): Pieces {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -81,7 +81,7 @@ function splitObject(object: Record<string, unknown>, asText: readonly string[])
   return { kind: "object", runs };
 }
 
-/** Puts a value together, a few milliseconds at a time. */
+/** Rebuilds a value from its pieces, a few milliseconds at a time. */
 export async function assembleJson(pieces: Pieces): Promise<unknown> {
   let turnEnds = performance.now() + TURN_MS;
   const parse = async (text: string): Promise<unknown> => {
@@ -114,7 +114,7 @@ export async function assembleJson(pieces: Pieces): Promise<unknown> {
   return build(pieces);
 }
 
-/** As JSON.parse does it: `__proto__` is a key like any other. */
+/** As JSON.parse does: `__proto__` is a key like any other. */
 function setOwn(object: Record<string, unknown>, key: string, value: unknown): void {
   if (key === "__proto__")
     Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });

@@ -1,5 +1,5 @@
-// A thread that reads large JSON: scans, parses and checks it, and takes the value apart. It knows no database, no
-// files and no network.
+// The worker thread that reads large JSON: scans, parses and validates it, and splits the value into pieces. It touches
+// no database, no files and no network.
 import type { TSchema } from "typebox";
 import { AppError } from "../../errors.ts";
 import type { ErrorCode, FieldErrors } from "../../errors.ts";
@@ -10,7 +10,7 @@ import type { Pieces } from "./json-pieces.ts";
 import { collectGarbage } from "../../workers/memory-reclaim.ts";
 import { serveTasks } from "../../workers/task-protocol.ts";
 
-/** `schema`: JSON text of the schema, null for none. */
+/** `schema`: the schema as JSON text, null for none. */
 export type JsonTask = {
   bytes: Uint8Array;
   shape: Omit<JsonShape, "schema"> & { schema: string | null };
@@ -20,22 +20,25 @@ export type JsonResult =
   | { pieces: Pieces; sentFields: readonly string[] }
   | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
 
-/** Schemas by their text: what checks them is compiled once. There are as many as operations that take large bodies. */
+/**
+ * By text, so that each schema is compiled once. Bounded by the number of operations that take large bodies: schemas
+ * never come from clients.
+ */
 const schemas = new Map<string, TSchema>();
 
-function schemaOf(text: string): TSchema {
+function parseSchema(text: string): TSchema {
   let schema = schemas.get(text);
   if (schema === undefined) schemas.set(text, (schema = JSON.parse(text) as TSchema));
   return schema;
 }
 
-/** Bytes of a body whose garbage is not left to the next one. */
-const MUCH_BYTES = 1 << 20;
+/** After a larger body garbage is collected right away, so that its memory does not add up with that of the next. */
+const COLLECT_ABOVE_BYTES = 1 << 20;
 
 serveTasks<JsonTask, JsonResult>(({ bytes, shape, asText }) => {
-  if (bytes.length > MUCH_BYTES) setImmediate(collectGarbage);
+  if (bytes.length > COLLECT_ABOVE_BYTES) setImmediate(collectGarbage);
   try {
-    const schema = shape.schema === null ? null : schemaOf(shape.schema);
+    const schema = shape.schema === null ? null : parseSchema(shape.schema);
     const { value, sentFields } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
       ...shape,
       schema,

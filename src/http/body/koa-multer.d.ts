@@ -1,4 +1,4 @@
-/** The part of @koa/multer that body.ts uses; the package ships no types of its own. */
+/** The part of @koa/multer that multipart.ts uses; the package ships no types. */
 declare module "@koa/multer" {
   import type { IncomingMessage } from "node:http";
   import type { Readable, Writable } from "node:stream";

@@ -1,7 +1,4 @@
-/**
- * The main thread's side of reading large JSON: bodies, and JSON inside of them, in a thread with a clock and a bound
- * on its memory.
- */
+/** Reads large JSON, bodies and JSON inside them, in a worker thread with bounded time and memory. */
 import type { TSchema } from "typebox";
 import { AppError, tooCostly, unavailable } from "../../errors.ts";
 import type { LargeJsonReader } from "./read-json.ts";
@@ -13,27 +10,27 @@ import type { Pool } from "../../workers/pool.ts";
 
 export type JsonPool = Pool<JsonTask, JsonResult>;
 
-/** Milliseconds that reading one body may take: twenty times what the largest sound one needs. */
+/** Time to read one body: twenty times what the largest legitimate one needs. */
 const ALLOWANCE_MS = 10_000;
-/** Milliseconds to wait for the thread. */
+/** Time to wait for a thread. */
 const DEADLINE_MS = 60_000;
 
-/** Texts of schemas, each made once. */
+/** Each schema is serialised once. */
 const schemaTexts = new WeakMap<TSchema, string>();
 
-function schemaText(schema: TSchema): string {
+function serializeSchema(schema: TSchema): string {
   let text = schemaTexts.get(schema);
   if (text === undefined) schemaTexts.set(schema, (text = JSON.stringify(schema)));
   return text;
 }
 
-/** @param turns lets one large text be parsed at a time, in whatever thread: what two of them take would add up. */
+/** @param turns admits one large text at a time, in any thread: the memory of two would add up */
 export function createLargeJsonReader(pool: JsonPool, turns: Places): LargeJsonReader {
   return {
     async read(bytes, { schema, ...shape }, asText) {
-      // A buffer of its own moves to the thread; a part of a shared one has to be copied.
+      // A buffer that fills its memory is transferred to the thread; a slice of a shared one must be copied.
       const isOwn = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
-      const task: JsonTask = { bytes, shape: { ...shape, schema: schema && schemaText(schema) }, asText };
+      const task: JsonTask = { bytes, shape: { ...shape, schema: schema && serializeSchema(schema) }, asText };
       const options = {
         allowance: ALLOWANCE_MS,
         deadline: DEADLINE_MS,
@@ -42,7 +39,7 @@ export function createLargeJsonReader(pool: JsonPool, turns: Places): LargeJsonR
       const result = await turns
         .within(() => pool.run(task, options))
         .catch((error: unknown) => {
-          throw readingError(error, shape.what);
+          throw toReadError(error, shape.what);
         });
       if ("refusal" in result) {
         const { code, message, fields } = result.refusal;
@@ -53,7 +50,7 @@ export function createLargeJsonReader(pool: JsonPool, turns: Places): LargeJsonR
   };
 }
 
-function readingError(error: unknown, what: string): unknown {
+function toReadError(error: unknown, what: string): unknown {
   if ((error instanceof DeadlineError && error.started) || (error instanceof WorkerDiedError && error.began))
     return tooCostly(what, error);
   const isBusy =

@@ -1,16 +1,15 @@
 /**
  * The OpenAPI 3.1 document, derived from the operations. Named shapes become components; statuses and headers that
- * follow from the kind of an operation are filled in, so that no operation can forget them.
+ * follow from the kind of an operation are added here, so that no operation can forget them.
  *
- * The document is input for generators of clients, which understand less than JSON Schema has words for. What means the
- * same is therefore written in the way that openapi-python-client, oapi-codegen and openapi-typescript all read (`make
- * openapi-check`).
+ * Client generators read the document, and they understand only a part of JSON Schema. Equivalent schemas are therefore
+ * written in the form that openapi-python-client, oapi-codegen and openapi-typescript all read (`make openapi-check`).
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
 import { isOrgPermission } from "../../domain/access.ts";
 import { deprecationsOf } from "../deprecation.ts";
-import { createSchemaWriter, sentenceOf } from "./schemas.ts";
+import { createSchemaWriter, describeShape } from "./schemas.ts";
 import type { SchemaWriter } from "./schemas.ts";
 import type { AnyOperation, ResponseShape } from "../operation.ts";
 import { compareRoutes } from "../route-order.ts";
@@ -24,13 +23,13 @@ export type DocumentFacts = {
   serverUrl: string;
   license: { name: string; identifier: string };
   contact: { name: string };
-  /** What each tag of the operations stands for. */
+  /** Descriptions of the tags of the operations. */
   tags: Readonly<Record<string, string>>;
-  /** Messages that the server sends by itself. */
+  /** Webhooks that the server sends. */
   webhooks: readonly OutgoingWebhook[];
 };
 
-/** A message that this server sends to an address that somebody named. Every 2xx accepts it. */
+/** A message that this server sends to a URL that a user configured. Any 2xx accepts it. */
 export type OutgoingWebhook = {
   id: string;
   tag: string;
@@ -46,17 +45,17 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
   const published = operations
     .filter((operation) => operation.status !== "unlisted" && operation.status !== "removed")
     .sort((a, b) => compareRoutes(a.path, b.path) || a.method.localeCompare(b.method));
-  // All requests before the first answer: a component that stands in both is published with the limits of requests.
-  const requests = published.map((operation) => requestOf(operation, schemas));
+  // All requests before the first response: a component that occurs in both is published with the limits of requests.
+  const requests = published.map((operation) => describeRequest(operation, schemas));
   const webhooks = facts.webhooks.map((webhook) => [webhook.id, { post: describeWebhook(webhook, schemas) }] as const);
   const paths: Record<string, Json> = {};
   for (const [index, operation] of published.entries()) {
     const path = operation.path.replace(/\*\}/g, "}");
     const described = {
-      ...describe(operation),
+      ...describeOperation(operation),
       ...requests[index],
-      responses: responsesOf(operation, schemas),
-      ...access(operation),
+      responses: describeResponses(operation, schemas),
+      ...describeAccess(operation),
     };
     paths[path] = { ...paths[path], [operation.method.toLowerCase()]: described };
   }
@@ -95,71 +94,74 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
 
 const KEYS = [{ HTTPBearer: [] }, { HTTPBasic: [] }];
 
-const isOpen = ({ permission }: AnyOperation<never>): boolean => permission === "public" || permission === "signed";
+const needsNoKey = ({ permission }: AnyOperation<never>): boolean => permission === "public" || permission === "signed";
 
-function describe(operation: AnyOperation<never>): Json {
+function describeOperation(operation: AnyOperation<never>): Json {
   return {
     operationId: operation.id,
     tags: [operation.tag],
     summary: operation.summary,
-    ...describedAs(operation),
+    ...describeInFull(operation),
     ...(operation.deprecation ? { deprecated: true } : {}),
   };
 }
 
-const access = (operation: AnyOperation<never>): Json => ({
-  security: isOpen(operation) ? [] : KEYS,
-  ...(isOpen(operation) ? {} : { "x-permission": operation.permission }),
+const describeAccess = (operation: AnyOperation<never>): Json => ({
+  security: needsNoKey(operation) ? [] : KEYS,
+  ...(needsNoKey(operation) ? {} : { "x-permission": operation.permission }),
   ...(operation.feature ? { "x-beta": true, "x-feature": operation.feature } : {}),
 });
 
-/** The description, with what a feature means for its operations, and since when it is deprecated. */
-function describedAs({ description, feature, deprecation }: AnyOperation<never>): Json {
+/** The description, with notes on the feature and the deprecation. */
+function describeInFull({ description, feature, deprecation }: AnyOperation<never>): Json {
   const beta = feature && `Beta: refused while the organization has its feature \`${feature}\` switched off.`;
   const text = [description, beta, deprecation && `Deprecated since ${deprecation.since}.`].filter(Boolean).join(" ");
   return text ? { description: text } : {};
 }
 
 /** Parameters and body. */
-function requestOf(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
-  const parameters = [...parametersOf(operation, "path", schemas), ...parametersOf(operation, "query", schemas)];
-  return { ...(parameters.length > 0 ? { parameters } : {}), ...requestBody(operation, schemas) };
+function describeRequest(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
+  const parameters = [
+    ...describeParameters(operation, "path", schemas),
+    ...describeParameters(operation, "query", schemas),
+  ];
+  return { ...(parameters.length > 0 ? { parameters } : {}), ...describeBody(operation, schemas) };
 }
 
-function parametersOf(operation: AnyOperation<never>, place: "path" | "query", schemas: SchemaWriter): Json[] {
-  const shapes: TSchema = place === "path" ? operation.params : operation.query;
+function describeParameters(operation: AnyOperation<never>, location: "path" | "query", schemas: SchemaWriter): Json[] {
+  const shapes: TSchema = location === "path" ? operation.params : operation.query;
   const { properties = {}, required = [] } = shapes as unknown as {
     properties?: Record<string, TSchema>;
     required?: string[];
   };
   const examples: Record<string, string> =
-    (place === "path" ? operation.example.params : operation.example.query) ?? {};
+    (location === "path" ? operation.example.params : operation.example.query) ?? {};
   const published = Object.entries(properties).filter(([, shape]) => !(shape as Json)["x-unpublished"]);
   return published.map(([name, shape]) => {
     const { description, deprecated, ...rest } = shape as Json;
     const example = examples[name];
     return {
       name,
-      in: place,
-      // A query parameter with a default is in every validated query, and in no request that does not want it.
-      required: place === "path" || (required.includes(name) && !("default" in shape)),
-      ...(description === undefined ? {} : { description: sentenceOf(shape) }),
+      in: location,
+      // A query parameter with a default is required in the validated query, but not in the request.
+      required: location === "path" || (required.includes(name) && !("default" in shape)),
+      ...(description === undefined ? {} : { description: describeShape(shape) }),
       ...(deprecated === true ? { deprecated } : {}),
       schema: schemas.ofRequest(rest as unknown as TSchema),
-      ...(example === undefined ? {} : { example: typedExample(rest, example) }),
+      ...(example === undefined ? {} : { example: convertExample(rest, example) }),
       ...(rest["x-repeated"] ? { style: "form", explode: true } : {}),
     };
   });
 }
 
-/** An example as its parameter has it; in the literals it is the text of a request. */
-function typedExample(shape: Json, text: string): unknown {
-  if (shape["type"] === "array") return text.split(",").map((item) => typedExample(shape["items"] as Json, item));
+/** Converts an example, which literals write as the text of a request, to the type of its parameter. */
+function convertExample(shape: Json, text: string): unknown {
+  if (shape["type"] === "array") return text.split(",").map((item) => convertExample(shape["items"] as Json, item));
   if (shape["type"] === "integer" || shape["type"] === "number") return Number(text);
   return shape["type"] === "boolean" ? text === "true" : text;
 }
 
-function requestBody(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
+function describeBody(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
   const { body, example } = operation;
   if (body.kind === "none") return {};
   if (body.kind === "json") {
@@ -192,41 +194,40 @@ function describeWebhook(
     summary,
     description,
     requestBody: { required: true, content: { "application/json": { schema: schemas.ofResponse(payload), example } } },
-    responses: { "2XX": { description: "Taken. Anything else, and no answer in time, is tried again" } },
+    responses: { "2XX": { description: "Accepted. Any other status, and no response in time, is retried" } },
     security: [],
   };
 }
 
-/** Headers of answers, as components: most stand on every one of them. */
+/** Response headers, as components: most occur in every response. */
 const HEADERS: Readonly<Record<string, Json>> = {
   "X-Request-ID": {
-    description:
-      "Id of the request in the server's log: the one that the request brought in this header, else a new one",
+    description: "Id of the request in the server's log: the one sent in this header, or a new one",
     schema: { type: "string" },
   },
-  ETag: { description: "Validator of the answer, for `If-None-Match`", schema: { type: "string" } },
+  ETag: { description: "Validator of the response, for `If-None-Match`", schema: { type: "string" } },
   "Retry-After": {
-    description: "Seconds after which the request may be sent again",
+    description: "Seconds after which the request may be retried",
     schema: { type: "integer", minimum: 0 },
   },
   "WWW-Authenticate": { description: "How to authenticate (RFC 9110)", schema: { type: "string" } },
   "Content-Disposition": { description: "Name of the file (RFC 6266)", schema: { type: "string" } },
   "Content-Range": {
-    description: "Which bytes these are, or how many there are (RFC 9110)",
+    description: "The range of bytes in this response, or the size of the file (RFC 9110)",
     schema: { type: "string" },
   },
   Deprecation: {
-    description: "Since when something that the request uses is deprecated, as `@` and epoch seconds (RFC 9745)",
+    description: "Since when a feature used by the request is deprecated, as `@` and epoch seconds (RFC 9745)",
     schema: { type: "string", pattern: "^@[0-9]+$" },
   },
   Link: {
-    description: "Other addresses (RFC 8288): further pages, what replaces something deprecated, its documentation",
+    description: "Related URLs (RFC 8288): further pages, the replacement of something deprecated, its documentation",
     schema: { type: "string" },
   },
 };
 
-/** All statuses of an operation with the shape of their body: declared ones and those that follow from its kind. */
-function responsesOf(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
+/** The responses of an operation: declared ones, and those that follow from its kind. */
+function describeResponses(operation: AnyOperation<never>, schemas: SchemaWriter): Json {
   const { query, body } = deprecationsOf(operation);
   const isDeprecated = operation.deprecation !== undefined || query.size > 0 || body.size > 0;
   const success = operation.method === "GET" ? operation.responses[200] : undefined;
@@ -241,7 +242,8 @@ function responsesOf(operation: AnyOperation<never>, schemas: SchemaWriter): Jso
     };
     all[Number(status)] = describeResponse(shape, headers, schemas);
   }
-  for (const name of sharedBy(operation)) all[SHARED[name].status] ??= { $ref: `#/components/responses/${name}` };
+  for (const name of sharedResponses(operation))
+    all[SHARED[name].status] ??= { $ref: `#/components/responses/${name}` };
   if (success?.isDownload) {
     const part = { ...success, description: "The requested part of the file" };
     all[206] = describeResponse(part, { ETag: null, "Content-Disposition": null, "Content-Range": null }, schemas);
@@ -249,7 +251,7 @@ function responsesOf(operation: AnyOperation<never>, schemas: SchemaWriter): Jso
   return all;
 }
 
-/** A header of HEADERS where there is no shape. */
+/** By name; null for a header that HEADERS describes. */
 type Headers = Readonly<Record<string, TSchema | null>>;
 
 function describeResponse(
@@ -279,59 +281,67 @@ function describeResponse(
 
 type Shared = { status: number; description: string; schema: TSchema | null; headers?: Headers };
 
-/** Answers that follow from the kind of an operation; a status that an operation declares itself counts more. */
+/** Responses that follow from the kind of an operation, unless it declares the status itself. */
 const SHARED = {
   NotModified: {
     status: 304,
-    description: "Not modified: the caller has it already, as `If-None-Match` says",
+    description: "Not modified: `If-None-Match` has the current validator",
     schema: null,
     headers: { ETag: null },
   },
   NotValid: {
     status: 400,
-    description: "Something in the request is not valid; `errors` has one text per field",
+    description: "The request is not valid; `errors` has one message per field",
     schema: ValidationError,
   },
   Unauthenticated: {
     status: 401,
-    description: "No valid API key",
+    description: "The API key is missing or invalid",
     schema: Message,
     headers: { "WWW-Authenticate": null },
   },
   Forbidden: {
     status: 403,
-    description: "The role does not allow it, the organization has the feature off, or it is not visible to the caller",
+    description:
+      "The caller's role does not permit it, the feature is switched off, or the organization is not visible to them",
     schema: Message,
   },
-  BodyTimeout: { status: 408, description: "The body did not arrive in time", schema: Message },
-  TooLarge: { status: 413, description: "The body or one of its parts is larger than its limit", schema: Message },
+  BodyTimeout: { status: 408, description: "The request body did not arrive in time", schema: Message },
+  TooLarge: { status: 413, description: "The request body, or a part of it, exceeds its limit", schema: Message },
   RangeNotSatisfiable: {
     status: 416,
-    description: "The requested range lies outside the file",
+    description: "The requested range is outside the file",
     schema: Message,
     headers: { "Content-Range": null },
   },
   TooManyRequests: {
     status: 429,
-    description: "Too many requests of this key or address, where the operator limits them",
+    description: "Rate limit of the key or address exceeded, or too many large requests at the same time",
     schema: Message,
     headers: { "Retry-After": null },
   },
   Unavailable: {
     status: 503,
-    description: "The server cannot do it at the moment, and nothing was stored",
+    description: "The server cannot process the request at the moment; nothing was stored",
     schema: Message,
     headers: { "Retry-After": null },
   },
   ReadOnly: {
     status: 507,
-    description: "The server takes no changes at the moment, because its storage is full or failed; nothing was stored",
+    description: "The server is in read-only mode, because its storage is full or failed; nothing was stored",
     schema: Message,
     headers: { "Retry-After": null },
   },
 } as const satisfies Record<string, Shared>;
 
-function sharedBy({ method, path, permission, query, body, responses }: AnyOperation<never>): (keyof typeof SHARED)[] {
+function sharedResponses({
+  method,
+  path,
+  permission,
+  query,
+  body,
+  responses,
+}: AnyOperation<never>): (keyof typeof SHARED)[] {
   const read = method === "GET" ? responses[200] : undefined;
   const takesInput = body.kind !== "none" || Object.keys(query.properties).length > 0 || path.includes("{");
   return [

@@ -1,19 +1,19 @@
 /**
- * Schemas as the OpenAPI document shows them: the keywords of the kit dropped or turned into standard ones, requests
- * restricted to what storage takes, and everything in words that generators of clients know.
+ * Schemas as the OpenAPI document shows them: the kit's own keywords are dropped or converted to standard ones, texts
+ * of requests are restricted to what storage accepts, and everything is written in a form that client generators know.
  */
 import type { TSchema } from "typebox";
 
 type Json = Record<string, unknown>;
 
+/** Request schemas are restricted to what storage accepts; response schemas are not. */
+type Usage = "request" | "response";
+
 export type SchemaWriter = ReturnType<typeof createSchemaWriter>;
 
-/**
- * Text without U+0000, which storage refuses everywhere. Written so that the regular expressions of all languages know
- * it.
- */
+/** Text without U+0000, which storage never accepts, in a syntax that the regular expressions of all languages know. */
 const NO_NUL = String.raw`^[^\x00]*$`;
-/** Keywords of the kit, which are no JSON Schema. */
+/** Keywords of the kit, which are not JSON Schema. */
 const OWN_KEYWORDS: readonly string[] = [
   "x-component",
   "x-repeated",
@@ -22,63 +22,64 @@ const OWN_KEYWORDS: readonly string[] = [
   "x-published",
   "x-unpublished",
 ];
-/** The keys of a TypeBox record whose keys are any text. */
+/** The patterns that TypeBox writes for records with any text as key. */
 const ANY_KEY: readonly string[] = ["^.*$", "^(.*)$"];
 
-/** Writes schemas as they stand in the document: named shapes by reference, collected in `components`. */
+/** Writes schemas for the document: named shapes by reference, collected in `components`. */
 export function createSchemaWriter() {
   const components: Record<string, Json> = {};
 
-  function write(value: unknown, isRequest: boolean): unknown {
-    if (Array.isArray(value)) return value.map((item) => write(item, isRequest));
+  function write(value: unknown, usage: Usage): unknown {
+    if (Array.isArray(value)) return value.map((item) => write(item, usage));
     if (typeof value !== "object" || value === null) return value;
     const { "x-published-as": published, "x-component": component } = value as {
       "x-published-as"?: TSchema;
       "x-component"?: string;
     };
-    if (published !== undefined) return write(published, isRequest);
-    if (component === undefined) return plain(value as Json, isRequest);
+    if (published !== undefined) return write(published, usage);
+    if (component === undefined) return writePlain(value as Json, usage);
     if (!(component in components)) {
-      // Named before it is written, for shapes that contain themselves.
+      // Registered before it is written, for shapes that contain themselves.
       components[component] = {};
-      components[component] = plain(value as Json, isRequest);
+      components[component] = writePlain(value as Json, usage);
     }
     const { deprecated, description } = value as Json;
-    const isOnlyHere = (value as Json)["x-deprecation"] !== undefined;
-    return { $ref: `#/components/schemas/${component}`, ...(isOnlyHere ? { deprecated, description } : {}) };
+    const isDeprecatedHere = (value as Json)["x-deprecation"] !== undefined;
+    return { $ref: `#/components/schemas/${component}`, ...(isDeprecatedHere ? { deprecated, description } : {}) };
   }
 
-  function plain(schema: Json, isRequest: boolean): Json {
+  function writePlain(schema: Json, usage: Usage): Json {
     const { "x-published": published = {}, ...declared } = schema;
     const kept = Object.entries({ ...declared, ...(published as Json) }).filter(([key]) => !OWN_KEYWORDS.includes(key));
-    const written = Object.fromEntries(kept.map(([key, item]) => [key, keyword(key, item, isRequest)])) as Json;
-    if (isRequest) withoutNul(written);
-    const simple = readable(written);
+    const written = Object.fromEntries(kept.map(([key, item]) => [key, writeKeyword(key, item, usage)])) as Json;
+    if (usage === "request") excludeNul(written);
+    const simple = simplify(written);
     const { "x-deprecation": deprecation } = schema;
     return deprecation
-      ? { ...simple, description: sentenceOf({ ...simple, "x-deprecation": deprecation } as unknown as TSchema) }
+      ? { ...simple, description: describeShape({ ...simple, "x-deprecation": deprecation } as unknown as TSchema) }
       : simple;
   }
 
-  function keyword(key: string, value: unknown, isRequest: boolean): unknown {
+  function writeKeyword(key: string, value: unknown, usage: Usage): unknown {
     if (VALUES.includes(key)) return value;
-    if (!MAPS.includes(key)) return write(value, isRequest);
-    return Object.fromEntries(Object.entries(value as Json).map(([name, item]) => [name, write(item, isRequest)]));
+    if (!MAPS.includes(key)) return write(value, usage);
+    return Object.fromEntries(Object.entries(value as Json).map(([name, item]) => [name, write(item, usage)]));
   }
 
   return {
     components,
-    ofRequest: (schema: TSchema): Json => write(schema, true) as Json,
-    ofResponse: (schema: TSchema): Json => write(schema, false) as Json,
+    ofRequest: (schema: TSchema): Json => write(schema, "request") as Json,
+    ofResponse: (schema: TSchema): Json => write(schema, "response") as Json,
   };
 }
 
-/** Keywords that hold values and not schemas, and those that hold schemas by name. */
+/** Keywords whose content is a value and not a schema. */
 const VALUES: readonly string[] = ["default", "const", "enum", "examples", "example", "required"];
+/** Keywords whose content is schemas by name. */
 const MAPS: readonly string[] = ["properties", "patternProperties"];
 
-/** Every text of a request that nothing else restricts. */
-function withoutNul(schema: Json): void {
+/** Adds NO_NUL to a text that nothing else restricts. */
+function excludeNul(schema: Json): void {
   if (
     schema["type"] === "string" &&
     !["pattern", "enum", "const"].some((key) => key in schema) &&
@@ -87,14 +88,14 @@ function withoutNul(schema: Json): void {
     schema["pattern"] = NO_NUL;
 }
 
-/** Keywords that say the same of a value and of a value or null. */
+/** Keywords that mean the same for a value and for the value or null. */
 const HOISTED = ["description", "x-max-bytes"] as const;
 
-/** The same schema in the words that generators know. */
-function readable(schema: Json): Json {
+/** An equivalent schema in a form that client generators know. */
+function simplify(schema: Json): Json {
   const { anyOf, patternProperties, ...rest } = schema;
   if (Array.isArray(anyOf)) {
-    // Of a value that may be null, what it is said to be and its bound in bytes stand on the whole.
+    // Description and byte bound of a nullable value move to the union.
     const described = (anyOf as Json[]).filter((branch) => branch["type"] !== "null");
     const only: Json = { ...described[0] };
     const isSingle = described.length === 1 && !("$ref" in only);
@@ -116,12 +117,12 @@ function readable(schema: Json): Json {
   return { ...rest, additionalProperties: item, ...(anyKey ? {} : { propertyNames: { pattern } }) };
 }
 
-/** Whether a schema is nothing but a union, so that its branches may stand in the union around it. */
+/** Whether a schema is only a union, so that its branches may be merged into the union around it. */
 const isUnion = (schema: Json): boolean =>
   Object.keys(schema).every((key) => key === "anyOf" || key === "description") && "anyOf" in schema;
 
-/** The description of a shape, with the date since when it is deprecated. */
-export function sentenceOf(shape: TSchema): string {
+/** The description of a shape, with the date since which it is deprecated. */
+export function describeShape(shape: TSchema): string {
   const { description, "x-deprecation": deprecation } = shape as {
     description?: string;
     "x-deprecation"?: { since: string };
