@@ -14,7 +14,7 @@ import {
 
 const assets = suite("assets");
 
-assets("the pages of the reference are shipped, and nothing else of their package", () => {
+assets("the pages of the API reference ship, and nothing else of their package", () => {
   assert.equal(listAssets("swagger-ui/"), [
     "swagger-ui/LICENSE",
     "swagger-ui/NOTICE",
@@ -24,7 +24,7 @@ assets("the pages of the reference are shipped, and nothing else of their packag
   assert.match(readTextAsset("swagger-ui/swagger-ui.css"), ".swagger-ui");
 });
 
-assets("the native addon is an asset with a place on disk in a checkout", () => {
+assets("the native addon is an asset with a path in a checkout", () => {
   const path = findCheckoutPath(ADDON_ASSET);
   assert.is.not(path, null);
   assert.equal(readAsset(ADDON_ASSET), readFileSync(String(path)));
@@ -40,7 +40,7 @@ for (const key of [
   "/etc/passwd",
   "__proto__",
 ]) {
-  assets(`"${key}" is no asset`, () => {
+  assets(`"${key}" is not an asset`, () => {
     assert.throws(
       () => readAsset(key),
       (error: Error) => error.message === `no asset "${key}" ships with this build of Assay`,
@@ -57,7 +57,7 @@ assets("an unknown worker is refused by name", () => {
   assert.throws(() => resolveWorkerEntry("no-such-worker"), /no-such-worker/);
 });
 
-assets("the build is that of package.json and of a commit", () => {
+assets("the build has the version of package.json and a commit", () => {
   const { version, commit } = readBuildInfo();
   assert.is(version, JSON.parse(readFileSync(join(import.meta.dirname, "..", "package.json"), "utf8")).version);
   assert.ok(commit === null || /^[0-9a-f]{40}(-modified)?$/.test(commit), String(commit));

@@ -12,7 +12,7 @@ const capture = (level: "trace" | "info" | "error" = "trace") => {
 
 const lines = suite("log: lines");
 
-lines("the time is that of the line, also when the second changes", () => {
+lines("the time is that of the line, across a change of the second", () => {
   const { logger, entries } = capture();
   const clock = Date.now;
   const times = [1_700_000_000_007, 1_700_000_000_999, 1_700_000_001_000, 1_699_999_999_120];
@@ -31,7 +31,7 @@ lines("the time is that of the line, also when the second changes", () => {
   assert.is(entries()[0]?.["time"], "2023-11-14T22:13:20.007Z");
 });
 
-lines("a buffer hands over whole lines in order: when it is full, when it is asked, after a moment", async () => {
+lines("a buffer writes whole lines in order: when full, on demand, and after a moment", async () => {
   const pieces: string[] = [];
   const buffer = bufferedDestination((text) => void pieces.push(text));
   buffer.write("one\n");
@@ -45,7 +45,7 @@ lines("a buffer hands over whole lines in order: when it is full, when it is ask
   buffer.write(long);
   assert.equal(pieces, ["one\ntwo\n", `three\n${long}`]);
   const later = await new Promise<string>((resolve) => {
-    // What waits does not keep a process alive, so something else has to.
+    // The buffer does not keep the process alive, so something else must.
     const alive = setInterval(() => undefined, 1_000);
     bufferedDestination((text) => {
       clearInterval(alive);
@@ -90,7 +90,7 @@ lines("levels below the chosen one are silent", () => {
   );
 });
 
-lines("a child brings its fields", () => {
+lines("a child logger adds its fields", () => {
   const { logger, entries } = capture();
   logger.child({ request_id: "r1" }).child({ org: "acme" }).warn("hm");
   const [{ time: _, ...rest } = {}] = entries();
@@ -118,7 +118,7 @@ lines.run();
 const secrets = suite("log: secrets");
 const TOKEN = "sEcReT-tOkEn_0123456789.abc~x";
 
-secrets("a bearer token appears on no line, whichever way it is logged", () => {
+secrets("a bearer token appears on no line, however it is logged", () => {
   const { logger, lines } = capture();
   const bearer = `Bearer ${TOKEN}`;
   const basic = `Basic ${Buffer.from(`${TOKEN}:`).toString("base64")}`;
@@ -155,7 +155,7 @@ secrets("a bearer token appears on no line, whichever way it is logged", () => {
   }
 });
 
-secrets("fields with names of secrets are hidden in every spelling", () => {
+secrets("fields with secret names are hidden in every spelling", () => {
   const names = [
     "authorization",
     "Proxy-Authorization",
@@ -198,7 +198,7 @@ secrets("fields with names of secrets are hidden in every spelling", () => {
   assert.equal(redact({ key: null, token: undefined }), { key: null, token: undefined });
 });
 
-secrets("ordinary fields and texts stay", () => {
+secrets("ordinary fields and texts are unchanged", () => {
   const fields = {
     key_id: 7,
     tag_key: "team",
@@ -214,7 +214,7 @@ secrets("ordinary fields and texts stay", () => {
   assert.equal(redact(fields), { ...fields, when: "1970-01-01T00:00:00.000Z", big: "12" });
 });
 
-secrets("texts are cleaned of credentials", () => {
+secrets("credentials in texts are hidden", () => {
   const table: [string, string][] = [
     ["authorization: bearer abc, next", "authorization: bearer [hidden], next"],
     ["Basic YTpi", "Basic [hidden]"],
@@ -243,7 +243,7 @@ secrets("texts are cleaned of credentials", () => {
   for (const [text, expected] of table) assert.is(redact(text), expected);
 });
 
-secrets("large and strange values are cut and never throw", () => {
+secrets("large and unusual values are truncated and never throw", () => {
   const deep = Array.from({ length: 100 }).reduce<unknown>((inner) => ({ inner }), 1);
   assert.match(JSON.stringify(redact(deep)), "[deeper]");
   assert.equal((redact(Array.from({ length: 103 }, () => 1)) as unknown[]).slice(99), [1, "[3 more]"]);
@@ -303,7 +303,7 @@ const logged = (entry: Partial<RequestEntry>): Record<string, unknown> => {
   return rest;
 };
 
-requests("who only asks whether all is well is told of at debug, unless it is not", () => {
+requests("successful probes and scrapes are logged at debug, failing ones are not", () => {
   for (const route of ["get_ready", "get_healthz", "get_metrics"]) {
     const { logger, entries } = capture("trace");
     for (const status of [200, 401, 503]) logRequest(logger, { ...ENTRY, route, status });
@@ -315,7 +315,7 @@ requests("who only asks whether all is well is told of at debug, unless it is no
   }
 });
 
-requests("bytes that are no request have a line without method and path", () => {
+requests("bytes that are not a request have a line without method and path", () => {
   const line = logged({ method: null, route: null, path: null, status: 400, error_code: "HPE_INVALID_METHOD" });
   assert.equal(
     { method: line["method"], path: line["path"], client: line["client"], error_code: line["error_code"] },
@@ -323,7 +323,7 @@ requests("bytes that are no request have a line without method and path", () => 
   );
 });
 
-requests("one whole line", () => {
+requests("a complete line", () => {
   assert.equal(logged({}), { level: "info", ...ENTRY, duration_ms: 3.1, msg: "request" });
   assert.equal(logged({ status: 500, error_code: "internal", error_id: "e1" }), {
     level: "error",
@@ -336,7 +336,7 @@ requests("one whole line", () => {
   });
 });
 
-requests("the level: error from 500, warn when slow for its size, else info", () => {
+requests("the level is error from 500, warn if slow for its size, else info", () => {
   const table: [Partial<RequestEntry>, string][] = [
     [{ status: 200 }, "info"],
     [{ status: 401 }, "info"],
@@ -353,7 +353,7 @@ requests("the level: error from 500, warn when slow for its size, else info", ()
   for (const [entry, level] of table) assert.is(logged(entry)["level"], level, JSON.stringify(entry));
 });
 
-requests("a query and the id of a webhook are left out", () => {
+requests("the query and the id of a webhook are omitted", () => {
   const table: [string, string][] = [
     ["/api/v2/flows/acme?api_key=abc", "/api/v2/flows/acme"],
     ["/x#frag", "/x"],

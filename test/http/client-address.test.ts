@@ -1,4 +1,4 @@
-/** Who a request comes from: what counts of the headers that proxies and clients write. */
+/** The client of a request: which headers of proxies and clients count. */
 import type { IncomingMessage } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -40,19 +40,24 @@ const ALL = { "x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https", "x
 const DIRECT = { address: "192.0.2.1", secure: false, host: "inner:8001", origin: null };
 
 test("headers of a trusted proxy count", () => {
-  const told = { address: "203.0.113.9", secure: true, host: "assay.example.com", origin: "https://assay.example.com" };
-  assert.equal(peer(ALL), told);
-  assert.equal(peer(ALL, { from: "::ffff:10.0.0.1" }), told, "IPv4 on a listener of both kinds");
-  assert.equal(peer(ALL, { from: "fd00::7" }), told);
-  assert.equal(peer(ALL, { tls: true }), told);
+  const claimed = {
+    address: "203.0.113.9",
+    secure: true,
+    host: "assay.example.com",
+    origin: "https://assay.example.com",
+  };
+  assert.equal(peer(ALL), claimed);
+  assert.equal(peer(ALL, { from: "::ffff:10.0.0.1" }), claimed, "IPv4 on a dual-stack listener");
+  assert.equal(peer(ALL, { from: "fd00::7" }), claimed);
+  assert.equal(peer(ALL, { tls: true }), claimed);
   assert.equal(
     peer({ ...ALL, "x-forwarded-proto": "HTTP" }, { tls: true }),
-    { ...told, secure: false, origin: "http://assay.example.com" },
+    { ...claimed, secure: false, origin: "http://assay.example.com" },
     "the client spoke http, whatever the proxy speaks",
   );
 });
 
-test("nobody else's count, in any form", () => {
+test("headers of any other peer do not count, in any form", () => {
   const forwarded = { forwarded: "for=203.0.113.9;proto=https;host=assay.example.com" };
   for (const headers of [ALL, forwarded, { ...ALL, ...forwarded }]) {
     assert.equal(peer(headers, { from: "192.0.2.1" }), DIRECT);
@@ -60,7 +65,7 @@ test("nobody else's count, in any form", () => {
     assert.equal(peer(headers, { from: "192.0.2.1", tls: true }), { ...DIRECT, secure: true });
     assert.equal(peer(headers, { from: "192.0.2.1", trusted: ["unix"] }), DIRECT);
   }
-  assert.equal(peer(ALL, { from: "::ffff:192.0.2.1" }), DIRECT, "one address has one form");
+  assert.equal(peer(ALL, { from: "::ffff:192.0.2.1" }), DIRECT, "an address has one normal form");
 });
 
 test("the client is the rightmost address that is not trusted", () => {
@@ -80,7 +85,7 @@ test("the client is the rightmost address that is not trusted", () => {
     assert.is(address(list), client, list);
 });
 
-test("what is no address ends the list: who wrote it is the last that is known", () => {
+test("a text that is not an address ends the list with the proxy that wrote it", () => {
   for (const [list, client] of [
     ["unknown", "10.0.0.1"],
     ["", "10.0.0.1"],
@@ -93,14 +98,10 @@ test("what is no address ends the list: who wrote it is the last that is known",
     ["\u0000", "10.0.0.1"],
   ] as const)
     assert.is(address(list), client, JSON.stringify(list));
-  assert.is(
-    address(`203.0.113.9${", 10.0.0.7".repeat(20_000)}`),
-    "10.0.0.7",
-    "a list without end is somebody's invention",
-  );
+  assert.is(address(`203.0.113.9${", 10.0.0.7".repeat(20_000)}`), "10.0.0.7", "an endless list is forged");
 });
 
-test("scheme and host are those of the hop of the client, where each proxy adds its own", () => {
+test("scheme and host are those of the client's hop, if each proxy appends its own", () => {
   const lists = {
     "x-forwarded-for": "6.6.6.6, 203.0.113.9, 10.0.0.7",
     "x-forwarded-proto": "http, https, http",
@@ -115,23 +116,23 @@ test("scheme and host are those of the hop of the client, where each proxy adds 
   assert.is(
     peer({ ...lists, "x-forwarded-proto": "https", "x-forwarded-host": "assay.example.com" }).origin,
     "https://assay.example.com",
-    "one for all hops",
+    "one value for all hops",
   );
 });
 
-test("a scheme alone takes the host that was asked for, a host alone the scheme of the connection", () => {
+test("a scheme alone is completed with the requested host, a host alone with the scheme of the connection", () => {
   assert.is(peer({ "x-forwarded-proto": "https" }, { host: "assay.example.com" }).origin, "https://assay.example.com");
   assert.is(peer({ "x-forwarded-host": "assay.example.com:8443" }).origin, "http://assay.example.com:8443");
   assert.is(peer({ "x-forwarded-host": "assay.example.com" }, { tls: true }).origin, "https://assay.example.com");
   assert.is(
     peer({ "x-forwarded-for": "203.0.113.9" }).origin,
     null,
-    "a proxy that tells neither leaves the server's own address",
+    "a proxy that reports neither leaves the configured public URL",
   );
   assert.is(peer({}).origin, null);
 });
 
-test("what cannot be a scheme or a host does not count", () => {
+test("an invalid scheme or host does not count", () => {
   for (const proto of ["ftp", "https://", "https\u0000", "javascript", ""])
     assert.is(peer({ "x-forwarded-proto": proto }).origin, null, proto);
   for (const host of [
@@ -157,7 +158,7 @@ test("what cannot be a scheme or a host does not count", () => {
   assert.is(
     peer({ "x-forwarded-host": "Assay.Example.com:443", "x-forwarded-proto": "https" }).origin,
     "https://assay.example.com",
-    "one host has one form",
+    "a host has one normal form",
   );
   assert.is(
     peer({ "x-forwarded-host": "[2001:DB8::1]:443", "x-forwarded-proto": "http" }).origin,
@@ -165,19 +166,25 @@ test("what cannot be a scheme or a host does not count", () => {
   );
 });
 
-test("Forwarded (RFC 7239) says the same in its own way", () => {
-  const said = (forwarded: string) => peer({ forwarded });
-  const told = { address: "203.0.113.9", secure: true, host: "assay.example.com", origin: "https://assay.example.com" };
+test("Forwarded (RFC 7239) means the same", () => {
+  const parsed = (forwarded: string) => peer({ forwarded });
+  const claimed = {
+    address: "203.0.113.9",
+    secure: true,
+    host: "assay.example.com",
+    origin: "https://assay.example.com",
+  };
   for (const text of [
     "for=203.0.113.9;proto=https;host=assay.example.com",
     "For=203.0.113.9; Proto=HTTPS; Host=assay.example.com; by=10.0.0.1",
     'for="203.0.113.9:4711";proto="https";host="assay.example.com"',
-    "for=6.6.6.6;proto=http;host=evil.example, for=203.0.113.9;proto=https;host=assay.example.com, for=10.0.0.7;proto=http;host=inner",
+    "for=6.6.6.6;proto=http;host=evil.example, for=203.0.113.9;proto=https;host=assay.example.com, " +
+      "for=10.0.0.7;proto=http;host=inner",
   ])
-    assert.equal(said(text), told, text);
-  assert.is(said('for="[2001:db8:cafe::17]:4711"').address, "2001:db8:cafe::17");
-  assert.is(said('for="_gazonk"').address, "10.0.0.1");
-  assert.is(said("for=203.0.113.9, for=unknown;proto=https").address, "10.0.0.1");
+    assert.equal(parsed(text), claimed, text);
+  assert.is(parsed('for="[2001:db8:cafe::17]:4711"').address, "2001:db8:cafe::17");
+  assert.is(parsed('for="_gazonk"').address, "10.0.0.1");
+  assert.is(parsed("for=203.0.113.9, for=unknown;proto=https").address, "10.0.0.1");
   for (const text of [
     "",
     ";",
@@ -189,11 +196,11 @@ test("Forwarded (RFC 7239) says the same in its own way", () => {
     "for=203.0.113.9 ;; x",
     "for=203.0.113.9,",
   ]) {
-    assert.equal(said(text), { address: "10.0.0.1", secure: false, host: "inner:8001", origin: null }, text);
+    assert.equal(parsed(text), { address: "10.0.0.1", secure: false, host: "inner:8001", origin: null }, text);
   }
 });
 
-test("of two kinds of headers one was written by the client: only what both say counts", () => {
+test("if both families of headers are present, they count only if they agree", () => {
   const agreeing = "for=203.0.113.9;proto=https;host=assay.example.com";
   assert.is(peer({ ...ALL, forwarded: agreeing }).address, "203.0.113.9");
   for (const forwarded of [
@@ -212,7 +219,7 @@ test("of two kinds of headers one was written by the client: only what both say 
   }
 });
 
-test("a Unix socket is trusted by its own word, and a connection that is gone is no Unix socket", () => {
+test("a Unix socket is trusted by name, and a closed connection is not a Unix socket", () => {
   const facts = { from: undefined, unix: true };
   assert.equal(peer(ALL, { ...facts, trusted: ["unix"] }), {
     address: "203.0.113.9",
@@ -235,12 +242,12 @@ test("a Unix socket is trusted by its own word, and a connection that is gone is
   assert.is(peer({ "x-forwarded-for": "unix" }, { ...facts, trusted: ["unix"] }).address, "unix");
 });
 
-test("what the listener met is what everybody sees later, also when the connection has lost its address", () => {
+test("the peer that the listener stored is used even after the connection is closed", () => {
   const request = requestOf({}, ALL);
   assert.equal(
     { clientAddress: clientAddress(request), isSecure: isSecure(request) },
     { clientAddress: "10.0.0.1", isSecure: false },
-    "without a listener nobody is trusted",
+    "without a listener no proxy is trusted",
   );
   rememberPeer(request, resolvePeer(request, { trust: parseTrustedProxies(TRUSTED) }));
   Object.assign(request, { socket: {} });

@@ -1,6 +1,4 @@
-/**
- * What is deprecated says so in its answers: operations, query parameters and fields of bodies (RFC 9745, RFC 8288).
- */
+/** Deprecated operations, query parameters and body fields are announced in answers (RFC 9745, RFC 8288). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { TSchema } from "typebox";
@@ -19,37 +17,37 @@ test.after(() => server.stop());
 
 const DOCUMENTATION = '<http://assay.test/api/v2/doc/>; rel="deprecation"; type="text/html"';
 const seconds = (date: string): string => `@${Date.parse(`${date}T00:00:00Z`) / 1000}`;
-const announced = ({ headers }: Answer): { deprecation: string | null; link: string | null } => ({
+const announcementOf = ({ headers }: Answer): { deprecation: string | null; link: string | null } => ({
   deprecation: headers.get("deprecation"),
   link: headers.get("link"),
 });
 const NOTHING = { deprecation: null, link: null };
 
-test("a deprecated operation names its date, its documentation and what replaces it", async () => {
+test("a deprecated operation announces its date, its documentation and its replacement", async () => {
   await server.given.flow(at, { name: "payments" });
   const listed = await server.call("GET", "/artifacts/acme/payments", { key: at.key });
   assert.is(listed.status, 200);
   const successor = '<http://assay.test/api/v2/artifacts/acme?flow_name=payments>; rel="successor-version"';
-  assert.equal(announced(listed), { deprecation: seconds("2026-08-20"), link: `${DOCUMENTATION}, ${successor}` });
+  assert.equal(announcementOf(listed), { deprecation: seconds("2026-08-20"), link: `${DOCUMENTATION}, ${successor}` });
   const body = { name: "older", description: "" };
   const created = await server.call("PUT", "/flows/acme", { key: at.key, body });
   assert.is(created.status, 201);
   assert.is(
-    announced(created).link,
+    announcementOf(created).link,
     `${DOCUMENTATION}, <http://assay.test/api/v2/flows/acme/template_file>; rel="successor-version"`,
   );
 });
 
-test("refusals of a deprecated operation say so too, and a not modified answer", async () => {
+test("refusals and 304 answers of a deprecated operation announce it too", async () => {
   const missing = await server.call("GET", "/artifacts/acme/no%20such", { key: at.key });
   assert.equal(
-    { status: missing.status, deprecation: announced(missing).deprecation },
+    { status: missing.status, deprecation: announcementOf(missing).deprecation },
     { status: 404, deprecation: seconds("2026-08-20") },
   );
-  assert.match(announced(missing).link ?? "", "?flow_name=no%20such>");
+  assert.match(announcementOf(missing).link ?? "", "?flow_name=no%20such>");
   const invalid = await server.call("PUT", "/flows/acme", { key: at.key, body: {} });
   assert.equal(
-    { status: invalid.status, deprecation: announced(invalid).deprecation },
+    { status: invalid.status, deprecation: announcementOf(invalid).deprecation },
     { status: 400, deprecation: seconds("2026-08-20") },
   );
   const { headers } = await server.call("GET", "/artifacts/acme/payments", { key: at.key });
@@ -58,27 +56,27 @@ test("refusals of a deprecated operation say so too, and a not modified answer",
     headers: { "If-None-Match": headers.get("etag") ?? "" },
   });
   assert.equal(
-    { status: again.status, deprecation: announced(again).deprecation },
+    { status: again.status, deprecation: announcementOf(again).deprecation },
     { status: 304, deprecation: seconds("2026-08-20") },
   );
   const stranger = await server.call("GET", "/artifacts/acme/payments");
-  assert.equal({ status: stranger.status, announced: announced(stranger) }, { status: 401, announced: NOTHING });
+  assert.equal({ status: stranger.status, announced: announcementOf(stranger) }, { status: 401, announced: NOTHING });
 });
 
-test("a deprecated query parameter counts when it has a value, and the links of pages stay", async () => {
+test("a deprecated query parameter is announced only if it has a value", async () => {
   await server.given.environment(at, { name: "production" });
   const path = "/environments/acme/production/events";
   const used = await server.call("GET", `${path}?interval=1..NOW`, { key: at.key });
   assert.equal(
-    { status: used.status, announced: announced(used) },
+    { status: used.status, announced: announcementOf(used) },
     { status: 200, announced: { deprecation: seconds("2026-05-26"), link: DOCUMENTATION } },
   );
-  // The command-line client always sends it, empty where nobody asked for one.
+  // The command-line client always sends it, empty if its user gave none.
   for (const query of ["", "?interval=", "?start=1&end=NOW"])
-    assert.equal(announced(await server.call("GET", `${path}${query}`, { key: at.key })), NOTHING, query);
+    assert.equal(announcementOf(await server.call("GET", `${path}${query}`, { key: at.key })), NOTHING, query);
 });
 
-test("the links of pages and that of a deprecation stand in one header", async () => {
+test("one Link header has the links of pages and the deprecation", async () => {
   const environment = await server.given.environment(at, { name: "paged" });
   const item = (digit: string): object => ({
     podName: `pod-${digit}`,
@@ -100,23 +98,23 @@ test("the links of pages and that of a deprecation stand in one header", async (
   assert.ok(link.endsWith(DOCUMENTATION));
 });
 
-test("a deprecated field of a body counts when it is sent and not null", async () => {
+test("a deprecated body field is announced if it is sent and not null", async () => {
   const body = { name: "staging", type: "K8S", description: "" };
   const answer = (more: object): Promise<Answer> =>
     server.call("PUT", "/environments/acme", { key: at.key, body: { ...body, ...more } });
-  assert.equal(announced(await answer({ include_scaling: false })), {
+  assert.equal(announcementOf(await answer({ include_scaling: false })), {
     deprecation: seconds("2026-08-19"),
     link: DOCUMENTATION,
   });
-  assert.equal(announced(await answer({ require_provenance: true })), {
+  assert.equal(announcementOf(await answer({ require_provenance: true })), {
     deprecation: seconds("2026-08-20"),
     link: DOCUMENTATION,
   });
-  assert.equal(announced(await answer({ include_scaling: null })), NOTHING);
-  assert.equal(announced(await answer({})), NOTHING);
+  assert.equal(announcementOf(await answer({ include_scaling: null })), NOTHING);
+  assert.equal(announcementOf(await answer({})), NOTHING);
 });
 
-test("what a request can send that is marked as deprecated has a date, and nothing else has one", () => {
+test("every deprecated part of a request has a date, and nothing else has one", () => {
   const walk = (value: unknown, place: string): void => {
     if (typeof value !== "object" || value === null) return;
     const { deprecated = false, "x-deprecation": deprecation } = value as {

@@ -7,7 +7,7 @@ import type { TestServer } from "../given.ts";
 
 const test = suite("http/health");
 
-/** Calls `body` with a server and stops that afterwards. */
+/** Runs `body` with a server of its own. */
 async function withServer(body: (server: TestServer) => Promise<void>): Promise<void> {
   const server = await startServer();
   try {
@@ -27,7 +27,7 @@ const READY = {
   clock: { state: "right", problem: null },
 };
 
-test("ready answers the bare text OK without a key, and with a bogus one", () =>
+test("/ready answers the bare text OK without a key, and with a bogus one", () =>
   withServer(async (server) => {
     for (const key of [null, "bogus"]) {
       const answer = await server.call("GET", "//ready", { key });
@@ -38,7 +38,7 @@ test("ready answers the bare text OK without a key, and with a bogus one", () =>
     }
   }));
 
-test("readyz answers JSON with version, schema and state, without a key", () =>
+test("/readyz answers JSON with version, schema and state, without a key", () =>
   withServer(async (server) => {
     const answer = await server.call("GET", "//readyz", { key: null });
     assert.is(answer.status, 200);
@@ -47,7 +47,7 @@ test("readyz answers JSON with version, schema and state, without a key", () =>
     assert.equal(answer.body, READY);
   }));
 
-test("ready and readyz are 503 when the database does not answer; healthz says that the process lives", () =>
+test("/ready and /readyz are 503 if the database fails; /healthz says that the process is alive", () =>
   withServer(async (server) => {
     server.db.close();
     const ready = await server.call("GET", "//ready");
@@ -61,7 +61,7 @@ test("ready and readyz are 503 when the database does not answer; healthz says t
     assert.is(alive.text, "OK");
   }));
 
-test("ready and readyz are 503 with the reason while the disk cannot be read", () =>
+test("/ready and /readyz are 503 with the reason while the disk cannot be read", () =>
   withServer(async (server) => {
     server.disk.problem = "the database cannot be read (EIO)";
     const reason = "The storage fails: the database cannot be read (EIO)";
@@ -76,7 +76,7 @@ test("ready and readyz are 503 with the reason while the disk cannot be read", (
     assert.is((await server.call("GET", "//ready")).text, "OK");
   }));
 
-test("a server that takes no changes is ready for reads, and readyz tells the cause", () =>
+test("a read-only server is ready, and /readyz gives the reason", () =>
   withServer(async (server) => {
     server.disk.free = 10;
     await server.room.check();
@@ -93,7 +93,7 @@ test("a server that takes no changes is ready for reads, and readyz tells the ca
     );
   }));
 
-test("readyz tells of a clock that is not believed, and the server stays ready", () =>
+test("/readyz reports an implausible clock, and the server stays ready", () =>
   withServer(async (server) => {
     server.disk.clock = { state: "ahead", problem: "the clock shows a time to come" };
     const { status, body } = await server.call("GET", "//readyz");
@@ -103,7 +103,7 @@ test("readyz tells of a clock that is not believed, and the server stays ready",
     );
   }));
 
-test("probes that are answered as hoped are not logged at the level of requests", () =>
+test("successful probes are not logged at level info", () =>
   withServer(async (server) => {
     for (const path of ["ready", "readyz", "healthz"]) await server.call("GET", `//${path}`);
     assert.equal(server.lines, []);

@@ -1,4 +1,4 @@
-/** Bounds on the values of JSON, and the turns of large bodies, over real sockets. */
+/** Bounds on the values of JSON, and the budget for large bodies, over real sockets. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
@@ -7,7 +7,7 @@ import { dial, head } from "./socket.ts";
 
 const test = suite("http/large-bodies");
 let server: TestServer;
-/** Has room for one large body at a time, and gives up on one that stands still for two seconds. */
+/** Has room for one large body at a time, and abandons one that stalls for two seconds. */
 let narrow: TestServer;
 test.before(async () => {
   server = await startServer();
@@ -24,7 +24,7 @@ test("JSON of a flow has at most 1 MB and 50,000 values, whatever they are", asy
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const rename = (raw: string) => server.call("PUT", `/flows/${at.org}/${flow}/rename`, { key: at.key, raw });
-  // The object, its key, the list and what is in it.
+  // The object, its key, the list and its items.
   assert.equal((await rename(`{"new_name":${list(49_997)}}`)).body, {
     message: "Input payload validation failed",
     errors: { new_name: "Input should be a valid string [input: list of 49997 items]" },
@@ -47,7 +47,7 @@ test("JSON of a flow has at most 1 MB and 50,000 values, whatever they are", asy
   assert.equal({ status, body }, { status: 413, body: { message: "Request body size exceeds the 1MB limit" } });
 });
 
-test("the JSON part of an attestation has at most 200,000 values, and what it holds of its own is stored as it was sent", async () => {
+test("the JSON part of an attestation has at most 200,000 values, and its user data is stored as sent", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const report = (json: string) =>
@@ -65,7 +65,7 @@ test("the JSON part of an attestation has at most 200,000 values, and what it ho
   assert.is(server.db.prepare("SELECT user_data_json FROM attestations").pluck().get(), `[{"x":"é"},${list(190_000)}]`);
 });
 
-test("a large body is refused with the same words as a small one", async () => {
+test("a large body is refused with the same text as a small one", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const padding = " ".repeat(300_000);
@@ -89,7 +89,7 @@ test("a large body is refused with the same words as a small one", async () => {
   assert.is((await report(deep(127) + padding)).status, 201);
 });
 
-test("large bodies wait for their turn, small ones never, and one that stalls gives its place back", async () => {
+test("large bodies wait for room, small ones do not, and one that stalls gives its room back", async () => {
   const [one, other] = [narrow.given.org(), narrow.given.org()];
   const body = `{"new_name":"${"x".repeat(150_000)}"}`;
   const put = (at: { org: string; key: string }, length: number): string =>

@@ -1,4 +1,4 @@
-/** Numbers in queries: the forms that clients print, and what they become. */
+/** Numbers in queries: the forms that clients print, and the values they become. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { Type } from "typebox";
@@ -15,7 +15,7 @@ const Query = Closed({
 });
 const Path = Closed({ number: Type.Integer() });
 
-/** The values of a query string, or the field texts of its refusal. */
+/** Parses a query string; returns its values, or the field texts of its refusal. */
 function read(query: string): Record<string, unknown> {
   try {
     return checkParameters(Query, parseQueryParameters(Query, query), "query");
@@ -40,7 +40,7 @@ for (const [query, values] of [
 ] as const)
   test(`reads ${query}`, () => assert.equal(read(query), values));
 
-test("reads the exponent of a client that does not escape its plus sign, which arrives as a space", () => {
+test("reads an exponent with an unescaped plus sign, which arrives as a space", () => {
   assert.equal(read("start_ts=1.795339938e+09&page=2e+00"), { start_ts: 1_795_339_938, page: 2 });
 });
 
@@ -64,7 +64,7 @@ for (const text of [
   "1_0e3",
   "1e0001",
 ])
-  test(`refuses ${text} as a number, and says what was sent`, () => {
+  test(`refuses ${text} as a number, and shows what was sent`, () => {
     const problem = `Input should be a valid number [input: ${text}]`;
     assert.equal(read(`start_ts=${encodeURIComponent(text)}`), { start_ts: problem });
   });
@@ -75,12 +75,12 @@ for (const text of ["1.5e0", "15e-1", "1e-1", "1e-400", "1.00000000000000000001e
     assert.equal(read(`page=${encodeURIComponent(text)}`), { page: problem });
   });
 
-test("holds the exponent form to the bounds of its parameter", () => {
+test("applies the bounds of a parameter to the exponent form", () => {
   assert.equal(read("page=1e10"), { page: "Input should be less than or equal to 5000000000 [input: 10000000000]" });
   assert.equal(read("page=0e5"), { page: "Input should be greater than or equal to 1 [input: 0]" });
 });
 
-test("does not read the exponent form in paths, where one object has one address", () => {
+test("refuses the exponent form in paths, so that an object has one URL", () => {
   const problem = "Input should be a valid integer [input: 1e1]";
   const isRefusal = (error: AppError): boolean => error.fields?.["number"] === problem;
   assert.throws(() => checkParameters(Path, { number: "1e1" }, "path"), isRefusal);

@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseRange } from "../../src/http/range.ts";
 
-const test = suite("http: range");
+const test = suite("http/range");
 
 const CASES: readonly [header: string | undefined, size: number, expected: ReturnType<typeof parseRange>][] = [
   [undefined, 100, null],
@@ -20,7 +20,7 @@ const CASES: readonly [header: string | undefined, size: number, expected: Retur
   ["bytes=007-008", 100, { start: 7, end: 8 }],
   [`bytes=5-${"9".repeat(400)}`, 100, { start: 5, end: 99 }],
   [`bytes=-${"9".repeat(400)}`, 100, { start: 0, end: 99 }],
-  // Behind the end: 416.
+  // Beyond the end: 416.
   ["bytes=100-", 100, "unsatisfiable"],
   ["bytes=100-200", 100, "unsatisfiable"],
   [`bytes=${"9".repeat(400)}-`, 100, "unsatisfiable"],
@@ -29,7 +29,7 @@ const CASES: readonly [header: string | undefined, size: number, expected: Retur
   ["bytes=0-0", 0, "unsatisfiable"],
   ["bytes=-0", 0, "unsatisfiable"],
   ["bytes=-5", 0, null],
-  // Not one well-formed range of bytes: the whole file.
+  // Not exactly one well-formed byte range: the whole file.
   ["bytes=20-10", 100, null],
   ["bytes=200-150", 100, null],
   ["bytes=0-1,5-6", 100, null],
@@ -57,7 +57,7 @@ for (const [header, size, expected] of CASES) {
   });
 }
 
-test("a header as long as a server lets through is read to its end", () => {
+test("parses the longest headers that the server accepts in linear time", () => {
   for (const header of [
     `bytes=${"1".repeat(100_000)}x`,
     `bytes=${" ".repeat(100_000)}x`,

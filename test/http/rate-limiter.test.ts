@@ -5,22 +5,26 @@ import { createRateLimiter } from "../../src/http/rate-limiter.ts";
 
 const test = suite("http/rate-limiter");
 
-function limiterAt(options: { burst: number; perSeconds: number; maxKeys?: number }) {
+function createTestLimiter(options: { burst: number; perSeconds: number; maxKeys?: number }) {
   const clock = { at: 1_700_000_000.25 };
   return { clock, limiter: createRateLimiter({ ...options, now: () => clock.at }) };
 }
 
-test("as many tries as there are pass at once, then one at a time, and the wait is told in whole seconds", () => {
-  const { clock, limiter } = limiterAt({ burst: 10, perSeconds: 900 });
+test("admits a burst at once, then one attempt at a time, with the wait in whole seconds", () => {
+  const { clock, limiter } = createTestLimiter({ burst: 10, perSeconds: 900 });
   assert.equal(
     Array.from({ length: 10 }, () => limiter.take("a")),
     Array(10).fill(0),
   );
-  assert.equal([limiter.take("a"), limiter.peek("a"), limiter.take("a")], [90, 90, 90], "a refused try costs nothing");
+  assert.equal(
+    [limiter.take("a"), limiter.peek("a"), limiter.take("a")],
+    [90, 90, 90],
+    "a refused attempt costs nothing",
+  );
   clock.at += 45;
   assert.is(limiter.take("a"), 45);
   clock.at += 44.5;
-  assert.is(limiter.take("a"), 1, "half a second is told as a whole one");
+  assert.is(limiter.take("a"), 1, "half a second is rounded up");
   clock.at += 0.5;
   assert.equal([limiter.take("a"), limiter.take("a")], [0, 90]);
   clock.at += 900;
@@ -30,17 +34,17 @@ test("as many tries as there are pass at once, then one at a time, and the wait 
   );
 });
 
-test("who keeps to the rate is never refused", () => {
-  const { clock, limiter } = limiterAt({ burst: 7, perSeconds: 60 });
+test("never refuses a client that keeps to the rate", () => {
+  const { clock, limiter } = createTestLimiter({ burst: 7, perSeconds: 60 });
   for (let n = 0; n < 7; n++) assert.is(limiter.take("a"), 0);
   for (let n = 0; n < 10_000; n++) {
     clock.at += 60 / 7;
-    assert.is(limiter.take("a"), 0, `try ${n}`);
+    assert.is(limiter.take("a"), 0, `attempt ${n}`);
   }
 });
 
-test("in any stretch of time no more than burst and what came back meanwhile", () => {
-  const { clock, limiter } = limiterAt({ burst: 30, perSeconds: 60 });
+test("admits no more than the burst and what was refilled, in any period", () => {
+  const { clock, limiter } = createTestLimiter({ burst: 30, perSeconds: 60 });
   let passed = 0;
   for (let n = 0; n < 1200; n++) {
     if (limiter.take("a") === 0) passed += 1;
@@ -49,30 +53,30 @@ test("in any stretch of time no more than burst and what came back meanwhile", (
   assert.is(
     passed,
     30 + Math.floor(119.9 / 2),
-    "a try comes back every two seconds, and the last one was asked for after 119.9 of them",
+    "an attempt is refilled every two seconds, and the last one was taken after 119.9 seconds",
   );
 });
 
-test("keys do not know of each other, a look takes nothing, and what is forgiven is as new", () => {
-  const { limiter } = limiterAt({ burst: 1, perSeconds: 60 });
+test("keys are independent, peek takes nothing, and reset refills", () => {
+  const { limiter } = createTestLimiter({ burst: 1, perSeconds: 60 });
   assert.equal([limiter.peek("a"), limiter.take("a"), limiter.take("a")], [0, 0, 60]);
   assert.equal([limiter.take("b"), limiter.take("b")], [0, 60]);
   limiter.reset("a");
   assert.equal({ "take a": limiter.take("a"), "take b": limiter.take("b") }, { "take a": 0, "take b": 60 });
 });
 
-test("memory is bounded: full stores are forgotten, and of too many keys the one longest without a try", () => {
-  const { clock, limiter } = limiterAt({ burst: 2, perSeconds: 60, maxKeys: 1000 });
+test("forgets full buckets, and evicts the key with the oldest attempt", () => {
+  const { clock, limiter } = createTestLimiter({ burst: 2, perSeconds: 60, maxKeys: 1000 });
   for (let n = 0; n < 5000; n++) limiter.take(`early ${n}`);
   assert.is(limiter.size, 1000);
   assert.is(limiter.take("early 4999"), 0);
-  assert.is(limiter.take("early 4999"), 30, "the latest are the ones that are known");
+  assert.is(limiter.take("early 4999"), 30, "the latest keys are kept");
   clock.at += 61;
   limiter.take("late");
   assert.is(limiter.size, 1);
 });
 
-test("IPv6 counts by /64, IPv4 by address in either spelling, and what is no address as itself", () => {
+test("networkOf gives IPv6 by /64, IPv4 by address in either spelling, and other texts unchanged", () => {
   assert.is(networkOf("192.0.2.7"), "192.0.2.7");
   assert.is(networkOf("::ffff:192.0.2.7"), "192.0.2.7");
   assert.is(networkOf("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");

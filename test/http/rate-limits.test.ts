@@ -1,4 +1,4 @@
-/** Requests that are counted: by address before anything is looked at, by key once it is known whose it is. */
+/** Rate limits over HTTP: by address before anything is read, by key once it is authenticated. */
 import { request } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -34,7 +34,7 @@ const from = (server: TestServer, localAddress: string, path: string): Promise<n
       .end();
   });
 
-test("an address that sends too much is told when to come again, before its key or its body are looked at", () =>
+test("refuses an address over its limit with Retry-After, before its key or body is read", () =>
   withServer({ rates: { address: 3, now } }, async (server, at) => {
     const path = `/flows/${at.org}`;
     assert.is((await server.call("GET", path, { key: at.key })).status, 200);
@@ -74,7 +74,7 @@ test("an address that sends too much is told when to come again, before its key 
     assert.equal(
       { "answer.status": (await wire.answer()).status, "logged.status": (await logged(server, "unread"))["status"] },
       { "answer.status": 429, "logged.status": 429 },
-      "of the body not a byte had come",
+      "no byte of the body had arrived",
     );
     wire.vanish();
     assert.equal(holdings(server), before);
@@ -96,7 +96,7 @@ test("an address that sends too much is told when to come again, before its key 
     );
   }));
 
-test("a key that sends too much waits, and nobody else does", () =>
+test("refuses a key over its limit, and no other client", () =>
   withServer({ rates: { key: 2, now } }, async (server, at) => {
     const other = server.given.user(at.org, "member");
     const path = `/flows/${at.org}`;
@@ -131,18 +131,18 @@ test("a key that sends too much waits, and nobody else does", () =>
     );
     assert.is((await ask(other)).status, 200);
     for (let n = 0; n < 5; n++)
-      assert.is((await ask("nonsense")).status, 401, "who brings a wrong key keeps nobody with a right one away");
+      assert.is((await ask("nonsense")).status, 401, "wrong keys do not count against any valid key");
     for (let n = 0; n < 5; n++)
       assert.is(
         (await server.call("GET", "/openapi.json", { key: at.key })).status,
         200,
-        "what needs no key counts for none",
+        "public operations do not count against the key",
       );
     clock.at += 30;
     assert.is((await ask(at.key)).status, 200);
   }));
 
-test("unless the operator says so nothing is counted, and neither is a peer without an address", () => {
+test("counts nothing without a limit, and no peer without an IP address", () => {
   const off = createRateLimits({ address: null, key: null, now });
   const on = createRateLimits({ address: 1, key: 1, now });
   for (let n = 0; n < 1000; n++) {

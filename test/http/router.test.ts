@@ -1,4 +1,4 @@
-/** From the first line of a request to the operation, and the headers of the way back. */
+/** Routing, from the request line to the operation, and the headers of answers. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, startServer } from "../given.ts";
@@ -20,7 +20,7 @@ const NOT_FOUND = { message: "The requested URL was not found on the server" };
 const NOT_ALLOWED = { message: "The method is not allowed for the requested URL" };
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
-/** A request whose target goes out as it is written here. */
+/** Sends a request whose target is not normalised. */
 const raw = (method: string, target: string, headers: Record<string, string> = {}, body = ""): Promise<RawAnswer> =>
   exchange(
     server.url,
@@ -34,8 +34,8 @@ const raw = (method: string, target: string, headers: Record<string, string> = {
   );
 const get = (path: string, headers: Record<string, string> = {}) => raw("GET", `/api/v2${path}`, headers);
 
-/** A request whose answer is read as text: one to HEAD says that it is JSON, and has none. */
-async function bare(method: string, path: string) {
+/** Sends a request and reads the answer as text: an answer to HEAD claims to be JSON but has no body. */
+async function fetchText(method: string, path: string) {
   const response = await fetch(`${server.url}/api/v2${path}`, {
     method,
     headers: { Authorization: `Bearer ${at.key}` },
@@ -43,7 +43,7 @@ async function bare(method: string, path: string) {
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-test("an unknown path under /api/ is a JSON 404, also where the key would not do", async () => {
+test("an unknown path under /api/ is a JSON 404, also with an invalid key", async () => {
   for (const target of [
     "/api",
     "/api/",
@@ -87,7 +87,7 @@ test("a known path with another method is 405 with Allow", async () => {
     ["HEAD", `/flows/${at.org}/flow/rename`, "PUT"],
     ["PUT", "/openapi.json", "GET, HEAD"],
   ]) {
-    const answer = await bare(method as string, path as string);
+    const answer = await fetchText(method as string, path as string);
     assert.equal(
       { status: answer.status, Allow: answer.headers.get("Allow"), text: answer.text },
       { status: 405, Allow: allow, text: method === "HEAD" ? "" : JSON.stringify(NOT_ALLOWED) },
@@ -96,7 +96,7 @@ test("a known path with another method is 405 with Allow", async () => {
   }
 });
 
-test("the alias answers as the API itself does", async () => {
+test("the alias answers like the API itself", async () => {
   for (const path of [
     `/flows/${at.org}/flow`,
     `/flows/${at.org}/none`,
@@ -114,7 +114,7 @@ test("a literal segment wins over a parameter", async () => {
   assert.equal((await get("/user/default-org", { Authorization: `Bearer ${there.key}` })).body, {
     default_org_name: "",
   });
-  // `template_file` is no flow: what reads a flow is not asked.
+  // `template_file` is not the name of a flow here.
   const answer = await server.call("PUT", `/flows/${at.org}/template_file`, { key: at.key, body: {} });
   assert.equal(answer.body, { message: "Content-Type should be multipart/form-data with the part 'data_json'" });
   const list = await get(`/attestations/${at.org}/list_attestations_for_criteria?commit_list=${freshCommit()}`);
@@ -122,14 +122,14 @@ test("a literal segment wins over a parameter", async () => {
   assert.not.match((await get(`/attestations/${at.org}/list_attestations_for_criteria2`)).text, /commit_list/);
 });
 
-test("a pattern that takes more than its operation leaves the rest to the next one", async () => {
+test("an operation passes a path that its pattern matches by accident to the next pattern", async () => {
   const missing = (name: string) => ({ message: `Repo '${name}' not found in organization '${at.org}'` });
   const id = "00000000-0000-0000-0000-00000000";
   assert.equal((await get(`/repos/${at.org}/${id}/deployments`)).body, missing(id));
   assert.equal((await get(`/repos/${at.org}/acme/deployments`)).body, missing("acme/deployments"));
   assert.equal((await get(`/repos/${at.org}/${id}/x/deployments`)).body, missing(`${id}/x/deployments`));
   for (const path of [`/repos/${at.org}/acme/deployments`, `/repos/${at.org}/${id}/deployments`]) {
-    const answer = await bare("PUT", path);
+    const answer = await fetchText("PUT", path);
     assert.equal(
       { status: answer.status, Allow: answer.headers.get("Allow") },
       { status: 405, Allow: "GET, HEAD" },
@@ -138,7 +138,7 @@ test("a pattern that takes more than its operation leaves the rest to the next o
   }
 });
 
-test("the method decides where two operations share a shape", async () => {
+test("the method decides between operations with the same path", async () => {
   const path = `/attestations/${at.org}/flow/trail/none/generic`;
   assert.is((await get(path)).status, 404);
   const posted = await server.call("POST", path, { key: at.key, body: {} });
@@ -150,7 +150,7 @@ test("the method decides where two operations share a shape", async () => {
 
 test("HEAD is GET without the body, whatever the answer", async () => {
   for (const path of [`/flows/${at.org}/flow`, `/flows/${at.org}/none`, "/nothing"]) {
-    const [got, asked] = [await bare("GET", path), await bare("HEAD", path)];
+    const [got, asked] = [await fetchText("GET", path), await fetchText("HEAD", path)];
     assert.equal(
       { status: asked.status, text: asked.text, "Content-Length": asked.headers.get("Content-Length") },
       { status: got.status, text: "", "Content-Length": got.headers.get("Content-Length") },
@@ -159,7 +159,7 @@ test("HEAD is GET without the body, whatever the answer", async () => {
   }
 });
 
-// --- how a path is written
+// --- spelling of paths
 
 test("segments are decoded after routing: an encoded slash stays inside its segment", async () => {
   assert.is((await get(`/flows/${at.org}/%66l%6Fw`)).body.name, "flow");
@@ -177,7 +177,7 @@ test("segments are decoded after routing: an encoded slash stays inside its segm
   });
 });
 
-test("what is no encoding is taken as it stands: some clients encode nothing", async () => {
+test("an invalid encoding is taken literally: some clients encode nothing", async () => {
   for (const name of [
     "%",
     "%zz",
@@ -200,7 +200,7 @@ test("what is no encoding is taken as it stands: some clients encode nothing", a
   });
 });
 
-test("NUL in a path or a query is refused; in the organization it is nobody's", async () => {
+test("NUL in a path or query is refused with 400, in the organization with 403", async () => {
   const NUL = "String should not contain a NUL character";
   for (const [path, errors] of [
     [`/flows/${at.org}/%00`, { flow_name: NUL }],
@@ -215,14 +215,14 @@ test("NUL in a path or a query is refused; in the organization it is nobody's", 
   assert.is((await raw("PUT", "/api/v2/user/a%00b")).status, 400);
 });
 
-test("an absolute target is its path, whatever stands before it", async () => {
+test("an absolute target is reduced to its path, whatever precedes it", async () => {
   for (const start of ["http://assay.test", "https://elsewhere:1", "http://[", "x://", "http://a:99999999"])
     assert.is((await raw("GET", `${start}/api/v2/flows/${at.org}/flow`)).body?.name, "flow", start);
   for (const target of ["http://[", "http://", "*", "//", "//x/api/v2/openapi.json", "/\\", "/?", "/#"])
     assert.is((await raw("GET", target)).status, 404, target);
 });
 
-test("a long address is no problem until it is absurd", async () => {
+test("a long URL is accepted up to the limit for headers", async () => {
   const name = "n".repeat(100_000);
   assert.is((await get(`/flows/${at.org}/${name}`)).status, 404);
   assert.is((await get(`/${"a/".repeat(50_000)}`)).status, 404);
@@ -259,13 +259,13 @@ test("a list may be repeated, joined by commas, or both", async () => {
   );
 });
 
-test("what a list names twice it holds once", async () => {
+test("a list contains each value once", async () => {
   const wrong = await get(`/attestations/${at.org}/list_attestations_for_criteria?commit_list=x,y,x&commit_list=y`);
   const problem = (value: string) => `String should match pattern '^[a-f0-9]{40}$' [input: ${value}]`;
   assert.equal(wrong.body, refused({ "commit_list.0": problem("x"), "commit_list.1": problem("y") }));
 });
 
-test("thousands of parameters are read, and more are refused instead of forgotten", async () => {
+test("thousands of parameters are read, and more are refused instead of dropped", async () => {
   const path = `/attestations/${at.org}/list_attestations_for_criteria`;
   const many = Array.from({ length: 4000 }, () => `commit_list=${freshCommit()}`).join("&");
   assert.is((await get(`${path}?${many}`)).status, 200);
@@ -278,7 +278,7 @@ test("thousands of parameters are read, and more are refused instead of forgotte
   );
 });
 
-test("of a single parameter the last value counts; unknown ones, also with odd names, are ignored", async () => {
+test("the last value of a single parameter counts; unknown parameters are ignored", async () => {
   assert.is((await get(`/flows/${at.org}?page=0&page=1&per_page=1`)).body.pagination.page, 1);
   assert.is((await get(`/flows/${at.org}?page=1&page=0`)).status, 400);
   for (const query of [
@@ -296,9 +296,9 @@ test("of a single parameter the last value counts; unknown ones, also with odd n
     assert.is((await get(`/flows/${at.org}${query}`)).status, 200, query);
 });
 
-// --- what real clients send
+// --- requests of real clients
 
-test("calls that take nothing accept null, nothing, and whatever else a client sends with them", async () => {
+test("operations without a body accept null, nothing, and anything else", async () => {
   for (const [headers, body] of [
     [{ "Content-Type": "application/json; charset=utf-8", "Content-Length": "4" }, "null"],
     [{ "Content-Length": "0" }, ""],
@@ -326,7 +326,7 @@ test("calls that take nothing accept null, nothing, and whatever else a client s
   }
 });
 
-test("a body that nobody wants is read to its end, so that the connection serves the next request", async () => {
+test("an unused body is read to its end, so that the connection serves the next request", async () => {
   const wire = await dial(server.url);
   const large = " ".repeat(500_000);
   for (let i = 0; i < 3; i++) {
@@ -347,7 +347,7 @@ test("a body that nobody wants is read to its end, so that the connection serves
   wire.vanish();
 });
 
-test("requests in a row on one connection are answered in order", async () => {
+test("pipelined requests are answered in order", async () => {
   const wire = await dial(server.url);
   const ask = (path: string) => head("GET", path, { Authorization: `Bearer ${at.key}` });
   await wire.send(ask(`/flows/${at.org}/flow`) + ask("/nothing") + head("GET", "//healthz", {}));
@@ -360,7 +360,7 @@ test("requests in a row on one connection are answered in order", async () => {
 
 // --- headers and log
 
-test("every answer carries the request's id: the client's own where it is a decent one", async () => {
+test("every answer has a request id: the client's own if it is well-formed", async () => {
   for (const path of [`/flows/${at.org}/flow`, "/nothing"]) {
     assert.is((await get(path, { "X-Request-ID": "my-id_1.0" })).headers["x-request-id"], "my-id_1.0");
     for (const id of ["", "a b", "a\tb", "é", "x".repeat(101), "<script>", "a,b"])
@@ -372,7 +372,7 @@ test("every answer carries the request's id: the client's own where it is a dece
   }
 });
 
-test("an answer tells its type and length, and nothing about what made it", async () => {
+test("an answer states its type and length, and nothing about the server software", async () => {
   for (const answer of [await get(`/flows/${at.org}/flow`), await get("/nothing")]) {
     assert.is(answer.headers["content-type"], "application/json; charset=utf-8");
     assert.is(Number(answer.headers["content-length"]), Buffer.byteLength(answer.text));
@@ -383,7 +383,7 @@ test("an answer tells its type and length, and nothing about what made it", asyn
   }
 });
 
-test("one line is logged per request, and the key is in none, however it was sent", async () => {
+test("one line is logged per request, never with the key, however it was sent", async () => {
   const basic = Buffer.from(`${at.key}:`).toString("base64");
   const ids: string[] = [];
   for (const [headers, query] of [
@@ -411,7 +411,7 @@ test("one line is logged per request, and the key is in none, however it was sen
   assert.not.ok(log.includes(at.key) || log.includes(basic));
 });
 
-test("reads that SQLite itself gave up fail by their own error, and the next request is served", async () => {
+test("a read that SQLite rolled back fails with its own error, and the next request is served", async () => {
   const { flows } = server.store;
   const { require } = flows;
   flows.require = () => {
@@ -430,7 +430,7 @@ test("reads that SQLite itself gave up fail by their own error, and the next req
   assert.is((await get(`/flows/${at.org}/flow`)).status, 200);
 });
 
-test("a refusal before the operation leaves nothing behind", async () => {
+test("a refused request leaves nothing behind", async () => {
   const before = holdings(server);
   await raw("PUT", `/api/v2/flows/${at.org}/flow/archive`, { Authorization: "Bearer nobody" });
   await raw("PUT", `/api/v2/flows/no-such/flow/archive`);

@@ -1,4 +1,4 @@
-/** A client that may do everything wrong: bytes go out as they are given, answers come back as they were sent. */
+/** A client that can do everything wrong: it sends raw bytes and returns answers as they were sent. */
 import { connect } from "node:net";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ export type RawAnswer = { status: number; headers: Record<string, string>; text:
 
 export type Wire = Awaited<ReturnType<typeof dial>>;
 
-/** Opens a connection to a server. Answers are read in order; reading one that will not come rejects. */
+/** Opens a connection to a server. Answers are read in order; reading one that cannot come any more rejects. */
 export async function dial(url: string) {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
@@ -27,7 +27,7 @@ export async function dial(url: string) {
     .on("end", ended("closed"))
     .on("error", (error: Error & { code?: string }) => ended(error.code ?? "error")())
     .on("close", ended("closed"));
-  // Whoever waits is woken by the end as well.
+  // The end of the connection also wakes a sender that waits.
   let drained: () => void = () => undefined;
   socket.on("drain", () => drained()).on("close", () => drained());
   await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
@@ -57,14 +57,14 @@ export async function dial(url: string) {
 
   return {
     socket,
-    /** Queues bytes; resolves when there is room for more, or nobody takes them any longer. */
+    /** Queues bytes; resolves when there is room for more, or the connection has ended. */
     send(bytes: string | Buffer): Promise<void> {
       if (over !== null || socket.destroyed || socket.write(bytes)) return Promise.resolve();
       return new Promise((resolve) => (drained = resolve));
     },
-    /** Ends our half: no more bytes will come. */
+    /** Half-closes: no more bytes will come. */
     finish: () => void socket.end(),
-    /** Is gone at once. */
+    /** Disconnects immediately. */
     vanish: () => void socket.destroy(),
     async answer(): Promise<RawAnswer> {
       for (;;) {
@@ -74,7 +74,7 @@ export async function dial(url: string) {
         await wait();
       }
     },
-    /** Resolves with `closed` or the error's code when the server let go. */
+    /** Resolves with `closed`, or the error's code, when the connection has ended. */
     async closed(): Promise<string> {
       while (over === null) await wait();
       socket.destroy();
@@ -84,7 +84,7 @@ export async function dial(url: string) {
   };
 }
 
-/** Head of a request below the API root. `length` null: none is said. */
+/** Head of a request below the API root; a path with `//` starts at the host root. */
 export function head(method: string, path: string, headers: Record<string, string | number>): string {
   const lines = Object.entries({ Host: "assay.test", ...headers }).map(([name, value]) => `${name}: ${value}\r\n`);
   return `${method} ${path.startsWith("//") ? path.slice(1) : `/api/v2${path}`} HTTP/1.1\r\n${lines.join("")}\r\n`;
@@ -106,7 +106,7 @@ export const chunk = (bytes: string | Buffer): Buffer =>
 
 export const BOUNDARY = "----assay-test-boundary";
 
-/** One part of a form: header lines and content, as raw as wanted. */
+/** One part of a form, from raw header lines and content. */
 export const part = (lines: string, content: string | Buffer): Buffer =>
   Buffer.concat([Buffer.from(`--${BOUNDARY}\r\n${lines}\r\n\r\n`), Buffer.from(content), Buffer.from("\r\n")]);
 export const field = (name: string, content: string | Buffer, more = ""): Buffer =>
@@ -118,28 +118,28 @@ export const file = (name: string, filename: string, content: string | Buffer): 
   );
 export const CLOSING = Buffer.from(`--${BOUNDARY}--\r\n`);
 
-/** One statement that counts the rows of every table. */
-const counting = new WeakMap<TestServer["db"], { get(): unknown }>();
-function rowsOf({ db }: TestServer): Record<string, number> {
-  let statement = counting.get(db);
+/** A statement that counts the rows of every table. */
+const countStatements = new WeakMap<TestServer["db"], { get(): unknown }>();
+function countRows({ db }: TestServer): Record<string, number> {
+  let statement = countStatements.get(db);
   if (!statement) {
     const tables = db
       .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
       .pluck()
       .all() as string[];
     statement = db.prepare(`SELECT ${tables.map((table) => `(SELECT count(*) FROM ${table}) AS ${table}`).join(", ")}`);
-    counting.set(db, statement);
+    countStatements.set(db, statement);
   }
   return statement.get() as Record<string, number>;
 }
 
-/** What a server holds: rows of every table, and files of staging. */
+/** What a server has stored: rows of every table, and staged files. */
 export const holdingsWithoutEvidence = (server: TestServer) => ({
-  rows: rowsOf(server),
+  rows: countRows(server),
   staging: readdirSync(join(server.directory, "staging")).sort(),
 });
 
-/** What a server holds: rows of every table, files of staging and evidence, whose 256 directories take milliseconds. */
+/** As above, with the evidence files, whose 256 directories take milliseconds. */
 export function holdings(server: TestServer) {
   const files = (name: string): string[] =>
     readdirSync(join(server.directory, name), { withFileTypes: true })
@@ -152,7 +152,7 @@ export function holdings(server: TestServer) {
   return { ...holdingsWithoutEvidence(server), evidence: files("evidence") };
 }
 
-/** Waits for something the server does by itself, turn by turn of the event loop; fails after ten seconds. */
+/** Polls in every turn of the event loop until `look` returns something; fails after ten seconds. */
 export async function until<T>(what: string, look: () => T | null | undefined | false): Promise<T> {
   const deadline = performance.now() + 10_000;
   for (;;) {

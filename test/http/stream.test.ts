@@ -1,4 +1,4 @@
-/** Files that are made while they are sent. */
+/** File answers that are produced while they are sent. */
 import { createServer } from "node:http";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -12,7 +12,7 @@ import { sendStream } from "../../src/http/response.ts";
 const test = suite("http/stream");
 let server: Server;
 let url: string;
-/** What the next request is answered with. */
+/** The answer to the next request. */
 let reply: Stream;
 const failures: string[] = [];
 
@@ -35,7 +35,7 @@ const file = (open: () => Readable, filename = "log.csv"): Stream => ({
   open,
 });
 
-test("it is an attachment in chunks, with its own type and without a size", async () => {
+test("sends an attachment in chunks, with its own type and without a length", async () => {
   reply = file(() => Readable.from(["a,b\r\n", "é,ü\r\n"]));
   const answer = await fetch(url);
   assert.is(answer.status, 200);
@@ -54,19 +54,19 @@ test("it is an attachment in chunks, with its own type and without a size", asyn
   );
 });
 
-test("a range is answered with everything", async () => {
+test("ignores ranges and sends everything", async () => {
   reply = file(() => Readable.from(["0123456789"]));
   const answer = await fetch(url, { headers: { Range: "bytes=2-3" } });
   assert.equal({ status: answer.status, answer: await answer.text() }, { status: 200, answer: "0123456789" });
 });
 
-test("an empty file is one", async () => {
+test("sends an empty file", async () => {
   reply = file(() => Readable.from([]));
   const answer = await fetch(url);
   assert.equal({ status: answer.status, answer: await answer.text() }, { status: 200, answer: "" });
 });
 
-test("HEAD has the same headers and opens nothing", async () => {
+test("answers HEAD with the same headers and opens nothing", async () => {
   let opened = 0;
   reply = file(() => {
     opened += 1;
@@ -81,7 +81,7 @@ test("HEAD has the same headers and opens nothing", async () => {
   );
 });
 
-test("a stream that fails cuts the connection: nobody takes a part for the whole", async () => {
+test("cuts the connection when a stream fails, so that no client mistakes a part for the whole", async () => {
   async function* failing() {
     yield "first line\r\n";
     throw new Error("the disk is gone");
@@ -94,7 +94,7 @@ test("a stream that fails cuts the connection: nobody takes a part for the whole
   assert.ok(failures.includes("the disk is gone"));
 });
 
-test("a client that leaves ends the reading", async () => {
+test("stops reading when the client disconnects", async () => {
   let ended: () => void = () => undefined;
   const over = new Promise<void>((resolve) => (ended = resolve));
   async function* endless() {

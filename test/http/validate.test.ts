@@ -1,4 +1,4 @@
-/** The field texts of messages 2, word for word, and what a refusal may cost. */
+/** The field texts of messages 2, word for word, and the bounds on the cost of a refusal. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { Type } from "typebox";
@@ -10,7 +10,7 @@ import { findUnstorable, findTextProblem, validate } from "../../src/http/valida
 const test = suite("http/validate");
 const plain = (schema: TSchema, value: unknown) => validate(schema, value, { mode: "plain", root: "body" });
 const coerced = (schema: TSchema, value: unknown) => validate(schema, value, { mode: "coercing", root: "query" });
-/** Like a sender's own property, not like ours: JSON knows no prototypes. */
+/** Parses JSON, so that `__proto__` is an own property, as in a request. */
 const sent = (json: string): any => JSON.parse(json);
 
 const NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`;
@@ -107,7 +107,7 @@ test("defaults are filled in, but not into answers", () => {
   assert.equal({ value, answer }, { value: { a: 3 }, answer: {} });
 });
 
-test("query texts become numbers and truths; an empty text becomes neither", () => {
+test("query texts become numbers and booleans; an empty text becomes neither", () => {
   const schema = Closed({
     page: Type.Optional(Type.Integer({ minimum: 1 })),
     all: Type.Optional(Type.Boolean()),
@@ -124,7 +124,7 @@ test("query texts become numbers and truths; an empty text becomes neither", () 
   assert.equal(coerced(schema, { all: "yes" }), { all: "Input should be a valid boolean [input: yes]" });
 });
 
-test("of a union the branch that was meant is told", () => {
+test("reports the branch of a union that was probably meant", () => {
   const schema = Closed({
     value: Type.Union([
       Closed({ kind: Type.Literal("a"), x: Type.Integer() }),
@@ -142,14 +142,14 @@ test("of a union the branch that was meant is told", () => {
   assert.equal(plain(schema, { value: 7 }), { value: "Input should be a valid object or array [input: 7]" });
 });
 
-test("unions in items 1 and 10 are not taken for each other", () => {
+test("tells unions in items 1 and 10 apart", () => {
   const schema = Type.Array(Nullable(Matching("^a$")));
   const value = Array.from({ length: 12 }, (_, i) => (i === 1 || i === 10 ? "b" : "a"));
   const text = "String should match pattern '^a$' [input: b]";
   assert.equal(plain(schema, value), { 1: text, 10: text });
 });
 
-test("keys that every object seems to have are named like all others", () => {
+test("reports keys of Object.prototype like any others", () => {
   for (const key of ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf", "__defineGetter__"]) {
     const errors = plain(Sample, sent(`{"${key}":1}`));
     assert.equal(Object.entries(errors ?? {}), [[key, "Extra inputs are not permitted [input: 1]"]]);
@@ -162,7 +162,7 @@ test("keys that every object seems to have are named like all others", () => {
   assert.is(({} as Record<string, unknown>)["x"], undefined);
 });
 
-test("what is echoed has its limits, and never ends in half a character", () => {
+test("truncates what it shows of a value, and never splits a character", () => {
   const long = (plain(Sample, { text: "🙂".repeat(100_000) }) as Record<string, string>)["text"] ?? "";
   assert.is(long, `String should have at most 3 characters [input: ${"🙂".repeat(250)}…]`);
   const odd = (plain(Sample, { text: `a${"🙂".repeat(100_000)}` }) as Record<string, string>)["text"] ?? "";
@@ -178,12 +178,12 @@ test("what is echoed has its limits, and never ends in half a character", () => 
   assert.is(key, `${"k".repeat(256)}…`);
 });
 
-test("at most a hundred fields are told", () => {
+test("reports at most a hundred fields", () => {
   const errors = plain(Sample, Object.fromEntries(Array.from({ length: 1500 }, (_, i) => [`k${i}`, i])));
   assert.is(Object.keys(errors ?? {}).length, 100);
 });
 
-test("a huge value that is wrong everywhere is refused by its first problem", () => {
+test("reports only the first problem of a huge value that is wrong everywhere", () => {
   const million = Array.from({ length: 1_000_000 }, () => 1);
   for (const [schema, value] of [
     [Closed({ list: Type.Array(Type.String(), { maxItems: 5 }) }), { list: million }],
@@ -198,7 +198,7 @@ test("a huge value that is wrong everywhere is refused by its first problem", ()
   }
 });
 
-test("of a value with very many problems a hundred are told", () => {
+test("reports a hundred fields of a small value with hundreds of problems", () => {
   const schema = Type.Array(
     Nullable(Closed({ a: Nullable(Type.Integer()), b: Nullable(Type.Array(Nullable(Type.Integer()))) })),
   );
@@ -208,9 +208,9 @@ test("of a value with very many problems a hundred are told", () => {
   assert.is(Object.keys(errors ?? {}).length, 100);
 });
 
-// --- what no schema says
+// --- findUnstorable: what no schema states
 
-test("sound values can be stored, whatever their keys", () => {
+test("accepts valid values, whatever their keys", () => {
   for (const json of [
     '{"a":[1,-0,1.5e300,null,true,"\\u00e9\\ud83d\\ude42"],"":{"__proto__":{"constructor":"x"}}}',
     "null",
@@ -221,7 +221,7 @@ test("sound values can be stored, whatever their keys", () => {
     assert.is(findUnstorable(sent(json)), null);
 });
 
-test("the first problem is told with its place", () => {
+test("reports the first problem with its path", () => {
   const NUL = "String should not contain a NUL character";
   const LONE = "String should be valid Unicode without lone surrogates";
   for (const [json, problem] of [
@@ -240,7 +240,7 @@ test("the first problem is told with its place", () => {
   assert.is(findTextProblem("\u0001\uffff\u{10ffff}"), null);
 });
 
-test("nesting is allowed to a depth and no further", () => {
+test("accepts nesting up to the maximum depth and no further", () => {
   const nested = (depth: number, open: string, close: string): unknown =>
     sent(`${open.repeat(depth)}1${close.repeat(depth)}`);
   assert.is(findUnstorable(nested(MAX_JSON_DEPTH, "[", "]")), null);
@@ -251,12 +251,12 @@ test("nesting is allowed to a depth and no further", () => {
   assert.equal(findUnstorable(nested(500_000, "[", "]"))?.[1], text);
 });
 
-test("a place of absurd depth or length is cut", () => {
+test("truncates the path of a problem", () => {
   const key = "k".repeat(10_000);
   assert.equal(findUnstorable({ [key]: "\u0000" })?.[0], `${"k".repeat(256)}…`);
 });
 
-test("millions of items are looked at", () => {
+test("finds a problem behind millions of items", () => {
   for (const item of ["1", '""', "null", "[]", "{}"]) {
     assert.is(findUnstorable(sent(`[${`${item},`.repeat(1_000_000)}1]`)), null);
     assert.equal(findUnstorable(sent(`[${`${item},`.repeat(1_000_000)}"\\u0000"]`)), [

@@ -6,7 +6,7 @@ import type { ScanBounds, ScanProblem } from "../../src/json/scan.ts";
 const test = suite("json/scan");
 const ANY = { values: Infinity, containers: Infinity, scalars: Infinity, keys: Infinity, names: Infinity };
 
-/** Scans a text in pieces of so many bytes. */
+/** Scans a text in pieces of `pieceBytes`. */
 function scan(
   text: string,
   bounds: Partial<ScanBounds> = {},
@@ -20,11 +20,11 @@ function scan(
   return { problem, values: state.values, containers: state.containers };
 }
 
-/** Counts in the parsed value what the scan counts in its text. */
-function countOf(value: unknown): number {
+/** Counts in a parsed value what the scan counts in its text. */
+function countValues(value: unknown): number {
   if (typeof value !== "object" || value === null) return 1;
-  if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + countOf(item), 1);
-  return Object.values(value).reduce((sum: number, item) => sum + 1 + countOf(item), 1);
+  if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + countValues(item), 1);
+  return Object.values(value).reduce((sum: number, item) => sum + 1 + countValues(item), 1);
 }
 
 const TEXTS = [
@@ -41,19 +41,19 @@ const TEXTS = [
   '{"a":1,"b":{"a":2}}',
 ];
 
-test("counts every object, list, text, number, word and key, however the text is cut into pieces", () => {
+test("counts every object, list, string, number, word and key, however the text is split", () => {
   for (const text of TEXTS)
     for (const pieceBytes of [1, 2, 3, 7, Infinity]) {
       const { values, problem } = scan(text, {}, pieceBytes);
       assert.equal(
         { values, problem },
-        { values: countOf(JSON.parse(text)), problem: null },
+        { values: countValues(JSON.parse(text)), problem: null },
         `${text} in pieces of ${pieceBytes}`,
       );
     }
 });
 
-test("lets through as many values as allowed, and stops at the next", () => {
+test("accepts the allowed number of values, and stops at the next one", () => {
   assert.is(scan("[1,2,3]", { values: 4 }).problem, null);
   assert.equal(scan("[1,2,3,4]", { values: 4 }).problem, { kind: "values" });
   assert.equal(scan('{"a":1,"b":2}', { values: 4 }).problem, { kind: "values" });
@@ -72,13 +72,13 @@ test("bounds objects and lists, keys of one object, and different keys", () => {
   assert.equal(scan('[{"a":1,"b":1},{"c":1}]', { names: 2 }).problem, { kind: "names" });
 });
 
-test("finds nearly all of the different keys among many", () => {
+test("counts nearly all different keys among many", () => {
   const keys = Array.from({ length: 100_000 }, (_, n) => `{"k${n.toString(36)}":1}`).join(",");
   assert.is(scan(`[${keys}]`, { names: 100_000 }).problem, null);
   assert.equal(scan(`[${keys}]`, { names: 90_000 }).problem, { kind: "names" });
 });
 
-test("names the place of what nests too deep, and does not mind depth up to the bound", () => {
+test("reports the path of nesting beyond the maximum, and accepts nesting up to it", () => {
   const nested = (levels: number): string => `{"a":[0,{"b\\"":${"[".repeat(levels - 3)}`;
   assert.is(scan(nested(MAX_JSON_DEPTH)).problem, null);
   const text = nested(MAX_JSON_DEPTH + 1);
@@ -89,7 +89,7 @@ test("names the place of what nests too deep, and does not mind depth up to the 
   for (const pieceBytes of [1, 5, Infinity]) assert.equal(scan(text, {}, pieceBytes).problem, expected);
 });
 
-test("never counts less than the parser makes of the sound beginning of a broken text", () => {
+test("never counts less than the parser creates from the valid start of a malformed text", () => {
   for (const text of ['[1,2,"a', '{"a":1,}', "[1 2]", "]]]][1,2]", '{"a" "b"}', "}{"])
     assert.ok(scan(text).values >= 1, text);
   assert.is(scan("]]]]{}[1]").values, 3);

@@ -7,25 +7,30 @@ const test = suite("http/body/body-budget");
 const never = new AbortController().signal;
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Asks for room; `lease` is there once it was given. */
-function ask(budget: ReturnType<typeof createBodyBudget>, caller: string, bytes: number, signal = never) {
-  const asked: { lease: BodyLease | null; error: unknown } = { lease: null, error: null };
-  void budget.acquire({ bytes, owner: caller, signal }).then(
-    (lease) => (asked.lease = lease),
-    (error: unknown) => (asked.error = error),
+/** Requests room; `lease` is set once it is granted. */
+function acquire(budget: ReturnType<typeof createBodyBudget>, owner: string, bytes: number, signal = never) {
+  const outcome: { lease: BodyLease | null; error: unknown } = { lease: null, error: null };
+  void budget.acquire({ bytes, owner, signal }).then(
+    (lease) => (outcome.lease = lease),
+    (error: unknown) => (outcome.error = error),
   );
-  return asked;
+  return outcome;
 }
 
-test("gives room until it is taken, and to who waits when it is given back, in their order", async () => {
+test("grants room while there is some, and to those that wait in order of arrival", async () => {
   const budget = createBodyBudget({ bytes: 100 });
-  const [a, b, c, d] = [ask(budget, "a", 60), ask(budget, "b", 40), ask(budget, "c", 60), ask(budget, "d", 10)];
+  const [a, b, c, d] = [
+    acquire(budget, "a", 60),
+    acquire(budget, "b", 40),
+    acquire(budget, "c", 60),
+    acquire(budget, "d", 10),
+  ];
   await settle();
   assert.equal({ a: !!a.lease, b: !!b.lease, c: !!c.lease, d: !!d.lease }, { a: true, b: true, c: false, d: false });
   assert.equal(budget.load(), { bytes: 100, waiting: 2 });
   b.lease?.release();
   await settle();
-  // The small one does not overtake the large one whose turn it is.
+  // The small body does not overtake the large one that is next.
   assert.equal({ c: !!c.lease, d: !!d.lease }, { c: false, d: false });
   a.lease?.release();
   a.lease?.release();
@@ -36,10 +41,10 @@ test("gives room until it is taken, and to who waits when it is given back, in t
   );
 });
 
-test("gives one caller at most half, so that others need not wait for them", async () => {
+test("grants one owner at most half, so that others need not wait", async () => {
   const budget = createBodyBudget({ bytes: 100 });
-  const many = Array.from({ length: 4 }, () => ask(budget, "greedy", 25));
-  const other = ask(budget, "other", 30);
+  const many = Array.from({ length: 4 }, () => acquire(budget, "greedy", 25));
+  const other = acquire(budget, "other", 30);
   await settle();
   assert.equal(
     [...many, other].map(({ lease }) => lease !== null),
@@ -53,12 +58,12 @@ test("gives one caller at most half, so that others need not wait for them", asy
   );
 });
 
-test("lets a body in that is larger than the budget when nothing else is held", async () => {
+test("admits a body larger than the budget when nothing else is held", async () => {
   const budget = createBodyBudget({ bytes: 100 });
-  const large = ask(budget, "a", 500);
+  const large = acquire(budget, "a", 500);
   await settle();
   assert.ok(large.lease);
-  const next = ask(budget, "b", 1);
+  const next = acquire(budget, "b", 1);
   await settle();
   assert.is(next.lease, null);
   assert.ok(budget.isContended());
@@ -68,11 +73,11 @@ test("lets a body in that is larger than the budget when nothing else is held", 
   assert.not(budget.isContended());
 });
 
-test("asks the client to come again when too many wait, or the turn does not come", async () => {
+test("refuses with Retry-After when too many wait, or after too long a wait", async () => {
   const budget = createBodyBudget({ bytes: 10, maxWaitS: 0, maxWaiting: 1 });
-  const first = ask(budget, "a", 10);
-  const waiting = ask(budget, "b", 10);
-  await rejectsAsTooMany(budget.acquire({ bytes: 10, owner: "c", signal: never }));
+  const first = acquire(budget, "a", 10);
+  const waiting = acquire(budget, "b", 10);
+  await assertRefused(budget.acquire({ bytes: 10, owner: "c", signal: never }));
   while (waiting.error === null) await settle();
   assert.match(String(waiting.error), /receiving too many large requests\. Please try again in 5 seconds/);
   assert.equal((waiting.error as { headers: object }).headers, { "Retry-After": "5" });
@@ -80,12 +85,12 @@ test("asks the client to come again when too many wait, or the turn does not com
   assert.equal(budget.load(), { bytes: 10, waiting: 0 });
 });
 
-test("forgets who leaves, and those behind them get their turn", async () => {
+test("drops a request that is aborted and admits those behind it", async () => {
   const budget = createBodyBudget({ bytes: 100 });
   const gone = new AbortController();
-  ask(budget, "a", 60);
-  const large = ask(budget, "b", 80, gone.signal);
-  const small = ask(budget, "c", 20);
+  acquire(budget, "a", 60);
+  const large = acquire(budget, "b", 80, gone.signal);
+  const small = acquire(budget, "c", 20);
   await settle();
   assert.is(small.lease, null);
   gone.abort(new Error("gone"));
@@ -93,7 +98,7 @@ test("forgets who leaves, and those behind them get their turn", async () => {
   assert.equal({ large: String(large.error), small: small.lease !== null }, { large: "Error: gone", small: true });
 });
 
-async function rejectsAsTooMany(work: Promise<unknown>): Promise<void> {
+async function assertRefused(work: Promise<unknown>): Promise<void> {
   const error = await work.then(
     () => null,
     (reason: unknown) => reason,

@@ -1,6 +1,6 @@
 /**
- * Bodies over real sockets: whatever arrives, or stops arriving, the client gets one answer with the contract's body
- * and the server keeps nothing of it.
+ * Bodies over real sockets: whatever arrives, or stops arriving, the client gets exactly one answer as the contract
+ * states it, and the server keeps nothing of a refused request.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -28,7 +28,7 @@ import type { RawAnswer } from "../socket.ts";
 const test = suite("http/body/body");
 const LIMITS = { json: 4096, form: 2048, document: 8192, evidence: 200_000, lingerS: 0.2 };
 let server: TestServer;
-/** The same, but gives up on a body that stands still for a twentieth of a second. */
+/** The same, but abandons a body that stalls for 50 ms. */
 let hasty: TestServer;
 let at: { org: string; key: string };
 let reader: string;
@@ -46,22 +46,22 @@ test.after(async () => {
 
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
-const answers = (answer: RawAnswer, status: number, body: unknown): void => {
+const assertAnswer = (answer: RawAnswer, status: number, body: unknown): void => {
   assert.equal({ status: answer.status, body: answer.body }, { status, body });
   assert.is(answer.headers["content-type"], "application/json; charset=utf-8");
 };
 
-/** The refusal, and the proof that nothing of it stayed. */
-async function refuses(
+/** Asserts the refusal, and that nothing of the request was kept. */
+async function assertRefused(
   ask: () => Promise<RawAnswer>,
   status: number,
   body: unknown,
-  of: TestServer = server,
+  on: TestServer = server,
 ): Promise<RawAnswer> {
-  const before = holdings(of);
+  const before = holdings(on);
   const answer = await ask();
-  answers(answer, status, body);
-  assert.equal(holdings(of), before);
+  assertAnswer(answer, status, body);
+  assert.equal(holdings(on), before);
   return answer;
 }
 
@@ -84,11 +84,11 @@ const put = (body: string | Buffer, headers: Record<string, string | number> = {
   );
 const JSON_OVER = { message: "Request body size exceeds the 4KB limit" };
 
-test("a body whose declared length is over the limit is refused before a byte of it was sent", async () => {
-  await refuses(() => put("", { "Content-Length": 4097 }), 413, JSON_OVER);
+test("a body whose declared length is over the limit is refused before a byte of it is sent", async () => {
+  await assertRefused(() => put("", { "Content-Length": 4097 }), 413, JSON_OVER);
 });
 
-test("a body at the limit is read, one byte more is not", async () => {
+test("a body at the limit is read, one byte more is refused", async () => {
   const json = (size: number): string => `{"new_name":${" ".repeat(size - 17)}"a~"}`;
   assert.is(json(4096).length, 4096);
   await server.given.flow(at, { name: "big" });
@@ -99,16 +99,16 @@ test("a body at the limit is read, one byte more is not", async () => {
         chunk(json(size)).toString() +
         "0\r\n\r\n",
     );
-  await refuses(() => send(4097), 413, JSON_OVER);
-  answers(await send(4096), 200, "OK");
+  await assertRefused(() => send(4097), 413, JSON_OVER);
+  assertAnswer(await send(4096), 200, "OK");
 });
 
-test("a chunked body without end is refused when it passes the limit", async () => {
+test("an endless chunked body is refused when it exceeds the limit", async () => {
   const wire = await dial(server.url);
   await wire.send(head("PUT", RENAME(), { ...bearer(at.key), "Transfer-Encoding": "chunked" }));
   const before = holdings(server);
   for (let sent = 0; sent <= 4096; sent += 1024) await wire.send(chunk(" ".repeat(1024)));
-  answers(await wire.answer(), 413, JSON_OVER);
+  assertAnswer(await wire.answer(), 413, JSON_OVER);
   assert.is(await wire.closed(), "closed");
   assert.equal(holdings(server), before);
 });
@@ -131,38 +131,38 @@ for (const [what, key, path, status, body] of [
     { message: "The requested URL was not found on the server" },
   ],
 ] as [string, () => string | null, () => string, number, unknown][])
-  test(`a client that asks for leave to send, ${what}, is refused without having sent`, async () => {
+  test(`a client that expects 100 Continue, ${what}, is refused before it sends the body`, async () => {
     const held = key();
     const wire = await dial(server.url);
     await wire.send(
       head("PUT", path(), { ...(held ? bearer(held) : {}), "Content-Length": 1000, Expect: "100-continue" }),
     );
     const answer = await wire.answer();
-    answers(answer, status, body);
+    assertAnswer(answer, status, body);
     assert.is(answer.headers["connection"], "close");
     assert.is(await wire.closed(), "closed");
   });
 
-test("a client that asks for leave to send too much gets 413, and leave for what is allowed", async () => {
+test("a client that expects 100 Continue gets 413 for a large body, and 100 for a small one", async () => {
   const ask = (length: number) =>
     head("PUT", RENAME(), { ...bearer(at.key), "Content-Length": length, Expect: "100-continue" });
   const over = await dial(server.url);
   await over.send(ask(5000));
-  answers(await over.answer(), 413, JSON_OVER);
+  assertAnswer(await over.answer(), 413, JSON_OVER);
   over.vanish();
   const wire = await dial(server.url);
   await wire.send(ask(2));
   assert.is((await wire.answer()).status, 100);
   await wire.send("{}");
-  answers(await wire.answer(), 400, refused({ new_name: "Field required" }));
+  assertAnswer(await wire.answer(), 400, refused({ new_name: "Field required" }));
   wire.vanish();
 });
 
-test("an expectation nobody knows is no reason to refuse", async () => {
-  answers(await put("{}", { Expect: "a-miracle" }), 400, refused({ new_name: "Field required" }));
+test("an unknown expectation is ignored", async () => {
+  assertAnswer(await put("{}", { Expect: "a-miracle" }), 400, refused({ new_name: "Field required" }));
 });
 
-test("what is not JSON in UTF-8 is refused with the place", async () => {
+test("input that is not JSON in UTF-8 is refused with the position of the problem", async () => {
   for (const [body, text] of [
     ["{", "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)"],
     ["nope", "Input should be valid JSON: the text ends early or is malformed"],
@@ -176,10 +176,10 @@ test("what is not JSON in UTF-8 is refused with the place", async () => {
     ],
     [Buffer.from([0x00]), "Input should be valid JSON: the text ends early or is malformed"],
   ] as const)
-    await refuses(() => put(body as string | Buffer), 400, refused({ body: text }));
+    await assertRefused(() => put(body as string | Buffer), 400, refused({ body: text }));
 });
 
-test("JSON of the wrong kind is refused by name", async () => {
+test("JSON of the wrong shape is refused with the name of the field", async () => {
   for (const [body, errors] of [
     ["[]", { body: "Input should be a valid object [input: []]" }],
     ["7", { body: "Input should be a valid object [input: 7]" }],
@@ -192,7 +192,7 @@ test("JSON of the wrong kind is refused by name", async () => {
     ],
     ['{"new_name":"a~~","__proto__":{"x":1}}', { ["__proto__"]: 'Extra inputs are not permitted [input: {"x":1}]' }],
   ] as [string, Record<string, string>][])
-    await refuses(
+    await assertRefused(
       () => put(body),
       400,
       JSON.parse(
@@ -200,19 +200,19 @@ test("JSON of the wrong kind is refused by name", async () => {
           `,"errors":${JSON.stringify(errors)}}`,
       ),
     );
-  await refuses(() => put("null"), 400, { message: "A JSON body is required: the request has none" });
-  await refuses(() => put(""), 400, { message: "A JSON body is required: the request has none" });
+  await assertRefused(() => put("null"), 400, { message: "A JSON body is required: the request has none" });
+  await assertRefused(() => put(""), 400, { message: "A JSON body is required: the request has none" });
 });
 
 test("a compressed body is refused, whatever the compression", async () => {
   for (const encoding of ["gzip", "br", "deflate, gzip"])
-    await refuses(() => put(gzipSync("{}"), { "Content-Encoding": encoding }), 400, {
+    await assertRefused(() => put(gzipSync("{}"), { "Content-Encoding": encoding }), 400, {
       message: `Content-Encoding '${encoding}' is not supported for request bodies. Send the body uncompressed`,
     });
-  answers(await put("{}", { "Content-Encoding": "identity" }), 400, refused({ new_name: "Field required" }));
+  assertAnswer(await put("{}", { "Content-Encoding": "identity" }), 400, refused({ new_name: "Field required" }));
 });
 
-test("a client that vanishes in the middle of JSON leaves a log line with status 499 and nothing else", async () => {
+test("a client that disconnects within JSON leaves a log line with status 499 and nothing else", async () => {
   const before = holdings(server);
   const id = fresh("gone");
   const wire = await dial(server.url);
@@ -226,7 +226,7 @@ test("a client that vanishes in the middle of JSON leaves a log line with status
   assert.equal(holdings(server), before);
 });
 
-test("a body that ends before its length is refused, and so is one that ends within a chunk", async () => {
+test("a body that ends before its declared length, or within a chunk, is refused", async () => {
   for (const [headers, body] of [
     [{ "Content-Length": 100 }, '{"new_name":"a"}'],
     [{ "Transfer-Encoding": "chunked" }, '64\r\n{"new_name":"a"}'],
@@ -235,13 +235,13 @@ test("a body that ends before its length is refused, and so is one that ends wit
     const wire = await dial(server.url);
     await wire.send(head("PUT", RENAME(), { ...bearer(at.key), ...headers }) + body);
     wire.finish();
-    answers(await wire.answer(), 400, { message: "The request is not valid HTTP" });
+    assertAnswer(await wire.answer(), 400, { message: "The request is not valid HTTP" });
     assert.is(await wire.closed(), "closed");
     assert.equal(holdings(server), before);
   }
 });
 
-test("a body that stands still is refused with 408, JSON and form alike", async () => {
+test("a body that stalls is refused with 408, JSON and form alike", async () => {
   const there = hasty.given.org();
   await hasty.given.flow(there, { name: "flow" });
   const late = { message: "The request body did not arrive in time: nothing was received for 0.05 seconds" };
@@ -265,29 +265,29 @@ test("a body that stands still is refused with 408, JSON and form alike", async 
       }) + start,
     );
     const answer = await wire.answer();
-    answers(answer, 408, late);
+    assertAnswer(answer, 408, late);
     assert.is(answer.headers["connection"], "close");
     assert.is(await wire.closed(), "closed");
     assert.equal(holdings(hasty), before);
   }
 });
 
-// --- what is no HTTP
+// --- bytes that are not HTTP
 
-test("what is no HTTP is answered with a JSON body, and the connection is closed", async () => {
+test("bytes that are not HTTP are answered with a JSON body, and the connection is closed", async () => {
   const get = "GET /api/v2/user/default-org HTTP/1.1\r\nHost: a\r\n";
   for (const [what, bytes, status] of [
     ["garbage", "\x16\x03\x01\x02\x00\x01\x00", 400],
     [
-      "two ways to tell the length",
+      "both a length and chunks",
       `POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
       400,
     ],
     ["two lengths", "POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400],
-    ["a length that is no number", "POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 0x10\r\n\r\n", 400],
-    ["a length without end", `POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: ${"9".repeat(40)}\r\n\r\n`, 400],
+    ["a length that is not a number", "POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: 0x10\r\n\r\n", 400],
+    ["an endless length", `POST /api/v2/x HTTP/1.1\r\nHost: a\r\nContent-Length: ${"9".repeat(40)}\r\n\r\n`, 400],
     [
-      "an encoding that is not the last",
+      "chunked before another encoding",
       "POST /api/v2/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
       400,
     ],
@@ -295,7 +295,7 @@ test("what is no HTTP is answered with a JSON body, and the connection is closed
     ["a header without a colon", `${get}nonsense\r\n\r\n`, 400],
     ["a space before the colon", `${get}Transfer-Encoding : chunked\r\n\r\n`, 400],
     ["an unknown method", "BREW /api/v2/x HTTP/1.1\r\nHost: a\r\n\r\n", 400],
-    ["headers without end", `${get}X: ${"a".repeat(300_000)}\r\n\r\n`, 431],
+    ["endless headers", `${get}X: ${"a".repeat(300_000)}\r\n\r\n`, 431],
   ] as const) {
     const wire = await dial(server.url);
     void wire.send(Buffer.from(bytes, "latin1"));
@@ -311,14 +311,14 @@ test("what is no HTTP is answered with a JSON body, and the connection is closed
   }
 });
 
-test("bytes after a request do not become its answer", async () => {
+test("malformed bytes after a request do not change its answer", async () => {
   const wire = await dial(server.url);
   await wire.send(`${head("PUT", RENAME(), { ...bearer(at.key), "Content-Length": 2 })}{}and more\r\n\r\n`);
-  answers(await wire.answer(), 400, refused({ new_name: "Field required" }));
+  assertAnswer(await wire.answer(), 400, refused({ new_name: "Field required" }));
   assert.is(await wire.closed(), "closed");
 });
 
-test("a request that does not arrive in its time is refused with 408, with and without its headers", async () => {
+test("a request that does not arrive in time is refused with 408, with and without complete headers", async () => {
   const app = new Koa();
   app.use(async (ctx) => {
     for await (const _ of ctx.req);
@@ -334,7 +334,7 @@ test("a request that does not arrive in its time is refused with 408, with and w
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
   ]) {
     const answer = await exchange(slow.url, bytes);
-    answers(answer, 408, { message: "The request did not arrive in time" });
+    assertAnswer(answer, 408, { message: "The request did not arrive in time" });
   }
   await closeListener(slow.server, 1);
 });
@@ -342,7 +342,7 @@ test("a request that does not arrive in its time is refused with 408, with and w
 // --- forms: POST generic takes data_json and attachment_file
 
 const GENERIC = (): string => `/attestations/${at.org}/flow/trail/t/generic`;
-const FINE = '{"attestation_name":"a","is_compliant":true}';
+const VALID_JSON = '{"attestation_name":"a","is_compliant":true}';
 const FORM = `multipart/form-data; boundary=${BOUNDARY}`;
 const formHead = (length: number | null, more: Record<string, string | number> = {}): string =>
   head("POST", GENERIC(), {
@@ -355,21 +355,21 @@ const post = (parts: readonly (string | Buffer)[], more: Record<string, string |
   const body = Buffer.concat(parts.map((one) => Buffer.from(one)));
   return exchange(server.url, Buffer.concat([Buffer.from(formHead(body.length, more)), body]));
 };
-const JSON_PART = field("data_json", FINE);
+const JSON_PART = field("data_json", VALID_JSON);
 const broken = (why: string) => ({ message: `The multipart form is broken: ${why}` });
 const FILE_OVER = { message: "File size exceeds the 195.3KB limit" };
 
-test("the ways in which real clients write a form are all accepted", async () => {
+test("accepts all the ways in which real clients write a form", async () => {
   for (const [what, parts, more] of [
-    ["the JSON alone", [JSON_PART, CLOSING]],
+    ["only the JSON", [JSON_PART, CLOSING]],
     ["the JSON, then the file", [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING]],
     ["the file, then the JSON", [file("attachment_file", "a.txt", "evidence"), JSON_PART, CLOSING]],
-    ["the JSON with a content type", [field("data_json", FINE, "\r\nContent-Type: application/json"), CLOSING]],
+    ["the JSON with a content type", [field("data_json", VALID_JSON, "\r\nContent-Type: application/json"), CLOSING]],
     [
       "the JSON with a content type and a charset",
-      [field("data_json", FINE, "\r\nContent-Type: application/json; charset=UTF-8"), CLOSING],
+      [field("data_json", VALID_JSON, "\r\nContent-Type: application/json; charset=UTF-8"), CLOSING],
     ],
-    ["the JSON as a file", [file("data_json", "blob", FINE), CLOSING]],
+    ["the JSON as a file", [file("data_json", "blob", VALID_JSON), CLOSING]],
     ["an empty file", [JSON_PART, file("attachment_file", "a.txt", ""), CLOSING]],
     ["no file chosen in a browser", [JSON_PART, file("attachment_file", "", ""), CLOSING]],
     ["a preamble and an epilogue", ["ignored\r\n", JSON_PART, CLOSING, "ignored"]],
@@ -389,24 +389,24 @@ test("the ways in which real clients write a form are all accepted", async () =>
   assert.equal(holdings(server).staging, []);
 });
 
-test("a form that is none, or broken, is refused and leaves nothing", async () => {
-  const noContent = { message: "Content-Type should be multipart/form-data with the part 'data_json'" };
+test("a missing or malformed form is refused and leaves nothing", async () => {
+  const wrongType = { message: "Content-Type should be multipart/form-data with the part 'data_json'" };
   for (const [what, parts, status, body, more] of [
-    ["JSON instead of a form", [FINE], 400, noContent, { "Content-Type": "application/json" }],
-    ["no content type", [FINE], 400, noContent, { "Content-Type": "" }],
-    ["a content type that is none", [FINE], 400, noContent, { "Content-Type": "/;;=" }],
+    ["JSON instead of a form", [VALID_JSON], 400, wrongType, { "Content-Type": "application/json" }],
+    ["no content type", [VALID_JSON], 400, wrongType, { "Content-Type": "" }],
+    ["a malformed content type", [VALID_JSON], 400, wrongType, { "Content-Type": "/;;=" }],
     [
       "a form of another kind",
       ["data_json=%7B%7D"],
       400,
-      noContent,
+      wrongType,
       { "Content-Type": "application/x-www-form-urlencoded" },
     ],
     [
       "multipart of another kind",
       [JSON_PART, CLOSING],
       400,
-      noContent,
+      wrongType,
       { "Content-Type": `multipart/mixed; boundary=${BOUNDARY}` },
     ],
     [
@@ -424,7 +424,7 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
       { "Content-Type": "multipart/form-data; boundary=other" },
     ],
     [
-      "a boundary without end",
+      "an endless boundary",
       [JSON_PART, CLOSING],
       400,
       broken("its boundary is longer than 70 characters"),
@@ -453,7 +453,7 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
       broken("Malformed part header"),
     ],
     [
-      "part headers without end",
+      "endless part headers",
       [`--${BOUNDARY}\r\nX: ${"a".repeat(20_000)}\r\n\r\nx\r\n`, CLOSING],
       400,
       broken("Malformed part header"),
@@ -473,13 +473,13 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
     ],
     [
       "the JSON as field and as file",
-      [JSON_PART, file("data_json", "b", FINE), CLOSING],
+      [JSON_PART, file("data_json", "b", VALID_JSON), CLOSING],
       400,
       refused({ data_json: "The part is given more than once" }),
     ],
     [
       "the JSON as file and as field",
-      [file("data_json", "b", FINE), JSON_PART, CLOSING],
+      [file("data_json", "b", VALID_JSON), JSON_PART, CLOSING],
       400,
       refused({ data_json: "The part is given more than once" }),
     ],
@@ -521,19 +521,19 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
     ],
     [
       "the JSON as a file without a filename",
-      [file("data_json", "", FINE), CLOSING],
+      [file("data_json", "", VALID_JSON), CLOSING],
       400,
       refused({ data_json: "The part has the type of a file but no filename: send it as application/json" }),
     ],
     [
       "a name with brackets",
-      [field("data_json[a]", FINE), CLOSING],
+      [field("data_json[a]", VALID_JSON), CLOSING],
       400,
       refused({ "data_json[a]": "Extra inputs are not permitted [input: form part]" }),
     ],
     [
       "a name like a prototype",
-      [field("__proto__", FINE), CLOSING],
+      [field("__proto__", VALID_JSON), CLOSING],
       400,
       JSON.parse(
         '{"message":"Input payload validation failed","errors":{"__proto__":"Extra inputs are not permitted [input: form part]"}}',
@@ -546,8 +546,8 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
       { message: "A part of the form has no acceptable name: 'data_json' is expected" },
     ],
     [
-      "a name without end",
-      [field("a".repeat(5000), FINE), CLOSING],
+      "an endless name",
+      [field("a".repeat(5000), VALID_JSON), CLOSING],
       400,
       { message: "A part of the form has no acceptable name: 'data_json' is expected" },
     ],
@@ -558,7 +558,7 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
       refused({ data_json: "The part is given more than once" }),
     ],
     [
-      "ten thousand parts that are no form data",
+      "ten thousand parts that are not form data",
       [..."x".repeat(10_000)].map(() => "--b\r\nX:y\r\n\r\n\r\n"),
       400,
       { message: "The form has too many parts: 'data_json' and 'attachment_file' are expected" },
@@ -579,13 +579,13 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
         ] as const,
     ),
     [
-      "JSON that is none",
+      "invalid JSON",
       [field("data_json", "{"), CLOSING],
       400,
       refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
     ],
     [
-      "JSON that is none, and a large file",
+      "invalid JSON, and a large file",
       [file("attachment_file", "a", "x".repeat(150_000)), field("data_json", "{"), CLOSING],
       400,
       refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
@@ -610,7 +610,7 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
     ],
     [
       "JSON in an unknown charset",
-      [field("data_json", FINE, "\r\nContent-Type: application/json; charset=nope"), CLOSING],
+      [field("data_json", VALID_JSON, "\r\nContent-Type: application/json; charset=nope"), CLOSING],
       400,
       refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
     ],
@@ -645,42 +645,46 @@ test("a form that is none, or broken, is refused and leaves nothing", async () =
   }
 });
 
-test("text that merely contains the replacement character is stored as it was sent", async () => {
+test("text that contains the replacement character is stored as sent", async () => {
   const text = "\ufffd seen \ufffd";
   const json = JSON.stringify({ attestation_name: "replaced", is_compliant: true, description: text });
   const body = Buffer.concat([field("data_json", json), CLOSING]);
-  // In two pieces, cut within the character.
+  // In two pieces, split within the character.
   const cutAt = body.indexOf("\ufffd") + 1;
   const wire = await dial(server.url);
   await wire.send(formHead(null));
   await wire.send(chunk(body.subarray(0, cutAt)));
   await wire.send(chunk(body.subarray(cutAt)));
   await wire.send("0\r\n\r\n");
-  answers(await wire.answer(), 201, "OK");
+  assertAnswer(await wire.answer(), 201, "OK");
   wire.vanish();
   assert.is(server.db.prepare("SELECT description FROM attestations WHERE name = 'replaced'").pluck().get(), text);
 });
 
-test("the file at its limit is stored, one byte more is refused; so is JSON over its own", async () => {
+test("a file and its JSON at their limits are stored, one byte more of either is refused", async () => {
   const size = LIMITS.evidence;
-  answers(await post([JSON_PART, file("attachment_file", "a", "l".repeat(size)), CLOSING]), 201, "OK");
-  await refuses(() => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 1)), CLOSING]), 413, FILE_OVER);
-  await refuses(
+  assertAnswer(await post([JSON_PART, file("attachment_file", "a", "l".repeat(size)), CLOSING]), 201, "OK");
+  await assertRefused(
+    () => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 1)), CLOSING]),
+    413,
+    FILE_OVER,
+  );
+  await assertRefused(
     () => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 60_000)), CLOSING]),
     413,
     FILE_OVER,
   );
-  const json = (length: number): string => FINE.padEnd(length, " ");
-  answers(await post([field("data_json", json(2048)), CLOSING]), 201, "OK");
-  await refuses(() => post([field("data_json", json(2049)), CLOSING]), 413, {
+  const json = (length: number): string => VALID_JSON.padEnd(length, " ");
+  assertAnswer(await post([field("data_json", json(2048)), CLOSING]), 201, "OK");
+  await assertRefused(() => post([field("data_json", json(2049)), CLOSING]), 413, {
     message: "Part 'data_json' exceeds the 2KB limit",
   });
-  await refuses(() => post([file("data_json", "b", json(2049)), CLOSING]), 413, {
+  await assertRefused(() => post([file("data_json", "b", json(2049)), CLOSING]), 413, {
     message: "Part 'data_json' exceeds the 2KB limit",
   });
 });
 
-test("a template at its limit of memory is read, one byte more is refused", async () => {
+test("a template at its limit is read, one byte more is refused", async () => {
   const send = (size: number) => {
     const body = Buffer.concat([
       field("data_json", `{"name":"limit"}`),
@@ -701,15 +705,15 @@ test("a template at its limit of memory is read, one byte more is refused", asyn
       ]),
     );
   };
-  await refuses(() => send(8193), 413, { message: "File size exceeds the 8KB limit" });
-  answers(await send(8192), 201, "OK");
+  await assertRefused(() => send(8193), 413, { message: "File size exceeds the 8KB limit" });
+  assertAnswer(await send(8192), 201, "OK");
 });
 
-test("a form whose declared length is over the limit is refused before a byte of it was sent", async () => {
-  await refuses(() => post([], { "Content-Length": LIMITS.evidence + LIMITS.form + 65_536 + 1 }), 413, FILE_OVER);
+test("a form whose declared length is over the limit is refused before a byte of it is sent", async () => {
+  await assertRefused(() => post([], { "Content-Length": LIMITS.evidence + LIMITS.form + 65_536 + 1 }), 413, FILE_OVER);
 });
 
-test("a form without end is refused when it passes the limit, wherever its bytes are", async () => {
+test("an endless form is refused when it exceeds the limit, wherever its bytes are", async () => {
   const piece = "x".repeat(50_000);
   for (const [what, start, body] of [
     ["in the file", [JSON_PART, file("attachment_file", "a", "").subarray(0, -2)], FILE_OVER],
@@ -731,10 +735,10 @@ test("a form without end is refused when it passes the limit, wherever its bytes
   }
 });
 
-test("a client that vanishes in the middle of a form leaves no row, no file and status 499 in the log", async () => {
+test("a client that disconnects within a form leaves no row, no file, and status 499 in the log", async () => {
   const large = Buffer.alloc(150_000, "y");
   for (const [what, bytes] of [
-    ["within the JSON", field("data_json", FINE).subarray(0, -20)],
+    ["within the JSON", field("data_json", VALID_JSON).subarray(0, -20)],
     ["within a small file", Buffer.concat([JSON_PART, file("attachment_file", "a", "small").subarray(0, -3)])],
     ["within a large file", Buffer.concat([JSON_PART, file("attachment_file", "a", large).subarray(0, -3)])],
     ["after a large file", Buffer.concat([file("attachment_file", "a", large), JSON_PART])],
@@ -745,7 +749,7 @@ test("a client that vanishes in the middle of a form leaves no row, no file and 
     await wire.send(formHead(bytes.length + 100, { "X-Request-ID": id, Expect: "100-continue" }));
     assert.is((await wire.answer()).status, 100, what);
     await wire.send(bytes);
-    // A large file is on the disk before the client goes.
+    // A large file is on disk before the client disconnects.
     if (what.endsWith("large file")) await until("the staging file", () => holdings(server).staging.length > 0);
     wire.vanish();
     assert.is((await logged(server, id))["status"], 499, what);
@@ -753,16 +757,16 @@ test("a client that vanishes in the middle of a form leaves no row, no file and 
   }
 });
 
-test("a form that ends before its length is refused and leaves nothing", async () => {
+test("a form that ends before its declared length is refused and leaves nothing", async () => {
   const before = holdings(server);
   const id = fresh("short");
   const wire = await dial(server.url);
   await wire.send(formHead(200_000, { "X-Request-ID": id }));
   await wire.send(Buffer.concat([JSON_PART, file("attachment_file", "a", "z".repeat(150_000))]));
   wire.finish();
-  answers(await wire.answer(), 400, { message: "The request is not valid HTTP" });
+  assertAnswer(await wire.answer(), 400, { message: "The request is not valid HTTP" });
   await wire.closed();
-  // The parser answers at once; its file may still be on the way into staging, and is gone when the request is through.
+  // The refusal comes before the file is staged completely; it is discarded when the request ends.
   await logged(server, id);
   assert.equal(holdings(server), before);
 });
@@ -773,8 +777,8 @@ const LARGE = 64 << 20;
 const BLOCK = Buffer.alloc(1 << 20, "u");
 
 /**
- * Sends a body of 64 MB (or what the server takes of it) and then reads the answer, as clients do that do not listen
- * while they send.
+ * Sends a body of 64 MB, or as much of it as the server reads, and only then reads the answer, as clients do that do
+ * not listen while they send.
  */
 async function upload(
   of: TestServer,
@@ -790,13 +794,13 @@ async function upload(
   return { answer: await wire.answer(), end: await wire.closed() };
 }
 
-test("who uploads 64 MB in vain sees the refusal and no reset connection", async () => {
-  const patient = await startServer({ limits: { evidence: 10 << 20 } });
-  const there = patient.given.org();
-  await patient.given.flow(there, { name: "flow" });
-  const stranger = patient.given.user(there.org, "reader");
+test("a refused upload of 64 MB ends with the refusal and not with a reset connection", async () => {
+  const lenient = await startServer({ limits: { evidence: 10 << 20 } });
+  const there = lenient.given.org();
+  await lenient.given.flow(there, { name: "flow" });
+  const stranger = lenient.given.user(there.org, "reader");
   const path = `/attestations/${there.org}/flow/trail/t/generic`;
-  const before = holdings(patient);
+  const before = holdings(lenient);
   const start = Buffer.concat([JSON_PART, file("attachment_file", "a", "").subarray(0, -2)]);
   const denied = { message: "You don't have permission to access this resource" };
   const over = { message: "File size exceeds the 10MB limit" };
@@ -806,19 +810,19 @@ test("who uploads 64 MB in vain sees the refusal and no reset connection", async
       [stranger, 403, denied],
       [there.key, 413, over],
     ] as const) {
-      const { answer, end } = await upload(patient, path, { ...bearer(key), ...declared }, start);
-      answers(answer, status, body);
+      const { answer, end } = await upload(lenient, path, { ...bearer(key), ...declared }, start);
+      assertAnswer(answer, status, body);
       assert.is(end, "closed");
     }
   }
-  // The same through fetch, with and without a known length.
-  const url = `${patient.url}/api/v2${path}`;
+  // The same with fetch, with and without a declared length.
+  const url = `${lenient.url}/api/v2${path}`;
   for (const [key, status, body] of [
     [stranger, 403, denied],
     [there.key, 413, over],
   ] as const) {
     const form = new FormData();
-    form.append("data_json", FINE);
+    form.append("data_json", VALID_JSON);
     form.append("attachment_file", new File([new Uint8Array(LARGE)], "a"));
     const whole = await fetch(url, { method: "POST", headers: bearer(key), body: form });
     assert.equal({ status: whole.status, whole: await whole.json() }, { status, whole: body });
@@ -837,11 +841,11 @@ test("who uploads 64 MB in vain sees the refusal and no reset connection", async
     } as RequestInit);
     assert.equal({ status: chunked.status, chunked: await chunked.json() }, { status, chunked: body });
   }
-  assert.equal(holdings(patient), before);
-  await patient.stop();
+  assert.equal(holdings(lenient), before);
+  await lenient.stop();
 });
 
-test("a client that never stops sending after its refusal is cut off", async () => {
+test("a client that keeps sending after its refusal is disconnected", async () => {
   const wire = await dial(server.url);
   await wire.send(head("PUT", RENAME(), { ...bearer(reader), "Transfer-Encoding": "chunked" }));
   const answer = await wire.answer();
@@ -851,7 +855,7 @@ test("a client that never stops sending after its refusal is cut off", async () 
   assert.ok(["closed", "ECONNRESET", "EPIPE"].includes(await wire.closed()));
 });
 
-test("after a small refusal the connection serves the next request", async () => {
+test("after the refusal of a small body the connection serves the next request", async () => {
   const wire = await dial(server.url);
   const refusal = `${head("PUT", RENAME(), { ...bearer(reader), "Content-Length": 2 })}{}`;
   for (let i = 0; i < 3; i++) {

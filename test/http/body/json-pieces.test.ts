@@ -7,15 +7,15 @@ import type { Pieces } from "../../../src/http/body/json-pieces.ts";
 
 const test = suite("http/body/json-pieces");
 
-/** The longest text that is parsed in one go; texts alone cannot be cut. */
-function longest(pieces: Pieces): number {
+/** The longest text that is parsed in one go; a single long string cannot be split. */
+function longestPiece(pieces: Pieces): number {
   if (typeof pieces === "string") return pieces.startsWith('"') ? 0 : pieces.length;
   if (pieces.kind === "text") return 0;
-  return pieces.runs.reduce((most: number, run) => {
-    if (Array.isArray(run)) return Math.max(most, longest(run[1]));
-    if (typeof run === "object" && "elements" in run) return Math.max(most, run.elements.length);
-    if (typeof run === "object" && "properties" in run) return Math.max(most, run.properties.length);
-    return Math.max(most, longest(run as Pieces));
+  return pieces.runs.reduce((longest: number, run) => {
+    if (Array.isArray(run)) return Math.max(longest, longestPiece(run[1]));
+    if (typeof run === "object" && "elements" in run) return Math.max(longest, run.elements.length);
+    if (typeof run === "object" && "properties" in run) return Math.max(longest, run.properties.length);
+    return Math.max(longest, longestPiece(run as Pieces));
   }, 0);
 }
 
@@ -28,22 +28,22 @@ const LARGE = {
   empty: [{}, []],
 };
 
-test("a large value is the same after it was taken apart, and no piece of it is long", async () => {
+test("rebuilds a large value unchanged, from short pieces", async () => {
   const pieces = splitJson(LARGE);
-  assert.ok(longest(pieces) <= 70_000, String(longest(pieces)));
+  assert.ok(longestPiece(pieces) <= 70_000, String(longestPiece(pieces)));
   const value = await assembleJson(structuredClone(pieces));
   assert.is(JSON.stringify(value), JSON.stringify(LARGE));
   assert.is(Object.getPrototypeOf((value as typeof LARGE)["__proto__ beside it"]), Object.prototype);
 });
 
-test("small values, and null, travel as they are", async () => {
+test("keeps small values, and null, in one piece", async () => {
   for (const value of [null, 7, "a", [], {}, [1, { a: "b" }], { a: { b: [] } }]) {
     assert.type(splitJson(value), "string");
     assert.equal(await assembleJson(splitJson(value)), value);
   }
 });
 
-test("what is asked for as text stays text, when it is an object or a list of the value itself", async () => {
+test("keeps the requested top-level objects and lists as text", async () => {
   const value = { user_data: { a: [1] }, attestation_data: "text", other: { user_data: [2] } };
   const got = (await assembleJson(splitJson(value, ["user_data", "attestation_data"]))) as Record<string, unknown>;
   assert.instance(got["user_data"], JsonText);
@@ -51,7 +51,7 @@ test("what is asked for as text stays text, when it is an object or a list of th
   assert.is(((await assembleJson(splitJson([1, 2], "whole"))) as JsonText).text, "[1,2]");
 });
 
-test("text is written among values as it is", () => {
+test("serialises JSON text among values unchanged", () => {
   const text = new JsonText('{"a":1}');
   assert.is(stringifyJson(text), '{"a":1}');
   assert.is(stringifyJson({ x: text, y: undefined, 'z"': [1] }), '{"x":{"a":1},"z\\"":[1]}');
@@ -59,11 +59,11 @@ test("text is written among values as it is", () => {
   assert.is(stringifyJson([1]), "[1]");
 });
 
-test("the first elements of a list are found in its text, and all are counted", () => {
+test("finds the first elements of a list in its text, and counts all", () => {
   for (const list of [[], [1], ["a,b", "]", '"\\"', {}], [[1, [2]], { a: [1, 2], b: "," }, null, true, -1.5]])
-    for (const most of [0, 1, 2, 9])
-      assert.equal(firstElements(JSON.stringify(list), most), {
-        elements: list.slice(0, most).map((item) => JSON.stringify(item)),
+    for (const limit of [0, 1, 2, 9])
+      assert.equal(firstElements(JSON.stringify(list), limit), {
+        elements: list.slice(0, limit).map((item) => JSON.stringify(item)),
         count: list.length,
       });
 });

@@ -1,4 +1,4 @@
-/** Rights are asked again where something is done: what ended on the way to it ended. */
+/** Rights are checked again where the work happens: rights that end on the way stop it. */
 import { createServer } from "node:http";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,23 +14,23 @@ import { CONFIGURATION_BOUNDS, json, operationFor } from "../../src/http/operati
 import { Closed } from "../../src/http/schema.ts";
 import type { Principal, Membership, RequestContext, ServerContext } from "../../src/http/server-context.ts";
 
-const test = suite("http/confirm");
+const test = suite("http/authorize");
 
 type Context = RequestContext<Membership>;
 const declare = operationFor<Context>();
 const OrgPath = Closed({ org: Type.String() });
 const UNAUTHENTICATED = { message: "Authentication credentials are missing or invalid" };
 const DENIED = { message: "You don't have permission to access this resource" };
-const CALLER: Principal = { kind: "user", id: 1, publicId: "p", name: "n", displayName: "n", keyPublicId: "k" };
+const PRINCIPAL: Principal = { kind: "user", id: 1, publicId: "p", name: "n", displayName: "n", keyPublicId: "k" };
 
-let held = true;
+let isValid = true;
 let role: Role | null = "admin";
 let features: Feature[] = [];
-/** Runs where evidence would be stored, between the body and the write. */
+/** Runs in `prepare`, between the body and the write. */
 let meanwhile = (): void => undefined;
 let done: string[] = [];
-/** Runs when evidence was staged. */
-let staged = (): void => undefined;
+/** Runs when evidence is staged. */
+let onStaged = (): void => undefined;
 const FILE = { part: "evidence_file", description: "Evidence", kind: "evidence" } as const;
 const FORM = {
   kind: "form",
@@ -87,13 +87,13 @@ const operations = [
   }),
 ];
 const membership = (): Membership => ({ organizationId: 1, role, isPublic: false, features });
-const house: ServerContext<Context> = {
+const serverContext: ServerContext<Context> = {
   operations,
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stallTimeoutS: 5 },
-  authenticate: () => CALLER,
+  authenticate: () => PRINCIPAL,
   findSession: () => null,
   findMembership: membership,
-  isCredentialValid: () => held,
+  isCredentialValid: () => isValid,
   readMembership: membership,
   findSignedEndpoint: () => null,
   createContext: (request) => request,
@@ -106,7 +106,7 @@ const house: ServerContext<Context> = {
   evidence: {
     async stage(source) {
       for await (const _chunk of source);
-      staged();
+      onStaged();
       return { digest: "d", size: 1, token: "t" };
     },
     publish: async () => void done.push("published"),
@@ -128,8 +128,8 @@ let server: Server;
 let url = "";
 test.before(async () => {
   const app = new Koa();
-  app.use(createRequestBoundary(house));
-  app.use(mountOperations(house));
+  app.use(createRequestBoundary(serverContext));
+  app.use(mountOperations(serverContext));
   server = createServer(app.callback());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v2`;
@@ -139,8 +139,8 @@ test.after(() => {
   server.close();
 });
 test.before.each(() => {
-  [held, role, features, done] = [true, "admin", ["controls"], []];
-  meanwhile = staged = () => undefined;
+  [isValid, role, features, done] = [true, "admin", ["controls"], []];
+  meanwhile = onStaged = () => undefined;
 });
 
 async function send(path: string): Promise<[number, unknown]> {
@@ -152,28 +152,28 @@ async function send(path: string): Promise<[number, unknown]> {
   return [response.status, await response.json()];
 }
 
-test("rights that hold carry the write through", async () => {
+test("a write with valid rights succeeds", async () => {
   assert.equal(
     { send: await send("/things/acme"), done },
     { send: [200, { role: "admin" }], done: ["handled", "audited"] },
   );
 });
 
-test("a key that is gone, a role that no longer suffices, or a feature that was switched off stops the write", async () => {
+test("a revoked key, a lesser role, or a feature that is switched off meanwhile stops the write", async () => {
   for (const [change, status, body] of [
-    [() => (held = false), 401, UNAUTHENTICATED],
+    [() => (isValid = false), 401, UNAUTHENTICATED],
     [() => (role = "member"), 403, DENIED],
     [() => (role = null), 403, DENIED],
     [() => (features = []), 403, DENIED],
   ] as const) {
-    [held, role] = [true, "admin"];
+    [isValid, role] = [true, "admin"];
     meanwhile = () => void change();
     assert.equal({ send: await send("/things/acme"), done }, { send: [status, body], done: [] });
   }
 });
 
-test("what a thread stored on the way is answered as stored, and is not begun without rights", async () => {
-  meanwhile = () => void (held = false);
+test("a change that `prepare` has stored is answered as stored, and does not start without rights", async () => {
+  meanwhile = () => void (isValid = false);
   assert.equal(
     { send: await send("/things/acme/stored"), done },
     { send: [200, { role: "admin" }], done: ["stored", "handled", "audited"] },
@@ -182,8 +182,8 @@ test("what a thread stored on the way is answered as stored, and is not begun wi
   assert.equal({ send: await send("/things/acme/stored"), done }, { send: [401, UNAUTHENTICATED], done: [] });
 });
 
-test("evidence that was staged is discarded when the rights of its sender end while it arrives", async () => {
-  staged = () => void (held = false);
+test("staged evidence is discarded if the sender's rights end while it arrives", async () => {
+  onStaged = () => void (isValid = false);
   const body = new FormData();
   body.append("data_json", "{}");
   body.append("evidence_file", new Blob(["x"]), "evidence.txt");

@@ -1,6 +1,6 @@
 /**
- * How answers of reads go out: validators and 304, compressed and not, kept ones too. Header for header, over node's
- * own client, which undoes nothing.
+ * Answers of reads: validators and 304, compression, cached answers. Checked header by header with Node's own client,
+ * which decodes nothing.
  */
 import { request } from "node:http";
 import { gunzipSync } from "node:zlib";
@@ -9,7 +9,7 @@ import * as assert from "uvu/assert";
 import { fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
-const test = suite("http/answers");
+const test = suite("http/representation");
 let server: TestServer;
 let at: { org: string; key: string };
 test.before(async () => {
@@ -19,9 +19,9 @@ test.before(async () => {
 test.after(() => server.stop());
 
 type Raw = { status: number; headers: Record<string, string | undefined>; bytes: Buffer };
-const ask = (method: string, path: string, headers: Record<string, string> = {}): Promise<Raw> =>
+const send = (method: string, path: string, headers: Record<string, string> = {}): Promise<Raw> =>
   new Promise((resolve, reject) => {
-    const sent = request(
+    const outgoing = request(
       `${server.url}${path}`,
       { method, headers: { Authorization: `Bearer ${at.key}`, ...headers } },
       (response) => {
@@ -36,13 +36,13 @@ const ask = (method: string, path: string, headers: Record<string, string> = {})
         );
       },
     );
-    sent.on("error", reject).end();
+    outgoing.on("error", reject).end();
   });
-const get = (path: string, headers?: Record<string, string>) => ask("GET", `/api/v2${path}`, headers);
+const get = (path: string, headers?: Record<string, string>) => send("GET", `/api/v2${path}`, headers);
 const GZIP = { "Accept-Encoding": "gzip" };
 
-/** A flow whose description makes its answer about as long as wanted. */
-async function flowOf(characters: number): Promise<string> {
+/** Creates a flow whose answer is about `characters` longer than the minimum; returns its path. */
+async function createFlow(characters: number): Promise<string> {
   const name = fresh("flow");
   const answer = await server.call("PUT", `/flows/${at.org}`, {
     key: at.key,
@@ -52,8 +52,8 @@ async function flowOf(characters: number): Promise<string> {
   return `/flows/${at.org}/${name}`;
 }
 
-test("a read has a validator, and who shows it gets 304 with the same headers and no body", async () => {
-  const path = await flowOf(10);
+test("a read has a validator, and a client that sends it back gets 304 without a body", async () => {
+  const path = await createFlow(10);
   const first = await get(path);
   const { etag = "" } = first.headers;
   assert.match(etag, /^W\/"[\w-]{22}"$/);
@@ -63,7 +63,7 @@ test("a read has a validator, and who shows it gets 304 with the same headers an
   );
   for (const condition of [etag, etag.slice(2), `"other", ${etag}`, `${etag},"x"`, "*", " * "])
     for (const method of ["GET", "HEAD"]) {
-      const again = await ask(method, `/api/v2${path}`, { "If-None-Match": condition });
+      const again = await send(method, `/api/v2${path}`, { "If-None-Match": condition });
       const { headers } = again;
       assert.equal(
         {
@@ -99,9 +99,9 @@ test("a read has a validator, and who shows it gets 304 with the same headers an
   }
 });
 
-test("the head of a read is that of its body, and a change changes the validator", async () => {
-  const path = await flowOf(10);
-  const [whole, head] = [await get(path), await ask("HEAD", `/api/v2${path}`, GZIP)];
+test("HEAD describes the uncompressed body, and a change changes the validator", async () => {
+  const path = await createFlow(10);
+  const [whole, head] = [await get(path), await send("HEAD", `/api/v2${path}`, GZIP)];
   assert.equal(
     {
       status: head.status,
@@ -118,9 +118,9 @@ test("the head of a read is that of its body, and a change changes the validator
   assert.is.not(after.headers["etag"], whole.headers["etag"]);
 });
 
-test("a condition opens nothing: refusals come first, and carry no validator", async () => {
+test("a condition grants nothing: refusals come first and have no validator", async () => {
   const stranger = server.given.user(at.org, null);
-  const path = await flowOf(10);
+  const path = await createFlow(10);
   for (const [target, key, status] of [
     [path, stranger, 403],
     [path, "nonsense", 401],
@@ -142,7 +142,7 @@ test("a condition opens nothing: refusals come first, and carry no validator", a
   }
 });
 
-test("answers of writes are kept by nobody, and never compressed", async () => {
+test("answers of writes are neither cacheable nor compressed", async () => {
   const answer = await server.call("PUT", `/flows/${at.org}`, {
     key: at.key,
     body: { name: fresh("flow"), description: "x".repeat(5000) },
@@ -159,9 +159,9 @@ test("answers of writes are kept by nobody, and never compressed", async () => {
   );
 });
 
-test("what Accept-Encoding means", async () => {
-  const large = await flowOf(3000);
-  const small = await flowOf(10);
+test("honours Accept-Encoding", async () => {
+  const large = await createFlow(3000);
+  const small = await createFlow(10);
   const plain = (await get(large)).bytes;
   const table: [header: string | null, large: boolean, small: boolean][] = [
     [null, false, false],
@@ -185,7 +185,7 @@ test("what Accept-Encoding means", async () => {
   ];
   for (const [header, isLarge, isSmall] of table) {
     const headers: Record<string, string> = header === null ? {} : { "Accept-Encoding": header };
-    // Twice, because what a header means is remembered.
+    // Twice, because parsed headers are cached.
     for (const _ of [1, 2]) {
       const answer = await get(large, headers);
       assert.equal(
@@ -203,10 +203,10 @@ test("what Accept-Encoding means", async () => {
   }
 });
 
-test("a body below a kilobyte goes out as it is; one of any size above arrives whole", async () => {
-  const padding = (await get(await flowOf(1))).bytes.length;
+test("a body below one kilobyte is not compressed; a body of any size above is, and unpacks to the same bytes", async () => {
+  const padding = (await get(await createFlow(1))).bytes.length;
   for (const characters of [1024 - padding - 40, 1100, 16_000, 17_000, 60_000]) {
-    const path = await flowOf(characters);
+    const path = await createFlow(characters);
     const [plain, packed] = [await get(path), await get(path, GZIP)];
     const isPacked = packed.headers["content-encoding"] === "gzip";
     assert.is(isPacked, plain.bytes.toString().length >= 1024, String(characters));
@@ -215,7 +215,7 @@ test("a body below a kilobyte goes out as it is; one of any size above arrives w
   }
 });
 
-test("an answer that is kept goes out in both codings, and is 304 for who has it", async () => {
+test("a cached answer is sent in both codings, and as 304", async () => {
   const flow = await server.given.flow(at, {
     template:
       "version: 1\ntrail:\n  attestations:\n" +
@@ -228,7 +228,7 @@ test("an answer that is kept goes out in both codings, and is 304 for who has it
   const read = server.db.prepare("SELECT total_changes()").pluck();
   const before = read.get();
   const answers = [await get(path), await get(path, GZIP), await get(path, GZIP), await get(path)];
-  assert.is(read.get(), before, "nothing was written in between, so that it was kept");
+  assert.is(read.get(), before, "nothing was written in between, so the answer was cached");
   const [plain, packed, again, last] = answers as [Raw, Raw, Raw, Raw];
   assert.equal(
     [plain, packed, again, last].map(({ headers }) => headers["content-encoding"]),
@@ -240,7 +240,7 @@ test("an answer that is kept goes out in both codings, and is 304 for who has it
   assert.is((await get(path, { "If-None-Match": plain.headers["etag"] as string, ...GZIP })).status, 304);
 });
 
-test("files are sent as they are", async () => {
+test("files are not compressed", async () => {
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
   const id = await server.given.attestation(at, {

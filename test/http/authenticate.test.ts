@@ -1,6 +1,4 @@
-/**
- * Who may speak at all: the two ways a key arrives, and all the ways in which it is none (http-api-v2, Authentication).
- */
+/** API keys: the two ways in which they arrive, and everything that is not a valid one (http-api-v2, Authentication). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { newSecret } from "../../src/server/app.ts";
@@ -10,7 +8,7 @@ import { EPOCH, fresh, startServer } from "../given.ts";
 import type { Answer, TestServer } from "../given.ts";
 import { exchange, holdings } from "./socket.ts";
 
-const test = suite("http/authentication");
+const test = suite("http/authenticate");
 let server: TestServer;
 test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
@@ -20,19 +18,19 @@ const CHALLENGE = 'Bearer realm="assay", Basic realm="assay", charset="UTF-8"';
 const DENIED = { message: "You don't have permission to access this resource" };
 const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
 
-/** Any operation that needs a key and nothing else. */
-const whoAmI = (authorization: string | null): Promise<Answer> =>
+/** Calls an operation that needs a key and nothing else. */
+const callWithKey = (authorization: string | null): Promise<Answer> =>
   server.call("GET", "/user/default-org", { headers: authorization === null ? {} : { Authorization: authorization } });
-const accepted = async (authorization: string, what = authorization): Promise<void> => {
-  const answer = await whoAmI(authorization);
+const assertAccepted = async (authorization: string, what = authorization): Promise<void> => {
+  const answer = await callWithKey(authorization);
   assert.equal(
     { status: answer.status, "WWW-Authenticate": answer.headers.get("WWW-Authenticate") },
     { status: 200, "WWW-Authenticate": null },
     what,
   );
 };
-const refused = async (authorization: string | null, what = String(authorization)): Promise<void> => {
-  const answer = await whoAmI(authorization);
+const assertRefused = async (authorization: string | null, what = String(authorization)): Promise<void> => {
+  const answer = await callWithKey(authorization);
   assert.equal(
     { status: answer.status, body: answer.body, "WWW-Authenticate": answer.headers.get("WWW-Authenticate") },
     { status: 401, body: UNAUTHENTICATED, "WWW-Authenticate": CHALLENGE },
@@ -40,18 +38,18 @@ const refused = async (authorization: string | null, what = String(authorization
   );
 };
 
-test("a key is taken as bearer token and as user name, in any spelling of the scheme", async () => {
+test("accepts a key as bearer token and as user name, in any spelling of the scheme", async () => {
   const { key } = server.given.org();
-  for (const scheme of ["Bearer", "bearer", "BEARER", "Bearer  "]) await accepted(`${scheme} ${key}`);
+  for (const scheme of ["Bearer", "bearer", "BEARER", "Bearer  "]) await assertAccepted(`${scheme} ${key}`);
   for (const password of [":", ":anything", ":with:colons:", "", ":pässwörd", `:${"x".repeat(500)}`])
-    await accepted(basic(key + password), password);
-  for (const scheme of ["basic", "BASIC"]) await accepted(basic(`${key}:`).replace("Basic", scheme));
-  await accepted(basic(`${key}:`).replace(/=+$/, ""), "without padding");
+    await assertAccepted(basic(key + password), password);
+  for (const scheme of ["basic", "BASIC"]) await assertAccepted(basic(`${key}:`).replace("Basic", scheme));
+  await assertAccepted(basic(`${key}:`).replace(/=+$/, ""), "without padding");
 });
 
-test("what is no valid key is 401 with a challenge", async () => {
+test("refuses everything that is not a valid key with 401 and a challenge", async () => {
   const { key } = server.given.org();
-  await refused(null);
+  await assertRefused(null);
   for (const authorization of [
     "",
     " ",
@@ -88,20 +86,20 @@ test("what is no valid key is 401 with a challenge", async () => {
     "Basic ====",
     "Basic é",
   ])
-    await refused(authorization);
+    await assertRefused(authorization);
 });
 const swapCase = (text: string): string =>
   text.replace(/[a-zA-Z]/g, (letter) =>
     letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase(),
   );
 
-test("of several credentials the first counts, and none is put together", async () => {
+test("uses the first of several Authorization headers, and no other header", async () => {
   const { key } = server.given.org();
   const ask = (lines: string) =>
     exchange(server.url, `GET /api/v2/user/default-org HTTP/1.1\r\nHost: a\r\n${lines}\r\n`);
   assert.is((await ask(`Authorization: Bearer ${key}\r\nAuthorization: Bearer x\r\n`)).status, 200);
   assert.is((await ask(`Authorization: Bearer x\r\nAuthorization: Bearer ${key}\r\n`)).status, 401);
-  // A key belongs into the header and nowhere else.
+  // A key in any other place does not count.
   assert.is(
     (await ask(`X-Api-Key: ${key}\r\nCookie: key=${key}\r\nProxy-Authorization: Bearer ${key}\r\n`)).status,
     401,
@@ -109,8 +107,8 @@ test("of several credentials the first counts, and none is put together", async 
   assert.is((await server.call("GET", `/user/default-org?api_key=${key}&access_token=${key}`)).status, 401);
 });
 
-/** A new key of a new user, and how to change its record. */
-function aKey(expiresAt = 0) {
+/** Creates a key of a new user; `set` changes its row. */
+function createKey(expiresAt = 0) {
   const id = server.store.users.create({ name: fresh("user"), displayName: "", email: null });
   const key = newSecret();
   const publicId = server.store.apiKeys.create(
@@ -124,34 +122,34 @@ function aKey(expiresAt = 0) {
   return { bearer: `Bearer ${key}`, key, publicId, set, lastUsed };
 }
 
-test("a key works until it expires, is revoked, or its grace period is over", async () => {
+test("accepts a key until it expires, is revoked, or its grace period ends", async () => {
   const soon = server.clock.at + 1_000;
-  const expiring = aKey(soon);
-  const rotated = aKey();
+  const expiring = createKey(soon);
+  const rotated = createKey();
   rotated.set("grace_period_expires_at", soon);
-  const revoked = aKey();
-  for (const { bearer } of [expiring, rotated, revoked]) await accepted(bearer);
+  const revoked = createKey();
+  for (const { bearer } of [expiring, rotated, revoked]) await assertAccepted(bearer);
   assert.is(server.store.apiKeys.revoke(revoked.publicId), true);
-  await refused(revoked.bearer, "revoked");
+  await assertRefused(revoked.bearer, "revoked");
   assert.is(server.store.apiKeys.revoke(revoked.publicId), false);
   server.clock.at = soon - 100;
-  for (const { bearer } of [expiring, rotated]) await accepted(bearer);
+  for (const { bearer } of [expiring, rotated]) await assertAccepted(bearer);
   server.clock.at = soon;
-  for (const { bearer } of [expiring, rotated]) await refused(bearer, "too late");
-  // Both ends count: a key that expires before its grace period is over does not wait for it.
-  const both = aKey(server.clock.at + 100);
+  for (const { bearer } of [expiring, rotated]) await assertRefused(bearer, "too late");
+  // The earlier end counts: a key may expire before its grace period ends.
+  const both = createKey(server.clock.at + 100);
   both.set("grace_period_expires_at", server.clock.at + 1_000);
-  await accepted(both.bearer);
+  await assertAccepted(both.bearer);
   server.clock.at += 200;
-  await refused(both.bearer);
+  await assertRefused(both.bearer);
 });
 
-test("odd figures in old records harm nobody", async () => {
-  const odd = aKey();
+test("handles extreme expiry times in the database", async () => {
+  const odd = createKey();
   odd.set("expires_at", 4_102_444_800);
-  await accepted(odd.bearer);
+  await assertAccepted(odd.bearer);
   odd.set("expires_at", -1);
-  await refused(odd.bearer);
+  await assertRefused(odd.bearer);
 });
 
 const pathFor = (path: string, example: Record<string, string>, org: string): string =>
@@ -159,13 +157,13 @@ const pathFor = (path: string, example: Record<string, string>, org: string): st
     name === "org" ? org : encodeURIComponent(example[name] ?? "x"),
   );
 
-test("every operation that needs a key refuses all that is none, and keeps nothing of it", async () => {
+test("every operation that needs a key refuses invalid ones, and stores nothing", async () => {
   const { org } = server.given.org({ public: true });
-  const dead = aKey(EPOCH - 1);
-  const revoked = aKey();
+  const dead = createKey(EPOCH - 1);
+  const revoked = createKey();
   server.store.apiKeys.revoke(revoked.publicId);
   const before = holdings(server);
-  let asked = 0;
+  let calls = 0;
   for (const operation of operations) {
     if (operation.permission === "public" || operation.permission === "signed") continue;
     const path = pathFor(operation.path, operation.example.params ?? {}, org);
@@ -180,14 +178,14 @@ test("every operation that needs a key refuses all that is none, and keeps nothi
         { status: 401, body: UNAUTHENTICATED, "WWW-Authenticate": CHALLENGE },
         `${operation.id}: ${authorization}`,
       );
-      asked += 1;
+      calls += 1;
     }
   }
-  assert.ok(asked > 100);
+  assert.ok(calls > 100);
   assert.equal(holdings(server), before);
 });
 
-test("the operations without a key take any, and none", async () => {
+test("public operations accept any key, and none", async () => {
   for (const { method, path } of operations.filter(({ permission }) => permission === "public"))
     for (const headers of [{}, { Authorization: "garbage" }, { Authorization: "Bearer nobody" }] as Record<
       string,
@@ -196,7 +194,7 @@ test("the operations without a key take any, and none", async () => {
       assert.is((await server.call(method, path, { headers })).status, 200, path);
 });
 
-test("a service account acts in its own organization alone, and as a stranger in a public one", async () => {
+test("a service account acts in its own organization only, and as a non-member in a public one", async () => {
   const [own, other, open] = [server.given.org(), server.given.org(), server.given.org({ public: true })];
   const key = server.given.serviceAccount(own.org, "admin");
   const list = (org: string) => server.call("GET", `/flows/${org}`, { key });
@@ -216,14 +214,14 @@ test("a service account acts in its own organization alone, and as a stranger in
   assert.equal({ status: (await list(open.org)).status, body: (await list(open.org)).body }, { status: 200, body: [] });
 });
 
-test("when a key was last used is noted without a write, and written when it is asked for", async () => {
-  const used = aKey();
-  const idle = aKey();
+test("notes the last use of a key without a write, and writes it on demand", async () => {
+  const used = createKey();
+  const idle = createKey();
   server.store.apiKeys.writeUses();
   const changes = () => server.db.prepare("SELECT total_changes()").pluck().get() as number;
   const before = changes();
-  for (let i = 0; i < 5; i++) await accepted(used.bearer);
-  await refused("Bearer nobody");
+  for (let i = 0; i < 5; i++) await assertAccepted(used.bearer);
+  await assertRefused("Bearer nobody");
   assert.is(changes(), before);
   assert.equal(
     { lastUsed: used.lastUsed(), hasUnwrittenUses: server.store.apiKeys.hasUnwrittenUses() },
@@ -239,18 +237,18 @@ test("when a key was last used is noted without a write, and written when it is 
   );
 });
 
-test("a refused key is not noted as used", async () => {
-  const dead = aKey(EPOCH - 1);
-  await refused(dead.bearer);
+test("does not note a refused key as used", async () => {
+  const dead = createKey(EPOCH - 1);
+  await assertRefused(dead.bearer);
   server.store.apiKeys.writeUses();
   assert.is(dead.lastUsed(), 0);
 });
 
-test("the database holds no key, only its SHA-256", async () => {
+test("stores no key in the database, only its SHA-256", async () => {
   const { org, key } = server.given.org();
   const bot = server.given.serviceAccount(org, "reader");
   for (const one of [key, bot]) {
-    await accepted(`Bearer ${one}`);
+    await assertAccepted(`Bearer ${one}`);
     await server.call("PUT", `/flows/${org}/template_file`, { key: one, form: { json: { name: "f" } } });
   }
   server.store.apiKeys.writeUses();

@@ -1,23 +1,23 @@
-/** How long JSON is without writing it, and JSON that is passed on without being read. */
+/** Measuring JSON without serialising it, and passing JSON on without parsing it. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import fc from "fast-check";
 import { isWithinBytes } from "../../src/json/bytes.ts";
 import { JsonText, jsonPieces } from "../../src/json/text.ts";
 
-const test = suite("http/json");
+const test = suite("json/text");
 
-test("a value is within a bound exactly when its JSON text is", () => {
+test("a value is within a bound exactly if its JSON text is", () => {
   fc.assert(
-    fc.property(fc.jsonValue({ maxDepth: 4 }), fc.integer({ min: -3, max: 3 }), (value, beside) => {
+    fc.property(fc.jsonValue({ maxDepth: 4 }), fc.integer({ min: -3, max: 3 }), (value, difference) => {
       const bytes = Buffer.byteLength(JSON.stringify(value));
-      assert.is(isWithinBytes(value, bytes + beside), beside >= 0, JSON.stringify(value));
+      assert.is(isWithinBytes(value, bytes + difference), difference >= 0, JSON.stringify(value));
     }),
     { seed: 20261122, numRuns: 300 },
   );
 });
 
-test("characters that JSON escapes count as they are written", () => {
+test("characters that JSON escapes count in their escaped form", () => {
   for (const text of ["\u0001", "\n", '"', "\\", "€", "😀", "\u007f"]) {
     const bytes = Buffer.byteLength(JSON.stringify([text]));
     assert.is(isWithinBytes([text], bytes), true, JSON.stringify(text));
@@ -25,7 +25,7 @@ test("characters that JSON escapes count as they are written", () => {
   }
 });
 
-test("raw JSON stands in the text as it is, wherever it is in the value", () => {
+test("JsonText is serialised unchanged, wherever it occurs in the value", () => {
   const value = {
     a: new JsonText('{"b": 1e2}'),
     list: [new JsonText("[ ]"), "text", { deep: new JsonText("null") }],
@@ -36,12 +36,12 @@ test("raw JSON stands in the text as it is, wherever it is in the value", () => 
   assert.ok(pieces.includes('{"b": 1e2}'));
 });
 
-test("a value without raw JSON is one piece, and one that is raw alone is its text", () => {
+test("a value without JsonText is one piece, and a JsonText alone is its text", () => {
   assert.equal(jsonPieces({ a: ["\u0000raw 0 0", '"'] }), [JSON.stringify({ a: ["\u0000raw 0 0", '"'] })]);
   assert.is(jsonPieces(new JsonText("[1, 2]")).join(""), "[1, 2]");
 });
 
-test("raw JSON that JSON.stringify writes alone is a value like any other", () => {
+test("plain JSON.stringify writes a JsonText like any other value", () => {
   assert.is(JSON.stringify({ a: new JsonText('{ "b" : 1 }') }), '{"a":{"b":1}}');
 });
 

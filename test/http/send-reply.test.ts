@@ -1,4 +1,4 @@
-/** Answers that are text already: they go the way of every JSON body. */
+/** JSON answers that are text already are treated like any other JSON body. */
 import { createServer } from "node:http";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -17,14 +17,14 @@ import { Closed } from "../../src/http/schema.ts";
 import type { RequestEntry } from "../../src/log.ts";
 import type { ServerContext } from "../../src/http/server-context.ts";
 
-const test = suite("http/texts");
+const test = suite("http/send-reply");
 let server: Server;
 let url: string;
-/** What the next request is answered with. */
+/** The pieces of the next answer. */
 let texts: string[] = [];
 let handled = 0;
 const lines: { entry: RequestEntry; error: unknown }[] = [];
-const kept = new Map<string, { value: unknown; size: number }>();
+const cached = new Map<string, { value: unknown; size: number }>();
 
 const declare = operationFor<null>();
 const common = {
@@ -43,10 +43,10 @@ const common = {
     return { status: 200, texts };
   },
 } as const;
-const house = (checkResponses: boolean): ServerContext<null> => ({
+const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   operations: [
     declare({ ...common, id: "get_text", path: "/text" }),
-    declare({ ...common, id: "get_kept", path: "/kept", cacheable: true }),
+    declare({ ...common, id: "get_cached", path: "/cached", cacheable: true }),
   ],
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stallTimeoutS: 5 },
   authenticate: () => null,
@@ -63,8 +63,8 @@ const house = (checkResponses: boolean): ServerContext<null> => ({
   read: (work) => work(),
   responseCache: {
     state: 1,
-    get: (key) => kept.get(key)?.value,
-    keep: (key, value, size) => void kept.set(key, { value, size }),
+    get: (key) => cached.get(key)?.value,
+    keep: (key, value, size) => void cached.set(key, { value, size }),
   },
   evidence: {
     stage: () => Promise.reject(new Error("not here")),
@@ -83,18 +83,18 @@ const house = (checkResponses: boolean): ServerContext<null> => ({
   checkResponses,
 });
 
-async function serving(checkResponses: boolean): Promise<void> {
+async function startServer(checkResponses: boolean): Promise<void> {
   const app = new Koa();
-  app.use(createRequestBoundary(house(checkResponses)));
-  app.use(mountOperations(house(checkResponses)));
+  app.use(createRequestBoundary(serverContext(checkResponses)));
+  app.use(mountOperations(serverContext(checkResponses)));
   server = createServer(app.callback());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v2`;
 }
 test.before.each(async () => {
   [handled, lines.length] = [0, 0];
-  kept.clear();
-  await serving(true);
+  cached.clear();
+  await startServer(true);
 });
 test.after.each(() => {
   server.closeAllConnections();
@@ -103,7 +103,7 @@ test.after.each(() => {
 
 const header = (answer: Response, name: string): string | null => answer.headers.get(name);
 
-test("the pieces are one body, with the type and the length in bytes of JSON", async () => {
+test("joins the pieces to one body, with the type of JSON and the length in bytes", async () => {
   texts = ['{"name":', '"é', "😀", '"', "", ',"size":1', "}"];
   const answer = await fetch(`${url}/text`);
   const text = '{"name":"é😀","size":1}';
@@ -127,20 +127,20 @@ test("the pieces are one body, with the type and the length in bytes of JSON", a
   );
 });
 
-test("a text of megabytes arrives whole", async () => {
+test("sends a text of megabytes completely", async () => {
   const piece = "x".repeat(1 << 20);
   texts = ['{"name":"', piece, "ü", piece, '","size":2}'];
   const { name } = (await (await fetch(`${url}/text`)).json()) as { name: string };
   assert.ok(name === `${piece}ü${piece}`);
 });
 
-test("it is checked against the declared shape like every body", async () => {
+test("checks the text against the declared shape, like any body", async () => {
   for (const wrong of ['{"name":"a"}', '{"name":"a","size":1,"more":2}', '{"name":1,"size":1}', '"text"', "[]"]) {
     texts = [wrong.slice(0, 2), wrong.slice(2)];
     lines.length = 0;
     const answer = await fetch(`${url}/text`);
     assert.is(answer.status, 500, wrong);
-    assert.not.ok((await answer.text()).includes(wrong), "nothing of it is told");
+    assert.not.ok((await answer.text()).includes(wrong), "the answer reveals nothing of it");
     const { error } = lines[0] ?? {};
     assert.ok(error instanceof AppError);
     assert.equal(
@@ -149,22 +149,22 @@ test("it is checked against the declared shape like every body", async () => {
     );
   }
   texts = ['{"name":'];
-  assert.is((await fetch(`${url}/text`)).status, 500, "no JSON at all");
+  assert.is((await fetch(`${url}/text`)).status, 500, "not JSON at all");
 });
 
-test("what is served to clients is not read again", async () => {
+test("does not parse the text in production", async () => {
   server.close();
-  await serving(false);
+  await startServer(false);
   texts = ["not ", "checked"];
   const answer = await fetch(`${url}/text`);
   assert.equal({ status: answer.status, answer: await answer.text() }, { status: 200, answer: "not checked" });
 });
 
-test("a repeatable one is kept by its size in bytes, and sent again as it was", async () => {
+test("caches an answer with its size in bytes, and sends it again unchanged", async () => {
   texts = ['{"name":"é"', ',"size":1}'];
-  const first = await fetch(`${url}/kept`);
+  const first = await fetch(`${url}/cached`);
   texts = ['{"name":"other","size":2}'];
-  const again = await fetch(`${url}/kept`);
+  const again = await fetch(`${url}/cached`);
   assert.equal(
     { first: await first.text(), again: await again.text(), handled },
     { first: '{"name":"é","size":1}', again: '{"name":"é","size":1}', handled: 1 },
@@ -178,12 +178,12 @@ test("a repeatable one is kept by its size in bytes, and sent again as it was", 
     { "again.status": 200, "header Content-Type": "application/json; charset=utf-8", "header Content-Length": "22" },
   );
   assert.equal(
-    [...kept.values()].map(({ size }) => size),
+    [...cached.values()].map(({ size }) => size),
     [22],
   );
 });
 
-test("the bytes are those of the joined text, whatever its characters are", () => {
+test("encodes pieces like their joined text, whatever the characters", () => {
   for (const pieces of [
     [],
     [""],

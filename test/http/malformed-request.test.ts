@@ -1,4 +1,4 @@
-/** Requests that do not name one host, and those that name no resource: refused like all others. */
+/** Requests without exactly one Host header, and those for no resource, are refused like all others. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
@@ -6,12 +6,12 @@ import type { TestServer } from "../given.ts";
 import { dial, logged } from "./socket.ts";
 import type { RawAnswer } from "./socket.ts";
 
-const test = suite("http/host");
+const test = suite("http/malformed-request");
 let server: TestServer;
 test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
-async function ask(bytes: string): Promise<RawAnswer & { closed: boolean }> {
+async function exchangeBytes(bytes: string): Promise<RawAnswer & { closed: boolean }> {
   const wire = await dial(server.url);
   await wire.send(bytes);
   const answer = await wire.answer();
@@ -24,8 +24,8 @@ async function ask(bytes: string): Promise<RawAnswer & { closed: boolean }> {
 const JSON_TYPE = "application/json; charset=utf-8";
 const TWO_HOSTS = "The request has 2 Host headers: send exactly one";
 
-/** What every answer has: a JSON body, an id, and the headers against sniffing. */
-function refusedLikeOthers({ status, headers, body }: RawAnswer, expected: { status: number; message: string }): void {
+/** Asserts what every refusal has: a JSON body, an id, and the security headers. */
+function assertRefusal({ status, headers, body }: RawAnswer, expected: { status: number; message: string }): void {
   assert.equal(
     { status, body, type: headers["content-type"], sniffing: headers["x-content-type-options"] },
     { status: expected.status, body: { message: expected.message }, type: JSON_TYPE, sniffing: "nosniff" },
@@ -40,21 +40,21 @@ for (const path of ["/ready", "/api/v2/flows/acme", "/login", "/nothing"])
     ["no Host header", "", "The request has no Host header: send exactly one"],
   ] as const)
     test(`${path} with ${what} is a 400, and the connection is closed`, async () => {
-      const answer = await ask(`GET ${path} HTTP/1.1\r\n${lines}\r\n`);
-      refusedLikeOthers(answer, { status: 400, message });
+      const answer = await exchangeBytes(`GET ${path} HTTP/1.1\r\n${lines}\r\n`);
+      assertRefusal(answer, { status: 400, message });
       assert.ok(answer.closed);
       const line = await logged(server, answer.headers["x-request-id"] ?? "");
       assert.equal({ status: line["status"], path: line["path"] }, { status: 400, path }, "the refusal is in the log");
     });
 
-test("HTTP/1.0 needs no Host header, and may not have two either", async () => {
-  const answer = await ask("GET /ready HTTP/1.0\r\n\r\n");
+test("HTTP/1.0 needs no Host header, but must not have two", async () => {
+  const answer = await exchangeBytes("GET /ready HTTP/1.0\r\n\r\n");
   assert.equal({ status: answer.status, text: answer.text }, { status: 200, text: "OK" });
-  const two = await ask("GET /ready HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n");
-  refusedLikeOthers(two, { status: 400, message: TWO_HOSTS });
+  const two = await exchangeBytes("GET /ready HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n");
+  assertRefusal(two, { status: 400, message: TWO_HOSTS });
 });
 
-test("a refused host keeps the body of the request from becoming the next request", async () => {
+test("the body of a request with a refused host does not become the next request", async () => {
   const hidden = "GET /ready HTTP/1.1\r\nHost: a\r\n\r\n";
   const wire = await dial(server.url);
   const lines = ["POST /api/v2/flows/acme HTTP/1.1", "Host: a", "Host: b", `Content-Length: ${hidden.length}`];
@@ -66,8 +66,8 @@ test("a refused host keeps the body of the request from becoming the next reques
 for (const target of ["*", "/nothing"])
   for (const method of ["OPTIONS", "GET", "DELETE"])
     test(`${method} ${target} is answered with JSON`, async () => {
-      const answer = await ask(`${method} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
-      refusedLikeOthers(answer, { status: 404, message: "The requested URL was not found on the server" });
+      const answer = await exchangeBytes(`${method} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      assertRefusal(answer, { status: 404, message: "The requested URL was not found on the server" });
     });
 
 test.run();
