@@ -1,8 +1,8 @@
 /**
- * Tests speak to the real app over real HTTP, on a real SQLite database and a real vault: `const server = await
- * startServer()`. `server.given` makes the things a test starts from; `server.call` speaks HTTP and gives back status,
- * body and headers. A server has a clock of its own that moves one second with every look at it, so that times are
- * different and predictable.
+ * Tests call the real app over real HTTP, with a real SQLite database and real evidence storage:
+ * `const server = await startServer()`. `server.given` creates what a test starts from; `server.call` sends a request
+ * and returns status, body and headers. Each server has its own clock, which advances one second each time it is read,
+ * so that times are distinct and predictable.
  */
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,9 +42,9 @@ import type { Db } from "../src/store/db/types.ts";
 /** Start of the test clock: 2023-11-14T22:13:20Z. */
 export const EPOCH = 1_700_000_000;
 
-/** An empty database costs milliseconds, a copy of its image a fraction of one. */
+/** Creating an empty database takes milliseconds, copying its image a fraction of one. */
 let image: Buffer | null = null;
-function emptyDatabase(): Db {
+function openEmptyDatabase(): Db {
   image ??= openMemory().serialize();
   return openMemory(image);
 }
@@ -65,37 +65,40 @@ export type CallOptions = {
 
 export type TestServer = Awaited<ReturnType<typeof startServer>>;
 
-/** What `image()` of a server gave: a server that starts from it holds the same rows and evidence. */
+/** The result of `image()`: a server started from it has the same rows and evidence. */
 export type ServerImage = { database: Buffer; directory: string; at: number };
 
-/** How a server meets its network; a free port of 127.0.0.1, at the root, without proxies, unless said otherwise. */
+/** Network options; by default a free port of 127.0.0.1, without base path or proxies. */
 export type Network = {
-  place?: ListenAddress;
+  address?: ListenAddress;
   limits?: ServerLimits;
-  manners?: ConnectionOptions;
+  connections?: ConnectionOptions;
   basePath?: string;
   followsProxies?: boolean;
 };
 
-/**
- * `directory`: the database is a file there, as in production, and stays when the server stops; what threads of their
- * own do needs it. Without it the database lives in memory, and there are no audit packages. `from`: what the server
- * starts with, else nothing. `watch` may put something between the stores and the database. `rates` and `metrics`: none
- * unless given. `elsewhere` opens the vault where it is on storage elsewhere.
- */
 export type ServerOptions = {
   network?: Network;
   limits?: Partial<typeof LIMITS>;
   bodyBudget?: number;
+  /**
+   * Data directory, kept when the server stops. The database is a file there, as in production, which worker threads
+   * need. Without it the database is in memory, and there are no audit packages.
+   */
   directory?: string;
   patience?: number;
+  /** Rows and evidence to start with; none unless given. */
   from?: ServerImage;
   logins?: Partial<LoginParts>;
   baseUrl?: string;
-  watch?: (db: Db) => Db;
+  /** Puts something between the stores and the database. */
+  wrapDatabase?: (db: Db) => Db;
+  /** No limits unless given. */
   rates?: Partial<AppDependencies["rates"]>;
+  /** No metrics unless given. */
   metrics?: AppDependencies["metrics"];
-  elsewhere?: (staging: string) => S3Vault;
+  /** Opens remote evidence storage in place of the local directory. */
+  openRemoteEvidence?: (staging: string) => S3Vault;
 };
 
 export async function startServer(options: ServerOptions = {}) {
@@ -112,10 +115,10 @@ export async function startServer(options: ServerOptions = {}) {
       ? openDatabase(directory, EPOCH)
       : options.from
         ? openMemory(options.from.database)
-        : emptyDatabase();
-  const db = options.watch?.(opened) ?? opened;
+        : openEmptyDatabase();
+  const db = options.wrapDatabase?.(opened) ?? opened;
   const store = openStore(db, sources);
-  const remote = options.elsewhere?.(staging) ?? null;
+  const remote = options.openRemoteEvidence?.(staging) ?? null;
   const vault = remote ?? openVault({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const customTypes = openCustomTypes();
@@ -129,8 +132,8 @@ export async function startServer(options: ServerOptions = {}) {
   });
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
-  // The runner looks at the clock without moving it, so that what it does meanwhile changes no time that a test
-  // expects.
+  // The runner reads the clock without advancing it, so that background work does not change the times that tests
+  // expect.
   const right: ClockReport = { state: "right", problem: null };
   const disk = { free: Infinity, fails: false, problem: null as string | null, clock: right };
   const room = createDiskGuard({
@@ -153,7 +156,7 @@ export async function startServer(options: ServerOptions = {}) {
     sender: null,
     urls: () => urlsFor("http://assay.test"),
   });
-  const passwords = createPasswords(CHEAP);
+  const passwords = createPasswords(CHEAP_SCRYPT);
   const app = createApp({
     db,
     store,
@@ -196,12 +199,12 @@ export async function startServer(options: ServerOptions = {}) {
   });
   const { server, url } = await listen(
     app,
-    network.place ?? { host: "127.0.0.1", port: 0 },
+    network.address ?? { host: "127.0.0.1", port: 0 },
     network.limits ?? { headerTimeout: 5, requestTimeout: 30 },
-    network.manners,
+    network.connections,
   );
 
-  const userKey = (name: string): string => {
+  const createUserKey = (name: string): string => {
     const key = newSecret();
     const user = store.users.find(name);
     const id = user?.id ?? store.users.create({ name, displayName: "", email: null });
@@ -209,9 +212,9 @@ export async function startServer(options: ServerOptions = {}) {
     return key;
   };
 
-  /** Things a test starts from. Everything not said gets a fresh name. */
+  /** Creates what a test starts from. Names that are not given are fresh. */
   const given = {
-    /** An organization with an admin; gives its name and the admin's key. */
+    /** Creates an organization with an admin; returns its name and the admin's key. */
     org(fields: { name?: string; public?: boolean; kind?: "shared" | "personal"; controls?: boolean } = {}): {
       org: string;
       key: string;
@@ -224,14 +227,14 @@ export async function startServer(options: ServerOptions = {}) {
         controlsEnabled: fields.controls ?? true,
       });
       const admin = `${name}-admin`;
-      const key = userKey(admin);
+      const key = createUserKey(admin);
       store.organizations.setRole(id, store.users.find(admin) as { id: number; name: string }, "admin", "test");
       return { org: name, key };
     },
-    /** The key of a new user with that role in the organization; no role: a stranger. */
+    /** Creates a user with that role in the organization, or a non-member for null; returns its key. */
     user(org: string, role: Role | null): string {
       const name = fresh("user");
-      const key = userKey(name);
+      const key = createUserKey(name);
       const organization = store.organizations.find(org);
       if (role && organization)
         store.organizations.setRole(
@@ -242,7 +245,7 @@ export async function startServer(options: ServerOptions = {}) {
         );
       return key;
     },
-    /** The key of a new service account of the organization. */
+    /** Creates a service account of the organization; returns its key. */
     serviceAccount(org: string, privilege: Role): string {
       const organizationId = (store.organizations.find(org) as { id: number }).id;
       const serviceAccountId = store.serviceAccounts.create({
@@ -256,9 +259,7 @@ export async function startServer(options: ServerOptions = {}) {
       store.apiKeys.create({ serviceAccountId }, { digest: keyDigest(key), description: "test", expiresAt: 0 });
       return key;
     },
-    /**
-     * A door for the webhooks of another product, with the service account that acts for it (`KIND-webhook`, a member).
-     */
+    /** Creates an inbound webhook, with the service account that acts for it (`KIND-webhook`, a member). */
     webhook(
       org: string,
       kind: WebhookKind,
@@ -285,7 +286,7 @@ export async function startServer(options: ServerOptions = {}) {
       });
       return hook;
     },
-    /** A flow with a template (YAML text). */
+    /** Creates a flow, with a template (YAML) if given; returns its name. */
     async flow(at: { org: string; key: string }, fields: { name?: string; template?: string } = {}): Promise<string> {
       const name = fields.name ?? fresh("flow");
       const answer = await call("PUT", `/flows/${at.org}/template_file`, {
@@ -300,7 +301,7 @@ export async function startServer(options: ServerOptions = {}) {
       if (answer.status !== 201) throw new Error(`given.flow: ${answer.status} ${answer.text}`);
       return name;
     },
-    /** A trail of a flow; `template` (YAML text) makes it independent of the flow. */
+    /** Reports a trail, with a template (YAML) of its own if given; returns its name. */
     async trail(
       at: { org: string; key: string },
       { flow, template, ...fields }: { flow: string; name?: string; template?: string; [field: string]: unknown },
@@ -308,15 +309,15 @@ export async function startServer(options: ServerOptions = {}) {
       const name = fields.name ?? fresh("trail");
       const file =
         template === undefined ? {} : { file: { name: "template_file", filename: "template.yml", content: template } };
-      await reported(
+      await requireSuccess(
         "trail",
         call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { ...fields, name }, ...file } }),
       );
       return name;
     },
     /**
-     * An artifact; gives its fingerprint. `trail` null: reported to the flow alone. `name` is the template's name for
-     * it, `commit` its commit; everything else is sent as it is.
+     * Reports an artifact; returns its fingerprint. `trail` null reports it to the flow only. `name` is its name in the
+     * template, `commit` its commit; all other fields are sent unchanged.
      */
     async artifact(
       at: { org: string; key: string },
@@ -346,13 +347,13 @@ export async function startServer(options: ServerOptions = {}) {
         ...fields,
         fingerprint,
       };
-      await reported("artifact", call("POST", `/artifacts/${at.org}/${flow}`, { key: at.key, body }));
+      await requireSuccess("artifact", call("POST", `/artifacts/${at.org}/${flow}`, { key: at.key, body }));
       return fingerprint;
     },
     /**
-     * An attestation; gives its id. A compliant `generic` one unless `kind` and its payload say otherwise; `name`,
-     * `target`, `fingerprint` and `commit` stand for the longer fields, everything else is sent as it is. `file` is its
-     * evidence.
+     * Reports an attestation; returns its id. It is a compliant `generic` one unless `kind` is given. `name`, `target`,
+     * `fingerprint` and `commit` are short for the API's fields, `file` is the evidence; all other fields are sent
+     * unchanged.
      */
     async attestation(
       at: { org: string; key: string },
@@ -379,23 +380,23 @@ export async function startServer(options: ServerOptions = {}) {
       };
       const path = `/attestations/${at.org}/${flow}/trail/${trail}/${kind}`;
       const body = kind === "override" ? { body: json } : { form: { json, ...(file ? { file } : {}) } };
-      await reported("attestation", call("POST", path, { key: at.key, ...body }));
+      await requireSuccess("attestation", call("POST", path, { key: at.key, ...body }));
       const { body: newest } = await call("GET", `/attestations/${at.org}?per_page=1`, { key: at.key });
       return newest.data[0].attestation_id;
     },
-    /** A control; everything not said but the name is left out. Gives its identifier. */
+    /** Creates a control; returns its identifier. */
     async control(
       at: { org: string; key: string },
       fields: { identifier?: string; name?: string; description?: string; links?: Record<string, string> } = {},
     ): Promise<string> {
       const identifier = fields.identifier ?? fresh("control");
-      await reported(
+      await requireSuccess(
         "control",
         call("POST", `/controls/${at.org}`, { key: at.key, body: { name: identifier, ...fields, identifier } }),
       );
       return identifier;
     },
-    /** A policy with one version more: `yaml` stands below the `_schema` line. null: without a version. */
+    /** Creates a policy or adds a version: `yaml` without its `_schema` line, null for no version. Returns its name. */
     async policy(
       at: { org: string; key: string },
       { name = fresh("policy"), yaml }: { name?: string; yaml: string | null },
@@ -410,7 +411,7 @@ export async function startServer(options: ServerOptions = {}) {
                 content: `_schema: https://assay.example.com/schemas/policy/v1\n${yaml}`,
               },
             };
-      await reported(
+      await requireSuccess(
         "policy",
         call("PUT", `/policies/${at.org}`, {
           key: at.key,
@@ -419,7 +420,7 @@ export async function startServer(options: ServerOptions = {}) {
       );
       return name;
     },
-    /** An environment of the type K8S; a logical one with these `members`. Everything else is sent as it is. */
+    /** Creates an environment of type K8S, or a logical one with `members`; other fields are sent unchanged. */
     async environment(
       at: { org: string; key: string },
       {
@@ -429,7 +430,7 @@ export async function startServer(options: ServerOptions = {}) {
       }: { name?: string; type?: string; policies?: string[]; members?: string[]; [field: string]: unknown } = {},
     ): Promise<string> {
       const kind = members === undefined ? { type: "K8S" } : { type: "logical", included_environments: members };
-      await reported(
+      await requireSuccess(
         "environment",
         call("PUT", `/environments/${at.org}`, { key: at.key, body: { name, description: "", ...kind, ...fields } }),
       );
@@ -437,15 +438,12 @@ export async function startServer(options: ServerOptions = {}) {
     },
   };
 
-  async function reported(what: string, answering: Promise<Answer>): Promise<void> {
+  async function requireSuccess(what: string, answering: Promise<Answer>): Promise<void> {
     const { status, text } = await answering;
     if (status !== 200 && status !== 201) throw new Error(`given.${what}: ${status} ${text}`);
   }
 
-  /**
-   * One request. `path` is below the API root unless it begins with a host-root path such as `/ready` (pass `root:
-   * true` by `//ready`).
-   */
+  /** Sends a request. `path` is below the API root; `//ready` means `/ready` at the host root. */
   async function call<T = any>(method: string, path: string, options: CallOptions = {}): Promise<Answer<T>> {
     const target = path.startsWith("//") ? url + path.slice(1) : `${url}/api/v2${path}`;
     const headers: Record<string, string> = { ...options.headers };
@@ -482,11 +480,11 @@ export async function startServer(options: ServerOptions = {}) {
     lines,
     given,
     call,
-    /** What a further server can start from; this one must live as long as others start. */
+    /** A starting point for further servers; this one must not stop before they have started. */
     image: (): ServerImage => ({ database: db.serialize(), directory, at: clock.at }),
-    /** Resolves when no job is left that is due. Nothing runs by the clock alone: who moves it calls this. */
+    /** Resolves when no job is due. A test that advances the clock calls this: no timer runs jobs. */
     settled: (): Promise<void> => runner.drained(),
-    /** Puts everything away. Call it in `after`. */
+    /** Stops the server and removes its files. Call it in `after`. */
     async stop(): Promise<void> {
       await closeListener(server, 2);
       await runner.close();
@@ -503,8 +501,8 @@ export async function startServer(options: ServerOptions = {}) {
   };
 }
 
-/** Passwords of tests are no secrets. */
-export const CHEAP = { cost: 16, block_size: 8, parallelism: 1 };
+/** Fast hashing: passwords of tests are not secret. */
+export const CHEAP_SCRYPT = { cost: 16, block_size: 8, parallelism: 1 };
 
 const LIMITS = {
   json: 32 << 20,
@@ -515,10 +513,7 @@ const LIMITS = {
   lingerS: 5,
 };
 
-/**
- * A form as clients send it: the JSON as a plain field, the file with a filename. The field is `data_json` unless said
- * otherwise.
- */
+/** A form as clients send it: the JSON as a plain field (`data_json` unless given), the file with a filename. */
 export function formData(part: Part): FormData {
   const form = new FormData();
   if (part.json !== undefined)

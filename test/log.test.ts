@@ -286,7 +286,7 @@ const ENTRY: RequestEntry = {
   route: "/flows/{org}",
   path: "/api/v2/flows/acme",
   status: 200,
-  duration_ms: 3.14159,
+  duration_ms: 3.07654,
   actor: "ops",
   org: "acme",
   client: "192.0.2.7",

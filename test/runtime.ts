@@ -2,13 +2,14 @@ import type { EnvironmentType } from "../src/store/environments/environments.ts"
 import type { Store } from "../src/store/index.ts";
 import type { Db } from "../src/store/db/types.ts";
 
-/** `created`: start of the first instance in epoch seconds; the others start a second after each other. */
-export type Ran = { name: string; fingerprint: string; instances?: number; created?: number };
+/** `created`: start of the first instance in epoch seconds; each further instance starts a second later. */
+export type RunningArtifact = { name: string; fingerprint: string; instances?: number; created?: number };
 
+/** Creates environments, and reports what runs in them, directly through the stores. */
 export function runtime({ db, store }: { db: Db; store: Store }) {
   let ids = 0;
   return {
-    /** An environment without snapshots, or a logical one with these members; gives its key. */
+    /** Creates an environment without snapshots, or a logical one with these members; returns its id. */
     environment(
       organizationId: number,
       name: string,
@@ -18,23 +19,24 @@ export function runtime({ db, store }: { db: Db; store: Store }) {
       const id = Number(
         db
           .prepare(
-            "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 0, 0)",
+            `INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at)
+             VALUES (?, ?, ?, ?, 0, 0)`,
           )
           .run(`environment-${(ids += 1)}-${name}`, organizationId, name, type).lastInsertRowid,
       );
-      members.forEach((member, position) =>
-        db
-          .prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)")
-          .run(id, position, member),
+      const addMember = db.prepare(
+        "INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)",
       );
+      for (const [position, member] of members.entries()) addMember.run(id, position, member);
       return id;
     },
-    /** Attaches a policy that is satisfied by artifacts with provenance; before the first report. */
+    /** Attaches a policy that requires provenance; call it before the first report. */
     requireProvenance(organizationId: number, environment: number): void {
       const policy = Number(
         db
           .prepare(
-            "INSERT INTO policies (public_id, organization_id, name, created_by, created_at, last_modified_at) VALUES (?, ?, ?, '', 0, 0)",
+            `INSERT INTO policies (public_id, organization_id, name, created_by, created_at, last_modified_at)
+             VALUES (?, ?, ?, '', 0, 0)`,
           )
           .run(`policy-${(ids += 1)}`, organizationId, `policy-${ids}`).lastInsertRowid,
       );
@@ -50,12 +52,12 @@ export function runtime({ db, store }: { db: Db; store: Store }) {
       );
       db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?").run(environment);
     },
-    /** A report of what runs; gives the index of the snapshot that it made, null when it made none. */
-    report(environment: number, ran: readonly Ran[], reporter = "reporter"): number | null {
-      const artifacts = ran.map(({ name, fingerprint, instances = 1, created = 1_600_000_000 }) => ({
+    /** Reports what runs; returns the index of the new snapshot, null if nothing changed. */
+    report(environment: number, running: readonly RunningArtifact[], reporter = "reporter"): number | null {
+      const artifacts = running.map(({ name, fingerprint, instances = 1, created = 1_600_000_000 }) => ({
         name,
         fingerprint,
-        instances: { created: Array.from({ length: instances }, (_, place) => created + place) },
+        instances: { created: Array.from({ length: instances }, (_, index) => created + index) },
       }));
       return store.recording.record(store.environments.get(environment), "report", artifacts, {
         publicId: `id-of-${reporter}`,

@@ -72,7 +72,11 @@ const operations = [
     path: "/things/{org}/stored",
     body: json(Closed({})),
     responses: { 200: { description: "Done", schema: shape } },
-    prepare: async () => (meanwhile(), done.push("stored"), true),
+    prepare: async () => {
+      meanwhile();
+      done.push("stored");
+      return true;
+    },
     alreadyStored: (prepared) => prepared,
     handle,
   }),

@@ -89,7 +89,10 @@ test("a read-only server is ready, and /readyz gives the reason", () =>
     assert.is(body.state, "read-only");
     assert.match(
       body.reason,
-      /^No changes are taken: the disk of the data directory has 0 MB left, and below \d+ MB \(disk-reserve\) only reads are served$/,
+      new RegExp(
+        "^No changes are taken: the disk of the data directory has 0 MB left, and below \\d+ MB \\(disk-reserve\\) " +
+          "only reads are served$",
+      ),
     );
   }));
 

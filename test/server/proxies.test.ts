@@ -20,15 +20,15 @@ const servers = new Map<string, { server: TestServer; org: string; key: string }
 test.before(async () => {
   const loopback = parseTrustedProxies(["127.0.0.0/8"]);
   const kinds: Record<string, Network & { baseUrl?: string }> = {
-    trusting: { manners: { trust: loopback }, followsProxies: true },
+    trusting: { connections: { trust: loopback }, followsProxies: true },
     "trusting below a path": {
-      manners: { trust: loopback },
+      connections: { trust: loopback },
       followsProxies: true,
       basePath: "/x",
       baseUrl: "http://assay.test/x",
     },
-    configured: { manners: { trust: loopback }, baseUrl: "https://configured.example" },
-    suspicious: { manners: { trust: parseTrustedProxies(["10.0.0.0/8"]) }, followsProxies: true },
+    configured: { connections: { trust: loopback }, baseUrl: "https://configured.example" },
+    suspicious: { connections: { trust: parseTrustedProxies(["10.0.0.0/8"]) }, followsProxies: true },
   };
   for (const [kind, { baseUrl = "http://assay.test", ...network }] of Object.entries(kinds)) {
     const server = await startServer({ baseUrl, network });

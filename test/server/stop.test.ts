@@ -15,7 +15,7 @@ const test = suite("server/stop");
 const LOOPBACK: ListenAddress = { host: "127.0.0.1", port: 0 };
 const MANNERS: [string, Network][] = [
   ["http", {}],
-  ["https", { manners: { tls: FIRST } }],
+  ["https", { connections: { tls: FIRST } }],
 ];
 const dial = (url: string) => (url.startsWith("https:") ? dialTls(url) : dialPlain(url));
 
@@ -58,7 +58,7 @@ for (const [scheme, network] of MANNERS) {
 
 test("a handshake that never ends is cut when the patience is over", async () => {
   const server = await startServer({
-    network: { manners: { tls: FIRST }, limits: { headerTimeout: 600, requestTimeout: 600 } },
+    network: { connections: { tls: FIRST }, limits: { headerTimeout: 600, requestTimeout: 600 } },
   });
   const socket = await dialPlain(server.url);
   const all = allOf(socket);
@@ -99,7 +99,7 @@ test("a body that dribbles in ends with the time for the whole request", async (
 test("no more connections are taken than the limit of open files leaves, and that is told", async () => {
   let crowded = 0;
   const server = await startServer({
-    network: { manners: { maxConnections: 2, onConnectionLimit: () => (crowded += 1) } },
+    network: { connections: { maxConnections: 2, onConnectionLimit: () => (crowded += 1) } },
   });
   const [first, second] = [await dialPlain(server.url), await dialPlain(server.url)];
   const third = connect(Number(new URL(server.url).port), "127.0.0.1");

@@ -16,7 +16,7 @@ test.before(async () => {
   server = await startServer({
     limits: { json: 10_000 },
     baseUrl: "https://assay.example.com",
-    network: { manners: { tls: FIRST } },
+    network: { connections: { tls: FIRST } },
   });
 });
 test.after(() => server.stop());
@@ -69,7 +69,7 @@ test("the addresses in answers are https, and bodies are limited as ever", async
 
 test("headers that dribble in, and a handshake that does not come, are cut", async () => {
   const hasty = await startServer({
-    network: { manners: { tls: FIRST }, limits: { headerTimeout: 1, requestTimeout: 2 } },
+    network: { connections: { tls: FIRST }, limits: { headerTimeout: 1, requestTimeout: 2 } },
   });
   const slow = await dialTls(hasty.url);
   slow.write("GET /ready HTTP/1.1\r\nHost: x\r\nX-A: ");

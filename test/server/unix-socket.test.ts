@@ -43,7 +43,7 @@ function abandon(path: string): void {
 
 test("serves there, for owner and group, and takes the file away when it stops", async () => {
   const path = join(directory, "assay.sock");
-  await served({ place: { path } }, async (server) => {
+  await served({ address: { path } }, async (server) => {
     assert.is(server.url, `unix:${path}`);
     assert.is(lstatSync(path).mode & 0o777, 0o660);
     assert.is((await ask(server.url, { path: "/ready" })).text, "OK");
@@ -61,7 +61,7 @@ test("serves there, for owner and group, and takes the file away when it stops",
 
 test("limits of time hold there as well", async () => {
   await served(
-    { place: { path: join(directory, "slow.sock") }, limits: { headerTimeout: 1, requestTimeout: 1 } },
+    { address: { path: join(directory, "slow.sock") }, limits: { headerTimeout: 1, requestTimeout: 1 } },
     async (server) => {
       const slow = await dialPlain(server.url);
       slow.write("GET /ready HTTP/1.1\r\nHost: x\r\nX-A: ");
@@ -82,8 +82,8 @@ test("the proxy at the socket is trusted by the word unix, and else its headers 
   ] as const) {
     await served(
       {
-        place: { path: join(directory, "proxy.sock") },
-        manners: { trust: parseTrustedProxies(proxies) },
+        address: { path: join(directory, "proxy.sock") },
+        connections: { trust: parseTrustedProxies(proxies) },
         followsProxies: true,
       },
       async (running) => {
@@ -101,7 +101,7 @@ test("the proxy at the socket is trusted by the word unix, and else its headers 
 test("the file of a server that was killed is replaced; a living one keeps its place", async () => {
   const path = join(directory, "stale.sock");
   abandon(path);
-  await served({ place: { path } }, async (server) => {
+  await served({ address: { path } }, async (server) => {
     assert.is((await ask(server.url, { path: "/ready" })).status, 200);
     const data = join(directory, "second");
     const { code, out, err } = await cli(["serve", "--data", data, "--listen", `unix:${path}`]);
@@ -179,7 +179,7 @@ test("a living server that cannot be asked keeps its place as well", async () =>
   await new Promise<void>((resolve) => other.listen(path, resolve));
   chmodSync(path, 0o600);
   try {
-    await startServer({ network: { place: { path } } }).then(
+    await startServer({ network: { address: { path } } }).then(
       () => assert.unreachable("it took the place"),
       (error: Error & { code?: string }) => assert.is(error.code, "EADDRINUSE"),
     );

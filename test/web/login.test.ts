@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createPasswords } from "../../src/auth/password-hashing.ts";
 import { rootOf } from "../../src/web/html.ts";
-import { CHEAP, fresh, startServer } from "../given.ts";
+import { CHEAP_SCRYPT, fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
 
@@ -113,7 +113,7 @@ test("a wrong password, an unknown name and a user without password are told apa
   const { name } = await given();
   server.given.org({ name: "nopassword" });
   const work: unknown[] = [];
-  const passwords = createPasswords(CHEAP);
+  const passwords = createPasswords(CHEAP_SCRYPT);
   const other = await startServer({
     logins: {
       passwords: {
@@ -324,7 +324,7 @@ test("a password that was hashed with other parameters is hashed anew by the nex
     assert.is((await browserOf(server.url).login(name, PASSWORD)).status, 303);
     assert.equal(
       { cost: server.store.passwords.find(id)?.cost, parallelism: server.store.passwords.find(id)?.parallelism },
-      { cost: CHEAP.cost, parallelism: CHEAP.parallelism },
+      { cost: CHEAP_SCRYPT.cost, parallelism: CHEAP_SCRYPT.parallelism },
     );
   }
 });

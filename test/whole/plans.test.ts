@@ -46,7 +46,7 @@ let server: TestServer;
 let tables: ReadonlySet<string>;
 test.before(async () => {
   world = await createWorld();
-  server = await startServer({ from: world.image, watch: watcher.watch });
+  server = await startServer({ from: world.image, wrapDatabase: watcher.watch });
   tables = new Set(server.db.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all());
 });
 test.after(async () => {

@@ -24,7 +24,7 @@ test.before(async () => {
   storage = await startStorage();
   server = await startServer({
     directory,
-    elsewhere: () => givenS3Vault({ storage, prefix: PREFIX, root: directory }).vault,
+    openRemoteEvidence: () => givenS3Vault({ storage, prefix: PREFIX, root: directory }).vault,
   });
 });
 test.after(async () => {

@@ -7,7 +7,7 @@ import type { Stream } from "../../../src/http/operation.ts";
 import { EPOCH, fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { runtime } from "../../runtime.ts";
-import type { Ran } from "../../runtime.ts";
+import type { RunningArtifact } from "../../runtime.ts";
 
 const test = suite("api/environments/environment-auditlog");
 let server: TestServer;
@@ -24,7 +24,7 @@ const HEADER =
 const rejected = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 const organizationId = (org: string): number => (server.store.organizations.find(org) as { id: number }).id;
 
-function place(...reports: Ran[][]): Place {
+function place(...reports: RunningArtifact[][]): Place {
   const at = server.given.org();
   const env = fresh("env");
   const id = world.environment(organizationId(at.org), env);

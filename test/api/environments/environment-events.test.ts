@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { runtime } from "../../runtime.ts";
-import type { Ran } from "../../runtime.ts";
+import type { RunningArtifact } from "../../runtime.ts";
 
 const test = suite("api/environments/environment-events");
 let server: TestServer;
@@ -19,7 +19,7 @@ const rejected = (errors: Record<string, string>) => ({ message: "Input payload 
 const organizationId = (org: string): number => (server.store.organizations.find(org) as { id: number }).id;
 
 /** An environment, and as many snapshots as there are reports. */
-function place(...reports: Ran[][]): Place {
+function place(...reports: RunningArtifact[][]): Place {
   const at = server.given.org();
   const env = fresh("env");
   const id = world.environment(organizationId(at.org), env);
@@ -34,7 +34,7 @@ const seen = async (at: Place, query = ""): Promise<string[]> => {
   return body.map((event: any) => `${event.snapshot_index} ${event.artifact_name} ${event.type}`);
 };
 /** Snapshot N starts the artifact `aN` and leaves the others alone. */
-const growing = (n: number): Ran[][] => {
+const growing = (n: number): RunningArtifact[][] => {
   const all = Array.from({ length: n }, (_, place) => ({ name: `a${place + 1}`, fingerprint: freshFingerprint() }));
   return all.map((_, place) => all.slice(0, place + 1));
 };
