@@ -127,7 +127,7 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   body: BodyValue<B>;
   /** The file part of a form, null when absent. */
   file: UploadedFile | null;
-  /** Top-level properties that the JSON body contained, before defaults were applied: tells "absent" from "default". */
+  /** Top-level properties that the JSON body contained, before defaults were applied. */
   sentFields: ReadonlySet<string>;
   /** The unparsed bytes of a JSON body above `JsonBody.rawAbove`, else null. */
   rawBody: Buffer | null;
@@ -291,7 +291,7 @@ export type Operation<
 export type AnyOperation<Context> = Operation<Context, TObject, TObject, Body, any>;
 
 /**
- * Gives the `operation` function of an application: the identity, typed so that each literal infers the shapes of its
+ * Creates the `operation` function of an application: the identity, typed so that each literal infers the shapes of its
  * own handler. api/context.ts binds it to a Context.
  */
 export const operationFor =

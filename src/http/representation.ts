@@ -81,7 +81,7 @@ const compressInBackground = promisify<string | Buffer, { level: number }, Buffe
 type EncodingPreference = { gzip: boolean; always: boolean };
 /** By Accept-Encoding header: clients keep sending the same few. */
 const encodingPreferences = createLru<string, EncodingPreference>({ maxEntries: 100 });
-/** Longer headers are parsed each time, so that nobody fills the memory with them. */
+/** Longer headers are parsed each time, so that clients cannot fill the memory with them. */
 const MAX_CACHED_HEADER_CHARS = 200;
 
 function wantsGzip(ctx: Koa.Context, characters: number): boolean {

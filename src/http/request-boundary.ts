@@ -59,7 +59,7 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
       await next();
     } catch (error) {
       const isChange = ctx.method !== "GET" && ctx.method !== "HEAD";
-      failure = error instanceof ClientGoneError ? error : hooks.mapError(error, isChange);
+      failure = error instanceof ClientGoneError ? error : hooks.mapError(error, { isChange });
       if (failure instanceof ClientGoneError) ctx.respond = false;
       else sendError(ctx, failure, requestId);
     }
@@ -69,7 +69,7 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
   };
 }
 
-/** Logs the request when its answer has left, and deals with a body that nobody read. */
+/** Logs the request once its answer is sent, and drains an unread body. */
 async function endRequest(ctx: Koa.Context, hooks: RequestHooks, passage: Passage): Promise<void> {
   const logEnd = (aborted: boolean): void => hooks.logRequest(logEntry(ctx, passage, { aborted }), passage.failure);
   if (isStillSending(ctx)) {
@@ -108,7 +108,7 @@ function logEntry(ctx: Koa.Context, passage: Passage, { aborted }: { aborted: bo
   };
 }
 
-/** Whether the answer is ready while the client is still sending a body that nobody reads. */
+/** Whether the answer is ready while the client is still sending a body that will not be read. */
 const isStillSending = ({ req, body }: Koa.Context): boolean =>
   hasBody(req) &&
   !req.complete &&

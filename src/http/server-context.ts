@@ -103,8 +103,11 @@ export type ServerContext<Context, M extends Membership = Membership> = {
    * @throws AppError 507 in read-only mode.
    */
   ensureWritable(bytes: number): void;
-  /** Turns an error that ended a request into the one to answer with; `isChange`: the request was not a read. */
-  mapError(error: unknown, isChange: boolean): unknown;
+  /**
+   * Turns an error that ended a request into the one to answer with.
+   * @param options.isChange whether the request was anything but a read
+   */
+  mapError(error: unknown, options: { isChange: boolean }): unknown;
   newId(): string;
   rateLimits: RateLimits;
   /** Called when a request arrives; `logRequest` follows when it is answered or its client disconnects. */

@@ -308,8 +308,8 @@ function requestHooks({
   return {
     limits,
     newId: newPublicId,
-    mapError(error, changes) {
-      if (changes) room.reportFailure(error);
+    mapError(error, { isChange }) {
+      if (isChange) room.reportFailure(error);
       return translateStorageError(error);
     },
     onRequest: () => metrics?.requestCame(),

@@ -50,8 +50,10 @@ export function createSchemaWriter() {
 
   function writePlain(schema: Json, usage: Usage): Json {
     const { "x-published": published = {}, ...declared } = schema;
-    const kept = Object.entries({ ...declared, ...(published as Json) }).filter(([key]) => !OWN_KEYWORDS.includes(key));
-    const written = Object.fromEntries(kept.map(([key, item]) => [key, writeKeyword(key, item, usage)])) as Json;
+    const keywords = Object.entries({ ...declared, ...(published as Json) }).filter(
+      ([key]) => !OWN_KEYWORDS.includes(key),
+    );
+    const written = Object.fromEntries(keywords.map(([key, item]) => [key, writeKeyword(key, item, usage)])) as Json;
     if (usage === "request") excludeNul(written);
     const simple = simplify(written);
     const { "x-deprecation": deprecation } = schema;
