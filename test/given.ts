@@ -128,7 +128,7 @@ export async function startServer(options: ServerOptions = {}) {
     data: { directory, evidence: evidenceRoot, staging },
     remote,
     start: startPackageWorker,
-    ...(options.patience === undefined ? {} : { patience: options.patience }),
+    ...(options.patience === undefined ? {} : { stallTimeoutMs: options.patience }),
   });
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });

@@ -12,7 +12,7 @@
  */
 export type TarEntry = { name: string; size: number; mtime: number; content: Iterable<Uint8Array> };
 
-export const BLOCK = 512;
+export const BLOCK_BYTES = 512;
 const REGULAR = "0";
 const PAX = "x";
 /** The longest name that a header has room for without a pax record. */
@@ -23,26 +23,27 @@ const LARGEST_OCTAL = 0o77777777777;
 /** @throws Error when the content of an entry is not as long as it was said to be. */
 export function* tar(entries: Iterable<TarEntry>): Generator<Uint8Array, void, undefined> {
   for (const { name, size, mtime, content } of entries) {
-    yield* headOf({ name, size, mtime });
+    yield* memberHeader({ name, size, mtime });
     let given = 0;
     for (const block of content) {
       given += block.length;
       yield block;
     }
     if (given !== size) throw new Error(`'${name}' has ${given} bytes instead of ${size}`);
-    if (size % BLOCK !== 0) yield paddingOf(size);
+    if (size % BLOCK_BYTES !== 0) yield memberPadding(size);
   }
-  yield new Uint8Array(END);
+  yield new Uint8Array(END_OF_ARCHIVE_BYTES);
 }
 
 /** Zeros that follow the last member. */
-export const END = 2 * BLOCK;
+export const END_OF_ARCHIVE_BYTES = 2 * BLOCK_BYTES;
 
 /** The zeros that follow the content of a member. */
-export const paddingOf = (size: number): Uint8Array => new Uint8Array((BLOCK - (size % BLOCK)) % BLOCK);
+export const memberPadding = (size: number): Uint8Array =>
+  new Uint8Array((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES);
 
 /** The blocks before the content of a member. `mode`: who may read it once it is unpacked, everybody unless given. */
-export function* headOf({
+export function* memberHeader({
   name,
   size,
   mtime,
@@ -81,7 +82,7 @@ function paxRecord(key: string, value: string): Buffer {
 }
 
 function padded(bytes: Buffer): Buffer {
-  const block = Buffer.alloc(Math.ceil(bytes.length / BLOCK) * BLOCK);
+  const block = Buffer.alloc(Math.ceil(bytes.length / BLOCK_BYTES) * BLOCK_BYTES);
   bytes.copy(block);
   return block;
 }
@@ -99,7 +100,7 @@ function header({
   mode: number;
   type: string;
 }): Buffer {
-  const block = Buffer.alloc(BLOCK);
+  const block = Buffer.alloc(BLOCK_BYTES);
   // Readers that know pax take the name from the record before; for the others there is what fits.
   block.write(fits(name) ? name : name.replace(/[^\x20-\x7e]/g, "_").slice(-NAME_BYTES), 0, "latin1");
   block.write(`${mode.toString(8).padStart(7, "0")}\0`, 100, "latin1");

@@ -14,12 +14,12 @@ import type { Members } from "./members.ts";
 import {
   readable,
   readableTexts,
-  tellArtifact,
-  tellAttestation,
-  tellControl,
-  tellPolicy,
-  tellRun,
-  tellType,
+  toArtifactRecord,
+  toAttestationRecord,
+  toControlRecord,
+  toPolicyRecord,
+  toRunRecord,
+  toTypeRecord,
 } from "./records.ts";
 import { fewLines, reportAttestation, sampler, shortText } from "./report.ts";
 import type {
@@ -145,7 +145,7 @@ export function gather(
       reasons: fewLines(readableTexts(row.reasons_json) ?? []),
       statuses: readable<AttestationStatus[]>(row.attestations_json),
     });
-    return tellArtifact(showing, row);
+    return toArtifactRecord(showing, row);
   }
 
   function evidenceState(digest: string | null, size: number | null): EvidenceState | null {
@@ -163,7 +163,7 @@ export function gather(
       [...versions].sort((a, b) => a - b).flatMap((id) => source.policyVersion(id) ?? []),
       (row) => {
         for (const control of controlsOf(row.id)) controls.add(control);
-        return tellPolicy(row);
+        return toPolicyRecord(row);
       },
     );
     for (const id of [...versions].sort((a, b) => a - b)) {
@@ -191,7 +191,7 @@ export function gather(
       const [version, name] = JSON.parse(key) as [number, string];
       return source.typeVersion(organization.id, name, version) ?? [];
     });
-    list("custom-types.json", used, tellType);
+    list("custom-types.json", used, toTypeRecord);
     for (const { name, version, schema_json } of used)
       if (schema_json !== null) members?.text(typeMember(name, version), [schema_json]);
   }
@@ -237,7 +237,7 @@ export function gather(
   }
   list("attestations.json", source.attestations(subject), (row) => {
     const state = evidenceState(row.evidence_digest, row.evidence_size);
-    const told = tellAttestation(showing, row, state);
+    const told = toAttestationRecord(showing, row, state);
     seen(row.created_at);
     if (row.control !== null) controls.add(row.control);
     const version = told.audit.custom_type_version;
@@ -257,7 +257,7 @@ export function gather(
     "environments.json",
     each(fingerprints, (fingerprint) => source.runs(organization.id, fingerprint)),
     (row) => {
-      const run = tellRun(showing, row, { used: (version) => versions.add(version), flowName });
+      const run = toRunRecord(showing, row, { used: (version) => versions.add(version), flowName });
       seen(row.ended ?? row.started);
       runs.add(run);
       return run;
@@ -293,7 +293,7 @@ export function gather(
   list(
     "controls.json",
     [...controls].sort().flatMap((identifier) => source.control(organization.id, identifier) ?? []),
-    tellControl,
+    toControlRecord,
   );
   customTypes();
   for (const publicId of [...templates].sort()) template(publicId);

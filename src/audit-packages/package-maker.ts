@@ -54,14 +54,14 @@ export function createPackageMaker({
   data,
   remote = null,
   start,
-  patience = PATIENCE,
+  stallTimeoutMs: patience = PATIENCE,
 }: {
   data: Omit<PackageWorkerData, "damaged" | "remote">;
   /** The evidence where it is not below its root in the data directory. */
   remote?: RemoteEvidence | null;
   start: (options: { workerData: PackageWorkerData; transferList: MessagePort[] }) => Worker;
   /** For tests. */
-  patience?: number;
+  stallTimeoutMs?: number;
 }): PackageMaker {
   // Here, because threads come and go: what cut one package is left out of all later ones, and told there.
   const damaged = new Map<string, string>();

@@ -47,7 +47,11 @@ function attempt<T>(tell: () => T): T | null {
 }
 
 /** Of an attestation record; the part under `audit` is not in answers of the server. */
-export function tellAttestation(showing: PresenterContext, row: PlacedAttestationRow, evidence: EvidenceState | null) {
+export function toAttestationRecord(
+  showing: PresenterContext,
+  row: PlacedAttestationRow,
+  evidence: EvidenceState | null,
+) {
   const extras = showing.store.auditPackages.extras(row.id);
   const [shown] = presentAttestations(showing, [row], { allowance: wholeAllowance() });
   return {
@@ -92,7 +96,7 @@ const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_si
         sha256: deleted_digest,
       };
 
-export function tellArtifact(showing: PresenterContext, row: PlacedArtifactRow) {
+export function toArtifactRecord(showing: PresenterContext, row: PlacedArtifactRow) {
   const [shown] = presentArtifacts(showing, [row], wholeAllowance());
   return {
     ...shown,
@@ -108,17 +112,17 @@ export function tellArtifact(showing: PresenterContext, row: PlacedArtifactRow) 
 }
 
 /** true, false and null in words. */
-export const recordVerdictWord = (compliant: boolean | null): string =>
+export const verdictText = (compliant: boolean | null): string =>
   compliant === null ? "UNKNOWN" : compliant ? "COMPLIANT" : "NON-COMPLIANT";
 
-export type Run = ReturnType<typeof tellRun>;
+export type RunRecord = ReturnType<typeof toRunRecord>;
 
 /**
  * An interval in which an artifact ran somewhere with one verdict, with what was judged and how. Flows have their
  * present names, as everywhere in a package; the name that expressions of policies saw stands beside it.
  * @param used is given the keys of the policy versions. @param flowName the present name of a flow by its key
  */
-export function tellRun(
+export function toRunRecord(
   { store }: PresenterContext,
   row: RunRow,
   { used, flowName }: { used: (versionId: number) => void; flowName: (flowId: number) => string | undefined },
@@ -136,7 +140,7 @@ export function tellRun(
     last_snapshot: isNow ? null : { index: row.last_index, ended_at: row.ended },
     is_running: isNow && row.now > 0,
     event: { type: row.annotation, instances_before: row.was, instances: row.now },
-    verdict: recordVerdictWord(fromSqlBoolean(row.compliant)),
+    verdict: verdictText(fromSqlBoolean(row.compliant)),
     is_compliant: fromSqlBoolean(row.compliant),
     reasons: renamed ?? readableTexts(row.reasons_json),
     allowlist_entry: row.allowlist_public_id,
@@ -208,7 +212,7 @@ const rulesOf = (store: PresenterContext["store"], verdict: StoredVerdict, facts
     ),
   );
 
-export const tellPolicy = ({ name, version, comment, timestamp, created_by }: UsedPolicyRow) => ({
+export const toPolicyRecord = ({ name, version, comment, timestamp, created_by }: UsedPolicyRow) => ({
   policy: name,
   version,
   comment,
@@ -217,7 +221,7 @@ export const tellPolicy = ({ name, version, comment, timestamp, created_by }: Us
   text: policyMember(name, version),
 });
 
-export const tellType = (row: UsedTypeRow) => ({
+export const toTypeRecord = (row: UsedTypeRow) => ({
   name: row.name,
   description: row.description,
   archived: row.archived_at !== null,
@@ -230,7 +234,7 @@ export const tellType = (row: UsedTypeRow) => ({
   summary: readable(row.summary_json),
 });
 
-export const tellControl = ({
+export const toControlRecord = ({
   identifier,
   archived,
   versions,

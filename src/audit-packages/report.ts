@@ -7,7 +7,7 @@ import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { truncate } from "../domain/text/excerpt.ts";
 import type { EvidenceState } from "./evidence.ts";
 import { readable, readableTexts } from "./records.ts";
-import type { Run } from "./records.ts";
+import type { RunRecord } from "./records.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
 
 /** A part of a list that may be long. */
@@ -60,7 +60,7 @@ export type ReportedAttestation = {
   override: { reason: string; type: string } | null;
 };
 
-export type ReportedRun = Run;
+export type ReportedRun = RunRecord;
 export type ReportedAllowance = {
   environment: string;
   artifact: string;

@@ -3,39 +3,39 @@
  * says, and must be the same byte for byte. So a changed bit anywhere outside of the contents shows, and nothing that
  * tar could say beside a name and a size (links, devices, owners) is ever looked at.
  */
-import { BLOCK, END, headOf, paddingOf } from "../archive/tar.ts";
+import { BLOCK_BYTES, END_OF_ARCHIVE_BYTES, memberHeader, memberPadding } from "../archive/tar.ts";
 import { DamagedBackupError } from "./format.ts";
 
 /** `content` must be read to its end before the next member is asked for. `mtime`: epoch seconds. */
 export type TarMember = { name: string; size: number; mtime: number; content: AsyncIterable<Buffer> };
 
 /** A size in octal digits that does not fit is told by a pax record, which is this long at most. */
-const PAX_BYTES = BLOCK;
+const PAX_BYTES = BLOCK_BYTES;
 
 /** @throws DamagedBackupError for everything that is not such an archive, to its last byte; what the source throws. */
 export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerator<TarMember, void, undefined> {
   const bytes = reader(source);
   for (;;) {
     const at = bytes.position();
-    const read: Buffer[] = [await bytes.take(BLOCK)];
+    const read: Buffer[] = [await bytes.take(BLOCK_BYTES)];
     let [head] = read as [Buffer];
     if (isZero(head)) {
-      if (!isZero(await bytes.take(END - BLOCK)) || !(await bytes.atEnd()))
+      if (!isZero(await bytes.take(END_OF_ARCHIVE_BYTES - BLOCK_BYTES)) || !(await bytes.atEnd()))
         throw new DamagedBackupError(`there is more after its end, from byte ${bytes.position()} on`);
       return;
     }
     let size: number | null = null;
     if (head.toString("latin1", 156, 157) === "x") {
       if (octal(head, 124, 12) > PAX_BYTES) throw strange(at);
-      const records = await bytes.take(BLOCK);
+      const records = await bytes.take(BLOCK_BYTES);
       size = Number(/^\d+ size=(\d+)\n\0*$/.exec(records.toString("latin1"))?.[1] ?? Number.NaN);
-      head = await bytes.take(BLOCK);
+      head = await bytes.take(BLOCK_BYTES);
       read.push(records, head);
     }
     const name = head.toString("latin1", 0, 100).replace(/\0+$/, "");
     const member = { name, size: size ?? octal(head, 124, 12), mtime: octal(head, 136, 12), mode: 0o600 };
     if (!Number.isSafeInteger(member.size) || !Number.isSafeInteger(member.mtime)) throw strange(at);
-    if (!Buffer.concat(read).equals(Buffer.concat([...headOf(member)]))) throw strange(at);
+    if (!Buffer.concat(read).equals(Buffer.concat([...memberHeader(member)]))) throw strange(at);
     let whole = false;
     const content = async function* (): AsyncGenerator<Buffer> {
       for (let left = member.size; left > 0; ) {
@@ -43,7 +43,7 @@ export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerato
         left -= block.length;
         yield block;
       }
-      if (!isZero(await bytes.take(paddingOf(member.size).length)))
+      if (!isZero(await bytes.take(memberPadding(member.size).length)))
         throw new DamagedBackupError(`what follows ${name} is not as it was written, before byte ${bytes.position()}`);
       whole = true;
     };

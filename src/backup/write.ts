@@ -1,7 +1,7 @@
 /** The bytes of a backup, made while somebody takes them: nothing is kept but what is being written. */
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
-import { END, headOf, paddingOf } from "../archive/tar.ts";
+import { END_OF_ARCHIVE_BYTES, memberHeader, memberPadding } from "../archive/tar.ts";
 import type { CopyContents, Reference } from "../store/db/database-copy.ts";
 import { DamagedEvidenceError } from "../evidence/errors.ts";
 import type { Vault } from "../evidence/local-store.ts";
@@ -53,12 +53,12 @@ export async function* archiveBytes({
     evidence: evidence !== null,
   };
   const mtime = timeOf(head);
-  const begin = (name: string, size: number): Iterable<Uint8Array> => headOf({ name, size, mtime, mode: 0o600 });
+  const begin = (name: string, size: number): Iterable<Uint8Array> => memberHeader({ name, size, mtime, mode: 0o600 });
   const text = function* (name: string, content: string): Generator<Uint8Array> {
     const bytes = Buffer.from(content);
     yield* begin(name, bytes.length);
     yield bytes;
-    yield paddingOf(bytes.length);
+    yield memberPadding(bytes.length);
   };
 
   const opening = [sumsLine(sha256(headText(head)), MEMBER.head)];
@@ -66,7 +66,7 @@ export async function* archiveBytes({
 
   yield* begin(MEMBER.database, database.bytes);
   const digest = yield* contentOf(database.copy, database.bytes);
-  yield paddingOf(database.bytes);
+  yield memberPadding(database.bytes);
   opening.push(sumsLine(digest, MEMBER.database));
 
   const given = function* (): Generator<Reference> {
@@ -83,7 +83,7 @@ export async function* archiveBytes({
         if (read <= size) yield block;
       }
       if (read !== size) throw new DamagedEvidenceError(digest, `it has ${read} bytes, and the database says ${size}`);
-      yield paddingOf(size);
+      yield memberPadding(size);
       files.count += 1;
       files.bytes += size;
       sumsBytes += sumsLine(digest, evidenceMember(digest)).length;
@@ -95,7 +95,7 @@ export async function* archiveBytes({
     sums.update(lines);
     yield lines;
   }
-  yield paddingOf(sumsBytes);
+  yield memberPadding(sumsBytes);
 
   const manifest: Manifest = {
     ...head,
@@ -104,7 +104,7 @@ export async function* archiveBytes({
     sums_sha256: sums.digest("hex"),
   };
   yield* text(MEMBER.manifest, manifestText(manifest));
-  yield new Uint8Array(END);
+  yield new Uint8Array(END_OF_ARCHIVE_BYTES);
   return manifest;
 }
 

@@ -117,7 +117,7 @@ test("a package that nobody waits for any more is not made", async () => {
 
 test("a client that does not read is let go after a while, and its place with it", async () => {
   const { request } = await trail(3);
-  const impatient = createPackageMaker({ data, start: startPackageWorker, patience: 1 });
+  const impatient = createPackageMaker({ data, start: startPackageWorker, stallTimeoutMs: 1 });
   try {
     const opening = impatient.open(request);
     // Either it was too slow to be put together in a millisecond, or nobody read.

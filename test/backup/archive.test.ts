@@ -9,7 +9,7 @@ import { checkArchive } from "../../src/backup/check.ts";
 import { DamagedBackupError, NewerBackupError } from "../../src/backup/format.ts";
 import { BackupError } from "../../src/backup/make.ts";
 import { RestoreError } from "../../src/backup/restore.ts";
-import { headOf } from "../../src/archive/tar.ts";
+import { memberHeader } from "../../src/archive/tar.ts";
 import { DamagedDatabaseError } from "../../src/store/db/database-copy.ts";
 import { NewerDatabaseError, openDatabase, schemaVersion } from "../../src/store/db/database.ts";
 import {
@@ -247,7 +247,12 @@ test("evidence whose content is not its name is refused, also when everything el
 
 test("links, devices and other owners are no archives of ours", async () => {
   const [head = Buffer.alloc(0)] = [
-    ...headOf({ name: "assay-backup.json", size: at("assay-backup.json").content.length, mtime: AT, mode: 0o600 }),
+    ...memberHeader({
+      name: "assay-backup.json",
+      size: at("assay-backup.json").content.length,
+      mtime: AT,
+      mode: 0o600,
+    }),
   ];
   for (const [place, text] of [
     [156, "2"],
@@ -389,7 +394,7 @@ test("a database alone says so, and is taken by who says so", async () => {
 
 test("members of more than eight gigabytes are read as they are written", async () => {
   const [pax = Buffer.alloc(0), records = Buffer.alloc(0), head = Buffer.alloc(0)] = [
-    ...headOf({ name: "assay.db", size: 10 * 2 ** 30, mtime: AT, mode: 0o600 }),
+    ...memberHeader({ name: "assay.db", size: 10 * 2 ** 30, mtime: AT, mode: 0o600 }),
   ].map((piece) => Buffer.from(piece));
   const until = archive.subarray(0, 1024);
   // It ends where the content should be: the head was understood.

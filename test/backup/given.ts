@@ -9,7 +9,7 @@ import { makeBackup } from "../../src/backup/make.ts";
 import type { BackupOrder } from "../../src/backup/make.ts";
 import { restoreBackup } from "../../src/backup/restore.ts";
 import type { RestoreOrder } from "../../src/backup/restore.ts";
-import { END, headOf, paddingOf } from "../../src/archive/tar.ts";
+import { END_OF_ARCHIVE_BYTES, memberHeader, memberPadding } from "../../src/archive/tar.ts";
 import { startServer } from "../given.ts";
 import { sha256, untar } from "../audit-packages/unpack.ts";
 
@@ -120,11 +120,11 @@ export async function partsOf(archive: Buffer): Promise<Part[]> {
 export const pack = (parts: readonly Part[], mtime = AT): Buffer =>
   Buffer.concat([
     ...parts.flatMap(({ name, content }) => [
-      ...headOf({ name, size: content.length, mtime, mode: 0o600 }),
+      ...memberHeader({ name, size: content.length, mtime, mode: 0o600 }),
       content,
-      paddingOf(content.length),
+      memberPadding(content.length),
     ]),
-    new Uint8Array(END),
+    new Uint8Array(END_OF_ARCHIVE_BYTES),
   ]);
 
 /**

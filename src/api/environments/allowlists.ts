@@ -6,7 +6,7 @@ import { badRequest } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Message, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
-import { artifactAllowed } from "./record-report.ts";
+import { reevaluateForAllowlist } from "./record-report.ts";
 import { Fingerprint, PATH_LENGTH, Text } from "../../contract/shapes.ts";
 import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
 
@@ -83,7 +83,7 @@ export const allowArtifact = operation({
       allowlist_id,
       added: !isRepeated,
     });
-    if (!isRepeated) artifactAllowed(context, environment.id);
+    if (!isRepeated) reevaluateForAllowlist(context, environment.id);
     return { status: 201, body };
   },
 });

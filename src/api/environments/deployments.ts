@@ -44,7 +44,7 @@ const DeploymentFrequencyResponse = named(
   }),
 );
 /** Where the deployments of an environment happen: in itself, or in the members of a logical one. */
-export const placesOf = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] =>
+export const deploymentEnvironmentIds = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] =>
   type === "logical" ? store.environments.members(id) : [id];
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
@@ -77,7 +77,7 @@ export const listDeployments = operation({
     const environment = query.env_name ? store.environments.find(organization.id, query.env_name) : null;
     const filter = {
       organizationId: organization.id,
-      environmentIds: query.env_name ? (environment ? placesOf(context, environment) : []) : null,
+      environmentIds: query.env_name ? (environment ? deploymentEnvironmentIds(context, environment) : []) : null,
       repoIds: query.repo_name ? store.repos.named(organization.id, query.repo_name).map(({ id }) => id) : null,
       ...epochWindow(query, context.now()),
     };
@@ -118,7 +118,7 @@ export const getDeployment = operation({
   handle(context, { params }) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
-    const row = store.deployments.latest(placesOf(context, environment), params.fingerprint);
+    const row = store.deployments.latest(deploymentEnvironmentIds(context, environment), params.fingerprint);
     if (!row)
       throw notFound(`Deployment '${params.fingerprint}' does not exist in organization '${organization.name}'`);
     return { status: 200, body: presentDeployment(context, row) };
@@ -152,7 +152,7 @@ export const listEnvironmentDeployments = operation({
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
     const window = ENVIRONMENT_PAGES.window({ page: query.page, per_page: query.page_size });
-    const environmentIds = placesOf(context, environment);
+    const environmentIds = deploymentEnvironmentIds(context, environment);
     const filter = {
       organizationId: organization.id,
       environmentIds,
@@ -192,7 +192,10 @@ export const getDeploymentFrequency = operation({
     const to = context.now();
     const lastDay = dayOf(to);
     const from = (lastDay - WINDOW_DAYS + 1) * DAY;
-    const perDay = store.deployments.perDay(placesOf(context, environment), flow?.id ?? null, { from, to });
+    const perDay = store.deployments.perDay(deploymentEnvironmentIds(context, environment), flow?.id ?? null, {
+      from,
+      to,
+    });
     return {
       status: 200,
       body: {

@@ -14,7 +14,7 @@ import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, Repeated } from "../../http/schema.ts";
 import type { EnvironmentEventRow, IndexRange } from "../../store/environments/environment-events.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
-import { flowsByEvent, repoIdsOf } from "./environment-events.ts";
+import { readFlowsByEvent, requireRepoIds } from "./environment-events.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
@@ -78,7 +78,7 @@ export const getEnvAuditlog = operation({
   handle(context, { params, query }) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
-    const repoIds = repoIdsOf(context, query.repo_names);
+    const repoIds = requireRepoIds(context, query.repo_names);
     const filter: Filter = {
       kinds: kindsOf(given(query.event_types)),
       flows: flowFilterOf(context, given(query.flow_names)),
@@ -154,7 +154,7 @@ function selector(
   rows: readonly EnvironmentEventRow[],
   { kinds, flows, repoIds }: Filter,
 ) {
-  const facts = flowsByEvent(store, rows);
+  const facts = readFlowsByEvent(store, rows);
   const records =
     repoIds &&
     store.environmentEvents.records(

@@ -114,7 +114,7 @@ export const getEnvEvents = operation({
     const { store, organization, urls } = context;
     const environment = store.environments.require(organization, params.env_name);
     const range = rangeOf(context, environment, query);
-    const filter = { ...range, repoIds: repoIdsOf(context, query.repo_name) };
+    const filter = { ...range, repoIds: requireRepoIds(context, query.repo_name) };
     const window = PAGES.window(query);
     const total = store.environmentEvents.count(environment, filter);
     const rows = store.environmentEvents.page(environment, filter, query.reverse, window.limit, window.offset);
@@ -195,7 +195,7 @@ function indexesOf(
  * The repositories of a filter; null when there is none, and empty texts are none. @throws AppError 404 for an unknown
  * one.
  */
-export function repoIdsOf(
+export function requireRepoIds(
   { store, organization }: OperationContext,
   names: readonly string[] | undefined,
 ): number[] | null {
@@ -205,7 +205,7 @@ export function repoIdsOf(
 }
 
 /** The flows of each event, the first one first, under their present names; null for a damaged record. */
-export function flowsByEvent(
+export function readFlowsByEvent(
   { flows }: OperationContext["store"],
   rows: readonly EnvironmentEventRow[],
 ): Map<EnvironmentEventRow, readonly FlowRecord[] | null> {
@@ -227,7 +227,7 @@ function storedFlows({ facts_json }: EnvironmentEventRow): readonly FlowRecord[]
 function presentEvents(context: OperationContext, rows: readonly EnvironmentEventRow[]): EventValue[] {
   const { store, urls } = context;
   const org = context.organization.name;
-  const flows = flowsByEvent(store, rows);
+  const flows = readFlowsByEvent(store, rows);
   const known = [...flows.values()].flatMap((of) => of ?? []);
   const records = store.environmentEvents.records(known.map(({ artifact_id }) => artifact_id));
   const replaced = store.snapshots.replaced(known.flatMap(({ deployment_id }) => deployment_id ?? []));

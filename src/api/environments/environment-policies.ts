@@ -9,7 +9,7 @@ import { Closed, Message, Ok, Repeated, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { policiesChanged } from "./record-report.ts";
+import { reevaluateForPolicies } from "./record-report.ts";
 import { LIST_LENGTH, NAME_LENGTH } from "../../contract/shapes.ts";
 import { EnvironmentPath, NoQuery } from "../paths.ts";
 import { policyKeys } from "../filters.ts";
@@ -61,7 +61,7 @@ export const attachPolicyToEnv = operation({
   handle(context, { params, body }) {
     const environment = requirePhysical(context, params.env_name);
     const changed = context.store.environments.attach(environment.id, policyKeys(context, body.policy_names));
-    if (changed) policiesChanged(context, environment.id);
+    if (changed) reevaluateForPolicies(context, environment.id);
     context.note({ environment: environment.name, policies: body.policy_names, changed });
     return { status: 200, body: "OK" };
   },
@@ -90,7 +90,7 @@ export const detachPolicyFromEnv = operation({
     const names = [...(body?.policy_names ?? []), ...(query.policy_names ?? [])];
     const environment = requirePhysical(context, params.env_name);
     const changed = context.store.environments.detach(environment.id, policyKeys(context, names));
-    if (changed) policiesChanged(context, environment.id);
+    if (changed) reevaluateForPolicies(context, environment.id);
     context.note({ environment: environment.name, policies: names, changed });
     return { status: 200, body: "OK" };
   },

@@ -16,7 +16,7 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { keysNamed } from "../names.ts";
 import { Counts, counts, pages } from "../paging.ts";
-import { policiesChanged } from "./record-report.ts";
+import { reevaluateForPolicies } from "./record-report.ts";
 import { FIRST_DEPRECATIONS, LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH } from "../../contract/shapes.ts";
 import { Tags } from "../../contract/tags.ts";
 import { tagFilters, policyKeys, isSpaceFilter, archivedWith } from "../filters.ts";
@@ -173,7 +173,7 @@ function wantedLists(
 function applyLists(context: OperationContext, environmentId: number, { members, policies }: Wanted): void {
   const { environments } = context.store;
   if (members) environments.setMembers(environmentId, members);
-  if (policies && environments.setPolicies(environmentId, policies)) policiesChanged(context, environmentId);
+  if (policies && environments.setPolicies(environmentId, policies)) reevaluateForPolicies(context, environmentId);
 }
 
 export const createEnv = operation({

@@ -151,14 +151,14 @@ const answer = (index: number | null): { status: 200 | 201; body: "OK" } => ({
  * The attached policies of an environment changed: its latest snapshot is evaluated at once, and a new one made
  * (semantics 5.5).
  */
-export const policiesChanged = (context: OperationContext, environmentId: number): void =>
+export const reevaluateForPolicies = (context: OperationContext, environmentId: number): void =>
   reevaluate(context, environmentId, "policies");
 
 /**
  * An artifact was allowlisted: what runs is looked at again at once, and a snapshot made if a verdict flips (semantics
  * 5.6).
  */
-export const artifactAllowed = (context: OperationContext, environmentId: number): void =>
+export const reevaluateForAllowlist = (context: OperationContext, environmentId: number): void =>
   reevaluate(context, environmentId, "allowlist");
 
 /**

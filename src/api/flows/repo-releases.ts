@@ -7,7 +7,7 @@ import { Closed, Matching, Message, Nullable, Repeated, named } from "../../http
 import { selectorOf } from "../../store/flows/artifact-selector.ts";
 import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { LiveRow } from "../../store/environments/artifact-locations.ts";
-import { DeploymentListPage, deploymentPage, placesOf } from "../environments/deployments.ts";
+import { DeploymentListPage, deploymentPage, deploymentEnvironmentIds } from "../environments/deployments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { pages } from "../paging.ts";
@@ -154,7 +154,7 @@ function filterOf(context: OperationContext, repoId: number, query: Asked): Depl
   const names = (query.env ?? []).filter((name) => name !== "");
   const places = names.flatMap((name) => {
     const environment = store.environments.find(organization.id, name);
-    return environment ? placesOf(context, environment) : [];
+    return environment ? deploymentEnvironmentIds(context, environment) : [];
   });
   return {
     organizationId: organization.id,

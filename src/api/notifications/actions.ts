@@ -14,7 +14,7 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { keysNamed } from "../names.ts";
 import { LIST_LENGTH, NAME_LENGTH, Name } from "../../contract/shapes.ts";
-import { ActionTargets, TargetResponses, outcomeOf, presentTarget, readTargets } from "./targets.ts";
+import { ActionTargets, TargetResponses, summarizeDeliveries, presentTarget, readTargets } from "./targets.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
@@ -90,7 +90,7 @@ export function presentProperties({ store, role }: OperationContext, row: Action
     triggers: JSON.parse(row.triggers_json) as string[],
     // Their addresses let whoever knows them write there (decision 108).
     targets: role === null ? [] : presentEach(targets, presentTarget, () => UNREADABLE_TARGET),
-    ...outcomeOf(targets),
+    ...summarizeDeliveries(targets),
   };
 }
 

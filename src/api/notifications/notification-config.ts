@@ -15,7 +15,7 @@ import { CheckedByHandler, Closed, Nullable, Ok, OneOf, PublishedAs, named } fro
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { Url } from "../../contract/shapes.ts";
-import { Emails, MOST_TARGETS, PayloadVersion, Webhook, addressProblems } from "./targets.ts";
+import { Emails, MAX_TARGETS, PayloadVersion, Webhook, addressProblems } from "./targets.ts";
 import { NoQuery } from "../paths.ts";
 
 const ConfigPath = Closed({
@@ -51,7 +51,7 @@ const NotificationConfigPutInput = named(
   Closed({
     targets: Type.Array(PublishedAs(PublishedTarget, NotificationTargetInput), {
       minItems: 1,
-      maxItems: MOST_TARGETS,
+      maxItems: MAX_TARGETS,
       description: "In place of the default recipients; all addresses become one target",
     }),
   }),

@@ -27,7 +27,7 @@ import { MAX_DETAIL_BYTES, NAME_LENGTH, Url } from "../../contract/shapes.ts";
 /** Far above the size of a team, and few enough to be one message. */
 const MOST_ADDRESSES = 100;
 /** Targets of one action, or of one kind of notification. */
-export const MOST_TARGETS = 50;
+export const MAX_TARGETS = 50;
 
 export const Webhook = CheckedByHandler(
   { pattern: TARGET_PATTERN, format: "iri" },
@@ -90,7 +90,7 @@ export const ActionTargets = Type.Array(
     INPUTS.WEBHOOK,
     INPUTS.EMAIL,
   ]),
-  { maxItems: MOST_TARGETS },
+  { maxItems: MAX_TARGETS },
 );
 
 const isTargetType = (type: unknown): type is TargetType => (TARGET_TYPES as readonly unknown[]).includes(type);
@@ -199,7 +199,7 @@ export function presentTarget({
 }
 
 /** What became of the messages to several targets. Times in epoch seconds, null before the first. */
-export function outcomeOf(rows: readonly TargetRow[]): {
+export function summarizeDeliveries(rows: readonly TargetRow[]): {
   is_failing: boolean;
   last_success_timestamp: number | null;
   last_failure_timestamp: number | null;

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, OneOf, named } from "../../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
-import { CONTROLS, NO_CONTROL, PAGES } from "./controls.ts";
+import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES } from "./controls.ts";
 import { operation } from "../context.ts";
 import { Counts, counts } from "../paging.ts";
 import { ControlPath } from "../paths.ts";
@@ -41,7 +41,7 @@ const percent = (covered: number, total: number): number =>
   total === 0 ? 0 : Math.round((covered / total) * 1000) / 10;
 
 export const getControlCoverage = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "get_control_coverage",
   method: "GET",
   path: "/controls/{org}/{identifier}/coverage",
@@ -52,7 +52,7 @@ export const getControlCoverage = operation({
   audit: null,
   params: ControlPath,
   query: Closed({
-    ...PAGES.query,
+    ...CONTROL_PAGES.query,
     search: Type.Optional(Type.String({ description: "A part of the environment's name, in any case" })),
     covered: Type.Optional(Type.Boolean({ description: "Only covered environments, or only the others" })),
   }),
@@ -65,7 +65,7 @@ export const getControlCoverage = operation({
   handle({ store, organization }, { params, query }) {
     const { id } = store.controls.require(organization, params.identifier);
     const filter = { search: query.search ?? "", covered: query.covered ?? null };
-    const { page, perPage, ...part } = PAGES.window(query);
+    const { page, perPage, ...part } = CONTROL_PAGES.window(query);
     const { total, covered } = store.controlCoverage.summary(organization.id, id);
     const environments = store.controlCoverage.list(organization.id, id, filter, part).map((row) => ({
       name: row.name,

@@ -9,7 +9,7 @@ import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../../http/schema.ts";
 import { AttestationItem, presentAttestations } from "../../contract/present-attestation.ts";
-import { CONTROLS, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
+import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES, SortDirection } from "./controls.ts";
 import { listAllowance, singleAllowance } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { operation } from "../context.ts";
@@ -85,7 +85,7 @@ const When = (description: string) =>
   Type.Optional(Type.Number({ description: `${description}, epoch seconds, inclusive` }));
 
 export const listControlDecisions = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "list_control_decisions",
   method: "GET",
   path: "/controls/{org}/{identifier}/decisions",
@@ -96,7 +96,7 @@ export const listControlDecisions = operation({
   audit: null,
   params: ControlPath,
   query: Closed({
-    ...PAGES.query,
+    ...CONTROL_PAGES.query,
     is_compliant: Type.Optional(Type.Boolean()),
     from_timestamp: When("Decided at or after"),
     to_timestamp: When("Decided at or before"),
@@ -115,7 +115,7 @@ export const listControlDecisions = operation({
       to: query.to_timestamp ?? null,
       flows: query.flow_id ?? null,
     };
-    const { page, perPage, ...part } = PAGES.window(query);
+    const { page, perPage, ...part } = CONTROL_PAGES.window(query);
     const rows = store.controlDecisions.list(organization.id, identifier, filter, query.sort_direction, part);
     const allowance = listAllowance();
     const decisions = rows.map((row) => presentDecision(context, row, identifier, allowance));
@@ -127,7 +127,7 @@ export const listControlDecisions = operation({
 });
 
 export const getControlDecision = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "get_control_decision",
   method: "GET",
   path: "/controls/{org}/{identifier}/decisions/{decision_id}",

@@ -5,7 +5,7 @@ import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
 import type { ControlVersionRow, ControlLinks } from "../../store/policies/controls.ts";
-import { CONTROLS, NO_CONTROL, PAGES, SortDirection } from "./controls.ts";
+import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES, SortDirection } from "./controls.ts";
 import { operation } from "../context.ts";
 import { Counts, counts } from "../paging.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
@@ -41,7 +41,7 @@ const presentVersion = (identifier: string, row: ControlVersionRow): Static<type
 });
 
 export const listControlVersions = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "list_control_versions",
   method: "GET",
   path: "/controls/{org}/{identifier}/versions",
@@ -51,13 +51,13 @@ export const listControlVersions = operation({
   permission: "control:read",
   audit: null,
   params: ControlPath,
-  query: Closed({ ...PAGES.query, sort_direction: SortDirection("desc", "version") }),
+  query: Closed({ ...CONTROL_PAGES.query, sort_direction: SortDirection("desc", "version") }),
   body: NO_BODY,
   responses: { 200: { description: "One page", schema: ControlVersionListPage }, 404: NO_CONTROL },
   example: { params: { org: "acme", identifier: "SDLC-7" }, query: { page: "1" } },
   handle({ store, organization }, { params, query }) {
     const control = store.controls.require(organization, params.identifier);
-    const { page, perPage, ...part } = PAGES.window(query);
+    const { page, perPage, ...part } = CONTROL_PAGES.window(query);
     const versions = presentEach(
       store.controls.versions(control.id, query.sort_direction, part),
       (row) => presentVersion(control.identifier, row),
@@ -68,7 +68,7 @@ export const listControlVersions = operation({
 });
 
 export const getControlVersion = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "get_control_version",
   method: "GET",
   path: "/controls/{org}/{identifier}/versions/{version_number}",

@@ -19,11 +19,11 @@ import { Tags } from "../../contract/tags.ts";
 import { tagFilters } from "../filters.ts";
 import { ControlPath, OrgPath, NoQuery, RESERVED } from "../paths.ts";
 
-export const CONTROLS = { tag: "Controls", feature: "controls" } as const;
+export const CONTROL_OPERATION = { tag: "Controls", feature: "controls" } as const;
 export const NO_CONTROL = { description: "No such control", schema: Message };
 
 /** How lists of this resource are paged. */
-export const PAGES = pages({ perPage: 15, most: 100 });
+export const CONTROL_PAGES = pages({ perPage: 15, most: 100 });
 export const SortDirection = (fallback: "asc" | "desc", by: string) =>
   OneOf(["asc", "desc"], { default: fallback, description: `Direction of the order by ${by}` });
 
@@ -116,7 +116,7 @@ function changed(context: OperationContext, before: ControlRow, after: ControlRo
 }
 
 export const listControls = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "list_controls",
   method: "GET",
   path: "/controls/{org}",
@@ -126,7 +126,7 @@ export const listControls = operation({
   audit: null,
   params: OrgPath,
   query: Closed({
-    ...PAGES.query,
+    ...CONTROL_PAGES.query,
     sort_direction: SortDirection("asc", "name"),
     search: Type.Optional(Type.String({ description: "A part of the name or the identifier, in any case" })),
     tag: Repeated(Type.String(), { description: "`key` or `key:value`; all must match" }),
@@ -137,7 +137,7 @@ export const listControls = operation({
   example: { params: { org: "acme" }, query: { search: "review", tag: "team:payments" } },
   handle({ store, organization }, { query }) {
     const filter = { search: query.search ?? "", archived: query.archived, tags: tagFilters(query.tag) };
-    const { page, perPage, ...part } = PAGES.window(query);
+    const { page, perPage, ...part } = CONTROL_PAGES.window(query);
     const rows = store.controls.list(organization.id, filter, query.sort_direction, part);
     const controls = presentEach(
       rows,
@@ -149,7 +149,7 @@ export const listControls = operation({
 });
 
 export const postControl = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "post_control",
   method: "POST",
   path: "/controls/{org}",
@@ -191,7 +191,7 @@ export const postControl = operation({
 });
 
 export const listControlTagChoices = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "list_control_tag_choices",
   method: "GET",
   path: "/controls/{org}/tags",
@@ -208,7 +208,7 @@ export const listControlTagChoices = operation({
 });
 
 export const getControl = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "get_control",
   method: "GET",
   path: "/controls/{org}/{identifier}",
@@ -228,7 +228,7 @@ export const getControl = operation({
 });
 
 export const putControl = operation({
-  ...CONTROLS,
+  ...CONTROL_OPERATION,
   id: "put_control",
   method: "PUT",
   path: "/controls/{org}/{identifier}",
@@ -262,7 +262,7 @@ export const putControl = operation({
 /** The two operations that only move a control in or out of the archive. */
 const archiving = (archived: boolean) =>
   operation({
-    ...CONTROLS,
+    ...CONTROL_OPERATION,
     id: archived ? "archive_control" : "unarchive_control",
     method: "POST",
     path: `/controls/{org}/{identifier}/${archived ? "archive" : "unarchive"}`,
