@@ -1,66 +1,79 @@
 /**
- * A gzip stream (RFC 1952) made block by block on demand, synchronously: zlib's own streams work in the thread pool of
- * the process, where the syncs of the vault wait, and a thread that is there for packages alone needs no other. Each
- * block is deflated by itself, with the end of the one before as its dictionary, and ends on a byte, so that the blocks
- * make one stream. The header has no time and no name: the same input gives the same bytes.
+ * A gzip stream (RFC 1952), compressed block by block, on demand and synchronously. zlib's own streams run in the
+ * process's thread pool, where they would queue behind the fsync calls of the evidence store; the threads that call
+ * this compress in their own time. Each block is deflated on its own, with the end of the previous block as its
+ * dictionary, and ends on a byte boundary, so the blocks concatenate to one stream. The header carries neither time nor
+ * name: the same input gives the same bytes.
  */
 import { constants, crc32, deflateRawSync } from "node:zlib";
 
-/** Bytes deflated at a time. A dictionary makes up for most of what cutting costs. */
-const BLOCK = 256 * 1024;
-/** How far back deflate looks. */
-const WINDOW = 32 * 1024;
-/** Bytes of a block that are tried first, at the cheapest level: what does not shrink is stored as it is. */
-const SAMPLE = 16 * 1024;
-/**
- * A sample that keeps more than this part of its size belongs to something compressed already, as evidence mostly is.
- */
-const HOPELESS = 0.97;
+/** Bytes deflated at a time. The dictionary recovers most of the compression that cutting into blocks loses. */
+const BLOCK_BYTES = 256 * 1024;
+/** How far back deflate can refer. */
+const WINDOW_BYTES = 32 * 1024;
+/** The start of a block that is deflated at the cheapest level first; a block that does not shrink is stored. */
+const SAMPLE_BYTES = 16 * 1024;
+/** A sample that keeps more than this share of its size is compressed already, as most evidence is. */
+const MIN_INCOMPRESSIBLE_RATIO = 0.97;
+/** zlib grows its output in steps of this size. */
+const OUTPUT_STEP_BYTES = 64 * 1024;
 
-// Deflate, no flags, no time, no hints, Unix.
+/** Method deflate, no flags, no time, no extra flags, Unix. */
 const HEADER = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3);
-// An empty last block.
-const END = Uint8Array.of(3, 0);
+/** An empty final block. */
+const FINAL_BLOCK = Uint8Array.of(3, 0);
 
 /**
- * Compresses what comes. Pieces of the input may be reused by their maker once the next one is asked for. An empty
- * piece is passed on: it says that the next bytes are not here yet.
+ * Compresses `input`. The producer may reuse the memory of a piece once the next piece is requested. Empty pieces are
+ * passed through: they signal that the next bytes are not available yet.
  */
 export function* gzip(input: Iterable<Uint8Array>): Generator<Uint8Array, void, undefined> {
-  // The window of the block before, then the block.
-  const buffer = new Uint8Array(WINDOW + BLOCK);
-  let [window, filled, sum, length] = [0, 0, 0, 0];
+  // The window (the end of the previous block), then the block.
+  const buffer = new Uint8Array(WINDOW_BYTES + BLOCK_BYTES);
+  let [windowBytes, filledBytes, checksum, inputBytes] = [0, 0, 0, 0];
+  const deflateFilled = (): Uint8Array =>
+    deflateBlock(
+      buffer.subarray(WINDOW_BYTES, WINDOW_BYTES + filledBytes),
+      buffer.subarray(WINDOW_BYTES - windowBytes, WINDOW_BYTES),
+    );
+
   yield HEADER;
   for (const piece of input) {
     if (piece.length === 0) yield piece;
-    sum = crc32(piece, sum);
-    length += piece.length;
-    for (let taken = 0; taken < piece.length; ) {
-      const part = piece.subarray(taken, taken + BLOCK - filled);
-      buffer.set(part, WINDOW + filled);
-      filled += part.length;
-      taken += part.length;
-      if (filled < BLOCK) continue;
-      yield deflated(buffer.subarray(WINDOW), buffer.subarray(WINDOW - window, WINDOW));
-      buffer.copyWithin(0, BLOCK);
-      [window, filled] = [WINDOW, 0];
+    checksum = crc32(piece, checksum);
+    inputBytes += piece.length;
+    for (let consumed = 0; consumed < piece.length; ) {
+      const part = piece.subarray(consumed, consumed + BLOCK_BYTES - filledBytes);
+      buffer.set(part, WINDOW_BYTES + filledBytes);
+      filledBytes += part.length;
+      consumed += part.length;
+      if (filledBytes < BLOCK_BYTES) continue;
+      yield deflateFilled();
+      buffer.copyWithin(0, BLOCK_BYTES);
+      [windowBytes, filledBytes] = [WINDOW_BYTES, 0];
     }
   }
-  if (filled > 0) yield deflated(buffer.subarray(WINDOW, WINDOW + filled), buffer.subarray(WINDOW - window, WINDOW));
-  yield END;
-  const trailer = new DataView(new ArrayBuffer(8));
-  trailer.setUint32(0, sum, true);
-  trailer.setUint32(4, length % 2 ** 32, true);
-  yield new Uint8Array(trailer.buffer);
+  if (filledBytes > 0) yield deflateFilled();
+  yield FINAL_BLOCK;
+  yield trailer(checksum, inputBytes);
 }
 
-function deflated(block: Uint8Array, dictionary: Uint8Array): Uint8Array {
+/** CRC-32 and length modulo 2^32, both little-endian. */
+function trailer(checksum: number, inputBytes: number): Uint8Array {
+  const bytes = Buffer.alloc(8);
+  bytes.writeUInt32LE(checksum, 0);
+  bytes.writeUInt32LE(inputBytes % 2 ** 32, 4);
+  return bytes;
+}
+
+function deflateBlock(block: Uint8Array, dictionary: Uint8Array): Uint8Array {
   const finishFlush = constants.Z_SYNC_FLUSH;
-  const sample = block.subarray(0, SAMPLE);
-  if (deflateRawSync(sample, { level: 1, finishFlush }).length > sample.length * HOPELESS)
+  const sample = block.subarray(0, SAMPLE_BYTES);
+  if (deflateRawSync(sample, { level: 1, finishFlush }).length > sample.length * MIN_INCOMPRESSIBLE_RATIO)
     return deflateRawSync(block, { level: 0, finishFlush });
-  return deflateRawSync(block, { finishFlush, chunkSize: CHUNK, ...(dictionary.length > 0 ? { dictionary } : {}) });
+  return deflateRawSync(block, {
+    finishFlush,
+    chunkSize: OUTPUT_STEP_BYTES,
+    ...(dictionary.length > 0 ? { dictionary } : {}),
+  });
 }
-
-/** zlib's output grows in steps of this size. */
-const CHUNK = 64 * 1024;

@@ -1,84 +1,101 @@
 /**
- * Attached files on their way into a package. Whether a file is there, and of the right size, is known before the
- * package begins: one that is not is left out, and the package says so. Damage of its content shows only when it is
- * read: then the package is cut, before the last block of the file, and the file is remembered, so that the next
- * package leaves it out and says so.
+ * Attached files as a package reads them. Before a package starts, it is known whether each file exists and has the
+ * right size; a file that does not is omitted, and the package says so. Corrupt content shows only while a file is read:
+ * the package is then cut off before the last block of that file, and the file is remembered as damaged, so that the
+ * next package omits it and says so.
  */
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, statSync } from "node:fs";
 import type { Stats } from "node:fs";
+import { createLru } from "../domain/lru.ts";
+import type { Lru } from "../domain/lru.ts";
 import { evidencePath } from "../evidence/layout.ts";
 import { readBlocks } from "./spool.ts";
 
 export type EvidenceState = "included" | "missing" | "damaged";
 
-/** The attached files as a package sees them, on disk or elsewhere (remote-evidence.ts). */
+/** The signatures of files that were found damaged, by digest. A repaired file has another signature. */
+export type DamagedFiles = Lru<string, string>;
+
+/** Damaged files that are remembered; a forgotten one cuts off one more package. */
+const MAX_DAMAGED_FILES = 10_000;
+
+export function createDamagedFiles(known: Iterable<readonly [digest: string, signature: string]> = []): DamagedFiles {
+  const files = createLru<string, string>({ maxEntries: MAX_DAMAGED_FILES });
+  for (const [digest, signature] of known) files.set(digest, signature);
+  return files;
+}
+
+/** The attached files as a package sees them, on local disk or remote (remote-evidence.ts). */
 export type EvidenceFiles = {
-  /** @throws the system's error where the directory cannot be looked at */
+  /** @throws the system's error when the directory cannot be read */
   state(digest: string, size: number): EvidenceState;
-  /** The bytes of a file. @throws DamagedMemberError before the last block of a damaged one; the system's error. */
+  /**
+   * The bytes of a file.
+   * @throws DamagedMemberError before the last block of a damaged file; the system's error when it cannot be opened
+   */
   read(digest: string, size: number): Generator<Uint8Array, void, undefined>;
 };
 
-/** A file is not what its address says. */
+/** The content of a file does not match its digest. */
 export class DamagedMemberError extends Error {
   override readonly name = "DamagedMemberError";
   readonly digest: string;
-  /** Identifies the file as it was found. */
+  /** Identifies the damaged file. */
   readonly signature: string;
 
-  constructor(digest: string, signature: string, why: string) {
-    super(`evidence ${digest} is damaged: ${why}`);
+  constructor(digest: string, signature: string, reason: string) {
+    super(`evidence ${digest} is damaged: ${reason}`);
     this.digest = digest;
     this.signature = signature;
   }
 }
 
-/** Another file under the name, a repaired one, has another signature. */
 const signatureOf = ({ ino, size, mtimeMs, ctimeMs }: Stats): string => `${ino} ${size} ${mtimeMs} ${ctimeMs}`;
 
 /**
- * @param root the evidence root
- * @param damaged signatures of files that were found to be damaged, by digest; what is found from now on is added
+ * The files below a local evidence directory.
+ * @param root the evidence directory
+ * @param damaged files known to be damaged; damage found from now on is added
  */
-export function evidenceFiles(root: string, damaged: Map<string, string>): EvidenceFiles {
-  function damage(digest: string, stats: Stats, why: string): DamagedMemberError {
+export function openLocalEvidence(root: string, damaged: DamagedFiles): EvidenceFiles {
+  function rememberDamage(digest: string, stats: Stats, reason: string): DamagedMemberError {
     damaged.set(digest, signatureOf(stats));
-    return new DamagedMemberError(digest, signatureOf(stats), why);
+    return new DamagedMemberError(digest, signatureOf(stats), reason);
   }
 
   return {
     state(digest, size) {
-      const found = statSync(evidencePath(root, digest), { throwIfNoEntry: false });
-      if (!found?.isFile()) return "missing";
-      return found.size !== size || damaged.get(digest) === signatureOf(found) ? "damaged" : "included";
+      const stats = statSync(evidencePath(root, digest), { throwIfNoEntry: false });
+      if (!stats?.isFile()) return "missing";
+      return stats.size !== size || damaged.get(digest) === signatureOf(stats) ? "damaged" : "included";
     },
 
     *read(digest, size) {
       const fd = openSync(evidencePath(root, digest), "r");
       try {
         const stats = fstatSync(fd);
-        if (stats.size !== size) throw damage(digest, stats, `it has ${stats.size} bytes instead of ${size}`);
+        if (stats.size !== size) throw rememberDamage(digest, stats, `it has ${stats.size} bytes instead of ${size}`);
         const hash = createHash("sha256");
-        let read = 0;
+        let bytesRead = 0;
         for (const block of readBlocks(fd, 0, size)) {
           hash.update(block);
-          read += block.length;
-          if (read === size) check(hash.digest("hex"), stats);
+          bytesRead += block.length;
+          if (bytesRead === size) verify(hash.digest("hex"), stats);
           yield block;
         }
-        if (size === 0) check(hash.digest("hex"), stats);
+        if (size === 0) verify(hash.digest("hex"), stats);
       } catch (error) {
-        // The disk cannot read it: no better than other bytes.
+        // An unreadable sector is as bad as wrong content.
         throw (error as NodeJS.ErrnoException).code === "EIO"
-          ? damage(digest, fstatSync(fd), "it cannot be read")
+          ? rememberDamage(digest, fstatSync(fd), "it cannot be read")
           : error;
       } finally {
         closeSync(fd);
       }
 
-      function check(actual: string, stats: Stats): void {
-        if (actual !== digest) throw damage(digest, stats, `its content has the digest ${actual}`);
+      function verify(actual: string, stats: Stats): void {
+        if (actual !== digest) throw rememberDamage(digest, stats, `its content has the digest ${actual}`);
       }
     },
   };

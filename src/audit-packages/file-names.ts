@@ -1,55 +1,57 @@
 /**
- * Names of members of a package. Each is a relative path of harmless parts, whatever somebody called an upload: it
- * stays below the directory where it is unpacked, on every system, and no two things share a name.
+ * Member names of a package. Every name is a relative path of safe components, whatever an uploader called a file: it
+ * unpacks below its directory on every operating system, and no two members share a name.
  */
 
-/** Bytes of an uploaded name that are kept: with the directory before it well below what file systems allow. */
-const KEPT_BYTES = 120;
-/** Bytes of an ending that survives a cut. */
-const ENDING_BYTES = 20;
+/** Bytes kept of an uploaded name: with its directory, well below the limits of file systems. */
+const MAX_NAME_BYTES = 120;
+/** A file extension up to this length survives truncation. */
+const MAX_EXTENSION_BYTES = 20;
 
-/** Separators and what Windows keeps for itself; control characters; marks that turn the direction of what follows. */
-const HARMFUL = /[/\\<>:"|?*\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|\p{Surrogate}/gu;
-/** Names of devices on Windows, with whatever ending. */
-const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+/** Separators, characters reserved on Windows, control characters, and marks that change the writing direction. */
+const UNSAFE = /[/\\<>:"|?*\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|\p{Surrogate}/gu;
+/** Device names on Windows, with or without an extension. */
+const WINDOWS_DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 
-/** An uploaded name as one part of a path. */
+/** An uploaded name as one safe path component. */
 export function safeFileName(name: string): string {
-  const plain = name
+  const safe = name
     .normalize("NFC")
-    .replace(HARMFUL, "_")
-    // Neither hidden, nor "." or "..", nor something that Windows would cut.
+    .replace(UNSAFE, "_")
+    // Not hidden, not "." or "..", not an option of a command.
     .replace(/^[.\s-]+/, (start) => "_".repeat(Math.min(start.length, 3)))
+    // Windows strips these.
     .replace(/[.\s]+$/, "");
-  const cut = cutTo(plain === "" ? "file" : plain);
-  return DEVICE.test(cut) ? `_${cut}` : cut;
+  const short = truncateName(safe === "" ? "file" : safe);
+  return WINDOWS_DEVICE.test(short) ? `_${short}` : short;
 }
 
-/** The name with its ending, in at most KEPT_BYTES bytes of UTF-8; characters are not torn. */
-function cutTo(name: string): string {
-  if (Buffer.byteLength(name) <= KEPT_BYTES) return name;
+/** The name with its extension in at most MAX_NAME_BYTES bytes of UTF-8, without splitting a character. */
+function truncateName(name: string): string {
+  if (Buffer.byteLength(name) <= MAX_NAME_BYTES) return name;
   const dot = name.lastIndexOf(".");
-  const ending = dot > 0 && Buffer.byteLength(name.slice(dot)) <= ENDING_BYTES ? name.slice(dot) : "";
+  const extension = dot > 0 && Buffer.byteLength(name.slice(dot)) <= MAX_EXTENSION_BYTES ? name.slice(dot) : "";
   let stem = "";
-  let room = KEPT_BYTES - Buffer.byteLength(ending);
+  let bytesLeft = MAX_NAME_BYTES - Buffer.byteLength(extension);
   for (const character of name) {
-    room -= Buffer.byteLength(character);
-    if (room < 0) break;
+    bytesLeft -= Buffer.byteLength(character);
+    if (bytesLeft < 0) break;
     stem += character;
   }
-  return stem.trimEnd() + ending;
+  return stem.trimEnd() + extension;
 }
 
 /**
- * Where the content with this digest lies. Content decides, so that a file that was attached many times is there once,
- * and names that become the same, also on a disk that does not tell upper from lower case, can only be names of the
- * same bytes.
+ * The member name of an attached file. Its directory is the digest of the content, so a file that was attached many
+ * times is included once, and names that collide after sanitizing, or on a case-insensitive file system, can only
+ * belong to the same bytes.
  */
 export const evidenceFileName = (digest: string, filename: string | null): string =>
   `evidence/${digest}/${safeFileName(filename ?? "file")}`;
 
-/** Names of policies, types and templates have a grammar of their own; `~` and dots are all that is odd in it. */
-export const policyMember = (name: string, version: number): string => `policies/${safeFileName(name)}/v${version}.yml`;
-export const typeMember = (name: string, version: number): string =>
+// Names of policies and types are restricted by their grammar; only `~` and dots could be unsafe in them.
+export const policyFileName = (name: string, version: number): string =>
+  `policies/${safeFileName(name)}/v${version}.yml`;
+export const typeFileName = (name: string, version: number): string =>
   `custom-types/${safeFileName(name)}/v${version}.schema.json`;
-export const templateMember = (publicId: string): string => `templates/${publicId}.yml`;
+export const templateFileName = (publicId: string): string => `templates/${publicId}.yml`;

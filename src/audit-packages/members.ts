@@ -1,88 +1,89 @@
 /**
- * The members of a package while it is put together: their content in one spool, their list in another, so that memory
- * does not grow with either. The order in which they are added is the order in the archive, behind those that are put
- * at its front.
+ * The members of a package while it is assembled: one spool holds their content, another their list, so memory does not
+ * grow with either. They keep the order in which they were added, after the members that were put in front.
  */
 import { createHash } from "node:crypto";
+import { hasMembers, readStoredJson } from "../domain/stored-json.ts";
 import { openSpool } from "./spool.ts";
 import type { Spool } from "./spool.ts";
 
 /**
- * `sha256` in hex. `mtime`: epoch seconds, null for the time of the package. `at`: where in the spool, null for
- * evidence, whose digest is its address.
+ * `sha256` in hex. `mtime`: epoch seconds, null for the time of the package. `offset`: position in the spool, null for
+ * evidence, which is read by its digest.
  */
-export type PackageMember = { name: string; size: number; sha256: string; mtime: number | null; at: number | null };
+export type PackageMember = { name: string; size: number; sha256: string; mtime: number | null; offset: number | null };
 
 export type Members = {
-  /** Adds a member of that text. */
+  /** Adds a text member. */
   text(name: string, pieces: Iterable<string>): void;
   json(name: string, value: unknown): void;
-  /** Adds a JSON list, one item after the other. */
+  /** Adds a JSON list, written item by item. */
   list(name: string, items: Iterable<unknown>): void;
   bytes(name: string, bytes: Uint8Array): void;
   /** Adds an attached file. */
   evidence(file: { name: string; digest: string; size: number; mtime: number }): void;
-  /** Members that `add` adds stand before all that are there. */
-  putInFront(add: () => void): void;
-  /** All members in the order of the archive. */
+  /** Puts the members that `addMembers` adds in front of all earlier ones. */
+  prepend(addMembers: () => void): void;
+  /** All members in archive order. */
   all(): Generator<PackageMember, void, undefined>;
-  /** The content of a member that is not evidence. */
+  /** The content of a member other than evidence. */
   content(member: PackageMember): Iterable<Uint8Array>;
   close(): void;
 };
 
-const SCRATCH = 64 * 1024;
+const ENCODE_BUFFER_BYTES = 64 * 1024;
 
-/** @param path gives the paths of two files that do not exist */
-export function createMembers(path: (name: string) => string): Members {
-  const contents = openSpool(path("contents"));
-  const list = beside(contents, () => openSpool(path("list")));
-  const scratch = Buffer.allocUnsafeSlow(SCRATCH);
+const isPackageMember = hasMembers<PackageMember>("name", "size", "sha256", "mtime", "offset");
+
+/** @param pathFor returns paths of files that do not exist yet; two are opened */
+export function createMembers(pathFor: (name: string) => string): Members {
+  const contents = openSpool(pathFor("contents"));
+  const list = openOrClose(contents, () => openSpool(pathFor("list")));
+  const encodeBuffer = Buffer.allocUnsafeSlow(ENCODE_BUFFER_BYTES);
   let front: PackageMember[] = [];
-  let collected: PackageMember[] | null = null;
+  let prepending: PackageMember[] | null = null;
 
-  function enter(member: PackageMember): void {
-    if (collected) collected.push(member);
+  function register(member: PackageMember): void {
+    if (prepending) prepending.push(member);
     else list.write(Buffer.from(`${JSON.stringify(member)}\n`));
   }
 
   /**
-   * UTF-8 in memory that is used again: a new buffer for each of a hundred thousand records would pile up until V8
-   * looks.
+   * UTF-8 in reused memory: a new buffer for each of a hundred thousand records would pile up until V8 collects them.
    */
-  function encoded(text: string): Uint8Array {
-    if (text.length * 3 > scratch.length) return Buffer.from(text);
-    return scratch.subarray(0, scratch.write(text));
+  function encode(text: string): Uint8Array {
+    if (text.length * 3 > encodeBuffer.length) return Buffer.from(text);
+    return encodeBuffer.subarray(0, encodeBuffer.write(text));
   }
 
   function add(name: string, pieces: Iterable<string | Uint8Array>): void {
     const hash = createHash("sha256");
-    const at = contents.size;
+    const offset = contents.size;
     for (const piece of pieces) {
-      const bytes = typeof piece === "string" ? encoded(piece) : piece;
+      const bytes = typeof piece === "string" ? encode(piece) : piece;
       hash.update(bytes);
       contents.write(bytes);
     }
-    enter({ name, size: contents.size - at, sha256: hash.digest("hex"), mtime: null, at });
+    register({ name, size: contents.size - offset, sha256: hash.digest("hex"), mtime: null, offset });
   }
 
   return {
     text: add,
     json: (name, value) => add(name, [JSON.stringify(value, null, 2), "\n"]),
-    list: (name, items) => add(name, withEnd(jsonList(items))),
+    list: (name, items) => add(name, withNewline(stringifyList(items))),
     bytes: (name, bytes) => add(name, [bytes]),
-    evidence: ({ name, digest, size, mtime }) => enter({ name, size, sha256: digest, mtime, at: null }),
-    putInFront(fill) {
-      collected = [];
-      fill();
-      front = [...collected, ...front];
-      collected = null;
+    evidence: ({ name, digest, size, mtime }) => register({ name, size, sha256: digest, mtime, offset: null }),
+    prepend(addMembers) {
+      prepending = [];
+      addMembers();
+      front = [...prepending, ...front];
+      prepending = null;
     },
     *all() {
       yield* front;
-      for (const line of linesOf(list.read(0, list.size))) yield JSON.parse(line) as PackageMember;
+      for (const line of splitLines(list.read(0, list.size))) yield readStoredJson(line, isPackageMember);
     },
-    content: ({ at, size }) => (at === null ? [] : contents.read(at, at + size)),
+    content: ({ offset, size }) => (offset === null ? [] : contents.read(offset, offset + size)),
     close() {
       contents.close();
       list.close();
@@ -90,8 +91,8 @@ export function createMembers(path: (name: string) => string): Members {
   };
 }
 
-/** Opens a second spool; without it the first one is of no use. */
-function beside(first: Spool, open: () => Spool): Spool {
+/** Opens the second of two spools; when that fails, closes the first. */
+function openOrClose(first: Spool, open: () => Spool): Spool {
   try {
     return open();
   } catch (error) {
@@ -100,40 +101,40 @@ function beside(first: Spool, open: () => Spool): Spool {
   }
 }
 
-/** The pieces of a list as JSON that people can read. */
-export function* jsonList(items: Iterable<unknown>): Generator<string> {
+/** The pieces of an indented JSON list. */
+export function* stringifyList(items: Iterable<unknown>): Generator<string> {
   let separator = "[\n";
   for (const item of items) {
     yield separator;
-    yield indented(JSON.stringify(item, null, 2));
+    yield indent(JSON.stringify(item, null, 2));
     separator = ",\n";
   }
   yield separator === "[\n" ? "[]" : "\n]";
 }
 
-/** The pieces of an object whose last property is a list. */
-export function* jsonWithList(value: object, name: string, items: Iterable<unknown>): Generator<string> {
+/** The pieces of an indented JSON object whose last property `name` is a list. */
+export function* stringifyWithList(value: object, name: string, items: Iterable<unknown>): Generator<string> {
   yield `${JSON.stringify(value, null, 2).slice(0, -"\n}".length)},\n  ${JSON.stringify(name)}: `;
-  yield* jsonList(items);
+  yield* stringifyList(items);
   yield "\n}\n";
 }
 
-function* withEnd(pieces: Iterable<string>): Generator<string> {
+function* withNewline(pieces: Iterable<string>): Generator<string> {
   yield* pieces;
   yield "\n";
 }
 
-/**
- * Two spaces before each line: a line break within a text is escaped in JSON, so that each one here separates lines.
- */
-const indented = (json: string): string => `  ${json.replaceAll("\n", "\n  ")}`;
+/** Indents each line by two spaces. JSON escapes line breaks in texts, so every one here separates lines. */
+const indent = (json: string): string => `  ${json.replaceAll("\n", "\n  ")}`;
 
-function* linesOf(blocks: Iterable<Uint8Array>): Generator<string> {
+const NEWLINE = 10;
+
+function* splitLines(blocks: Iterable<Uint8Array>): Generator<string> {
   let rest = Buffer.alloc(0);
   for (const block of blocks) {
     let start = 0;
     const bytes = Buffer.concat([rest, block]);
-    for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
+    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
       yield bytes.toString("utf8", start, end);
       start = end + 1;
     }

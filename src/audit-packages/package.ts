@@ -1,115 +1,107 @@
+/** An audit package as a stream of bytes: the gathered members, put in order, as a gzipped tar archive. */
 import { auditPackageName } from "../domain/names.ts";
-import type { PackageSubject } from "../store/flows/audit-packages.ts";
-import type { EvidenceFiles } from "./evidence.ts";
-import { gather, lostEvidence } from "./gather.ts";
 import { gzip } from "../archive/gzip.ts";
-import { createMembers, jsonList } from "./members.ts";
-import type { PackageMember, Members } from "./members.ts";
-import { readme } from "./readme.ts";
-import type { LostEvidence, AuditReport } from "./report.ts";
 import { tar } from "../archive/tar.ts";
 import type { TarEntry } from "../archive/tar.ts";
-import type { PresenterContext } from "../contract/presenter-context.ts";
+import type { EvidenceFiles } from "./evidence.ts";
+import { gatherRecords } from "./gather.ts";
+import { listOmittedEvidence } from "./gather-evidence.ts";
+import { mapEach } from "./gathering.ts";
+import type { PackageSource } from "./gathering.ts";
+import { createMembers, stringifyList } from "./members.ts";
+import type { Members } from "./members.ts";
+import { renderReadme } from "./readme.ts";
+import type { AuditReport, OmittedEvidence } from "./report.ts";
 
-/** Goes up when a reader of packages would have to know. */
+/** Incremented with every change that a program reading packages has to know of. */
 const FORMAT_VERSION = 2;
 
-export type Making = {
-  showing: PresenterContext;
-  subject: PackageSubject;
-  files: EvidenceFiles;
-  /** The readable report as PDF. */
+export type PackageInput = PackageSource & {
+  /** Renders the readable report as PDF. */
   render: (report: AuditReport) => Uint8Array;
 };
 
 /**
- * Made on demand; whoever gives it up before its end calls `return`. An empty piece: the next bytes are not here yet,
- * ask again later.
+ * Bytes made on demand. A caller that stops early calls `return`. An empty piece means that the next bytes are not
+ * available yet.
  */
-export type Bytes = Generator<Uint8Array, void, undefined>;
+export type ByteGenerator = Generator<Uint8Array, void, undefined>;
 
-/** The readable report. Reads the database. */
-export function reportBytes({ showing, subject, files, render }: Making): Bytes {
-  const report = render(gather(showing, subject, files, null));
-  return mapped([report], (bytes) => bytes);
+/** The readable report alone. Reads the database before it returns. */
+export function generateReport({ render, ...source }: PackageInput): ByteGenerator {
+  const pdf = render(gatherRecords(source, null));
+  return mapEach([pdf], (bytes) => bytes);
 }
 
 /**
- * Reads the database and gives the bytes of the package, which need it no more.
- * @param path gives the paths of files that do not exist, for what is put together
+ * A whole package. Reads the database before it returns; the bytes need it no longer.
+ * @param pathFor returns paths of files that do not exist yet, for the spools of the package
  */
-export function packageBytes({ showing, subject, files, render }: Making, path: (name: string) => string): Bytes {
-  const members = createMembers(path);
+export function generatePackage({ render, ...source }: PackageInput, pathFor: (name: string) => string): ByteGenerator {
+  const members = createMembers(pathFor);
   try {
-    const report = gather(showing, subject, files, members);
-    const pdf = subject.kind === "trail" ? "trail-page.pdf" : "artifact-page.pdf";
-    members.putInFront(() => {
-      members.text("README.txt", [readme(report, pdf)]);
-      members.bytes(pdf, render(report));
+    const report = gatherRecords(source, members);
+    const pdfName = source.subject.kind === "trail" ? "trail-page.pdf" : "artifact-page.pdf";
+    members.prepend(() => {
+      members.text("README.txt", [renderReadme(report, pdfName)]);
+      members.bytes(pdfName, render(report));
     });
-    members.putInFront(() =>
+    members.prepend(() =>
       members.text(
         "manifest.json",
-        manifest(report, members, () => lostEvidence(showing, subject, files)),
+        manifest(report, members, () => listOmittedEvidence(source)),
       ),
     );
-    members.putInFront(() => members.text("SHA256SUMS", sums(members)));
-    return sent(members, report, files);
+    members.prepend(() => members.text("SHA256SUMS", checksums(members)));
+    return archive(members, report, source.files);
   } catch (error) {
     members.close();
     throw error;
   }
 }
 
-function* sent(members: Members, { about, asOf }: AuditReport, files: EvidenceFiles): Bytes {
+function* archive(members: Members, { about, asOf }: AuditReport, files: EvidenceFiles): ByteGenerator {
   try {
-    yield* gzip(tar(entries(members, { directory: auditPackageName(about), asOf }, files)));
+    yield* gzip(tar(archiveEntries(members, { directory: auditPackageName(about), asOf }, files)));
   } finally {
     members.close();
   }
 }
 
 /**
- * The members as entries of the archive, all below one directory: unpacking never spills into the directory where
- * somebody happens to be. manifest.json and SHA256SUMS name members relative to it.
+ * The members as archive entries, all below one directory, so that unpacking never spills files into the current
+ * directory. manifest.json and SHA256SUMS name members relative to it.
  */
-function* entries(
+function* archiveEntries(
   members: Members,
   { directory, asOf }: { directory: string; asOf: number },
   files: EvidenceFiles,
 ): Generator<TarEntry> {
   for (const member of members.all()) {
-    const { name, size, sha256, mtime, at } = member;
-    const content = at === null ? files.read(sha256, size) : members.content(member);
+    const { name, size, sha256, mtime, offset } = member;
+    const content = offset === null ? files.read(sha256, size) : members.content(member);
     yield { name: `${directory}/${name}`, size, mtime: mtime ?? asOf, content };
   }
 }
 
+/** @param listOmitted lists all omitted evidence; called when the report holds only some of it */
 function* manifest(
-  { about, asOf, lost }: AuditReport,
+  { about, asOf, omitted }: AuditReport,
   members: Members,
-  all: () => Iterable<LostEvidence>,
+  listOmitted: () => Iterable<OmittedEvidence>,
 ): Generator<string> {
   const head = { format: "assay-audit-package", format_version: FORMAT_VERSION, about, as_of: asOf };
+  const allOmitted = omitted.total > omitted.items.length ? listOmitted() : omitted.items;
   yield JSON.stringify(head, null, 2).slice(0, -"\n}".length);
   yield ',\n  "not_included": ';
-  yield* jsonList(
-    mapped(lost.total > lost.items.length ? all() : lost.items, ({ name, digest, size, state }) => ({
-      name,
-      size,
-      sha256: digest,
-      reason: state,
-    })),
+  yield* stringifyList(
+    mapEach(allOmitted, ({ name, digest, size, state }) => ({ name, size, sha256: digest, reason: state })),
   );
   yield ',\n  "members": ';
-  yield* jsonList(mapped(members.all(), ({ name, size, sha256 }) => ({ name, size, sha256 })));
+  yield* stringifyList(mapEach(members.all(), ({ name, size, sha256 }) => ({ name, size, sha256 })));
   yield "\n}\n";
 }
 
-/** As sha256sum writes it. No name holds a line break or a backslash, which it would escape. */
-const sums = (members: Members): Iterable<string> =>
-  mapped(members.all(), ({ name, sha256 }: PackageMember) => `${sha256}  ${name}\n`);
-
-function* mapped<From, To>(items: Iterable<From>, as: (item: From) => To): Generator<To, void, undefined> {
-  for (const item of items) yield as(item);
-}
+/** In the format of sha256sum. No name holds a line break or a backslash, which that format would escape. */
+const checksums = (members: Members): Iterable<string> =>
+  mapEach(members.all(), ({ name, sha256 }) => `${sha256}  ${name}\n`);

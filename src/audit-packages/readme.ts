@@ -1,105 +1,109 @@
-/** The page of a package for whoever opens it without knowing Assay. */
-import type { AuditReport } from "./report.ts";
+/** README.txt of a package, for readers who do not know Assay. */
+import { formatBytes, formatCount, formatTime } from "./format.ts";
+import type { About, AuditReport } from "./report.ts";
 
-export const utc = (seconds: number): string =>
-  `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
-
-/** Bytes for people. */
-export function sizeText(bytes: number): string {
-  if (bytes < 1_000) return `${bytes} bytes`;
-  const [unit, of] = bytes < 1e6 ? [1e3, "kB"] : bytes < 1e9 ? [1e6, "MB"] : [1e9, "GB"];
-  return `${(bytes / unit).toFixed(1)} ${of}`;
-}
-
-/** A number with what it counts. */
-export const countText = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
-
-/** @param pdf name of the readable report */
-export function readme(
-  { about, asOf, events, evidence, lost, artifacts, attestations }: AuditReport,
-  pdf: string,
-): string {
-  const trail = about.kind === "trail";
-  const subject = trail
-    ? `trail '${about.trail}' of flow '${about.flow}'`
-    : `artifact '${about.filename}' in flow '${about.flow}'`;
-  const members: [string, string][] = [
-    [pdf, "the report for people: verdict, reasons, checklist, attestations, where it runs"],
-    [
-      "manifest.json",
-      "what this package is about, and name, size and SHA-256 of all members but itself and SHA256SUMS",
-    ],
-    ["SHA256SUMS", "the same digests in the form that sha256sum reads, manifest.json included"],
-    ["flow.json", "the flow"],
-    trail
-      ? ["trail.json", "the trail: verdict with reasons, template, and its whole history"]
-      : ["trails.json", "the trails to which the artifact was reported: verdict with reasons, and template"],
-    ["artifacts.json", trail ? "every artifact reported to the trail" : "every record of the artifact in the flow"],
-    ["attestations.json", "every attestation ever reported, superseded ones and overrides included, oldest first"],
-    [
-      "environments.json",
-      "where the artifacts ran and run: from which snapshot to which, verdict, reasons, and what was judged",
-    ],
-    ["deployments.json", "when they started running"],
-    ["allowlist.json", "who allowed them to run whatever the policies say, and why"],
-    ["policies.json", "the policy versions of those verdicts; their texts, as uploaded, are below policies/"],
-    ["controls.json", "the controls that decisions and policies name"],
-    ["custom-types.json", "the custom types that judged attestations; their schemas are below custom-types/"],
-    ["templates/", "the templates that were in force, as uploaded"],
-    ["evidence/", "the attached files, each in a directory that is named by its SHA-256"],
-  ];
-  const width = Math.max(...members.map(([name]) => name.length));
+/** @param pdfName member name of the readable report */
+export function renderReadme(report: AuditReport, pdfName: string): string {
   return [
-    `Audit package of ${subject}`,
-    `organization '${about.organization}'`,
-    ...(trail ? [] : [`fingerprint ${about.fingerprint}`]),
-    about.url,
+    ...titleLines(report.about),
     "",
-    `It tells what was recorded until ${utc(asOf)}: ${[
-      ...(trail ? [countText(events, "event")] : []),
-      countText(artifacts.total, "artifact record"),
-      countText(attestations.total, "attestation"),
-      `${countText(evidence.files, "evidence file")} of ${sizeText(evidence.bytes)}`,
-    ].join(", ")}.`,
-    "All of it was read at one moment. A package of the same records has the same bytes.",
+    ...contentLines(report),
     "",
-    "To check that nothing was changed or lost since, unpack it and run, in the directory that holds this file:",
-    "",
-    "    sha256sum --check --strict SHA256SUMS",
-    "",
-    "That proves that the members belong together. That they came from the server, only the way on which you got",
-    "the package, or a digest of it that somebody kept, can prove.",
+    ...VERIFICATION_LINES,
     "",
     "Members",
     "",
-    ...members.map(([name, text]) => `  ${name.padEnd(width)}  ${text}`),
+    ...memberLines(report.about, pdfName),
     "",
-    "How to read it",
-    "",
-    "  Times are seconds since 1970-01-01 UTC; in artifacts.json some are such numbers as texts.",
-    "  What stands under 'audit' in a record is told here only; the rest of it is what the API of the server answers.",
-    "  Of several attestations with one name on the same trail or artifact the latest counts; an override is one of them.",
-    "  An entry of attestations.json with evidence names the member that holds it under audit.evidence.member.",
-    "  A verdict that nothing is known for is UNKNOWN, INCOMPLETE or null, never COMPLIANT.",
-    "  A record that says it is damaged could not be read from the database of the server.",
-    ...lostLines({ lost }),
+    ...READING_LINES,
+    ...omittedLines(report),
     "",
   ].join("\n");
 }
 
-function lostLines({ lost }: Pick<AuditReport, "lost">): string[] {
-  if (lost.total === 0) return [];
-  const listed = lost.items.map(({ name, state, size }) => `  ${state.padEnd(7)}  ${name} (${size} bytes)`);
+const titleLines = (about: About): string[] => [
+  about.kind === "trail"
+    ? `Audit package of trail '${about.trail}' in flow '${about.flow}'`
+    : `Audit package of artifact '${about.filename}' in flow '${about.flow}'`,
+  `Organization '${about.organization}'`,
+  ...(about.kind === "trail" ? [] : [`Fingerprint ${about.fingerprint}`]),
+  about.url,
+];
+
+function contentLines({ about, asOf, events, evidence, artifacts, attestations }: AuditReport): string[] {
+  const counts = [
+    ...(about.kind === "trail" ? [formatCount(events, "event")] : []),
+    formatCount(artifacts.total, "artifact record"),
+    formatCount(attestations.total, "attestation"),
+    `${formatCount(evidence.files, "evidence file")} (${formatBytes(evidence.bytes)})`,
+  ];
+  return [
+    `This package covers everything recorded up to ${formatTime(asOf)}: ${counts.join(", ")}.`,
+    "All records were read at the same moment. The same records always give a package with the same bytes.",
+  ];
+}
+
+const VERIFICATION_LINES = [
+  "To verify that nothing was changed or lost, unpack the package and run, in the directory that holds this file:",
+  "",
+  "    sha256sum --check --strict SHA256SUMS",
+  "",
+  "This proves that the members belong together. It does not prove that they came from the server: for that you need",
+  "a transfer that you trust, or a digest of the package from a source that you trust.",
+];
+
+function memberLines(about: About, pdfName: string): string[] {
+  const isTrail = about.kind === "trail";
+  const members: [name: string, description: string][] = [
+    [pdfName, "the readable report: verdict, reasons, checklist, attestations, environments"],
+    [
+      "manifest.json",
+      "the subject of the package, and name, size and SHA-256 of all members except itself and SHA256SUMS",
+    ],
+    ["SHA256SUMS", "the digests of all members, manifest.json included, in the format of sha256sum"],
+    ["flow.json", "the flow"],
+    isTrail
+      ? ["trail.json", "the trail: verdict and reasons, template, and the whole history"]
+      : ["trails.json", "the trails to which the artifact was reported: verdict and reasons, and template"],
+    ["artifacts.json", isTrail ? "every artifact reported to the trail" : "every record of the artifact in the flow"],
+    ["attestations.json", "every attestation ever reported, including superseded ones and overrides, oldest first"],
+    [
+      "environments.json",
+      "where the artifacts ran: first and last snapshot, verdict and reasons, and the facts that were evaluated",
+    ],
+    ["deployments.json", "when the artifacts started in each environment"],
+    ["allowlist.json", "who allowed the artifacts regardless of the policies, and why"],
+    ["policies.json", "the policy versions behind these verdicts; their texts, as uploaded, are in policies/"],
+    ["controls.json", "the controls that decisions and policies refer to"],
+    ["custom-types.json", "the custom types that evaluated attestations; their schemas are in custom-types/"],
+    ["templates/", "the flow templates that were in force, as uploaded"],
+    ["evidence/", "the attached files, each in a directory named after its SHA-256"],
+  ];
+  const width = Math.max(...members.map(([name]) => name.length));
+  return members.map(([name, description]) => `  ${name.padEnd(width)}  ${description}`);
+}
+
+const READING_LINES = [
+  "How to read the records",
+  "",
+  "  Times are seconds since 1970-01-01 UTC; some times in artifacts.json are strings that hold such a number.",
+  "  The part of a record under 'audit' exists in packages only; the rest is what the server's API returns.",
+  "  Of several attestations with the same name on one trail or artifact, the latest counts; this includes overrides.",
+  "  An attestation with evidence names the member that holds the file under audit.evidence.member.",
+  "  A verdict without sufficient data is UNKNOWN, INCOMPLETE or null, never COMPLIANT.",
+  "  A record marked as damaged could not be read from the server's database.",
+];
+
+function omittedLines({ omitted: { items, total } }: AuditReport): string[] {
+  if (total === 0) return [];
   return [
     "",
     "Missing evidence",
     "",
-    "  These files were recorded, and could not be put into the package: the server does not have them any more, or what",
-    "  it has is not what was uploaded. The digest in the name is that of the file as it was uploaded.",
+    "  These files were recorded but are not in the package: the server no longer has them, or its copy differs from",
+    "  what was uploaded. The digest in the name is that of the uploaded file.",
     "",
-    ...listed,
-    ...(lost.total > lost.items.length
-      ? [`  and ${lost.total - lost.items.length} more; manifest.json lists all of them`]
-      : []),
+    ...items.map(({ name, state, size }) => `  ${state.padEnd(7)}  ${name} (${size} bytes)`),
+    ...(total > items.length ? [`  and ${total - items.length} more; manifest.json lists all of them`] : []),
   ];
 }

@@ -1,10 +1,11 @@
-/** Records as a package tells them: what answers show, and beside it what an auditor without the server needs. */
+/** Records as a package stores them: as the API shows them, with an `audit` part for an auditor without the server. */
 import { presentAttestations } from "../contract/present-attestation.ts";
 import { presentArtifacts } from "../contract/present-artifact.ts";
 import { wholeAllowance } from "../contract/large-json.ts";
 import { presentCommits } from "../contract/shapes.ts";
+import { hasMembers, isListOf, isText, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
-import type { Facts, StoredVerdict } from "../domain/compliance/environment.ts";
+import type { Facts, FlowRecord, StoredVerdict } from "../domain/compliance/environment.ts";
 import { reasonsOn, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
@@ -18,50 +19,44 @@ import type {
 } from "../store/flows/audit-packages.ts";
 import { OPEN } from "../store/environments/snapshots.ts";
 import type { EvidenceState } from "./evidence.ts";
-import { evidenceFileName, policyMember, typeMember } from "./file-names.ts";
+import { evidenceFileName, policyFileName, typeFileName } from "./file-names.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
 import type { PresenterContext } from "../contract/presenter-context.ts";
 
-/** The value of a JSON column, null where it cannot be read. */
-export function readable<T>(json: string | null): T | null {
+const isAnyJson = (_value: unknown): _value is unknown => true;
+const isFacts = hasMembers<Facts>("flows");
+const isVerdictList = isListOf(hasMembers<StoredVerdict>("policy", "version_id", "version", "status", "rules"));
+
+/** A JSON column that is passed on without being interpreted; null where it is damaged. */
+export const readAnyJson = (json: string | null): unknown => readStoredJsonOrNull(json, isAnyJson);
+/** A column with a list of texts; null where it is damaged. */
+export const readTexts = (json: string | null): string[] | null => readStoredJsonOrNull(json, isListOf(isText));
+
+/** The result of `work`; null when it throws, because a damaged value may have any shape. */
+function orNull<T>(work: () => T): T | null {
   try {
-    return json === null ? null : (JSON.parse(json) as T);
+    return work();
   } catch {
     return null;
   }
 }
 
-/** A list of texts in a JSON column, null where it is none. */
-export function readableTexts(json: string): string[] | null {
-  const value = readable<unknown>(json);
-  return Array.isArray(value) && value.every((text) => typeof text === "string") ? value : null;
-}
-
-/** null in place of an exception: what is damaged may have any shape. */
-function attempt<T>(tell: () => T): T | null {
-  try {
-    return tell();
-  } catch {
-    return null;
-  }
-}
-
-/** Of an attestation record; the part under `audit` is not in answers of the server. */
+/** An attestation. `evidence`: whether the package includes the attached file; null when there is none. */
 export function toAttestationRecord(
-  showing: PresenterContext,
+  context: PresenterContext,
   row: PlacedAttestationRow,
   evidence: EvidenceState | null,
 ) {
-  const extras = showing.store.auditPackages.extras(row.id);
-  const [shown] = presentAttestations(showing, [row], { allowance: wholeAllowance() });
+  const extras = context.store.auditPackages.extras(row.id);
+  const [shown] = presentAttestations(context, [row], { allowance: wholeAllowance() });
   return {
     ...shown,
     audit: {
-      reasons: readableTexts(row.reasons_json),
+      reasons: readTexts(row.reasons_json),
       scope: row.scope,
-      belongs_to: row.scope === "trail" ? [] : showing.store.auditPackages.belongsTo(row.trail_id, row.id),
+      belongs_to: row.scope === "trail" ? [] : context.store.auditPackages.belongsTo(row.trail_id, row.id),
       git_commit: row.git_commit,
-      repo_info: readable(row.repo_info_json),
+      repo_info: readAnyJson(row.repo_info_json),
       overridden_type: row.overridden_type,
       original_attestation_id: extras.original_id,
       control: row.control,
@@ -82,7 +77,7 @@ export function toAttestationRecord(
   };
 }
 
-/** Of a file that was deleted under a rule of retention; null where there never was one. */
+/** A file that was deleted under a retention rule; null where there never was a file. */
 const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_size, deleted_at }: AttestationExtras) =>
   deleted_digest === null
     ? null
@@ -96,113 +91,82 @@ const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_si
         sha256: deleted_digest,
       };
 
-export function toArtifactRecord(showing: PresenterContext, row: PlacedArtifactRow) {
-  const [shown] = presentArtifacts(showing, [row], wholeAllowance());
+export function toArtifactRecord(context: PresenterContext, row: PlacedArtifactRow) {
+  const [shown] = presentArtifacts(context, [row], wholeAllowance());
   return {
     ...shown,
     audit: {
-      reasons: readableTexts(row.reasons_json),
-      attestations_statuses: readable(row.attestations_json),
+      reasons: readTexts(row.reasons_json),
+      attestations_statuses: readAnyJson(row.attestations_json),
       description: row.description,
-      commits_list: attempt(() => presentCommits(row.commits_list_json)),
+      commits_list: orNull(() => presentCommits(row.commits_list_json)),
       reported_as_compliant: fromSqlBoolean(row.legacy_is_compliant),
       created_by: row.created_by,
     },
   };
 }
 
-/** true, false and null in words. */
+/** A verdict in words; null is unknown. */
 export const verdictText = (compliant: boolean | null): string =>
   compliant === null ? "UNKNOWN" : compliant ? "COMPLIANT" : "NON-COMPLIANT";
 
 export type RunRecord = ReturnType<typeof toRunRecord>;
 
 /**
- * An interval in which an artifact ran somewhere with one verdict, with what was judged and how. Flows have their
- * present names, as everywhere in a package; the name that expressions of policies saw stands beside it.
- * @param used is given the keys of the policy versions. @param flowName the present name of a flow by its key
+ * An interval in which an artifact ran in an environment with one verdict, and the evaluation behind the verdict. Flows
+ * have their present names, as everywhere in a package, beside the names that the policies saw.
+ * @param onPolicyVersion receives the key of each policy version in the evaluation
+ * @param flowName the present name of a flow by its key
  */
 export function toRunRecord(
   { store }: PresenterContext,
   row: RunRow,
-  { used, flowName }: { used: (versionId: number) => void; flowName: (flowId: number) => string | undefined },
+  {
+    onPolicyVersion,
+    flowName,
+  }: { onPolicyVersion: (versionId: number) => void; flowName: (flowId: number) => string | undefined },
 ) {
-  const stored = readable<Facts>(row.facts_json);
-  const facts = stored && (attempt(() => withFlowNames(stored, flowName)) ?? stored);
-  const verdicts = readable<StoredVerdict[]>(row.verdicts_json);
-  const renamed =
-    facts && verdicts && facts !== stored ? attempt(() => reasonsOn(facts, verdicts, store.policies.parsed)) : null;
-  const isNow = row.last_index === OPEN;
+  const storedFacts = readStoredJsonOrNull(row.facts_json, isFacts);
+  const facts = storedFacts && (orNull(() => withFlowNames(storedFacts, flowName)) ?? storedFacts);
+  const verdicts = readStoredJsonOrNull(row.verdicts_json, isVerdictList);
+  const renamedReasons =
+    facts && verdicts && facts !== storedFacts ? orNull(() => reasonsOn(facts, verdicts, store.policies.parsed)) : null;
+  const isOpen = row.last_index === OPEN;
   return {
     environment: { name: row.environment_name, type: row.environment_type, archived: row.archived_at !== null },
     artifact: { name: row.name, fingerprint: row.fingerprint },
     first_snapshot: { index: row.first_index, timestamp: row.started, cause: row.cause, caused_by: row.user_name },
-    last_snapshot: isNow ? null : { index: row.last_index, ended_at: row.ended },
-    is_running: isNow && row.now > 0,
+    last_snapshot: isOpen ? null : { index: row.last_index, ended_at: row.ended },
+    is_running: isOpen && row.now > 0,
     event: { type: row.annotation, instances_before: row.was, instances: row.now },
     verdict: verdictText(fromSqlBoolean(row.compliant)),
     is_compliant: fromSqlBoolean(row.compliant),
-    reasons: renamed ?? readableTexts(row.reasons_json),
+    reasons: renamedReasons ?? readTexts(row.reasons_json),
     allowlist_entry: row.allowlist_public_id,
     policies:
       verdicts &&
-      attempt(() =>
+      orNull(() =>
         verdicts.map((verdict) => {
-          used(verdict.version_id);
-          return {
-            policy: verdict.policy,
-            version: verdict.version,
-            text: policyMember(verdict.policy, verdict.version),
-            status: verdict.status,
-            rules: rulesOf(store, verdict, facts),
-          };
+          onPolicyVersion(verdict.version_id);
+          return toPolicyVerdict(store, verdict, facts);
         }),
       ),
-    judged_on:
-      facts &&
-      attempt(() =>
-        facts.flows.map(
-          ({
-            flow,
-            evaluated_as,
-            tags,
-            trail,
-            reference_name,
-            filename,
-            git_commit,
-            commit_url,
-            state,
-            reasons,
-            candidates,
-          }) => ({
-            flow,
-            flow_when_evaluated: evaluated_as ?? flow,
-            flow_tags: tags,
-            trail,
-            template_reference_name: reference_name,
-            filename,
-            git_commit,
-            commit_url,
-            state_in_trail: state,
-            reasons,
-            attestations: candidates.map(({ attestationId, name, type, isCompliant, control, level }) => ({
-              attestation_id: attestationId,
-              attestation_name: name,
-              attestation_type: type,
-              is_compliant: isCompliant,
-              control,
-              level,
-            })),
-          }),
-        ),
-      ),
-    instances: readable(row.instances_json),
+    judged_on: facts && orNull(() => facts.flows.map(toEvaluatedFlow)),
+    instances: readAnyJson(row.instances_json),
   };
 }
 
-/** Each rule in words, and what became of it in each flow; null where the texts cannot be read any more. */
-const rulesOf = (store: PresenterContext["store"], verdict: StoredVerdict, facts: Facts | null) =>
-  attempt(() =>
+const toPolicyVerdict = (store: PresenterContext["store"], verdict: StoredVerdict, facts: Facts | null) => ({
+  policy: verdict.policy,
+  version: verdict.version,
+  text: policyFileName(verdict.policy, verdict.version),
+  status: verdict.status,
+  rules: describeRules(store, verdict, facts),
+});
+
+/** Each rule in words with its outcome in each flow; null where the policy or the verdict cannot be read. */
+const describeRules = (store: PresenterContext["store"], verdict: StoredVerdict, facts: Facts | null) =>
+  orNull(() =>
     expandStoredVerdict(verdict, store.policies.parsed(verdict.version_id), facts ?? { flows: [] }).rules.map(
       ({ rule, satisfied, resolutions }) => ({
         rule: ruleInWords(rule),
@@ -212,13 +176,34 @@ const rulesOf = (store: PresenterContext["store"], verdict: StoredVerdict, facts
     ),
   );
 
+const toEvaluatedFlow = (record: FlowRecord) => ({
+  flow: record.flow,
+  flow_when_evaluated: record.evaluated_as ?? record.flow,
+  flow_tags: record.tags,
+  trail: record.trail,
+  template_reference_name: record.reference_name,
+  filename: record.filename,
+  git_commit: record.git_commit,
+  commit_url: record.commit_url,
+  state_in_trail: record.state,
+  reasons: record.reasons,
+  attestations: record.candidates.map(({ attestationId, name, type, isCompliant, control, level }) => ({
+    attestation_id: attestationId,
+    attestation_name: name,
+    attestation_type: type,
+    is_compliant: isCompliant,
+    control,
+    level,
+  })),
+});
+
 export const toPolicyRecord = ({ name, version, comment, timestamp, created_by }: UsedPolicyRow) => ({
   policy: name,
   version,
   comment,
   timestamp,
   created_by,
-  text: policyMember(name, version),
+  text: policyFileName(name, version),
 });
 
 export const toTypeRecord = (row: UsedTypeRow) => ({
@@ -229,9 +214,9 @@ export const toTypeRecord = (row: UsedTypeRow) => ({
   timestamp: row.timestamp,
   created_by: row.created_by,
   comment: row.comment,
-  schema: row.schema_json === null ? null : typeMember(row.name, row.version),
-  evaluator: { content_type: row.content_type, rules: readable(row.rules_json) },
-  summary: readable(row.summary_json),
+  schema: row.schema_json === null ? null : typeFileName(row.name, row.version),
+  evaluator: { content_type: row.content_type, rules: readAnyJson(row.rules_json) },
+  summary: readAnyJson(row.summary_json),
 });
 
 export const toControlRecord = ({
@@ -241,5 +226,5 @@ export const toControlRecord = ({
 }: PackagedControlRow & { versions: readonly PackagedControlVersionRow[] }) => ({
   identifier,
   archived: archived === 1,
-  versions: versions.map(({ links_json, ...version }) => ({ ...version, links: readable(links_json) })),
+  versions: versions.map(({ links_json, ...version }) => ({ ...version, links: readAnyJson(links_json) })),
 });

@@ -1,141 +1,144 @@
 /**
- * Attached files on their way into a package where they are on storage elsewhere: the thread that makes packages is
- * synchronous, and asks the main thread for them. Before a package begins all its files are looked at, so what is
- * missing is left out and told, and a storage that cannot be reached is told before the first byte. Then the content
- * comes in blocks, a few ahead: a file whose next block is not here yet gives an empty piece, and the thread turns to
- * other packages until it comes.
+ * Attached files of a package whose evidence is on remote storage. The thread that makes packages is synchronous and
+ * asks the main thread for them (remote-evidence-reader.ts). Before a package starts, the metadata of all its files is
+ * fetched, so missing files are omitted and listed, and unreachable storage is reported before the first byte. The
+ * content then arrives in blocks, a few ahead of demand: a file whose next block has not arrived yields an empty piece,
+ * and the thread turns to other packages until it does.
  */
 import type { MessagePort } from "node:worker_threads";
 import { DamagedMemberError } from "./evidence.ts";
-import type { EvidenceFiles } from "./evidence.ts";
+import type { DamagedFiles, EvidenceFiles } from "./evidence.ts";
 
-/** A file as it lies there: its size, and what tells it from a later one under its name. null: there is none. */
-export type Look = { size: number; signature: string } | null;
+/** A file on remote storage: its size, and a signature that a later file of the same name would not have. */
+export type RemoteFile = { size: number; signature: string };
 
-/** What went wrong with the storage; `kind` says what of. */
+/** A failure of remote storage. */
 export type RemoteFailure = { kind: "unavailable" | "damaged" | "other"; text: string };
 
 /**
- * What the thread asks. A stream is granted `credits` blocks at once and one more with each `more`; `close` ends it.
+ * A request of the package thread. `open` grants a stream `credits` blocks, each `more` one block more; `close` ends it.
  */
-export type RemoteOrder =
-  | { type: "look"; id: number; digests: string[] }
+export type RemoteRequest =
+  | { type: "describe"; id: number; digests: string[] }
   | { type: "open"; id: number; digest: string; size: number; credits: number }
   | { type: "more"; id: number }
   | { type: "close"; id: number };
 
-/** What it is told. After `end` or `failed` there is no more for this id. */
-export type RemoteNews =
-  | { type: "looked"; id: number; looks: Look[] }
+/** A reply of the main thread; `end` and `failed` are the last ones for an id. A missing file is described as null. */
+export type RemoteReply =
+  | { type: "described"; id: number; files: (RemoteFile | null)[] }
   | { type: "block"; id: number; bytes: Uint8Array<ArrayBuffer> }
   | { type: "end"; id: number }
   | { type: "failed"; id: number; failure: RemoteFailure };
 
-/** The storage gave no answer. */
+/** The storage did not respond. */
 export class UnreachableEvidenceError extends Error {
   override readonly name = "UnreachableEvidenceError";
 }
 
-/** What a member gives while its next bytes are not here. */
-const NOTHING_YET = new Uint8Array(0);
+/** What a member yields while its next bytes have not arrived. */
+const NOT_YET = new Uint8Array(0);
 
-/** Blocks of a file that may be on their way or wait here. */
-const CREDITS = 6;
+/** Blocks of a file that may be in transit or buffered here. */
+const MAX_BLOCKS_AHEAD = 6;
+/** Files described by one request. */
+const DESCRIBE_BATCH_SIZE = 1000;
 
-type Waiting = {
-  blocks: Uint8Array[];
-  ended: boolean;
-  failure: RemoteFailure | null;
-  looked: ((looks: Look[]) => void) | null;
-  refused: ((error: Error) => void) | null;
-};
+type PendingDescription = { resolve(files: (RemoteFile | null)[]): void; reject(error: Error): void };
+type OpenStream = { blocks: Uint8Array[]; isEnded: boolean; failure: RemoteFailure | null };
 
 /**
- * @param damaged signatures of files that were found to be damaged, by digest; what is found from now on is added
- * @param arrived is called when something came that a package may have waited for
+ * The package thread's client of remote evidence.
+ * @param damaged files known to be damaged; damage found from now on is added
+ * @param onReply called after every reply, because a package may be waiting for it
  */
-export function remoteEvidence(port: MessagePort, damaged: Map<string, string>, arrived: () => void) {
-  const waiting = new Map<number, Waiting>();
+export function createRemoteEvidence(port: MessagePort, damaged: DamagedFiles, onReply: () => void) {
+  const descriptions = new Map<number, PendingDescription>();
+  const streams = new Map<number, OpenStream>();
   let lastId = 0;
 
-  port.on("message", (news: RemoteNews) => {
-    // What was closed meanwhile is of no interest.
-    const one = waiting.get(news.id);
-    if (!one) return;
-    if (news.type === "looked") one.looked?.(news.looks);
-    else if (news.type === "block") one.blocks.push(news.bytes);
-    else if (news.type === "end") one.ended = true;
-    else if (one.refused) one.refused(errorOf(news.failure));
-    else one.failure = news.failure;
-    arrived();
+  port.on("message", (reply: RemoteReply) => {
+    const description = descriptions.get(reply.id);
+    if (description && reply.type === "described") description.resolve(reply.files);
+    if (description && reply.type === "failed") description.reject(toError(reply.failure));
+    // Replies to streams that were closed meanwhile are dropped.
+    const stream = streams.get(reply.id);
+    if (stream) addToStream(stream, reply);
+    if (description || stream) onReply();
   });
 
-  const tell = (order: RemoteOrder): void => port.postMessage(order);
+  const request = (message: RemoteRequest): void => port.postMessage(message);
 
-  function add(fields: Partial<Waiting> = {}): number {
+  async function describeBatch(digests: string[]): Promise<(RemoteFile | null)[]> {
     lastId += 1;
-    waiting.set(lastId, { blocks: [], ended: false, failure: null, looked: null, refused: null, ...fields });
-    return lastId;
+    const id = lastId;
+    try {
+      return await new Promise((resolve, reject) => {
+        descriptions.set(id, { resolve, reject });
+        request({ type: "describe", id, digests });
+      });
+    } finally {
+      descriptions.delete(id);
+    }
+  }
+
+  /** The content of a file; yields NOT_YET until its next block has arrived. */
+  function* readBlocks(digest: string, size: number, file: RemoteFile | null): Generator<Uint8Array, void, undefined> {
+    lastId += 1;
+    const id = lastId;
+    const stream: OpenStream = { blocks: [], isEnded: false, failure: null };
+    streams.set(id, stream);
+    request({ type: "open", id, digest, size, credits: MAX_BLOCKS_AHEAD });
+    try {
+      for (;;) {
+        const block = stream.blocks.shift();
+        if (block) {
+          request({ type: "more", id });
+          yield block;
+        } else if (stream.failure) throw readError(digest, stream.failure, file);
+        else if (stream.isEnded) return;
+        else yield NOT_YET;
+      }
+    } finally {
+      streams.delete(id);
+      request({ type: "close", id });
+    }
+  }
+
+  function readError(digest: string, failure: RemoteFailure, file: RemoteFile | null): Error {
+    if (failure.kind !== "damaged" || file === null) return toError(failure);
+    damaged.set(digest, file.signature);
+    return new DamagedMemberError(digest, file.signature, failure.text);
   }
 
   return {
-    /** Looks at all these files. @throws UnreachableEvidenceError */
-    async look(digests: readonly string[]): Promise<EvidenceFiles> {
-      const looks = new Map<string, Look>();
-      for (let from = 0; from < digests.length; from += LOOKS) {
-        const some = digests.slice(from, from + LOOKS);
-        let id = 0;
-        const found = await new Promise<Look[]>((looked, refused) => {
-          id = add({ looked, refused });
-          tell({ type: "look", id, digests: some });
-        }).finally(() => waiting.delete(id));
-        some.forEach((digest, index) => looks.set(digest, found[index] ?? null));
+    /** Fetches the metadata of these files. Rejects with UnreachableEvidenceError. */
+    async open(digests: readonly string[]): Promise<EvidenceFiles> {
+      const files = new Map<string, RemoteFile | null>();
+      for (let start = 0; start < digests.length; start += DESCRIBE_BATCH_SIZE) {
+        const batch = digests.slice(start, start + DESCRIBE_BATCH_SIZE);
+        const described = await describeBatch(batch);
+        batch.forEach((digest, index) => void files.set(digest, described[index] ?? null));
       }
-      return filesOf(looks);
+      return {
+        state(digest, size) {
+          const file = files.get(digest);
+          // Attached since the metadata was fetched; its content was stored before its record.
+          if (file === undefined) return "included";
+          if (file === null) return "missing";
+          return file.size !== size || damaged.get(digest) === file.signature ? "damaged" : "included";
+        },
+        read: (digest, size) => readBlocks(digest, size, files.get(digest) ?? null),
+      };
     },
   };
-
-  function filesOf(looks: ReadonlyMap<string, Look>): EvidenceFiles {
-    return {
-      state(digest, size) {
-        const look = looks.get(digest);
-        // Attached after the look, a moment ago: it was there before its row was.
-        if (look === undefined) return "included";
-        if (look === null) return "missing";
-        return look.size !== size || damaged.get(digest) === look.signature ? "damaged" : "included";
-      },
-
-      *read(digest, size) {
-        const id = add();
-        tell({ type: "open", id, digest, size, credits: CREDITS });
-        try {
-          for (;;) {
-            const one = waiting.get(id);
-            const block = one?.blocks.shift();
-            if (block) {
-              tell({ type: "more", id });
-              yield block;
-            } else if (one?.failure) throw failed(digest, one.failure, looks.get(digest) ?? null);
-            else if (one?.ended) return;
-            else yield NOTHING_YET;
-          }
-        } finally {
-          waiting.delete(id);
-          tell({ type: "close", id });
-        }
-      },
-    };
-  }
-
-  function failed(digest: string, failure: RemoteFailure, look: Look): Error {
-    if (failure.kind !== "damaged" || look === null) return errorOf(failure);
-    damaged.set(digest, look.signature);
-    return new DamagedMemberError(digest, look.signature, failure.text);
-  }
 }
 
-/** Files that are asked for at once. */
-const LOOKS = 1000;
+function addToStream(stream: OpenStream, reply: RemoteReply): void {
+  if (reply.type === "block") stream.blocks.push(reply.bytes);
+  else if (reply.type === "end") stream.isEnded = true;
+  else if (reply.type === "failed") stream.failure = reply.failure;
+}
 
-const errorOf = ({ kind, text }: RemoteFailure): Error =>
+const toError = ({ kind, text }: RemoteFailure): Error =>
   kind === "unavailable" ? new UnreachableEvidenceError(text) : new Error(text);

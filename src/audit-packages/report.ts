@@ -1,23 +1,23 @@
 /**
- * What the readable report and the page for the auditor tell. It is bounded whatever the package holds: of lists that
- * are too long it has a part and their length, and the report says so.
+ * The content of the readable report and of the package's README. Its size is bounded whatever the package holds: of a
+ * long list it has a sample and the total, and the report says so.
  */
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { truncate } from "../domain/text/excerpt.ts";
 import type { EvidenceState } from "./evidence.ts";
-import { readable, readableTexts } from "./records.ts";
 import type { RunRecord } from "./records.ts";
-import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
 
-/** A part of a list that may be long. */
+/** Some items of a list, and how many items the whole list has. */
 export type Sample<T> = { items: T[]; total: number };
+export type Sampler<T> = Sample<T> & { add(item: T): void };
 
+/** The subject of a package, as manifest.json names it under `about`. */
 export type About =
   | { kind: "trail"; organization: string; flow: string; trail: string; trail_id: string; url: string }
   | { kind: "artifact"; organization: string; flow: string; fingerprint: string; filename: string; url: string };
 
-export type ReportedTrail = {
+export type ReportTrail = {
   name: string;
   description: string | null;
   createdBy: string;
@@ -27,6 +27,7 @@ export type ReportedTrail = {
   commit: { sha1: string; message: string; author: string; branch: string; timestamp: number } | null;
   state: string;
   reasons: string[];
+  /** The checklist of the trail and its artifacts; null where it cannot be read. */
   status: TrailStatus | null;
 };
 
@@ -41,17 +42,18 @@ export type ReportArtifact = {
   createdAt: number;
   state: string;
   reasons: string[];
-  /** Its own checklist, null where it cannot be read. */
+  /** Its own checklist; null where it cannot be read. */
   statuses: AttestationStatus[] | null;
 };
 
-export type ReportedAttestation = {
+export type ReportAttestation = {
   id: string;
   name: string;
   type: string;
   compliant: boolean;
   reportedBy: string;
   createdAt: number;
+  /** The trail or the artifacts it was reported for, in words. */
   belongsTo: string;
   description: string | null;
   reasons: string[];
@@ -60,8 +62,8 @@ export type ReportedAttestation = {
   override: { reason: string; type: string } | null;
 };
 
-export type ReportedRun = RunRecord;
-export type ReportedAllowance = {
+export type ReportRun = RunRecord;
+export type ReportAllowance = {
   environment: string;
   artifact: string;
   fingerprint: string;
@@ -69,26 +71,27 @@ export type ReportedAllowance = {
   by: string;
   at: number;
 };
-export type LostEvidence = { name: string; digest: string; size: number; state: EvidenceState };
+/** An attached file that the package does not include. */
+export type OmittedEvidence = { name: string; digest: string; size: number; state: EvidenceState };
 
 export type AuditReport = {
   about: About;
-  /** Epoch seconds of the last thing that the package tells. */
+  /** Epoch seconds of the latest event in the package. */
   asOf: number;
   /** One for a trail; for an artifact, the trails to which it was reported. */
-  trails: Sample<ReportedTrail>;
+  trails: Sample<ReportTrail>;
   artifacts: Sample<ReportArtifact>;
-  attestations: Sample<ReportedAttestation>;
-  runs: Sample<ReportedRun>;
-  allowances: Sample<ReportedAllowance>;
+  attestations: Sample<ReportAttestation>;
+  runs: Sample<ReportRun>;
+  allowances: Sample<ReportAllowance>;
   events: number;
   deployments: number;
   evidence: { files: number; bytes: number };
-  lost: Sample<LostEvidence>;
+  omitted: Sample<OmittedEvidence>;
 };
 
-/** Collects the first `limit` of what comes, or the last, and counts all of it. */
-export function sampler<T>(limit: number, keep: "first" | "last" = "first"): Sample<T> & { add(item: T): void } {
+/** Keeps the first or the last `limit` items added, and counts all of them. */
+export function createSampler<T>(limit: number, keep: "first" | "last"): Sampler<T> {
   const items: T[] = [];
   return {
     items,
@@ -104,95 +107,16 @@ export function sampler<T>(limit: number, keep: "first" | "last" = "first"): Sam
   };
 }
 
-/** Characters of a text that the report keeps. */
-const TEXT = 1_000;
-/** Reasons and facts of one record that the report keeps. */
-const LINES = 12;
+/** Characters that the report shows of a text. */
+const MAX_TEXT_CHARS = 1_000;
+/** Reasons or facts that the report shows of one record. */
+const MAX_LINES = 12;
 
-/** The first lines of a list, each cut, and a line that says how many follow. */
-export function fewLines(lines: readonly string[]): string[] {
-  const few = lines.slice(0, LINES).map((line) => truncate(line, TEXT));
-  return lines.length > LINES ? [...few, `... and ${lines.length - LINES} more`] : few;
+/** The first lines of a list, each truncated, and a line with the number of the others. */
+export function truncateLines(lines: readonly string[]): string[] {
+  const first = lines.slice(0, MAX_LINES).map((line) => truncate(line, MAX_TEXT_CHARS));
+  return lines.length > MAX_LINES ? [...first, `... and ${lines.length - MAX_LINES} more`] : first;
 }
 
-export const shortText = (text: string | null): string | null => (text === null ? null : truncate(text, TEXT));
-
-/** A record as the report tells it. @param belongsTo of what it is, in words */
-export function reportAttestation(
-  row: PlacedAttestationRow,
-  belongsTo: string,
-  evidence: EvidenceState | null,
-): ReportedAttestation {
-  const facts = readable<Record<string, unknown>>(row.payload_json) ?? {};
-  return {
-    id: row.public_id,
-    name: row.name,
-    type: row.type,
-    compliant: row.is_compliant === 1,
-    reportedBy: row.reported_by,
-    createdAt: row.created_at,
-    belongsTo,
-    description: shortText(row.description),
-    reasons: fewLines(readableTexts(row.reasons_json) ?? []),
-    facts: row.type === "override" ? [] : fewLines(factLines(facts, row)),
-    evidence:
-      row.evidence_digest === null || evidence === null
-        ? null
-        : {
-            name: truncate(row.evidence_filename ?? "file", 200),
-            digest: row.evidence_digest,
-            size: row.evidence_size ?? 0,
-            state: evidence,
-          },
-    override:
-      row.overridden_type === null
-        ? null
-        : { reason: shortText(String(facts["reason"] ?? "")) ?? "", type: row.overridden_type },
-  };
-}
-
-type Facts = Record<string, any>;
-
-/** The facts of a kind in a few lines; the record in attestations.json has all of them. */
-function factLines(facts: Facts, row: PlacedAttestationRow): string[] {
-  try {
-    const {
-      junit_results: suites,
-      processed_snyk_results: snyk,
-      jira_results: jira,
-      pull_requests: requests,
-      sonar_results: sonar,
-    } = facts;
-    if (Array.isArray(suites))
-      return suites.map(
-        (suite: Facts) =>
-          `${suite["name"] ?? "suite"}: ${suite["total"]} tests, ${suite["failures"]} failures, ${suite["errors"]} errors, ${suite["skipped"]} skipped`,
-      );
-    if (Array.isArray(snyk?.results))
-      return snyk.results.map(
-        (result: Facts, place: number) =>
-          `Result ${place + 1}: ${result["high_count"]} high, ${result["medium_count"]} medium, ${result["low_count"]} low findings`,
-      );
-    if (Array.isArray(jira))
-      return jira.map((issue: Facts) => `${issue["issue_id"]}: ${issue["issue_exists"] ? "exists" : "does not exist"}`);
-    if (Array.isArray(requests))
-      return requests.map(
-        (request: Facts) =>
-          `${request["url"]} (${request["state"] ?? "state not told"}), approved by ${approvers(request)}`,
-      );
-    if (sonar) return [`Quality gate: ${sonar["qualityGate"]?.status ?? "none"}`];
-    if (row.control !== null)
-      return [`Control ${row.control}${row.control_version === null ? "" : `, version ${row.control_version}`}`];
-    const data = facts["attestation_data"];
-    return data === undefined ? [] : [`Data: ${JSON.stringify(data)}`];
-  } catch {
-    return ["The facts of this record cannot be read"];
-  }
-}
-
-function approvers(request: Facts): string {
-  const names = ((request["approvers"] ?? []) as (string | Facts)[]).map((one) =>
-    typeof one === "string" ? one : String(one["username"] ?? ""),
-  );
-  return names.length === 0 ? "nobody" : names.join(", ");
-}
+export const truncateText = (text: string | null): string | null =>
+  text === null ? null : truncate(text, MAX_TEXT_CHARS);

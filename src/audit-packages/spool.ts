@@ -1,8 +1,7 @@
 /**
- * A file that only this process sees: it loses its name as soon as it has one, so that nothing stays behind, however
- * the process ends. What a package holds beside evidence is written here, within one read transaction, and leaves for
- * the client at the client's pace; and the list of all that is in the package, which may be longer than memory should
- * be.
+ * A temporary file without a name: it is unlinked as soon as it is open, so nothing stays behind however the process
+ * ends. A package is written to spools within one read transaction, except for its evidence, and read back at the pace
+ * of the client. The list of its members is spooled too, because it may be longer than memory allows.
  */
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 
@@ -10,15 +9,15 @@ export type Spool = {
   /** Bytes written so far. */
   readonly size: number;
   write(bytes: Uint8Array): void;
-  /** The bytes from `start` to `end` (exclusive), in blocks. A block is overwritten when the next one is asked for. */
+  /** The bytes from `start` to `end` (exclusive), in blocks. Requesting the next block overwrites the previous one. */
   read(start: number, end: number): Generator<Uint8Array, void, undefined>;
   close(): void;
 };
 
-/** Bytes that are written, and read, at once. */
-const BLOCK = 128 * 1024;
+/** Bytes per write and read. */
+const BLOCK_BYTES = 128 * 1024;
 
-/** @param path of a file that does not exist, in a directory that may be written to */
+/** @param path a file that does not exist yet, in a writable directory */
 export function openSpool(path: string): Spool {
   const fd = openSync(path, "wx+", 0o600);
   try {
@@ -27,26 +26,26 @@ export function openSpool(path: string): Spool {
     closeSync(fd);
     throw error;
   }
-  const waiting = new Uint8Array(BLOCK);
-  let [written, filled] = [0, 0];
+  const buffer = new Uint8Array(BLOCK_BYTES);
+  let [written, buffered] = [0, 0];
 
   function flush(): void {
-    for (let done = 0; done < filled; ) done += writeSync(fd, waiting, done, filled - done, written + done);
-    written += filled;
-    filled = 0;
+    for (let done = 0; done < buffered; ) done += writeSync(fd, buffer, done, buffered - done, written + done);
+    written += buffered;
+    buffered = 0;
   }
 
   return {
     get size() {
-      return written + filled;
+      return written + buffered;
     },
     write(bytes) {
-      for (let taken = 0; taken < bytes.length; ) {
-        const part = bytes.subarray(taken, taken + BLOCK - filled);
-        waiting.set(part, filled);
-        filled += part.length;
-        taken += part.length;
-        if (filled === BLOCK) flush();
+      for (let consumed = 0; consumed < bytes.length; ) {
+        const part = bytes.subarray(consumed, consumed + BLOCK_BYTES - buffered);
+        buffer.set(part, buffered);
+        buffered += part.length;
+        consumed += part.length;
+        if (buffered === BLOCK_BYTES) flush();
       }
     },
     *read(start, end) {
@@ -57,13 +56,13 @@ export function openSpool(path: string): Spool {
   };
 }
 
-/** The bytes of an open file from `start` to `end`. @throws Error when it is shorter. */
+/** The bytes of an open file from `start` to `end` (exclusive), in one reused block. @throws Error when it is shorter */
 export function* readBlocks(fd: number, start: number, end: number): Generator<Uint8Array, void, undefined> {
-  const block = new Uint8Array(Math.min(BLOCK, end - start));
+  const block = new Uint8Array(Math.min(BLOCK_BYTES, end - start));
   for (let position = start; position < end; ) {
-    const read = readSync(fd, block, 0, Math.min(block.length, end - position), position);
-    if (read === 0) throw new Error(`the file ends after ${position} bytes`);
-    position += read;
-    yield block.subarray(0, read);
+    const count = readSync(fd, block, 0, Math.min(block.length, end - position), position);
+    if (count === 0) throw new Error(`the file ends after ${position} bytes`);
+    position += count;
+    yield block.subarray(0, count);
   }
 }

@@ -12,6 +12,8 @@ export type Lru<Key, Value> = {
    * @param weight in the unit of `maxWeight`, 0 where entries are counted only
    */
   set(key: Key, value: Value, weight?: number): void;
+  /** All entries, the least recently used first; reading them here does not count as use. */
+  entries(): IterableIterator<[Key, Value]>;
   /** Forgets an entry; unknown keys are ignored. */
   delete(key: Key): void;
   clear(): void;
@@ -57,6 +59,9 @@ export function createLru<Key, Value>({
         if (entries.size <= maxEntries && total <= maxWeight) break;
         remove(oldest);
       }
+    },
+    *entries() {
+      for (const [key, { value }] of entries) yield [key, value];
     },
     delete: remove,
     clear() {

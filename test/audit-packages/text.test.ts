@@ -1,16 +1,19 @@
 /** Lines of the report: nothing leaves its column, and no character becomes an empty box. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { linesOf, runsOf } from "../../src/audit-packages/pdf/text.ts";
+import { layOutLines, splitRuns } from "../../src/audit-packages/pdf/text.ts";
 import type { Measure } from "../../src/audit-packages/pdf/text.ts";
 
 const test = suite("audit-packages/text");
 
 /** Every character takes one point. */
 const measure: Measure = ({ text }) => [...text].length;
-const lines = (text: string, width: number, most = 100): string[] =>
-  linesOf(text, { style: "plain", size: 9, width, most, measure }).map((line) => line.map((run) => run.text).join(""));
-const runs = (text: string) => runsOf(text, "plain").map(({ text: part, face, script }) => [part, face.name, script]);
+const lines = (text: string, width: number, maxLines = 100): string[] =>
+  layOutLines(text, { style: "plain", size: 9, width, maxLines, measure }).map((line) =>
+    line.map((run) => run.text).join(""),
+  );
+const runs = (text: string) =>
+  splitRuns(text, "plain").map(({ text: part, face, script }) => [part, face.name, script]);
 
 test("each script has a font", () => {
   assert.equal(runs("Latin, Кириллица, Ελληνικά 😀"), [["Latin, Кириллица, Ελληνικά 😀", "plain", null]]);
@@ -71,13 +74,13 @@ test("whatever a text is, no line is wider than its column", () => {
       { length: 25 },
       (_, place) => pieces[Math.imul(seed * 31 + place * 17, 2_654_435_761) >>> 28] ?? "z",
     ).join("");
-    for (const line of linesOf(text, { style: "bold", size: 9, width: 12, most: 6, measure }))
+    for (const line of layOutLines(text, { style: "bold", size: 9, width: 12, maxLines: 6, measure }))
       assert.ok(line.reduce((sum, run) => sum + run.width, 0) <= 12, text);
   }
 });
 
 test("words that are written from right to left stand in their order", () => {
-  const [line] = linesOf("a עברית العربية b", { style: "plain", size: 9, width: 100, most: 1, measure });
+  const [line] = layOutLines("a עברית العربية b", { style: "plain", size: 9, width: 100, maxLines: 1, measure });
   assert.equal(
     line?.map(({ text, script }) => [text.trim(), script]),
     [

@@ -51,4 +51,15 @@ test("forgets one entry, or all, with their weight", () => {
   assert.is(keysOf(cache, "abc"), "c");
 });
 
+test("lists its entries, the least recently used first", () => {
+  const cache = createLru<string, number>({ maxEntries: 3 });
+  for (const [key, value] of Object.entries({ a: 1, b: 2, c: 3 })) cache.set(key, value);
+  cache.get("a");
+  assert.equal(Object.fromEntries(cache.entries()), { b: 2, c: 3, a: 1 });
+  assert.equal(
+    Array.from(cache.entries(), ([key]) => key),
+    ["b", "c", "a"],
+  );
+});
+
 test.run();

@@ -29,7 +29,6 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "src/http/security-headers.ts ...TRANSPORT_SECURITY": "a header and its value",
   "src/notifications/compose-messages.ts ...ARTIFACT_TRIGGERS": "a constant",
   "src/auth/oidc-provider.ts ...request": "arguments of a function, passed on",
-  "src/audit-packages/pdf/sheet.ts ...laid.map(({ length }) => length)": "one for each column of a table",
   "src/audit-packages/readme.ts ...members.map(([name]) => name.length)": "the kinds of members of a package",
   "src/server/instance.ts ...request": "a request and its response",
   "src/store/accounts/api-keys.ts ...ends": "three times",

@@ -1,4 +1,4 @@
-/** What is used of fontkit, the font engine of pdfkit. */
+/** The part of fontkit, pdfkit's font engine, that we use. */
 declare module "fontkit" {
   export type Font = { hasGlyphForCodePoint(codePoint: number): boolean };
   export function create(bytes: Uint8Array): Font;

@@ -1,7 +1,7 @@
 /**
- * The fonts of the report, all of them shipped: DejaVu for Latin, Greek, Cyrillic, Arabic, Hebrew and symbols, and Noto
- * for Chinese, Japanese and Korean. A character that none of them has is shown as its code point, never as an empty
- * box.
+ * The fonts of the report, all of them shipped with the program: DejaVu for Latin, Greek, Cyrillic, Arabic, Hebrew and
+ * symbols, and Noto for Chinese, Japanese and Korean. A character that no font has is shown as its code point, never as
+ * an empty box.
  */
 import { inflateSync } from "node:zlib";
 import { create } from "fontkit";
@@ -22,48 +22,48 @@ const ASSETS = {
 } as const;
 type FaceName = keyof typeof ASSETS;
 
-const known = new Map<FaceName, Face>();
+const loadedFaces = new Map<FaceName, Face>();
 
-/** A font, read when it is first needed. */
-function face(name: FaceName): Face {
-  const found = known.get(name);
-  if (found) return found;
+/** A font, loaded on first use. */
+function loadFace(name: FaceName): Face {
+  const loaded = loadedFaces.get(name);
+  if (loaded) return loaded;
   const bytes = readAsset(ASSETS[name]);
-  const made = { name, font: create(ASSETS[name].endsWith(".woff") ? sfntOf(bytes) : bytes) };
-  known.set(name, made);
-  return made;
+  const face = { name, font: create(ASSETS[name].endsWith(".woff") ? woffToSfnt(bytes) : bytes) };
+  loadedFaces.set(name, face);
+  return face;
 }
 
-/**
- * What may need one of the large fonts: nothing before the radicals and Hangul does, beside full-width forms and rare
- * planes.
- */
-const EAST_ASIAN =
-  /[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\u{1b000}-\u{1b16f}\u{20000}-\u{3fffd}]/u;
-/** Only Japanese is written with them, and then its own forms of the common characters are wanted. */
+/** Characters that may need one of the large fonts: Hangul, radicals, ideographs, kana, full-width forms. */
+const EAST_ASIAN = new RegExp(
+  "[\\u1100-\\u11ff\\u2e80-\\u9fff\\ua960-\\ua97f\\uac00-\\ud7ff\\uf900-\\ufaff\\ufe30-\\ufe4f\\uff00-\\uffef" +
+    "\\u{1b000}-\\u{1b16f}\\u{20000}-\\u{3fffd}]",
+  "u",
+);
+/** Japanese alone uses kana; a text with kana gets the Japanese forms of the shared ideographs. */
 const KANA = /[\u3040-\u30ff]/;
 
-/** The fonts for a text, in the order in which they are asked for each character. */
+/** The fonts for a text, in the order in which they are searched for each character. */
 export function facesFor(text: string, style: Style): Face[] {
-  const faces = [face(style), ...(style === "plain" ? [] : [face("plain")])];
+  const faces = [loadFace(style), ...(style === "plain" ? [] : [loadFace("plain")])];
   if (!EAST_ASIAN.test(text)) return faces;
   const order: FaceName[] = KANA.test(text) ? ["japanese", "chinese", "korean"] : ["chinese", "japanese", "korean"];
-  return [...faces, ...order.map(face)];
+  return [...faces, ...order.map(loadFace)];
 }
 
-const WOFF_HEADER = 44;
-const WOFF_ENTRY = 20;
-const SFNT_HEADER = 12;
-const SFNT_ENTRY = 16;
+const WOFF_HEADER_BYTES = 44;
+const WOFF_ENTRY_BYTES = 20;
+const SFNT_HEADER_BYTES = 12;
+const SFNT_ENTRY_BYTES = 16;
 
 /**
- * The font in a WOFF file (W3C WOFF 1.0): the same tables, deflated one by one. fontkit reads such files too, but
- * inflates a table anew for every glyph.
+ * The plain font in a WOFF file (W3C WOFF 1.0), which deflates each table separately. fontkit reads WOFF too, but
+ * inflates a table again for every glyph.
  */
-function sfntOf(woff: Buffer): Buffer {
+function woffToSfnt(woff: Buffer): Buffer {
   const count = woff.readUInt16BE(12);
   const tables = Array.from({ length: count }, (_, index) => {
-    const entry = WOFF_HEADER + index * WOFF_ENTRY;
+    const entry = WOFF_HEADER_BYTES + index * WOFF_ENTRY_BYTES;
     const [offset, packed, size] = [
       woff.readUInt32BE(entry + 4),
       woff.readUInt32BE(entry + 8),
@@ -76,7 +76,7 @@ function sfntOf(woff: Buffer): Buffer {
       bytes: packed < size ? inflateSync(stored) : stored,
     };
   });
-  const head = Buffer.alloc(SFNT_HEADER + count * SFNT_ENTRY);
+  const head = Buffer.alloc(SFNT_HEADER_BYTES + count * SFNT_ENTRY_BYTES);
   head.writeUInt32BE(woff.readUInt32BE(4), 0);
   head.writeUInt16BE(count, 4);
   const power = 2 ** Math.floor(Math.log2(count));
@@ -86,7 +86,7 @@ function sfntOf(woff: Buffer): Buffer {
   const parts: Buffer[] = [head];
   let offset = head.length;
   for (const [index, { tag, sum, bytes }] of tables.entries()) {
-    const entry = SFNT_HEADER + index * SFNT_ENTRY;
+    const entry = SFNT_HEADER_BYTES + index * SFNT_ENTRY_BYTES;
     tag.copy(head, entry);
     head.writeUInt32BE(sum, entry + 4);
     head.writeUInt32BE(offset, entry + 8);

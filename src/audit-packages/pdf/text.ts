@@ -1,22 +1,20 @@
 /**
- * Lines of text in whatever script. A text is cut into runs, each of one font and one direction; runs are cut where a
- * line may end. Nothing of a user's text can leave its column: what is too long for a line is cut anywhere, and too
- * many lines end in dots.
+ * Layout of text in any script. A text is split into runs of one font and one direction, and runs are split where a
+ * line may break. No text can leave its column: a word that is too long for a line breaks anywhere, and text beyond the
+ * last line is replaced by an ellipsis.
  */
 import { codePoint } from "../../domain/text/excerpt.ts";
 import { facesFor } from "./fonts.ts";
 import type { Face, Style } from "./fonts.ts";
 
-/** `script`: the one that is written from right to left; null for all others, which need not be told apart. */
+/** A part of a line. `script`: a right-to-left script; null for all others, which are treated alike. */
 export type TextRun = { text: string; face: Face; script: string | null; width: number };
 export type Line = TextRun[];
-/** The width of a text in one font, in points. */
+/** The width in points of a text in one font. @param size text height in points */
 export type Measure = (run: Pick<TextRun, "text" | "face" | "script">, size: number) => number;
 
-/**
- * Each has rules of its own for the forms of its letters, which the font engine takes from the first letter of a run.
- */
-const RIGHT_TO_LEFT = [
+/** Each script has its own shaping rules; the font engine takes them from the first letter of a run. */
+const RIGHT_TO_LEFT_SCRIPTS = [
   ["hebrew", /\p{Script=Hebrew}/u],
   ["arabic", /\p{Script=Arabic}/u],
   ["syriac", /\p{Script=Syriac}/u],
@@ -24,16 +22,16 @@ const RIGHT_TO_LEFT = [
   ["nko", /\p{Script=Nko}/u],
 ] as const;
 const scriptOf = (character: string): string | null =>
-  character < "\u0590" ? null : (RIGHT_TO_LEFT.find(([, letters]) => letters.test(character))?.[0] ?? null);
+  character < "\u0590" ? null : (RIGHT_TO_LEFT_SCRIPTS.find(([, letters]) => letters.test(character))?.[0] ?? null);
 /** Characters without a direction of their own. */
 const NEUTRAL = /[\s\p{P}\p{S}\p{M}]/u;
-/** What nobody sees, or what would turn the text around: shown by its code point. */
+/** Characters that are invisible or change the writing direction; shown as their code point. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]|\p{Surrogate}/u;
-/** A variation of the character before, or a joiner: left out where the font has nothing for it. */
-const JOINING = /[\u200c\u200d\ufe00-\ufe0f\u034f]/u;
+/** Variation selectors and joiners; omitted where the font has no glyph for them. */
+const JOINING = /\u200c|\u200d|[\ufe00-\ufe0f]|\u034f/u;
 
-/** The text in runs, in its order. White space of any kind is a space. */
-export function runsOf(text: string, style: Style): Omit<TextRun, "width">[] {
+/** Splits a text into runs, in reading order. White space of any kind becomes a space. */
+export function splitRuns(text: string, style: Style): Omit<TextRun, "width">[] {
   const plain = text.toWellFormed().replace(/\s+/gu, " ");
   const faces = facesFor(plain, style);
   const first = faces[0] as Face;
@@ -60,79 +58,84 @@ export function runsOf(text: string, style: Style): Omit<TextRun, "width">[] {
   return runs;
 }
 
-/**
- * Places where a line may end: after a space, after what joins the parts of a path or a name, and around an ideograph.
- */
-const PIECES =
-  /\s+|[^\s/\-_=?&\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]*[/\-_=?&]+|[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]|[^\s/\-_=?&\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef]+/gu;
+const IDEOGRAPHS = "\\u2e80-\\u9fff\\uac00-\\ud7ff\\uf900-\\ufaff\\uff00-\\uffef";
+/** Pieces that a line may break between: after a space or a separator of paths and names, and around an ideograph. */
+const PIECES = new RegExp(
+  String.raw`\s+|[^\s/\-_=?&${IDEOGRAPHS}]*[/\-_=?&]+|[${IDEOGRAPHS}]|[^\s/\-_=?&${IDEOGRAPHS}]+`,
+  "gu",
+);
 
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 
-type Setting = { style: Style; size: number; width: number; most: number; measure: Measure };
+/** `size`: text height; `width`: of the column; both in points. */
+type Layout = { style: Style; size: number; width: number; maxLines: number; measure: Measure };
 
-/**
- * The lines of a text in a column. @param width in points @param most lines; the last ends in dots when there would be
- * more
- */
-export function linesOf(text: string, { style, size, width, most, measure }: Setting): Line[] {
-  const lines: Line[] = [[]];
-
-  /** Puts a piece at the end of the last line if it fits there. */
-  function put(piece: string, { face, script }: Omit<TextRun, "width">): boolean {
-    const line = lines.at(-1) as Line;
-    const last = line.at(-1);
-    const joins = last !== undefined && last.face === face && last.script === script;
-    const run = { text: joins ? last.text + piece : piece, face, script };
-    const wide = measure(run, size);
-    if (widthOf(line) - (joins ? last.width : 0) + wide > width) return false;
-    if (joins) line.pop();
-    line.push({ ...run, width: wide });
-    return true;
-  }
-
-  for (const run of runsOf(text, style))
-    for (const piece of run.text.match(PIECES) ?? []) {
-      if (lines.length > most) break;
-      const begins = (lines.at(-1) as Line).length === 0;
-      if (begins && piece.trim() === "") continue;
-      if (put(piece, run)) continue;
-      if (!begins) lines.push([]);
-      if (piece.trim() === "" || put(piece, run)) continue;
-      for (const { segment } of graphemes.segment(piece)) {
-        if (lines.length > most || put(segment, run)) continue;
-        lines.push([]);
-        // What is wider than a whole line is left out; no letter is.
-        put(segment, run);
-      }
-    }
-  const full = lines.filter((line, index) => line.length > 0 || index === 0);
-  if (full.length <= most) return full.map(inOrder);
-  const last = full[most - 1] as Line;
-  shorten(last, { style, size, width, most, measure });
-  return full.slice(0, most).map(inOrder);
+/** The lines of a text in a column; the last one ends in an ellipsis when the text needs more than `maxLines`. */
+export function layOutLines(text: string, layout: Layout): Line[] {
+  const lines = breakLines(text, layout).filter((line, index) => line.length > 0 || index === 0);
+  if (lines.length <= layout.maxLines) return lines.map(toVisualOrder);
+  addEllipsis(lines[layout.maxLines - 1] as Line, layout);
+  return lines.slice(0, layout.maxLines).map(toVisualOrder);
 }
 
-const widthOf = (line: Line): number => line.reduce((sum, run) => sum + run.width, 0);
+/** Breaks a text into lines, up to one more than `maxLines`. */
+function breakLines(text: string, layout: Layout): Line[] {
+  const lines: Line[] = [[]];
+  const lastLine = (): Line => lines.at(-1) as Line;
+  for (const run of splitRuns(text, layout.style))
+    for (const piece of run.text.match(PIECES) ?? []) {
+      if (lines.length > layout.maxLines) return lines;
+      const isBlank = piece.trim() === "";
+      const isLineEmpty = lastLine().length === 0;
+      if (isLineEmpty && isBlank) continue;
+      if (appendIfFits(lastLine(), { ...run, text: piece }, layout)) continue;
+      if (!isLineEmpty) lines.push([]);
+      if (isBlank || appendIfFits(lastLine(), { ...run, text: piece }, layout)) continue;
+      for (const { segment } of graphemes.segment(piece)) {
+        const grapheme = { ...run, text: segment };
+        if (lines.length > layout.maxLines || appendIfFits(lastLine(), grapheme, layout)) continue;
+        lines.push([]);
+        // A grapheme wider than a whole line is dropped; no letter is that wide.
+        appendIfFits(lastLine(), grapheme, layout);
+      }
+    }
+  return lines;
+}
 
-/** Takes characters from the end of a line until dots fit behind it. */
-function shorten(line: Line, { style, size, width, measure }: Setting): void {
-  const dots = { text: "…", face: facesFor("…", style)[0] as Face, script: null };
-  const wide = measure(dots, size);
-  for (let last = line.at(-1); last && (widthOf(line) > width - wide || last.text.endsWith(" ")); last = line.at(-1)) {
+/** Appends a piece to a line if it fits, and joins it with the last run where both have the same font and script. */
+function appendIfFits(line: Line, piece: Omit<TextRun, "width">, { size, width, measure }: Layout): boolean {
+  const last = line.at(-1);
+  const joined = last !== undefined && last.face === piece.face && last.script === piece.script ? last : null;
+  const run = { ...piece, text: (joined?.text ?? "") + piece.text };
+  const runWidth = measure(run, size);
+  if (widthOf(line) - (joined?.width ?? 0) + runWidth > width) return false;
+  if (joined) line.pop();
+  line.push({ ...run, width: runWidth });
+  return true;
+}
+
+export const widthOf = (line: Line): number => line.reduce((sum, run) => sum + run.width, 0);
+
+/** Removes characters from the end of a line until an ellipsis fits. */
+function addEllipsis(line: Line, { style, size, width, measure }: Layout): void {
+  const ellipsis = { text: "…", face: facesFor("…", style)[0] as Face, script: null };
+  const ellipsisWidth = measure(ellipsis, size);
+  const maxWidth = width - ellipsisWidth;
+  for (let last = line.at(-1); last && (widthOf(line) > maxWidth || last.text.endsWith(" ")); last = line.at(-1)) {
     last.text = [...last.text].slice(0, -1).join("");
     last.width = measure(last, size);
     if (last.text === "") line.pop();
   }
-  line.push({ ...dots, width: wide });
+  line.push({ ...ellipsis, width: ellipsisWidth });
 }
 
-/** Runs from left to right: those that follow each other from right to left stand in the opposite order. */
-function inOrder(line: Line): Line {
-  const shown: Line = [];
-  let at = 0;
+/** Reorders runs for drawing from left to right: consecutive right-to-left runs are reversed. */
+function toVisualOrder(line: Line): Line {
+  const ordered: Line = [];
+  let insertAt = 0;
   for (const run of line) {
-    if (run.script === null) at = shown.length + 1;
-    shown.splice(run.script === null ? shown.length : at, 0, run);
+    if (run.script === null) insertAt = ordered.length + 1;
+    ordered.splice(run.script === null ? ordered.length : insertAt, 0, run);
   }
-  return shown;
+  return ordered;
 }

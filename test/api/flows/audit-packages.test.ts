@@ -333,11 +333,11 @@ test("the package of a trail holds what the API shows, and the rest of what is r
   });
   assert.match(
     members.text("README.txt"),
-    `Audit package of trail '${at.trail}' of flow '${at.flow}'\norganization '${at.org}'\n`,
+    `Audit package of trail '${at.trail}' in flow '${at.flow}'\nOrganization '${at.org}'\n`,
   );
   assert.match(
     members.text("README.txt"),
-    "9 events, 2 artifact records, 5 attestations, 2 evidence files of 24 bytes.",
+    "9 events, 2 artifact records, 5 attestations, 2 evidence files (24 bytes).",
   );
 
   const header = (name: string) => members.headers.get(name);
@@ -590,7 +590,7 @@ for (const [size, what] of [
     const answer = await get(at, trailPath(at)).catch((error: Error) => error);
     if (size > 1000) assert.instance(answer, Error);
     else assert.is((answer as { status: number }).status, 500);
-    assert.is(errors().at(-1).err.message, `evidence ${digest} is damaged: it was found while a package was made`);
+    assert.is(errors().at(-1).err.message, `evidence ${digest} is damaged: this was found while a package was being made`);
     server.lines.length = 0;
 
     const members = await unpack(await download(at, trailPath(at)));
