@@ -24,6 +24,7 @@ import * as environmentsEnvironmentAuditlog from "./environments/environment-aud
 import * as environmentsEnvironmentEvents from "./environments/environment-events.ts";
 import * as environmentsEnvironmentPolicies from "./environments/environment-policies.ts";
 import * as environmentsEnvironments from "./environments/environments.ts";
+import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsReports from "./environments/reports.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
 import * as flowsArtifacts from "./flows/artifacts.ts";
@@ -73,6 +74,7 @@ const resources: readonly object[] = [
   environmentsEnvironmentEvents,
   environmentsEnvironmentPolicies,
   environmentsEnvironments,
+  environmentsLogicalEnvironments,
   environmentsReports,
   environmentsSnapshots,
   flowsArtifacts,

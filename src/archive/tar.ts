@@ -7,8 +7,8 @@
  */
 
 /**
- * A member of an archive. `mtime`: epoch seconds; fractions are dropped. `content` must yield exactly `size` bytes; each
- * block is used up before the next one is requested, so the producer may reuse its memory.
+ * A member of an archive. `mtime`: epoch seconds; fractions are dropped. `content` must yield exactly `size` bytes;
+ * each block is used up before the next one is requested, so the producer may reuse its memory.
  */
 export type TarEntry = { name: string; size: number; mtime: number; content: Iterable<Uint8Array> };
 
@@ -42,7 +42,9 @@ export const END_OF_ARCHIVE_BYTES = 2 * BLOCK_BYTES;
 export const memberPadding = (size: number): Uint8Array =>
   new Uint8Array((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES);
 
-/** The blocks before the content of a member. `mode`: file permissions after unpacking; readable by everyone by default. */
+/**
+ * The blocks before the content of a member. `mode`: file permissions after unpacking; readable by everyone by default.
+ */
 export function* memberHeader({
   name,
   size,

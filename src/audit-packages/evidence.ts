@@ -1,8 +1,8 @@
 /**
  * Attached files as a package reads them. Before a package starts, it is known whether each file exists and has the
- * right size; a file that does not is omitted, and the package says so. Corrupt content shows only while a file is read:
- * the package is then cut off before the last block of that file, and the file is remembered as damaged, so that the
- * next package omits it and says so.
+ * right size; a file that does not is omitted, and the package says so. Corrupt content shows only while a file is
+ * read: the package is then cut off before the last block of that file, and the file is remembered as damaged, so that
+ * the next package omits it and says so.
  */
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, statSync } from "node:fs";

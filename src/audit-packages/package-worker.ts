@@ -80,8 +80,8 @@ const remoteEvidence =
 /** An empty chunk means that the next bytes have not arrived yet. */
 type Chunks = Generator<Uint8Array<ArrayBuffer>, void, undefined>;
 /**
- * A stream in progress. `ready` is made already and waits for its successor, so that the last chunk can be marked as the
- * last one; `credits`: chunks that may be sent.
+ * A stream in progress. `ready` is made already and waits for its successor, so that the last chunk can be marked as
+ * the last one; `credits`: chunks that may be sent.
  */
 type Sending = { chunks: Chunks; ready: Uint8Array<ArrayBuffer>; credits: number };
 const sendings = new Map<number, Sending>();

@@ -16,7 +16,8 @@ export type RemoteFile = { size: number; signature: string };
 export type RemoteFailure = { kind: "unavailable" | "damaged" | "other"; text: string };
 
 /**
- * A request of the package thread. `open` grants a stream `credits` blocks, each `more` one block more; `close` ends it.
+ * A request of the package thread. `open` grants a stream `credits` blocks, each `more` one block more; `close` ends
+ * it.
  */
 export type RemoteRequest =
   | { type: "describe"; id: number; digests: string[] }

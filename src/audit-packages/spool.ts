@@ -56,7 +56,9 @@ export function openSpool(path: string): Spool {
   };
 }
 
-/** The bytes of an open file from `start` to `end` (exclusive), in one reused block. @throws Error when it is shorter */
+/**
+ * The bytes of an open file from `start` to `end` (exclusive), in one reused block. @throws Error when it is shorter
+ */
 export function* readBlocks(fd: number, start: number, end: number): Generator<Uint8Array, void, undefined> {
   const block = new Uint8Array(Math.min(BLOCK_BYTES, end - start));
   for (let position = start; position < end; ) {

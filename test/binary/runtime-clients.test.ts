@@ -425,7 +425,7 @@ scenario("Terraform reads back what it sent", async () => {
   assert.equal(normal(await read("tf-prod")), { ...base, ...sent, policies: [] });
   const typed = {
     message: "Input payload validation failed",
-    errors: { type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: server]" },
+    errors: { type: "The type of an environment cannot be changed: this one is of type 'K8S' [input: server]" },
   };
   assert.equal(await told(json("PUT", "/environments/acme", { ...sent, type: "server" }), 400), typed);
 

@@ -1,5 +1,5 @@
 /**
- * Allowlists: fingerprints that an environment accepts whatever its policies say, each with a reason (semantics 5.6).
+ * Allowlists: artifacts that an environment accepts regardless of its policies, each with a reason (semantics 5.6).
  */
 import { Type } from "typebox";
 import { badRequest } from "../../errors.ts";
@@ -15,7 +15,7 @@ const AllowlistPutInput = named(
   Closed({
     artifact_fingerprint: Fingerprint,
     artifact_name: Type.String({ maxLength: PATH_LENGTH, description: "Name of the file, directory or image" }),
-    description: { ...Text, description: "The reason" },
+    description: { ...Text, description: "Reason" },
   }),
 );
 
@@ -26,8 +26,8 @@ const AllowlistResponse = named(
     fingerprint: Type.String(),
     environment_name: Type.String(),
     timestamp: Type.Number({ description: "Epoch seconds" }),
-    user_name: Type.String({ description: "Who allowed it" }),
-    description: Type.String({ description: "The reason" }),
+    user_name: Type.String({ description: "Display name of the user who allowed it" }),
+    description: Type.String({ description: "Reason" }),
   }),
 );
 
@@ -38,7 +38,8 @@ export const allowArtifact = operation({
   tag: "Allowlists",
   summary: "Allow an artifact in an environment",
   description:
-    "From now on the environment accepts the fingerprint, with or without provenance and whatever its policies say. Allowing it once more with another reason or name, or by somebody else, adds an entry; sending the same again does not. Answers what was sent.",
+    "The environment accepts the fingerprint from now on, with or without provenance and regardless of its policies. " +
+    "Another reason, name or user adds an entry; repeating a request does not. Returns the body of the request.",
   permission: "allowlist:write",
   audit: "artifact.allowed",
   params: EnvironmentPath,
@@ -61,7 +62,8 @@ export const allowArtifact = operation({
     const environment = store.environments.requireWritable(organization, params.env_name);
     if (environment.type === "logical")
       throw badRequest(
-        `Environment '${params.env_name}' in organization '${organization.name}' is logical: artifacts are allowed in the environments that it includes`,
+        `Environment '${params.env_name}' in organization '${organization.name}' is logical: ` +
+          "allow artifacts in its members",
       );
     const entry = {
       fingerprint: body.artifact_fingerprint,
@@ -71,7 +73,7 @@ export const allowArtifact = operation({
       user_name: principal.displayName,
     };
     const latest = store.allowlists.latest(environment.id, entry.fingerprint);
-    // Clients send a PUT again when its answer was lost (wire-contract 1.6).
+    // Clients repeat a PUT whose response was lost (wire-contract 1.6).
     const isRepeated =
       latest?.artifact_name === entry.artifact_name &&
       latest.description === entry.description &&
@@ -93,9 +95,8 @@ export const listAllowlist = operation({
   method: "GET",
   path: "/allowlists/{org}",
   tag: "Allowlists",
-  summary: "List what is allowed",
-  description:
-    "Every entry of every environment, newest first. Of several entries for one fingerprint in one environment the newest counts.",
+  summary: "List the allowlist entries of all environments",
+  description: "Newest first. Of several entries for one fingerprint in one environment, the newest counts.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,

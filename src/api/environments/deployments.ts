@@ -1,5 +1,6 @@
 /**
- * Deployments: an artifact with provenance started in an environment (semantics 6.10). Read-only; snapshots make them.
+ * Deployments: starts of artifacts with provenance in an environment (semantics 6.10). They are read-only: the server
+ * derives them from snapshots.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
@@ -32,18 +33,19 @@ const DeploymentFrequencyResponse = named(
   "DeploymentFrequencyResponse",
   Closed({
     environment_name: Type.String(),
-    flow_id: Nullable(Type.String({ description: "As it was asked for" })),
-    start_ts: Type.Number({ description: "Begin of the first day, epoch seconds" }),
-    end_ts: Type.Number({ description: "The present, epoch seconds" }),
+    flow_id: Nullable(Type.String({ description: "As requested" })),
+    start_ts: Type.Number({ description: "Start of the first day, epoch seconds" }),
+    end_ts: Type.Number({ description: "Time of the request, epoch seconds" }),
     total: Type.Integer(),
     median_per_day: Type.Number({ description: "Days without a deployment count as 0" }),
     daily: Type.Array(
       Closed({ date: Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }), count: Type.Integer() }),
-      { description: "Every day, the oldest first" },
+      { description: "All days, oldest first" },
     ),
   }),
 );
-/** Where the deployments of an environment happen: in itself, or in the members of a logical one. */
+
+/** The environments that have the deployments of an environment: itself, or the members of a logical one. */
 export const deploymentEnvironmentIds = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] =>
   type === "logical" ? store.environments.members(id) : [id];
 
@@ -56,7 +58,9 @@ export const listDeployments = operation({
   path: "/deployments/{org}",
   tag: "Deployments",
   summary: "List the deployments of an organization",
-  description: `What started in a window of time, newest first, in pages; the last ${WINDOW_DAYS} days unless told otherwise. A filter by a name that nothing has gives an empty list.`,
+  description:
+    "Deployments in a time window, newest first, in pages. The default window is the last " +
+    `${WINDOW_DAYS} days. A filter by an unknown name gives an empty list.`,
   permission: "environment:read",
   audit: null,
   params: OrgPath,
@@ -64,7 +68,7 @@ export const listDeployments = operation({
     ...PAGES.query,
     repo_name: Type.Optional(Type.String({ description: "Name of a source repository" })),
     env_name: Type.Optional(
-      Type.String({ description: "Name of an environment; a logical one stands for its members" }),
+      Type.String({ description: "Name of an environment; a logical environment stands for its members" }),
     ),
     ...EpochWindow,
   }),
@@ -85,7 +89,7 @@ export const listDeployments = operation({
   },
 });
 
-/** One page of deployments in its envelope. */
+/** A page of deployments in its envelope. */
 export const deploymentPage = (
   context: OperationContext,
   filter: DeploymentFilter,
@@ -101,7 +105,8 @@ export const getDeployment = operation({
   path: "/deployments/{org}/{env_name}/{fingerprint}",
   tag: "Deployments",
   summary: "Read a deployment",
-  description: "The latest start of the artifact in the environment; in a logical environment, in any of its members.",
+  description:
+    "The latest start of the artifact in the environment or, for a logical environment, in any of its members.",
   permission: "environment:read",
   audit: null,
   params: Closed({
@@ -112,7 +117,7 @@ export const getDeployment = operation({
   body: NO_BODY,
   responses: {
     200: { description: "The deployment", schema: DeploymentResponse },
-    404: { description: "No such environment, or the artifact never started there with provenance", schema: Message },
+    404: { description: "No such environment, or the artifact was never deployed to it", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production", fingerprint: EXAMPLE_FINGERPRINT } },
   handle(context, { params }) {
@@ -132,9 +137,10 @@ export const listEnvironmentDeployments = operation({
   method: "GET",
   path: "/environments/{org}/{env_name}/deployments",
   tag: "Environments",
-  summary: "List the deployments into an environment",
+  summary: "List the deployments to an environment",
   description:
-    "Newest first, in pages; the last 30 days unless told otherwise. A logical environment has the deployments of its members.",
+    "Newest first, in pages. The default window is the last 30 days. A logical environment has the deployments of " +
+    "its members.",
   permission: "environment:read",
   audit: null,
   params: EnvironmentPath,
@@ -169,15 +175,15 @@ export const getDeploymentFrequency = operation({
   method: "GET",
   path: "/environments/{org}/{env_name}/deployment_frequency",
   tag: "Environments",
-  summary: "Read how often an environment is deployed to",
-  description: `Deployments on each of the last ${WINDOW_DAYS} days in UTC, today included; of one flow, or of all.`,
+  summary: "Read the deployment frequency of an environment",
+  description: `Deployments per day over the last ${WINDOW_DAYS} days in UTC, including today; of one or all flows.`,
   permission: "environment:read",
   audit: null,
   params: EnvironmentPath,
   query: Closed({ flow_id: Type.Optional(Type.String({ description: "Id or name of a flow" })) }),
   body: NO_BODY,
   responses: {
-    200: { description: "The counts", schema: DeploymentFrequencyResponse },
+    200: { description: "The counts per day", schema: DeploymentFrequencyResponse },
     404: { description: "No such environment or flow", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" }, query: { flow_id: "payments" } },

@@ -1,7 +1,8 @@
-/** What differs between two snapshots, of one environment or of two (semantics 6.9). */
+/** The difference between two snapshots, of the same environment or of two (semantics 6.9). */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { Facts } from "../../domain/compliance/environment.ts";
+import { hasMembers, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { SNAPPISH_PATTERN, parseSnapshotExpression } from "../../domain/snapshot/expression.ts";
 import type { Instances } from "../../domain/snapshot/normalize.ts";
 import { invalid } from "../../errors.ts";
@@ -18,13 +19,15 @@ const ArtifactInfo = named(
   "ArtifactInfo",
   Closed({
     fingerprint: Type.String({
-      description: "Empty where the reporter could not resolve the image; such artifacts are compared by name",
+      description: "Empty if the reporter could not resolve the image; such artifacts are compared by name",
     }),
     name: Type.String(),
     most_recent_timestamp: Type.Integer({ description: "Start of the latest instance, epoch seconds" }),
-    flow: Type.String({ description: "The first flow, empty without provenance" }),
+    flow: Type.String({ description: "The first flow; empty without provenance" }),
     commit_url: Nullable(Type.String()),
-    instance_count: Type.Integer({ description: "In the second snapshot, or in the only one that has it" }),
+    instance_count: Type.Integer({
+      description: "In the second snapshot, or in the only snapshot that has the artifact",
+    }),
     s1_instance_count: Type.Integer(),
     s2_instance_count: Type.Integer(),
     pods: Type.Array(Type.String(), { description: "Names of the pods; K8S only" }),
@@ -34,7 +37,7 @@ const ArtifactInfo = named(
 const DiffItem = named(
   "DiffItem",
   Closed({
-    snapshot_id: Nullable(Type.String({ description: "`ENV#N`; null in the groups of both" })),
+    snapshot_id: Nullable(Type.String({ description: "`ENV#N`; null in `changed` and `not-changed`" })),
     artifacts: Type.Array(ArtifactInfo),
   }),
 );
@@ -45,7 +48,8 @@ const EnvironmentDiffResponse = named(
     { snappish1: DiffItem, snappish2: DiffItem, changed: DiffItem, "not-changed": DiffItem },
     {
       description:
-        "What only the first has, what only the second has, what has another number of instances, what is the same",
+        "Artifacts only in the first snapshot, only in the second, in both with different instance counts, and in " +
+        "both with the same instance count",
     },
   ),
 );
@@ -61,7 +65,7 @@ export const environmentDiff = operation({
   path: "/env-diff/{org}",
   tag: "EnvDiff",
   summary: "Compare the artifacts of two snapshots",
-  description: "By fingerprint. `changed` are those that run in both with another number of instances.",
+  description: "Compares by fingerprint. `changed` has the artifacts that run in both with different instance counts.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,
@@ -84,15 +88,15 @@ export const environmentDiff = operation({
         ...(second ? {} : { snappish2: expressionProblem(query.snappish2) }),
       });
     const [s1, s2] = [
-      sideOf(context, { label: query.snappish1, now }, first),
-      sideOf(context, { label: query.snappish2, now }, second),
+      readSide(context, { label: query.snappish1, now }, first),
+      readSide(context, { label: query.snappish2, now }, second),
     ];
     return { status: 200, body: compare(s1, s2) };
   },
 });
 
-/** An artifact of one side, all its instances together. `flow` is the name of its first flow, "" without provenance. */
-type Found = {
+/** An artifact in one snapshot, with all its instances. `flow`: name of its first flow, "" without provenance. */
+type RunningArtifact = {
   fingerprint: string;
   name: string;
   latest: number;
@@ -102,42 +106,54 @@ type Found = {
   instances: number;
   pods: Set<string>;
 };
-type Side = { id: string; artifacts: Map<string, Found> };
+type Side = { id: string; artifacts: Map<string, RunningArtifact> };
 
-/** @throws AppError not_found for an unknown environment or an index that does not exist. */
-function sideOf(
+/**
+ * The artifacts of the snapshot that an expression refers to. `label`: the expression as sent.
+ * @throws AppError not_found for an unknown environment or snapshot
+ */
+function readSide(
   context: OperationContext,
-  asked: { label: string; now: number },
+  request: { label: string; now: number },
   { environment: name, position }: NonNullable<ReturnType<typeof parseSnapshotExpression>>,
 ): Side {
   const environment = context.store.environments.require(context.organization, name);
-  const snapshot = requireSnapshot(context, environment, position, { ...asked, name });
-  const artifacts = new Map<string, Found>();
-  for (const row of runningIn(context, environment, snapshot)) {
-    // Unresolved images have no fingerprint in common, only the lack of one.
+  const snapshot = requireSnapshot(context, environment, { ...request, position, name });
+  const artifacts = new Map<string, RunningArtifact>();
+  for (const row of readRunning(context, environment, snapshot)) {
+    // Unresolved images share only the lack of a fingerprint.
     const key = row.fingerprint === "" ? `:${row.name}` : row.fingerprint;
-    const known = artifacts.get(key);
-    const found = known ?? {
-      fingerprint: row.fingerprint,
-      name: row.name,
-      latest: 0,
-      instances: 0,
-      pods: new Set<string>(),
-      ...provenanceOf(row),
-    };
-    if (!known) artifacts.set(key, found);
-    const { created, pods } = instancesOf(row);
-    found.instances += row.now;
-    for (const start of created) found.latest = Math.max(found.latest, start);
-    for (const pod of Object.keys(pods ?? {})) found.pods.add(pod);
+    let artifact = artifacts.get(key);
+    if (!artifact) {
+      artifact = toRunningArtifact(row);
+      artifacts.set(key, artifact);
+    }
+    addInstances(artifact, row);
   }
   const flowNames = context.store.flows.presentNames([...artifacts.values()].flatMap(({ flowId }) => flowId ?? []));
-  for (const found of artifacts.values())
-    if (found.flowId !== null) found.flow = flowNames.get(found.flowId) ?? found.flow;
+  for (const artifact of artifacts.values())
+    if (artifact.flowId !== null) artifact.flow = flowNames.get(artifact.flowId) ?? artifact.flow;
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
 }
 
-function runningIn(
+const toRunningArtifact = (row: RunningArtifactRow): RunningArtifact => ({
+  fingerprint: row.fingerprint,
+  name: row.name,
+  latest: 0,
+  instances: 0,
+  pods: new Set<string>(),
+  ...readProvenance(row),
+});
+
+function addInstances(artifact: RunningArtifact, row: RunningArtifactRow): void {
+  // Without them where the record is damaged; the row itself has their number.
+  const { created, pods } = readStoredJsonOrNull(row.instances_json, isInstances) ?? { created: [] };
+  artifact.instances += row.now;
+  for (const start of created) artifact.latest = Math.max(artifact.latest, start);
+  for (const pod of Object.keys(pods ?? {})) artifact.pods.add(pod);
+}
+
+function readRunning(
   { store }: OperationContext,
   environment: EnvironmentRow,
   { idx }: SnapshotRow,
@@ -148,37 +164,29 @@ function runningIn(
     .flatMap(({ member_id, member_index }) => store.snapshots.running(member_id, member_index));
 }
 
-/** The first flow as stored. A damaged record reads as without provenance: it must not fail the rest (semantics 9). */
-function provenanceOf({ facts_json }: RunningArtifactRow): Pick<Found, "flowId" | "flow" | "commitUrl"> {
-  try {
-    const first = (JSON.parse(facts_json) as Facts).flows[0];
-    return { flowId: first?.flow_id ?? null, flow: first?.flow ?? "", commitUrl: first?.commit_url ?? null };
-  } catch {
-    return { flowId: null, flow: "", commitUrl: null };
-  }
+const isFacts = hasMembers<Facts>("flows");
+const hasCreated = hasMembers<Instances>("created");
+const isInstances = (value: unknown): value is Instances => hasCreated(value) && Array.isArray(value.created);
+
+/** The first flow as stored. A damaged record reads as without provenance, so that it does not fail the rest. */
+function readProvenance({ facts_json }: RunningArtifactRow): Pick<RunningArtifact, "flowId" | "flow" | "commitUrl"> {
+  const first = readStoredJsonOrNull(facts_json, isFacts)?.flows[0];
+  return { flowId: first?.flow_id ?? null, flow: first?.flow ?? "", commitUrl: first?.commit_url ?? null };
 }
 
-/** None where the record is damaged; how many they are stands in the row. */
-function instancesOf({ instances_json }: RunningArtifactRow): Instances {
-  try {
-    const instances = JSON.parse(instances_json) as Instances;
-    return Array.isArray(instances.created) ? instances : { created: [] };
-  } catch {
-    return { created: [] };
-  }
-}
+type Info = Static<typeof ArtifactInfo>;
 
 function compare(s1: Side, s2: Side): Static<typeof EnvironmentDiffResponse> {
   const onlyFirst: Info[] = [];
   const onlySecond: Info[] = [];
   const changed: Info[] = [];
   const same: Info[] = [];
-  for (const [key, found] of s1.artifacts)
-    if (!s2.artifacts.has(key)) onlyFirst.push(infoOf(found, found.instances, 0));
-  for (const [key, found] of s2.artifacts) {
+  for (const [key, artifact] of s1.artifacts)
+    if (!s2.artifacts.has(key)) onlyFirst.push(toInfo(artifact, { s1: artifact.instances, s2: 0 }));
+  for (const [key, artifact] of s2.artifacts) {
     const before = s1.artifacts.get(key)?.instances ?? 0;
-    const group = before === 0 ? onlySecond : before === found.instances ? same : changed;
-    group.push(infoOf(found, before, found.instances));
+    const group = before === 0 ? onlySecond : before === artifact.instances ? same : changed;
+    group.push(toInfo(artifact, { s1: before, s2: artifact.instances }));
   }
   return {
     snappish1: { snapshot_id: s1.id, artifacts: onlyFirst },
@@ -188,20 +196,15 @@ function compare(s1: Side, s2: Side): Static<typeof EnvironmentDiffResponse> {
   };
 }
 
-type Info = Static<typeof ArtifactInfo>;
-
-const infoOf = (
-  { fingerprint, name, latest, flow, commitUrl, instances, pods }: Found,
-  s1: number,
-  s2: number,
-): Info => ({
-  fingerprint,
-  name,
-  most_recent_timestamp: latest,
-  flow,
-  commit_url: commitUrl,
-  instance_count: instances,
-  s1_instance_count: s1,
-  s2_instance_count: s2,
-  pods: [...pods].sort(),
+/** @param instances how many each snapshot has */
+const toInfo = (artifact: RunningArtifact, instances: { s1: number; s2: number }): Info => ({
+  fingerprint: artifact.fingerprint,
+  name: artifact.name,
+  most_recent_timestamp: artifact.latest,
+  flow: artifact.flow,
+  commit_url: artifact.commitUrl,
+  instance_count: artifact.instances,
+  s1_instance_count: instances.s1,
+  s2_instance_count: instances.s2,
+  pods: [...artifact.pods].sort(),
 });

@@ -1,6 +1,6 @@
 /**
- * The events of an environment as a CSV file: all of them, oldest first, written while they are read, so that a file of
- * any size takes the memory of a few hundred lines.
+ * The events of an environment as a CSV file, oldest first. Events are written while they are read, so a file of any
+ * size takes the memory of a few hundred lines.
  */
 import { Readable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
@@ -36,22 +36,23 @@ const COLUMNS = [
   "reported_by",
 ];
 
-/** Stands for artifacts without a flow among flow_names (wire-contract 9). No flow has a name with a space. */
+/** In `flow_names`: artifacts without a flow (wire-contract 9). Names of flows have no spaces. */
 const NO_PROVENANCE = "no provenance";
 
-/** null: not filtered by. */
+/** null: no filter. */
 type Filter = { kinds: ReadonlySet<EventKind> | null; flows: FlowFilter | null; repoIds: ReadonlySet<number> | null };
-/** `none`: artifacts without provenance too. */
-type FlowFilter = { ids: ReadonlySet<number>; none: boolean };
+/** `withoutProvenance`: artifacts without provenance match too. */
+type FlowFilter = { ids: ReadonlySet<number>; withoutProvenance: boolean };
 
 export const getEnvAuditlog = operation({
   id: "get_env_auditlog",
   method: "GET",
   path: "/environments/{org}/{env_name}/auditlog",
   tag: "Environments",
-  summary: "Download the changes of an environment",
+  summary: "Download the events of an environment",
   description:
-    "All events as `text/csv` in UTF-8, oldest first, below a line with the names of the columns. The filters combine; bounds are inclusive. A text that a spreadsheet would take for a formula has an apostrophe in front.",
+    "All events as `text/csv` in UTF-8, oldest first, after a line with the column names. All filters must match; " +
+    "bounds are inclusive. A value that a spreadsheet would evaluate as a formula is prefixed with an apostrophe.",
   permission: "environment:read",
   audit: null,
   params: EnvironmentPath,
@@ -59,16 +60,16 @@ export const getEnvAuditlog = operation({
     from_timestamp: Type.Optional(Type.Number({ description: "Epoch seconds" })),
     to_timestamp: Type.Optional(Type.Number({ description: "Epoch seconds" })),
     event_types: Repeated(CheckedByHandler({ pattern: `^(?:${EVENT_KINDS.join("|")})?$` }, Type.String()), {
-      description: "Of `started`, `exited` and `changed`, separated by commas; `changed` is everything else",
+      description: "`started`, `exited` and `changed`, separated by commas; `changed` covers all other events",
     }),
     flow_names: Repeated(Type.String(), {
-      description: "Artifacts that had been reported to one of these flows; `no provenance`: to none",
+      description: "Artifacts that had been reported to any of these flows; `no provenance`: to no flow",
     }),
-    repo_names: Repeated(Type.String(), { description: "Artifacts with provenance from one of these repositories" }),
+    repo_names: Repeated(Type.String(), { description: "Artifacts with provenance from any of these repositories" }),
   }),
   body: NO_BODY,
   responses: {
-    200: { description: "The file", schema: Type.String(), contentType: "text/csv", isStream: true },
+    200: { description: "The events", schema: Type.String(), contentType: "text/csv", isStream: true },
     404: { description: "No such environment, or no such repository", schema: Message },
   },
   example: {
@@ -80,8 +81,8 @@ export const getEnvAuditlog = operation({
     const environment = store.environments.require(organization, params.env_name);
     const repoIds = requireRepoIds(context, query.repo_names);
     const filter: Filter = {
-      kinds: kindsOf(given(query.event_types)),
-      flows: flowFilterOf(context, given(query.flow_names)),
+      kinds: parseKinds(nonEmpty(query.event_types)),
+      flows: findFlowFilter(context, nonEmpty(query.flow_names)),
       repoIds: repoIds && new Set(repoIds),
     };
     const range = store.environmentEvents.between(environment, {
@@ -94,87 +95,88 @@ export const getEnvAuditlog = operation({
       stream: {
         contentType: "text/csv; charset=utf-8",
         filename: `${environment.name}-auditlog.csv`,
-        open: () => Readable.from(lines(store, environment, range, filter)),
+        open: () => Readable.from(generateLines(store, { environment, range, filter })),
       },
     };
   },
 });
 
-/** The values of a parameter; empty texts are none, and none is no filter. */
-function given(texts: readonly string[] | undefined): string[] | null {
-  const words = (texts ?? []).filter((text) => text !== "");
-  return words.length > 0 ? words : null;
+/** The values of a parameter without empty texts; null when none is left, which is no filter. */
+function nonEmpty(texts: readonly string[] | undefined): string[] | null {
+  const values = (texts ?? []).filter((text) => text !== "");
+  return values.length > 0 ? values : null;
 }
 
 /**
- * Names stand for the flows that have them now, or had them before a rename; the evidence of a flow that was archived
- * is found under its suffixed name, never under that of the flow that took its name (semantics 1.8).
+ * The flows that have these names, or had them before a rename. The events of an archived flow match its suffixed name,
+ * never its former name, which another flow may have taken (semantics 1.8).
  */
-function flowFilterOf({ store, organization }: OperationContext, names: readonly string[] | null): FlowFilter | null {
+function findFlowFilter({ store, organization }: OperationContext, names: readonly string[] | null): FlowFilter | null {
   return (
     names && {
       ids: new Set(names.flatMap((name) => store.flows.find(organization.id, name)?.id ?? [])),
-      none: names.includes(NO_PROVENANCE),
+      withoutProvenance: names.includes(NO_PROVENANCE),
     }
   );
 }
 
-function kindsOf(words: readonly string[] | null): ReadonlySet<EventKind> | null {
+/** @throws AppError invalid on `event_types` for an unknown word */
+function parseKinds(words: readonly string[] | null): ReadonlySet<EventKind> | null {
   const unknown = words?.find((word) => !EVENT_KINDS.some((kind) => kind === word));
   if (unknown !== undefined)
     throw invalid({ event_types: `Input should be 'started', 'exited' or 'changed' [input: ${unknown}]` });
   return words && new Set(words as EventKind[]);
 }
 
-/** Events read at once. Between two such pages other requests have their turn. */
-const LINES = 200;
+/** Events per page. Between two pages the thread serves other requests. */
+const PAGE_SIZE = 200;
 
-async function* lines(
+async function* generateLines(
   store: OperationContext["store"],
-  environment: EnvironmentRow,
-  range: IndexRange,
-  filter: Filter,
+  { environment, range, filter }: { environment: EnvironmentRow; range: IndexRange; filter: Filter },
 ): AsyncGenerator<string> {
   yield csvLine(COLUMNS);
   let from = { ...range, id: 0 };
   for (;;) {
-    const rows = store.environmentEvents.after(environment, from, LINES);
-    // Also where nothing is left of a page: only here does the reading end when the client has gone.
-    yield rows.flatMap(selector(store, rows, filter)).join("");
+    const rows = store.environmentEvents.after(environment, from, PAGE_SIZE);
+    // Yields even when the filter leaves nothing of a page: a disconnected client ends the generator only here.
+    yield rows.flatMap(createLineRenderer(store, rows, filter)).join("");
     const last = rows.at(-1);
-    if (!last || rows.length < LINES) return;
+    if (!last || rows.length < PAGE_SIZE) return;
     from = { ...from, first: last.position, id: last.id };
     await setImmediate();
   }
 }
 
-/** Turns an event of a page into its line, or into none when the filter leaves it out. */
-function selector(
+/** Returns a function that renders an event of the page as a line, or as nothing when the filter excludes it. */
+function createLineRenderer(
   store: OperationContext["store"],
   rows: readonly EnvironmentEventRow[],
   { kinds, flows, repoIds }: Filter,
 ) {
-  const facts = readFlowsByEvent(store, rows);
+  const flowsByEvent = readFlowsByEvent(store, rows);
   const records =
     repoIds &&
     store.environmentEvents.records(
-      [...facts.values()].flatMap((of) => of?.map(({ artifact_id }) => artifact_id) ?? []),
+      [...flowsByEvent.values()].flatMap((provenance) => provenance?.map(({ artifact_id }) => artifact_id) ?? []),
     );
-  const ofFlows = (of: readonly FlowRecord[]): boolean =>
-    !flows || (of.length === 0 ? flows.none : of.some(({ flow_id }) => flows.ids.has(flow_id)));
-  const ofRepos = (of: readonly FlowRecord[]): boolean =>
-    !repoIds || of.some(({ artifact_id }) => repoIds.has(records?.get(artifact_id)?.repo_id ?? 0));
+  const matchesFlows = (provenance: readonly FlowRecord[]): boolean =>
+    !flows ||
+    (provenance.length === 0 ? flows.withoutProvenance : provenance.some(({ flow_id }) => flows.ids.has(flow_id)));
+  const matchesRepos = (provenance: readonly FlowRecord[]): boolean =>
+    !repoIds || provenance.some(({ artifact_id }) => repoIds.has(records?.get(artifact_id)?.repo_id ?? 0));
 
   return (row: EnvironmentEventRow): string[] => {
     if (kinds && !kinds.has(kindOf(row.annotation))) return [];
-    const of = facts.get(row) ?? null;
-    // What nobody can read is never left out: a gap in a log would look like nothing happened.
-    if (of === null) return [lineOf(row, [], UNREADABLE)];
-    return ofFlows(of) && ofRepos(of) ? [lineOf(row, of, describeEvent(row))] : [];
+    const provenance = flowsByEvent.get(row) ?? null;
+    // A damaged event is never excluded: a gap in the log would look as if nothing had happened.
+    if (provenance === null) return [renderLine(row, [], UNREADABLE)];
+    if (!matchesFlows(provenance) || !matchesRepos(provenance)) return [];
+    return [renderLine(row, provenance, describeEvent(row))];
   };
 }
 
-function lineOf(row: EnvironmentEventRow, flows: readonly FlowRecord[], description: string): string {
+function renderLine(row: EnvironmentEventRow, flows: readonly FlowRecord[], description: string): string {
   const first = flows[0];
   return csvLine([
     row.timestamp,

@@ -1,36 +1,27 @@
 /**
- * What started, stopped or changed in an environment: one event for each artifact that a snapshot shows changed
- * (semantics
- * 6.8). The events of a logical environment are those of its members, with the name and the numbers of the member.
+ * The events of an environment: one for each artifact that started, exited or changed with a snapshot (semantics 6.8).
+ * A logical environment has the events of its members, with the names and snapshot indexes of the members.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { withFlowNames } from "../../domain/compliance/environment.ts";
 import type { Facts, FlowRecord } from "../../domain/compliance/environment.ts";
-import {
-  BOUND_PATTERN,
-  INTERVAL_PATTERN,
-  beginsBeyond,
-  parseBound,
-  parseInterval,
-  resolvePosition,
-} from "../../domain/snapshot/expression.ts";
-import type { Position } from "../../domain/snapshot/expression.ts";
+import { BOUND_PATTERN, INTERVAL_PATTERN } from "../../domain/snapshot/expression.ts";
 import { describeEvent, kindOf } from "../../domain/snapshot/events.ts";
+import { hasMembers, isListOf, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { compareUrl } from "../../domain/network/urls.ts";
-import { invalid } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Deprecated, Message, Nullable, Repeated, named } from "../../http/schema.ts";
 import { selectorOf } from "../../store/flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { EnvironmentEventRow, Exit, IndexRange } from "../../store/environments/environment-events.ts";
-import type { EnvironmentRow } from "../../store/environments/environments.ts";
+import type { EnvironmentEventRow, Exit } from "../../store/environments/environment-events.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { PAGING_HEADERS, pages, pagingHeaders } from "../paging.ts";
 import { replacementUrl } from "../../contract/present-snapshot.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { EnvironmentPath } from "../paths.ts";
+import { resolveEventRange } from "./event-range.ts";
 
 const EnvironmentEventFlow = named(
   "EnvironmentEventFlow",
@@ -41,25 +32,27 @@ const EnvironmentEvent = named(
   "EnvironmentEvent",
   Closed({
     type: Type.String({
-      description: "How the snapshot annotates the artifact: `started-compliant`, `exited`, `became-compliant`, ...",
+      description:
+        "The annotation of the artifact in the snapshot: `started-compliant`, `exited`, `became-compliant`, ...",
     }),
-    environment_name: Type.String({ description: "Of a logical environment: the member in which it happened" }),
+    environment_name: Type.String({ description: "In a logical environment, the member in which the event occurred" }),
     snapshot_index: Type.Integer(),
     artifact_name: Type.String(),
-    sha256: Type.String({ description: "Fingerprint; empty where the reporter could not resolve the image" }),
+    sha256: Type.String({ description: "Fingerprint; empty if the reporter could not resolve the image" }),
     description: Type.String(),
     reported_at: Type.Number({ description: "Epoch seconds" }),
     pipeline: Type.String({ description: "The first flow; empty without provenance" }),
     deployments: Type.Array(Type.Integer(), { description: "Always empty" }),
     flows: Type.Array(EnvironmentEventFlow, {
-      description: "The flows that the artifact had been reported to by then",
+      description: "The flows to which the artifact had been reported at that time",
     }),
     artifact_compliance: Nullable(Type.Boolean()),
     snapshot_compliance: Nullable(Type.Boolean()),
     code_diff: Nullable(
       Type.String({
         description:
-          "Compares the commit of an artifact that started with that of the one it replaced, or that of an artifact that exited with that of the one in its place",
+          "URL that compares the commit of a started artifact with the commit of the artifact it replaced, or the " +
+          "commit of an exited artifact with the commit of the artifact that replaced it",
       }),
     ),
     _links: Closed({ artifact: Nullable(Addresses), snapshot: Addresses }),
@@ -79,12 +72,14 @@ export const getEnvEvents = operation({
   tag: "Environments",
   summary: "List the events of an environment",
   description:
-    "Newest first, in pages; the headers `X-Total-Count`, `X-Per-Page`, `X-Current-Page` and `X-Total-Pages` tell how many, and `Link` leads to other pages when there are any. Of several ranges `from`/`to` count, then `start_ts`/`end_ts`, then `start`/`end`, then `interval`. All bounds are inclusive.",
+    "Newest first, in pages. The headers `X-Total-Count`, `X-Per-Page`, `X-Current-Page` and `X-Total-Pages` have " +
+    "the counts; `Link` points to the other pages, if any. Of several ranges, the first in this order applies: " +
+    "`from`/`to`, `start_ts`/`end_ts`, `start`/`end`, `interval`. All bounds are inclusive.",
   permission: "environment:read",
   audit: null,
   params: EnvironmentPath,
   query: Closed({
-    // Since the day of the parameters that replace it (semantics 11).
+    // Deprecated since the parameters that replace it exist (semantics 11).
     interval: CheckedByHandler(
       { pattern: INTERVAL_PATTERN },
       Deprecated("2026-05-26", Type.Optional(Type.String({ description: "`1..5`, `~3..NOW`; use `start` and `end`" }))),
@@ -92,17 +87,17 @@ export const getEnvEvents = operation({
     ...PAGES.query,
     reverse: Type.Boolean({ default: false, description: "Oldest first" }),
     repo_name: Repeated(Type.String(), {
-      description: "Only artifacts that then had provenance from one of these repositories",
+      description: "Artifacts that had provenance from any of these repositories at that time",
     }),
-    start_ts: Moment("As `from`"),
-    end_ts: Moment("As `to`"),
+    start_ts: Moment("Same as `from`"),
+    end_ts: Moment("Same as `to`"),
     start: Bound(
-      "First snapshot, 1 unless given: an index, a negative one from the latest, `NOW`, `1hour`, `2days`, `30mins` ago, or " +
-        "a unix timestamp above 1000000000",
+      "First snapshot, 1 by default: an index, a negative index from the latest, `NOW`, a duration before now " +
+        "(`1hour`, `2days`, `30mins`), or a Unix timestamp above 1000000000",
     ),
-    end: Bound("Last snapshot, `NOW` unless given; as `start`"),
-    from: Moment("Epoch seconds: what was reported then or later"),
-    to: Moment("Epoch seconds: what was reported then or earlier"),
+    end: Bound("Last snapshot, `NOW` by default; same format as `start`"),
+    from: Moment("Epoch seconds: events reported at this time or later"),
+    to: Moment("Epoch seconds: events reported at this time or earlier"),
   }),
   body: NO_BODY,
   responses: {
@@ -113,7 +108,7 @@ export const getEnvEvents = operation({
   handle(context, { params, query }) {
     const { store, organization, urls } = context;
     const environment = store.environments.require(organization, params.env_name);
-    const range = rangeOf(context, environment, query);
+    const range = resolveEventRange(context, environment, query);
     const filter = { ...range, repoIds: requireRepoIds(context, query.repo_name) };
     const window = PAGES.window(query);
     const total = store.environmentEvents.count(environment, filter);
@@ -123,199 +118,155 @@ export const getEnvEvents = operation({
   },
 });
 
-type Ranges = {
-  from?: number | undefined;
-  to?: number | undefined;
-  start_ts?: number | undefined;
-  end_ts?: number | undefined;
-  start?: string | undefined;
-  end?: string | undefined;
-  interval?: string | undefined;
-};
-
 /**
- * The snapshots that a query asks for (semantics 13, number 78). An empty text is absent; a range that does not count
- * must be well formed all the same. @throws AppError 400 on the malformed parameters.
- */
-function rangeOf({ store, now }: OperationContext, environment: EnvironmentRow, query: Ranges): IndexRange {
-  const at = now();
-  const problems: Record<string, string> = {};
-  const read = <T>(
-    name: "start" | "end" | "interval",
-    parse: (text: string, now: number) => T | null,
-    expected: string,
-  ): T | null => {
-    const text = query[name] || null;
-    const value = text === null ? null : parse(text, at);
-    if (text !== null && value === null) problems[name] = `Input should be ${expected} [input: ${text}]`;
-    return value;
-  };
-  const bound = "an index, 'NOW', a duration such as '1hour' or a unix timestamp";
-  const [start, end] = [read("start", parseBound, bound), read("end", parseBound, bound)];
-  const interval = read("interval", parseInterval, "an interval such as '1..5', '~3..NOW' or 'NOW'");
-  if (Object.keys(problems).length > 0) throw invalid(problems);
-
-  for (const [from, to] of [
-    [query.from, query.to],
-    [query.start_ts, query.end_ts],
-  ])
-    if (from !== undefined || to !== undefined)
-      return store.environmentEvents.between(environment, { from: from ?? -Infinity, to: to ?? Infinity, now: at });
-  const bounded = { store, environment, now: at };
-  if (start || end) return indexesOf(bounded, start ?? FIRST, end ?? LATEST);
-  if (!interval) return { first: 1, last: environment.snapshot_count };
-  // An omitted left side is NOW, so the sides of an interval come in either order (domain/snappish.ts, resolveRange).
-  const { first, last } = indexesOf(bounded, interval.from, interval.to);
-  const isReversed =
-    first > last &&
-    interval.from.kind !== "time" &&
-    interval.to.kind !== "time" &&
-    !beginsBeyond(interval.to, first, environment.snapshot_count);
-  return isReversed ? { first: last, last: first } : { first, last };
-}
-
-const FIRST: Position = { kind: "index", index: 1 };
-const LATEST: Position = { kind: "index", index: -1 };
-
-/** A time bounds what was reported, so the snapshot that was in force then is left out. */
-function indexesOf(
-  { store, environment, now }: { store: OperationContext["store"]; environment: EnvironmentRow; now: number },
-  from: Position,
-  to: Position,
-): IndexRange {
-  const index = (position: Position, side: "first" | "last"): number => {
-    if (position.kind !== "time") return resolvePosition(position, environment.snapshot_count, () => 0);
-    const bounds = side === "first" ? { from: position.at, to: Infinity } : { from: -Infinity, to: position.at };
-    return store.environmentEvents.between(environment, { ...bounds, now })[side];
-  };
-  return { first: index(from, "first"), last: index(to, "last") };
-}
-
-/**
- * The repositories of a filter; null when there is none, and empty texts are none. @throws AppError 404 for an unknown
- * one.
+ * Keys of the repositories in a filter; empty texts are ignored, and null is no filter.
+ * @throws AppError 404 for an unknown repository
  */
 export function requireRepoIds(
   { store, organization }: OperationContext,
   names: readonly string[] | undefined,
 ): number[] | null {
-  const given = (names ?? []).filter((name) => name !== "");
-  if (given.length === 0) return null;
-  return given.flatMap((name) => store.repos.requireNamed(organization, name).map(({ id }) => id));
+  const nonEmpty = (names ?? []).filter((name) => name !== "");
+  if (nonEmpty.length === 0) return null;
+  return nonEmpty.flatMap((name) => store.repos.requireNamed(organization, name).map(({ id }) => id));
 }
 
-/** The flows of each event, the first one first, under their present names; null for a damaged record. */
+/** The flows of each event under their present names, the first flow first; null for a damaged record. */
 export function readFlowsByEvent(
   { flows }: OperationContext["store"],
   rows: readonly EnvironmentEventRow[],
 ): Map<EnvironmentEventRow, readonly FlowRecord[] | null> {
-  const stored = new Map(rows.map((row) => [row, storedFlows(row)]));
-  const names = flows.presentNames([...stored.values()].flatMap((of) => of?.map(({ flow_id }) => flow_id) ?? []));
-  const shown = (of: readonly FlowRecord[]) => withFlowNames({ flows: of }, (id) => names.get(id)).flows;
-  return new Map([...stored].map(([row, of]) => [row, of && shown(of)]));
-}
-
-function storedFlows({ facts_json }: EnvironmentEventRow): readonly FlowRecord[] | null {
-  try {
-    const { flows } = JSON.parse(facts_json) as Facts;
-    return Array.isArray(flows) && flows.every((record) => typeof record?.flow === "string") ? flows : null;
-  } catch {
-    return null;
-  }
-}
-
-function presentEvents(context: OperationContext, rows: readonly EnvironmentEventRow[]): EventValue[] {
-  const { store, urls } = context;
-  const org = context.organization.name;
-  const flows = readFlowsByEvent(store, rows);
-  const known = [...flows.values()].flatMap((of) => of ?? []);
-  const records = store.environmentEvents.records(known.map(({ artifact_id }) => artifact_id));
-  const replaced = store.snapshots.replaced(known.flatMap(({ deployment_id }) => deployment_id ?? []));
-
-  const exits = new Map<FlowRecord, Exit>();
-  for (const row of rows)
-    if (kindOf(row.annotation) === "exited")
-      for (const flow of flows.get(row) ?? []) {
-        if (flow.reference_name === null) continue;
-        exits.set(flow, {
-          environmentId: row.environment_id,
-          flowId: flow.flow_id,
-          referenceName: flow.reference_name,
-          fingerprint: row.fingerprint,
-          startedIndex: row.started_index,
-          exitedIndex: row.snapshot_index,
-        });
-      }
-  const successors = store.environmentEvents.successors(exits);
-
-  /** The first flow in which the commits of an artifact and of its counterpart can be compared tells. */
-  function codeDiff(
-    of: readonly FlowRecord[],
-    compare: (flow: FlowRecord, repoUrl: string | null) => string | null,
-  ): string | null {
-    for (const flow of of) {
-      const url = compare(flow, records.get(flow.artifact_id)?.repo_url ?? null);
-      if (url !== null) return url;
-    }
-    return null;
-  }
-  function withReplaced(flow: FlowRecord, repoUrl: string | null): string | null {
-    const before = flow.deployment_id === null ? undefined : replaced.get(flow.deployment_id);
-    return before ? replacementUrl(before, flow, repoUrl) : null;
-  }
-  function withSuccessor(flow: FlowRecord, repoUrl: string | null): string | null {
-    const after = successors.get(flow);
-    if (!after) return null;
-    return compareUrl(
-      { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl },
-      { sha: after.git_commit, commitUrl: after.commit_url, repoUrl: after.repo_url },
-    );
-  }
-  function codeDiffOf({ annotation }: EnvironmentEventRow, of: readonly FlowRecord[]): string | null {
-    const kind = kindOf(annotation);
-    if (kind === "changed") return null;
-    return codeDiff(of, kind === "started" ? withReplaced : withSuccessor);
-  }
-
-  function present(row: EnvironmentEventRow, of: readonly FlowRecord[]): EventValue {
-    const first = of[0];
-    const record = first && records.get(first.artifact_id);
-    return {
-      type: row.annotation,
-      environment_name: row.environment_name,
-      snapshot_index: row.snapshot_index,
-      artifact_name: row.name,
-      sha256: row.fingerprint,
-      description: describeEvent(row),
-      reported_at: row.timestamp,
-      pipeline: first?.flow ?? "",
-      deployments: [],
-      flows: of.map(({ flow }) => ({ flow_name: flow, deployments: null })),
-      artifact_compliance: fromSqlBoolean(row.compliant),
-      snapshot_compliance: fromSqlBoolean(row.snapshot_compliant),
-      code_diff: codeDiffOf(row, of),
-      _links: {
-        artifact: record
-          ? {
-              self: urls.artifactApi(org, record.flow_name, row.fingerprint, selectorOf(record)),
-              html: urls.artifactPage(org, record.flow_name, row.fingerprint, record.public_id),
-            }
-          : null,
-        snapshot: {
-          self: urls.snapshotApi(org, row.environment_name, row.snapshot_index),
-          html: urls.snapshotPage(org, row.environment_name, row.snapshot_index),
-        },
-      },
-    };
-  }
-
-  return presentEach(
-    rows,
-    (row) => present(row, flows.get(row) ?? damaged(row)),
-    (row) => ({ ...present(row, []), description: UNREADABLE }),
+  const stored = new Map(rows.map((row) => [row, readStoredJsonOrNull(row.facts_json, isFacts)]));
+  const names = flows.presentNames(
+    [...stored.values()].flatMap((facts) => facts?.flows.map(({ flow_id }) => flow_id) ?? []),
+  );
+  return new Map(
+    Array.from(stored, ([row, facts]) => [row, facts && withFlowNames(facts, (id) => names.get(id)).flows]),
   );
 }
 
-function damaged(row: EnvironmentEventRow): never {
+const hasFlows = hasMembers<Facts>("flows");
+const isFlowList = isListOf(hasMembers<FlowRecord>("flow", "flow_id"));
+const isFacts = (value: unknown): value is Facts => hasFlows(value) && isFlowList(value.flows);
+
+/** What the events of one page have in common, read with one query each. */
+type PageFacts = {
+  flows: ReadonlyMap<EnvironmentEventRow, readonly FlowRecord[] | null>;
+  records: ReturnType<OperationContext["store"]["environmentEvents"]["records"]>;
+  replaced: ReturnType<OperationContext["store"]["snapshots"]["replaced"]>;
+  successors: ReturnType<typeof readSuccessors>;
+};
+
+function presentEvents(context: OperationContext, rows: readonly EnvironmentEventRow[]): EventValue[] {
+  const { store } = context;
+  const flows = readFlowsByEvent(store, rows);
+  const known = [...flows.values()].flatMap((provenance) => provenance ?? []);
+  const facts: PageFacts = {
+    flows,
+    records: store.environmentEvents.records(known.map(({ artifact_id }) => artifact_id)),
+    replaced: store.snapshots.replaced(known.flatMap(({ deployment_id }) => deployment_id ?? [])),
+    successors: readSuccessors(store, rows, flows),
+  };
+  return presentEach(
+    rows,
+    (row) => presentEvent(context, facts, { row, provenance: flows.get(row) ?? throwUnreadable(row) }),
+    (row) => ({ ...presentEvent(context, facts, { row, provenance: [] }), description: UNREADABLE }),
+  );
+}
+
+function throwUnreadable(row: EnvironmentEventRow): never {
   throw new Error(`the facts of event ${row.id} cannot be read`);
+}
+
+/** The artifacts that took the place of those that exited, by the flow record of the exited artifact. */
+function readSuccessors(
+  store: OperationContext["store"],
+  rows: readonly EnvironmentEventRow[],
+  flows: PageFacts["flows"],
+) {
+  const exits = new Map<FlowRecord, Exit>();
+  for (const row of rows) {
+    if (kindOf(row.annotation) !== "exited") continue;
+    for (const flow of flows.get(row) ?? []) {
+      if (flow.reference_name === null) continue;
+      exits.set(flow, {
+        environmentId: row.environment_id,
+        flowId: flow.flow_id,
+        referenceName: flow.reference_name,
+        fingerprint: row.fingerprint,
+        startedIndex: row.started_index,
+        exitedIndex: row.snapshot_index,
+      });
+    }
+  }
+  return store.environmentEvents.successors(exits);
+}
+
+type Provenance = readonly FlowRecord[];
+
+/** @param event `provenance`: its flows, the first one first */
+function presentEvent(
+  { urls, organization }: OperationContext,
+  facts: PageFacts,
+  { row, provenance }: { row: EnvironmentEventRow; provenance: Provenance },
+): EventValue {
+  const org = organization.name;
+  const first = provenance[0];
+  const record = first && facts.records.get(first.artifact_id);
+  return {
+    type: row.annotation,
+    environment_name: row.environment_name,
+    snapshot_index: row.snapshot_index,
+    artifact_name: row.name,
+    sha256: row.fingerprint,
+    description: describeEvent(row),
+    reported_at: row.timestamp,
+    pipeline: first?.flow ?? "",
+    deployments: [],
+    flows: provenance.map(({ flow }) => ({ flow_name: flow, deployments: null })),
+    artifact_compliance: fromSqlBoolean(row.compliant),
+    snapshot_compliance: fromSqlBoolean(row.snapshot_compliant),
+    code_diff: findCodeDiff(facts, row, provenance),
+    _links: {
+      artifact: record
+        ? {
+            self: urls.artifactApi(org, record.flow_name, row.fingerprint, selectorOf(record)),
+            html: urls.artifactPage(org, record.flow_name, row.fingerprint, record.public_id),
+          }
+        : null,
+      snapshot: {
+        self: urls.snapshotApi(org, row.environment_name, row.snapshot_index),
+        html: urls.snapshotPage(org, row.environment_name, row.snapshot_index),
+      },
+    },
+  };
+}
+
+/** Compares the commits of the artifact and its counterpart in the first flow where that is possible. */
+function findCodeDiff(facts: PageFacts, { annotation }: EnvironmentEventRow, provenance: Provenance): string | null {
+  const kind = kindOf(annotation);
+  if (kind === "changed") return null;
+  const compare = kind === "started" ? compareWithReplaced : compareWithSuccessor;
+  for (const flow of provenance) {
+    const url = compare(facts, flow);
+    if (url !== null) return url;
+  }
+  return null;
+}
+
+const repoUrlOf = ({ records }: PageFacts, flow: FlowRecord): string | null =>
+  records.get(flow.artifact_id)?.repo_url ?? null;
+
+function compareWithReplaced(facts: PageFacts, flow: FlowRecord): string | null {
+  const before = flow.deployment_id === null ? undefined : facts.replaced.get(flow.deployment_id);
+  return before ? replacementUrl(before, flow, repoUrlOf(facts, flow)) : null;
+}
+
+function compareWithSuccessor(facts: PageFacts, flow: FlowRecord): string | null {
+  const after = facts.successors.get(flow);
+  if (!after) return null;
+  return compareUrl(
+    { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl: repoUrlOf(facts, flow) },
+    { sha: after.git_commit, commitUrl: after.commit_url, repoUrl: after.repo_url },
+  );
 }

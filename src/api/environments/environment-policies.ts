@@ -1,6 +1,6 @@
 /**
- * Attaching policies to an environment and detaching them (semantics 5.5). What is so already stays so, and is no
- * error.
+ * Attaching policies to an environment and detaching them (semantics 5.5). Attaching an attached policy and detaching
+ * one that is not attached have no effect and are not errors.
  */
 import { Type } from "typebox";
 import { badRequest, invalid } from "../../errors.ts";
@@ -23,21 +23,21 @@ const AttachPoliciesPutInput = named(
 );
 
 /**
- * The active physical environment of that name. @throws AppError not_found; 400 for a logical one, which has no
- * policies of its own (semantics 6.3).
+ * The active physical environment with this name.
+ * @throws AppError not_found; 400 for a logical one, which has no policies of its own (semantics 6.3)
  */
 function requirePhysical({ store, organization }: OperationContext, name: string): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type === "logical")
     throw badRequest(
-      `Environment '${name}' in organization '${organization.name}' is logical: policies are attached to the environments that it includes`,
+      `Environment '${name}' in organization '${organization.name}' is logical: attach policies to its members`,
     );
   return environment;
 }
 
 const responses = {
   404: {
-    description: "No such environment, it has been archived, or a policy does not exist; then nothing was changed",
+    description: "No such environment or policy, or the environment has been archived. Nothing was changed",
     schema: Message,
   },
 };
@@ -49,14 +49,15 @@ export const attachPolicyToEnv = operation({
   tag: "Environments",
   summary: "Attach policies to an environment",
   description:
-    "Of each policy the latest version applies, now and later. The latest snapshot is evaluated at once, and a new one has the result. " +
-    "A policy that is attached already stays where it is; if all are, nothing happens.",
+    "The latest version of each policy applies, also when new versions are added. The latest snapshot is " +
+    "re-evaluated at once, and the result becomes a new snapshot. A policy that is already attached keeps its " +
+    "position; if all are attached, nothing changes.",
   permission: "environment:write",
   audit: "environment.policies_attached",
   params: EnvironmentPath,
   query: NoQuery,
   body: json(AttachPoliciesPutInput),
-  responses: { 200: { description: "They are attached", schema: Ok }, ...responses },
+  responses: { 200: { description: "The policies are attached", schema: Ok }, ...responses },
   example: { params: { org: "acme", env_name: "production" }, body: { policy_names: ["production"] } },
   handle(context, { params, body }) {
     const environment = requirePhysical(context, params.env_name);
@@ -74,16 +75,17 @@ export const detachPolicyFromEnv = operation({
   tag: "Environments",
   summary: "Detach policies from an environment",
   description:
-    "The names come in the body or in the query. The latest snapshot is evaluated at once, and a new one has the result; without any policy the state is unknown. " +
-    "Detaching a policy that is not attached changes nothing.",
+    "Names can be in the body, in the query or in both. The latest snapshot is re-evaluated at once, and the result " +
+    "becomes a new snapshot; without policies the state is unknown. Detaching a policy that is not attached changes " +
+    "nothing.",
   permission: "environment:write",
   audit: "environment.policies_detached",
   params: EnvironmentPath,
   query: Closed({
-    policy_names: Repeated(PolicyName, { description: "In place of a body, for clients that send none with DELETE" }),
+    policy_names: Repeated(PolicyName, { description: "For clients that send no body with DELETE" }),
   }),
   body: optionalJson(AttachPoliciesPutInput),
-  responses: { 200: { description: "They are not attached", schema: Ok }, ...responses },
+  responses: { 200: { description: "The policies are not attached", schema: Ok }, ...responses },
   example: { params: { org: "acme", env_name: "production" }, body: { policy_names: ["production"] } },
   handle(context, { params, query, body }) {
     if (!body && !query.policy_names) throw invalid({ policy_names: "Field required" });

@@ -1,4 +1,4 @@
-/** How reports, and changes of policies and allowlists, become snapshots (semantics 6.4). */
+/** How reports, and changes to policies and allowlists, become snapshots (semantics 6.4). */
 import { badRequest, conflict } from "../../errors.ts";
 import type { Reply } from "../../http/operation.ts";
 import type { Cause } from "../../domain/snapshot/diff.ts";
@@ -10,31 +10,32 @@ import type { OperationContext } from "../context.ts";
 import { readReport } from "../../contract/report-shapes.ts";
 import type { Actor } from "../../store/actor.ts";
 
-/**
- * A report on its way: `survey` is what it takes, null where the look at its digest was enough; `done` when it is
- * recorded already.
- */
+/** A report to an environment: its name, and the type in the path of the operation. */
+export type ReportTarget = { name: string; type: PhysicalType };
+
+/** A report that was read but not yet recorded on this thread. */
 export type PreparedReport = {
   artifacts: readonly ReportedArtifact[];
   digest: string;
+  /** The current state to compare with; null when the digest alone shows that nothing changed. */
   survey: Survey | null;
+  /** Set when the recording thread has recorded the report; `index` of the snapshot, null when none was made. */
   done: { index: number | null } | null;
 };
 
-/** Seconds that an answer waits for the evaluation of a large environment; it goes on after that. */
-const PATIENCE = 60;
+/** How long a response waits for the re-evaluation of a large environment, which continues after that. */
+const REEVALUATION_WAIT_S = 60;
 
-/** Above this many artifacts, reported or running, even the look at what there is to do is left to the thread. */
-const MOST_TO_SURVEY = 2_000;
+/** With more artifacts, reported or running, even reading the current state is left to the recording thread. */
+const MAX_INLINE_SURVEY = 2_000;
 
-/**
- * The environment that a report of this type is for. @throws AppError 404, or 400 naming both types (semantics 6.1).
- */
-function reportable({ store, organization }: OperationContext, name: string, type: PhysicalType): EnvironmentRow {
+/** The environment for a report. @throws AppError 404, or 400 naming both types (semantics 6.1) */
+function requireReportable({ store, organization }: OperationContext, { name, type }: ReportTarget): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type === "logical")
     throw badRequest(
-      `Environment '${name}' is of type 'logical' and takes no reports, so not of type '${type}' either: report to its members`,
+      `Environment '${name}' is of type 'logical' and takes no reports, so not of type '${type}' either: ` +
+        "report to its members",
     );
   if (environment.type !== type)
     throw badRequest(`Environment '${name}' is of type '${environment.type}' and takes no reports of type '${type}'`);
@@ -46,21 +47,20 @@ const actorOf = ({ principal }: OperationContext): Actor => ({
   displayName: principal.displayName,
 });
 
-/** Outside of any transaction: finds what a report changes, and where that is much, has it recorded by the thread. */
+/** Outside any transaction: finds what a report changes, and hands large changes to the recording thread. */
 export async function prepareReport(
   context: OperationContext,
-  name: string,
-  type: PhysicalType,
+  target: ReportTarget,
   artifacts: readonly ReportedArtifact[],
 ): Promise<PreparedReport> {
   const { store, recorder } = context;
-  const environment = reportable(context, name, type);
+  const environment = requireReportable(context, target);
   const digest = digestOf(artifacts);
   const prepared = { artifacts, digest, survey: null, done: null };
   if (store.recording.isUnchanged(environment, digest)) return prepared;
   const size = Math.max(artifacts.length, store.snapshots.size(environment.id));
   const survey =
-    size > MOST_TO_SURVEY && recorder.accepts(size)
+    size > MAX_INLINE_SURVEY && recorder.accepts(size)
       ? null
       : store.recording.readCurrent(environment, "report", artifacts);
   if (survey && !recorder.accepts(survey.workload)) return { ...prepared, survey };
@@ -70,39 +70,38 @@ export async function prepareReport(
     actor: actorOf(context),
     entry: context.auditEntry(),
   });
-  // Archived on the way: the name leads nowhere now, which is refused as at any other time, or to an environment that
-  // took it.
-  if (!planned) return prepareReport(context, name, type, artifacts);
+  // The environment was archived meanwhile. Its name now belongs to no environment, which is refused as usual, or to
+  // another one, which gets the report.
+  if (!planned) return prepareReport(context, target, artifacts);
   return { ...prepared, done: { index } };
 }
 
 /**
- * As prepareReport, for one whose text was not read: the thread reads it, and records it in any case.
- * @throws AppError as for any body, and not_found or conflict when the environment was archived on the way.
+ * Like prepareReport, for a report whose body was not parsed: the recording thread parses and records it.
+ * @throws AppError as for any body; not_found or conflict when the environment was archived meanwhile
  */
 export async function prepareLargeReport(
   context: OperationContext,
-  name: string,
-  type: PhysicalType,
+  target: ReportTarget,
   bytes: Buffer,
 ): Promise<PreparedReport> {
   const { store, recorder, note } = context;
-  const { id } = reportable(context, name, type);
+  const { id } = requireReportable(context, target);
   if (!recorder.reads) {
-    const artifacts = readReport(type, bytes);
+    const artifacts = readReport(target.type, bytes);
     note({ artifacts: artifacts.length });
-    return prepareReport(context, name, type, artifacts);
+    return prepareReport(context, target, artifacts);
   }
   const { planned, index } = await recorder.recordRaw({
     environmentId: id,
-    report: type,
+    report: target.type,
     bytes,
     actor: actorOf(context),
     touch(digest) {
       const environment = store.environments.get(id);
-      const unchanged = environment.archived_at === null && store.recording.isUnchanged(environment, digest);
-      if (unchanged) store.recording.touch(id);
-      return unchanged;
+      const isUnchanged = environment.archived_at === null && store.recording.isUnchanged(environment, digest);
+      if (isUnchanged) store.recording.touch(id);
+      return isUnchanged;
     },
     entry(artifacts) {
       note({ artifacts });
@@ -110,60 +109,53 @@ export async function prepareLargeReport(
     },
   });
   if (!planned) {
-    reportable(context, name, type);
-    // The name leads to another environment now, and the text is gone.
+    requireReportable(context, target);
+    // The name now belongs to another environment, and the body was moved to the thread.
     throw conflict();
   }
   return { artifacts: [], digest: "", survey: null, done: { index } };
 }
 
 /**
- * Inside the write. @returns 201 when the report made a snapshot, 200 when nothing changed; `last_reported_at` moves in
- * both cases.
+ * Records a prepared report, inside the write. Returns 201 when it made a snapshot and 200 when nothing changed;
+ * `last_reported_at` is updated in both cases.
  */
 export function recordReport(
   context: OperationContext,
-  name: string,
-  type: PhysicalType,
+  target: ReportTarget,
   { artifacts, digest, survey, done }: PreparedReport,
 ): Reply {
   const { store } = context;
-  if (done) return { ...answer(done.index), unaudited: true };
-  const environment = reportable(context, name, type);
+  if (done) return { ...toReply(done.index), unaudited: true };
+  const environment = requireReportable(context, target);
   if (store.recording.isUnchanged(environment, digest)) {
     store.recording.touch(environment.id);
-    return { ...answer(null), unaudited: true };
+    return { ...toReply(null), unaudited: true };
   }
-  // The name may lead to another environment by now.
-  const holds = survey?.environment.id === environment.id && store.recording.isCurrent(survey);
-  const current = holds ? survey : store.recording.readCurrent(environment, "report", artifacts);
+  // By now the name may belong to another environment.
+  const isSurveyCurrent = survey?.environment.id === environment.id && store.recording.isCurrent(survey);
+  const current = isSurveyCurrent ? survey : store.recording.readCurrent(environment, "report", artifacts);
   const index = store.recording.apply(store.recording.plan(current), actorOf(context));
   context.note({ snapshot: index });
-  return index === null ? { ...answer(null), unaudited: true } : answer(index);
+  return index === null ? { ...toReply(null), unaudited: true } : toReply(index);
 }
 
-const answer = (index: number | null): { status: 200 | 201; body: "OK" } => ({
+const toReply = (index: number | null): { status: 200 | 201; body: "OK" } => ({
   status: index === null ? 200 : 201,
   body: "OK",
 });
 
-/**
- * The attached policies of an environment changed: its latest snapshot is evaluated at once, and a new one made
- * (semantics 5.5).
- */
+/** Re-evaluates the latest snapshot after the attached policies changed, and makes a new one (semantics 5.5). */
 export const reevaluateForPolicies = (context: OperationContext, environmentId: number): void =>
   reevaluate(context, environmentId, "policies");
 
-/**
- * An artifact was allowlisted: what runs is looked at again at once, and a snapshot made if a verdict flips (semantics
- * 5.6).
- */
+/** Re-evaluates the latest snapshot after an artifact was allowed, and makes one if a verdict flips (semantics 5.6). */
 export const reevaluateForAllowlist = (context: OperationContext, environmentId: number): void =>
   reevaluate(context, environmentId, "allowlist");
 
 /**
- * Looks at the latest snapshot again, inside the write that made it necessary. Where that is much work, it becomes a
- * job of the same write, and the answer waits until it is done; should the process die before, the next start does it.
+ * Re-evaluates the latest snapshot inside the write that made it necessary. When that is a lot of work, the write
+ * enqueues a job instead, and the response waits for the job; after a crash, the next start runs it.
  */
 function reevaluate(
   context: OperationContext,
@@ -182,5 +174,5 @@ function reevaluate(
     return;
   }
   const job = store.reevaluation.ask(environment, cause, actor);
-  pending.push(() => jobs.settled(job, PATIENCE));
+  pending.push(() => jobs.settled(job, REEVALUATION_WAIT_S));
 }

@@ -1,6 +1,6 @@
 /**
- * Reports of what runs in an environment: one factory for all types. A type is the shape of its items and how they
- * become artifacts (report-shapes.ts); everything after that is in recording.ts.
+ * Reports of what runs in an environment, from one factory for all types. A type defines the shape of its items and how
+ * they become artifacts (contract/report-shapes.ts); record-report.ts does the rest.
  */
 import { LARGE_JSON_BYTES, REPORT_BOUNDS, json } from "../../http/operation.ts";
 import { Message, Ok } from "../../http/schema.ts";
@@ -14,11 +14,11 @@ type ReportType = {
   id: string;
   type: PhysicalType;
   summary: string;
-  /** An item. */
+  /** An item of the report. */
   example: unknown;
 };
 
-/** The operation that takes reports of a type. */
+/** The operation that accepts reports of one type. */
 function report({ id, type, summary, example }: ReportType) {
   const { schema, artifactsOf } = REPORTS[type];
   return operation({
@@ -28,7 +28,8 @@ function report({ id, type, summary, example }: ReportType) {
     tag: "Environments",
     summary,
     description:
-      "The whole of what runs there now: what is not in the report has stopped. A report that differs from the latest snapshot makes a new one; other numbers of instances and other times are no difference.",
+      "The report lists everything that runs now; an artifact that is not in it has stopped. A report that differs " +
+      "from the latest snapshot makes a new one; instance counts and times alone are not a difference.",
     permission: "environment:report",
     audit: "environment.reported",
     params: EnvironmentPath,
@@ -38,20 +39,21 @@ function report({ id, type, summary, example }: ReportType) {
       200: { description: "Nothing changed", schema: Ok },
       201: { description: "Recorded as a new snapshot", schema: Ok },
       404: { description: "No such environment", schema: Message },
-      409: { description: "The environment was archived or renamed meanwhile: try again", schema: Message },
+      409: { description: "The environment was archived or renamed meanwhile: retry", schema: Message },
     },
     example: {
       params: { org: "acme", env_name: type === "K8S" ? "production" : `production-${type}` },
       body: { artifacts: [example] },
     },
-    async prepare(context, { params, body, rawBody: unread }) {
-      if (unread) return prepareLargeReport(context, params.env_name, type, unread);
+    async prepare(context, { params, body, rawBody }) {
+      const target = { name: params.env_name, type };
+      if (rawBody) return prepareLargeReport(context, target, rawBody);
       const artifacts = artifactsOf(body);
       context.note({ artifacts: artifacts.length });
-      return prepareReport(context, params.env_name, type, artifacts);
+      return prepareReport(context, target, artifacts);
     },
     alreadyStored: ({ done }) => done !== null,
-    handle: (context, { params }, prepared) => recordReport(context, params.env_name, type, prepared),
+    handle: (context, { params }, prepared) => recordReport(context, { name: params.env_name, type }, prepared),
   });
 }
 
@@ -74,7 +76,7 @@ export const reportK8s = report({
 export const reportEcs = report({
   id: "ecs_report",
   type: "ECS",
-  summary: "Report the tasks of AWS ECS",
+  summary: "Report the tasks of an AWS ECS cluster",
   example: {
     taskArn: "arn:aws:ecs:eu-north-1:1:task/shop/7",
     cluster_name: "shop",
@@ -101,7 +103,7 @@ export const reportLambda = report({
 export const reportServer = report({
   id: "server_report",
   type: "server",
-  summary: "Report files and directories of a server",
+  summary: "Report the files and directories of a server",
   example: { digests: { "/opt/shop/web.jar": DIGEST }, creationTimestamp: STARTED },
 });
 

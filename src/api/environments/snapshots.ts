@@ -1,4 +1,4 @@
-/** Snapshots of environments, read (semantics 6.5 to 6.7). They are made by recording.ts. */
+/** Reading the snapshots of environments (semantics 6.5 to 6.7). Reports make them (record-report.ts). */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import {
@@ -25,8 +25,9 @@ import { SnapshotResponse } from "../../contract/snapshot-shapes.ts";
 import { NoQuery } from "../paths.ts";
 
 const EXPRESSIONS =
-  "`N` or `#N`: number N, from 1. Negative: from the end, `-1` is the latest. `~N`: N behind the latest. `@{2026-01-31T12:00:00}` (UTC), " +
-  "`@{2.days.ago}` (hours, days, weeks, months) and `@{now}`: the one in force at that moment.";
+  "`N` or `#N`: snapshot N, counted from 1; negative: from the end, `-1` is the latest. `~N`: N before the latest. " +
+  "`@{2026-01-31T12:00:00}` (UTC), `@{2.days.ago}` (hours, days, weeks, months) and `@{now}`: the snapshot in force " +
+  "at that time.";
 
 const params = { org: Type.String(), env_name: Type.String() };
 
@@ -37,7 +38,8 @@ export const getSnapshot = operation({
   tag: "Snapshots",
   summary: "Read a snapshot of an environment",
   description:
-    "What was running, whether it was compliant and why, and how it came to be so. Artifacts with `now` 0 stopped with this snapshot. A snapshot of a logical environment holds the artifacts of its members.",
+    "The running artifacts with their verdicts and the reasons, and what changed with this snapshot. Artifacts whose " +
+    "`now` is 0 stopped with this snapshot. A snapshot of a logical environment has the artifacts of its members.",
   permission: "environment:read",
   audit: null,
   params: Closed({
@@ -59,32 +61,37 @@ export const getSnapshot = operation({
     const position = parsePosition(expression, now);
     if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
     const environment = context.store.environments.require(context.organization, name);
-    const snapshot = requireSnapshot(context, environment, position, { label: labelOf(name, expression), name, now });
+    const snapshot = requireSnapshot(context, environment, {
+      position,
+      label: labelOf(name, expression),
+      name,
+      now,
+    });
     return { status: 200, texts: presentSnapshot(context, environment, snapshot) };
   },
 });
 
-/** The field text of a malformed expression. */
+/** The error text for a malformed expression. */
 export const expressionProblem = (text: string): string =>
   `Input should be a valid snapshot expression [input: ${text}]`;
 
 /**
  * The snapshot at a position.
- * @param asked how the caller wrote the expression and the name of the environment, and the time at which it was read
- * @throws AppError not_found with the text of messages 10.
+ * @param request `label` and `name`: the expression and the name of the environment as sent; `now`: epoch seconds
+ * @throws AppError not_found with the text of messages 10
  */
 export function requireSnapshot(
   { store, organization }: OperationContext,
   environment: EnvironmentRow,
-  position: Position,
-  asked: { label: string; name: string; now: number },
+  { position, label, name, now }: { position: Position; label: string; name: string; now: number },
 ): SnapshotRow {
   const count = environment.snapshot_count;
-  const index = resolvePosition(position, count, (time) => store.snapshots.indexAt(environment, time, asked.now));
+  const index = resolvePosition(position, count, (time) => store.snapshots.indexAt(environment, time, now));
   const snapshot = index >= 1 && index <= count ? store.snapshots.find(environment.id, index) : null;
   if (!snapshot)
     throw notFound(
-      `Org: '${organization.name}'. Snapshot '${asked.label}' resolves to '${asked.name}#${index}'. len(snapshots) == ${count}. Indexes are 1-based`,
+      `Org: '${organization.name}'. Snapshot '${label}' resolves to '${name}#${index}'. ` +
+        `len(snapshots) == ${count}. Indexes are 1-based`,
     );
   return snapshot;
 }
@@ -94,13 +101,13 @@ const SnapshotListItem = named(
   Closed({
     index: Type.Integer(),
     from: Type.Number(),
-    to: Type.Number({ description: "0 while it is the latest" }),
-    compliant: Type.Boolean({ description: "false also where no policy is attached" }),
-    duration: Type.Number({ description: "Seconds; of the latest until now" }),
+    to: Type.Number({ description: "Time of the next snapshot; 0 for the latest" }),
+    compliant: Type.Boolean({ description: "false also without attached policies" }),
+    duration: Type.Number({ description: "Seconds; for the latest snapshot, until now" }),
   }),
 );
 
-const paging = pages({ perPage: 15, most: null });
+const PAGES = pages({ perPage: 15, most: null });
 const EVERYTHING = "1..NOW";
 
 export const listSnapshots = operation({
@@ -114,15 +121,15 @@ export const listSnapshots = operation({
   audit: null,
   params: Closed(params),
   query: Closed({
-    ...paging.query,
+    ...PAGES.query,
     interval: CheckedByHandler(
       { pattern: INTERVAL_PATTERN },
       Type.Optional(
         Type.String({
           default: EVERYTHING,
           description:
-            "`A..B`, both included; sides as for one snapshot, or `NOW` for the latest, which an omitted side is; " +
-            "empty for all",
+            "`A..B`, both inclusive. Each side is an expression as for a single snapshot, or `NOW` for the latest, " +
+            "which is also the default of an omitted side. Empty: all snapshots",
         }),
       ),
     ),
@@ -143,25 +150,26 @@ export const listSnapshots = operation({
     const environment = store.environments.require(context.organization, name);
     const { id, snapshot_count: count } = environment;
     const range = resolveRange(bounds, count, (time) => store.snapshots.indexAt(environment, time, now));
-    const page = range && pageOf(range, paging.window(query), query.reverse ?? false);
+    const order = query.reverse ? "oldest-first" : "newest-first";
+    const page = range && findPage(range, PAGES.window(query), order);
     if (!page) return { status: 200, body: [] };
-    // With the one behind the page, whose beginning is the end of the last one on it.
+    // Includes the snapshot after the page: its time is the end of the last one on the page.
     const rows = store.snapshots.between(id, page.first, page.last + 1);
     const items = rows
       .filter(({ idx }) => idx <= page.last)
-      .map((row, place) => presentItem(row, rows[place + 1] ?? null, now));
+      .map((row, index) => presentItem(row, rows[index + 1] ?? null, now));
     return { status: 200, body: query.reverse ? items : items.reverse() };
   },
 });
 
-/** The indexes on a page of a range; they have no gaps. null for a page beyond the end. */
-function pageOf(
+/** The snapshot indexes on a page of a range, which has no gaps; null for a page beyond the end. */
+function findPage(
   { first, last }: { first: number; last: number },
   { offset, limit }: Window,
-  oldestFirst: boolean,
+  order: "oldest-first" | "newest-first",
 ): { first: number; last: number } | null {
   if (offset > last - first) return null;
-  return oldestFirst
+  return order === "oldest-first"
     ? { first: first + offset, last: Math.min(last, first + offset + limit - 1) }
     : { first: Math.max(first, last - offset - limit + 1), last: last - offset };
 }
@@ -175,6 +183,6 @@ const presentItem = (
   from: timestamp,
   to: next?.timestamp ?? 0,
   compliant: compliant === 1,
-  // A snapshot that was made by a clock that ran ahead lies behind the next one, or behind the present.
+  // A snapshot recorded while the clock was ahead may be later than the next one, or in the future.
   duration: Math.max(0, (next?.timestamp ?? now) - timestamp),
 });

@@ -218,11 +218,7 @@ test("refusals: what was sent, where to, and by whom; nothing is left behind", a
     ["nothing", 404, `Environment named 'nothing' does not exist for organization '${at.org}'`],
     [gone, 404, archived(gone)],
     [suffixed, 404, archived(suffixed)],
-    [
-      logical,
-      400,
-      `Environment '${logical}' in organization '${at.org}' is logical: artifacts are allowed in the environments that it includes`,
-    ],
+    [logical, 400, `Environment '${logical}' in organization '${at.org}' is logical: allow artifacts in its members`],
   ] as const) {
     const answer = await allow(at, environment, input(fingerprint));
     assert.equal({ status: answer.status, body: answer.body }, { status, body: { message } });

@@ -210,7 +210,7 @@ test("a logical environment has no policies", async () => {
   const at = await withPolicies("a");
   await server.given.environment(at, { name: "all", members: ["prod"] });
   const text = {
-    message: `Environment 'all' in organization '${at.org}' is logical: policies are attached to the environments that it includes`,
+    message: `Environment 'all' in organization '${at.org}' is logical: attach policies to its members`,
   };
   for (const policy of ["a", "nobody"]) {
     await refuses(() => attach(at, "all", policy), 400, text);

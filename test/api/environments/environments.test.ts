@@ -175,14 +175,14 @@ test("the type never changes, unless the environment is archived: then a fresh o
     () => put(at, { name: "a", type: "ECS", description: "new" }),
     400,
     refused({
-      type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: ECS]",
+      type: "The type of an environment cannot be changed: this one is of type 'K8S' [input: ECS]",
     }),
   );
   await refuses(
     () => put(at, logical("a", [])),
     400,
     refused({
-      type: "The type of an environment cannot be changed: this one has the type 'K8S' [input: logical]",
+      type: "The type of an environment cannot be changed: this one is of type 'K8S' [input: logical]",
     }),
   );
   await archive(at, "a");
@@ -250,7 +250,7 @@ test("PATCH refuses other fields, other shapes and environments that are not the
     [{ description: 7 }, { description: "Input should be a valid string [input: 7]" }],
     [
       { included_environments: ["a"] },
-      { included_environments: "Only a logical environment includes others: this one has the type 'K8S'" },
+      { included_environments: "Only a logical environment includes others: this one is of type 'K8S'" },
     ],
   ];
   for (const [body, errors] of cases) await refuses(() => patch(at, "a", body), 400, refused(errors));
@@ -331,7 +331,7 @@ test("a physical environment has no members; an empty list, which clients send f
     () => put(at, k8s("b", { included_environments: ["a"] })),
     400,
     refused({
-      included_environments: "Only a logical environment includes others: this one has the type 'K8S'",
+      included_environments: "Only a logical environment includes others: this one is of type 'K8S'",
     }),
   );
   answers(await put(at, k8s("b", { included_environments: [] })), 201, "OK");
@@ -395,7 +395,7 @@ test("join refuses what is not there, and everything but a physical environment 
   await refuses(() => joins(at, "all", "all"), 400, nested("all"));
   for (const member of ["b", "nobody", "all"])
     await refuses(() => joins(at, "a", member), 400, {
-      message: `Environment 'a' in organization '${at.org}' is not logical: it has the type 'K8S' and includes no others`,
+      message: `Environment 'a' in organization '${at.org}' is not logical: it is of type 'K8S' and includes no other environments`,
     });
   await refuses(() => joins(at, "all", undefined), 400, refused({ physical_env_name: "Field required" }));
 });

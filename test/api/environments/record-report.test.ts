@@ -60,17 +60,17 @@ test("a small report to a large environment is left to the thread before anybody
     artifacts(2_001),
     context.principal,
   );
-  const prepared = await prepareReport(context, "large", "K8S", artifacts(3));
+  const prepared = await prepareReport(context, { name: "large", type: "K8S" }, artifacts(3));
   assert.equal({ done: prepared.done, given, surveys: surveys() }, { done: { index: 7 }, given: [3], surveys: 0 });
 });
 
 test("a report whose name went to another environment before the write is recorded there", async () => {
   const { context, environment, organizationId, store } = world();
   const first = environment(organizationId, "prod");
-  const prepared = await prepareReport(context, "prod", "K8S", artifacts(3));
+  const prepared = await prepareReport(context, { name: "prod", type: "K8S" }, artifacts(3));
   store.environments.rename(store.environments.get(first), "old");
   const second = environment(organizationId, "prod");
-  assert.equal(recordReport(context, "prod", "K8S", prepared), { status: 201, body: "OK" });
+  assert.equal(recordReport(context, { name: "prod", type: "K8S" }, prepared), { status: 201, body: "OK" });
   assert.equal(
     [first, second].map((id) => store.environments.get(id).snapshot_count),
     [0, 1],
