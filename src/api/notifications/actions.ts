@@ -1,212 +1,40 @@
 /**
- * Actions: whom to tell of what. There are two doors to the same records: this one, and the older one of
- * environment-notifications.ts, which knows environments only.
+ * Actions: messages to targets about events in environments or flows. The older environment notifications
+ * (environment-notifications.ts) are another view of the same records that has environment actions only.
  */
 import { Type } from "typebox";
-import type { Static } from "typebox";
-import { ACTION_NAME } from "../../domain/names.ts";
-import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../domain/notification/triggers.ts";
-import { invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { Closed, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
-import type { ActionFields, ActionKind, ActionRow } from "../../store/notifications/actions.ts";
+import { Closed, Nullable, Ok, named } from "../../http/schema.ts";
+import type { ActionRow } from "../../store/notifications/actions.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { keysNamed } from "../names.ts";
-import { LIST_LENGTH, NAME_LENGTH, Name } from "../../contract/shapes.ts";
-import { ActionTargets, TargetResponses, summarizeDeliveries, presentTarget, readTargets } from "./targets.ts";
-import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
+import { presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
+import * as records from "./action-records.ts";
 
 const ActionPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
   action_number: Type.Integer({ description: "Number of the action in the organization" }),
 });
 
-const ActionName = Name(ACTION_NAME, {
-  description: "Name of the action, unique in the organization; an action that has it is replaced",
-});
-const Names = (what: string) =>
-  Type.Array(Type.String({ maxLength: NAME_LENGTH }), {
-    maxItems: LIST_LENGTH,
-    description: `Names of ${what}, whose order is kept`,
-  });
-/** Each trigger a few times at most: what is given twice counts once. */
-const Triggers = <const T extends readonly string[]>(words: T) =>
-  Type.Array(OneOf(words), { maxItems: 100, description: "What to tell of; the order is kept" });
-
-export const EnvActionPutInput = named(
-  "EnvActionPutInput",
-  Closed({
-    name: ActionName,
-    type: Type.Optional(OneOf(["env"], { default: "env" })),
-    environments: Names("environments, physical or logical"),
-    triggers: Triggers(ENVIRONMENT_TRIGGERS),
-    targets: ActionTargets,
-  }),
-);
-
-const FlowActionPutInput = named(
-  "FlowActionPutInput",
-  Closed({
-    name: ActionName,
-    type: Type.Optional(OneOf(["flow"], { default: "flow" })),
-    flows: Names("flows"),
-    triggers: Triggers(FLOW_TRIGGERS),
-    targets: ActionTargets,
-  }),
-);
-
-/** The properties that both doors show. */
-export const actionProperties = {
-  name: Type.String(),
-  type: Type.String({ description: "`env` or `flow`" }),
-  number: Type.Integer({ description: "Counts up in the organization; no number is given twice" }),
-  triggers: Type.Array(Type.String()),
-  targets: TargetResponses,
-  created_by: Type.String(),
-  is_created_from_slack_app: Type.Boolean({ description: "Whether it was made with the channel of a chat as target" }),
-  is_failing: Type.Boolean({ description: "Whether the latest message to one of the targets did not arrive" }),
-  last_success_timestamp: Nullable(Type.Number({ description: "Epoch seconds" })),
-  last_failure_timestamp: Nullable(Type.Number({ description: "Epoch seconds" })),
-  created_at: Type.Number(),
-  last_modified_at: Type.Number(),
-};
-
 const ActionResponse = named(
   "ActionResponse",
   Closed({
-    ...actionProperties,
-    environments: Nullable(Type.Array(Type.String(), { description: "Of an action of the type `env`" })),
-    flows: Nullable(Type.Array(Type.String(), { description: "Of an action of the type `flow`" })),
+    ...records.actionProperties,
+    environments: Nullable(Type.Array(Type.String(), { description: "For an action of type `env`" })),
+    flows: Nullable(Type.Array(Type.String(), { description: "For an action of type `flow`" })),
   }),
 );
 
-/** What both doors show of an action. @throws Error for a damaged record. */
-export function presentProperties({ store, role }: OperationContext, row: ActionRow) {
-  const targets = store.actions.targets(row);
-  return {
-    ...frame(row),
-    triggers: JSON.parse(row.triggers_json) as string[],
-    // Their addresses let whoever knows them write there (decision 108).
-    targets: role === null ? [] : presentEach(targets, presentTarget, () => UNREADABLE_TARGET),
-    ...summarizeDeliveries(targets),
-  };
-}
-
-/** A target is an object of any form, so that the mark of a damaged one needs no field of its own. */
-const UNREADABLE_TARGET = { unreadable: UNREADABLE };
-
-/** In place of a damaged record. */
-export const placeholderProperties = (row: ActionRow) => ({
-  ...frame(row),
-  triggers: [UNREADABLE],
-  targets: [],
-  is_failing: false,
-  last_success_timestamp: null,
-  last_failure_timestamp: null,
-});
-
-const frame = ({ name, kind, number, created_by, from_chat, created_at, last_modified_at }: ActionRow) => ({
-  name,
-  type: kind,
-  number,
-  created_by,
-  is_created_from_slack_app: from_chat === 1,
-  created_at,
-  last_modified_at,
-});
-
 const presentAction = (context: OperationContext, row: ActionRow) => ({
-  ...presentProperties(context, row),
-  ...placesOf(context, row),
+  ...records.presentProperties(context, row),
+  ...presentPlaces(context, row),
 });
 
-function placesOf({ store }: OperationContext, row: ActionRow) {
+function presentPlaces({ store }: OperationContext, row: ActionRow) {
   const places = store.actions.places(row);
   return row.kind === "env" ? { environments: places, flows: null } : { environments: null, flows: places };
 }
-
-type EnvInput = Static<typeof EnvActionPutInput>;
-type FlowInput = Static<typeof FlowActionPutInput>;
-
-/** @throws AppError invalid for an environment, flow or target that cannot be one. */
-function fieldsOf(context: OperationContext, input: EnvInput | FlowInput): ActionFields {
-  const { store, organization } = context;
-  const places =
-    "environments" in input
-      ? keysNamed(
-          "environments",
-          input.environments,
-          (name) => store.environments.requireWritable(organization, name).id,
-        )
-      : keysNamed("flows", input.flows, (name) => store.flows.requireWritable(organization, name).id);
-  return {
-    name: input.name,
-    triggers: [...new Set<string>(input.triggers)],
-    places,
-    targets: readTargets(context, input.targets),
-    newSecret: context.newSecret,
-  };
-}
-
-const isTaken = (name: string, kind: ActionKind): string =>
-  `${kind === "env" ? "An environment" : "A flow"} action with this name already exists [input: ${name}]`;
-
-/**
- * Creates an action, or replaces the one that has its name. @throws AppError invalid, also for the name of an action of
- * the other kind.
- */
-export function putAction(context: OperationContext, input: EnvInput | FlowInput): { status: 200 | 201; body: "OK" } {
-  const { store, organization, principal, note } = context;
-  const kind = "environments" in input ? "env" : "flow";
-  const existing = store.actions.named(organization.id, input.name);
-  if (existing && existing.kind !== kind) throw invalid({ name: isTaken(input.name, existing.kind) });
-  const fields = fieldsOf(context, input);
-  const types = fields.targets.map(({ type }) => type ?? "other");
-  if (existing) {
-    const changed = store.actions.update(existing, fields);
-    note({ action: input.name, number: existing.number, created: false, changed, targets: types });
-    return { status: 200, body: "OK" };
-  }
-  const fromChat = fields.targets.some(
-    ({ type, target }) => type === "SLACK" && "context" in target && target.context != null,
-  );
-  const { number } = store.actions.create(organization.id, kind, fields, { user: principal.displayName, fromChat });
-  note({ action: input.name, number, created: true, targets: types });
-  return { status: 201, body: "OK" };
-}
-
-/** Replaces an action of environments. @throws AppError invalid, also for a name that another action has. */
-export function replaceAction(context: OperationContext, row: ActionRow, input: EnvInput): { status: 200; body: "OK" } {
-  const { store, organization, note } = context;
-  const holder = store.actions.named(organization.id, input.name);
-  if (holder && holder.id !== row.id) throw invalid({ name: isTaken(input.name, holder.kind) });
-  const fields = fieldsOf(context, input);
-  const changed = store.actions.update(row, fields);
-  note({
-    action: input.name,
-    number: row.number,
-    created: false,
-    changed,
-    targets: fields.targets.map(({ type }) => type ?? "other"),
-  });
-  return { status: 200, body: "OK" };
-}
-
-export function deleteActionRow({ store, note }: OperationContext, row: ActionRow): { status: 200; body: "OK" } {
-  store.actions.remove(row);
-  note({ action: row.name, number: row.number });
-  return { status: 200, body: "OK" };
-}
-
-export const EXAMPLE: EnvInput = {
-  name: "production-alerts",
-  type: "env",
-  environments: ["production"],
-  triggers: ["ON_NON_COMPLIANT_ENV", "ON_COMPLIANT_ENV"],
-  targets: [{ type: "WEBHOOK", webhook: "https://hooks.example.com/assay", payload_version: "1.0" }],
-};
 
 export const listActions = operation({
   id: "list_actions",
@@ -214,7 +42,7 @@ export const listActions = operation({
   path: "/actions/{org}",
   tag: "Actions",
   summary: "List the actions of an organization",
-  description: "Those of environments and of flows, by number.",
+  description: "Environment and flow actions, by number.",
   permission: "action:read",
   audit: null,
   params: OrgPath,
@@ -227,27 +55,24 @@ export const listActions = operation({
     body: presentEach(
       context.store.actions.list(context.organization.id),
       (row) => presentAction(context, row),
-      (row) => ({ ...placeholderProperties(row), ...placesOf(context, row) }),
+      (row) => ({ ...records.placeholderProperties(row), ...presentPlaces(context, row) }),
     ),
   }),
 });
 
 export const putEnvironmentAction = operation({
+  ...records.PUT_ENVIRONMENT_ACTION,
   id: "create_or_update_env_action",
-  method: "PUT",
   path: "/actions/{org}/environments",
   tag: "Actions",
-  summary: "Create or replace an action of environments",
+  summary: "Create or replace an environment action",
   description:
-    "Tells the targets of what happens in the environments. The action that has the name is replaced and keeps its number. `ON_SCALED_ARTIFACT` means that a running artifact became compliant or non-compliant, or got new provenance. A WEBHOOK gets one message for each event, SLACK and EMAIL get one for each trigger and snapshot. Environments that are archived leave the action, which ends with the last of them.",
-  permission: "action:write",
-  audit: "action.put",
-  params: OrgPath,
-  query: NoQuery,
-  body: json(EnvActionPutInput),
-  responses: { 200: { description: "Replaced", schema: Ok }, 201: { description: "Created", schema: Ok } },
-  example: { params: { org: "acme" }, body: EXAMPLE },
-  handle: (context, { body }) => putAction(context, body),
+    "Sends messages about events in the environments to the targets. An existing action with the same name is " +
+    "replaced and keeps its number. `ON_SCALED_ARTIFACT` covers running artifacts that became compliant or " +
+    "non-compliant or got new provenance. A WEBHOOK target gets one message per event; SLACK and EMAIL targets get " +
+    "one per trigger and snapshot. Archived environments are removed from the action; the action is deleted with its " +
+    "last environment.",
+  handle: (context, { body }) => records.putAction(context, body),
 });
 
 export const putFlowAction = operation({
@@ -255,15 +80,18 @@ export const putFlowAction = operation({
   method: "PUT",
   path: "/actions/{org}/flows",
   tag: "Actions",
-  summary: "Create or replace an action of flows",
+  summary: "Create or replace a flow action",
   description:
-    "Tells the targets of what happens in the flows. The action that has the name is replaced and keeps its number. `ON_ATTESTED_PROVENANCE` tells of an artifact that was reported. `ON_APPROVAL` and `ON_RELEASE` are accepted, and nothing raises them. Flows that are archived leave the action, which ends with the last of them.",
+    "Sends messages about events in the flows to the targets. An existing action with the same name is replaced and " +
+    "keeps its number. `ON_ATTESTED_PROVENANCE` means that an artifact was reported. `ON_APPROVAL` and `ON_RELEASE` " +
+    "are accepted but never occur. Archived flows are removed from the action; the action is deleted with its last " +
+    "flow.",
   permission: "action:write",
   audit: "action.put",
   params: OrgPath,
   query: NoQuery,
-  body: json(FlowActionPutInput),
-  responses: { 200: { description: "Replaced", schema: Ok }, 201: { description: "Created", schema: Ok } },
+  body: json(records.FlowActionPutInput),
+  responses: records.PUT_ENVIRONMENT_ACTION.responses,
   example: {
     params: { org: "acme" },
     body: {
@@ -274,7 +102,7 @@ export const putFlowAction = operation({
       targets: [{ type: "EMAIL", emails: ["team@example.com"] }],
     },
   },
-  handle: (context, { body }) => putAction(context, body),
+  handle: (context, { body }) => records.putAction(context, body),
 });
 
 export const getAction = operation({
@@ -289,10 +117,7 @@ export const getAction = operation({
   params: ActionPath,
   query: NoQuery,
   body: NO_BODY,
-  responses: {
-    200: { description: "The action", schema: ActionResponse },
-    404: { description: "No such action", schema: Message },
-  },
+  responses: { 200: { description: "The action", schema: ActionResponse }, 404: records.ACTION_NOT_FOUND },
   example: { params: { org: "acme", action_number: "1" } },
   handle: (context, { params }) => ({
     status: 200,
@@ -301,19 +126,16 @@ export const getAction = operation({
 });
 
 export const deleteAction = operation({
+  ...records.DELETE_ACTION,
   id: "delete_action",
-  method: "DELETE",
   path: "/actions/{org}/{action_number}",
   tag: "Actions",
   summary: "Delete an action",
-  description: "Messages that still wait to be sent for it are not sent any more. Its number is not given again.",
-  permission: "action:write",
-  audit: "action.deleted",
+  description: "Its pending messages are not sent. Its number is not reused.",
   params: ActionPath,
-  query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "Deleted", schema: Ok }, 404: { description: "No such action", schema: Message } },
+  responses: { 200: { description: "Deleted", schema: Ok }, 404: records.ACTION_NOT_FOUND },
   example: { params: { org: "acme", action_number: "1" } },
   handle: (context, { params }) =>
-    deleteActionRow(context, context.store.actions.require(context.organization, params.action_number)),
+    records.deleteActionRecord(context, context.store.actions.require(context.organization, params.action_number)),
 });

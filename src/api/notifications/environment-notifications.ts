@@ -1,24 +1,16 @@
 /**
- * The older door to actions of environments: the same records with the same numbers, for clients that know no others.
+ * Environment notifications: an older view of the environment actions, with the same records and numbers, for clients
+ * that do not know actions.
  */
 import { Type } from "typebox";
-import { NO_BODY, json } from "../../http/operation.ts";
-import { Closed, Message, Ok, named } from "../../http/schema.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Ok, named } from "../../http/schema.ts";
 import type { ActionRow } from "../../store/notifications/actions.ts";
-import {
-  EXAMPLE,
-  EnvActionPutInput,
-  actionProperties,
-  deleteActionRow,
-  placeholderProperties,
-  presentProperties,
-  putAction,
-  replaceAction,
-} from "./actions.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
+import * as records from "./action-records.ts";
 
 const NotificationPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
@@ -27,15 +19,15 @@ const NotificationPath = Closed({
 
 const EnvironmentNotificationResponse = named(
   "EnvironmentNotificationResponse",
-  Closed({ ...actionProperties, environments: Type.Array(Type.String()) }),
+  Closed({ ...records.actionProperties, environments: Type.Array(Type.String()) }),
 );
 
 const present = (context: OperationContext, row: ActionRow) => ({
-  ...presentProperties(context, row),
+  ...records.presentProperties(context, row),
   environments: context.store.actions.places(row),
 });
 
-/** An action of flows is none here. @throws AppError not_found. */
+/** @throws AppError not_found, also for a flow action */
 const requireRow = ({ store, organization }: OperationContext, number: number): ActionRow =>
   store.actions.require(organization, number, "env");
 
@@ -44,15 +36,15 @@ export const listEnvironmentNotifications = operation({
   method: "GET",
   path: "/organizations/{org}/environments_notifications",
   tag: "Organizations",
-  summary: "List the actions of environments",
-  description: "By number. `GET /actions/{org}` shows those of flows too.",
+  summary: "List the environment actions",
+  description: "By number. `GET /actions/{org}` also lists flow actions.",
   permission: "action:read",
   audit: null,
   params: OrgPath,
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "All actions of environments", schema: Type.Array(EnvironmentNotificationResponse) },
+    200: { description: "All environment actions", schema: Type.Array(EnvironmentNotificationResponse) },
   },
   example: { params: { org: "acme" } },
   handle: (context) => ({
@@ -60,26 +52,19 @@ export const listEnvironmentNotifications = operation({
     body: presentEach(
       context.store.actions.list(context.organization.id).filter(({ kind }) => kind === "env"),
       (row) => present(context, row),
-      (row) => ({ ...placeholderProperties(row), environments: context.store.actions.places(row) }),
+      (row) => ({ ...records.placeholderProperties(row), environments: context.store.actions.places(row) }),
     ),
   }),
 });
 
 export const putEnvironmentNotification = operation({
+  ...records.PUT_ENVIRONMENT_ACTION,
   id: "put_environment_notifications",
-  method: "PUT",
   path: "/organizations/{org}/environments_notifications",
   tag: "Organizations",
-  summary: "Create or replace an action of environments by name",
-  description: "The same as `PUT /actions/{org}/environments`.",
-  permission: "action:write",
-  audit: "action.put",
-  params: OrgPath,
-  query: NoQuery,
-  body: json(EnvActionPutInput),
-  responses: { 200: { description: "Replaced", schema: Ok }, 201: { description: "Created", schema: Ok } },
-  example: { params: { org: "acme" }, body: EXAMPLE },
-  handle: (context, { body }) => putAction(context, body),
+  summary: "Create or replace an environment action by name",
+  description: "Same as `PUT /actions/{org}/environments`.",
+  handle: (context, { body }) => records.putAction(context, body),
 });
 
 export const getEnvironmentNotification = operation({
@@ -87,8 +72,8 @@ export const getEnvironmentNotification = operation({
   method: "GET",
   path: "/organizations/{org}/environments_notifications/{notification_number}",
   tag: "Organizations",
-  summary: "Read an action of environments",
-  description: "By its number in the organization; actions of flows are not found here.",
+  summary: "Read an environment action",
+  description: "By its number in the organization. Flow actions are not available here.",
   permission: "action:read",
   audit: null,
   params: NotificationPath,
@@ -96,7 +81,7 @@ export const getEnvironmentNotification = operation({
   body: NO_BODY,
   responses: {
     200: { description: "The action", schema: EnvironmentNotificationResponse },
-    404: { description: "No such action of environments", schema: Message },
+    404: records.ENVIRONMENT_ACTION_NOT_FOUND,
   },
   example: { params: { org: "acme", notification_number: "1" } },
   handle: (context, { params }) => ({
@@ -110,37 +95,32 @@ export const updateEnvironmentNotification = operation({
   method: "PUT",
   path: "/organizations/{org}/environments_notifications/{notification_number}",
   tag: "Organizations",
-  summary: "Replace an action of environments by number",
-  description: "It keeps its number, also under another name, which no other action may have.",
+  summary: "Replace an environment action by number",
+  description: "The action keeps its number, also under a new name. No other action may have that name.",
   permission: "action:write",
   audit: "action.put",
   params: NotificationPath,
   query: NoQuery,
-  body: json(EnvActionPutInput),
+  body: records.ENVIRONMENT_ACTION_BODY.body,
   responses: {
     200: { description: "Replaced", schema: Ok },
-    404: { description: "No such action of environments", schema: Message },
+    404: records.ENVIRONMENT_ACTION_NOT_FOUND,
   },
-  example: { params: { org: "acme", notification_number: "1" }, body: EXAMPLE },
-  handle: (context, { params, body }) => replaceAction(context, requireRow(context, params.notification_number), body),
+  example: { params: { org: "acme", notification_number: "1" }, body: records.ENVIRONMENT_ACTION_BODY.example },
+  handle: (context, { params, body }) =>
+    records.replaceAction(context, requireRow(context, params.notification_number), body),
 });
 
 export const deleteEnvironmentNotification = operation({
+  ...records.DELETE_ACTION,
   id: "delete_environment_notification",
-  method: "DELETE",
   path: "/organizations/{org}/environments_notifications/{notification_number}",
   tag: "Organizations",
-  summary: "Delete an action of environments",
-  description: "The same as `DELETE /actions/{org}/{action_number}`.",
-  permission: "action:write",
-  audit: "action.deleted",
+  summary: "Delete an environment action",
+  description: "Same as `DELETE /actions/{org}/{action_number}`.",
   params: NotificationPath,
-  query: NoQuery,
   body: NO_BODY,
-  responses: {
-    200: { description: "Deleted", schema: Ok },
-    404: { description: "No such action of environments", schema: Message },
-  },
+  responses: { 200: { description: "Deleted", schema: Ok }, 404: records.ENVIRONMENT_ACTION_NOT_FOUND },
   example: { params: { org: "acme", notification_number: "1" } },
-  handle: (context, { params }) => deleteActionRow(context, requireRow(context, params.notification_number)),
+  handle: (context, { params }) => records.deleteActionRecord(context, requireRow(context, params.notification_number)),
 });

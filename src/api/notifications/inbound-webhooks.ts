@@ -1,7 +1,6 @@
 /**
- * Webhooks of other products, which become flows, trails and attestations here (semantics 8.6). They need no key: the
- * address is unguessable and the body is signed, and what comes in is recorded by the service account of the door
- * (store/inbound-webhooks.ts).
+ * Inbound webhooks: calls of other products that become flows, trails and attestations (semantics 8.6). They need no
+ * API key: the address is unguessable, the body is signed, and the webhook's service account records what arrives.
  */
 import { Type } from "typebox";
 import type { Static, TSchema } from "typebox";
@@ -9,6 +8,7 @@ import { FLAG_ATTESTATION, describeChange, placesOfChange } from "../../domain/i
 import { isUnfinished } from "../../domain/attestation/sonar.ts";
 import { placeOfScan } from "../../domain/inbound-webhook/sonar.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
+import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid, notFound } from "../../errors.ts";
 import { parseJson } from "../../http/body/read-json.ts";
 import { optionalJson } from "../../http/operation.ts";
@@ -30,10 +30,10 @@ const HookPath = Closed({
   hook_uid: Type.String({ description: "Unguessable id of the webhook, from `assay webhook enable`" }),
 });
 
-/** Never read before its signature was checked, and then by `readCall`: the signature is over its bytes. */
+/** The signature covers the bytes of the body, so `readCall` parses it after the signature was verified. */
 const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optionalJson(schema), rawAbove: 0 });
 
-/** @throws AppError 400 for what is no JSON, or has not the shape. */
+/** @throws AppError 400 for a body that is not JSON or does not match the schema */
 function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Static<T> {
   const value = parseJson(bytes ?? "", "body");
   const problems = validate(schema, value, { mode: "plain", root: "body" });
@@ -41,18 +41,18 @@ function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Static<T>
   return value as Static<T>;
 }
 
-/** The door, which may have been closed since the signature was checked. @throws AppError 404. */
-function doorOf({ store }: OperationContext, kind: WebhookKind, publicId: string): InboundWebhookRow {
-  const door = store.inboundWebhooks.find(kind, publicId);
-  if (!door) throw notFound("Webhook not found");
-  return door;
+/** The webhook. @throws AppError 404 when it was disabled after the signature was verified */
+function requireWebhook({ store }: OperationContext, kind: WebhookKind, publicId: string): InboundWebhookRow {
+  const webhook = store.inboundWebhooks.find(kind, publicId);
+  if (!webhook) throw notFound("Webhook not found");
+  return webhook;
 }
 
 const responses = {
-  200: { description: "Recorded, or recorded before", schema: Ok },
-  401: { description: "The signature is missing or is not that of the body", schema: Message },
-  403: { description: "The service account of the webhook may not record attestations any more", schema: Message },
-  404: { description: "No such webhook, or what the call names does not exist", schema: Message },
+  200: { description: "Recorded now or by an earlier delivery", schema: Ok },
+  401: { description: "The signature is missing or does not match the body", schema: Message },
+  403: { description: "The webhook's service account is no longer allowed to record attestations", schema: Message },
+  404: { description: "No such webhook, or the call refers to something that does not exist", schema: Message },
 };
 
 const SonarWebhook = named(
@@ -63,7 +63,7 @@ const SonarWebhook = named(
       analysedAt: Maybe(
         Type.String({
           maxLength: TEXT_LENGTH,
-          description: "Absent only for a task with the status FAILED or CANCELED",
+          description: "Required unless the task has the status FAILED or CANCELED",
         }),
       ),
       revision: Maybe(Text),
@@ -73,7 +73,9 @@ const SonarWebhook = named(
   ),
 );
 
-/** @throws AppError 400 as readCall, and for a finished task without the time of its analysis. */
+const isSonarFlowNames = (value: unknown): value is SonarFlowNames => isObject(value);
+
+/** @throws AppError 400 as readCall, and for a finished task without the time of its analysis */
 function readScan(bytes: Buffer | null): Static<typeof SonarWebhook> {
   const call = readCall(SonarWebhook, bytes);
   if (!call.analysedAt && !isUnfinished(call.status)) throw invalid({ analysedAt: "Field required" });
@@ -85,13 +87,13 @@ export const sonarWebhook = operation({
   method: "POST",
   path: "/webhooks/sonar/{hook_uid}",
   tag: "Webhooks",
-  summary: "Take in the result of a SonarQube scan",
+  summary: "Accept the result of a SonarQube scan",
   description:
-    "Records a `sonar` attestation where the properties of the analysis say, `sonar.analysis.kosli_flow` and its " +
-    "like. Flow and trail are created where they are missing. Without properties the flow is named after the " +
-    "project and the trail after the revision. A task that failed or was canceled has no revision and no quality " +
-    "gate: it is recorded as not compliant, in the trail of `sonar.analysis.kosli_git_commit`, else in one named " +
-    "after the task.",
+    "Records a `sonar` attestation in the flow and trail that the analysis properties name " +
+    "(`sonar.analysis.kosli_flow` and others). Missing flows and trails are created. Without these properties, the " +
+    "flow is named after the project and the trail after the revision. A task that failed or was canceled has no " +
+    "revision and no quality gate: it is recorded as not compliant, in the trail of " +
+    "`sonar.analysis.kosli_git_commit` or else in a trail named after the task.",
   status: "unlisted",
   permission: "signed",
   signature: { endpoint: "sonar", header: "x-sonar-webhook-hmac-sha256", requires: "attestation:write" },
@@ -113,13 +115,13 @@ export const sonarWebhook = operation({
       properties: { "sonar.analysis.kosli_flow": "backend", "sonar.analysis.kosli_trail": "release-1" },
     },
   },
-  prepare: async (_context, { rawBody: unread }) => readScan(unread),
-  handle(context, { params, rawBody: unread }, call) {
+  prepare: async (_context, { rawBody }) => readScan(rawBody),
+  handle(context, { params, rawBody }, call) {
     const { store, organization, note } = context;
-    const door = doorOf(context, "sonar", params.hook_uid);
-    const { place, problems } = placeOfScan(call, JSON.parse(door.settings_json) as SonarFlowNames);
+    const webhook = requireWebhook(context, "sonar", params.hook_uid);
+    const { place, problems } = placeOfScan(call, readStoredJson(webhook.settings_json, isSonarFlowNames));
     if (problems) throw invalid(problems);
-    if (!store.inboundWebhooks.receive(door.id, unread ?? Buffer.alloc(0)))
+    if (!store.inboundWebhooks.receive(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
     const flow = flowFor(context, place.flow, place.flowDescription);
     recordAttestation(context, SONAR, {
@@ -133,7 +135,7 @@ export const sonarWebhook = operation({
         git_commit_info: place.commit === null ? null : { sha1: place.commit },
         origin_url: call.project.url ?? null,
       },
-      // Recorded as it came: an unfinished task has no time of analysis.
+      // Recorded as received: an unfinished task has no time of analysis.
       payload: { sonar_results: { ...call, revision: call.revision ?? "" } as Static<typeof SonarResults> },
       prepared: null,
       file: null,
@@ -143,7 +145,7 @@ export const sonarWebhook = operation({
   },
 });
 
-const open = { additionalProperties: true };
+const OPEN = { additionalProperties: true };
 const LaunchDarklyWebhook = named(
   "LaunchDarklyWebhook",
   Type.Object(
@@ -151,31 +153,31 @@ const LaunchDarklyWebhook = named(
       name: Maybe(Text),
       titleVerb: Maybe(Text),
       comment: Maybe(Text),
-      member: Maybe(Type.Object({ email: Maybe(Text), firstName: Maybe(Text), lastName: Maybe(Text) }, open)),
+      member: Maybe(Type.Object({ email: Maybe(Text), firstName: Maybe(Text), lastName: Maybe(Text) }, OPEN)),
       target: Maybe(
-        Type.Object({ name: Maybe(Text), resources: Maybe(Type.Array(Text, { maxItems: LIST_LENGTH })) }, open),
+        Type.Object({ name: Maybe(Text), resources: Maybe(Type.Array(Text, { maxItems: LIST_LENGTH })) }, OPEN),
       ),
-      accesses: Maybe(Type.Array(Type.Object({ resource: Maybe(Text) }, open), { maxItems: LIST_LENGTH })),
+      accesses: Maybe(Type.Array(Type.Object({ resource: Maybe(Text) }, OPEN), { maxItems: LIST_LENGTH })),
     },
-    { ...open, "x-max-bytes": MAX_RESULTS_BYTES },
+    { ...OPEN, "x-max-bytes": MAX_RESULTS_BYTES },
   ),
 );
 
 const NOTHING_RECORDED = { message: "Nothing was recorded: the change names no flag in an environment" };
 
-/** Places of one call: a change of a flag names the environments that it touches, and nobody has more. */
-const MOST_PLACES = 100;
+/** Flags and environments in one call. A change of a flag names the environments it affects, which are far fewer. */
+const MAX_CHANGES = 100;
 
 export const launchDarklyWebhook = operation({
   id: "launch_darkly_webhook",
   method: "POST",
   path: "/webhooks/launch-darkly/{hook_uid}",
   tag: "Webhooks",
-  summary: "Take in a change of a LaunchDarkly flag",
+  summary: "Accept a change of a LaunchDarkly flag",
   description:
-    "Records a `generic` attestation named `flag-change` for each environment E in which the flag changed, in the" +
-    " trail of the flag's key in the flow `launch-darkly-E`. Both are created where they are missing. A change in" +
-    " no environment is accepted and not recorded, and the answer says so.",
+    "Records a `generic` attestation named `flag-change` for each environment E in which the flag changed, in the " +
+    "flow `launch-darkly-E` and the trail named after the key of the flag. Missing flows and trails are created. A " +
+    "change without an environment is accepted but not recorded, and the response says so.",
   status: "unlisted",
   permission: "signed",
   signature: { endpoint: "launch-darkly", header: "x-ld-signature", requires: "attestation:write" },
@@ -186,7 +188,7 @@ export const launchDarklyWebhook = operation({
   responses: {
     ...responses,
     200: {
-      description: "Recorded, or recorded before; or, with a message, nothing to record",
+      description: "Recorded now or by an earlier delivery; a message if there was nothing to record",
       schema: Type.Union([Ok, Message]),
     },
   },
@@ -202,16 +204,16 @@ export const launchDarklyWebhook = operation({
       target: { name: "New checkout", resources: ["proj/web:env/production:flag/new-checkout"] },
     },
   },
-  prepare: async (_context, { rawBody: unread }) => readCall(LaunchDarklyWebhook, unread),
-  handle(context, { params, rawBody: unread }, call) {
+  prepare: async (_context, { rawBody }) => readCall(LaunchDarklyWebhook, rawBody),
+  handle(context, { params, rawBody }, call) {
     const { store, organization, note } = context;
-    const door = doorOf(context, "launch-darkly", params.hook_uid);
+    const webhook = requireWebhook(context, "launch-darkly", params.hook_uid);
     const places = placesOfChange(call);
-    if (places.length > MOST_PLACES)
+    if (places.length > MAX_CHANGES)
       throw invalid({
-        target: `A change may touch at most ${MOST_PLACES} flags and environments [input: ${places.length}]`,
+        target: `A change may touch at most ${MAX_CHANGES} flags and environments [input: ${places.length}]`,
       });
-    if (!store.inboundWebhooks.receive(door.id, unread ?? Buffer.alloc(0)))
+    if (!store.inboundWebhooks.receive(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
     for (const { project, environment, flag, flow: flowName, trail: trailName } of places) {
       const flow = flowFor(context, flowName, `Changes of LaunchDarkly flags in ${environment}`);

@@ -1,42 +1,43 @@
 /**
- * Whom the server tells of what it notices by itself: one kind so far, API keys that are about to end. Every role
- * reads, admins write.
+ * Recipients of notifications that the server sends on its own. The only type so far warns of API keys that expire
+ * soon. Every role can read them, admins can change them.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { excerpt } from "../../domain/text/excerpt.ts";
 import { NOTIFICATION_TYPES } from "../../domain/notification/key-expiry.ts";
 import { normalizedTargets } from "../../domain/notification/targets.ts";
 import type { Target } from "../../domain/notification/targets.ts";
 import { TARGET_PATTERN } from "../../domain/network/webhook-url.ts";
+import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid } from "../../errors.ts";
+import type { FieldErrors } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Nullable, Ok, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { Url } from "../../contract/shapes.ts";
-import { Emails, MAX_TARGETS, PayloadVersion, Webhook, addressProblems } from "./targets.ts";
+import { Emails, MAX_TARGETS, PayloadVersion, Webhook, findAddressProblems, inputText } from "./targets.ts";
 import { NoQuery } from "../paths.ts";
 
 const ConfigPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
-  notification_type: OneOf(NOTIFICATION_TYPES, { description: "What the server tells of" }),
+  notification_type: OneOf(NOTIFICATION_TYPES, { description: "Type of the notification" }),
 });
 
 const TYPES = ["EMAIL", "SLACK", "WEBHOOK"] as const;
 const NotificationTargetInput = Closed({
   type: OneOf(TYPES),
-  webhook: Type.Optional({ ...Webhook, description: "Of SLACK and WEBHOOK: an address that begins with https://" }),
+  webhook: Type.Optional({ ...Webhook, description: "For SLACK and WEBHOOK: a URL that begins with https://" }),
   payload_version: Type.Optional(PayloadVersion),
   emails: Type.Optional(Emails),
 });
 
 const HttpsWebhook = CheckedByHandler(
   { pattern: TARGET_PATTERN.replace("[sS]?", "[sS]"), format: "iri" },
-  { ...Url, minLength: 1, description: "Address that takes a POST with JSON, over https" },
+  { ...Url, minLength: 1, description: "HTTPS URL that accepts a POST with JSON" },
 );
 
-/** The same target as the document shows it: one shape for each type. */
+/** The same target as the OpenAPI document shows it: one shape per type. */
 const PublishedTarget = Type.Union([
   named("SlackNotificationTarget", Closed({ type: OneOf(["SLACK"]), webhook: HttpsWebhook })),
   named(
@@ -52,7 +53,7 @@ const NotificationConfigPutInput = named(
     targets: Type.Array(PublishedAs(PublishedTarget, NotificationTargetInput), {
       minItems: 1,
       maxItems: MAX_TARGETS,
-      description: "In place of the default recipients; all addresses become one target",
+      description: "Replace the default recipients; all e-mail addresses become one target",
     }),
   }),
 );
@@ -71,13 +72,13 @@ const NotificationConfigResponse = named(
   "NotificationConfigResponse",
   Closed({
     notification_type: OneOf(NOTIFICATION_TYPES),
-    scope: Nullable(Type.String({ description: "Always null: it holds for the whole organization" })),
+    scope: Nullable(Type.String({ description: "Always null: applies to the whole organization" })),
     targets: Type.Array(NotificationTarget, {
-      description: "Empty: the default recipients, which are the admins and the member who made the key",
+      description: "Empty: the default recipients, which are the admins and the member who created the key",
     }),
     detection: Type.Record(Type.String(), Type.Unknown(), { description: "Always empty" }),
     last_notified_at: Nullable(
-      Type.Number({ description: "Epoch seconds of the latest message that reached one of the targets" }),
+      Type.Number({ description: "Epoch seconds of the latest message delivered to any of the targets" }),
     ),
     last_failure: Nullable(
       named(
@@ -88,51 +89,71 @@ const NotificationConfigResponse = named(
   }),
 );
 
-type Kind = (typeof NOTIFICATION_TYPES)[number];
+type NotificationType = (typeof NOTIFICATION_TYPES)[number];
 
-function present({ store, organization }: OperationContext, kind: Kind): Static<typeof NotificationConfigResponse> {
-  const rows = store.notificationTargets.list({ organizationId: organization.id, notificationType: kind });
-  const reached = rows.flatMap(({ last_success_at }) => last_success_at ?? []);
+const isTarget = hasMembers<Static<typeof NotificationTarget>>("type");
+
+function present(
+  { store, organization }: OperationContext,
+  type: NotificationType,
+): Static<typeof NotificationConfigResponse> {
+  const rows = store.notificationTargets.list({ organizationId: organization.id, notificationType: type });
+  const deliveredAt = rows.flatMap(({ last_success_at }) => last_success_at ?? []);
   const failures = rows.flatMap(({ last_failure_at, last_error }) =>
     last_failure_at === null ? [] : [{ failed_at: last_failure_at, error: last_error ?? "" }],
   );
   return {
-    notification_type: kind,
+    notification_type: type,
     scope: null,
-    targets: rows.map(({ target_json }) => JSON.parse(target_json) as Static<typeof NotificationTarget>),
+    targets: rows.map(({ target_json }) => readStoredJson(target_json, isTarget)),
     detection: {},
-    last_notified_at: reached.length > 0 ? reached.reduce((latest, time) => Math.max(latest, time)) : null,
-    last_failure: failures.sort((one, other) => other.failed_at - one.failed_at)[0] ?? null,
+    last_notified_at: deliveredAt.length > 0 ? deliveredAt.reduce((latest, time) => Math.max(latest, time)) : null,
+    last_failure: failures.sort((a, b) => b.failed_at - a.failed_at)[0] ?? null,
   };
 }
 
-/** @throws AppError invalid with one text for each field of a target that is none. */
-function readTargets(context: OperationContext, sent: Static<typeof NotificationConfigPutInput>["targets"]): Target[] {
+type SentTarget = Static<typeof NotificationTargetInput>;
+
+/** @throws AppError invalid, with a text for each invalid field, such as `targets.0.webhook` */
+function readTargets(context: OperationContext, sent: readonly SentTarget[]): Target[] {
   const problems: Record<string, string> = {};
-  const targets = sent.map((target, place): Target => {
-    const field = `targets.${place}`;
-    const { type, webhook, emails, payload_version } = target;
-    const wanted = type === "EMAIL" ? ["emails"] : ["webhook"];
-    const allowed = type === "WEBHOOK" ? [...wanted, "payload_version"] : wanted;
-    for (const name of wanted) if (!(name in target)) problems[`${field}.${name}`] = "Field required";
-    for (const [name, value] of Object.entries(target))
-      if (name !== "type" && !allowed.includes(name))
-        problems[`${field}.${name}`] = `Extra inputs are not permitted [input: ${excerpt(String(value), 200)}]`;
-    const address = webhook ?? "";
-    const read: Target =
-      type === "EMAIL"
-        ? { type, emails: emails ?? [] }
-        : type === "SLACK"
-          ? { type, webhook: address }
-          : { type, webhook: address, ...(payload_version ? { payload_version } : {}) };
-    if (wanted.some((name) => !(name in target))) return read;
-    if (type === "EMAIL" || /^https:\/\//i.test(address))
-      Object.assign(problems, addressProblems(context, read, field));
-    else problems[`${field}.webhook`] = `The URL must begin with https:// [input: ${excerpt(address, 200)}]`;
+  const targets = sent.map((target, index): Target => {
+    const field = `targets.${index}`;
+    Object.assign(problems, findShapeProblems(target, field));
+    const read = toTarget(target);
+    // Without an address, it is reported as missing only.
+    if (requiredField(target) in target)
+      Object.assign(problems, findHttpsProblems(read, field) ?? findAddressProblems(context, read, field));
     return read;
   });
   if (Object.keys(problems).length > 0) throw invalid(problems);
   return normalizedTargets(targets);
+}
+
+const requiredField = ({ type }: SentTarget): "emails" | "webhook" => (type === "EMAIL" ? "emails" : "webhook");
+
+/** Fields that are missing, and fields that the type does not have. */
+function findShapeProblems(target: SentTarget, field: string): FieldErrors {
+  const problems: Record<string, string> = {};
+  const required = requiredField(target);
+  const allowed = ["type", required, ...(target.type === "WEBHOOK" ? ["payload_version"] : [])];
+  if (!(required in target)) problems[`${field}.${required}`] = "Field required";
+  for (const [name, value] of Object.entries(target))
+    if (!allowed.includes(name))
+      problems[`${field}.${name}`] = `Extra inputs are not permitted ${inputText(String(value))}`;
+  return problems;
+}
+
+function toTarget({ type, webhook = "", emails = [], payload_version }: SentTarget): Target {
+  if (type === "EMAIL") return { type, emails };
+  if (type === "SLACK") return { type, webhook };
+  return { type, webhook, ...(payload_version ? { payload_version } : {}) };
+}
+
+/** null for an e-mail target and for an https URL. */
+function findHttpsProblems(target: Target, field: string): FieldErrors | null {
+  if (target.type === "EMAIL" || /^https:\/\//i.test(target.webhook)) return null;
+  return { [`${field}.webhook`]: `The URL must begin with https:// ${inputText(target.webhook)}` };
 }
 
 export const getNotificationConfig = operation({
@@ -140,8 +161,8 @@ export const getNotificationConfig = operation({
   method: "GET",
   path: "/notification-config/{org}/{notification_type}",
   tag: "Notification Config",
-  summary: "Read whom the server tells",
-  description: "Nothing configured: no targets, and the default recipients are told.",
+  summary: "Read the recipients of a notification type",
+  description: "Without a configuration, `targets` is empty and messages go to the default recipients.",
   permission: "notification_config:read",
   audit: null,
   params: ConfigPath,
@@ -157,15 +178,18 @@ export const putNotificationConfig = operation({
   method: "PUT",
   path: "/notification-config/{org}/{notification_type}",
   tag: "Notification Config",
-  summary: "Replace whom the server tells",
+  summary: "Replace the recipients of a notification type",
   description:
-    "The targets replace the default recipients: 14 and 3 days before a key of a service account ends, each of them is told once. Addresses of WEBHOOK and SLACK begin with `https://`. Hosts and the domains of e-mail addresses are kept in lower case, a slash at the end goes, and all e-mail addresses become one target. Personal keys are told of to their owner only.",
+    "The targets replace the default recipients. Each gets one message 14 days and one 3 days before an API key of a " +
+    "service account expires. URLs of WEBHOOK and SLACK targets begin with `https://`. Host names and the domains of " +
+    "e-mail addresses are stored in lower case, a trailing slash is removed, and all e-mail addresses become one " +
+    "target. Warnings about personal keys go to their owners only.",
   permission: "notification_config:write",
   audit: "notification_config.put",
   params: ConfigPath,
   query: NoQuery,
   body: json(NotificationConfigPutInput),
-  responses: { 201: { description: "Replaced; this is how it is now", schema: NotificationConfigResponse } },
+  responses: { 201: { description: "The new configuration", schema: NotificationConfigResponse } },
   example: {
     params: { org: "acme", notification_type: "api_key_expiry" },
     body: {
@@ -190,14 +214,14 @@ export const deleteNotificationConfig = operation({
   method: "DELETE",
   path: "/notification-config/{org}/{notification_type}",
   tag: "Notification Config",
-  summary: "Go back to the default recipients",
-  description: "Removes the configured targets. Where nothing is configured, nothing changes.",
+  summary: "Restore the default recipients",
+  description: "Removes the configured targets. Without a configuration, nothing changes.",
   permission: "notification_config:write",
   audit: "notification_config.deleted",
   params: ConfigPath,
   query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "The default recipients are told, as before anything was configured", schema: Ok } },
+  responses: { 200: { description: "Messages go to the default recipients again", schema: Ok } },
   example: { params: { org: "acme", notification_type: "api_key_expiry" } },
   handle({ store, organization, note }, { params }) {
     const removed = store.notificationTargets.removeAll({

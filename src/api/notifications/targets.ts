@@ -1,7 +1,8 @@
-/** Targets of messages in bodies: their shapes, and how they are read. */
+/** Targets of messages: their shapes in requests and responses, and their validation. */
 import { Type } from "typebox";
 import type { Static, TSchema } from "typebox";
 import { excerpt } from "../../domain/text/excerpt.ts";
+import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import { PAYLOAD_VERSION, TARGET_TYPES } from "../../domain/notification/targets.ts";
 import type { KeptTarget, OtherTarget, Target, TargetType } from "../../domain/notification/targets.ts";
 import { MAIL_ADDRESS_PATTERN, isMailAddress } from "../../domain/network/mail-address.ts";
@@ -24,26 +25,26 @@ import type { TargetRow } from "../../store/notifications/notification-targets.t
 import type { OperationContext } from "../context.ts";
 import { MAX_DETAIL_BYTES, NAME_LENGTH, Url } from "../../contract/shapes.ts";
 
-/** Far above the size of a team, and few enough to be one message. */
-const MOST_ADDRESSES = 100;
-/** Targets of one action, or of one kind of notification. */
+/** Far more than a team needs, and few enough for one message. */
+const MAX_ADDRESSES = 100;
+/** Targets of one action, or of one notification type. */
 export const MAX_TARGETS = 50;
 
 export const Webhook = CheckedByHandler(
   { pattern: TARGET_PATTERN, format: "iri" },
-  { ...Url, minLength: 1, description: "Address that takes a POST with JSON" },
+  { ...Url, minLength: 1, description: "URL that accepts a POST with JSON" },
 );
 const MailAddress = CheckedByHandler(
   { pattern: MAIL_ADDRESS_PATTERN, format: "idn-email" },
   Type.String({ maxLength: NAME_LENGTH + 64, description: "E-mail address" }),
 );
-export const Emails = Type.Array(MailAddress, { minItems: 1, maxItems: MOST_ADDRESSES });
+export const Emails = Type.Array(MailAddress, { minItems: 1, maxItems: MAX_ADDRESSES });
 export const PayloadVersion = OneOf([PAYLOAD_VERSION], { description: "Version of the payload" });
 
-const ContextPart = Type.String({ maxLength: NAME_LENGTH });
-const ChannelProperties = { channel_id: ContextPart, channel_name: ContextPart, team_id: ContextPart };
-const SlackAppContext = named("SlackAppContext", Closed(ChannelProperties));
-/** Clients may send a target as they read it: its times are the server's own, and are not taken from them. */
+const ChannelField = Type.String({ maxLength: NAME_LENGTH });
+const channelProperties = { channel_id: ChannelField, channel_name: ChannelField, team_id: ChannelField };
+const SlackAppContext = named("SlackAppContext", Closed(channelProperties));
+/** Clients may send back a target as they read it; its times are set by the server and ignored in requests. */
 const READ_ONLY = {
   last_success_at: Maybe(Type.Number({ description: "Ignored" })),
   last_failure_at: Maybe(Type.Number({ description: "Ignored" })),
@@ -76,10 +77,10 @@ const INPUTS = {
 
 const OtherTargetInput = Type.Object(
   { type: Type.Optional(Type.Unsafe<unknown>({ not: { enum: [...TARGET_TYPES] } })) },
-  { additionalProperties: true, description: "Any other object: kept as it is, and nothing is sent to it" },
+  { additionalProperties: true, description: "Any other object: stored as sent, but never used" },
 );
 
-/** An object whose `type` is none of the three words is kept, and nothing is sent to it (decision 94). */
+/** A target of any other `type` is stored, but nothing is sent to it (decision 94). */
 export const ActionTargets = Type.Array(
   Type.Union([
     PublishedAs(
@@ -96,31 +97,31 @@ export const ActionTargets = Type.Array(
 const isTargetType = (type: unknown): type is TargetType => (TARGET_TYPES as readonly unknown[]).includes(type);
 
 /**
- * The targets of an action. @throws AppError invalid with one text for each field of a target that is none, such as
- * `targets.0.webhook`.
+ * Validates the targets of an action.
+ * @throws AppError invalid, with a text for each invalid field, such as `targets.0.webhook`
  */
 export function readTargets(
   context: Pick<OperationContext, "targetProblem">,
   sent: Static<typeof ActionTargets>,
 ): KeptTarget[] {
   const problems: Record<string, string> = {};
-  const targets = sent.map((target, place): KeptTarget => {
+  const targets = sent.map((target, index): KeptTarget => {
     const other = target as OtherTarget;
     const type = other["type"];
     if (!isTargetType(type)) return { type: null, target: other };
-    // The published shape lets every object pass: it begins with the free form.
+    // The published schema accepts every object, because its first alternative is the free form.
     const mistakes = validate(INPUTS[type], { ...other }, { mode: "plain", root: "" });
-    for (const [field, text] of Object.entries(mistakes ?? {})) problems[`targets.${place}.${field}`] = text;
-    const kept = keptForm(other as Target);
-    if (!mistakes) Object.assign(problems, addressProblems(context, kept, `targets.${place}`));
-    return { type, target: kept };
+    for (const [field, text] of Object.entries(mistakes ?? {})) problems[`targets.${index}.${field}`] = text;
+    const stored = toStoredTarget(other as Target);
+    if (!mistakes) Object.assign(problems, findAddressProblems(context, stored, `targets.${index}`));
+    return { type, target: stored };
   });
   if (Object.keys(problems).length > 0) throw invalid(problems);
   return targets;
 }
 
-/** A target without what is not the sender's to say, in one form for all spellings. */
-function keptForm(target: Target): Target {
+/** A target without read-only fields, and with its defaults. */
+function toStoredTarget(target: Target): Target {
   switch (target.type) {
     case "WEBHOOK":
       return { type: "WEBHOOK", webhook: target.webhook, payload_version: PAYLOAD_VERSION };
@@ -131,29 +132,31 @@ function keptForm(target: Target): Target {
   }
 }
 
+/** Characters of an address in an error text; the start identifies it. */
+const MAX_SHOWN_ADDRESS_CHARS = 200;
+
 /**
- * What is wrong with the addresses of a target, as far as that can be said without asking for what a name stands for
- * (semantics 8.4).
+ * Problems of the addresses of a target that can be found without resolving names (semantics 8.4).
+ * @param field path of the target in the request, such as `targets.0`
  */
-export function addressProblems(
+export function findAddressProblems(
   { targetProblem }: Pick<OperationContext, "targetProblem">,
   target: Target,
   field: string,
 ): FieldErrors {
   if (target.type === "EMAIL") {
-    const wrong = target.emails.flatMap((email, place) =>
-      isMailAddress(email)
-        ? []
-        : [[`${field}.emails.${place}`, `Input should be an e-mail address [input: ${excerpt(email, SHOWN)}]`]],
-    );
-    return Object.fromEntries(wrong) as FieldErrors;
+    const problems: Record<string, string> = {};
+    for (const [index, email] of target.emails.entries())
+      if (!isMailAddress(email))
+        problems[`${field}.emails.${index}`] = `Input should be an e-mail address ${inputText(email)}`;
+    return problems;
   }
   const problem = targetProblem(target.webhook);
-  return problem === null ? {} : { [`${field}.webhook`]: `${problem} [input: ${excerpt(target.webhook, SHOWN)}]` };
+  return problem === null ? {} : { [`${field}.webhook`]: `${problem} ${inputText(target.webhook)}` };
 }
 
-/** Characters of an address that are told: people know it by its beginning. */
-const SHOWN = 200;
+/** The end of an error text that quotes an address. */
+export const inputText = (address: string): string => `[input: ${excerpt(address, MAX_SHOWN_ADDRESS_CHARS)}]`;
 
 const times = {
   last_success_at: Nullable(Type.Number({ description: "Epoch seconds" })),
@@ -165,7 +168,7 @@ const SlackTargetResponse = named(
     type: OneOf(["SLACK"]),
     webhook: Type.String(),
     ...times,
-    context: Nullable(named("SlackAppContextResponse", Type.Object(ChannelProperties))),
+    context: Nullable(named("SlackAppContextResponse", Type.Object(channelProperties))),
   }),
 );
 const WebhookTargetResponse = named(
@@ -184,21 +187,21 @@ export const TargetResponses = Type.Array(
     EmailTargetResponse,
     Type.Record(Type.String(), Type.Unknown()),
   ]),
-  { description: "In the order given. Empty for callers who are no members of the organization" },
+  { description: "In the given order. Empty for callers who are not members of the organization" },
 );
 
-/** A target as answers show it. @throws Error for a damaged record. */
+/** @throws StoredJsonError for a damaged record */
 export function presentTarget({
   type,
   target_json,
   last_success_at,
   last_failure_at,
 }: TargetRow): Record<string, unknown> {
-  const target = JSON.parse(target_json) as Record<string, unknown>;
+  const target = readStoredJson(target_json, isObject);
   return type === null ? target : { ...target, last_success_at, last_failure_at };
 }
 
-/** What became of the messages to several targets. Times in epoch seconds, null before the first. */
+/** The outcome of the messages to all targets. Times in epoch seconds, null before the first. */
 export function summarizeDeliveries(rows: readonly TargetRow[]): {
   is_failing: boolean;
   last_success_timestamp: number | null;

@@ -1,12 +1,14 @@
 /**
- * The verdict on an artifact, with everything that led to it. Three scopes (semantics 5.8): the flows it was reported
- * to, an environment's policies, or policies that the caller names. A negative verdict is an answer, not an error.
+ * Asserts: the verdict on an artifact, with everything that led to it, in one of three scopes (semantics 5.8): the
+ * flows it was reported to, the policies of an environment, or policies that the caller names. A negative verdict is a
+ * regular response, not an error.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
 import { evaluatePolicy, presentRuleVerdicts } from "../../domain/policy/evaluate.ts";
 import type { Subject } from "../../domain/policy/evaluate.ts";
+import { hasMembers, isListOf, readStoredJson } from "../../domain/stored-json.ts";
 import { badRequest, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
@@ -15,7 +17,6 @@ import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import type { LatestVersion } from "../../store/policies/policies.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { fromJson } from "../../contract/shapes.ts";
 import { type RuleEvaluation, PolicyEvaluation } from "../../contract/policy-evaluation.ts";
 
 const AttestationComplianceStatusResponse = named(
@@ -38,16 +39,16 @@ const ArtifactComplianceResultResponse = named(
     status: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
     is_compliant: Type.Boolean(),
     attestations_statuses: Type.Array(AttestationComplianceStatusResponse, {
-      description: "The artifact's own entries first, then those of its trail",
+      description: "The artifact's own entries, then those of its trail",
     }),
     evaluated_at: Type.Number({ description: "Epoch seconds of the event that caused the evaluation" }),
-    unexpected: Type.Boolean({ description: "Whether the template knows no artifact of this name" }),
+    unexpected: Type.Boolean({ description: "Whether the template has no artifact of this name" }),
   }),
 );
 
 const flowFields = {
-  flow: Type.String({ description: "Empty for an artifact that was reported to no flow" }),
-  trail: Nullable(Type.String({ description: "null for an artifact that was reported without a trail" })),
+  flow: Type.String({ description: "Empty if the artifact was reported to no flow" }),
+  trail: Nullable(Type.String({ description: "null if the artifact was reported without a trail" })),
   compliant: Type.Boolean(),
   compliance_status: Nullable(ArtifactComplianceResultResponse),
   html_url: Type.String(),
@@ -70,7 +71,7 @@ const AssertArtifactResponse = named(
     scope: OneOf(["flow", "environment", "policy"]),
     ...flowFields,
     flows: Type.Array(AssertArtifactFlowResponse, {
-      description: "Every flow that the artifact was reported to, the first one first",
+      description: "All flows to which the artifact was reported, in order of the first report",
     }),
     environment: Nullable(Type.String({ description: "Scope `environment` only" })),
     policy_evaluations: Nullable(
@@ -87,9 +88,12 @@ export const assertArtifact = operation({
   method: "GET",
   path: "/asserts/{org}/fingerprint/{fingerprint}",
   tag: "Asserts",
-  summary: "Ask whether an artifact is compliant",
+  summary: "Assert that an artifact is compliant",
   description:
-    "By the templates of its flows, by the policies of an environment, or by policies that you name. In an environment what its allowlist names is compliant, reported or not, and without policies the flows decide. `compliant` is the verdict, the rest says why. `flow_name` narrows every scope to one flow.",
+    "Evaluates the artifact against the templates of its flows, the policies of an environment, or the given " +
+    "policies. In an environment, an allowed artifact is compliant, reported or not; without attached policies, the " +
+    "verdict is that of the flows. `compliant` is the verdict, the other fields are its reasons. `flow_name` limits " +
+    "every scope to one flow.",
   permission: "artifact:read",
   audit: null,
   cacheable: true,
@@ -99,8 +103,8 @@ export const assertArtifact = operation({
     environment_name: Type.Optional(Type.String({ description: "Not together with `policy_name`" })),
     policy_name: Repeated(Type.String(), {
       description:
-        "Not together with `environment_name`. Policies that must all be satisfied, each evaluated once; they need not " +
-        "be attached to anything",
+        "Not together with `environment_name`. All of these policies must be satisfied; a repeated name counts once. " +
+        "They need not be attached to an environment",
     }),
   }),
   body: NO_BODY,
@@ -114,48 +118,42 @@ export const assertArtifact = operation({
   },
   handle(context, { params, query }) {
     const { store, organization } = context;
+    const { fingerprint } = params;
     const policyNames = query.policy_name ?? [];
     if (query.environment_name !== undefined && policyNames.length > 0)
       throw badRequest("Only one of 'environment_name' and 'policy_name' can be given");
     const environment =
       query.environment_name === undefined ? null : store.environments.require(organization, query.environment_name);
     const flow = query.flow_name === undefined ? null : store.flows.require(organization, query.flow_name);
-    const records = store.subjects.records(organization.id, params.fingerprint, flow?.id ?? null);
-    const allowed = environment && store.allowlists.latest(environment.id, params.fingerprint);
+    const records = store.subjects.records(organization.id, fingerprint, flow?.id ?? null);
+    const allowed = environment && store.allowlists.latest(environment.id, fingerprint);
     const flows = records.map((row) => presentFlow(context, row));
-    // Who asks about a flow asks about provenance, which an entry of the allowlist does not replace.
+    // A request about a flow is about provenance, which an allowlist entry does not replace.
     const first =
-      flows[0] ?? (environment && allowed && !flow ? withoutProvenance(context, environment.name, allowed) : null);
+      flows[0] ?? (environment && allowed && !flow ? presentUnreported(context, environment.name, allowed) : null);
     if (!first)
       throw flow
-        ? store.artifacts.missing(params.fingerprint, query.flow_name as string, organization.name)
-        : notFound(
-            `Artifact with fingerprint '${params.fingerprint}' does not exist in organization '${organization.name}'`,
-          );
+        ? store.artifacts.missing(fingerprint, query.flow_name as string, organization.name)
+        : notFound(`Artifact with fingerprint '${fingerprint}' does not exist in organization '${organization.name}'`);
 
-    const scope = environment
-      ? ("environment" as const)
-      : policyNames.length > 0
-        ? ("policy" as const)
-        : ("flow" as const);
+    const scope = environment ? "environment" : policyNames.length > 0 ? "policy" : "flow";
     const policies = environment
       ? store.policies.inForce(environment.id)
       : policyNames.map((name) => store.policies.latestOf(organization, name));
-    const subject =
+    const evaluations = evaluatePolicies(context, policies, () =>
+      store.subjects.subject(fingerprint, records, flows.length === 0 ? allowed?.artifact_name : ""),
+    );
+    const isSatisfied =
       policies.length > 0
-        ? store.subjects.subject(params.fingerprint, records, flows.length === 0 ? allowed?.artifact_name : "")
-        : null;
-    const evaluations = subject ? policies.map((policy) => evaluate(context, policy, subject)) : [];
-    const satisfied = subject
-      ? evaluations.every(({ status }) => status === "COMPLIANT")
-      : flows.length > 0 && flows.every((one) => one.compliant);
+        ? evaluations.every(({ status }) => status === "COMPLIANT")
+        : flows.length > 0 && flows.every(({ compliant }) => compliant);
     return {
       status: 200,
       body: {
         ...first,
-        fingerprint: params.fingerprint,
+        fingerprint,
         scope,
-        compliant: satisfied || allowed !== null,
+        compliant: isSatisfied || allowed !== null,
         flows,
         environment: environment?.name ?? null,
         policy_evaluations: scope === "flow" ? null : evaluations,
@@ -170,10 +168,18 @@ export const assertArtifact = operation({
   },
 });
 
-/**
- * One policy's verdict in the shape of the API. A policy without a version decides nothing, and nothing is never
- * compliant.
- */
+/** The evaluations of all policies. `readSubject` is not called without policies. */
+function evaluatePolicies(
+  context: OperationContext,
+  policies: readonly LatestVersion[],
+  readSubject: () => Subject,
+): Static<typeof PolicyEvaluation>[] {
+  if (policies.length === 0) return [];
+  const subject = readSubject();
+  return policies.map((policy) => evaluate(context, policy, subject));
+}
+
+/** The evaluation of one policy. A policy without a version has no rules to satisfy, and is never compliant. */
 function evaluate(
   { store }: OperationContext,
   { policy_name, version_id, version }: LatestVersion,
@@ -191,10 +197,11 @@ function evaluate(
 }
 
 /**
- * What stands in place of the first flow for an artifact that nobody reported but an environment allows (semantics
- * 5.6). It has no artifact page; that of the environment is where it is known.
+ * Takes the place of the first flow for an artifact that was never reported but is allowed in the environment
+ * (semantics
+ * 5.6). It has no page of its own, so the link leads to the environment.
  */
-function withoutProvenance(
+function presentUnreported(
   { organization, urls }: OperationContext,
   environment: string,
   allowed: AllowlistRow,
@@ -215,13 +222,15 @@ function withoutProvenance(
   };
 }
 
+const isStatusList = isListOf(hasMembers<AttestationStatus>("attestation_name"));
+
 /** The artifact in one flow, with the stored verdict of its trail. */
 function presentFlow(
   { store, organization, urls }: OperationContext,
   row: PlacedArtifactRow,
 ): Static<typeof AssertArtifactFlowResponse> {
   const trail = row.trail_id === null ? null : store.trails.compliance(row.trail_id);
-  const own = fromJson<AttestationStatus[]>(row.attestations_json) ?? [];
+  const own = readStoredJson(row.attestations_json, isStatusList);
   const entry =
     trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);
   return {
@@ -234,7 +243,7 @@ function presentFlow(
       is_compliant: row.state === "COMPLIANT",
       attestations_statuses: [...own, ...(trail?.attestations_statuses ?? [])],
       evaluated_at: trail?.evaluated_at ?? row.last_modified_at,
-      // A record that a later one superseded has no entry of its own: its name decides.
+      // A superseded record has no entry of its own; the entry of its name applies.
       unexpected: (entry ?? trail?.artifacts_statuses[row.reference_name ?? row.fingerprint])?.unexpected ?? false,
     },
     html_url: urls.artifactPage(organization.name, row.flow_name, row.fingerprint, row.public_id),

@@ -1,5 +1,6 @@
-/** Which environments enforce a control, and which do not (semantics 7.3). */
+/** Coverage of a control: the environments that enforce it and those that do not (semantics 7.3). */
 import { Type } from "typebox";
+import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, OneOf, named } from "../../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
@@ -14,9 +15,9 @@ const ControlCoverageResponse = named(
     summary: named(
       "ControlCoverageSummary",
       Closed({
-        total: Type.Integer({ description: "All active environments but logical ones" }),
+        total: Type.Integer({ description: "All active environments except logical ones" }),
         covered: Type.Integer(),
-        coverage_percent: Type.Number({ description: "With one decimal; 0 where there are no environments" }),
+        coverage_percent: Type.Number({ description: "With one decimal place; 0 without environments" }),
       }),
     ),
     ...Counts,
@@ -28,7 +29,7 @@ const ControlCoverageResponse = named(
           type: OneOf(ENVIRONMENT_TYPES),
           covered: Type.Boolean(),
           policies: Type.Array(Type.String(), {
-            description: "Names of the attached policies that ask for the control",
+            description: "Names of the attached policies that require the control",
           }),
         }),
       ),
@@ -36,7 +37,9 @@ const ControlCoverageResponse = named(
   }),
 );
 
-/** In percent with one decimal (decision 84). */
+const isTextList = isListOf(isText);
+
+/** Percentage with one decimal place (decision 84). */
 const percent = (covered: number, total: number): number =>
   total === 0 ? 0 : Math.round((covered / total) * 1000) / 10;
 
@@ -45,33 +48,34 @@ export const getControlCoverage = operation({
   id: "get_control_coverage",
   method: "GET",
   path: "/controls/{org}/{identifier}/coverage",
-  summary: "Tell which environments enforce a control",
+  summary: "List the environments that enforce a control",
   description:
-    "An environment is covered when an attached policy's latest version has a rule for the control, passing or not. The filters choose rows; the summary is of all environments.",
+    "An environment is covered if the latest version of an attached policy has a rule for the control, whether or " +
+    "not the rule is satisfied. Filters apply to the list; the summary covers all environments.",
   permission: "control:read",
   audit: null,
   params: ControlPath,
   query: Closed({
     ...CONTROL_PAGES.query,
-    search: Type.Optional(Type.String({ description: "A part of the environment's name, in any case" })),
-    covered: Type.Optional(Type.Boolean({ description: "Only covered environments, or only the others" })),
+    search: Type.Optional(Type.String({ description: "Part of the environment's name; case-insensitive" })),
+    covered: Type.Optional(Type.Boolean({ description: "true: only covered environments; false: only the others" })),
   }),
   body: NO_BODY,
   responses: {
-    200: { description: "One page, with the figures of the whole", schema: ControlCoverageResponse },
+    200: { description: "One page, and the summary", schema: ControlCoverageResponse },
     404: NO_CONTROL,
   },
   example: { params: { org: "acme", identifier: "SDLC-7" }, query: { covered: "false" } },
   handle({ store, organization }, { params, query }) {
     const { id } = store.controls.require(organization, params.identifier);
     const filter = { search: query.search ?? "", covered: query.covered ?? null };
-    const { page, perPage, ...part } = CONTROL_PAGES.window(query);
+    const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
     const { total, covered } = store.controlCoverage.summary(organization.id, id);
-    const environments = store.controlCoverage.list(organization.id, id, filter, part).map((row) => ({
+    const environments = store.controlCoverage.list(organization.id, id, filter, slice).map((row) => ({
       name: row.name,
       type: row.type,
       covered: row.covered === 1,
-      policies: JSON.parse(row.policies_json) as string[],
+      policies: readStoredJson(row.policies_json, isTextList),
     }));
     return {
       status: 200,

@@ -1,7 +1,6 @@
 /**
- * What was decided about a control (semantics 7.2): decisions, and overrides of decisions, each under its own time. An
- * override is listed because it is what counts from then on, for policies too: without it the list would say the
- * opposite of the verdicts.
+ * Decisions on a control (semantics 7.2): decisions and overrides of decisions, each at its own time. Overrides are
+ * listed because they count from then on, for policies too: without them the list would contradict the verdicts.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
@@ -23,31 +22,34 @@ const ControlDecision = named(
   Type.Object(
     {
       ...AttestationItem.properties,
-      id: Type.String({ description: "The same as `attestation_id`" }),
-      timestamp: Type.Number({ description: "Epoch seconds; the same as `created_at`" }),
+      id: Type.String({ description: "Same as `attestation_id`" }),
+      timestamp: Type.Number({ description: "Epoch seconds; same as `created_at`" }),
       attestation_type: Type.String({
-        description: "`system:decision`, or `override` for one that decides an earlier decision anew",
+        description: "`system:decision`, or `override` for the override of an earlier decision",
       }),
       control: Type.String(),
       control_version: Nullable(
         Type.Integer({
           description:
-            "Version of the control at that time, of an override that of the decision; null: there was no such control yet",
+            "Version of the control at that time, or at the time of the overridden decision; null if the control did " +
+            "not exist yet",
         }),
       ),
-      flow_id: Type.String({ description: "What the filter by flows takes" }),
+      flow_id: Type.String({ description: "Id of the flow, as used by the filter `flow_id`" }),
       artifact_name: Nullable(Type.String()),
       artifact_fingerprint: Nullable(
         Type.String({
-          description: "Of the artifact that it belongs to; null for a whole trail, and until the artifact is reported",
+          description:
+            "Fingerprint of the decision's artifact; null for a decision on a whole trail, and until the artifact " +
+            "is reported",
         }),
       ),
       attestation_data: Nullable(
-        Type.Record(Type.String(), Type.Unknown(), { description: "As it was reported; null for an override" }),
+        Type.Record(Type.String(), Type.Unknown(), { description: "As reported; null for an override" }),
       ),
-      original_attestation_id: Nullable(Type.String({ description: "Of an override: the decision that it overrode" })),
+      original_attestation_id: Nullable(Type.String({ description: "For an override: the overridden decision" })),
     },
-    { description: "A decision with all that is known of it, as attestations are shown" },
+    { description: "A decision with all fields of an attestation" },
   ),
 );
 const ControlDecisionListPage = named(
@@ -58,11 +60,10 @@ const ControlDecisionListPage = named(
 function presentDecision(
   context: OperationContext,
   row: PlacedAttestationRow,
-  control: string,
-  allowance: Allowance,
+  { control, allowance }: { control: string; allowance: Allowance },
 ): Static<typeof ControlDecision> {
   const { controlDecisions, attestations, flows } = context.store;
-  // One by one through the list, so that a damaged record is marked there.
+  // Presented as a list of one, because lists mark damaged records.
   const [item] = presentAttestations(context, [row], { allowance }) as [
     Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> },
   ];
@@ -81,7 +82,7 @@ function presentDecision(
   };
 }
 
-const When = (description: string) =>
+const TimeBound = (description: string) =>
   Type.Optional(Type.Number({ description: `${description}, epoch seconds, inclusive` }));
 
 export const listControlDecisions = operation({
@@ -90,17 +91,16 @@ export const listControlDecisions = operation({
   method: "GET",
   path: "/controls/{org}/{identifier}/decisions",
   summary: "List the decisions on a control",
-  description:
-    "In pages, newest first unless asked otherwise. Overrides of decisions are among them. All filters combine.",
+  description: "In pages, by default newest first, including overrides of decisions. All filters must match.",
   permission: "control:read",
   audit: null,
   params: ControlPath,
   query: Closed({
     ...CONTROL_PAGES.query,
     is_compliant: Type.Optional(Type.Boolean()),
-    from_timestamp: When("Decided at or after"),
-    to_timestamp: When("Decided at or before"),
-    flow_id: Repeated(Type.String(), { description: "Ids of flows; any may match" }),
+    from_timestamp: TimeBound("Decided at or after"),
+    to_timestamp: TimeBound("Decided at or before"),
+    flow_id: Repeated(Type.String(), { description: "Ids of flows; any of them may match" }),
     sort_direction: SortDirection("desc", "time"),
   }),
   body: NO_BODY,
@@ -115,10 +115,10 @@ export const listControlDecisions = operation({
       to: query.to_timestamp ?? null,
       flows: query.flow_id ?? null,
     };
-    const { page, perPage, ...part } = CONTROL_PAGES.window(query);
-    const rows = store.controlDecisions.list(organization.id, identifier, filter, query.sort_direction, part);
+    const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
+    const rows = store.controlDecisions.list(organization.id, identifier, filter, query.sort_direction, slice);
     const allowance = listAllowance();
-    const decisions = rows.map((row) => presentDecision(context, row, identifier, allowance));
+    const decisions = rows.map((row) => presentDecision(context, row, { control: identifier, allowance }));
     return {
       status: 200,
       body: { ...counts(store.controlDecisions.count(organization.id, identifier, filter), page, perPage), decisions },
@@ -131,12 +131,12 @@ export const getControlDecision = operation({
   id: "get_control_decision",
   method: "GET",
   path: "/controls/{org}/{identifier}/decisions/{decision_id}",
-  summary: "Read one decision on a control",
+  summary: "Read a decision on a control",
   permission: "control:read",
   audit: null,
   params: Closed({
     ...ControlPath.properties,
-    decision_id: Type.String({ description: "Id of the decision, or of an override of one" }),
+    decision_id: Type.String({ description: "Id of a decision or of an override" }),
   }),
   query: NoQuery,
   body: NO_BODY,
@@ -151,8 +151,9 @@ export const getControlDecision = operation({
     const row = store.attestations.findByPublicId(organization.id, params.decision_id);
     if (row?.control !== identifier)
       throw notFound(
-        `Decision '${params.decision_id}' on control '${identifier}' does not exist in organization '${organization.name}'`,
+        `Decision '${params.decision_id}' on control '${identifier}' does not exist ` +
+          `in organization '${organization.name}'`,
       );
-    return { status: 200, body: presentDecision(context, row, identifier, singleAllowance()) };
+    return { status: 200, body: presentDecision(context, row, { control: identifier, allowance: singleAllowance() }) };
   },
 });

@@ -1,11 +1,12 @@
-/** The history of a control (semantics 7.1): each entry has the fields as they were from then on. */
+/** Versions of a control (semantics 7.1): each has the fields of the control from then on. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
+import { readStoredJson } from "../../domain/stored-json.ts";
 import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
-import type { ControlVersionRow, ControlLinks } from "../../store/policies/controls.ts";
-import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES, SortDirection } from "./controls.ts";
+import type { ControlVersionRow } from "../../store/policies/controls.ts";
+import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES, SortDirection, isLinks } from "./controls.ts";
 import { operation } from "../context.ts";
 import { Counts, counts } from "../paging.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
@@ -15,13 +16,15 @@ const ControlVersion = named(
   "ControlVersion",
   Closed({
     identifier: Type.String(),
-    version: Type.Integer({ description: "1 for the first" }),
-    status: OneOf(["created", "edited", "archived", "unarchived"], { description: "What made this version" }),
+    version: Type.Integer({ description: "1 for the first version" }),
+    status: OneOf(["created", "edited", "archived", "unarchived"], {
+      description: "The change that made this version",
+    }),
     name: Type.String(),
     description: Nullable(Type.String()),
     links: Type.Record(Type.String(), Type.String()),
     created_at: Type.Number({ description: "Epoch seconds of the change" }),
-    created_by: Type.String({ description: "Who changed it" }),
+    created_by: Type.String({ description: "Display name of the user who made the change" }),
   }),
 );
 const ControlVersionListPage = named(
@@ -35,7 +38,7 @@ const presentVersion = (identifier: string, row: ControlVersionRow): Static<type
   status: row.status,
   name: row.name,
   description: row.description,
-  links: JSON.parse(row.links_json) as ControlLinks,
+  links: readStoredJson(row.links_json, isLinks),
   created_at: row.timestamp,
   created_by: row.created_by,
 });
@@ -47,7 +50,8 @@ export const listControlVersions = operation({
   path: "/controls/{org}/{identifier}/versions",
   summary: "List the versions of a control",
   description:
-    "In pages, newest first unless asked otherwise. Creating, editing, archiving and unarchiving each make one; tagging does not.",
+    "In pages, by default newest first. Creating, editing, archiving and unarchiving a control make a new version; " +
+    "tagging does not.",
   permission: "control:read",
   audit: null,
   params: ControlPath,
@@ -57,9 +61,9 @@ export const listControlVersions = operation({
   example: { params: { org: "acme", identifier: "SDLC-7" }, query: { page: "1" } },
   handle({ store, organization }, { params, query }) {
     const control = store.controls.require(organization, params.identifier);
-    const { page, perPage, ...part } = CONTROL_PAGES.window(query);
+    const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
     const versions = presentEach(
-      store.controls.versions(control.id, query.sort_direction, part),
+      store.controls.versions(control.id, query.sort_direction, slice),
       (row) => presentVersion(control.identifier, row),
       (row) => presentVersion(control.identifier, { ...row, description: UNREADABLE, links_json: "{}" }),
     );
@@ -72,7 +76,7 @@ export const getControlVersion = operation({
   id: "get_control_version",
   method: "GET",
   path: "/controls/{org}/{identifier}/versions/{version_number}",
-  summary: "Read a control as it was at one version",
+  summary: "Read a version of a control",
   permission: "control:read",
   audit: null,
   params: Closed({
@@ -95,7 +99,8 @@ export const getControlVersion = operation({
     const row = store.controls.version(id, params.version_number);
     if (!row)
       throw notFound(
-        `Version '${params.version_number}' of control '${identifier}' does not exist in organization '${organization.name}'`,
+        `Version '${params.version_number}' of control '${identifier}' does not exist ` +
+          `in organization '${organization.name}'`,
       );
     return { status: 200, body: presentVersion(identifier, row) };
   },

@@ -1,10 +1,11 @@
 /**
- * Controls (semantics 7.1). Every operation here and in the files beside this one belongs to the feature that an
- * organization can switch off.
+ * Controls: requirements that decisions and policies refer to (semantics 7.1). All operations on controls, their
+ * versions, decisions and coverage belong to a feature that an organization can turn off.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { CONTROL_IDENTIFIER } from "../../domain/names.ts";
+import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
@@ -22,16 +23,16 @@ import { ControlPath, OrgPath, NoQuery, RESERVED } from "../paths.ts";
 export const CONTROL_OPERATION = { tag: "Controls", feature: "controls" } as const;
 export const NO_CONTROL = { description: "No such control", schema: Message };
 
-/** How lists of this resource are paged. */
+/** The paging of all lists of controls, versions, decisions and coverage. */
 export const CONTROL_PAGES = pages({ perPage: 15, most: 100 });
 export const SortDirection = (fallback: "asc" | "desc", by: string) =>
-  OneOf(["asc", "desc"], { default: fallback, description: `Direction of the order by ${by}` });
+  OneOf(["asc", "desc"], { default: fallback, description: `Sort direction; the list is sorted by ${by}` });
 
-// Read by people as a title; a thousand characters and more are the full sentences of standards.
-const ControlName = Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "What the control is called" });
-const ControlLinks = Type.Record(Type.String(), WebUrl, {
+// Shown as a title, but standards use full sentences of a thousand characters and more.
+const ControlName = Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "Name of the control" });
+const ControlLinksInput = Type.Record(Type.String(), WebUrl, {
   maxProperties: LIST_LENGTH,
-  description: "Name of a link to its address; names may contain dots",
+  description: "URLs by the names of the links; names may contain dots",
 });
 
 const ControlPostInput = named(
@@ -39,11 +40,11 @@ const ControlPostInput = named(
   Closed({
     identifier: Matching(CONTROL_IDENTIFIER, {
       maxLength: NAME_LENGTH,
-      description: `Identifies the control for good, also once it is archived; \`${RESERVED}\` is reserved`,
+      description: `Permanent identifier of the control, also after archiving; \`${RESERVED}\` is reserved`,
     }),
     name: ControlName,
     description: Maybe(Text),
-    links: Maybe(ControlLinks),
+    links: Maybe(ControlLinksInput),
   }),
 );
 
@@ -52,18 +53,18 @@ const ControlPutInput = named(
   Closed({
     name: Maybe(ControlName),
     description: Type.Optional(
-      Nullable(Type.String({ maxLength: TEXT_LENGTH, description: "Null or empty: none any more" })),
+      Nullable(Type.String({ maxLength: TEXT_LENGTH, description: "null or empty: removed" })),
     ),
     links: Maybe(
       Type.Record(Type.String(), WebUrl, {
         maxProperties: LIST_LENGTH,
-        description: "Takes the place of all links; null: they stay",
+        description: "Replaces all links; null: unchanged",
       }),
     ),
   }),
 );
 
-const listed = {
+const listFields = {
   identifier: Type.String(),
   name: Type.String(),
   description: Nullable(Type.String()),
@@ -73,46 +74,50 @@ const listed = {
   created_by: Type.String(),
   tags: Tags,
 };
-const ControlListItem = named("ControlListItem", Closed(listed));
+const ControlListItem = named("ControlListItem", Closed(listFields));
 const ControlListPage = named("ControlListPage", Closed({ ...Counts, controls: Type.Array(ControlListItem) }));
 const ControlResponse = named(
   "ControlResponse",
   Closed({
-    ...listed,
+    ...listFields,
     archived: Type.Boolean(),
     policies_referencing: Type.Array(Type.String(), {
       description: "Names of the policies whose latest version has a rule for the control",
     }),
   }),
 );
-const CONTROL = { description: "The control as it is now", schema: ControlResponse };
+const CONTROL = { description: "The current state of the control", schema: ControlResponse };
 
-const presentListed = (row: ControlRow, tags: Record<string, string>): Static<typeof ControlListItem> => ({
+/** Whether a stored value is the links of a control. */
+export const isLinks = (value: unknown): value is ControlLinks => isObject(value);
+const isTags = (value: unknown): value is Record<string, string> => isObject(value);
+
+const presentListItem = (row: ControlRow, tags: Record<string, string>): Static<typeof ControlListItem> => ({
   identifier: row.identifier,
   name: row.name,
   description: row.description,
-  links: JSON.parse(row.links_json) as ControlLinks,
+  links: readStoredJson(row.links_json, isLinks),
   version: row.version,
   created_at: row.created_at,
   created_by: row.created_by,
   tags,
 });
 
-/** The item of a control whose record cannot be shown: what identifies it, and a mark. */
+/** A control whose record cannot be shown: its identifier and a mark. */
 const placeholder = (row: ControlListRow): Static<typeof ControlListItem> =>
-  presentListed({ ...row, description: UNREADABLE, links_json: "{}" }, {});
+  presentListItem({ ...row, description: UNREADABLE, links_json: "{}" }, {});
 
 const presentControl = ({ store }: OperationContext, row: ControlRow): Static<typeof ControlResponse> => ({
-  ...presentListed(row, store.controls.tags(row.id)),
+  ...presentListItem(row, store.controls.tags(row.id)),
   archived: row.archived === 1,
   policies_referencing: store.controls.policiesReferencing(row.id),
 });
 
-/** The answer to a write that may have changed nothing; only a change has a place in the audit log. */
-function changed(context: OperationContext, before: ControlRow, after: ControlRow) {
+/** The reply to an edit. An edit without effect makes no version and is not audited. */
+function replyToEdit(context: OperationContext, before: ControlRow, after: ControlRow) {
   context.note({ control: after.identifier, version: after.version });
-  const answer = { status: 200 as const, body: presentControl(context, after) };
-  return before.version === after.version ? { ...answer, unaudited: true as const } : answer;
+  const reply = { status: 200 as const, body: presentControl(context, after) };
+  return before.version === after.version ? { ...reply, unaudited: true as const } : reply;
 }
 
 export const listControls = operation({
@@ -121,27 +126,27 @@ export const listControls = operation({
   method: "GET",
   path: "/controls/{org}",
   summary: "List the controls of an organization",
-  description: "In pages, by name. Active controls, or with `archived=true` the archived ones alone.",
+  description: "In pages, by name. Active controls or, with `archived=true`, archived ones.",
   permission: "control:read",
   audit: null,
   params: OrgPath,
   query: Closed({
     ...CONTROL_PAGES.query,
     sort_direction: SortDirection("asc", "name"),
-    search: Type.Optional(Type.String({ description: "A part of the name or the identifier, in any case" })),
+    search: Type.Optional(Type.String({ description: "Part of the name or the identifier; case-insensitive" })),
     tag: Repeated(Type.String(), { description: "`key` or `key:value`; all must match" }),
-    archived: Type.Boolean({ default: false, description: "Archived controls in place of active ones" }),
+    archived: Type.Boolean({ default: false, description: "Archived controls instead of active ones" }),
   }),
   body: NO_BODY,
   responses: { 200: { description: "One page", schema: ControlListPage } },
   example: { params: { org: "acme" }, query: { search: "review", tag: "team:payments" } },
   handle({ store, organization }, { query }) {
     const filter = { search: query.search ?? "", archived: query.archived, tags: tagFilters(query.tag) };
-    const { page, perPage, ...part } = CONTROL_PAGES.window(query);
-    const rows = store.controls.list(organization.id, filter, query.sort_direction, part);
+    const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
+    const rows = store.controls.list(organization.id, filter, query.sort_direction, slice);
     const controls = presentEach(
       rows,
-      (row) => presentListed(row, JSON.parse(row.tags_json) as Record<string, string>),
+      (row) => presentListItem(row, readStoredJson(row.tags_json, isTags)),
       placeholder,
     );
     return { status: 200, body: { ...counts(store.controls.count(organization.id, filter), page, perPage), controls } };
@@ -155,7 +160,7 @@ export const postControl = operation({
   path: "/controls/{org}",
   summary: "Create a control",
   description:
-    "An identifier that any control of the organization has or had, archived ones included, is taken for good: the 409 is final.",
+    "An identifier can never be reused in the organization, not even that of an archived control: a 409 is permanent.",
   permission: "control:write",
   audit: "control.created",
   params: OrgPath,
@@ -170,7 +175,7 @@ export const postControl = operation({
     body: {
       identifier: "SDLC-7",
       name: "Changes are reviewed",
-      description: "Somebody else than the author approves",
+      description: "Someone other than the author approves",
       links: { wiki: "https://example.com/sdlc-7" },
     },
   },
@@ -196,13 +201,15 @@ export const listControlTagChoices = operation({
   method: "GET",
   path: "/controls/{org}/tags",
   summary: "List the tags in use on controls",
-  description: "Every pair of key and value once, in their order, archived controls included: the choices of a filter.",
+  description:
+    "All pairs of key and value, each once, in order, including tags of archived controls. For use as filter " +
+    "choices.",
   permission: "control:read",
   audit: null,
   params: OrgPath,
   query: NoQuery,
   body: NO_BODY,
-  responses: { 200: { description: "The pairs", schema: Type.Array(TagChoice) } },
+  responses: { 200: { description: "The tags", schema: Type.Array(TagChoice) } },
   example: { params: { org: "acme" } },
   handle: ({ store, organization }) => ({ status: 200, body: store.controls.tagChoices(organization.id) }),
 });
@@ -213,7 +220,7 @@ export const getControl = operation({
   method: "GET",
   path: "/controls/{org}/{identifier}",
   summary: "Read a control",
-  description: "As it is now, archived or not.",
+  description: "The current state, whether or not the control is archived.",
   permission: "control:read",
   audit: null,
   params: ControlPath,
@@ -232,10 +239,11 @@ export const putControl = operation({
   id: "put_control",
   method: "PUT",
   path: "/controls/{org}/{identifier}",
-  summary: "Change name, description or links of a control",
+  summary: "Update the name, description or links of a control",
   description:
-    "What is left out stays as it is. `links` takes the place of all links, `{}` removes them, null leaves them; a description of null or nothing removes it; " +
-    "a name of null stays. A change makes the next version, and what changes nothing makes none. An archived control stays archived.",
+    "Omitted fields, and a `name` or `links` of null, are unchanged. `links` replaces all links; `{}` removes them. " +
+    "A `description` that is null or empty removes the description. A change makes a new version; a request without " +
+    "effect makes none. An archived control stays archived.",
   permission: "control:write",
   audit: "control.edited",
   params: ControlPath,
@@ -251,27 +259,24 @@ export const putControl = operation({
       {
         name: body.name ?? before.name,
         description: body.description === undefined ? before.description : body.description || null,
-        links: body.links ?? (JSON.parse(before.links_json) as ControlLinks),
+        links: body.links ?? readStoredJson(before.links_json, isLinks),
       },
       principal.displayName,
     );
-    return changed(context, before, after);
+    return replyToEdit(context, before, after);
   },
 });
 
-/** The two operations that only move a control in or out of the archive. */
-const archiving = (archived: boolean) =>
+/** What archiving and unarchiving have in common. */
+const archiveOperation = (action: "archive" | "unarchive", texts: { summary: string; description: string }) =>
   operation({
     ...CONTROL_OPERATION,
-    id: archived ? "archive_control" : "unarchive_control",
+    ...texts,
+    id: `${action}_control`,
     method: "POST",
-    path: `/controls/{org}/{identifier}/${archived ? "archive" : "unarchive"}`,
-    summary: archived ? "Archive a control" : "Bring an archived control back",
-    description: archived
-      ? "It leaves the list of active controls and keeps its identifier, versions, decisions and tags; policies that name it go on to ask for decisions. Archiving an archived one changes nothing."
-      : "It is as it was before it was archived. Doing so to an active one changes nothing.",
+    path: `/controls/{org}/{identifier}/${action}`,
     permission: "control:write",
-    audit: archived ? "control.archived" : "control.unarchived",
+    audit: `control.${action}d`,
     params: ControlPath,
     query: NoQuery,
     body: NO_BODY,
@@ -280,9 +285,18 @@ const archiving = (archived: boolean) =>
     handle(context, { params }) {
       const { store, organization, principal } = context;
       const before = store.controls.require(organization, params.identifier);
-      return changed(context, before, store.controls.setArchived(before, archived, principal.displayName));
+      const after = store.controls.setArchived(before, action === "archive", principal.displayName);
+      return replyToEdit(context, before, after);
     },
   });
 
-export const archiveControl = archiving(true);
-export const unarchiveControl = archiving(false);
+export const archiveControl = archiveOperation("archive", {
+  summary: "Archive a control",
+  description:
+    "Removes the control from the list of active controls. It keeps its identifier, versions, decisions and tags, " +
+    "and policies that refer to it continue to require decisions. Archiving an archived control changes nothing.",
+});
+export const unarchiveControl = archiveOperation("unarchive", {
+  summary: "Unarchive a control",
+  description: "Returns an archived control to the list of active controls. Unarchiving an active one changes nothing.",
+});

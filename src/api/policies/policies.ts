@@ -1,12 +1,15 @@
+/**
+ * Policies: uploaded rules for environments, kept as versions (semantics 5.1). The latest version of an attached policy
+ * is in force.
+ */
 import { Type } from "typebox";
 import { excerpt } from "../../domain/text/excerpt.ts";
 import { POLICY_NAME } from "../../domain/names.ts";
 import type { ControlReference } from "../../domain/policy/ast.ts";
 import { renderDiagnostics, sortDiagnostics } from "../../domain/policy/diagnostics.ts";
+import { isObject, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { invalid } from "../../errors.ts";
-import type { AppError } from "../../errors.ts";
-import { CONFIGURATION_BOUNDS, NO_BODY } from "../../http/operation.ts";
-import type { FormBody } from "../../http/operation.ts";
+import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../../http/schema.ts";
 import type { Store } from "../../store/index.ts";
 import type { PolicyEventRow, PolicyRow } from "../../store/policies/policies.ts";
@@ -16,59 +19,58 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { NAME_LENGTH, TEXT_LENGTH } from "../../contract/shapes.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
+import { configurationForm, versionFields } from "../uploads.ts";
 
 const PolicyPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
   policy_name: Type.String({ description: "Name of the policy" }),
 });
 
-/** The `payload` part: these four properties and no others (http-api-v2, policy input). */
+/** The `payload` part has these four properties and no others (http-api-v2, policy input). */
 const PolicyPutInput = named(
   "PolicyPutInput",
   Closed({
     name: Matching(POLICY_NAME, {
       maxLength: NAME_LENGTH,
-      description: "Name of the policy; a policy that has it is updated",
+      description: "Name of the policy; an existing policy with this name is updated",
     }),
     description: Type.Optional(
       Type.String({
         default: "",
         maxLength: TEXT_LENGTH,
-        description: "What the policy is for; left out, it becomes empty",
+        description: "Purpose of the policy; empty when omitted",
       }),
     ),
     type: Type.Optional(
-      OneOf(["env"], { default: "env", description: "Kind of policy: the only one is for environments" }),
+      OneOf(["env"], { default: "env", description: "Type of policy; policies apply to environments only" }),
     ),
     comment: Type.Optional(
       Type.String({
         default: "",
         maxLength: TEXT_LENGTH,
-        description: "What changed in this version; kept with a new version only",
+        description: "What changed in this version; stored only with a new version",
       }),
     ),
   }),
 );
 
-const policyForm = {
-  kind: "form",
+const policyForm = configurationForm({
   component: "PolicyForm",
   part: "payload",
   schema: PolicyPutInput,
-  bounds: CONFIGURATION_BOUNDS,
-  file: { part: "policy_file", description: "The policy as YAML in UTF-8, at most 10 MB", kind: "memory" },
-} satisfies FormBody<typeof PolicyPutInput>;
+  file: { part: "policy_file", description: "The policy as YAML in UTF-8, at most 10 MB" },
+});
 
 const VersionedPolicy = named(
   "VersionedPolicy",
   Closed({
-    version: Type.Integer({ description: "1 for the first" }),
+    version: versionFields.version,
     comment: Type.String(),
-    timestamp: Type.Number(),
-    created_by: Type.String(),
+    timestamp: versionFields.timestamp,
+    created_by: versionFields.created_by,
     policy_yaml: Type.String({
       description:
-        "The file as it was uploaded, byte for byte; a comment that says so where it is too long to be shown beside the others",
+        "The file as uploaded, byte for byte; a YAML comment in its place when the response has no room for it",
     }),
   }),
 );
@@ -80,7 +82,7 @@ const PolicyEvent = named(
     timestamp: Type.Number(),
     user: Type.String(),
     data: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), { description: "Of a new_version: the number of the `version`" }),
+      Type.Record(Type.String(), Type.Unknown(), { description: "For `new_version`: the number of the `version`" }),
     ),
   }),
 );
@@ -92,78 +94,70 @@ const PolicyResponse = named(
     description: Type.String(),
     created_by: Type.String(),
     created_at: Type.Number(),
-    last_modified_at: Type.Number({ description: "When description or content changed last" }),
-    archived: Type.Boolean({ description: "Always false: policies are not archived" }),
-    versions: Type.Array(VersionedPolicy, { description: "Oldest first; empty until a file was uploaded" }),
+    last_modified_at: Type.Number({ description: "Epoch seconds of the last change to description or content" }),
+    archived: Type.Boolean({ description: "Always false: policies cannot be archived" }),
+    versions: Type.Array(VersionedPolicy, { description: "Oldest first; empty until a file is uploaded" }),
     events: Type.Array(PolicyEvent, { description: "Oldest first" }),
     consuming_envs: Type.Array(Type.String(), { description: "Names of the environments that use the policy" }),
   }),
 );
 
-/** Bytes of files that one answer shows; more would hold up everybody else while it is written. */
+/** Bytes of files in one response; writing more would block other requests. */
 const MAX_SHOWN_BYTES = 8 * 1_048_576;
 
-/** What an answer may still show; all of its policies share it. */
-type Allowance = { bytes: number };
+/** `bytes`: what the response may still show. A single policy shows its newest file in any case. */
+type Allowance = { bytes: number; readonly isSingle: boolean };
 
 /**
- * The versions of a policy, oldest first. When there is not room for the texts of all, the newest are shown, and a
- * comment, which is YAML too, says so in place of the others.
- * @param whole whether the text of the newest is shown in any case
+ * The versions of a policy, oldest first. When there is no room for all files, the newest are shown, and a comment,
+ * which is YAML too, takes the place of the others.
  */
-function presentVersions({ policies }: Store, policyId: number, allowance: Allowance, whole: boolean) {
-  const shown = policies.versionSizes(policyId).map(({ id, version, comment, timestamp, created_by, bytes }, place) => {
-    const isShown = bytes <= allowance.bytes || (whole && place === 0);
-    if (isShown) allowance.bytes = Math.max(0, allowance.bytes - bytes);
-    const text = isShown ? policies.text(id) : `# ${notShown(bytes, whole)}\n`;
-    return { version, comment, timestamp, created_by, policy_yaml: text };
-  });
-  return shown.reverse();
+function presentVersions({ policies }: Store, policyId: number, allowance: Allowance) {
+  const versions = policies
+    .versionSizes(policyId)
+    .map(({ id, version, comment, timestamp, created_by, bytes }, index) => {
+      const isShown = bytes <= allowance.bytes || (allowance.isSingle && index === 0);
+      if (isShown) allowance.bytes = Math.max(0, allowance.bytes - bytes);
+      const policy_yaml = isShown ? policies.text(id) : describeOmitted(bytes, allowance);
+      return { version, comment, timestamp, created_by, policy_yaml };
+    });
+  return versions.reverse();
 }
 
-const notShown = (bytes: number, whole: boolean): string =>
-  `This file of ${bytes} bytes is not shown: an answer shows ${MAX_SHOWN_BYTES} bytes of files, ` +
-  (whole ? "the newest first" : "read the policy alone");
+const describeOmitted = (bytes: number, { isSingle }: Allowance): string =>
+  `# This file of ${bytes} bytes is not shown: a response has at most ${MAX_SHOWN_BYTES} bytes of files` +
+  `${isSingle ? ", the newest first" : ". Read the policy on its own"}\n`;
 
 const presentEvent = ({ type, timestamp, user_name, data_json }: PolicyEventRow) => ({
   type,
   timestamp,
   user: user_name,
-  ...(data_json === null ? {} : { data: eventData(data_json) }),
+  ...(data_json === null ? {} : { data: readEventData(data_json) }),
 });
 
-/**
- * Details that cannot be read are marked as such instead of failing the policy, or a list, that they are part of
- * (semantics 9).
- */
-function eventData(json: string): Record<string, unknown> {
-  const unreadable = { unreadable: true };
-  try {
-    const data: unknown = JSON.parse(json);
-    return typeof data === "object" && data !== null && !Array.isArray(data) ? { ...data } : unreadable;
-  } catch {
-    return unreadable;
-  }
-}
+/** Damaged details are marked, so that they fail neither the policy nor a list (semantics 9). */
+const readEventData = (json: string): Record<string, unknown> =>
+  readStoredJsonOrNull(json, isObject) ?? { unreadable: true };
 
-const presentPolicy = (store: Store, row: PolicyRow) => presentWithin(store, row, { bytes: MAX_SHOWN_BYTES }, true);
+const presentSinglePolicy = (store: Store, row: PolicyRow) =>
+  presentPolicy(store, row, { bytes: MAX_SHOWN_BYTES, isSingle: true });
 
-const presentWithin = (store: Store, row: PolicyRow, allowance: Allowance, whole: boolean) => ({
+const presentPolicy = (store: Store, row: PolicyRow, allowance: Allowance) => ({
   name: row.name,
   description: row.description,
   created_by: row.created_by,
   created_at: row.created_at,
   last_modified_at: row.last_modified_at,
   archived: false,
-  versions: presentVersions(store, row.id, allowance, whole),
+  versions: presentVersions(store, row.id, allowance),
   events: store.policies.events(row.id).map(presentEvent),
   consuming_envs: store.policies.consumingEnvironments(row.id),
 });
-const refused = (line: string): AppError => invalid({ policy_file: line });
 
 /**
- * Every control that a policy names must exist (semantics 5.1, decision 106). One that is archived does: its identifier
- * is taken for ever, and an unchanged file must not become invalid. @throws AppError invalid with all that do not.
+ * Checks that all controls a policy refers to exist (semantics 5.1, decision 106). An archived control exists: its
+ * identifier is never reused, and an unchanged file must not become invalid.
+ * @throws AppError invalid on `policy_file`, with all controls that do not exist
  */
 function requireControls({ store, organization }: OperationContext, references: readonly ControlReference[]): void {
   const existing = new Set(
@@ -179,7 +173,7 @@ function requireControls({ store, organization }: OperationContext, references: 
     path,
     problem: `Control '${excerpt(control)}' does not exist in organization '${organization.name}'`,
   }));
-  throw refused(renderDiagnostics(sortDiagnostics(problems)));
+  throw invalid({ policy_file: renderDiagnostics(sortDiagnostics(problems)) });
 }
 
 export const putPolicy = operation({
@@ -189,22 +183,22 @@ export const putPolicy = operation({
   tag: "Policies",
   summary: "Create a policy or add a version to it",
   description:
-    "A file whose content differs from the latest version becomes the next version; without a file only the description changes. " +
-    "The description is taken as sent: left out, it becomes empty. Sending the same content and description again changes nothing, " +
-    "a comment of its own included. A file that is no valid policy is refused with all its problems, each with line and column; " +
-    "controls that it names must exist. A policy without a file takes part in no evaluation until it has one.",
+    "A file that differs from the latest version becomes the next version; without a file, only the description " +
+    "changes. An omitted description becomes empty. Sending the same file and description again changes nothing, " +
+    "even with a new comment. An invalid file is refused with all its problems, each with line and column; the " +
+    "controls it refers to must exist. A policy is not evaluated until it has a file.",
   permission: "policy:write",
   audit: "policy.put",
   params: OrgPath,
   query: NoQuery,
   body: policyForm,
   responses: {
-    200: { description: "The policy existed; this is how it is now", schema: PolicyResponse },
+    200: { description: "The current state of a policy that existed before", schema: PolicyResponse },
     201: { description: "Created", schema: PolicyResponse },
   },
   example: {
     params: { org: "acme" },
-    body: { name: "production", description: "What may run in production", comment: "Ask for a test report" },
+    body: { name: "production", description: "What may run in production", comment: "Require a test report" },
     file: [
       "_schema: https://assay.example.com/schemas/policy/environment/v1",
       "artifacts:",
@@ -216,21 +210,21 @@ export const putPolicy = operation({
       "",
     ].join("\n"),
   },
-  // Reading a large file takes time that the writes of others should not wait for.
+  // Parsing a large file takes time, and other writes should not wait for it.
   prepare: async (context, { file }) => (file ? context.documents.readPolicy(documentLane(context), file.bytes) : null),
-  handle(context, { body }, read: StoredPolicyFile | null) {
+  handle(context, { body }, file: StoredPolicyFile | null) {
     const { store, organization, principal, note } = context;
     const { name, description = "", comment = "" } = body;
-    if (read) requireControls(context, read.controls);
+    if (file) requireControls(context, file.controls);
     const { policy, created, described, version } = store.policies.put(organization.id, {
       name,
       description,
       user: principal.displayName,
-      file: read && { ...read, controls: read.controls.map(({ control }) => control), comment },
+      file: file && { ...file, controls: file.controls.map(({ control }) => control), comment },
     });
     if (version) store.reevaluation.policyVersion(policy.id, principal);
     note({ policy: name, created, described, version: version?.version ?? null });
-    return { status: created ? 201 : 200, body: presentPolicy(store, policy) };
+    return { status: created ? 201 : 200, body: presentSinglePolicy(store, policy) };
   },
 });
 
@@ -240,7 +234,7 @@ export const listPolicies = operation({
   path: "/policies/{org}",
   tag: "Policies",
   summary: "List the policies of an organization",
-  description: "All policies by name, each with its versions and its history.",
+  description: "All policies by name, each with its versions and history.",
   permission: "policy:read",
   audit: null,
   params: OrgPath,
@@ -249,9 +243,9 @@ export const listPolicies = operation({
   responses: { 200: { description: "The policies", schema: Type.Array(PolicyResponse) } },
   example: { params: { org: "acme" } },
   handle({ store, organization }) {
-    const allowance = { bytes: MAX_SHOWN_BYTES };
+    const allowance = { bytes: MAX_SHOWN_BYTES, isSingle: false };
     const rows = store.policies.list(organization.id);
-    return { status: 200, body: rows.map((row) => presentWithin(store, row, allowance, false)) };
+    return { status: 200, body: rows.map((row) => presentPolicy(store, row, allowance)) };
   },
 });
 
@@ -261,7 +255,7 @@ export const getPolicy = operation({
   path: "/policies/{org}/{policy_name}",
   tag: "Policies",
   summary: "Read a policy with its versions and history",
-  description: "`versions` are oldest first: the last one is in force.",
+  description: "`versions` are oldest first; the last one is in force.",
   permission: "policy:read",
   audit: null,
   params: PolicyPath,
@@ -274,6 +268,6 @@ export const getPolicy = operation({
   example: { params: { org: "acme", policy_name: "production" } },
   handle: ({ store, organization }, { params }) => ({
     status: 200,
-    body: presentPolicy(store, store.policies.require(organization, params.policy_name)),
+    body: presentSinglePolicy(store, store.policies.require(organization, params.policy_name)),
   }),
 });

@@ -432,7 +432,7 @@ test("an answer shows 8 MB of files: the newest that fit, comments in place of t
   const texts = (policy: { versions: { policy_yaml: string }[] }): string[] =>
     policy.versions.map(({ policy_yaml }) => policy_yaml);
   const single =
-    "# This file of 5000000 bytes is not shown: an answer shows 8388608 bytes of files, the newest first\n";
+    "# This file of 5000000 bytes is not shown: a response has at most 8388608 bytes of files, the newest first\n";
   const { body } = await get(at, "large");
   assert.ok(texts(body)[2] === newest);
   assert.equal(texts(body).slice(0, 2), [old, single]);
@@ -441,11 +441,11 @@ test("an answer shows 8 MB of files: the newest that fit, comments in place of t
   assert.ok(texts(listed.body[0])[2] === newest);
   assert.is(
     texts(listed.body[0])[1],
-    "# This file of 5000000 bytes is not shown: an answer shows 8388608 bytes of files, read the policy alone\n",
+    "# This file of 5000000 bytes is not shown: a response has at most 8388608 bytes of files. Read the policy on its own\n",
   );
   assert.equal(texts(listed.body[1]), [V1]);
   assert.equal(texts(listed.body[2]), [
-    "# This file of 4000000 bytes is not shown: an answer shows 8388608 bytes of files, read the policy alone\n",
+    "# This file of 4000000 bytes is not shown: a response has at most 8388608 bytes of files. Read the policy on its own\n",
   ]);
 });
 
