@@ -3,8 +3,8 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { CUSTOM_TYPE_NAME } from "../../domain/names.ts";
 import { AppError, invalid, notFound } from "../../errors.ts";
-import { CONFIGURATION_BOUNDS, NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
-import type { FormBody, UploadedFile } from "../../http/operation.ts";
+import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
+import type { UploadedFile } from "../../http/operation.ts";
 import { stringifyJson } from "../../json/text.ts";
 import { Closed, Maybe, Message, Nullable, Ok, named } from "../../http/schema.ts";
 import type { CustomTypeRow, CustomTypeVersionRow } from "../../store/attestations/custom-attestation-types.ts";
@@ -17,6 +17,7 @@ import { readNested } from "../nested-json.ts";
 import { NAME_LENGTH, Name, Text } from "../../contract/shapes.ts";
 import { presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
+import { configurationForm, versionFields } from "../uploads.ts";
 
 const TypePath = Closed({
   org: Type.String({ description: "Name of the organization" }),
@@ -66,25 +67,20 @@ const CustomAttestationTypePostInput = named(
   }),
 );
 
-const typeForm = {
-  kind: "form",
+const typeForm = configurationForm({
   component: "CustomAttestationTypeForm",
   part: "data_json",
   schema: CustomAttestationTypePostInput,
-  bounds: CONFIGURATION_BOUNDS,
   file: {
     part: "type_schema",
     description: "JSON Schema of the data, draft-07 or 2020-12 as `$schema` says (2020-12 without), at most 10 MB",
-    kind: "memory",
   },
-} satisfies FormBody<typeof CustomAttestationTypePostInput>;
+});
 
 const CustomAttestationTypeVersion = named(
   "CustomAttestationTypeVersion",
   Closed({
-    version: Type.Integer({ description: "1 for the first" }),
-    timestamp: Type.Number({ description: "Epoch seconds" }),
-    created_by: Type.String(),
+    ...versionFields,
     comment: Type.Optional(Type.String({ description: "Left out when unset" })),
     type_schema: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), { description: "JSON Schema. Left out when unset" }),

@@ -8,7 +8,7 @@ import { ATTESTATION_NAME, FLOW_NAME } from "../../domain/names.ts";
 import { EMPTY_TEMPLATE_TEXT, legacyTemplate, MAX_TEMPLATE_ENTRIES } from "../../domain/flow-template/template.ts";
 import { repairRepoUrl } from "../../domain/network/urls.ts";
 import { invalid } from "../../errors.ts";
-import { CONFIGURATION_BOUNDS, NO_BODY, json } from "../../http/operation.ts";
+import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { StoredTemplateFile } from "../../workers/documents.ts";
 import type { FlowListRow, FlowRow, Visibility } from "../../store/flows/flows.ts";
@@ -23,6 +23,7 @@ import { presentEach } from "../../contract/placeholders.ts";
 import { Tags } from "../../contract/tags.ts";
 import { tagFilters, isSpaceFilter, archivedWith } from "../filters.ts";
 import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
+import { configurationForm } from "../uploads.ts";
 
 const VISIBILITIES = ["public", "private"] as const;
 const FlowName = Name(FLOW_NAME, { description: "Name of the flow, unique in the organization" });
@@ -282,14 +283,12 @@ export const createFlowWithTemplate = operation({
   audit: "flow.applied",
   params: OrgPath,
   query: NoQuery,
-  body: {
-    kind: "form",
+  body: configurationForm({
     component: "CreateFlowForm",
     part: "data_json",
     schema: CreateFlow,
-    bounds: CONFIGURATION_BOUNDS,
-    file: { part: "template_file", description: "The template: YAML in UTF-8, at most 10 MB", kind: "memory" },
-  },
+    file: { part: "template_file", description: "The template: YAML in UTF-8, at most 10 MB" },
+  }),
   responses: {
     200: { description: "Updated", schema: Ok },
     201: { description: "Created", schema: Ok },
