@@ -1,4 +1,4 @@
-/** Archives are what other programs read: GNU tar and tar-stream, gzip and zlib. */
+/** Other programs read our archives: GNU tar and tar-stream, gzip and zlib. */
 import { execFileSync } from "node:child_process";
 import { gunzipSync } from "node:zlib";
 import { suite } from "uvu";
@@ -13,7 +13,7 @@ const entry = (name: string, content: string | Buffer, mtime = 1_700_000_000.75)
   const bytes = Buffer.from(content);
   return { name, size: bytes.length, mtime, content: [bytes] };
 };
-const joined = (pieces: Iterable<Uint8Array>): Buffer => Buffer.concat([...pieces].map((piece) => Buffer.from(piece)));
+const concat = (pieces: Iterable<Uint8Array>): Buffer => Buffer.concat([...pieces].map((piece) => Buffer.from(piece)));
 
 const NAMES = [
   "a.txt",
@@ -27,8 +27,8 @@ const NAMES = [
   "spaces and 'quotes'",
 ];
 
-test("names of any length and script arrive, with owner, mode and time as they are given", async () => {
-  const bytes = joined(tar(NAMES.map((name) => entry(name, name))));
+test("stores names of any length and script, with owner, mode and time", async () => {
+  const bytes = concat(tar(NAMES.map((name) => entry(name, name))));
   assert.is(bytes.length % 512, 0);
   const members = await untar(bytes);
   assert.equal(members.names, NAMES);
@@ -58,14 +58,14 @@ test("names of any length and script arrive, with owner, mode and time as they a
 });
 
 for (const size of [0, 1, 511, 512, 513, 100_000])
-  test(`a member of ${size} bytes is followed by the next one`, async () => {
+  test(`pads a member of ${size} bytes`, async () => {
     const content = Buffer.alloc(size, "x");
-    const members = await untar(joined(tar([entry("first", content), entry("second", "second")])));
+    const members = await untar(concat(tar([entry("first", content), entry("second", "second")])));
     assert.ok(members.bytes("first").equals(content));
     assert.is(members.text("second"), "second");
   });
 
-test("more than eight gigabytes are told in a record of their own", () => {
+test("stores a size above eight gigabytes in a pax record", () => {
   const size = 10 * 2 ** 30;
   const archive = tar([{ name: "large", size, mtime: 0, content: [] }]);
   const head = Buffer.concat(
@@ -75,23 +75,23 @@ test("more than eight gigabytes are told in a record of their own", () => {
   assert.throws(() => archive.next(), /'large' has 0 bytes instead of/);
 });
 
-test("times before 1970 and beyond what a header can tell stay within it", async () => {
-  const members = await untar(joined(tar([entry("early", "", -5), entry("late", "", 1e15)])));
+test("clamps times before 1970 and beyond the range of a header", async () => {
+  const members = await untar(concat(tar([entry("early", "", -5), entry("late", "", 1e15)])));
   assert.equal(
-    ["early", "late"].map((name) => (members.headers.get(name)?.mtime as Date).getTime() / 1000),
+    ["early", "late"].map((name) => (members.headers.get(name)?.mtime?.getTime() ?? Number.NaN) / 1000),
     [0, 0o77777777777],
   );
 });
 
-test("content of another length than promised is an error, not an archive", () => {
+test("throws when the content does not have the declared size", () => {
   assert.throws(
-    () => joined(tar([{ ...entry("a", "four"), size: 5 }])),
+    () => concat(tar([{ ...entry("a", "four"), size: 5 }])),
     (error: Error) => error.message === "'a' has 4 bytes instead of 5",
   );
 });
 
-/** Pieces of that size, in memory that is used again and again. */
-function* reused(content: Buffer, size: number): Generator<Uint8Array> {
+/** Pieces of that size, all in the same memory. */
+function* inOneBuffer(content: Buffer, size: number): Generator<Uint8Array> {
   const memory = Buffer.alloc(size);
   for (let start = 0; start < content.length; start += size)
     yield memory.subarray(0, content.copy(memory, 0, start, start + size));
@@ -110,20 +110,20 @@ for (const [what, content] of Object.entries({
   noise,
   both: Buffer.concat([text.subarray(0, 300_001), noise, text]),
 }))
-  test(`gzip: ${what} comes back, from zlib and from gzip`, () => {
-    const packed = joined(gzip(reused(content, 77_777)));
+  test(`gzip: zlib and gzip restore ${what}`, () => {
+    const packed = concat(gzip(inOneBuffer(content, 77_777)));
     assert.ok(gunzipSync(packed).equals(content));
     assert.ok(execFileSync("gzip", ["-dc"], { input: packed, maxBuffer: 1 << 26 }).equals(content));
-    assert.ok(packed.equals(joined(gzip(reused(content, 1_000_000)))), "how the input is cut changes nothing");
+    assert.ok(packed.equals(concat(gzip(inOneBuffer(content, 1_000_000)))), "how the input is cut changes nothing");
     assert.equal([...packed.subarray(0, 10)], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]);
   });
 
-test("gzip: text becomes small, and what does not is hardly larger", () => {
-  assert.ok(joined(gzip([text])).length < text.length / 3);
-  assert.ok(joined(gzip([noise])).length < noise.length + 500);
+test("gzip: compresses text, and hardly enlarges incompressible bytes", () => {
+  assert.ok(concat(gzip([text])).length < text.length / 3);
+  assert.ok(concat(gzip([noise])).length < noise.length + 500);
 });
 
-test("an archive that is given up lets go of what it was reading", () => {
+test("an abandoned archive closes the content that it was reading", () => {
   let ended = false;
   function* content() {
     try {

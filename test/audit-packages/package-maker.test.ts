@@ -1,4 +1,4 @@
-/** Packages as streams: of one moment, given up without a trace, bounded in number. */
+/** Packages as streams: consistent, abandoned without a trace, bounded in number. */
 import { mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, unlinkSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
@@ -32,7 +32,7 @@ test.after(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** A trail with so many megabytes of evidence that do not become fewer. */
+/** A trail with that many megabytes of incompressible evidence. */
 async function trail(megabytes: number) {
   const at = server.given.org();
   const flow = await server.given.flow(at);
@@ -63,19 +63,19 @@ async function trail(megabytes: number) {
   };
 }
 
-/** Files of packages that this process has open. They have no names, so nothing else can tell. */
+/** Files of packages that this process has open. They have no names, so only the file descriptors show them. */
 const openFiles = (): string[] =>
   readdirSync("/proc/self/fd").flatMap((fd) => {
     try {
       const target = readlinkSync(`/proc/self/fd/${fd}`);
-      // The vault keeps its directories open.
+      // The evidence store keeps its directories open.
       return target.startsWith(data.staging) || /\/evidence\/[0-9a-f]{2}\/[0-9a-f]/.test(target) ? [target] : [];
     } catch {
       return [];
     }
   });
 
-test("a package is of the moment in which it was begun, however long it is read", async () => {
+test("a package has the records of the moment it was started, however slowly it is read", async () => {
   const { at, flow, name, request } = await trail(4);
   const before = await buffer(await maker.open(request));
   const stream = await maker.open(request);
@@ -92,51 +92,51 @@ test("a package is of the moment in which it was begun, however long it is read"
   );
 });
 
-test("a package that is given up leaves nothing open, and nothing in the directories", async () => {
+test("an abandoned package leaves no open files and nothing in the directories", async () => {
   const { request } = await trail(3);
   const stream = await maker.open(request);
   await once(stream, "readable");
   assert.ok(openFiles().length >= 2);
   assert.equal(readdirSync(data.staging), []);
   stream.destroy();
-  // The thread takes its orders one after the other: after this one, the first is over.
+  // The thread processes requests in order: when this one is done, the first has ended.
   await maker.report(request);
   assert.equal(openFiles(), []);
 });
 
-test("a package that nobody waits for any more is not made", async () => {
+test("does not make a package after its request was aborted", async () => {
   const { request } = await trail(1);
-  const leaving = new AbortController();
-  const opening = maker.open(request, leaving.signal);
-  leaving.abort(new Error("gone"));
+  const abort = new AbortController();
+  const opening = maker.open(request, abort.signal);
+  abort.abort(new Error("gone"));
   assert.is(await opening.catch((error: Error) => error.message), "gone");
   await maker.report(request);
   assert.equal(openFiles(), []);
-  assert.is(await maker.open(request, leaving.signal).catch((error: Error) => error.message), "gone");
+  assert.is(await maker.open(request, abort.signal).catch((error: Error) => error.message), "gone");
 });
 
-test("a client that does not read is let go after a while, and its place with it", async () => {
+test("ends the stream of a client that stops reading, and frees its place", async () => {
   const { request } = await trail(3);
-  const impatient = createPackageMaker({ data, start: startPackageWorker, stallTimeoutMs: 1 });
+  const shortTimeout = createPackageMaker({ data, start: startPackageWorker, stallTimeoutMs: 1 });
   try {
-    const opening = impatient.open(request);
-    // Either it was too slow to be put together in a millisecond, or nobody read.
+    const opening = shortTimeout.open(request);
+    // Either assembling took longer than a millisecond, or the stream was not read.
     const error = await opening.then(
       (stream) => once(stream, "close").then(() => stream.errored),
       (refusal: Error) => refusal,
     );
     assert.instance(error, StalledError);
   } finally {
-    await impatient.close();
+    await shortTimeout.close();
   }
 });
 
-test("beyond what the server makes at once requests wait, and beyond what may wait they are told to come again", async () => {
+test("queues requests beyond the concurrency limit, and refuses those beyond the queue", async () => {
   const { request } = await trail(3);
   const streams = await Promise.all(Array.from({ length: 64 }, () => maker.open(request)));
-  const leaving = new AbortController();
+  const abort = new AbortController();
   const waiting = Array.from({ length: 256 }, () =>
-    maker.open(request, leaving.signal).then(
+    maker.open(request, abort.signal).then(
       (stream) => stream,
       (error: Error) => error,
     ),
@@ -145,13 +145,13 @@ test("beyond what the server makes at once requests wait, and beyond what may wa
   streams[0]?.destroy();
   const next = await (waiting[0] as Promise<unknown>);
   assert.not.instance(next, Error);
-  leaving.abort(new Error("gone"));
+  abort.abort(new Error("gone"));
   for (const one of await Promise.all(waiting.slice(1))) assert.is((one as Error).message, "gone");
   for (const stream of [...streams, next as (typeof streams)[number]]) stream.destroy();
   await unpack(await buffer(await maker.open(request)));
 });
 
-test("damage that one thread found is known to the next", async () => {
+test("a new thread knows the damage that an earlier one found", async () => {
   const { request } = await trail(1);
   const digest = server.db
     .prepare("SELECT evidence_digest FROM attestations WHERE trail_id = ?")
@@ -162,13 +162,17 @@ test("damage that one thread found is known to the next", async () => {
   unlinkSync(path);
   writeFileSync(path, Buffer.concat([content.subarray(0, -1), Buffer.from("!")]));
   const workers: Worker[] = [];
-  const mortal = createPackageMaker({
+  const restartable = createPackageMaker({
     data,
-    start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker),
+    start(options) {
+      const worker = startPackageWorker(options);
+      workers.push(worker);
+      return worker;
+    },
   });
   try {
     assert.instance(
-      await mortal
+      await restartable
         .open(request)
         .then(buffer)
         .catch((error) => error),
@@ -177,7 +181,7 @@ test("damage that one thread found is known to the next", async () => {
     const ended = once(workers[0] as Worker, "exit");
     await workers[0]?.terminate();
     await ended;
-    const members = await unpack(await buffer(await mortal.open(request)));
+    const members = await unpack(await buffer(await restartable.open(request)));
     assert.equal(
       members
         .json("manifest.json")
@@ -186,28 +190,32 @@ test("damage that one thread found is known to the next", async () => {
     );
     assert.is(workers.length, 2);
   } finally {
-    await mortal.close();
+    await restartable.close();
   }
 });
 
-test("a thread that dies fails its packages, and the next one has a new thread", async () => {
+test("a dying thread fails its packages, and the next package gets a new thread", async () => {
   const { request } = await trail(3);
   const workers: Worker[] = [];
-  const mortal = createPackageMaker({
+  const restartable = createPackageMaker({
     data,
-    start: (options) => (workers.push(startPackageWorker(options)), workers.at(-1) as Worker),
+    start(options) {
+      const worker = startPackageWorker(options);
+      workers.push(worker);
+      return worker;
+    },
   });
   try {
-    const stream = await mortal.open(request);
+    const stream = await restartable.open(request);
     const failing = buffer(stream).catch((error) => error);
     await workers[0]?.terminate();
     assert.instance(await failing, PackageWorkerError);
-    await unpack(await buffer(await mortal.open(request)));
+    await unpack(await buffer(await restartable.open(request)));
     assert.is(workers.length, 2);
   } finally {
-    await mortal.close();
+    await restartable.close();
   }
-  assert.instance(await mortal.open(request).catch((error) => error), PackageWorkerError);
+  assert.instance(await restartable.open(request).catch((error) => error), PackageWorkerError);
 });
 
 test.run();

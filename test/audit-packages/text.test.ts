@@ -1,4 +1,4 @@
-/** Lines of the report: nothing leaves its column, and no character becomes an empty box. */
+/** Text layout of the report: no text leaves its column, and no character becomes an empty box. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { layOutLines, splitRuns } from "../../src/audit-packages/pdf/text.ts";
@@ -6,7 +6,7 @@ import type { Measure } from "../../src/audit-packages/pdf/text.ts";
 
 const test = suite("audit-packages/text");
 
-/** Every character takes one point. */
+/** Every character is one point wide. */
 const measure: Measure = ({ text }) => [...text].length;
 const lines = (text: string, width: number, maxLines = 100): string[] =>
   layOutLines(text, { style: "plain", size: 9, width, maxLines, measure }).map((line) =>
@@ -30,14 +30,14 @@ test("each script has a font", () => {
   assert.equal(runs("العربية"), [["العربية", "plain", "arabic"]]);
 });
 
-test("what no font has, and what nobody would see, is told by its code point", () => {
+test("shows invisible characters, and those without a font, as code points", () => {
   assert.equal(runs(`𒀀a\u202eb\u0000c${String.fromCharCode(0xd800)}\u{10ffff}`), [
     ["<U+12000>a<U+202E>b<U+0000>c\ufffd<U+10FFFF>", "plain", null],
   ]);
   assert.equal(runs("a\tb\r\nc"), [["a b c", "plain", null]]);
 });
 
-test("lines end at spaces and behind the joints of names, and else anywhere", () => {
+test("breaks lines after spaces and separators of names, or else anywhere", () => {
   assert.equal(lines("one two three", 8), ["one two ", "three"]);
   assert.equal(lines("registry/payments/server", 18), ["registry/payments/", "server"]);
   assert.equal(lines("abcdefghij", 4), ["abcd", "efgh", "ij"]);
@@ -46,13 +46,13 @@ test("lines end at spaces and behind the joints of names, and else anywhere", ()
   assert.equal(lines("   ", 10), [""]);
 });
 
-test("too many lines end in dots", () => {
+test("ends text beyond the last line in an ellipsis", () => {
   assert.equal(lines("one two three four", 6, 2), ["one ", "two…"]);
   assert.equal(lines("x".repeat(50), 5, 2), ["xxxxx", "xxxx…"]);
   assert.equal(lines("fits", 5, 1), ["fits"]);
 });
 
-test("whatever a text is, no line is wider than its column", () => {
+test("no line is wider than its column", () => {
   const pieces = [
     "word",
     " ",
@@ -79,7 +79,7 @@ test("whatever a text is, no line is wider than its column", () => {
   }
 });
 
-test("words that are written from right to left stand in their order", () => {
+test("orders right-to-left words visually", () => {
   const [line] = layOutLines("a עברית العربية b", { style: "plain", size: 9, width: 100, maxLines: 1, measure });
   assert.equal(
     line?.map(({ text, script }) => [text.trim(), script]),

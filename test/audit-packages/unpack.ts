@@ -1,4 +1,4 @@
-/** Audit packages in tests: unpacked in memory, with every digest checked. */
+/** Unpacks audit packages in memory and verifies every digest. */
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
@@ -7,7 +7,7 @@ import { extract } from "tar-stream";
 import type { Header } from "tar-stream";
 import * as assert from "uvu/assert";
 
-/** `directory`: the one directory that holds all members of an audit package. `names` are relative to it. */
+/** `directory`: the directory that holds all members of an audit package. `names` are relative to it. */
 export type Package = Unpacked & { directory: string };
 export type Unpacked = {
   names: string[];
@@ -19,7 +19,7 @@ export type Unpacked = {
 
 export const sha256 = (content: string | Uint8Array): string => createHash("sha256").update(content).digest("hex");
 
-/** The members of a tar archive, in their order. */
+/** The members of a tar archive, in order. */
 export async function untar(bytes: Buffer): Promise<Unpacked> {
   const members = new Map<string, Buffer>();
   const headers = new Map<string, Header>();
@@ -45,7 +45,7 @@ export async function untar(bytes: Buffer): Promise<Unpacked> {
 }
 
 /**
- * Unpacks a package and checks that it has one top directory, and that manifest.json and SHA256SUMS describe all of it.
+ * Unpacks a package and asserts that it has one top directory, and that manifest.json and SHA256SUMS list all of it.
  */
 export async function unpack(bytes: Buffer): Promise<Package> {
   const archive = await untar(bytes[0] === 0x1f ? gunzipSync(bytes) : bytes);
@@ -68,7 +68,7 @@ export async function unpack(bytes: Buffer): Promise<Package> {
     unpacked.names.slice(1),
   );
   for (const [name, digest] of listed) assert.is(sha256(unpacked.bytes(name as string)), digest, name);
-  const told = unpacked
+  const listedMembers = unpacked
     .json("manifest.json")
     .members.map(({ name, size, sha256: digest }: { name: string; size: number; sha256: string }) => [
       name,
@@ -76,7 +76,7 @@ export async function unpack(bytes: Buffer): Promise<Package> {
       digest,
     ]);
   assert.equal(
-    told,
+    listedMembers,
     unpacked.names.slice(2).map((name) => [name, unpacked.bytes(name).length, sha256(unpacked.bytes(name))]),
   );
   return { ...unpacked, directory };

@@ -6,16 +6,16 @@ import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../src/domain/notificati
 import { freshCommit, freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { running, runningIn } from "../api/environments/given.ts";
-import { HOOK, telling } from "../api/notifications/receivers.ts";
+import { HOOK, actionsIn } from "../api/notifications/receivers.ts";
 
 const test = suite("notifications/compose-messages");
 let server: TestServer;
 let world: ReturnType<typeof runningIn>;
-let tell: ReturnType<typeof telling>;
+let tell: ReturnType<typeof actionsIn>;
 test.before(async () => {
   server = await startServer();
   world = runningIn(server);
-  tell = telling(server);
+  tell = actionsIn(server);
 });
 test.after(() => server.stop());
 

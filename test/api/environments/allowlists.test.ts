@@ -1,4 +1,4 @@
-/** Allowlists: an environment accepts a fingerprint whatever its policies say (semantics 5.6). */
+/** Allowlists: an environment accepts a fingerprint regardless of its policies (semantics 5.6). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshFingerprint, startServer } from "../../given.ts";
@@ -22,7 +22,7 @@ const allow = (at: At, environment: string, body: unknown) =>
 const list = async (at: At) => (await server.call("GET", `/allowlists/${at.org}`, { key: at.key })).body as Json[];
 const organizationOf = (at: At) => server.store.organizations.find(at.org) as { id: number; name: string };
 const rowOf = (at: At, environment: string) => server.store.environments.require(organizationOf(at), environment);
-function runs(at: At, environment: string, ...fingerprints: string[]): void {
+function reportRunning(at: At, environment: string, ...fingerprints: string[]): void {
   const artifacts = fingerprints.map((fingerprint) => ({
     name: fingerprint.slice(-4),
     fingerprint,
@@ -33,7 +33,7 @@ function runs(at: At, environment: string, ...fingerprints: string[]): void {
     displayName: "reporter",
   });
 }
-const audited = (at: At) =>
+const auditEntries = (at: At) =>
   (
     server.db
       .prepare(
@@ -42,7 +42,7 @@ const audited = (at: At) =>
       .all(organizationOf(at).id) as Json[]
   ).map(({ detail_json }) => JSON.parse(detail_json));
 
-test("what was sent is answered, and listed newest first with who allowed it", async () => {
+test("returns the request body, and lists entries newest first with the user who allowed them", async () => {
   const at = server.given.org();
   const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
   assert.equal(await list(at), []);
@@ -80,7 +80,7 @@ test("what was sent is answered, and listed newest first with who allowed it", a
     String(times),
   );
   assert.equal(
-    audited(at).map(({ environment, artifact_fingerprint }) => [environment, artifact_fingerprint]),
+    auditEntries(at).map(({ environment, artifact_fingerprint }) => [environment, artifact_fingerprint]),
     [
       [prod, one],
       [staging, two],
@@ -90,7 +90,7 @@ test("what was sent is answered, and listed newest first with who allowed it", a
   assert.equal(await list(server.given.org()), []);
 });
 
-test("the same sent again is the same entry; another reason, another name or another person make a new one", async () => {
+test("ignores a repeated request, and adds an entry for another reason, name or user", async () => {
   const at = server.given.org();
   const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
   const member = { ...at, key: server.given.user(at.org, "member") };
@@ -114,14 +114,14 @@ test("the same sent again is the same entry; another reason, another name or ano
     before = after;
   }
   assert.equal(
-    audited(at).map(({ added }) => added),
+    auditEntries(at).map(({ added }) => added),
     sent.map(([, , , adds]) => adds),
   );
-  const [first, again] = audited(at);
+  const [first, again] = auditEntries(at);
   assert.is(first?.["allowlist_id"], again?.["allowlist_id"]);
 });
 
-test("a running artifact becomes compliant at once, in a snapshot of its own, and nowhere else", async () => {
+test("makes a running artifact compliant at once in a new snapshot, in this environment only", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });
   const [prod, staging] = [
@@ -129,7 +129,7 @@ test("a running artifact becomes compliant at once, in a snapshot of its own, an
     await server.given.environment(at, { policies: [policy] }),
   ];
   const fingerprint = freshFingerprint();
-  for (const environment of [prod, staging]) runs(at, environment, fingerprint);
+  for (const environment of [prod, staging]) reportRunning(at, environment, fingerprint);
   const states = () =>
     [prod, staging]
       .map((environment) => rowOf(at, environment))
@@ -170,21 +170,21 @@ test("a running artifact becomes compliant at once, in a snapshot of its own, an
   assert.ok(own?.allowlist_id);
 });
 
-test("what is allowed before it runs starts as compliant", async () => {
+test("an artifact that was allowed before it runs starts as compliant", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });
   const prod = await server.given.environment(at, { policies: [policy] });
   const fingerprint = freshFingerprint();
-  runs(at, prod);
+  reportRunning(at, prod);
   await allow(at, prod, input(fingerprint));
-  runs(at, prod, fingerprint);
+  reportRunning(at, prod, fingerprint);
   assert.equal(
     server.store.snapshots.artifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation),
     ["started-compliant"],
   );
 });
 
-test("refusals: what was sent, where to, and by whom; nothing is left behind", async () => {
+test("refuses invalid bodies, unknown environments and callers without permission, and stores nothing", async () => {
   const at = server.given.org();
   const [prod, gone] = [await server.given.environment(at), await server.given.environment(at)];
   const logical = await server.given.environment(at, { members: [prod] });
@@ -232,8 +232,8 @@ test("refusals: what was sent, where to, and by whom; nothing is left behind", a
     );
   }
   assert.equal(
-    { list: await list(at), audited: audited(at), revisions: revisions() },
-    { list: [], audited: [], revisions: before },
+    { list: await list(at), auditEntries: auditEntries(at), revisions: revisions() },
+    { list: [], auditEntries: [], revisions: before },
   );
   assert.is(
     (await server.call("GET", `/allowlists/${at.org}`, { key: server.given.user(at.org, "reader") })).status,
@@ -241,7 +241,7 @@ test("refusals: what was sent, where to, and by whom; nothing is left behind", a
   );
 });
 
-test("an entry shows the name that its environment has now", async () => {
+test("shows the present name of the environment", async () => {
   const at = server.given.org();
   const prod = await server.given.environment(at);
   await allow(at, prod, input(freshFingerprint()));

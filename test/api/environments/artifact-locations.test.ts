@@ -1,4 +1,4 @@
-/** What artifacts and trails tell of where they run. */
+/** Where artifacts run, as artifacts and trails show it. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
@@ -15,7 +15,7 @@ test.before(async () => {
 test.after(() => server.stop());
 
 type Place = { org: string; key: string; flow: string };
-async function place(): Promise<Place & { environment(name?: string): { name: string; id: number } }> {
+async function givenTrail(): Promise<Place & { environment(name?: string): { name: string; id: number } }> {
   const at = server.given.org();
   const organizationId = (server.store.organizations.find(at.org) as { id: number }).id;
   return {
@@ -32,10 +32,10 @@ const trailOf = async (at: Place, trail: string) =>
   (await server.call("GET", `/trails/${at.org}/${at.flow}/${trail}`, { key: at.key })).body;
 const timeOf = (environment: { id: number }, index: number): number =>
   server.store.snapshots.find(environment.id, index)?.timestamp as number;
-const told = (history: { event: string }[]): string[] => history.map(({ event }) => event);
+const eventsOf = (history: { event: string }[]): string[] => history.map(({ event }) => event);
 
-test("an artifact tells where it runs, where it ran, and how long it took to get there", async () => {
-  const at = await place();
+test("an artifact shows where it runs, where it ran, and its lead times", async () => {
+  const at = await givenTrail();
   const [prod, stage] = [at.environment(), at.environment()];
   const committed = 1_600_000_000.5;
   const sha1 = freshCommit();
@@ -86,14 +86,14 @@ test("an artifact tells where it runs, where it ran, and how long it took to get
   assert.equal(byCommit, [artifact]);
 });
 
-test("an environment to which it came back is not among those that it left", async () => {
-  const at = await place();
+test("an environment to which an artifact returned is not listed as exited", async () => {
+  const at = await givenTrail();
   const env = at.environment();
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t" });
   for (const ran of [true, false, true]) world.report(env.id, ran ? [{ name: "app", fingerprint }] : []);
   const { running, exited, history } = await artifactOf(at, fingerprint);
   assert.equal({ running, exited }, { running: [{ environment_name: env.name, snapshot_index: 3 }], exited: [] });
-  assert.equal(told(history), [
+  assert.equal(eventsOf(history), [
     "artifact reported",
     `started running in ${env.name}#1`,
     `no longer running in ${env.name}#2`,
@@ -101,15 +101,15 @@ test("an environment to which it came back is not among those that it left", asy
   ]);
 });
 
-test("what ran before it was reported: the report stands first, and only a start after it is one of the build", async () => {
-  const at = await place();
+test("only a start after the report counts as a start of the build", async () => {
+  const at = await givenTrail();
   const env = at.environment();
   const fingerprint = freshFingerprint();
   world.report(env.id, [{ name: "app", fingerprint }]);
   await server.given.artifact(at, { flow: at.flow, trail: "t", fingerprint });
   const { history, commit_lead_times, build_lead_times } = await artifactOf(at, fingerprint);
-  assert.equal(told(history), ["artifact reported", `started running in ${env.name}#1`]);
-  // Without the time of the commit there is no time since the commit.
+  assert.equal(eventsOf(history), ["artifact reported", `started running in ${env.name}#1`]);
+  // Without a commit time there is no lead time from the commit.
   assert.equal(commit_lead_times, {});
   assert.equal(build_lead_times, {});
   world.report(env.id, []);
@@ -118,8 +118,8 @@ test("what ran before it was reported: the report stands first, and only a start
   assert.equal(again.build_lead_times, { [env.name]: timeOf(env, 3) - Number(again.created_at) });
 });
 
-test("a start whose time nobody knows has no lead time from the commit", async () => {
-  const at = await place();
+test("a start at an unknown time has no lead time from the commit", async () => {
+  const at = await givenTrail();
   const [known, unknown] = [at.environment(), at.environment()];
   const sha1 = freshCommit();
   const fingerprint = await server.given.artifact(at, {
@@ -140,8 +140,8 @@ test("a start whose time nobody knows has no lead time from the commit", async (
   );
 });
 
-test("in an archived environment nothing runs; what it told stays, under its suffixed name", async () => {
-  const at = await place();
+test("nothing runs in an archived environment, and its history stays under its suffixed name", async () => {
+  const at = await givenTrail();
   const env = at.environment();
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
   world.report(env.id, [{ name: "app", fingerprint }]);
@@ -162,8 +162,8 @@ test("in an archived environment nothing runs; what it told stays, under its suf
   assert.equal((await trailOf(at, "t")).events.at(-1).environment_name, archived);
 });
 
-test("another organization's environments are nobody else's business", async () => {
-  const [at, other] = [await place(), await place()];
+test("does not show environments of other organizations", async () => {
+  const [at, other] = [await givenTrail(), await givenTrail()];
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t" });
   world.report(other.environment().id, [{ name: "app", fingerprint }]);
   const { running, exited, history, build_lead_times } = await artifactOf(at, fingerprint);
@@ -174,8 +174,8 @@ test("another organization's environments are nobody else's business", async () 
   assert.equal((await trailOf(at, "t")).events.length, 2);
 });
 
-test("a trail tells when its artifacts started and stopped running, among its other events", async () => {
-  const at = await place();
+test("a trail lists when its artifacts started and stopped running, among its other events", async () => {
+  const at = await givenTrail();
   const env = at.environment();
   const sha1 = freshCommit();
   const repo = { id: "1", name: "acme/app", url: "https://git.test/app", provider: "gitlab" };
@@ -231,8 +231,8 @@ test("a trail tells when its artifacts started and stopped running, among its ot
   });
 });
 
-test("a record that came while the artifact was running did not start it, but is there when it stops", async () => {
-  const at = await place();
+test("a record reported while the artifact runs shows the exit but not the start", async () => {
+  const at = await givenTrail();
   const env = at.environment();
   const fingerprint = freshFingerprint();
   world.report(env.id, [{ name: "app", fingerprint }]);
@@ -245,18 +245,18 @@ test("a record that came while the artifact was running did not start it, but is
   );
 });
 
-test("lists of trails tell the same, and ask once for a page", async () => {
-  const at = await place();
+test("lists of trails show the same with one query per page", async () => {
+  const at = await givenTrail();
   const env = at.environment();
   const running = [];
   for (const trail of ["one", "two", "three"])
     running.push({ name: trail, fingerprint: await server.given.artifact(at, { flow: at.flow, trail }) });
   world.report(env.id, running.slice(0, 2));
-  const asked: number[] = [];
+  const queriedCounts: number[] = [];
   const { presence } = server.store;
   const ofTrails = presence.ofTrails;
   presence.ofTrails = (ids) => {
-    asked.push(ids.length);
+    queriedCounts.push(ids.length);
     return ofTrails(ids);
   };
   try {
@@ -269,14 +269,14 @@ test("lists of trails tell the same, and ask once for a page", async () => {
     ];
     assert.equal(types((await server.call("GET", `/trails/${at.org}`, { key: at.key })).body.data), expected);
     assert.equal(types((await server.call("GET", `/trails/${at.org}/${at.flow}`, { key: at.key })).body), expected);
-    assert.equal(asked, [3, 3]);
+    assert.equal(queriedCounts, [3, 3]);
   } finally {
     presence.ofTrails = ofTrails;
   }
 });
 
-test("damaged records of environments disturb neither trails nor artifacts", async () => {
-  const at = await place();
+test("damaged records of environments do not affect trails or artifacts", async () => {
+  const at = await givenTrail();
   const env = at.environment();
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t" });
   world.report(env.id, [{ name: "app", fingerprint }]);

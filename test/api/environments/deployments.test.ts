@@ -1,4 +1,4 @@
-/** Deployments: what started where, in lists, alone and counted (semantics 6.10, operations). */
+/** Deployments: lists, single ones and the frequency (semantics 6.10, operations). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
@@ -16,10 +16,15 @@ const DAY = 86_400;
 const get = (at: At, path: string) => server.call("GET", path, { key: at.key });
 const organizationOf = (at: At) => server.store.organizations.find(at.org) as { id: number; name: string };
 /**
- * Reports that exactly these run in the environment, at that time of the test clock or at once; gives the time of the
+ * Reports that exactly these run in the environment, at a time of the test clock or now. Returns the time of the
  * snapshot.
  */
-function runs(at: At, environment: string, fingerprints: readonly string[], time = server.clock.at + 1): number {
+function reportRunning(
+  at: At,
+  environment: string,
+  fingerprints: readonly string[],
+  time = server.clock.at + 1,
+): number {
   server.clock.at = time - 1;
   const artifacts = fingerprints.map((fingerprint) => ({
     name: `run-${fingerprint.slice(-4)}`,
@@ -30,10 +35,10 @@ function runs(at: At, environment: string, fingerprints: readonly string[], time
   server.store.recording.record(row, "report", artifacts, { publicId: "reporter", displayName: "reporter" });
   return server.store.environments.get(row.id).last_changed_at as number;
 }
-const shown = (deployments: Json[]) =>
+const summarize = (deployments: Json[]) =>
   deployments.map(({ environment_name, fingerprint }) => [environment_name, fingerprint]);
 
-test("a deployment in full: the first one replaced nothing, the second one the first", async () => {
+test("shows a deployment with the artifact that it replaced, if any", async () => {
   const at = server.given.org();
   const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
   const [c1, c2] = [freshCommit(), freshCommit()];
@@ -45,7 +50,7 @@ test("a deployment in full: the first one replaced nothing, the second one the f
     commit_url: `https://github.com/acme/shop/commit/${c1}`,
     repo_info,
   });
-  const firstAt = runs(at, environment, [first]);
+  const firstAt = reportRunning(at, environment, [first]);
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });
   assert.is(
     (
@@ -62,7 +67,7 @@ test("a deployment in full: the first one replaced nothing, the second one the f
     commit_url: `https://github.com/acme/shop/commit/${c2}`,
     repo_info,
   });
-  const secondAt = runs(at, environment, [second]);
+  const secondAt = reportRunning(at, environment, [second]);
 
   const built = async (fingerprint: string) =>
     (await get(at, `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`)).body;
@@ -130,7 +135,7 @@ test("a deployment in full: the first one replaced nothing, the second one the f
   assert.is((await get(at, `/flows/${at.org}/${flow}`)).body.last_deployment_at, secondAt);
 });
 
-test("only what starts with provenance is a deployment, once for each start, and the first flow shows it", async () => {
+test("counts each start with provenance as one deployment, in the first flow", async () => {
   const at = server.given.org();
   const [build, release, unused] = [
     await server.given.flow(at),
@@ -140,10 +145,10 @@ test("only what starts with provenance is a deployment, once for each start, and
   const environment = await server.given.environment(at);
   const fingerprint = await server.given.artifact(at, { flow: build, trail: "t" });
   await server.given.artifact(at, { flow: release, trail: "r", fingerprint });
-  runs(at, environment, [fingerprint, freshFingerprint()]);
-  runs(at, environment, [fingerprint]);
-  runs(at, environment, []);
-  const again = runs(at, environment, [fingerprint]);
+  reportRunning(at, environment, [fingerprint, freshFingerprint()]);
+  reportRunning(at, environment, [fingerprint]);
+  reportRunning(at, environment, []);
+  const again = reportRunning(at, environment, [fingerprint]);
   const { body } = await get(at, `/deployments/${at.org}`);
   assert.equal(
     body.deployments.map((one: Json) => [one["fingerprint"], one["flow_name"], one["snapshot_index"]]),
@@ -160,22 +165,22 @@ test("only what starts with provenance is a deployment, once for each start, and
   );
 });
 
-test("without a commit page that is known there is no comparison, and without a trail no trail", async () => {
+test("omits the comparison without a known commit page, and the trail without a trail", async () => {
   const at = server.given.org();
   const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
   const [older, newer] = [
     await server.given.artifact(at, { flow, trail: "t", name: "app" }),
     await server.given.artifact(at, { flow, trail: "t", name: "app" }),
   ];
-  runs(at, environment, [older]);
-  runs(at, environment, [newer]);
+  reportRunning(at, environment, [older]);
+  reportRunning(at, environment, [newer]);
   const { body } = await get(at, `/deployments/${at.org}/${environment}/${newer}`);
   assert.equal(
     { fingerprint: body.replaced.fingerprint, diff_url: body.replaced.diff_url, repo_name: body.repo_name },
     { fingerprint: older, diff_url: null, repo_name: null },
   );
   const alone = await server.given.artifact(at, { flow, trail: null });
-  runs(at, environment, [alone]);
+  reportRunning(at, environment, [alone]);
   const { body: bare } = await get(at, `/deployments/${at.org}/${environment}/${alone}`);
   assert.equal(
     { trail_name: bare.trail_name, replaced: bare.replaced, flow_name: bare.flow_name },
@@ -183,7 +188,7 @@ test("without a commit page that is known there is no comparison, and without a 
   );
 });
 
-test("the list of an organization: pages, filters, and names that nothing has", async () => {
+test("lists the deployments of an organization in pages, with filters", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
@@ -193,9 +198,9 @@ test("the list of an organization: pages, filters, and names that nothing has", 
     await server.given.artifact(at, { flow, trail: "t", repo_info }),
     await server.given.artifact(at, { flow, trail: "t" }),
   ];
-  runs(at, prod, [one]);
-  runs(at, staging, [one]);
-  runs(at, prod, [one, two]);
+  reportRunning(at, prod, [one]);
+  reportRunning(at, staging, [one]);
+  reportRunning(at, prod, [one, two]);
   const list = async (query: string) => {
     const { status, body } = await get(at, `/deployments/${at.org}${query}`);
     assert.is(status, 200, JSON.stringify(body));
@@ -220,12 +225,12 @@ test("the list of an organization: pages, filters, and names that nothing has", 
     [`?repo_name=shop&env_name=nothing`, []],
   ] as const) {
     const body = await list(query);
-    assert.equal(shown(body.deployments), expected, query);
+    assert.equal(summarize(body.deployments), expected, query);
     assert.is(body.total_count, expected.length, query);
   }
   const counts = async (query: string) => {
     const { deployments, ...rest } = await list(query);
-    return [shown(deployments), rest];
+    return [summarize(deployments), rest];
   };
   assert.equal(await counts("?per_page=2"), [
     [third, second],
@@ -251,7 +256,7 @@ test("the list of an organization: pages, filters, and names that nothing has", 
   }
 });
 
-test("the window of the list: inclusive, 28 days before its end, in both spellings", async () => {
+test("the time window is inclusive, starts 28 days before its end, and has two spellings", async () => {
   const at = server.given.org();
   const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
   const [one, two] = [
@@ -259,8 +264,8 @@ test("the window of the list: inclusive, 28 days before its end, in both spellin
     await server.given.artifact(at, { flow, trail: "t" }),
   ];
   const start = server.clock.at + 10;
-  runs(at, environment, [one], start);
-  runs(at, environment, [one, two], start + 20 * DAY);
+  reportRunning(at, environment, [one], start);
+  reportRunning(at, environment, [one, two], start + 20 * DAY);
   const names = async (query: string) =>
     (await get(at, `/deployments/${at.org}?${query}`)).body.deployments.map(({ fingerprint }: Json) =>
       fingerprint === one ? 1 : 2,
@@ -289,7 +294,7 @@ test("the window of the list: inclusive, 28 days before its end, in both spellin
   assert.equal(await names(`start_ts=${start}`), [2, 1]);
 });
 
-test("the list of an environment: ISO times, whole days, 30 days, pages of 50", async () => {
+test("lists the deployments of an environment with ISO times, over 30 days, in pages of 50", async () => {
   const at = server.given.org();
   const [flow, environment, other] = [
     await server.given.flow(at),
@@ -302,9 +307,9 @@ test("the list of an environment: ISO times, whole days, 30 days, pages of 50", 
   const [one, two, three] = (await Promise.all(artifacts)) as [string, string, string];
   const midnight = (Math.ceil(server.clock.at / DAY) + 1) * DAY;
   const date = new Date(midnight * 1000).toISOString().slice(0, 10);
-  runs(at, environment, [one], midnight);
-  runs(at, environment, [one, two], midnight + DAY - 0.5);
-  runs(at, other, [three], midnight + DAY);
+  reportRunning(at, environment, [one], midnight);
+  reportRunning(at, environment, [one, two], midnight + DAY - 0.5);
+  reportRunning(at, other, [three], midnight + DAY);
   const list = async (query: string, of = environment) => {
     const { status, body } = await get(at, `/environments/${at.org}/${of}/deployments${query}`);
     assert.is(status, 200, JSON.stringify(body));
@@ -336,8 +341,8 @@ test("the list of an environment: ISO times, whole days, 30 days, pages of 50", 
   );
   const { deployments, ...counts } = await list("?page=2&page_size=1");
   assert.equal(
-    { shown: shown(deployments), counts },
-    { shown: [[environment, one]], counts: { page: 2, page_size: 1, total_pages: 2, total_count: 2 } },
+    { summarize: summarize(deployments), counts },
+    { summarize: [[environment, one]], counts: { page: 2, page_size: 1, total_pages: 2, total_count: 2 } },
   );
   assert.is((await get(at, `/deployments/${at.org}/${logical}/${three}`)).body.environment_name, other);
 
@@ -361,7 +366,7 @@ test("the list of an environment: ISO times, whole days, 30 days, pages of 50", 
     assert.is((await get(at, `/environments/${at.org}/${environment}/deployments?${query}`)).status, 400, query);
 });
 
-test("how often: 28 days of UTC with zeros, of all flows or of one by its id or name", async () => {
+test("counts deployments per UTC day over 28 days, of all flows or of one by id or name", async () => {
   const at = server.given.org();
   const [flow, other] = [await server.given.flow(at), await server.given.flow(at)];
   const environment = await server.given.environment(at);
@@ -369,10 +374,10 @@ test("how often: 28 days of UTC with zeros, of all flows or of one by its id or 
   const make = (name: string) => server.given.artifact(at, { flow: name, trail: "t" });
   const [one, two, three] = [await make(flow), await make(other), await make(flow)];
   const today = (Math.ceil(server.clock.at / DAY) + 40) * DAY;
-  runs(at, environment, [one], today - 28 * DAY);
-  runs(at, environment, [], today - 28 * DAY + 5);
-  runs(at, environment, [one, two], today - 27 * DAY);
-  runs(at, environment, [one, two, three], today + 50);
+  reportRunning(at, environment, [one], today - 28 * DAY);
+  reportRunning(at, environment, [], today - 28 * DAY + 5);
+  reportRunning(at, environment, [one, two], today - 27 * DAY);
+  reportRunning(at, environment, [one, two, three], today + 50);
   const frequency = async (query = "", of = environment) => {
     server.clock.at = today + 999;
     const { status, body } = await get(at, `/environments/${at.org}/${of}/deployment_frequency${query}`);
@@ -420,7 +425,7 @@ test("how often: 28 days of UTC with zeros, of all flows or of one by its id or 
   }
 });
 
-test("what does not exist is 404 in the words of the contract, and an archived environment keeps its history", async () => {
+test("answers 404 for what does not exist, and keeps the history of archived environments", async () => {
   const [at, foreign] = [server.given.org(), server.given.org()];
   const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
   const fingerprint = await server.given.artifact(at, { flow, trail: "t" });
@@ -449,7 +454,7 @@ test("what does not exist is 404 in the words of the contract, and an archived e
     );
   }
 
-  runs(at, environment, [fingerprint]);
+  reportRunning(at, environment, [fingerprint]);
   const renamed = fresh("renamed");
   await server.call("PUT", `/environments/${at.org}/${environment}/rename`, {
     key: at.key,
@@ -466,15 +471,15 @@ test("what does not exist is 404 in the words of the contract, and an archived e
   assert.is((await get(at, `/deployments/${at.org}/${suffixed}/${fingerprint}`)).status, 200);
 });
 
-test("a list survives a record of which a part is gone, and so does a replaced one", async () => {
+test("lists deployments whose related records are missing", async () => {
   const at = server.given.org();
   const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
   const [older, newer] = [
     await server.given.artifact(at, { flow, trail: "t", name: "app" }),
     await server.given.artifact(at, { flow, trail: "t", name: "app" }),
   ];
-  runs(at, environment, [older]);
-  runs(at, environment, [newer]);
+  reportRunning(at, environment, [older]);
+  reportRunning(at, environment, [newer]);
   server.db.pragma("foreign_keys = OFF");
   server.db.prepare("DELETE FROM artifacts WHERE fingerprint = ?").run(older);
   const list = async () => (await get(at, `/deployments/${at.org}`)).body.deployments as Json[];

@@ -39,13 +39,13 @@ const info = (
   pods: [],
   ...fields,
 });
-/** Names of the groups: only in the first, only in the second, changed, not changed. */
+/** The names in each group: only in the first, only in the second, changed, not changed. */
 const groups = ({ body }: Answer): string[][] =>
   [body.snappish1, body.snappish2, body.changed, body["not-changed"]].map(({ artifacts }) =>
     artifacts.map(({ name }: { name: string }) => name),
   );
 
-test("artifacts are in one of four groups, with their counts, their latest start, their first flow and their pods", async () => {
+test("groups artifacts, with instance counts, latest start, first flow and pods", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const kept = await server.given.artifact(at, {
@@ -85,7 +85,7 @@ test("artifacts are in one of four groups, with their counts, their latest start
   assert.equal(groups(await diff(at, environment, environment)), [[], [], [], ["come", "kept", "scaled"]]);
 });
 
-test("sides are of any two environments, empty ones too", async () => {
+test("compares any two environments, including empty ones", async () => {
   const at = server.given.org();
   const [one, two, empty] = [world.environment(at), world.environment(at), world.environment(at)];
   const shared = freshFingerprint();
@@ -101,7 +101,7 @@ test("sides are of any two environments, empty ones too", async () => {
   assert.equal((await diff(at, empty, `${two}@{now}`)).body.snappish2.snapshot_id, `${two}#1`);
 });
 
-test("a fingerprint under several names counts all its instances under the first; unresolved images are told apart by name", async () => {
+test("counts all names of a fingerprint as one artifact, and unresolved images by name", async () => {
   const at = server.given.org();
   const [one, two] = [world.environment(at), world.environment(at)];
   const fingerprint = freshFingerprint();
@@ -122,7 +122,7 @@ test("a fingerprint under several names counts all its instances under the first
   assert.equal((await diff(at, two, one)).body["not-changed"].artifacts, [info("a", fingerprint, 2, [2, 2])]);
 });
 
-test("a logical environment is the sum of its members", async () => {
+test("a logical environment has the artifacts of all its members", async () => {
   const at = server.given.org();
   const [east, west] = [world.environment(at), world.environment(at)];
   const group = world.environment(at, { type: "logical", members: [east, west] });
@@ -138,7 +138,7 @@ test("a logical environment is the sum of its members", async () => {
   assert.equal(groups(await diff(at, `${group}#1`, `${group}#2`)), [[], ["own"], ["api"], []]);
 });
 
-test("a damaged record is compared by what the row tells", async () => {
+test("compares a damaged record by the columns that can be read", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   const fingerprint = freshFingerprint();
@@ -156,7 +156,7 @@ test("a damaged record is compared by what the row tells", async () => {
   }
 });
 
-test("both sides are required, and each malformed one is named", async () => {
+test("requires both sides, and names each malformed one", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   const none = await server.call("GET", `/env-diff/${at.org}`, { key: at.key });
@@ -181,12 +181,13 @@ test("both sides are required, and each malformed one is named", async () => {
   }
 });
 
-test("the first side that does not exist is reported, with the expression as it was sent", async () => {
+test("reports the first side that does not exist, with the expression as sent", async () => {
   const at = server.given.org();
   const [environment, empty] = [world.environment(at), world.environment(at)];
   world.report(at, environment, []);
   const missing = (label: string, name: string, index: number, count: number): string =>
-    `Org: '${at.org}'. Snapshot '${label}' resolves to '${name}#${index}'. len(snapshots) == ${count}. Indexes are 1-based`;
+    `Org: '${at.org}'. Snapshot '${label}' resolves to '${name}#${index}'. len(snapshots) == ${count}. Indexes ` +
+    "are 1-based";
   const unknown = `Environment named 'nope' does not exist for organization '${at.org}'`;
   for (const [one, two, message] of [
     ["nope", `${environment}#9`, unknown],

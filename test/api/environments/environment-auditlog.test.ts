@@ -20,11 +20,12 @@ test.after(() => server.stop());
 
 type Place = { org: string; key: string; env: string; id: number };
 const HEADER =
-  "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance,flows,git_commit,commit_url,reported_by";
-const rejected = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
+  "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint," +
+  "compliance,flows,git_commit,commit_url,reported_by";
+const validationError = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 const organizationId = (org: string): number => (server.store.organizations.find(org) as { id: number }).id;
 
-function place(...reports: RunningArtifact[][]): Place {
+function givenEnvironment(...reports: RunningArtifact[][]): Place {
   const at = server.given.org();
   const env = fresh("env");
   const id = world.environment(organizationId(at.org), env);
@@ -33,7 +34,7 @@ function place(...reports: RunningArtifact[][]): Place {
 }
 const log = (at: Place, query = "", env = at.env) =>
   server.call("GET", `/environments/${at.org}/${env}/auditlog${query}`, { key: at.key });
-/** The lines below the header; of files whose cells hold no line breaks. */
+/** The lines after the header, for files whose cells hold no line breaks. */
 async function lines(at: Place, query = "", env = at.env): Promise<string[]> {
   const { status, text } = await log(at, query, env);
   assert.is(status, 200, text);
@@ -42,14 +43,14 @@ async function lines(at: Place, query = "", env = at.env): Promise<string[]> {
   assert.is(rest.pop(), "");
   return rest;
 }
-const short = async (at: Place, query = ""): Promise<string[]> =>
+const summaries = async (at: Place, query = ""): Promise<string[]> =>
   (await lines(at, query)).map((line) => {
     const cells = line.split(",");
     return `${cells[3]} ${cells[6]} ${cells[4]}`;
   });
 
-test("it is a CSV file of all events, oldest first", async () => {
-  const at = place();
+test("returns a CSV file of all events, oldest first", async () => {
+  const at = givenEnvironment();
   const [fingerprint, other, commit] = [freshFingerprint(), freshFingerprint(), freshCommit()];
   const [flow, second] = [await server.given.flow(at), await server.given.flow(at)];
   await server.given.artifact(at, { flow, trail: "t", fingerprint, commit, commit_url: "https://git.test/c?a=1,2" });
@@ -71,20 +72,23 @@ test("it is a CSV file of all events, oldest first", async () => {
     answer.text,
     [
       HEADER,
-      `${first},${new Date(first * 1000).toISOString()},${at.env},1,started-compliant,2 instances started running (from 0 to 2),${app},${reporter}`,
-      `${second_},2023-11-15T22:13:21.250Z,${at.env},2,started-non-compliant,1 instance started running (from 0 to 1),other,${other},NON-COMPLIANT,,,,reporter`,
-      `${second_},2023-11-15T22:13:21.250Z,${at.env},2,exited,2 instances stopped running (from 2 to 0),${app},reporter`,
+      `${first},${new Date(first * 1000).toISOString()},${at.env},1,started-compliant,2 instances started ` +
+        `running (from 0 to 2),${app},${reporter}`,
+      `${second_},2023-11-15T22:13:21.250Z,${at.env},2,started-non-compliant,1 instance started running (from ` +
+        `0 to 1),other,${other},NON-COMPLIANT,,,,reporter`,
+      `${second_},2023-11-15T22:13:21.250Z,${at.env},2,exited,2 instances stopped running (from 2 to ` +
+        `0),${app},reporter`,
       "",
     ].join("\r\n"),
   );
 });
 
-test("without events it is the header", async () => {
-  assert.equal(await lines(place()), []);
+test("returns the header alone without events", async () => {
+  assert.equal(await lines(givenEnvironment()), []);
 });
 
-test("what a spreadsheet would run is text", async () => {
-  const at = place(
+test("escapes values that a spreadsheet would evaluate", async () => {
+  const at = givenEnvironment(
     [{ name: "=cmd|'/c calc'!A0", fingerprint: "" }],
     [{ name: '@x,"y"', fingerprint: "" }],
     [{ name: "two\nlines", fingerprint: "" }],
@@ -99,8 +103,8 @@ test("what a spreadsheet would run is text", async () => {
 });
 
 /** One snapshot with each kind of event. */
-async function everyKind(): Promise<Place & { flow: string; time(index: number): number }> {
-  const at = place();
+async function givenEveryKind(): Promise<Place & { flow: string; time(index: number): number }> {
+  const at = givenEnvironment();
   const flow = await server.given.flow(at);
   const [a, b] = [freshFingerprint(), freshFingerprint()];
   world.report(at.id, [{ name: "a", fingerprint: a }]);
@@ -120,8 +124,8 @@ async function everyKind(): Promise<Place & { flow: string; time(index: number):
 }
 const ALL = ["1 a started-unknown", "2 a updated-provenance", "3 b started-unknown", "4 a exited", "4 b exited"];
 
-test("filters combine", async () => {
-  const at = await everyKind();
+test("applies all filters together", async () => {
+  const at = await givenEveryKind();
   const both = `from_timestamp=${at.time(2)}&to_timestamp=${at.time(3)}`;
   for (const [query, expected] of [
     ["", ALL],
@@ -145,34 +149,35 @@ test("filters combine", async () => {
     ["repo_names=acme/a&flow_names=no+provenance", []],
     [`${both}&event_types=changed&flow_names=${at.flow}&repo_names=acme/a`, [ALL[1]]],
   ] as const)
-    assert.equal(await short(at, `?${query}`), expected, query);
+    assert.equal(await summaries(at, `?${query}`), expected, query);
 });
 
-test("old kinds of events are changes", async () => {
-  const at = await everyKind();
+test("treats event kinds of older versions as changes", async () => {
+  const at = await givenEveryKind();
   server.db
     .prepare(
-      "UPDATE snapshot_artifacts SET annotation = 'scaled' WHERE environment_id = ? AND annotation = 'updated-provenance'",
+      "UPDATE snapshot_artifacts SET annotation = 'scaled' WHERE environment_id = ? " +
+        "AND annotation = 'updated-provenance'",
     )
     .run(at.id);
-  assert.equal(await short(at, "?event_types=changed"), ["2 a scaled"]);
+  assert.equal(await summaries(at, "?event_types=changed"), ["2 a scaled"]);
 });
 
-test("a renamed flow is found under each of its names", async () => {
-  const at = await everyKind();
+test("finds a renamed flow under all its names", async () => {
+  const at = await givenEveryKind();
   await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, { key: at.key, body: { new_name: "renamed" } });
-  assert.equal(await short(at, "?flow_names=renamed"), [ALL[1], ALL[3]]);
-  assert.equal(await short(at, `?flow_names=${at.flow}`), [ALL[1], ALL[3]]);
+  assert.equal(await summaries(at, "?flow_names=renamed"), [ALL[1], ALL[3]]);
+  assert.equal(await summaries(at, `?flow_names=${at.flow}`), [ALL[1], ALL[3]]);
 });
 
-test("unknown kinds and repositories are refused", async () => {
-  const at = await everyKind();
+test("refuses unknown kinds and repositories", async () => {
+  const at = await givenEveryKind();
   const kind = (text: string) =>
-    rejected({ event_types: `Input should be 'started', 'exited' or 'changed' [input: ${text}]` });
+    validationError({ event_types: `Input should be 'started', 'exited' or 'changed' [input: ${text}]` });
   for (const [query, status, body] of [
     ["event_types=stopped", 400, kind("stopped")],
     ["event_types=started,Exited", 400, kind("Exited")],
-    ["from_timestamp=now", 400, rejected({ from_timestamp: "Input should be a valid number [input: now]" })],
+    ["from_timestamp=now", 400, validationError({ from_timestamp: "Input should be a valid number [input: now]" })],
     ["repo_names=acme/none", 404, { message: `Repo 'acme/none' not found in organization '${at.org}'` }],
   ] as const) {
     const answer = await log(at, `?${query}`);
@@ -180,13 +185,13 @@ test("unknown kinds and repositories are refused", async () => {
   }
 });
 
-test("a long log comes whole and in order", async () => {
+test("returns a long log completely and in order", async () => {
   const many = Array.from({ length: 450 }, (_, place) => ({
     name: `n${String(place).padStart(3, "0")}`,
     fingerprint: "",
   }));
-  const at = place(many, many.slice(0, 100), many);
-  const found = await short(at);
+  const at = givenEnvironment(many, many.slice(0, 100), many);
+  const found = await summaries(at);
   assert.is(found.length, 450 + 350 + 350);
   const expected = [
     ...many.map(({ name }) => `1 ${name} started-unknown`),
@@ -196,8 +201,8 @@ test("a long log comes whole and in order", async () => {
   assert.equal(found, expected);
 });
 
-test("what is recorded while the file is sent is not in it", async () => {
-  const at = place([{ name: "a", fingerprint: "" }]);
+test("excludes events recorded while the file is sent", async () => {
+  const at = givenEnvironment([{ name: "a", fingerprint: "" }]);
   const { store } = server;
   const environment = store.environments.get(at.id);
   const range = store.environmentEvents.between(environment, { from: -Infinity, to: Infinity, now: 0 });
@@ -208,8 +213,8 @@ test("what is recorded while the file is sent is not in it", async () => {
   );
 });
 
-test("a client that leaves ends the reading, also where the filter leaves every event out", async () => {
-  const at = place([{ name: "a", fingerprint: "" }]);
+test("stops reading when the client disconnects, also when the filter excludes every event", async () => {
+  const at = givenEnvironment([{ name: "a", fingerprint: "" }]);
   const organization = server.store.organizations.find(at.org);
   const [event] = server.store.environmentEvents.after(
     server.store.environments.get(at.id),
@@ -234,8 +239,8 @@ test("a client that leaves ends the reading, also where the filter leaves every 
   assert.is(looks, 3);
 });
 
-test("the log of a logical environment is that of its members", async () => {
-  const at = place();
+test("a logical environment has the log of its members", async () => {
+  const at = givenEnvironment();
   const other = world.environment(organizationId(at.org), "other");
   world.environment(organizationId(at.org), "group", "logical", [at.id, other]);
   world.report(at.id, [{ name: "a", fingerprint: "" }]);
@@ -252,23 +257,27 @@ test("the log of a logical environment is that of its members", async () => {
   );
 });
 
-test("a damaged record has a line that says so, whatever is filtered by flow or repository", async () => {
-  const at = await everyKind();
+test("marks a damaged record in its line, regardless of flow and repository filters", async () => {
+  const at = await givenEveryKind();
   server.db
     .prepare(
-      "UPDATE evaluations SET facts_json = '{' WHERE environment_id = ? AND id = (SELECT min(id) FROM evaluations WHERE environment_id = ?)",
+      "UPDATE evaluations SET facts_json = '{' WHERE environment_id = ? AND id = (SELECT min(id) " +
+        "FROM evaluations WHERE environment_id = ?)",
     )
     .run(at.id, at.id);
   const found = await lines(at, `?flow_names=${at.flow}`);
   assert.is(found.length, 3);
   assert.match(
     found[0] ?? "",
-    /,started-unknown,This record is damaged and cannot be shown\. Tell the operator of the server its name,a,[a-f0-9]{64},UNKNOWN,,,,reporter$/,
+    new RegExp(
+      ",started-unknown,This record is damaged and cannot be shown\\. Tell the operator of the server its name," +
+        "a,[a-f0-9]{64},UNKNOWN,,,,reporter$",
+    ),
   );
 });
 
-test("HEAD, refusals, and who may read it", async () => {
-  const at = place([{ name: "a", fingerprint: "" }]);
+test("answers HEAD, refuses invalid requests, and requires read permission", async () => {
+  const at = givenEnvironment([{ name: "a", fingerprint: "" }]);
   const head = await server.call("HEAD", `/environments/${at.org}/${at.env}/auditlog`, { key: at.key });
   assert.equal(
     { status: head.status, text: head.text, "Content-Type": head.headers.get("Content-Type") },

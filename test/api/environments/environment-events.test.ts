@@ -15,11 +15,11 @@ test.before(async () => {
 test.after(() => server.stop());
 
 type Place = { org: string; key: string; env: string; id: number };
-const rejected = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
+const validationError = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 const organizationId = (org: string): number => (server.store.organizations.find(org) as { id: number }).id;
 
-/** An environment, and as many snapshots as there are reports. */
-function place(...reports: RunningArtifact[][]): Place {
+/** An environment with one snapshot per report. */
+function givenEnvironment(...reports: RunningArtifact[][]): Place {
   const at = server.given.org();
   const env = fresh("env");
   const id = world.environment(organizationId(at.org), env);
@@ -28,21 +28,21 @@ function place(...reports: RunningArtifact[][]): Place {
 }
 const events = (at: Place, query = "", env = at.env) =>
   server.call("GET", `/environments/${at.org}/${env}/events${query}`, { key: at.key });
-const seen = async (at: Place, query = ""): Promise<string[]> => {
+const summaries = async (at: Place, query = ""): Promise<string[]> => {
   const { status, body, text } = await events(at, query);
   assert.is(status, 200, text);
   return body.map((event: any) => `${event.snapshot_index} ${event.artifact_name} ${event.type}`);
 };
-/** Snapshot N starts the artifact `aN` and leaves the others alone. */
-const growing = (n: number): RunningArtifact[][] => {
+/** Snapshot N starts the artifact `aN` and changes no other. */
+const oneStartPerSnapshot = (n: number): RunningArtifact[][] => {
   const all = Array.from({ length: n }, (_, place) => ({ name: `a${place + 1}`, fingerprint: freshFingerprint() }));
   return all.map((_, place) => all.slice(0, place + 1));
 };
 const headersOf = (headers: Headers) =>
   ["X-Total-Count", "X-Per-Page", "X-Current-Page", "X-Total-Pages", "Link"].map((name) => headers.get(name));
 
-test("an event says what happened, to what, and where it came from", async () => {
-  const at = place();
+test("shows an event with its artifact and provenance", async () => {
+  const at = givenEnvironment();
   const [fingerprint, commit, before] = [freshFingerprint(), freshCommit(), freshCommit()];
   const flow = await server.given.flow(at);
   const url = (sha: string) => `https://github.com/acme/payments/commit/${sha}`;
@@ -140,8 +140,8 @@ test("an event says what happened, to what, and where it came from", async () =>
   );
 });
 
-test("an artifact that exited is compared with the one in its place: of the same flow and name, started after it and still running", async () => {
-  const at = place();
+test("compares an exited artifact with its running successor of the same flow and name", async () => {
+  const at = givenEnvironment();
   const [flow, other] = [await server.given.flow(at), await server.given.flow(at)];
   const build = async (name: string | undefined, fields: { flow?: string; commit_url?: string } = {}) => {
     const commit = freshCommit();
@@ -207,7 +207,7 @@ test("an artifact that exited is compared with the one in its place: of the same
     "also back to an earlier one",
   );
   assert.equal(await exits(), { [first.fingerprint]: null });
-  // Reported to its flow while it runs: its commit is known, though it was no deployment when it started.
+  // Reported to its flow while running: its commit is known, although its start was not a deployment.
   await exits(late);
   await server.given.artifact(at, {
     flow,
@@ -219,7 +219,7 @@ test("an artifact that exited is compared with the one in its place: of the same
   });
   await exits(late);
   assert.equal(await exits(second), { [late.fingerprint]: compare(late, second) });
-  // Replaced and rolled back, and then stopped: nothing of that flow runs.
+  // Replaced, rolled back and then stopped: nothing of that flow runs.
   await exits(second, third);
   assert.equal(await exits(second), { [third.fingerprint]: null });
   assert.equal(await exits(), { [second.fingerprint]: null });
@@ -228,9 +228,9 @@ test("an artifact that exited is compared with the one in its place: of the same
   assert.is(told.code_diff, compare(first, second), "what runs later does not change what is told of earlier exits");
 });
 
-test("an artifact that gets its provenance while it runs changed", async () => {
+test("an artifact that gets provenance while it runs has a change event", async () => {
   const fingerprint = freshFingerprint();
-  const at = place([{ name: "app", fingerprint }]);
+  const at = givenEnvironment([{ name: "app", fingerprint }]);
   const flow = await server.given.flow(at);
   await server.given.artifact(at, { flow, trail: "t", fingerprint });
   world.report(at.id, [{ name: "app", fingerprint }]);
@@ -250,8 +250,8 @@ test("an artifact that gets its provenance while it runs changed", async () => {
   );
 });
 
-test("pages are in the headers, and links lead to the others with all that was asked for", async () => {
-  const at = place(...growing(5));
+test("describes pages in headers, with links that keep the query", async () => {
+  const at = givenEnvironment(...oneStartPerSnapshot(5));
   const address = `http://assay.test/api/v2/environments/${at.org}/${at.env}/events`;
   const page = async (query: string) => {
     const { body, headers } = await events(at, query);
@@ -295,30 +295,30 @@ test("pages are in the headers, and links lead to the others with all that was a
   const { headers } = await events(at, "?reverse=true&per_page=1&interval=2..4&start=");
   const next = headers.get("Link")?.match(/<([^>]*)>; rel="next"/)?.[1] as string;
   assert.is(next, `${address}?interval=2..4&per_page=1&reverse=true&start=&page=2`);
-  assert.equal(await seen(at, next.slice(address.length)), ["3 a3 started-unknown"]);
-  const none = place();
+  assert.equal(await summaries(at, next.slice(address.length)), ["3 a3 started-unknown"]);
+  const none = givenEnvironment();
   assert.equal(headersOf((await events(none)).headers), ["0", "15", "1", "0", null]);
 });
 
-test("reverse turns the log round", async () => {
-  const at = place(...growing(3));
-  assert.equal(await seen(at, "?reverse=true&interval="), [
+test("lists the oldest first with reverse", async () => {
+  const at = givenEnvironment(...oneStartPerSnapshot(3));
+  assert.equal(await summaries(at, "?reverse=true&interval="), [
     "1 a1 started-unknown",
     "2 a2 started-unknown",
     "3 a3 started-unknown",
   ]);
-  assert.equal(await seen(at, "?reverse=false&interval="), [
+  assert.equal(await summaries(at, "?reverse=false&interval="), [
     "3 a3 started-unknown",
     "2 a2 started-unknown",
     "1 a1 started-unknown",
   ]);
 });
 
-test("ranges: from/to before start_ts/end_ts before start/end before interval", async () => {
-  const at = place(...growing(6));
+test("prefers from/to to start_ts/end_ts to start/end to interval", async () => {
+  const at = givenEnvironment(...oneStartPerSnapshot(6));
   const time = (index: number): number => server.store.snapshots.find(at.id, index)?.timestamp ?? 0;
   const indexes = async (query: string) =>
-    (await seen(at, `?reverse=true&${query}`)).map((line) => Number(line.split(" ")[0]));
+    (await summaries(at, `?reverse=true&${query}`)).map((line) => Number(line.split(" ")[0]));
   const now = server.clock.at;
   const ago = (index: number): string => `${Math.floor(now - time(index)) + 100}s`;
   for (const [query, expected] of [
@@ -365,13 +365,13 @@ test("ranges: from/to before start_ts/end_ts before start/end before interval", 
     assert.equal(await indexes(query), expected, query);
 });
 
-test("the count is that of the range", async () => {
-  const at = place(...growing(6));
+test("counts the events in the range", async () => {
+  const at = givenEnvironment(...oneStartPerSnapshot(6));
   assert.equal(headersOf((await events(at, "?start=2&end=4&per_page=2")).headers).slice(0, 4), ["3", "2", "1", "2"]);
 });
 
-test("malformed ranges and pages are refused, also where they would not count", async () => {
-  const at = place(...growing(2));
+test("refuses malformed ranges and pages, even if overridden", async () => {
+  const at = givenEnvironment(...oneStartPerSnapshot(2));
   const bound = (text: string) =>
     `Input should be an index, 'NOW', a duration such as '1hour' or a unix timestamp [input: ${text}]`;
   const interval = (text: string) => `Input should be an interval such as '1..5', '~3..NOW' or 'NOW' [input: ${text}]`;
@@ -391,12 +391,12 @@ test("malformed ranges and pages are refused, also where they would not count", 
     ["reverse=sometimes", { reverse: "Input should be a valid boolean [input: sometimes]" }],
   ] as const) {
     const { status, body } = await events(at, `?${query}`);
-    assert.equal({ status, body }, { status: 400, body: rejected(errors) }, query);
+    assert.equal({ status, body }, { status: 400, body: validationError(errors) }, query);
   }
 });
 
-test("repo_name leaves the events of its artifacts, at that time", async () => {
-  const at = place();
+test("filters by the repository that the artifact had at that time", async () => {
+  const at = givenEnvironment();
   const flow = await server.given.flow(at);
   const repo = (name: string) => ({ repo_info: { id: name, name, url: "https://git.test/r" } });
   const [one, two, three] = [
@@ -411,13 +411,13 @@ test("repo_name leaves the events of its artifacts, at that time", async () => {
   ]);
   await server.given.artifact(at, { flow, trail: "t", fingerprint: three, ...repo("acme/one") });
   world.report(at.id, []);
-  assert.equal(await seen(at, "?repo_name=acme/one"), ["2 one exited", "1 one started-unknown"]);
-  assert.equal(await seen(at, "?repo_name=acme/one&repo_name=acme/two&reverse=true&end=1"), [
+  assert.equal(await summaries(at, "?repo_name=acme/one"), ["2 one exited", "1 one started-unknown"]);
+  assert.equal(await summaries(at, "?repo_name=acme/one&repo_name=acme/two&reverse=true&end=1"), [
     "1 one started-unknown",
     "1 two started-unknown",
   ]);
-  assert.equal(await seen(at, "?repo_name=acme/one,acme/two&start=2"), ["2 two exited", "2 one exited"]);
-  assert.is((await seen(at, "?repo_name=")).length, 6);
+  assert.equal(await summaries(at, "?repo_name=acme/one,acme/two&start=2"), ["2 two exited", "2 one exited"]);
+  assert.is((await summaries(at, "?repo_name=")).length, 6);
   assert.equal((await events(at, "?repo_name=acme/two&per_page=1")).headers.get("X-Total-Count"), "2");
   const unknown = await events(at, "?repo_name=acme/one,acme/none");
   assert.equal(
@@ -426,8 +426,8 @@ test("repo_name leaves the events of its artifacts, at that time", async () => {
   );
 });
 
-test("the events of a logical environment carry name and numbers of the member", async () => {
-  const at = place(...growing(2));
+test("events of a logical environment have the name and indexes of the member", async () => {
+  const at = givenEnvironment(...oneStartPerSnapshot(2));
   const second = world.environment(organizationId(at.org), "second");
   const group = world.environment(organizationId(at.org), "group", "logical", [at.id, second]);
   world.report(second, [{ name: "b", fingerprint: freshFingerprint() }]);
@@ -448,7 +448,7 @@ test("the events of a logical environment carry name and numbers of the member",
     ],
   );
   assert.is(headers.get("X-Total-Count"), "3");
-  // A range counts the snapshots of the group.
+  // A range refers to the snapshots of the logical environment.
   assert.equal(
     (await events(at, "?start=1&end=1", "group")).body.map((event: any) => event.artifact_name),
     ["b"],
@@ -460,8 +460,8 @@ test("the events of a logical environment carry name and numbers of the member",
   assert.is(server.store.environments.get(group).snapshot_count, 2);
 });
 
-test("an archived environment is read under its suffixed name only", async () => {
-  const at = place(...growing(1));
+test("finds an archived environment under its suffixed name only", async () => {
+  const at = givenEnvironment(...oneStartPerSnapshot(1));
   const archived = `${at.env}-archived-at-1`;
   server.db
     .prepare("UPDATE environments SET archived_at = 1, archived_name = name, name = ? WHERE id = ?")
@@ -476,9 +476,9 @@ test("an archived environment is read under its suffixed name only", async () =>
   );
 });
 
-test("a damaged record becomes a placeholder, and the others stay", async () => {
+test("replaces a damaged record by a placeholder and shows the others", async () => {
   const [one, two] = [freshFingerprint(), freshFingerprint()];
-  const at = place(
+  const at = givenEnvironment(
     [{ name: "one", fingerprint: one }],
     [
       { name: "one", fingerprint: one },
@@ -488,7 +488,8 @@ test("a damaged record becomes a placeholder, and the others stay", async () => 
   for (const facts of ["{", "null", '{"flows":3}', '{"flows":[null]}', '{"flows":["x"]}']) {
     server.db
       .prepare(
-        "UPDATE evaluations SET facts_json = ? WHERE environment_id = ? AND id = (SELECT min(id) FROM evaluations WHERE environment_id = ?)",
+        "UPDATE evaluations SET facts_json = ? WHERE environment_id = ? AND id = (SELECT min(id) " +
+          "FROM evaluations WHERE environment_id = ?)",
       )
       .run(facts, at.id, at.id);
     const { status, body } = await events(at);
@@ -519,8 +520,8 @@ test("a damaged record becomes a placeholder, and the others stay", async () => 
   }
 });
 
-test("an environment that does not exist is 404, and strangers are not told", async () => {
-  const at = place();
+test("answers 404 for an unknown environment, and 403 to non-members", async () => {
+  const at = givenEnvironment();
   const { status, body } = await events(at, "", "none");
   assert.equal(
     { status, body },

@@ -17,25 +17,31 @@ const tag = (at: At, name: string, set_tags: Record<string, string>): Promise<An
   server.call("PATCH", `/tags/${at.org}/env/${name}`, { key: at.key, body: { set_tags } });
 
 /** An organization with these environments. */
-async function withEnvironments(...all: string[]): Promise<At> {
+async function givenEnvironments(...all: string[]): Promise<At> {
   const at = server.given.org();
   for (const name of all) await server.given.environment(at, { name });
   return at;
 }
 
-function answers(answer: Answer, status: number, body: unknown): void {
+function assertAnswer(answer: Answer, status: number, body: unknown): void {
   assert.equal(answer.body, body);
   assert.is(answer.status, status);
 }
 
-test("an organization without environments lists none, bare and paged", async () => {
+test("returns an empty list or page without environments", async () => {
   const at = server.given.org();
-  answers(await list(at), 200, []);
-  answers(await list(at, "?page=1"), 200, { page: 1, per_page: 15, total_pages: 0, total_count: 0, environments: [] });
+  assertAnswer(await list(at), 200, []);
+  assertAnswer(await list(at, "?page=1"), 200, {
+    page: 1,
+    per_page: 15,
+    total_pages: 0,
+    total_count: 0,
+    environments: [],
+  });
 });
 
-test("a listed environment is as it is read alone, with tags, policies and members", async () => {
-  const at = await withEnvironments("a", "b");
+test("lists an environment as it is read alone, with tags, policies and members", async () => {
+  const at = await givenEnvironments("a", "b");
   const policies = [
     await server.given.policy(at, { yaml: null }),
     await server.given.policy(at, { yaml: null }),
@@ -51,7 +57,8 @@ test("a listed environment is as it is read alone, with tags, policies and membe
   await tag(at, "c", { "managed-by": "terraform", "b.c": '"ü"' });
   server.db
     .prepare(
-      "UPDATE environments SET state = 1, last_reported_at = 5.25, last_changed_at = 4.5 WHERE name = 'c' AND description = 'd'",
+      "UPDATE environments SET state = 1, last_reported_at = 5.25, last_changed_at = 4.5 WHERE name = 'c' " +
+        "AND description = 'd'",
     )
     .run();
   const alone = await Promise.all(
@@ -59,7 +66,7 @@ test("a listed environment is as it is read alone, with tags, policies and membe
       async (name) => (await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key })).body,
     ),
   );
-  answers(await list(at), 200, alone);
+  assertAnswer(await list(at), 200, alone);
   const { last_modified_at, ...c } = alone[3];
   assert.equal(c, {
     org: at.org,
@@ -76,7 +83,7 @@ test("a listed environment is as it is read alone, with tags, policies and membe
     included_environments: null,
   });
   assert.is(typeof last_modified_at, "number");
-  answers(await list(at, "?per_page=2&page=2"), 200, {
+  assertAnswer(await list(at, "?per_page=2&page=2"), 200, {
     page: 2,
     per_page: 2,
     total_pages: 2,
@@ -85,8 +92,8 @@ test("a listed environment is as it is read alone, with tags, policies and membe
   });
 });
 
-test("either paging parameter brings the envelope; a page beyond the end is empty and echoed", async () => {
-  const at = await withEnvironments("a", "b", "c");
+test("uses the envelope with either paging parameter, and echoes a page beyond the end", async () => {
+  const at = await givenEnvironments("a", "b", "c");
   const page = async (query: string) => {
     const { status, body } = await list(at, query);
     assert.is(status, 200);
@@ -103,7 +110,7 @@ test("either paging parameter brings the envelope; a page beyond the end is empt
   ]);
 });
 
-test("figures and words outside the limits are refused by name", async () => {
+test("refuses out-of-range parameters by name", async () => {
   const at = server.given.org();
   const cases: [string, Record<string, string>][] = [
     ["page=0", { page: "Input should be greater than or equal to 1 [input: 0]" }],
@@ -117,16 +124,17 @@ test("figures and words outside the limits are refused by name", async () => {
       "type=K8S&type=k8s",
       {
         "type.1":
-          "Input should be 'K8S', 'ECS', 'S3', 'lambda', 'server', 'docker', 'azure-apps', 'cloud-run' or 'logical' [input: k8s]",
+          "Input should be 'K8S', 'ECS', 'S3', 'lambda', 'server', 'docker', 'azure-apps', 'cloud-run' or " +
+          "'logical' [input: k8s]",
       },
     ],
   ];
   for (const [query, errors] of cases)
-    answers(await list(at, `?${query}`), 400, { message: "Input payload validation failed", errors });
+    assertAnswer(await list(at, `?${query}`), 400, { message: "Input payload validation failed", errors });
 });
 
-test("name finds a part of the name in any case, and takes no wildcards", async () => {
-  const at = await withEnvironments("Prod-eu", "prod_us.v2", "staging");
+test("matches part of the name, case-insensitively and without wildcards", async () => {
+  const at = await givenEnvironments("Prod-eu", "prod_us.v2", "staging");
   assert.equal(await names(at, "?name=PROD"), ["Prod-eu", "prod_us.v2"]);
   assert.equal(await names(at, "?name="), ["Prod-eu", "prod_us.v2", "staging"]);
   for (const part of ["_us", ".v2", "_", "US.V"]) assert.equal(await names(at, `?name=${part}`), ["prod_us.v2"]);
@@ -134,8 +142,8 @@ test("name finds a part of the name in any case, and takes no wildcards", async 
     assert.equal(await names(at, `?name=${encodeURIComponent(none)}`), []);
 });
 
-test("of several types any may match", async () => {
-  const at = await withEnvironments("a");
+test("matches any of several types", async () => {
+  const at = await givenEnvironments("a");
   await server.given.environment(at, { name: "b", type: "ECS" });
   await server.given.environment(at, { name: "c", members: ["a"] });
   assert.equal(await names(at, "?type=K8S"), ["a"]);
@@ -145,8 +153,8 @@ test("of several types any may match", async () => {
   assert.equal((await list(at, "?type=ECS&page=1")).body.total_count, 1);
 });
 
-test("tag filters take a key or a key with its value, and all must match; an empty one matches nothing", async () => {
-  const at = await withEnvironments("a", "b", "c");
+test("matches all tag filters, by key or key and value; an empty one matches nothing", async () => {
+  const at = await givenEnvironments("a", "b", "c");
   await tag(at, "a", { team: "pay", tier: "1", url: "https://x:1/y" });
   await tag(at, "b", { team: "shop", tier: "1", none: "" });
   assert.equal(await names(at, "?tag=team"), ["a", "b"]);
@@ -160,12 +168,12 @@ test("tag filters take a key or a key with its value, and all must match; an emp
   assert.is((await list(at, "?tag=tier&per_page=1")).body.total_count, 2);
 });
 
-test("a filter by space finds nothing, an empty one filters nothing", async () => {
-  const at = await withEnvironments("a");
+test("finds nothing with a space filter, and ignores an empty one", async () => {
+  const at = await givenEnvironments("a");
   for (const none of ["space_id=x", "space_id=x&space_id=", "space_id=x,y"])
-    answers(await list(at, `?${none}`), 200, []);
+    assertAnswer(await list(at, `?${none}`), 200, []);
   for (const all of ["space_id=", "space_id=null"]) assert.equal(await names(at, `?${all}`), ["a"]);
-  answers(await list(at, "?space_id=x&page=2"), 200, {
+  assertAnswer(await list(at, "?space_id=x&page=2"), 200, {
     page: 2,
     per_page: 15,
     total_pages: 0,
@@ -174,8 +182,8 @@ test("a filter by space finds nothing, an empty one filters nothing", async () =
   });
 });
 
-test("the order is by name upwards unless asked otherwise; the times are those that are shown", async () => {
-  const at = await withEnvironments("b", "C", "a", "d");
+test("sorts by name ascending by default, or by the times shown", async () => {
+  const at = await givenEnvironments("b", "C", "a", "d");
   await server.given.environment(at, { name: "all", members: ["b"] });
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
   const set = (name: string, modified: number, changed: number | null) =>

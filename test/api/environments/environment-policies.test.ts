@@ -30,15 +30,15 @@ const consumersOf = async (at: At, policy: string): Promise<string[]> =>
 const unknown = (at: At, policy: string) => ({
   message: `Policy '${policy}' does not exist in organization '${at.org}'`,
 });
-const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
+const validationError = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
-function answers(answer: Answer, status: number, body: unknown): void {
+function assertAnswer(answer: Answer, status: number, body: unknown): void {
   assert.equal(answer.body, body);
   assert.is(answer.status, status);
 }
 
-/** The refusal, and the proof that it left nothing behind. */
-async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
+/** Asserts the refusal, and that it stored nothing. */
+async function assertRefused(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const everything = () =>
     [
       "SELECT environments.* FROM environments",
@@ -46,32 +46,32 @@ async function refuses(call: () => Promise<Answer>, status: number, body: unknow
       "SELECT count(*) FROM audit_log",
     ].map((sql) => server.db.prepare(sql).all());
   const before = everything();
-  answers(await call(), status, body);
+  assertAnswer(await call(), status, body);
   assert.equal(everything(), before);
 }
 
 /** An organization with these policies and the environment `prod`. */
-async function withPolicies(...names: string[]): Promise<At> {
+async function givenPolicies(...names: string[]): Promise<At> {
   const at = server.given.org();
   for (const name of names) await server.given.policy(at, { name, yaml: null });
   await server.given.environment(at, { name: "prod" });
   return at;
 }
 
-test("policies are attached in the order given and detached by name, and both sides tell", async () => {
-  const at = await withPolicies("a", "b", "c");
-  answers(await attach(at, "prod", "c", "a", "c"), 200, "OK");
+test("attaches policies in the given order and detaches them by name, as both sides show", async () => {
+  const at = await givenPolicies("a", "b", "c");
+  assertAnswer(await attach(at, "prod", "c", "a", "c"), 200, "OK");
   assert.equal(await policiesOf(at, "prod"), ["c", "a"]);
-  answers(await attach(at, "prod", "b"), 200, "OK");
+  assertAnswer(await attach(at, "prod", "b"), 200, "OK");
   assert.equal(await policiesOf(at, "prod"), ["c", "a", "b"]);
   await server.given.environment(at, { name: "other", policies: ["b"] });
   assert.equal(
     { "consumersOf a": await consumersOf(at, "a"), "consumersOf b": await consumersOf(at, "b") },
     { "consumersOf a": ["prod"], "consumersOf b": ["other", "prod"] },
   );
-  answers(await detach(at, "prod", "c", "b"), 200, "OK");
+  assertAnswer(await detach(at, "prod", "c", "b"), 200, "OK");
   assert.equal(await policiesOf(at, "prod"), ["a"]);
-  answers(await attach(at, "prod", "c"), 200, "OK");
+  assertAnswer(await attach(at, "prod", "c"), 200, "OK");
   assert.equal(await policiesOf(at, "prod"), ["a", "c"]);
   const { body } = await server.call("GET", `/policies/${at.org}`, { key: at.key });
   assert.equal(
@@ -84,33 +84,33 @@ test("policies are attached in the order given and detached by name, and both si
   );
 });
 
-test("a policy names environments by their present name, and archived ones not at all", async () => {
-  const at = await withPolicies("a");
+test("a policy lists environments by their present name, without archived ones", async () => {
+  const at = await givenPolicies("a");
   await server.given.environment(at, { name: "other", policies: ["a"] });
   await attach(at, "prod", "a");
   await server.call("PUT", `/environments/${at.org}/prod/rename`, { key: at.key, body: { new_name: "live" } });
   assert.equal(await consumersOf(at, "a"), ["live", "other"]);
   await server.call("PUT", `/environments/${at.org}/other/archive`, { key: at.key });
   assert.equal(await consumersOf(at, "a"), ["live"]);
-  answers(await detach(at, "prod", "a"), 200, "OK"); // by its old name
+  assertAnswer(await detach(at, "prod", "a"), 200, "OK"); // by its old name
   assert.equal(await consumersOf(at, "a"), []);
 });
 
-test("what is so already stays so: 200, and no trace in the environment", async () => {
-  const at = await withPolicies("a", "b");
+test("attaching an attached policy or detaching another answers 200 and changes nothing", async () => {
+  const at = await givenPolicies("a", "b");
   await attach(at, "prod", "a");
   const before = rowOf(at, "prod");
-  answers(await attach(at, "prod", "a"), 200, "OK");
-  answers(await attach(at, "prod"), 200, "OK");
-  answers(await detach(at, "prod", "b"), 200, "OK");
-  answers(await detach(at, "prod"), 200, "OK");
-  answers(await put(at, "prod", { policies: ["a", "a"] }), 201, "OK");
-  answers(await patch(at, "prod", { policies: ["a"] }), 200, "OK");
+  assertAnswer(await attach(at, "prod", "a"), 200, "OK");
+  assertAnswer(await attach(at, "prod"), 200, "OK");
+  assertAnswer(await detach(at, "prod", "b"), 200, "OK");
+  assertAnswer(await detach(at, "prod"), 200, "OK");
+  assertAnswer(await put(at, "prod", { policies: ["a", "a"] }), 201, "OK");
+  assertAnswer(await patch(at, "prod", { policies: ["a"] }), 200, "OK");
   assert.equal(rowOf(at, "prod"), before);
 });
 
-test("each change moves the revision by one and the time of modification", async () => {
-  const at = await withPolicies("a", "b", "c");
+test("each change increments the revision and updates the modification time", async () => {
+  const at = await givenPolicies("a", "b", "c");
   let last = rowOf(at, "prod");
   const moves = async (call: Promise<Answer>): Promise<void> => {
     assert.ok((await call).status < 300);
@@ -127,34 +127,34 @@ test("each change moves the revision by one and the time of modification", async
   await moves(patch(at, "prod", { policies: [] }));
 });
 
-test("a list given with the environment replaces what is attached; null and not sent leave it", async () => {
-  const at = await withPolicies("a", "b", "c");
-  answers(await put(at, "new", { policies: ["b", "a"] }), 201, "OK");
+test("a list in the environment's body replaces the attached policies; null or omitted keeps them", async () => {
+  const at = await givenPolicies("a", "b", "c");
+  assertAnswer(await put(at, "new", { policies: ["b", "a"] }), 201, "OK");
   assert.equal(await policiesOf(at, "new"), ["b", "a"]);
   for (const more of [{}, { policies: null }]) {
     await put(at, "new", more);
     await patch(at, "new", more);
     assert.equal(await policiesOf(at, "new"), ["b", "a"]);
   }
-  answers(await put(at, "new", { policies: ["a", "c", "b"] }), 201, "OK");
+  assertAnswer(await put(at, "new", { policies: ["a", "c", "b"] }), 201, "OK");
   assert.equal(await policiesOf(at, "new"), ["a", "c", "b"]);
-  answers(await patch(at, "new", { policies: ["b", "a", "c"] }), 200, "OK");
+  assertAnswer(await patch(at, "new", { policies: ["b", "a", "c"] }), 200, "OK");
   assert.equal(await policiesOf(at, "new"), ["b", "a", "c"]);
-  answers(await patch(at, "new", { policies: [] }), 200, "OK");
+  assertAnswer(await patch(at, "new", { policies: [] }), 200, "OK");
   assert.equal(await policiesOf(at, "new"), []);
   await put(at, "new", { policies: ["a"] });
-  answers(await put(at, "new", { policies: [] }), 201, "OK");
+  assertAnswer(await put(at, "new", { policies: [] }), 201, "OK");
   assert.equal(
     { policiesOf: await policiesOf(at, "new"), consumersOf: await consumersOf(at, "a") },
     { policiesOf: [], consumersOf: [] },
   );
 });
 
-test("names to detach come in the query too, repeated or joined by commas, and beside a body", async () => {
-  const at = await withPolicies("a", "b", "c", "d");
+test("accepts names to detach in the query, repeated or comma-separated, with or without a body", async () => {
+  const at = await givenPolicies("a", "b", "c", "d");
   const all = ["a", "b", "c", "d"];
   const left = async (call: Promise<Answer>): Promise<string[]> => {
-    answers(await call, 200, "OK");
+    assertAnswer(await call, 200, "OK");
     const names = await policiesOf(at, "prod");
     await attach(at, "prod", ...all);
     await patch(at, "prod", { policies: all });
@@ -179,54 +179,54 @@ test("names to detach come in the query too, repeated or joined by commas, and b
   );
 });
 
-test("one unknown policy refuses the whole call", async () => {
-  const at = await withPolicies("a");
-  const elsewhere = await withPolicies("theirs");
+test("refuses the whole request for one unknown policy", async () => {
+  const at = await givenPolicies("a");
+  const elsewhere = await givenPolicies("theirs");
   await attach(at, "prod", "a");
   for (const name of ["nobody", "theirs", ""]) {
-    await refuses(() => attach(at, "prod", "a", name), 404, unknown(at, name));
-    await refuses(() => detach(at, "prod", "a", name), 404, unknown(at, name));
-    await refuses(() => detachByQuery(at, "prod", `policy_names=a&policy_names=${name}`), 404, unknown(at, name));
-    await refuses(() => put(at, "prod", { description: "new", policies: [name] }), 404, unknown(at, name));
-    await refuses(() => put(at, "fresh", { policies: ["a", name] }), 404, unknown(at, name));
-    await refuses(() => patch(at, "prod", { description: "new", policies: ["a", name] }), 404, unknown(at, name));
+    await assertRefused(() => attach(at, "prod", "a", name), 404, unknown(at, name));
+    await assertRefused(() => detach(at, "prod", "a", name), 404, unknown(at, name));
+    await assertRefused(() => detachByQuery(at, "prod", `policy_names=a&policy_names=${name}`), 404, unknown(at, name));
+    await assertRefused(() => put(at, "prod", { description: "new", policies: [name] }), 404, unknown(at, name));
+    await assertRefused(() => put(at, "fresh", { policies: ["a", name] }), 404, unknown(at, name));
+    await assertRefused(() => patch(at, "prod", { description: "new", policies: ["a", name] }), 404, unknown(at, name));
   }
-  await refuses(() => attach(elsewhere, "prod", "a"), 404, unknown(elsewhere, "a"));
+  await assertRefused(() => attach(elsewhere, "prod", "a"), 404, unknown(elsewhere, "a"));
 });
 
-test("an environment that is not there, or not any more, is named", async () => {
-  const at = await withPolicies("a");
+test("names an environment that does not exist or is archived", async () => {
+  const at = await givenPolicies("a");
   const missing = { message: `Environment named 'nobody' does not exist for organization '${at.org}'` };
-  await refuses(() => attach(at, "nobody", "a"), 404, missing);
-  await refuses(() => attach(at, "nobody", "b"), 404, missing);
-  await refuses(() => detach(at, "nobody", "a"), 404, missing);
+  await assertRefused(() => attach(at, "nobody", "a"), 404, missing);
+  await assertRefused(() => attach(at, "nobody", "b"), 404, missing);
+  await assertRefused(() => detach(at, "nobody", "a"), 404, missing);
   await server.call("PUT", `/environments/${at.org}/prod/archive`, { key: at.key });
   const archived = { message: `Environment named 'prod' has been archived for organization '${at.org}'` };
-  await refuses(() => attach(at, "prod", "a"), 404, archived);
-  await refuses(() => detach(at, "prod", "a"), 404, archived);
+  await assertRefused(() => attach(at, "prod", "a"), 404, archived);
+  await assertRefused(() => detach(at, "prod", "a"), 404, archived);
 });
 
-test("a logical environment has no policies", async () => {
-  const at = await withPolicies("a");
+test("refuses policies for a logical environment", async () => {
+  const at = await givenPolicies("a");
   await server.given.environment(at, { name: "all", members: ["prod"] });
   const text = {
     message: `Environment 'all' in organization '${at.org}' is logical: attach policies to its members`,
   };
   for (const policy of ["a", "nobody"]) {
-    await refuses(() => attach(at, "all", policy), 400, text);
-    await refuses(() => detach(at, "all", policy), 400, text);
-    const field = refused({ policies: "Policies cannot be attached to a logical environment" });
-    await refuses(() => put(at, "all", { type: "logical", policies: [policy] }), 400, field);
-    await refuses(() => put(at, "more", { type: "logical", policies: [policy] }), 400, field);
-    await refuses(() => patch(at, "all", { policies: [policy], included_environments: [] }), 400, field);
+    await assertRefused(() => attach(at, "all", policy), 400, text);
+    await assertRefused(() => detach(at, "all", policy), 400, text);
+    const field = validationError({ policies: "Policies cannot be attached to a logical environment" });
+    await assertRefused(() => put(at, "all", { type: "logical", policies: [policy] }), 400, field);
+    await assertRefused(() => put(at, "more", { type: "logical", policies: [policy] }), 400, field);
+    await assertRefused(() => patch(at, "all", { policies: [policy], included_environments: [] }), 400, field);
   }
-  // What a read gives for it can be sent back.
-  answers(await put(at, "all", { type: "logical", policies: [] }), 201, "OK");
-  answers(await patch(at, "all", { policies: [] }), 200, "OK");
+  // The result of a read can be sent back.
+  assertAnswer(await put(at, "all", { type: "logical", policies: [] }), 201, "OK");
+  assertAnswer(await patch(at, "all", { policies: [] }), 200, "OK");
 });
 
-test("bodies that do not fit are refused by field", async () => {
-  const at = await withPolicies("a");
+test("refuses invalid bodies by field", async () => {
+  const at = await givenPolicies("a");
   const cases: [unknown, Record<string, string>][] = [
     [{}, { policy_names: "Field required" }],
     [{ policy_names: null }, { policy_names: "Input should be a valid array [input: null]" }],
@@ -236,29 +236,33 @@ test("bodies that do not fit are refused by field", async () => {
   ];
   for (const [body, errors] of cases)
     for (const method of ["POST", "DELETE"])
-      await refuses(() => server.call(method, path(at, "prod"), { key: at.key, body }), 400, refused(errors));
-  await refuses(
+      await assertRefused(
+        () => server.call(method, path(at, "prod"), { key: at.key, body }),
+        400,
+        validationError(errors),
+      );
+  await assertRefused(
     () => server.call("DELETE", path(at, "prod"), { key: at.key }),
     400,
-    refused({ policy_names: "Field required" }),
+    validationError({ policy_names: "Field required" }),
   );
-  await refuses(() => server.call("POST", path(at, "prod"), { key: at.key }), 400, {
+  await assertRefused(() => server.call("POST", path(at, "prod"), { key: at.key }), 400, {
     message: "A JSON body is required: the request has none",
   });
 });
 
-test("a snapshotter attaches nothing, but may give policies when it creates an environment", async () => {
-  const at = await withPolicies("a");
+test("a snapshotter cannot attach policies, but can create an environment with policies", async () => {
+  const at = await givenPolicies("a");
   const snapshotter = { org: at.org, key: server.given.user(at.org, "snapshotter") };
   const denied = { message: "You don't have permission to access this resource" };
-  await refuses(() => attach(snapshotter, "prod", "a"), 403, denied);
-  await refuses(() => detach(snapshotter, "prod", "a"), 403, denied);
-  answers(await put(snapshotter, "mine", { policies: ["a"] }), 201, "OK");
+  await assertRefused(() => attach(snapshotter, "prod", "a"), 403, denied);
+  await assertRefused(() => detach(snapshotter, "prod", "a"), 403, denied);
+  assertAnswer(await put(snapshotter, "mine", { policies: ["a"] }), 201, "OK");
   assert.equal(await policiesOf(at, "mine"), ["a"]);
 });
 
-test("attaching and detaching are in the audit log with what they changed", async () => {
-  const at = await withPolicies("a");
+test("records attaching and detaching in the audit log with their effect", async () => {
+  const at = await givenPolicies("a");
   await attach(at, "prod", "a");
   await attach(at, "prod", "a");
   await detachByQuery(at, "prod", "policy_names=a");

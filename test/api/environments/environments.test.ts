@@ -24,7 +24,7 @@ const rename = (at: At, name: string, new_name: unknown): Promise<Answer> =>
   server.call("PUT", `/environments/${at.org}/${name}/rename`, { key: at.key, body: { new_name } });
 const archive = (at: At, name: string): Promise<Answer> =>
   server.call("PUT", `/environments/${at.org}/${name}/archive`, { key: at.key });
-const joins = (at: At, logical: string, physical_env_name: unknown): Promise<Answer> =>
+const join = (at: At, logical: string, physical_env_name: unknown): Promise<Answer> =>
   server.call("PUT", `/environments/${at.org}/${logical}/join`, { key: at.key, body: { physical_env_name } });
 const read = async (at: At, name: string): Promise<any> => (await get(at, name)).body;
 const membersOf = async (at: At, name: string): Promise<string[] | null> =>
@@ -45,9 +45,9 @@ const missing = (at: At, name: string) => ({
 const archived = (at: At, name: string) => ({
   message: `Environment named '${name}' has been archived for organization '${at.org}'`,
 });
-const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
+const validationError = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
-function answers(answer: Answer, status: number, body: unknown): void {
+function assertAnswer(answer: Answer, status: number, body: unknown): void {
   assert.equal(answer.body, body);
   assert.is(answer.status, status);
 }
@@ -59,22 +59,22 @@ const TABLES = [
   "environment_members",
   "environment_policies",
 ];
-const everything = () => [
+const allRows = () => [
   ...TABLES.map((table) => server.db.prepare(`SELECT ${table}.* FROM ${table}`).all()),
   server.db.prepare("SELECT count(*) FROM audit_log").pluck().get(),
 ];
 
-/** The refusal, and the proof that it left nothing behind. */
-async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
-  const before = everything();
-  answers(await call(), status, body);
-  assert.equal(everything(), before);
+/** Asserts the refusal, and that it stored nothing. */
+async function assertRefused(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
+  const before = allRows();
+  assertAnswer(await call(), status, body);
+  assert.equal(allRows(), before);
 }
 
 const organizationOf = (at: At) => server.store.organizations.find(at.org) as { id: number; name: string };
 const rowOf = (at: At, name: string) => server.store.environments.require(organizationOf(at), name);
-/** Writes what reports and snapshots leave in an environment. */
-const set = (at: At, name: string, fields: Record<string, number | null>): void => {
+/** Writes the columns that reports and snapshots update. */
+const setColumns = (at: At, name: string, fields: Record<string, number | null>): void => {
   const columns = Object.keys(fields).map((column) => `${column} = ?`);
   server.db
     .prepare(`UPDATE environments SET ${columns.join(", ")} WHERE id = ?`)
@@ -84,11 +84,11 @@ const set = (at: At, name: string, fields: Record<string, number | null>): void 
 // --- PUT
 // -----------------------------------------------------------------------------------------------------------------
 
-test("a new environment answers 201, and is read back whole", async () => {
+test("creates an environment with 201 and returns all its fields", async () => {
   const at = server.given.org();
-  answers(await put(at, { name: "prod", type: "K8S", description: "The cluster" }), 201, "OK");
+  assertAnswer(await put(at, { name: "prod", type: "K8S", description: "The cluster" }), 201, "OK");
   const row = rowOf(at, "prod");
-  answers(await get(at, "prod"), 200, {
+  assertAnswer(await get(at, "prod"), 200, {
     org: at.org,
     name: "prod",
     type: "K8S",
@@ -105,10 +105,10 @@ test("a new environment answers 201, and is read back whole", async () => {
   });
 });
 
-test("every type is taken, and only a logical environment has members", async () => {
+test("accepts every type; only a logical environment has members", async () => {
   const at = server.given.org();
   for (const type of ["K8S", "ECS", "S3", "lambda", "server", "docker", "azure-apps", "cloud-run", "logical"]) {
-    answers(
+    assertAnswer(
       await put(at, { name: `e-${type}`, type, description: "", included_environments: null, policies: null }),
       201,
       "OK",
@@ -121,7 +121,7 @@ test("every type is taken, and only a logical environment has members", async ()
   }
 });
 
-test("putting again answers 201; an empty description, null and what is not sent change nothing", async () => {
+test("updates with 201; empty descriptions and null or omitted fields change nothing", async () => {
   const at = server.given.org();
   await put(at, { name: "a", type: "ECS", description: "first", include_scaling: true, require_provenance: true });
   const before = await read(at, "a");
@@ -131,9 +131,9 @@ test("putting again answers 201; an empty description, null and what is not sent
   );
   const nothing = { include_scaling: null, require_provenance: null, included_environments: null, policies: null };
   for (const more of [{}, nothing, { include_scaling: true }])
-    answers(await put(at, { name: "a", type: "ECS", description: "", ...more }), 201, "OK");
+    assertAnswer(await put(at, { name: "a", type: "ECS", description: "", ...more }), 201, "OK");
   assert.equal(await read(at, "a"), before);
-  answers(
+  assertAnswer(
     await put(at, { name: "a", type: "ECS", description: "second", include_scaling: false, require_provenance: false }),
     201,
     "OK",
@@ -147,7 +147,7 @@ test("putting again answers 201; an empty description, null and what is not sent
   assert.equal(namesOf(await list(at)), ["a"]);
 });
 
-test("fields that do not fit are all named, and nothing is stored", async () => {
+test("names all invalid fields and stores nothing", async () => {
   const at = server.given.org();
   const cases: [unknown, Record<string, string>][] = [
     [{}, { name: "Field required", type: "Field required", description: "Field required" }],
@@ -165,28 +165,28 @@ test("fields that do not fit are all named, and nothing is stored", async () => 
     [k8s("a", { tags: {} }), { tags: "Extra inputs are not permitted [input: {}]" }],
     [["a"], { body: 'Input should be a valid object [input: ["a"]]' }],
   ];
-  for (const [body, errors] of cases) await refuses(() => put(at, body), 400, refused(errors));
+  for (const [body, errors] of cases) await assertRefused(() => put(at, body), 400, validationError(errors));
 });
 
-test("the type never changes, unless the environment is archived: then a fresh one is made", async () => {
+test("never changes the type; after archiving, creates a new environment", async () => {
   const at = server.given.org();
   await put(at, { ...k8s("a"), description: "old" });
-  await refuses(
+  await assertRefused(
     () => put(at, { name: "a", type: "ECS", description: "new" }),
     400,
-    refused({
+    validationError({
       type: "The type of an environment cannot be changed: this one is of type 'K8S' [input: ECS]",
     }),
   );
-  await refuses(
+  await assertRefused(
     () => put(at, logical("a", [])),
     400,
-    refused({
+    validationError({
       type: "The type of an environment cannot be changed: this one is of type 'K8S' [input: logical]",
     }),
   );
   await archive(at, "a");
-  answers(await put(at, logical("a", [])), 201, "OK");
+  assertAnswer(await put(at, logical("a", [])), 201, "OK");
   const body = await read(at, "a");
   assert.equal(
     { type: body.type, description: body.description, included_environments: body.included_environments },
@@ -194,28 +194,28 @@ test("the type never changes, unless the environment is archived: then a fresh o
   );
 });
 
-test("fifty creations at once make one environment, and all answer 201", async () => {
+test("fifty concurrent requests create one environment and all answer 201", async () => {
   const at = server.given.org();
   const all = await Promise.all(Array.from({ length: 50 }, () => put(at, k8s("one"))));
   assert.equal([...new Set(all.map(({ status }) => status))], [201]);
   assert.equal(namesOf(await list(at)), ["one"]);
 });
 
-test("an environment of somebody else's organization does not exist here", async () => {
+test("does not find environments of another organization", async () => {
   const [here, there] = [server.given.org(), server.given.org()];
   const name = await server.given.environment(there);
-  answers(await get(here, name), 404, missing(here, name));
-  await refuses(
+  assertAnswer(await get(here, name), 404, missing(here, name));
+  await assertRefused(
     () => put(here, logical("all", [name])),
     400,
-    refused({ included_environments: `${missing(here, name).message} [input: ${name}]` }),
+    validationError({ included_environments: `${missing(here, name).message} [input: ${name}]` }),
   );
 });
 
 // --- PATCH
 // ---------------------------------------------------------------------------------------------------------------
 
-test("PATCH changes what is sent, and an empty description clears", async () => {
+test("PATCH changes the sent fields, and an empty description clears it", async () => {
   const at = server.given.org();
   await put(at, k8s("a", { description: "text", require_provenance: true }));
   const before = await read(at, "a");
@@ -224,18 +224,18 @@ test("PATCH changes what is sent, and an empty description clears", async () => 
     { description: null, include_scaling: null, included_environments: null, policies: null },
     { description: "text" },
   ])
-    answers(await patch(at, "a", nothing), 200, "OK");
+    assertAnswer(await patch(at, "a", nothing), 200, "OK");
   assert.equal(await read(at, "a"), before);
-  answers(await patch(at, "a", { description: "" }), 200, "OK");
+  assertAnswer(await patch(at, "a", { description: "" }), 200, "OK");
   const cleared = await read(at, "a");
   assert.equal(cleared, { ...before, description: "", last_modified_at: cleared.last_modified_at });
-  answers(await patch(at, "a", { include_scaling: true }), 200, "OK");
+  assertAnswer(await patch(at, "a", { include_scaling: true }), 200, "OK");
   const scaled = await read(at, "a");
   assert.equal(scaled, { ...cleared, include_scaling: true, last_modified_at: scaled.last_modified_at });
   assert.ok(before.last_modified_at < cleared.last_modified_at && cleared.last_modified_at < scaled.last_modified_at);
 });
 
-test("PATCH refuses other fields, other shapes and environments that are not there", async () => {
+test("PATCH refuses unknown fields, wrong shapes and unknown environments", async () => {
   const at = server.given.org();
   await put(at, k8s("a"));
   const cases: [unknown, Record<string, string>][] = [
@@ -253,42 +253,42 @@ test("PATCH refuses other fields, other shapes and environments that are not the
       { included_environments: "Only a logical environment includes others: this one is of type 'K8S'" },
     ],
   ];
-  for (const [body, errors] of cases) await refuses(() => patch(at, "a", body), 400, refused(errors));
-  await refuses(() => patch(at, "nobody", { description: "x" }), 404, missing(at, "nobody"));
+  for (const [body, errors] of cases) await assertRefused(() => patch(at, "a", body), 400, validationError(errors));
+  await assertRefused(() => patch(at, "nobody", { description: "x" }), 404, missing(at, "nobody"));
   await archive(at, "a");
-  await refuses(() => patch(at, "a", { description: "x" }), 404, archived(at, "a"));
+  await assertRefused(() => patch(at, "a", { description: "x" }), 404, archived(at, "a"));
 });
 
 // --- Logical environments
 // ------------------------------------------------------------------------------------------------
 
-test("members are kept in their order, each once, and replaced as a whole", async () => {
+test("keeps members in order, each once, and replaces them as a whole", async () => {
   const at = server.given.org();
   for (const name of ["a", "b", "c"]) await put(at, k8s(name));
-  answers(await put(at, logical("all", ["c", "a", "c"])), 201, "OK");
+  assertAnswer(await put(at, logical("all", ["c", "a", "c"])), 201, "OK");
   assert.equal(await membersOf(at, "all"), ["c", "a"]);
-  answers(await put(at, logical("all", null)), 201, "OK");
+  assertAnswer(await put(at, logical("all", null)), 201, "OK");
   assert.equal(await membersOf(at, "all"), ["c", "a"]);
-  answers(await patch(at, "all", { included_environments: ["a", "b", "c"] }), 200, "OK");
+  assertAnswer(await patch(at, "all", { included_environments: ["a", "b", "c"] }), 200, "OK");
   assert.equal(await membersOf(at, "all"), ["a", "b", "c"]);
   assert.equal((await list(at, "?type=logical")).body[0].included_environments, ["a", "b", "c"]);
-  answers(await patch(at, "all", { included_environments: [] }), 200, "OK");
+  assertAnswer(await patch(at, "all", { included_environments: [] }), 200, "OK");
   assert.equal(await membersOf(at, "all"), []);
-  answers(await put(at, logical("all", ["b"])), 201, "OK");
+  assertAnswer(await put(at, logical("all", ["b"])), 201, "OK");
   assert.equal(await membersOf(at, "all"), ["b"]);
 });
 
-test("a member goes by its present name, whichever it was given by", async () => {
+test("shows members under their present name", async () => {
   const at = server.given.org();
   await put(at, k8s("a"));
   await rename(at, "a", "b");
-  answers(await put(at, logical("all", ["a", "b"])), 201, "OK");
+  assertAnswer(await put(at, logical("all", ["a", "b"])), 201, "OK");
   assert.equal(await membersOf(at, "all"), ["b"]);
   await rename(at, "b", "c");
   assert.equal(await membersOf(at, "all"), ["c"]);
 });
 
-test("a list with a member that cannot be one is refused as a whole, on PUT and on PATCH", async () => {
+test("PUT and PATCH refuse a whole list with an impossible member", async () => {
   const at = server.given.org();
   for (const name of ["a", "gone"]) await put(at, k8s(name));
   await put(at, logical("other", []));
@@ -309,42 +309,50 @@ test("a list with a member that cannot be one is refused as a whole, on PUT and 
     [Array.from({ length: 25 }, (_, n) => `n${n}`), Array.from({ length: 20 }, (_, n) => unknown(`n${n}`)).join("; ")],
   ];
   for (const [members, text] of cases) {
-    await refuses(
+    await assertRefused(
       () => put(at, logical("all", members, { description: "new" })),
       400,
-      refused({ included_environments: text }),
+      validationError({ included_environments: text }),
     );
-    await refuses(() => put(at, logical("fresh", members)), 400, refused({ included_environments: text }));
-    await refuses(
+    await assertRefused(
+      () => put(at, logical("fresh", members)),
+      400,
+      validationError({ included_environments: text }),
+    );
+    await assertRefused(
       () => patch(at, "all", { included_environments: members, description: "new" }),
       400,
-      refused({ included_environments: text }),
+      validationError({ included_environments: text }),
     );
   }
-  await refuses(() => put(at, logical("self", ["self"])), 400, refused({ included_environments: unknown("self") }));
+  await assertRefused(
+    () => put(at, logical("self", ["self"])),
+    400,
+    validationError({ included_environments: unknown("self") }),
+  );
 });
 
-test("a physical environment has no members; an empty list, which clients send for every type, asks for none", async () => {
+test("refuses members of a physical environment, but accepts an empty list", async () => {
   const at = server.given.org();
   await put(at, k8s("a"));
-  await refuses(
+  await assertRefused(
     () => put(at, k8s("b", { included_environments: ["a"] })),
     400,
-    refused({
+    validationError({
       included_environments: "Only a logical environment includes others: this one is of type 'K8S'",
     }),
   );
-  answers(await put(at, k8s("b", { included_environments: [] })), 201, "OK");
-  answers(await patch(at, "b", { included_environments: [] }), 200, "OK");
+  assertAnswer(await put(at, k8s("b", { included_environments: [] })), 201, "OK");
+  assertAnswer(await patch(at, "b", { included_environments: [] }), 200, "OK");
   assert.is(await membersOf(at, "b"), null);
 });
 
-test("times and state of a logical environment are those of its members", async () => {
+test("a logical environment has the times and state of its members", async () => {
   const at = server.given.org();
   for (const name of ["a", "b", "c"]) await put(at, k8s(name));
   await put(at, logical("all", []));
   const own = rowOf(at, "all").last_modified_at;
-  set(at, "all", { last_reported_at: 1, last_changed_at: 1, state: 1 });
+  setColumns(at, "all", { last_reported_at: 1, last_changed_at: 1, state: 1 });
   const facts = async () => {
     const body = await read(at, "all");
     assert.equal((await list(at, "?type=logical")).body, [body]);
@@ -352,68 +360,71 @@ test("times and state of a logical environment are those of its members", async 
   };
   assert.equal(await facts(), [own, null, null, null]);
   await patch(at, "all", { included_environments: ["a", "b"] });
-  set(at, "a", { last_modified_at: EPOCH + 5e6, last_changed_at: 10.5, last_reported_at: 70, state: 1 });
-  set(at, "b", { last_modified_at: EPOCH + 6e6, last_changed_at: null, state: null });
-  set(at, "c", { last_modified_at: EPOCH + 7e6, last_changed_at: 40, state: 0 });
+  setColumns(at, "a", { last_modified_at: EPOCH + 5e6, last_changed_at: 10.5, last_reported_at: 70, state: 1 });
+  setColumns(at, "b", { last_modified_at: EPOCH + 6e6, last_changed_at: null, state: null });
+  setColumns(at, "c", { last_modified_at: EPOCH + 7e6, last_changed_at: 40, state: 0 });
   assert.equal(await facts(), [EPOCH + 6e6, null, 10.5, null]);
-  set(at, "b", { last_changed_at: 20, state: 1 });
+  setColumns(at, "b", { last_changed_at: 20, state: 1 });
   assert.equal(await facts(), [EPOCH + 6e6, null, 20, true]);
-  await joins(at, "all", "c");
+  await join(at, "all", "c");
   assert.equal(await facts(), [EPOCH + 7e6, null, 40, false]);
-  set(at, "a", { state: null });
+  setColumns(at, "a", { state: null });
   assert.equal(await facts(), [EPOCH + 7e6, null, 40, false]);
 });
 
-test("join adds a member at the end, once", async () => {
+test("join appends a member once", async () => {
   const at = server.given.org();
   for (const name of ["b", "a"]) await put(at, k8s(name));
   await put(at, logical("all", []));
-  for (const name of ["b", "a", "b", "a"]) answers(await joins(at, "all", name), 200, "OK");
+  for (const name of ["b", "a", "b", "a"]) assertAnswer(await join(at, "all", name), 200, "OK");
   assert.equal(await membersOf(at, "all"), ["b", "a"]);
   await patch(at, "all", { included_environments: ["a"] });
-  answers(await joins(at, "all", "b"), 200, "OK");
+  assertAnswer(await join(at, "all", "b"), 200, "OK");
   assert.equal(await membersOf(at, "all"), ["a", "b"]);
 });
 
-test("join refuses what is not there, and everything but a physical environment in a logical one", async () => {
+test("join refuses unknown environments and wrong types", async () => {
   const at = server.given.org();
   for (const name of ["a", "b", "gone"]) await put(at, k8s(name));
   for (const name of ["all", "other", "old"]) await put(at, logical(name, []));
   await archive(at, "gone");
   await archive(at, "old");
   const suffixed = suffixedName(at, "gone");
-  await refuses(() => joins(at, "nobody", "a"), 404, missing(at, "nobody"));
-  await refuses(() => joins(at, "old", "a"), 404, archived(at, "old"));
-  await refuses(() => joins(at, "all", "nobody"), 404, missing(at, "nobody"));
-  await refuses(() => joins(at, "all", "gone"), 404, archived(at, "gone"));
-  await refuses(() => joins(at, "all", suffixed), 404, archived(at, suffixed));
+  await assertRefused(() => join(at, "nobody", "a"), 404, missing(at, "nobody"));
+  await assertRefused(() => join(at, "old", "a"), 404, archived(at, "old"));
+  await assertRefused(() => join(at, "all", "nobody"), 404, missing(at, "nobody"));
+  await assertRefused(() => join(at, "all", "gone"), 404, archived(at, "gone"));
+  await assertRefused(() => join(at, "all", suffixed), 404, archived(at, suffixed));
   const nested = (name: string) =>
-    refused({
-      physical_env_name: `Environment '${name}' is logical: only physical environments can be included [input: ${name}]`,
+    validationError({
+      physical_env_name:
+        `Environment '${name}' is logical: only physical environments can be included ` + `[input: ${name}]`,
     });
-  await refuses(() => joins(at, "all", "other"), 400, nested("other"));
-  await refuses(() => joins(at, "all", "all"), 400, nested("all"));
+  await assertRefused(() => join(at, "all", "other"), 400, nested("other"));
+  await assertRefused(() => join(at, "all", "all"), 400, nested("all"));
   for (const member of ["b", "nobody", "all"])
-    await refuses(() => joins(at, "a", member), 400, {
-      message: `Environment 'a' in organization '${at.org}' is not logical: it is of type 'K8S' and includes no other environments`,
+    await assertRefused(() => join(at, "a", member), 400, {
+      message:
+        `Environment 'a' in organization '${at.org}' is not logical: it is of type 'K8S' and includes no other ` +
+        "environments",
     });
-  await refuses(() => joins(at, "all", undefined), 400, refused({ physical_env_name: "Field required" }));
+  await assertRefused(() => join(at, "all", undefined), 400, validationError({ physical_env_name: "Field required" }));
 });
 
 // --- Renaming and archiving
 // ----------------------------------------------------------------------------------------------
 
-test("a renamed environment answers under both names until another takes the old one", async () => {
+test("finds a renamed environment under both names until another takes the old one", async () => {
   const at = server.given.org();
   await put(at, k8s("a", { description: "first" }));
-  answers(await rename(at, "a", "b"), 200, "OK");
+  assertAnswer(await rename(at, "a", "b"), 200, "OK");
   for (const name of ["a", "b"]) {
     const body = await read(at, name);
     assert.equal({ name: body.name, description: body.description }, { name: "b", description: "first" });
   }
-  answers(await patch(at, "a", { description: "by its old name" }), 200, "OK");
+  assertAnswer(await patch(at, "a", { description: "by its old name" }), 200, "OK");
   assert.is((await read(at, "b")).description, "by its old name");
-  answers(await put(at, { name: "a", type: "S3", description: "second" }), 201, "OK");
+  assertAnswer(await put(at, { name: "a", type: "S3", description: "second" }), 201, "OK");
   assert.equal(
     { "read a.type": (await read(at, "a")).type, "read b.type": (await read(at, "b")).type },
     { "read a.type": "S3", "read b.type": "K8S" },
@@ -421,61 +432,61 @@ test("a renamed environment answers under both names until another takes the old
   assert.equal(namesOf(await list(at)), ["a", "b"]);
 });
 
-test("a rename takes over an old name, and to its own name it changes nothing", async () => {
+test("takes over a former name; renaming to the same name changes nothing", async () => {
   const at = server.given.org();
   await put(at, k8s("a", { description: "first" }));
   await put(at, k8s("x", { description: "second" }));
   await rename(at, "a", "b");
-  answers(await rename(at, "a", "a"), 200, "OK"); // addressed by its old name, gets it back
+  assertAnswer(await rename(at, "a", "a"), 200, "OK"); // addressed by its old name, gets it back
   assert.is((await read(at, "b")).name, "a");
   await rename(at, "a", "c");
-  answers(await rename(at, "x", "a"), 200, "OK");
+  assertAnswer(await rename(at, "x", "a"), 200, "OK");
   assert.is((await read(at, "a")).description, "second");
   for (const name of ["b", "c"]) assert.is((await read(at, name)).description, "first");
   const before = await read(at, "c");
-  answers(await rename(at, "c", "c"), 200, "OK");
+  assertAnswer(await rename(at, "c", "c"), 200, "OK");
   assert.equal(await read(at, "c"), before);
 });
 
-test("a rename checks the grammar first, then the environment, then whether the name is free", async () => {
+test("checks the grammar, then the environment, then whether the name is free", async () => {
   const at = server.given.org();
   for (const name of ["a", "b", "gone"]) await put(at, k8s(name));
   await archive(at, "gone");
   const suffixed = suffixedName(at, "gone");
   for (const bad of ["b c", "a~b"]) {
-    const malformed = refused({ new_name: `String should match pattern ${PATTERN} [input: ${bad}]` });
-    await refuses(() => rename(at, "nobody", bad), 400, malformed);
-    await refuses(() => rename(at, "a", bad), 400, malformed);
+    const malformed = validationError({ new_name: `String should match pattern ${PATTERN} [input: ${bad}]` });
+    await assertRefused(() => rename(at, "nobody", bad), 400, malformed);
+    await assertRefused(() => rename(at, "a", bad), 400, malformed);
   }
-  await refuses(() => rename(at, "nobody", "b"), 404, missing(at, "nobody"));
-  await refuses(() => rename(at, "gone", "z"), 404, archived(at, "gone"));
-  await refuses(() => rename(at, suffixed, "z"), 404, archived(at, suffixed));
+  await assertRefused(() => rename(at, "nobody", "b"), 404, missing(at, "nobody"));
+  await assertRefused(() => rename(at, "gone", "z"), 404, archived(at, "gone"));
+  await assertRefused(() => rename(at, suffixed, "z"), 404, archived(at, suffixed));
   for (const taken of ["b", suffixed])
-    await refuses(
+    await assertRefused(
       () => rename(at, "a", taken),
       400,
-      refused({ new_name: `An environment with this name already exists [input: ${taken}]` }),
+      validationError({ new_name: `An environment with this name already exists [input: ${taken}]` }),
     );
-  await refuses(() => rename(at, "a", undefined), 400, refused({ new_name: "Field required" }));
-  answers(await rename(at, "a", "gone"), 200, "OK");
+  await assertRefused(() => rename(at, "a", undefined), 400, validationError({ new_name: "Field required" }));
+  assertAnswer(await rename(at, "a", "gone"), 200, "OK");
 });
 
-test("a stored name with a tilde is read, listed, changed, tagged, renamed and archived", async () => {
+test("reads, lists, changes, tags, renames and archives a stored name with a tilde", async () => {
   const at = server.given.org();
   await put(at, k8s("old"));
   server.db.prepare("UPDATE environments SET name = 'old~1' WHERE id = ?").run(rowOf(at, "old").id);
   assert.is((await read(at, "old~1")).name, "old~1");
   assert.equal(namesOf(await list(at, "?name=~")), ["old~1"]);
-  answers(await patch(at, "old~1", { description: "d" }), 200, "OK");
-  answers(
+  assertAnswer(await patch(at, "old~1", { description: "d" }), 200, "OK");
+  assertAnswer(
     await server.call("PATCH", `/tags/${at.org}/env/old~1`, { key: at.key, body: { set_tags: { a: "b" } } }),
     200,
     "OK",
   );
-  answers(await put(at, logical("all", ["old~1"])), 201, "OK");
-  answers(await rename(at, "old~1", "new"), 200, "OK");
+  assertAnswer(await put(at, logical("all", ["old~1"])), 201, "OK");
+  assertAnswer(await rename(at, "old~1", "new"), 200, "OK");
   assert.is((await read(at, "old~1")).name, "new");
-  answers(await archive(at, "old~1"), 200, "OK");
+  assertAnswer(await archive(at, "old~1"), 200, "OK");
 });
 
 const suffixedName = (at: At, name: string): string =>
@@ -484,10 +495,10 @@ const suffixedName = (at: At, name: string): string =>
     .pluck()
     .get(organizationOf(at).id, name) as string;
 
-test("an archived environment leaves the lists, frees its name, and is read under its suffixed name only", async () => {
+test("archiving removes it from lists, frees its name, and leaves the suffixed name", async () => {
   const at = server.given.org();
   await put(at, k8s("a", { description: "old" }));
-  answers(
+  assertAnswer(
     await server.call("PUT", `/environments/${at.org}/a/archive`, {
       key: at.key,
       raw: "null",
@@ -496,20 +507,20 @@ test("an archived environment leaves the lists, frees its name, and is read unde
     200,
     "OK",
   );
-  answers(await list(at), 200, []);
-  answers(await get(at, "a"), 404, archived(at, "a"));
-  await refuses(() => archive(at, "a"), 404, archived(at, "a"));
-  await refuses(() => archive(at, "nobody"), 404, missing(at, "nobody"));
+  assertAnswer(await list(at), 200, []);
+  assertAnswer(await get(at, "a"), 404, archived(at, "a"));
+  await assertRefused(() => archive(at, "a"), 404, archived(at, "a"));
+  await assertRefused(() => archive(at, "nobody"), 404, missing(at, "nobody"));
   const suffixed = suffixedName(at, "a");
   assert.match(suffixed, /^a-archived-at-17\d{8}$/);
   const body = await read(at, suffixed);
   assert.equal({ name: body.name, description: body.description }, { name: suffixed, description: "old" });
-  answers(await put(at, k8s("a", { description: "new" })), 201, "OK");
+  assertAnswer(await put(at, k8s("a", { description: "new" })), 201, "OK");
   assert.is((await read(at, "a")).description, "new");
   assert.is((await read(at, suffixed)).description, "old");
 });
 
-test("under its suffixed name an archived environment refuses every write", async () => {
+test("refuses every write to an archived environment", async () => {
   const at = server.given.org();
   await put(at, k8s("a"));
   await archive(at, "a");
@@ -524,15 +535,15 @@ test("under its suffixed name an archived environment refuses every write", asyn
     () => server.call("POST", `/environments/${at.org}/${name}/policies`, { key: at.key, body }),
     () => server.call("DELETE", `/environments/${at.org}/${name}/policies`, { key: at.key, body }),
   ];
-  for (const write of writes) await refuses(write, 404, archived(at, name));
+  for (const write of writes) await assertRefused(write, 404, archived(at, name));
 });
 
-test("an archived environment leaves the logical ones, and the earlier names say that it was archived", async () => {
+test("archiving removes it from logical environments; former names report the archiving", async () => {
   const at = server.given.org();
   for (const name of ["a", "b", "c"]) await put(at, k8s(name));
   await put(at, logical("all", ["a", "b", "c"]));
   await put(at, logical("one", ["b"]));
-  set(at, "b", { state: 0 });
+  setColumns(at, "b", { state: 0 });
   await rename(at, "b", "d");
   const shown = (await read(at, "one")).last_modified_at;
   await archive(at, "d");
@@ -545,19 +556,19 @@ test("an archived environment leaves the logical ones, and the earlier names say
     { "read all.state": null, "read one.state": null },
   );
   assert.ok((await read(at, "one")).last_modified_at > shown);
-  for (const name of ["b", "d"]) answers(await get(at, name), 404, archived(at, name));
+  for (const name of ["b", "d"]) assertAnswer(await get(at, name), 404, archived(at, name));
   await archive(at, "all");
   assert.equal(await membersOf(at, suffixedName(at, "all")), ["a", "c"]);
 });
 
-test("every change is in the audit log with the environment it was about", async () => {
+test("records every change in the audit log with its environment", async () => {
   const at = server.given.org();
   await put(at, k8s("a"));
   await put(at, k8s("a"));
   await patch(at, "a", { description: "d" });
   await put(at, logical("all", []));
-  await joins(at, "all", "a");
-  await joins(at, "all", "a");
+  await join(at, "all", "a");
+  await join(at, "all", "a");
   await rename(at, "a", "b");
   await archive(at, "b");
   const entries = server.store.audit
@@ -575,19 +586,19 @@ test("every change is in the audit log with the environment it was about", async
   ]);
 });
 
-test("a snapshotter creates and puts again, and is refused the other writes; outsiders read a public organization", async () => {
+test("a snapshotter creates and updates only; outsiders read public organizations", async () => {
   const at = server.given.org({ public: true });
   const snapshotter = { org: at.org, key: server.given.user(at.org, "snapshotter") };
-  answers(await put(snapshotter, k8s("a")), 201, "OK");
-  answers(await put(snapshotter, k8s("a", { description: "mine" })), 201, "OK");
+  assertAnswer(await put(snapshotter, k8s("a")), 201, "OK");
+  assertAnswer(await put(snapshotter, k8s("a", { description: "mine" })), 201, "OK");
   const denied = { message: "You don't have permission to access this resource" };
-  await refuses(() => patch(snapshotter, "a", { description: "x" }), 403, denied);
-  await refuses(() => archive(snapshotter, "a"), 403, denied);
-  await refuses(() => rename(snapshotter, "a", "b"), 403, denied);
+  await assertRefused(() => patch(snapshotter, "a", { description: "x" }), 403, denied);
+  await assertRefused(() => archive(snapshotter, "a"), 403, denied);
+  await assertRefused(() => rename(snapshotter, "a", "b"), 403, denied);
   const stranger = { org: at.org, key: server.given.user(at.org, null) };
   assert.equal(namesOf(await list(stranger)), ["a"]);
   assert.is((await read(stranger, "a")).description, "mine");
-  await refuses(() => put(stranger, k8s(fresh("environment"))), 403, denied);
+  await assertRefused(() => put(stranger, k8s(fresh("environment"))), 403, denied);
 });
 
 test.run();

@@ -1,4 +1,4 @@
-/** What tests of environments start from: environments, members, policies and reports, put straight into the store. */
+/** Set-up for tests of environments: environments, members, policies and reports, written directly to the store. */
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
 import type { Cause } from "../../../src/domain/snapshot/diff.ts";
 import { newPublicId } from "../../../src/server/app.ts";
@@ -25,7 +25,7 @@ export function runningIn({ store, db, clock }: TestServer) {
 
   return {
     idOf,
-    /** An environment; gives its name. `members` are names. */
+    /** Creates an environment and returns its name. `members`: names. */
     environment(
       at: At,
       {
@@ -35,7 +35,8 @@ export function runningIn({ store, db, clock }: TestServer) {
       }: { name?: string; type?: EnvironmentType; members?: string[] } = {},
     ): string {
       db.prepare(
-        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) " +
+          "VALUES (?, ?, ?, ?, ?, ?)",
       ).run(newPublicId(), organizationId(at), name, type, clock.at, clock.at);
       for (const [position, member] of members.entries())
         db.prepare("INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?)").run(
@@ -45,30 +46,33 @@ export function runningIn({ store, db, clock }: TestServer) {
         );
       return name;
     },
-    /** Attaches policies and looks at the environment. */
+    /** Attaches policies and re-evaluates the environment. */
     attach(at: At, environment: string, ...policies: string[]): void {
       const id = idOf(at, environment);
       for (const policy of policies)
         db.prepare(
-          "INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (@id, @policy, (SELECT count(*) FROM environment_policies WHERE environment_id = @id))",
+          "INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (@id, @policy, " +
+            "(SELECT count(*) FROM environment_policies WHERE environment_id = @id))",
         ).run({ id, policy: store.policies.require({ id: organizationId(at), name: at.org }, policy).id });
       store.staleness.policiesChanged(id);
       look(id, "policies", null);
     },
-    /** A report of what runs; gives the index of the snapshot that it made, null for none. */
+    /** Reports what runs. Returns the index of the new snapshot; null when none was made. */
     report: (at: At, environment: string, artifacts: readonly ReportedArtifact[]): number | null =>
       look(idOf(at, environment), "report", artifacts),
-    /** Puts a fingerprint on the allowlist and looks at the environment. */
+    /** Allows a fingerprint and re-evaluates the environment. */
     allow(at: At, environment: string, fingerprint: string): void {
       const id = idOf(at, environment);
       db.prepare(
-        `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp)
+        `INSERT INTO allowlist_entries
+           (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name,
+            timestamp)
          VALUES (?, ?, ?, ?, 'x', 'because', 'u', 'U', 1)`,
       ).run(newPublicId(), organizationId(at), id, fingerprint);
       store.staleness.allowlistChanged(id, fingerprint);
       look(id, "allowlist", null);
     },
-    /** The times of an environment's snapshots, oldest first. */
+    /** The times of all snapshots of an environment, oldest first. */
     times: (at: At, environment: string): number[] =>
       db
         .prepare<[number], number>("SELECT timestamp FROM snapshots WHERE environment_id = ? ORDER BY idx")
@@ -77,7 +81,7 @@ export function runningIn({ store, db, clock }: TestServer) {
   };
 }
 
-/** An artifact that runs as one instance for each start. */
+/** A running artifact with one instance per start. */
 export const running = (name: string, fingerprint: string, ...created: number[]): ReportedArtifact => ({
   name,
   fingerprint,

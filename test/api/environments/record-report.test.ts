@@ -1,6 +1,5 @@
 /**
- * Reports between the look at what they take and the write: over a store in memory and a recorder that only notes what
- * it is asked for.
+ * Reports between preparation and the write, with an in-memory store and a recorder that only records its calls.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -12,15 +11,18 @@ import { opened } from "../../store/given.ts";
 
 const test = suite("api/environments/record-report");
 
-function world() {
-  const house = opened();
-  const { store, organizationId, clock } = house;
-  const given: number[] = [];
+function setUp() {
+  const database = opened();
+  const { store, organizationId, clock } = database;
+  const handedOver: number[] = [];
   const organization = store.organizations.find("acme");
   const recorder: OperationContext["recorder"] = {
     accepts: (weight) => weight > 64,
     reads: true,
-    report: async ({ artifacts }) => (given.push(artifacts.length), { planned: true, index: 7 }),
+    async report({ artifacts }) {
+      handedOver.push(artifacts.length);
+      return { planned: true, index: 7 };
+    },
     recordRaw: async () => ({ planned: true, index: null }),
   };
   const { createContext } = contextFactory({ store, recorder, now: () => clock.at } as OperationContextParts);
@@ -41,8 +43,11 @@ function world() {
   });
   let surveys = 0;
   const { readCurrent: survey } = store.recording;
-  store.recording.readCurrent = (...asked) => ((surveys += 1), survey(...asked));
-  return { ...house, ...runtime(house), context, given, surveys: () => surveys };
+  store.recording.readCurrent = (...request) => {
+    surveys += 1;
+    return survey(...request);
+  };
+  return { ...database, ...runtime(database), context, handedOver, surveys: () => surveys };
 }
 
 const artifacts = (count: number) =>
@@ -52,8 +57,8 @@ const artifacts = (count: number) =>
     instances: { created: [1] },
   }));
 
-test("a small report to a large environment is left to the thread before anybody reads all that ran there", async () => {
-  const { context, environment, store, organizationId, given, surveys } = world();
+test("hands a small report for a large environment to the thread without reading its current state", async () => {
+  const { context, environment, store, organizationId, handedOver, surveys } = setUp();
   store.recording.record(
     store.environments.get(environment(organizationId, "large")),
     "report",
@@ -61,11 +66,14 @@ test("a small report to a large environment is left to the thread before anybody
     context.principal,
   );
   const prepared = await prepareReport(context, { name: "large", type: "K8S" }, artifacts(3));
-  assert.equal({ done: prepared.done, given, surveys: surveys() }, { done: { index: 7 }, given: [3], surveys: 0 });
+  assert.equal(
+    { done: prepared.done, handedOver, surveys: surveys() },
+    { done: { index: 7 }, handedOver: [3], surveys: 0 },
+  );
 });
 
-test("a report whose name went to another environment before the write is recorded there", async () => {
-  const { context, environment, organizationId, store } = world();
+test("records a report in the environment that has the name at the time of the write", async () => {
+  const { context, environment, organizationId, store } = setUp();
   const first = environment(organizationId, "prod");
   const prepared = await prepareReport(context, { name: "prod", type: "K8S" }, artifacts(3));
   store.environments.rename(store.environments.get(first), "old");

@@ -18,7 +18,7 @@ const B = "b".repeat(64);
 const PHYSICAL = ENVIRONMENT_TYPES.filter((type) => type !== "logical");
 const PATTERN = "String should match pattern '^[a-f0-9]{64}$'";
 
-/** An item of each type with everything that a reporter may say. */
+/** An item of each type with all fields that a reporter can send. */
 const FULL: Record<PhysicalType, Item> = {
   K8S: {
     podName: "web-1",
@@ -59,7 +59,7 @@ const FULL: Record<PhysicalType, Item> = {
   },
 };
 
-/** What is kept of the instances of the artifact with fingerprint A in FULL. */
+/** The stored instances of the artifact with fingerprint A in FULL. */
 const KEPT: Record<PhysicalType, object> = {
   K8S: { created: [100], pods: { "web-1": { namespace: "shop", creationTimestamp: 100, owners: FULL.K8S["owners"] } } },
   ECS: { created: [100], ecs: { task_arn: "arn:1", cluster_name: "shop", service_name: "web" } },
@@ -76,7 +76,8 @@ const idOf = (at: At): number => (server.store.organizations.find(at.org) as { i
 function environment(at: At, type: EnvironmentType, name = fresh("env")): string {
   server.db
     .prepare(
-      "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)",
+      "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) " +
+        "VALUES (?, ?, ?, ?, 1, 1)",
     )
     .run(fresh("id"), idOf(at), name, type);
   return name;
@@ -92,7 +93,8 @@ const audits = (at: At): { detail: unknown; target: string }[] =>
   (
     server.db
       .prepare(
-        "SELECT detail_json, target FROM audit_log WHERE organization_id = ? AND event = 'environment.reported' ORDER BY id",
+        "SELECT detail_json, target FROM audit_log WHERE organization_id = ? " +
+          "AND event = 'environment.reported' ORDER BY id",
       )
       .all(idOf(at)) as {
       detail_json: string;
@@ -100,15 +102,15 @@ const audits = (at: At): { detail: unknown; target: string }[] =>
     }[]
   ).map(({ detail_json, target }) => ({ detail: JSON.parse(detail_json), target }));
 
-const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
+const validationError = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
-function answers(answer: Answer, status: number, body: unknown): void {
+function assertAnswer(answer: Answer, status: number, body: unknown): void {
   assert.equal(answer.body, body);
   assert.is(answer.status, status);
 }
 
-/** The refusal, and the proof that it left nothing behind. */
-async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
+/** Asserts the refusal, and that it stored nothing. */
+async function assertRefused(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const tables = ["environments", "snapshots", "snapshot_artifacts", "evaluations", "jobs", "audit_log"];
   const look = (): unknown[] => [
     ...tables.map((table) => server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()),
@@ -118,91 +120,94 @@ async function refuses(call: () => Promise<Answer>, status: number, body: unknow
       .get(),
   ];
   const before = look();
-  answers(await call(), status, body);
+  assertAnswer(await call(), status, body);
   assert.equal(look(), before);
 }
 
 for (const type of PHYSICAL) {
-  test(`${type}: the first report makes a snapshot, the same again does not`, async () => {
+  test(`${type}: makes a snapshot for the first report but not for a repeated one`, async () => {
     const at = server.given.org();
     const name = environment(at, type);
-    answers(await put(at, name, type, { artifacts: [FULL[type]] }), 201, "OK");
+    assertAnswer(await put(at, name, type, { artifacts: [FULL[type]] }), 201, "OK");
     const artifact = running(at, name).find(({ fingerprint }) => fingerprint === A);
     assert.equal(JSON.parse(artifact?.instances_json ?? ""), KEPT[type]);
     assert.is(artifact?.annotation, "started-unknown");
     const { last_reported_at } = row(at, name);
-    answers(await put(at, name, type, { type, artifacts: [FULL[type]] }), 200, "OK");
+    assertAnswer(await put(at, name, type, { type, artifacts: [FULL[type]] }), 200, "OK");
     assert.is(row(at, name).snapshot_count, 1);
     assert.ok((row(at, name).last_reported_at ?? 0) > (last_reported_at ?? 0) && (last_reported_at ?? 0) > EPOCH);
   });
 
-  test(`${type}: a report to an environment of another type is refused by naming both`, async () => {
+  test(`${type}: refuses a report for another type and names both types`, async () => {
     const at = server.given.org();
     for (const other of ENVIRONMENT_TYPES.filter((one) => one !== type)) {
       const name = environment(at, other);
       const message =
         other === "logical"
-          ? `Environment '${name}' is of type 'logical' and takes no reports, so not of type '${type}' either: report to its members`
+          ? `Environment '${name}' is of type 'logical' and takes no reports, so not of type '${type}' either: ` +
+            "report to its members"
           : `Environment '${name}' is of type '${other}' and takes no reports of type '${type}'`;
-      await refuses(() => put(at, name, type, { artifacts: [FULL[type]] }), 400, { message });
+      await assertRefused(() => put(at, name, type, { artifacts: [FULL[type]] }), 400, { message });
     }
   });
 
-  test(`${type}: an empty report means that nothing runs`, async () => {
+  test(`${type}: an empty report means that nothing is running`, async () => {
     const at = server.given.org();
     const name = environment(at, type);
-    answers(await put(at, name, type, { artifacts: [] }), 201, "OK");
-    answers(await put(at, name, type, { artifacts: [] }), 200, "OK");
-    answers(await put(at, name, type, { artifacts: [{ ...FULL[type], digests: {} }] }), 200, "OK");
-    answers(await put(at, name, type, { artifacts: [FULL[type]] }), 201, "OK");
-    answers(await put(at, name, type, { artifacts: [] }), 201, "OK");
+    assertAnswer(await put(at, name, type, { artifacts: [] }), 201, "OK");
+    assertAnswer(await put(at, name, type, { artifacts: [] }), 200, "OK");
+    assertAnswer(await put(at, name, type, { artifacts: [{ ...FULL[type], digests: {} }] }), 200, "OK");
+    assertAnswer(await put(at, name, type, { artifacts: [FULL[type]] }), 201, "OK");
+    assertAnswer(await put(at, name, type, { artifacts: [] }), 201, "OK");
     assert.equal(running(at, name), []);
     assert.is(row(at, name).snapshot_count, 3);
   });
 
-  test(`${type}: a body of another type, and properties that nobody knows`, async () => {
+  test(`${type}: refuses the body of another type and unknown properties`, async () => {
     const at = server.given.org();
     const name = environment(at, type);
     const other = type === "K8S" ? "ECS" : "K8S";
-    await refuses(
+    await assertRefused(
       () => put(at, name, type, { type: other, artifacts: [FULL[type]] }),
       400,
-      refused({ type: `Input should be '${type}' [input: ${other}]` }),
+      validationError({ type: `Input should be '${type}' [input: ${other}]` }),
     );
-    await refuses(
+    await assertRefused(
       () => put(at, name, type, { type: null, artifacts: [] }),
       400,
-      refused({ type: `Input should be a valid string [input: null]` }),
+      validationError({ type: `Input should be a valid string [input: null]` }),
     );
-    await refuses(
+    await assertRefused(
       () => put(at, name, type, { artifacts: [{ ...FULL[type], extra: 1 }], more: 2 }),
       400,
-      refused({
+      validationError({
         more: "Extra inputs are not permitted [input: 2]",
         "artifacts.0.extra": "Extra inputs are not permitted [input: 1]",
       }),
     );
-    await refuses(() => put(at, name, type, {}), 400, refused({ artifacts: "Field required" }));
-    await refuses(
+    await assertRefused(() => put(at, name, type, {}), 400, validationError({ artifacts: "Field required" }));
+    await assertRefused(
       () => put(at, name, type, { artifacts: null }),
       400,
-      refused({ artifacts: "Input should be a valid array [input: null]" }),
+      validationError({ artifacts: "Input should be a valid array [input: null]" }),
     );
-    await refuses(() => put(at, name, type, null), 400, { message: "A JSON body is required: the request has none" });
+    await assertRefused(() => put(at, name, type, null), 400, {
+      message: "A JSON body is required: the request has none",
+    });
   });
 
-  test(`${type}: what an item has to say`, async () => {
+  test(`${type}: refuses items without required fields`, async () => {
     const at = server.given.org();
     const name = environment(at, type);
     const optional = ["owners", "cluster_name", "service_name", "serviceName", "revisionName", "jobName"];
     const required = Object.keys(FULL[type]).filter((field) => !optional.includes(field));
-    await refuses(
+    await assertRefused(
       () => put(at, name, type, { artifacts: [FULL[type], {}] }),
       400,
-      refused(Object.fromEntries(required.map((field) => [`artifacts.1.${field}`, "Field required"]))),
+      validationError(Object.fromEntries(required.map((field) => [`artifacts.1.${field}`, "Field required"]))),
     );
     const least = Object.fromEntries(required.map((field) => [field, FULL[type][field]]));
-    answers(await put(at, name, type, { artifacts: [least] }), 201, "OK");
+    assertAnswer(await put(at, name, type, { artifacts: [least] }), 201, "OK");
   });
 }
 
@@ -222,18 +227,18 @@ const digestRows: [what: string, digests: unknown, errors: Record<string, string
   ["nothing", null, { "artifacts.0.digests": "Input should be a valid object [input: null]" }],
 ];
 for (const [what, digests, errors] of digestRows) {
-  test(`digests, ${what}: refused`, async () => {
+  test(`refuses digests: ${what}`, async () => {
     const at = server.given.org();
     const name = environment(at, "docker");
-    await refuses(
+    await assertRefused(
       () => put(at, name, "docker", { artifacts: [{ digests, creationTimestamp: 1 }] }),
       400,
-      refused(errors),
+      validationError(errors),
     );
   });
 }
 
-test("names of absurd length are refused", async () => {
+test("refuses overlong names", async () => {
   const at = server.given.org();
   const long = "x".repeat(4_097);
   const docker = environment(at, "docker");
@@ -272,36 +277,36 @@ for (const [value, error] of times) {
     const at = server.given.org();
     const name = environment(at, "docker");
     const send = () => put(at, name, "docker", { artifacts: [{ digests: { web: A }, creationTimestamp: value }] });
-    if (error !== null) return refuses(send, 400, refused({ "artifacts.0.creationTimestamp": error }));
-    answers(await send(), 201, "OK");
+    if (error !== null) return assertRefused(send, 400, validationError({ "artifacts.0.creationTimestamp": error }));
+    assertAnswer(await send(), 201, "OK");
     return assert.is(running(at, name)[0]?.instances_json, JSON.stringify({ created: [value] }));
   });
 }
 
-test("words and owners", async () => {
+test("checks words and owners", async () => {
   const at = server.given.org();
   const [azure, run, k8s] = [environment(at, "azure-apps"), environment(at, "cloud-run"), environment(at, "K8S")];
-  await refuses(
+  await assertRefused(
     () => put(at, azure, "azure-apps", { artifacts: [{ ...FULL["azure-apps"], digests_source: "guess" }] }),
     400,
-    refused({
+    validationError({
       "artifacts.0.digests_source": "Input should be 'acr', 'logs' or 'kosli-cli' [input: guess]",
     }),
   );
-  await refuses(
+  await assertRefused(
     () => put(at, run, "cloud-run", { artifacts: [{ ...FULL["cloud-run"], kind: "Job" }] }),
     400,
-    refused({
+    validationError({
       "artifacts.0.kind": "Input should be 'service' or 'job' [input: Job]",
     }),
   );
-  await refuses(
+  await assertRefused(
     () =>
       put(at, k8s, "K8S", {
         artifacts: [{ ...FULL.K8S, owners: [{ apiVersion: "v1", kind: "Node", controller: "yes" }] }],
       }),
     400,
-    refused({
+    validationError({
       "artifacts.0.owners.0.name": "Field required",
       "artifacts.0.owners.0.uid": "Field required",
       "artifacts.0.owners.0.controller": "Input should be a valid boolean [input: yes]",
@@ -309,54 +314,54 @@ test("words and owners", async () => {
   );
 });
 
-test("an environment that is not there, archived or elsewhere", async () => {
+test("refuses unknown, archived and foreign environments", async () => {
   const at = server.given.org();
   const other = server.given.org();
   const theirs = environment(other, "docker");
   const missing = (name: string) => ({
     message: `Environment named '${name}' does not exist for organization '${at.org}'`,
   });
-  await refuses(() => put(at, "nowhere", "docker", { artifacts: [] }), 404, missing("nowhere"));
-  await refuses(() => put(at, theirs, "docker", { artifacts: [] }), 404, missing(theirs));
+  await assertRefused(() => put(at, "nowhere", "docker", { artifacts: [] }), 404, missing("nowhere"));
+  await assertRefused(() => put(at, theirs, "docker", { artifacts: [] }), 404, missing(theirs));
   const archived = environment(at, "docker", "old-archived-at-5");
   server.db
     .prepare("UPDATE environments SET archived_at = 5, archived_name = 'old' WHERE organization_id = ? AND name = ?")
     .run(idOf(at), archived);
   for (const name of ["old", archived])
-    await refuses(() => put(at, name, "docker", { artifacts: [] }), 404, {
+    await assertRefused(() => put(at, name, "docker", { artifacts: [] }), 404, {
       message: `Environment named '${name}' has been archived for organization '${at.org}'`,
     });
-  // The environment comes before its type, and the body before both.
-  await refuses(() => put(at, archived, "K8S", { artifacts: [] }), 404, {
+  // The body is checked first, then the environment, then its type.
+  await assertRefused(() => put(at, archived, "K8S", { artifacts: [] }), 404, {
     message: `Environment named '${archived}' has been archived for organization '${at.org}'`,
   });
-  await refuses(
+  await assertRefused(
     () => put(at, "nowhere", "docker", { artifacts: 1 }),
     400,
-    refused({ artifacts: "Input should be a valid array [input: 1]" }),
+    validationError({ artifacts: "Input should be a valid array [input: 1]" }),
   );
 });
 
-test("types are spelled as they are", async () => {
+test("matches the spelling of types exactly", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
   for (const type of ["k8s", "logical", "Lambda", "cloud_run"])
-    await refuses(() => put(at, name, type, { artifacts: [] }), 404, {
+    await assertRefused(() => put(at, name, type, { artifacts: [] }), 404, {
       message: "The requested URL was not found on the server",
     });
 });
 
-test("snapshotters report, readers and strangers do not", async () => {
+test("accepts reports from snapshotters, but not from readers and outsiders", async () => {
   const at = server.given.org();
   const name = environment(at, "docker");
   const denied = { message: "You don't have permission to access this resource" };
   for (const role of ["reader", null] as const)
-    await refuses(
+    await assertRefused(
       () => put({ org: at.org, key: server.given.user(at.org, role) }, name, "docker", { artifacts: [] }),
       403,
       denied,
     );
-  answers(
+  assertAnswer(
     await put({ org: at.org, key: server.given.serviceAccount(at.org, "snapshotter") }, name, "docker", {
       artifacts: [],
     }),
@@ -365,7 +370,7 @@ test("snapshotters report, readers and strangers do not", async () => {
   );
 });
 
-test("what changes a snapshot and what does not", async () => {
+test("makes a snapshot only for relevant differences", async () => {
   const at = server.given.org();
   const name = environment(at, "docker");
   const item = (digests: Record<string, string>, creationTimestamp = 1) => ({ digests, creationTimestamp });
@@ -384,13 +389,13 @@ test("what changes a snapshot and what does not", async () => {
   ];
   let snapshots = 0;
   for (const [items, status] of steps) {
-    answers(await put(at, name, "docker", { artifacts: items }), status, "OK");
+    assertAnswer(await put(at, name, "docker", { artifacts: items }), status, "OK");
     if (status === 201) snapshots += 1;
     assert.is(row(at, name).snapshot_count, snapshots);
   }
 });
 
-test("a report that made a snapshot is audited, one that changed nothing is not", async () => {
+test("audits only reports that made a snapshot", async () => {
   const at = server.given.org();
   const name = environment(at, "docker");
   await put(at, name, "docker", { artifacts: [FULL.docker, { digests: { api: B }, creationTimestamp: 3 }] });
@@ -400,7 +405,7 @@ test("a report that made a snapshot is audited, one that changed nothing is not"
   ]);
 });
 
-test("an unchanged report adds no row to any table, whatever its type", async () => {
+test("adds no row to any table for an unchanged report of any type", async () => {
   const at = server.given.org();
   const tables = server.db
     .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
@@ -411,25 +416,27 @@ test("an unchanged report adds no row to any table, whatever its type", async ()
   for (const type of PHYSICAL) {
     const name = environment(at, type);
     const before = rows();
-    answers(await put(at, name, type, { artifacts: [FULL[type]] }), 201, "OK");
+    assertAnswer(await put(at, name, type, { artifacts: [FULL[type]] }), 201, "OK");
     const once = rows();
     assert.is.not(JSON.stringify(once), JSON.stringify(before));
     for (const creationTimestamp of [100, 999])
-      answers(await put(at, name, type, { artifacts: [{ ...FULL[type], creationTimestamp }] }), 200, "OK");
+      assertAnswer(await put(at, name, type, { artifacts: [{ ...FULL[type], creationTimestamp }] }), 200, "OK");
     assert.equal(rows(), once);
   }
 });
 
-test("names of what every object has are artifacts and pods like others", async () => {
+test("accepts names of built-in object properties as artifacts and pods", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
-  const raw = `{"artifacts":[{"podName":"__proto__","namespace":"constructor","creationTimestamp":1,"digests":{"__proto__":"${A}","constructor":"${B}"}}]}`;
+  const raw =
+    `{"artifacts":[{"podName":"__proto__","namespace":"constructor","creationTimestamp":1,` +
+    `"digests":{"__proto__":"${A}","constructor":"${B}"}}]}`;
   const answer = await server.call("PUT", `/environments/${at.org}/${name}/report/K8S`, {
     key: at.key,
     raw,
     headers: { "Content-Type": "application/json" },
   });
-  answers(answer, 201, "OK");
+  assertAnswer(answer, 201, "OK");
   assert.equal(
     running(at, name).map((artifact) => [artifact.name, artifact.fingerprint]),
     [
@@ -443,18 +450,18 @@ test("names of what every object has are artifacts and pods like others", async 
   );
 });
 
-test("an item whose words would be repeated without end is refused", async () => {
+test("refuses an item whose words would be repeated excessively", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
   const digests = Object.fromEntries(Array.from({ length: 9_000 }, (_, place) => [`image-${place}`, A]));
   const owners = [{ apiVersion: "v1", kind: "Node", name: "n", uid: "1", more: "x".repeat(10_000) }];
-  await refuses(() => put(at, name, "K8S", { artifacts: [FULL.K8S, { ...FULL.K8S, digests, owners }] }), 413, {
+  await assertRefused(() => put(at, name, "K8S", { artifacts: [FULL.K8S, { ...FULL.K8S, digests, owners }] }), 413, {
     message:
       "The report, counting what an item says once for each of its digests (items 0 to 1), exceeds the 64MB limit",
   });
 });
 
-test("a large body that is no report is refused like a small one", async () => {
+test("refuses a large invalid body like a small one", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
   const many = Array.from({ length: 6_000 }, (_, place) => ({
@@ -464,22 +471,22 @@ test("a large body that is no report is refused like a small one", async () => {
     creationTimestamp: place,
     owners: null,
   }));
-  await refuses(
+  await assertRefused(
     () => put(at, name, "K8S", { artifacts: [...many, { ...FULL.K8S, podName: 7 }] }),
     400,
-    refused({ "artifacts.6000.podName": "Input should be a valid string [input: 7]" }),
+    validationError({ "artifacts.6000.podName": "Input should be a valid string [input: 7]" }),
   );
-  await refuses(
+  await assertRefused(
     () => put(at, name, "K8S", { artifacts: many, type: "ECS" }),
     400,
-    refused({ type: "Input should be 'K8S' [input: ECS]" }),
+    validationError({ type: "Input should be 'K8S' [input: ECS]" }),
   );
-  await refuses(() => put(at, "nobody", "K8S", { artifacts: many }), 404, {
+  await assertRefused(() => put(at, "nobody", "K8S", { artifacts: many }), 404, {
     message: `Environment named 'nobody' does not exist for organization '${at.org}'`,
   });
 });
 
-test("a report of a hundred thousand items is taken", async () => {
+test("accepts a report of a hundred thousand items", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
   const artifacts = Array.from({ length: 100_000 }, (_, place) => ({
@@ -489,7 +496,7 @@ test("a report of a hundred thousand items is taken", async () => {
     creationTimestamp: place,
     owners: [{ apiVersion: "v1", kind: "Node", name: "n", uid: "1" }],
   }));
-  answers(await put(at, name, "K8S", { artifacts }), 201, "OK");
+  assertAnswer(await put(at, name, "K8S", { artifacts }), 201, "OK");
   assert.equal(
     running(at, name).map(({ now }) => now),
     Array.from({ length: 10 }, () => 10_000),

@@ -29,7 +29,7 @@ const recordId = (fingerprint: string): string =>
     .pluck()
     .get(fingerprint) as string;
 
-/** An artifact that was reported to a trail of a flow, with a commit at GitHub. */
+/** An artifact that was reported to a trail of a flow, with a commit on GitHub. */
 async function built(at: At, flow: string, fields: { name?: string; at?: number } = {}) {
   const trail = await server.given.trail(at, { flow });
   const commit = freshCommit();
@@ -60,11 +60,14 @@ const NOTHING_KNOWN = {
   flows: [],
 };
 
-test("a snapshot is shown whole: artifacts with their provenance, verdicts, policies and counts", async () => {
+test("shows a snapshot with provenance, verdicts, policies and counts of all artifacts", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const policy = await server.given.policy(at, {
-    yaml: 'artifacts:\n  provenance:\n    required: true\n    exceptions:\n      - if: ${{ matches(artifact.name, "^sidecar") }}\n  attestations:\n    - type: junit\n      name: tests\n',
+    yaml:
+      "artifacts:\n  provenance:\n    required: true\n    exceptions:\n" +
+      '      - if: ${{ matches(artifact.name, "^sidecar") }}\n  attestations:\n    - type: junit\n' +
+      "      name: tests\n",
   });
   const { trail, commit, commitUrl, fingerprint } = await built(at, flow, { at: 1_689_999_000 });
   const stranger = freshFingerprint();
@@ -224,7 +227,7 @@ test("a snapshot is shown whole: artifacts with their provenance, verdicts, poli
   });
 });
 
-test("what is reported over HTTP is read as it was reported", async () => {
+test("returns what was reported over HTTP", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" });
   const environment = await server.given.environment(at, { policies: [policy] });
@@ -272,13 +275,14 @@ test("what is reported over HTTP is read as it was reported", async () => {
   );
 });
 
-test("every flow is shown, the build flow first, and the top level is that of the first", async () => {
+test("shows every flow, the build flow first, and its data at the top level", async () => {
   const at = server.given.org();
   const [build, audit] = [
     await server.given.flow(at),
     await server.given.flow(at, {
       template:
-        "version: 1\ntrail:\n  artifacts:\n    - name: server\n      attestations:\n        - name: review\n          type: generic\n",
+        "version: 1\ntrail:\n  artifacts:\n    - name: server\n      attestations:\n        - name: review\n" +
+        "          type: generic\n",
     }),
   ];
   const { fingerprint } = await built(at, build, { at: 1_690_000_100 });
@@ -301,7 +305,7 @@ test("every flow is shown, the build flow first, and the top level is that of th
   assert.match(why.reason, /review/);
 });
 
-test("a report without a trail that changes the state in the flow is seen by the next report of the environment", async () => {
+test("the next report reflects a record without a trail that changed the state in the flow", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  trail-compliance: {required: true}\n" });
@@ -328,7 +332,8 @@ test("a report without a trail that changes the state in the flow is seen by the
     type: "legacy_flow",
     context: { ...context, artifact_status: "NON-COMPLIANT" },
     reasons: [
-      `Policy '${policy}' requires compliance in the trail, but the artifact was reported to flow '${flow}' without a trail and is NON-COMPLIANT there.`,
+      `Policy '${policy}' requires compliance in the trail, but the artifact was reported to flow '${flow}' ` +
+        "without a trail and is NON-COMPLIANT there.",
     ],
   };
   assert.equal(await shown(1), failed);
@@ -348,7 +353,7 @@ test("a report without a trail that changes the state in the flow is seen by the
   assert.equal(await shown(1), failed, "an earlier snapshot stays as it was");
 });
 
-test("a report to an earlier trail is seen by the next report of the environment", async () => {
+test("the next report reflects a report to an earlier trail", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const { trail, fingerprint, commit } = await built(at, flow);
@@ -367,7 +372,7 @@ test("a report to an earlier trail is seen by the next report of the environment
   assert.equal(await shown(), { annotation: "updated-provenance", trail, pages: 1 });
 });
 
-test("annotations are those of the snapshot in which they happened, afterwards unchanged", async () => {
+test("annotates an artifact in the snapshot of the change, and as unchanged afterwards", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   const [one, two] = [freshFingerprint(), freshFingerprint()];
@@ -407,7 +412,7 @@ test("annotations are those of the snapshot in which they happened, afterwards u
   );
 });
 
-test("without policies the snapshot is not compliant and its artifacts are unknown", async () => {
+test("a snapshot without policies is not compliant and its artifacts are unknown", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   world.report(at, environment, [running("one", freshFingerprint())]);
@@ -434,7 +439,7 @@ test("without policies the snapshot is not compliant and its artifacts are unkno
   );
 });
 
-test("the artifact that ran before under the same name in the flow is compared with", async () => {
+test("compares with the artifact that ran before under the same name in the flow", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const environment = world.environment(at);
@@ -470,7 +475,7 @@ test("the artifact that ran before under the same name in the flow is compared w
   assert.equal(await diffs(), { "api:1": null, "api:2": { ...diff, previous_running: false }, web: null });
 });
 
-test("ECS artifacts have their task; images without fingerprint are shown by name", async () => {
+test("shows the task of ECS artifacts, and images without fingerprint by name", async () => {
   const at = server.given.org();
   const environment = world.environment(at, { type: "ECS" });
   const ecs = { task_arn: "arn:aws:ecs:task/1", cluster_name: "main", service_name: null };
@@ -488,7 +493,7 @@ test("ECS artifacts have their task; images without fingerprint are shown by nam
   });
 });
 
-test("a start that the reporter could not tell gives no lead time", async () => {
+test("shows no lead time for an unknown start", async () => {
   const at = server.given.org();
   const { fingerprint } = await built(at, await server.given.flow(at), { at: 1_690_000_000 });
   const environment = world.environment(at, { type: "azure-apps" });
@@ -500,7 +505,7 @@ test("a start that the reporter could not tell gives no lead time", async () => 
   );
 });
 
-test("what is on the allowlist is compliant, with the decisions as they are, and fails no policy", async () => {
+test("an allowed artifact is compliant, and keeps the evaluations of its policies", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" });
   const environment = world.environment(at);
@@ -529,7 +534,7 @@ test("what is on the allowlist is compliant, with the decisions as they are, and
   );
 });
 
-test("expressions name snapshots by number, from the end and by time", async () => {
+test("resolves expressions by number, from the end and by time", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   for (let count = 1; count <= 3; count += 1) world.report(at, environment, [running("one", freshFingerprint())]);
@@ -552,7 +557,7 @@ test("expressions name snapshots by number, from the end and by time", async () 
   }
 });
 
-test("an index that does not exist is a 404 that says what it resolved to", async () => {
+test("answers 404 with the resolved index for one that does not exist", async () => {
   const at = server.given.org();
   const [empty, environment] = [world.environment(at), world.environment(at)];
   for (let count = 1; count <= 2; count += 1) world.report(at, environment, [running("one", freshFingerprint())]);
@@ -572,12 +577,14 @@ test("an index that does not exist is a 404 that says what it resolved to", asyn
     [environment, "@{100000.months.ago}", "@{100000.months.ago}", 0, 2],
   ] as const) {
     const answer = await read(at, name, expression);
-    const message = `Org: '${at.org}'. Snapshot '${name}${label}' resolves to '${name}#${index}'. len(snapshots) == ${count}. Indexes are 1-based`;
+    const message =
+      `Org: '${at.org}'. Snapshot '${name}${label}' resolves to '${name}#${index}'. len(snapshots) == ${count}. ` +
+      "Indexes are 1-based";
     assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, expression);
   }
 });
 
-test("malformed expressions are refused by field", async () => {
+test("refuses malformed expressions by field", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   for (const expression of [
@@ -604,7 +611,7 @@ test("malformed expressions are refused by field", async () => {
   }
 });
 
-test("unknown and archived environments are told apart; an archived one is read under its own name; old names work", async () => {
+test("distinguishes unknown and archived environments, and accepts former names", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   world.report(at, environment, [running("one", freshFingerprint())]);
@@ -618,7 +625,8 @@ test("unknown and archived environments are told apart; an archived one is read 
   const old = fresh("old");
   server.db
     .prepare(
-      "INSERT INTO environment_aliases (organization_id, name, environment_id) SELECT organization_id, ?, id FROM environments WHERE id = ?",
+      "INSERT INTO environment_aliases (organization_id, name, environment_id) SELECT organization_id, ?, id " +
+        "FROM environments WHERE id = ?",
     )
     .run(old, id);
   assert.is((await read(at, old)).body.html_url, `${HOST}/${at.org}/environments/${environment}/1`);
@@ -643,7 +651,7 @@ test("unknown and archived environments are told apart; an archived one is read 
   assert.is((await list(at, suffixed)).body.length, 1);
 });
 
-test("members, readers and outsiders of public organizations read, others do not", async () => {
+test("permits members, readers and outsiders of public organizations to read, no one else", async () => {
   const at = server.given.org();
   const open = server.given.org({ public: true });
   const environment = world.environment(at);
@@ -664,7 +672,7 @@ test("members, readers and outsiders of public organizations read, others do not
   for (const path of paths(open.org)) assert.is((await server.call("GET", path, { key: outsider })).status, 200);
 });
 
-test("a snapshot of a logical environment merges its members, and tells what happened in the one that caused it", async () => {
+test("merges the members of a logical environment, and shows the changes of the member that caused it", async () => {
   const at = server.given.org();
   const [strict, other] = [
     await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" }),
@@ -774,7 +782,7 @@ test("a snapshot of a logical environment merges its members, and tells what hap
   assert.not.ok("environment_name" in (await read(at, east)).body.artifacts[0], "of logical environments only");
 });
 
-test("a damaged record is marked and the rest is shown", async () => {
+test("marks a damaged record and shows the rest", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const { fingerprint } = await built(at, flow);
@@ -829,7 +837,7 @@ test("a damaged record is marked and the rest is shown", async () => {
   );
 });
 
-test("a snapshot reads the same every time; what changed beside its evaluations is seen, and damage after a good read too", async () => {
+test("reads a snapshot consistently, and notices changes and damage after a cached read", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const policies = [
@@ -837,7 +845,9 @@ test("a snapshot reads the same every time; what changed beside its evaluations 
       yaml: "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - type: junit\n      name: tests\n",
     }),
     await server.given.policy(at, {
-      yaml: 'artifacts:\n  attestations:\n    - if: ${{ matches(artifact.name, "é😀") }}\n      type: generic\n      name: scan\n',
+      yaml:
+        'artifacts:\n  attestations:\n    - if: ${{ matches(artifact.name, "é😀") }}\n      type: generic\n' +
+        "      name: scan\n",
     }),
   ];
   const { fingerprint } = await built(at, flow);
@@ -847,7 +857,8 @@ test("a snapshot reads the same every time; what changed beside its evaluations 
   const id = world.idOf(at, environment);
   const evaluation = server.db
     .prepare<[string], { id: number; verdicts_json: string }>(
-      "SELECT e.id, e.verdicts_json FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id WHERE a.fingerprint = ?",
+      "SELECT e.id, e.verdicts_json FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id " +
+        "WHERE a.fingerprint = ?",
     )
     .get(fingerprint);
   assert.ok(evaluation);
@@ -896,7 +907,7 @@ test("a snapshot reads the same every time; what changed beside its evaluations 
   );
 });
 
-test("a snapshot without artifacts has an empty list of them", async () => {
+test("a snapshot without artifacts has an empty list", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   world.report(at, environment, []);
@@ -907,17 +918,18 @@ test("a snapshot without artifacts has an empty list of them", async () => {
   );
 });
 
-test("a policy that this program cannot read is marked, and the verdicts found with it stay", async () => {
+test("marks an unreadable policy and keeps the verdicts made with it", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" });
   const environment = world.environment(at);
   world.attach(at, environment, policy);
   const fingerprint = freshFingerprint();
   world.report(at, environment, [running("api", fingerprint)]);
-  // A version from a program that could read more than this one.
+  // A version from a newer program with a larger grammar.
   const strange = server.db
     .prepare(
-      "INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) SELECT id, 2, 1, 'ann', 'broken: [' FROM policies WHERE public_id = ? RETURNING id",
+      "INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) " +
+        "SELECT id, 2, 1, 'ann', 'broken: [' FROM policies WHERE public_id = ? RETURNING id",
     )
     .pluck()
     .get(policyId(policy));
@@ -951,7 +963,7 @@ test("a policy that this program cannot read is marked, and the verdicts found w
   );
 });
 
-test("the list is newest first; each snapshot ends where the next begins, the latest lasts until now", async () => {
+test("lists newest first; each snapshot ends where the next begins, the latest now", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: "" });
   const environment = world.environment(at);
@@ -1004,7 +1016,7 @@ test("the list is newest first; each snapshot ends where the next begins, the la
   assert.equal(middle, items[1], "the end of the last on a page is known from beyond it");
 });
 
-test("malformed intervals and pages are refused by field", async () => {
+test("refuses malformed intervals and pages by field", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
   for (const interval of ["x", "1..x", "x..2", "1...2", "1..2..3"]) {

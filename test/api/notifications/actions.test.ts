@@ -1,17 +1,17 @@
-/** Actions through both of their doors (operations, Actions; wire-contract 20 and 25). */
+/** Actions and environment notifications, two views of one record (operations, Actions; wire-contract 20 and 25). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { runningIn } from "../environments/given.ts";
-import { HOOK, telling } from "./receivers.ts";
+import { HOOK, actionsIn } from "./receivers.ts";
 
 const test = suite("api/notifications/actions");
 let server: TestServer;
-let tell: ReturnType<typeof telling>;
+let tell: ReturnType<typeof actionsIn>;
 test.before(async () => {
   server = await startServer();
-  tell = telling(server);
+  tell = actionsIn(server);
 });
 test.after(() => server.stop());
 
@@ -38,7 +38,7 @@ const flowBody = (flows: string[], more: Json = {}): Json => ({
 const put = (at: At, json: unknown) =>
   server.call("PUT", `/actions/${at.org}/environments`, { key: at.key, body: json });
 const putFlow = (at: At, json: unknown) => server.call("PUT", `/actions/${at.org}/flows`, { key: at.key, body: json });
-const old = (at: At, method: string, number: number | string | null = null, json?: unknown) =>
+const callNotifications = (at: At, method: string, number: number | string | null = null, json?: unknown) =>
   server.call(method, `/organizations/${at.org}/environments_notifications${number === null ? "" : `/${number}`}`, {
     key: at.key,
     ...(json === undefined ? {} : { body: json }),
@@ -47,7 +47,7 @@ const list = async (at: At): Promise<Json[]> => (await server.call("GET", `/acti
 const get = (at: At, number: number | string) => server.call("GET", `/actions/${at.org}/${number}`, { key: at.key });
 const organizationOf = (at: At) => server.store.organizations.find(at.org) as { id: number; name: string };
 
-/** How many rows the tables have that actions are kept in. */
+/** Row counts of the tables that hold actions. */
 const TABLES = [
   "actions",
   "action_numbers",
@@ -56,9 +56,9 @@ const TABLES = [
   "notification_targets",
   "audit_log",
 ];
-const counts = (): Json =>
+const rowCounts = (): Json =>
   Object.fromEntries(TABLES.map((table) => [table, server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get()]));
-const audited = (at: At): unknown[] =>
+const auditEntries = (at: At): unknown[] =>
   (
     server.db
       .prepare(
@@ -71,7 +71,7 @@ const secrets = (at: At): Json[] =>
     .prepare("SELECT id, type, secret FROM notification_targets WHERE organization_id = ? ORDER BY action_id, position")
     .all(organizationOf(at).id) as Json[];
 
-test("an action is created, read, listed and replaced by its name, through either door", async () => {
+test("creates, reads, lists and replaces an action by name, through both resources", async () => {
   const at = server.given.org();
   const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
   const logical = await server.given.environment(at, { members: [prod] });
@@ -123,10 +123,10 @@ test("an action is created, read, listed and replaced by its name, through eithe
     },
   );
   assert.equal((await get(at, 1)).body, env);
-  assert.equal((await old(at, "GET", 1)).body, { ...shown, environments: [staging, logical, prod] });
-  assert.equal((await old(at, "GET")).body, [{ ...shown, environments: [staging, logical, prod] }]);
+  assert.equal((await callNotifications(at, "GET", 1)).body, { ...shown, environments: [staging, logical, prod] });
+  assert.equal((await callNotifications(at, "GET")).body, [{ ...shown, environments: [staging, logical, prod] }]);
 
-  const replaced = await old(at, "PUT", null, body([prod]));
+  const replaced = await callNotifications(at, "PUT", null, body([prod]));
   assert.equal({ status: replaced.status, body: replaced.body }, { status: 200, body: "OK" });
   const after = (await get(at, 1)).body;
   assert.equal(
@@ -134,11 +134,11 @@ test("an action is created, read, listed and replaced by its name, through eithe
     { environments: [prod], triggers: ["ON_NON_COMPLIANT_ENV"], created_at: env?.["created_at"] },
   );
   assert.ok(after.last_modified_at > env?.["last_modified_at"]);
-  // The same again is the same action, and not a later one.
+  // A repeated request does not change the modification time.
   assert.is((await put(at, body([prod]))).status, 200);
   assert.equal((await get(at, 1)).body, after);
   const detail = { action: "alerts", number: 1, targets: ["WEBHOOK"] };
-  assert.equal(audited(at), [
+  assert.equal(auditEntries(at), [
     ["action.put", { ...detail, created: true }],
     ["action.put", { action: "builds", number: 2, created: true, targets: ["WEBHOOK"] }],
     ["action.put", { ...detail, created: false, changed: true }],
@@ -147,13 +147,16 @@ test("an action is created, read, listed and replaced by its name, through eithe
   assert.equal(await list(server.given.org()), []);
 });
 
-test("numbers are given once, whatever was deleted, and each organization has its own", async () => {
+test("never reuses a number; each organization counts on its own", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   for (const name of ["a", "b", "c"]) await put(at, body([env], { name }));
   const gone = await server.call("DELETE", `/actions/${at.org}/3`, { key: at.key });
   assert.equal({ status: gone.status, body: gone.body }, { status: 200, body: "OK" });
-  assert.equal([(await old(at, "DELETE", 2)).status, (await old(at, "DELETE", 2)).status], [200, 404]);
+  assert.equal(
+    [(await callNotifications(at, "DELETE", 2)).status, (await callNotifications(at, "DELETE", 2)).status],
+    [200, 404],
+  );
   await put(at, body([env], { name: "c" }));
   assert.equal(
     (await list(at)).map(({ number, name }) => [number, name]),
@@ -162,7 +165,7 @@ test("numbers are given once, whatever was deleted, and each organization has it
       [4, "c"],
     ],
   );
-  assert.equal(audited(at).slice(3, 5), [
+  assert.equal(auditEntries(at).slice(3, 5), [
     ["action.deleted", { action: "c", number: 3 }],
     ["action.deleted", { action: "b", number: 2 }],
   ]);
@@ -171,7 +174,7 @@ test("numbers are given once, whatever was deleted, and each organization has it
   assert.is((await list(other))[0]?.["number"], 1);
 });
 
-test("what does not exist is 404 in one voice; an action of flows is none for the older door", async () => {
+test("answers 404 for unknown actions, and for flow actions as environment notifications", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const env = await server.given.environment(at);
@@ -180,7 +183,7 @@ test("what does not exist is 404 in one voice; an action of flows is none for th
     404,
     { message: `Action '${number}' does not exist in organization '${at.org}'` },
   ];
-  const before = counts();
+  const before = rowCounts();
   for (const number of [7, 0, -1, 9007199254740993n, "99999999999999999999"]) {
     const shown = String(Number(number));
     for (const answer of [
@@ -190,10 +193,10 @@ test("what does not exist is 404 in one voice; an action of flows is none for th
       assert.equal([answer.status, answer.body], missing(shown));
   }
   for (const answer of [
-    await old(at, "GET", 1),
-    await old(at, "PUT", 1, body([env])),
-    await old(at, "DELETE", 1),
-    await old(at, "PUT", 9, body([env])),
+    await callNotifications(at, "GET", 1),
+    await callNotifications(at, "PUT", 1, body([env])),
+    await callNotifications(at, "DELETE", 1),
+    await callNotifications(at, "PUT", 9, body([env])),
   ])
     assert.equal(
       [answer.status, answer.body.message.replace(/'\d'/, "'1'")],
@@ -207,22 +210,22 @@ test("what does not exist is 404 in one voice; an action of flows is none for th
       body: { message: VALIDATION, errors: { action_number: "Input should be a valid integer [input: seven]" } },
     },
   );
-  assert.equal(counts(), before);
+  assert.equal(rowCounts(), before);
 });
 
-test("PUT on a number renames, and refuses a name that another action has, of either kind", async () => {
+test("PUT by number renames, and refuses the name of another action of either kind", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   const flow = await server.given.flow(at);
   await put(at, body([env], { name: "one" }));
   await put(at, body([env], { name: "two" }));
   await putFlow(at, flowBody([flow], { name: "three" }));
-  const before = counts();
+  const before = rowCounts();
   for (const [name, kind] of [
     ["two", "An environment"],
     ["three", "A flow"],
   ]) {
-    const answer = await old(at, "PUT", 1, body([env], { name }));
+    const answer = await callNotifications(at, "PUT", 1, body([env], { name }));
     assert.equal(
       { status: answer.status, body: answer.body },
       {
@@ -253,11 +256,11 @@ test("PUT on a number renames, and refuses a name that another action has, of ei
       },
     },
   );
-  assert.equal(counts(), before);
+  assert.equal(rowCounts(), before);
   assert.equal(
     [
-      (await old(at, "PUT", 1, body([env], { name: "one/b~.c" }))).status,
-      (await old(at, "PUT", 1, body([env], { name: "one/b~.c" }))).status,
+      (await callNotifications(at, "PUT", 1, body([env], { name: "one/b~.c" }))).status,
+      (await callNotifications(at, "PUT", 1, body([env], { name: "one/b~.c" }))).status,
     ],
     [200, 200],
   );
@@ -271,12 +274,12 @@ test("PUT on a number renames, and refuses a name that another action has, of ei
   );
 });
 
-test("what is wrong with a body is told field by field, and nothing of it is left behind", async () => {
+test("reports problems by field and stores nothing", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   const archived = await server.given.environment(at);
   await server.call("PUT", `/environments/${at.org}/${archived}/archive`, { key: at.key });
-  const before = counts();
+  const before = rowCounts();
   const target = (more: Json, without: string[] = []) => {
     const json: Json = { ...WEBHOOK, ...more };
     for (const name of without) delete json[name];
@@ -284,7 +287,8 @@ test("what is wrong with a body is told field by field, and nothing of it is lef
   };
   const pattern = String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_\.~/]*$' [input: /x]`;
   const triggers =
-    "Input should be 'ON_STARTED_ARTIFACT', 'ON_EXITED_ARTIFACT', 'ON_SCALED_ARTIFACT', 'ON_ALLOWED_ARTIFACT', 'ON_NON_COMPLIANT_ENV' or 'ON_COMPLIANT_ENV' [input: ON_STARTED_TRAIL]";
+    "Input should be 'ON_STARTED_ARTIFACT', 'ON_EXITED_ARTIFACT', 'ON_SCALED_ARTIFACT', 'ON_ALLOWED_ARTIFACT', " +
+    "'ON_NON_COMPLIANT_ENV' or 'ON_COMPLIANT_ENV' [input: ON_STARTED_TRAIL]";
   const table: [Json, Record<string, string>][] = [
     [{ name: "/x" }, { name: pattern }],
     [{ type: "flow" }, { type: "Input should be 'env' [input: flow]" }],
@@ -297,7 +301,9 @@ test("what is wrong with a body is told field by field, and nothing of it is lef
     [
       { environments: [archived, "none"] },
       {
-        environments: `Environment named '${archived}' has been archived for organization '${at.org}' [input: ${archived}]; Environment named 'none' does not exist for organization '${at.org}' [input: none]`,
+        environments:
+          `Environment named '${archived}' has been archived for organization '${at.org}' [input: ${archived}]; ` +
+          `Environment named 'none' does not exist for organization '${at.org}' [input: none]`,
       },
     ],
     [target({ payload_version: "2.0" }), { "targets.1.payload_version": "Input should be '1.0' [input: 2.0]" }],
@@ -340,12 +346,12 @@ test("what is wrong with a body is told field by field, and nothing of it is lef
       { status: 400, message: VALIDATION, "keys of answer.body.errors": Object.keys(errors) },
       JSON.stringify(more),
     );
-    // What an address is, is said in the words of domain/outgoing.
+    // domain/network defines the texts for addresses.
     const told = JSON.stringify(more).includes("127.0.0.1")
       ? { "targets.1.webhook": answer.body.errors["targets.1.webhook"].replace(/it is .* \[/, "it is loopback [") }
       : answer.body.errors;
     assert.equal(told, errors, JSON.stringify(more));
-    assert.is((await old(at, "PUT", null, body([env], more))).status, 400);
+    assert.is((await callNotifications(at, "PUT", null, body([env], more))).status, 400);
   }
   for (const address of [
     "",
@@ -375,10 +381,10 @@ test("what is wrong with a body is told field by field, and nothing of it is lef
     message: VALIDATION,
     errors: { flows: `Flow named 'none' does not exist for organization '${at.org}' [input: none]` },
   });
-  assert.equal(counts(), before);
+  assert.equal(rowCounts(), before);
 });
 
-test("targets come back as they were sent: objects of other forms as they are, contexts of chats, addresses", async () => {
+test("returns targets as sent, including objects of unknown types", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   const context = { channel_id: "C1", channel_name: "ops", team_id: "T1" };
@@ -410,7 +416,7 @@ test("targets come back as they were sent: objects of other forms as they are, c
     { webhook: HOOK },
   ]);
   assert.is(shown?.["is_created_from_slack_app"], true);
-  // Sent back as it was read, it stays as it is.
+  // Sending back a read action changes nothing.
   assert.is((await put(at, body([env], { targets: shown?.["targets"] }))).status, 200);
   assert.equal((await list(at))[0], shown);
   assert.equal(
@@ -427,7 +433,7 @@ test("targets come back as they were sent: objects of other forms as they are, c
   );
 });
 
-test("a target that stays keeps its secret and its times; no answer holds a secret", async () => {
+test("an unchanged target keeps its secret and times; no response contains a secret", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   const second = { type: "WEBHOOK", webhook: "https://hooks.example.com/b" };
@@ -464,9 +470,13 @@ test("a target that stays keeps its secret and its times; no answer holds a secr
   const after = secrets(at);
   assert.equal({ "after[1]": after[1], "after.length": after.length }, { "after[1]": two, "after.length": 3 });
   assert.ok(after[0]?.["secret"] !== one?.["secret"] && after[0]?.["secret"] !== two?.["secret"]);
-  const text = (await get(at, 1)).text + (await old(at, "GET", 1)).text + JSON.stringify(audited(at));
+  const text =
+    (await get(at, 1)).text + (await callNotifications(at, "GET", 1)).text + JSON.stringify(auditEntries(at));
   for (const { secret } of [one, two, ...after] as Json[]) if (secret !== null) assert.not.ok(text.includes(secret));
-  assert.not.ok(JSON.stringify(audited(at)).includes("hooks.example.com"), "addresses of webhooks are secrets too");
+  assert.not.ok(
+    JSON.stringify(auditEntries(at)).includes("hooks.example.com"),
+    "addresses of webhooks are secrets too",
+  );
   const shown = (await get(at, 1)).body;
   assert.equal(
     {
@@ -482,39 +492,39 @@ test("a target that stays keeps its secret and its times; no answer holds a secr
   );
 });
 
-test("outsiders of a public organization see actions without their targets", async () => {
+test("hides targets from outsiders of a public organization", async () => {
   const at = server.given.org({ public: true });
   const env = await server.given.environment(at);
   await put(at, body([env]));
   const outsider = { ...at, key: server.given.user(at.org, null) };
   const reader = { ...at, key: server.given.user(at.org, "reader") };
   assert.is((await list(reader))[0]?.["targets"].length, 1);
-  for (const { status, body, text } of [await get(outsider, 1), await old(outsider, "GET", 1)]) {
+  for (const { status, body, text } of [await get(outsider, 1), await callNotifications(outsider, "GET", 1)]) {
     assert.equal({ status, name: body.name, targets: body.targets }, { status: 200, name: "alerts", targets: [] });
     assert.not.ok(text.includes("hooks.example.com"));
   }
   assert.equal(
     {
       "list[0].targets": (await list(outsider))[0]?.["targets"],
-      "body[0].targets": (await old(outsider, "GET")).body[0].targets,
+      "body[0].targets": (await callNotifications(outsider, "GET")).body[0].targets,
     },
     { "list[0].targets": [], "body[0].targets": [] },
   );
-  const before = counts();
+  const before = rowCounts();
   for (const answer of [
     await put(outsider, body([env])),
     await put(reader, body([env])),
-    await old(reader, "DELETE", 1),
-    await old(reader, "PUT", 1, body([env])),
+    await callNotifications(reader, "DELETE", 1),
+    await callNotifications(reader, "PUT", 1, body([env])),
   ])
     assert.equal(
       { status: answer.status, body: answer.body },
       { status: 403, body: { message: "You don't have permission to access this resource" } },
     );
-  assert.equal(counts(), before);
+  assert.equal(rowCounts(), before);
 });
 
-test("archiving drops an environment or flow from its actions, and deletes those that name no other", async () => {
+test("archiving removes an environment or flow from actions, and deletes an action with its last one", async () => {
   const at = server.given.org();
   const [one, two, flow] = [
     await server.given.environment(at),
@@ -553,7 +563,7 @@ test("archiving drops an environment or flow from its actions, and deletes those
     ],
   );
   assert.equal(secrets(at).length, 1);
-  // A renamed environment stays, under its new name.
+  // A renamed environment stays in the action under its new name.
   assert.is(
     (
       await server.call("PUT", `/environments/${at.org}/${two}/rename`, {
@@ -566,7 +576,7 @@ test("archiving drops an environment or flow from its actions, and deletes those
   assert.equal((await get(at, 2)).body.environments, [`${two}-new`]);
 });
 
-test("messages that wait for a target that was taken away lose it", async () => {
+test("drops pending messages for a removed target", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   const name = await tell.action(at, { environments: [env], triggers: ["ON_STARTED_ARTIFACT"] });
@@ -579,11 +589,13 @@ test("messages that wait for a target that was taken away lose it", async () => 
   assert.equal(targets(), [null]);
 });
 
-test("fifty at once that put one name make one action, and different names different numbers", async () => {
+test("fifty concurrent requests create one action per name, each with its own number", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   const same = await Promise.all(
-    Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? put(at, body([env])) : old(at, "PUT", null, body([env])))),
+    Array.from({ length: 50 }, (_, n) =>
+      n % 2 === 0 ? put(at, body([env])) : callNotifications(at, "PUT", null, body([env])),
+    ),
   );
   assert.equal(same.map(({ status }) => status).sort(), [...Array.from({ length: 49 }, () => 200), 201]);
   const others = await Promise.all(Array.from({ length: 20 }, (_, n) => put(at, body([env], { name: `n${n}` }))));
@@ -594,7 +606,7 @@ test("fifty at once that put one name make one action, and different names diffe
   );
 });
 
-test("the calls of Terraform: create, find by name, read, rename, delete, read again", async () => {
+test("supports the calls of Terraform: create, find by name, read, rename, delete, read again", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   const body = {
@@ -604,9 +616,9 @@ test("the calls of Terraform: create, find by name, read, rename, delete, read a
     triggers: ["ON_SCALED_ARTIFACT", "ON_COMPLIANT_ENV"],
     targets: [WEBHOOK],
   };
-  assert.is((await old(at, "PUT", null, body)).status, 201);
-  const found = (await old(at, "GET")).body.find(({ name }: Json) => name === "tf");
-  const read = await old(at, "GET", found.number);
+  assert.is((await callNotifications(at, "PUT", null, body)).status, 201);
+  const found = (await callNotifications(at, "GET")).body.find(({ name }: Json) => name === "tf");
+  const read = await callNotifications(at, "GET", found.number);
   assert.equal(
     {
       environments: read.body.environments,
@@ -616,17 +628,20 @@ test("the calls of Terraform: create, find by name, read, rename, delete, read a
     },
     { environments: [env], triggers: body.triggers, webhook: HOOK, payload_version: "1.0" },
   );
-  assert.equal((await old(at, "PUT", found.number, { ...body, name: "tf2", triggers: [] })).body, "OK");
+  assert.equal((await callNotifications(at, "PUT", found.number, { ...body, name: "tf2", triggers: [] })).body, "OK");
   assert.equal(
-    { name: (await old(at, "GET", found.number)).body.name, number: (await old(at, "GET", found.number)).body.number },
+    {
+      name: (await callNotifications(at, "GET", found.number)).body.name,
+      number: (await callNotifications(at, "GET", found.number)).body.number,
+    },
     { name: "tf2", number: found.number },
   );
-  const gone = await old(at, "DELETE", found.number);
+  const gone = await callNotifications(at, "DELETE", found.number);
   assert.equal({ status: gone.status, body: gone.body }, { status: 200, body: "OK" });
-  assert.is((await old(at, "GET", found.number)).status, 404);
+  assert.is((await callNotifications(at, "GET", found.number)).status, 404);
 });
 
-test("a damaged record does not fail the lists", async () => {
+test("lists survive a damaged record", async () => {
   const at = server.given.org();
   const env = await server.given.environment(at);
   await put(at, body([env], { name: "good" }));
@@ -642,18 +657,19 @@ test("a damaged record does not fail the lists", async () => {
     ],
   );
   assert.equal(
-    (await old(at, "GET")).body.map(({ name }: Json) => name),
+    (await callNotifications(at, "GET")).body.map(({ name }: Json) => name),
     ["good", "odd"],
   );
   server.db
     .prepare(
-      "UPDATE notification_targets SET target_json = '[' WHERE action_id = (SELECT id FROM actions WHERE name = 'good' AND organization_id = ?)",
+      "UPDATE notification_targets SET target_json = '[' WHERE action_id = (SELECT id FROM actions " +
+        "WHERE name = 'good' AND organization_id = ?)",
     )
     .run(organizationOf(at).id);
   assert.equal((await get(at, 1)).body.targets, [
     { unreadable: "This record is damaged and cannot be shown. Tell the operator of the server its name" },
   ]);
-  // And it refuses no report.
+  // Reports still succeed.
   assert.is(runningIn(server).report(at, env, [{ name: "web", fingerprint: "", instances: { created: [1] } }]), 1);
 });
 

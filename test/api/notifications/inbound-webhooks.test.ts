@@ -1,4 +1,4 @@
-/** Webhooks of other products: signed bodies become flows, trails and attestations (semantics 8.6). */
+/** Inbound webhooks: signed bodies become flows, trails and attestations (semantics 8.6). */
 import { createHmac } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -22,8 +22,8 @@ const HEADERS: Record<WebhookKind, string> = {
   "launch-darkly": "x-ld-signature",
 };
 
-/** An organization that takes in webhooks of that kind. */
-function given(kind: WebhookKind, settings?: object): { at: At; hook: Hook } {
+/** An organization with an enabled webhook of that kind. */
+function givenWebhook(kind: WebhookKind, settings?: object): { at: At; hook: Hook } {
   const at = server.given.org();
   return { at, hook: server.given.webhook(at.org, kind, settings ? { settings } : {}) };
 }
@@ -58,8 +58,8 @@ const read = async (at: At, path: string): Promise<any> => {
   assert.is(answer.status, 200, answer.text);
   return answer.body;
 };
-/** The rows of every table, so that a refusal is seen to leave none. */
-const rows = (): Json =>
+/** Row counts of all tables, to show that a refusal stores nothing. */
+const rowCounts = (): Json =>
   Object.fromEntries(
     (
       server.db
@@ -68,15 +68,15 @@ const rows = (): Json =>
         .all() as string[]
     ).map((name) => [name, server.db.prepare(`SELECT count(*) FROM ${name}`).pluck().get()]),
   );
-async function refused(answer: () => ReturnType<typeof send>, status: number, body: Json): Promise<void> {
-  const before = rows();
+async function assertRefused(answer: () => ReturnType<typeof send>, status: number, body: Json): Promise<void> {
+  const before = rowCounts();
   const { status: got, body: told } = await answer();
   assert.equal({ got, told }, { got: status, told: body });
-  assert.equal(rows(), before);
+  assert.equal(rowCounts(), before);
 }
 
-test("a scan is recorded where its properties say, by the account of the webhook", async () => {
-  const { at, hook } = given("sonar");
+test("records a scan where its properties say, by the webhook's service account", async () => {
+  const { at, hook } = givenWebhook("sonar");
   const sent = scan({
     flow: "backend",
     trail: "release-7",
@@ -122,7 +122,8 @@ test("a scan is recorded where its properties say, by the account of the webhook
   );
   const [audited] = server.db
     .prepare(
-      "SELECT event, operation, actor_kind, actor_name, key_id, target, detail_json FROM audit_log ORDER BY id DESC LIMIT 1",
+      "SELECT event, operation, actor_kind, actor_name, key_id, target, detail_json FROM audit_log " +
+        "ORDER BY id DESC LIMIT 1",
     )
     .all() as Json[];
   assert.equal(
@@ -133,7 +134,7 @@ test("a scan is recorded where its properties say, by the account of the webhook
       actor_kind: "service_account",
       actor_name: "sonar-webhook",
       key_id: "",
-      // The id of the webhook is half of a secret.
+      // The id of the webhook is half of a credential.
       target: "/webhooks/sonar/{hook_uid}",
       detail_json: null,
     },
@@ -153,8 +154,8 @@ test("a scan is recorded where its properties say, by the account of the webhook
   assert.not.match(server.lines.join(""), hook.id);
 });
 
-test("without properties it goes by project and revision; flows and trails that exist stay as they are", async () => {
-  const { at, hook } = given("sonar", { from: "name", prefix: "sonar-", suffix: "" });
+test("without properties uses project and revision; existing flows and trails are unchanged", async () => {
+  const { at, hook } = givenWebhook("sonar", { from: "name", prefix: "sonar-", suffix: "" });
   assert.is((await send(hook, scan({ flow_description: "first" }))).status, 200);
   assert.is(
     (
@@ -185,8 +186,8 @@ test("without properties it goes by project and revision; flows and trails that 
   );
 });
 
-test("a scan without a quality gate is not compliant, and one without a revision needs a trail", async () => {
-  const { at, hook } = given("sonar");
+test("a scan without a quality gate is not compliant; one without a revision requires a trail", async () => {
+  const { at, hook } = givenWebhook("sonar");
   assert.is(
     (await send(hook, scan({ trail: "t" }, { revision: undefined, qualityGate: undefined, status: "FAILED" }))).status,
     200,
@@ -200,7 +201,7 @@ test("a scan without a quality gate is not compliant, and one without a revision
     },
     { is_compliant: false, git_commit_info: null, revision: "" },
   );
-  await refused(() => send(hook, scan({}, { revision: undefined })), 400, {
+  await assertRefused(() => send(hook, scan({}, { revision: undefined })), 400, {
     message: "Input payload validation failed",
     errors: {
       "properties.sonar.analysis.kosli_trail": "The scan has no revision to name a trail after: give this property",
@@ -208,7 +209,7 @@ test("a scan without a quality gate is not compliant, and one without a revision
   });
 });
 
-/** What SonarQube sends for a task that ended without an analysis. */
+/** The body that SonarQube sends for a task that ended without an analysis. */
 const unfinished = (status: string, properties: Json = {}): Json => {
   const whole = scan(properties, { taskId: fresh("AXouyx-"), status });
   const { analysedAt: _at, revision: _revision, qualityGate: _gate, ...rest } = whole;
@@ -217,8 +218,8 @@ const unfinished = (status: string, properties: Json = {}): Json => {
 };
 
 for (const status of ["FAILED", "CANCELED"])
-  test(`a ${status} task is recorded as not compliant with the reason, in a trail named after it`, async () => {
-    const { at, hook } = given("sonar");
+  test(`records a ${status} task as not compliant with the reason, in a trail named after it`, async () => {
+    const { at, hook } = givenWebhook("sonar");
     const sent = unfinished(status);
     const now = server.clock.at;
     const answer = await send(hook, sent);
@@ -241,8 +242,8 @@ for (const status of ["FAILED", "CANCELED"])
     assert.equal(JSON.parse(reasonsOf.get(record.attestation_id) as string), [reason]);
   });
 
-test("a failed task goes where its properties say; a commit in them names its trail", async () => {
-  const { at, hook } = given("sonar");
+test("records a failed task where its properties say; a commit in them names its trail", async () => {
+  const { at, hook } = givenWebhook("sonar");
   const properties = { flow: "backend", trail: "release-7", attestation: "quality" };
   assert.is((await send(hook, unfinished("FAILED", properties))).status, 200);
   assert.is((await read(at, `/attestations/${at.org}/backend/trail/release-7/quality`)).length, 1);
@@ -254,22 +255,22 @@ test("a failed task goes where its properties say; a commit in them names its tr
   );
 });
 
-test("a failed task without an id needs a trail, and a finished task needs the time of its analysis", async () => {
-  const { hook } = given("sonar");
+test("requires a trail for a failed task without an id, and the analysis time for a finished one", async () => {
+  const { hook } = givenWebhook("sonar");
   const problem = "The scan has no revision to name a trail after: give this property";
-  await refused(() => send(hook, { ...unfinished("FAILED"), taskId: null }), 400, {
+  await assertRefused(() => send(hook, { ...unfinished("FAILED"), taskId: null }), 400, {
     message: "Input payload validation failed",
     errors: { "properties.sonar.analysis.kosli_trail": problem },
   });
   for (const status of ["SUCCESS", "PENDING", null])
-    await refused(() => send(hook, { ...unfinished("x"), status }), 400, {
+    await assertRefused(() => send(hook, { ...unfinished("x"), status }), 400, {
       message: "Input payload validation failed",
       errors: { analysedAt: "Field required" },
     });
 });
 
-test("artifacts are named by fingerprint or by a dotted name", async () => {
-  const { at, hook } = given("sonar");
+test("identifies artifacts by fingerprint or by a dotted name", async () => {
+  const { at, hook } = givenWebhook("sonar");
   const flow = await server.given.flow(at, { name: "backend" });
   const trail = await server.given.trail(at, { flow, name: "t" });
   const fingerprint = await server.given.artifact(at, { flow, trail, name: "server", commit: SHA });
@@ -283,17 +284,25 @@ test("artifacts are named by fingerprint or by a dotted name", async () => {
   );
 
   const unknown = freshFingerprint();
-  await refused(() => send(hook, scan({ flow: "elsewhere", trail, artifact_fingerprint: unknown })), 404, {
-    message: `Artifact with fingerprint ${unknown} does not exist in trail "${trail}" of flow "elsewhere" belonging to organization "${at.org}"`,
+  await assertRefused(() => send(hook, scan({ flow: "elsewhere", trail, artifact_fingerprint: unknown })), 404, {
+    message:
+      `Artifact with fingerprint ${unknown} does not exist in trail "${trail}" of flow "elsewhere" belonging to ` +
+      `organization "${at.org}"`,
   });
-  await refused(() => send(hook, scan({ flow, trail, attestation: "client.quality" }, { revision: "4711" })), 400, {
-    message: `Attestation 'quality' for artifact 'client', which is not in trail '${trail}', requires at least one of: artifact_fingerprint or git_commit_info.`,
-  });
+  await assertRefused(
+    () => send(hook, scan({ flow, trail, attestation: "client.quality" }, { revision: "4711" })),
+    400,
+    {
+      message:
+        `Attestation 'quality' for artifact 'client', which is not in trail '${trail}', requires at least one of: ` +
+        "artifact_fingerprint or git_commit_info.",
+    },
+  );
 });
 
-test("what does not fit is refused by field, and leaves nothing", async () => {
-  const { hook } = given("sonar");
-  await refused(() => send(hook, scan({ flow: "-", artifact_fingerprint: "abc" })), 400, {
+test("refuses invalid bodies by field and stores nothing", async () => {
+  const { hook } = givenWebhook("sonar");
+  await assertRefused(() => send(hook, scan({ flow: "-", artifact_fingerprint: "abc" })), 400, {
     message: "Input payload validation failed",
     errors: {
       "properties.sonar.analysis.kosli_flow":
@@ -302,32 +311,32 @@ test("what does not fit is refused by field, and leaves nothing", async () => {
         "String should match pattern '^[a-f0-9]{64}$' [input: abc]",
     },
   });
-  await refused(() => send(hook, { analysedAt: 5, project: {} }), 400, {
+  await assertRefused(() => send(hook, { analysedAt: 5, project: {} }), 400, {
     message: "Input payload validation failed",
     errors: { analysedAt: "Input should be a valid string [input: 5]", "project.key": "Field required" },
   });
-  await refused(() => send(hook, "{"), 400, {
+  await assertRefused(() => send(hook, "{"), 400, {
     message: "Input payload validation failed",
     errors: { body: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" },
   });
-  await refused(() => send(hook, "[]"), 400, {
+  await assertRefused(() => send(hook, "[]"), 400, {
     message: "Input payload validation failed",
     errors: { body: "Input should be a valid object [input: []]" },
   });
 });
 
-test("an unknown id is told from a bad signature, and neither gets in", async () => {
+test("distinguishes an unknown id from a bad signature, and refuses both", async () => {
   for (const kind of ["sonar", "launch-darkly"] as const) {
-    const { hook } = given(kind);
-    const [known, other] = [given(kind).hook, given(kind === "sonar" ? "launch-darkly" : "sonar").hook];
+    const { hook } = givenWebhook(kind);
+    const [known, other] = [givenWebhook(kind).hook, givenWebhook(kind === "sonar" ? "launch-darkly" : "sonar").hook];
     const body = JSON.stringify(scan());
     const unauthenticated = { message: "Authentication credentials are missing or invalid" };
     for (const signature of [null, "", "x", sign(known, body), `${sign(hook, body)}00`, sign(hook, `${body} `)])
-      await refused(() => send(hook, body, signature), 401, unauthenticated);
-    await refused(() => server.call("POST", `/webhooks/${kind}/${hook.id}`), 401, unauthenticated);
-    await refused(() => send({ ...hook, id: newSecret() }, body), 404, { message: "Webhook not found" });
-    await refused(() => send({ ...other, kind }, body), 404, { message: "Webhook not found" });
-    // A key is accepted and ignored.
+      await assertRefused(() => send(hook, body, signature), 401, unauthenticated);
+    await assertRefused(() => server.call("POST", `/webhooks/${kind}/${hook.id}`), 401, unauthenticated);
+    await assertRefused(() => send({ ...hook, id: newSecret() }, body), 404, { message: "Webhook not found" });
+    await assertRefused(() => send({ ...other, kind }, body), 404, { message: "Webhook not found" });
+    // An API key is accepted and ignored.
     const keyed = await server.call("POST", `/webhooks/${kind}/${hook.id}`, {
       raw: body,
       headers: { Authorization: "Bearer nonsense", [HEADERS[kind]]: sign(hook, body).toUpperCase() },
@@ -336,12 +345,12 @@ test("an unknown id is told from a bad signature, and neither gets in", async ()
   }
 });
 
-test("a body counts once: sent again, it changes nothing", async () => {
-  const { at, hook } = given("sonar");
+test("records a body once; a repeated delivery changes nothing", async () => {
+  const { at, hook } = givenWebhook("sonar");
   const good = scan({ trail: "t" });
   const bad = scan({ trail: "t" }, { qualityGate: { name: "Sonar way", status: "ERROR", conditions: [] } });
   for (const body of [good, bad]) assert.is((await send(hook, body)).status, 200);
-  await refused(() => send(hook, good), 200, "OK" as never);
+  await assertRefused(() => send(hook, good), 200, "OK" as never);
   assert.is((await read(at, `/trails/${at.org}/web/t`)).compliance_state, "NON-COMPLIANT");
   const answers = await Promise.all(
     Array.from({ length: 50 }, (_, number) =>
@@ -355,19 +364,21 @@ test("a body counts once: sent again, it changes nothing", async () => {
   assert.is((await read(at, `/attestations/${at.org}/many/trail/t/sonar`)).length, 10);
 });
 
-test("a secret that was replaced, or a webhook that was disabled, while the body arrives lets nothing in", async () => {
-  const { at, hook } = given("sonar");
+test("refuses a body if the secret was replaced or the webhook disabled while it arrives", async () => {
+  const { at, hook } = givenWebhook("sonar");
   const { id } = server.store.inboundWebhooks.inUse(
     (server.store.organizations.find(at.org) as { id: number }).id,
     "sonar",
   ) as { id: number };
   const text = JSON.stringify(scan());
-  const head = `POST /api/v2/webhooks/sonar/${hook.id} HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(text)}\r\n${HEADERS.sonar}: ${sign(hook, text)}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n\r\n`;
-  const before = rows();
+  const head =
+    `POST /api/v2/webhooks/sonar/${hook.id} HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(text)}\r\n` +
+    `${HEADERS.sonar}: ${sign(hook, text)}\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n\r\n`;
+  const before = rowCounts();
   const answerTo = async (change: () => void) => {
     const wire = await dial(server.url);
     await wire.send(head);
-    // Asked to go on: the door was found.
+    // 100 Continue: the webhook was found.
     assert.is((await wire.answer()).status, 100);
     change();
     await wire.send(text);
@@ -381,25 +392,25 @@ test("a secret that was replaced, or a webhook that was disabled, while the body
   ]);
   server.store.inboundWebhooks.setSecret(id, hook.secret);
   assert.equal(await answerTo(() => server.store.inboundWebhooks.disable(id)), [404, { message: "Webhook not found" }]);
-  assert.equal(rows(), before);
+  assert.equal(rowCounts(), before);
 });
 
-test("a webhook that was disabled, or whose account may no longer write, lets nothing in", async () => {
-  const { at, hook } = given("sonar");
+test("refuses calls to a disabled webhook, and when its service account may no longer write", async () => {
+  const { at, hook } = givenWebhook("sonar");
   server.store.serviceAccounts.setPrivilege(hook.account, "reader");
-  await refused(() => send(hook, scan()), 403, { message: "You don't have permission to access this resource" });
+  await assertRefused(() => send(hook, scan()), 403, { message: "You don't have permission to access this resource" });
   server.store.serviceAccounts.setPrivilege(hook.account, "member");
   const organizationId = (server.store.organizations.find(at.org) as { id: number }).id;
   const row = server.store.inboundWebhooks.inUse(organizationId, "sonar");
   server.store.inboundWebhooks.setSecret(row?.id ?? 0, "another");
-  await refused(() => send(hook, scan()), 401, { message: "Authentication credentials are missing or invalid" });
+  await assertRefused(() => send(hook, scan()), 401, { message: "Authentication credentials are missing or invalid" });
   assert.is((await send({ ...hook, secret: "another" }, scan())).status, 200);
   server.store.inboundWebhooks.disable(row?.id ?? 0);
-  await refused(() => send({ ...hook, secret: "another" }, scan()), 404, { message: "Webhook not found" });
+  await assertRefused(() => send({ ...hook, secret: "another" }, scan()), 404, { message: "Webhook not found" });
 });
 
-test("a flag change is recorded in the trail of the flag, in the flow of the environment", async () => {
-  const { at, hook } = given("launch-darkly");
+test("records a flag change in the trail of the flag, in the flow of the environment", async () => {
+  const { at, hook } = givenWebhook("launch-darkly");
   const change = (verb: string) => ({
     _id: fresh("entry"),
     kind: "flag",
@@ -444,8 +455,8 @@ test("a flag change is recorded in the trail of the flag, in the flow of the env
   }
 });
 
-test("a change in no environment is accepted and not recorded", async () => {
-  const { at, hook } = given("launch-darkly");
+test("accepts a change without an environment, but does not record it", async () => {
+  const { at, hook } = givenWebhook("launch-darkly");
   const answer = await send(hook, {
     kind: "flag",
     titleVerb: "created the flag",
@@ -455,14 +466,14 @@ test("a change in no environment is accepted and not recorded", async () => {
   assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: { message } });
   assert.equal(await read(at, `/flows/${at.org}`), []);
   const resources = Array.from({ length: 101 }, (_, number) => `proj/web:env/e${number}:flag/f`);
-  await refused(() => send(hook, { target: { resources } }), 400, {
+  await assertRefused(() => send(hook, { target: { resources } }), 400, {
     message: "Input payload validation failed",
     errors: { target: "A change may touch at most 100 flags and environments [input: 101]" },
   });
 });
 
-test("a renamed flow is found under its earlier name, an archived one is made again", async () => {
-  const { at, hook } = given("sonar");
+test("finds a renamed flow under its former name, and creates a new one for an archived flow", async () => {
+  const { at, hook } = givenWebhook("sonar");
   assert.is((await send(hook, scan({ trail: "one" }))).status, 200);
   await server.call("PUT", `/flows/${at.org}/web/rename`, { key: at.key, body: { new_name: "shop" } });
   assert.is((await send(hook, scan({ trail: "two" }))).status, 200);

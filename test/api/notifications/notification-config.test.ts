@@ -1,4 +1,4 @@
-/** Whom the server tells of keys that end (operations, Notification Config; wire-contract 20). */
+/** Recipients of warnings about expiring keys (operations, Notification Config; wire-contract 20). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { warnOfEndingKeys } from "../../../src/notifications/key-expiry-warnings.ts";
@@ -31,7 +31,7 @@ const config = (targets: Json[], more: Json = {}): Json => ({
 });
 const VALIDATION = "Input payload validation failed";
 
-test("unset it is empty; it is set, replaced and unset, normalised as the contract says", async () => {
+test("is empty by default; is set, replaced and removed, normalized as the contract says", async () => {
   const at = server.given.org();
   assert.equal({ status: (await get(at)).status, body: (await get(at)).body }, { status: 200, body: config([]) });
   const sent = [
@@ -48,7 +48,7 @@ test("unset it is empty; it is set, replaced and unset, normalised as the contra
   const set = await put(at, sent);
   assert.equal({ status: set.status, body: set.body }, { status: 201, body: config(kept) });
   assert.equal((await get(at)).body, config(kept));
-  // What was answered, sent again, answers the same: an empty plan.
+  // Sending the response back gives the same response: an empty plan.
   const again = await put(at, kept);
   assert.equal({ status: again.status, body: again.body }, { status: 201, body: config(kept) });
   assert.equal(
@@ -79,7 +79,7 @@ test("unset it is empty; it is set, replaced and unset, normalised as the contra
   ]);
 });
 
-test("what is wrong is told field by field, and changes nothing", async () => {
+test("reports problems by field and changes nothing", async () => {
   const at = server.given.org();
   await put(at, [{ type: "EMAIL", emails: ["a@b.org"] }]);
   const before = [counts(), (await get(at)).body];
@@ -176,14 +176,15 @@ test("every role reads, admins write, and outsiders of a public organization do 
   assert.equal(counts(), before);
 });
 
-test("when somebody was reached last, and why somebody was not", async () => {
+test("shows the latest delivery and the latest failure", async () => {
   const at = server.given.org();
   await put(at, [
     { type: "EMAIL", emails: ["a@b.org"] },
     { type: "WEBHOOK", webhook: "https://a.org" },
   ]);
   const set = server.db.prepare(
-    "UPDATE notification_targets SET last_success_at = ?, last_failure_at = ?, last_error = ? WHERE type = ? AND organization_id = (SELECT id FROM organizations WHERE name = ?)",
+    "UPDATE notification_targets SET last_success_at = ?, last_failure_at = ?, last_error = ? WHERE type = ? " +
+      "AND organization_id = (SELECT id FROM organizations WHERE name = ?)",
   );
   set.run(10.5, null, null, "EMAIL", at.org);
   set.run(7, 12, "The server answered 500", "WEBHOOK", at.org);
@@ -192,11 +193,11 @@ test("when somebody was reached last, and why somebody was not", async () => {
     { last_notified_at, last_failure },
     { last_notified_at: 10.5, last_failure: { failed_at: 12, error: "The server answered 500" } },
   );
-  // A target that stays keeps what is known of it.
+  // An unchanged target keeps its delivery times.
   assert.equal((await put(at, [{ type: "WEBHOOK", webhook: "https://a.org/" }])).body.last_failure, last_failure);
 });
 
-test("the member who made or rotated a key is told of its end, beside the admins", async () => {
+test("the member who created or rotated a key is warned of its expiry, in addition to the admins", async () => {
   const at = server.given.org();
   const member = { ...at, key: server.given.user(at.org, "member") };
   const set = (name: string, email: string) =>
@@ -204,7 +205,8 @@ test("the member who made or rotated a key is told of its end, beside the admins
   set(`${at.org}-admin`, "admin@x.org");
   const name = server.db
     .prepare(
-      "SELECT u.name FROM users u JOIN memberships m ON m.user_id = u.id WHERE m.role = 'member' AND m.organization_id = (SELECT id FROM organizations WHERE name = ?)",
+      "SELECT u.name FROM users u JOIN memberships m ON m.user_id = u.id WHERE m.role = 'member' " +
+        "AND m.organization_id = (SELECT id FROM organizations WHERE name = ?)",
     )
     .pluck()
     .get(at.org) as string;

@@ -1,4 +1,4 @@
-/** What tests of messages start from: actions, and what is in the outbox. */
+/** Set-up for tests of messages: actions, and the content of the outbox. */
 import type { EnvironmentTrigger, FlowTrigger } from "../../../src/domain/notification/triggers.ts";
 import { fresh } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
@@ -11,9 +11,9 @@ export type Sent = { type: string; subject: string; queue: string; target: Json;
 
 export const HOOK = "https://hooks.example.com/a";
 
-export function telling(server: TestServer) {
+export function actionsIn(server: TestServer) {
   return {
-    /** An action of environments or flows; gives its name. */
+    /** Creates an environment or flow action and returns its name. */
     async action(
       at: At,
       {
@@ -34,12 +34,13 @@ export function telling(server: TestServer) {
       if (status !== 201) throw new Error(`action: ${status} ${text}`);
       return name;
     },
-    /** What was put into the outbox for an organization, oldest first, after all jobs are done. */
+    /** The messages in the outbox of an organization after all jobs are done, oldest first. */
     async sent({ org }: At): Promise<Sent[]> {
       await server.settled();
       const rows = server.db
         .prepare(
-          "SELECT d.type, d.subject, d.queue, d.target_json, d.message_json FROM deliveries d JOIN organizations o ON o.id = d.organization_id WHERE o.name = ? ORDER BY d.id",
+          "SELECT d.type, d.subject, d.queue, d.target_json, d.message_json FROM deliveries d " +
+            "JOIN organizations o ON o.id = d.organization_id WHERE o.name = ? ORDER BY d.id",
         )
         .all(org) as Json[];
       return rows.map(({ type, subject, queue, target_json, message_json }) => ({
@@ -50,7 +51,7 @@ export function telling(server: TestServer) {
         body: JSON.parse(message_json),
       }));
     },
-    /** How many jobs wait that make messages. */
+    /** How many jobs that make messages are pending. */
     waiting: (): number => server.db.prepare("SELECT count(*) FROM jobs WHERE kind = 'notify'").pluck().get() as number,
   };
 }

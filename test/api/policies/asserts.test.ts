@@ -1,5 +1,5 @@
 /**
- * The verdict on an artifact in its three scopes (semantics 5.8), and the evaluation of policies (5.4) as callers see
+ * Asserts in their three scopes (semantics 5.8), and the evaluation of policies (5.4) as callers see
  * it.
  */
 import { suite } from "uvu";
@@ -15,7 +15,8 @@ test.after(() => server.stop());
 type At = { org: string; key: string };
 type Json = Record<string, any>;
 const TEMPLATE =
-  "version: 1\ntrail:\n  attestations:\n    - {name: review, type: pull_request}\n  artifacts:\n    - name: app\n      attestations:\n        - {name: tests, type: junit}\n";
+  "version: 1\ntrail:\n  attestations:\n    - {name: review, type: pull_request}\n  artifacts:\n" +
+  "    - name: app\n      attestations:\n        - {name: tests, type: junit}\n";
 const PULL_REQUEST = {
   kind: "pull_request",
   git_provider: "github",
@@ -26,10 +27,10 @@ const JUNIT = (failures = 0) => ({
   junit_results: [{ name: "unit", failures, errors: 0, skipped: 0, total: 1, duration: 1 }],
 });
 
-const ask = (at: At, fingerprint: string, query = ""): Promise<Answer> =>
+const requestAssert = (at: At, fingerprint: string, query = ""): Promise<Answer> =>
   server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}${query}`, { key: at.key });
-async function verdict(at: At, fingerprint: string, query = ""): Promise<Json> {
-  const { status, body } = await ask(at, fingerprint, query);
+async function readAssert(at: At, fingerprint: string, query = ""): Promise<Json> {
+  const { status, body } = await requestAssert(at, fingerprint, query);
   assert.is(status, 200, JSON.stringify(body));
   return body;
 }
@@ -53,10 +54,10 @@ const entry = (name: string, type: string, id: string | null, is_compliant: bool
   is_compliant,
   unexpected,
 });
-/** A policy of one rule section; asks about it and gives the rule evaluations. */
-async function rulesOf(at: At, fingerprint: string, yaml: string, query = ""): Promise<Json[]> {
+/** Creates a policy with one rule section, asserts it and returns the rule evaluations. */
+async function evaluateRules(at: At, fingerprint: string, yaml: string, query = ""): Promise<Json[]> {
   const name = await server.given.policy(at, { yaml: `artifacts:\n${yaml}` });
-  const body = await verdict(at, fingerprint, `?policy_name=${name}${query}`);
+  const body = await readAssert(at, fingerprint, `?policy_name=${name}${query}`);
   const [evaluation] = body["policy_evaluations"];
   const expected = evaluation.rule_evaluations.every((rule: Json) => rule["satisfied"] !== false);
   assert.equal(
@@ -65,25 +66,25 @@ async function rulesOf(at: At, fingerprint: string, yaml: string, query = ""): P
   );
   return evaluation.rule_evaluations;
 }
-/** Of one attestation rule: what became of it in each flow, and the sum. */
+/** The outcome of one attestation rule in each flow, and in total. */
 async function attestationRule(
   at: At,
   fingerprint: string,
   rule: string,
 ): Promise<[satisfied: boolean | null, types: string[]]> {
-  const evaluation = (await rulesOf(at, fingerprint, `  attestations:\n    - ${rule}\n`)).at(-1) as Json;
+  const evaluation = (await evaluateRules(at, fingerprint, `  attestations:\n    - ${rule}\n`)).at(-1) as Json;
   assert.is(evaluation["rule"].type, "attestation");
   assert.is(evaluation["ignored"], evaluation["satisfied"] === null);
   return [evaluation["satisfied"], evaluation["resolutions"].map((resolution: Json) => resolution["type"])];
 }
 
-test("scope flow: the whole answer, from incomplete over non-compliant to compliant", async () => {
+test("scope flow: shows all fields for incomplete, non-compliant and compliant artifacts", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   const fingerprint = await artifact(at, place);
   const html_url = await pageOf(at, place, fingerprint);
   const answer = async (status: string, entries: Json[]) => {
-    const body = await verdict(at, fingerprint);
+    const body = await readAssert(at, fingerprint);
     const one = {
       flow: place,
       trail: "t",
@@ -135,16 +136,16 @@ test("scope flow: an override shows both ids", async () => {
     new_compliance_status: true,
     original_attestation_type: "junit",
   });
-  const [tests] = (await verdict(at, fingerprint))["compliance_status"].attestations_statuses;
+  const [tests] = (await readAssert(at, fingerprint))["compliance_status"].attestations_statuses;
   assert.equal(tests, { ...entry("tests", "junit", original, true), overridden_attestation_id: override });
 });
 
-test("scope flow: every flow counts, the first one on top; flow_name narrows to one", async () => {
+test("scope flow: all flows count, the first one is at the top level; flow_name selects one", async () => {
   const at = server.given.org();
   const [build, release] = [await flow(at), await flow(at, TEMPLATE)];
   const fingerprint = await artifact(at, build);
   await artifact(at, release, { fingerprint, trail: "r" });
-  const both = await verdict(at, fingerprint);
+  const both = await readAssert(at, fingerprint);
   assert.equal(
     {
       compliant: both["compliant"],
@@ -166,7 +167,7 @@ test("scope flow: every flow counts, the first one on top; flow_name narrows to 
     [build, "t", true],
     [release, "r", false],
   ] as const) {
-    const one = await verdict(at, fingerprint, `?flow_name=${name}`);
+    const one = await readAssert(at, fingerprint, `?flow_name=${name}`);
     assert.equal(
       { compliant: one["compliant"], flow: one["flow"], trail: one["trail"], "flows.length": one["flows"].length },
       { compliant, flow: name, trail, "flows.length": 1 },
@@ -174,13 +175,13 @@ test("scope flow: every flow counts, the first one on top; flow_name narrows to 
   }
 });
 
-test("scope flow: in a flow the most recently created record counts", async () => {
+test("scope flow: the latest record in a flow counts", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   const fingerprint = await artifact(at, place, { trail: "old" });
   await attest(at, place, { trail: "old", name: "tests", fingerprint, ...JUNIT(1) });
   await artifact(at, place, { fingerprint, trail: "new" });
-  const body = await verdict(at, fingerprint);
+  const body = await readAssert(at, fingerprint);
   assert.equal(
     { trail: body["trail"], status: body["compliance_status"].status, "flows.length": body["flows"].length },
     { trail: "new", status: "INCOMPLETE", "flows.length": 1 },
@@ -193,15 +194,15 @@ test("scope flow: an artifact that a rebuild superseded keeps its own verdict", 
   const [older, newer] = [await artifact(at, place), await artifact(at, place)];
   await attest(at, place, { name: "review", ...PULL_REQUEST });
   await attest(at, place, { name: "tests", fingerprint: older, ...JUNIT() });
-  const body = await verdict(at, older);
+  const body = await readAssert(at, older);
   assert.equal(
     { compliant: body["compliant"], unexpected: body["compliance_status"].unexpected },
     { compliant: true, unexpected: false },
   );
-  assert.is((await verdict(at, newer))["compliant"], false);
+  assert.is((await readAssert(at, newer))["compliant"], false);
 });
 
-test("scope flow: unexpected artifacts, named and nameless, are marked", async () => {
+test("scope flow: marks unexpected artifacts, with and without a name", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   for (const name of ["other", undefined]) {
@@ -210,16 +211,16 @@ test("scope flow: unexpected artifacts, named and nameless, are marked", async (
       trail: "t",
       ...(name === undefined ? {} : { name }),
     });
-    const { unexpected, status } = (await verdict(at, fingerprint))["compliance_status"];
+    const { unexpected, status } = (await readAssert(at, fingerprint))["compliance_status"];
     assert.equal({ unexpected, status }, { unexpected: true, status: "INCOMPLETE" });
   }
 });
 
-test("scope flow: an artifact without a trail has null for it, and the verdict of its own report", async () => {
+test("scope flow: an artifact without a trail has the verdict of its own report", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const fingerprint = await artifact(at, place, { trail: null });
-  const body = await verdict(at, fingerprint);
+  const body = await readAssert(at, fingerprint);
   assert.equal(body["flows"], [
     {
       flow: place,
@@ -236,10 +237,13 @@ test("scope flow: an artifact without a trail has null for it, and the verdict o
       },
     },
   ]);
-  assert.is((await verdict(at, await artifact(at, place, { trail: null, is_compliant: false })))["compliant"], false);
+  assert.is(
+    (await readAssert(at, await artifact(at, place, { trail: null, is_compliant: false })))["compliant"],
+    false,
+  );
 });
 
-test("scope flow: an artifact without a trail lists the attestations that it lacks", async () => {
+test("scope flow: an artifact without a trail lists its missing attestations", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   const missing = (name: string, type: string) => entry(name, type, null, null);
@@ -248,7 +252,7 @@ test("scope flow: an artifact without a trail lists the attestations that it lac
       compliant,
       compliance_status: status,
       flows,
-    } = await verdict(at, await artifact(at, place, { trail: null, ...fields }));
+    } = await readAssert(at, await artifact(at, place, { trail: null, ...fields }));
     assert.equal(flows[0].compliance_status, status);
     return { compliant, status: status.status, listed: status.attestations_statuses };
   };
@@ -267,29 +271,29 @@ test("scope flow: an artifact without a trail lists the attestations that it lac
   assert.equal(await statuses({ template: ["artifact"] }), { compliant: true, status: "COMPLIANT", listed: [] });
 });
 
-test("scope flow: archived flows go on counting, under the name that they have now", async () => {
+test("scope flow: archived flows still count, under their present name", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   const fingerprint = await artifact(at, place);
   await server.call("PUT", `/flows/${at.org}/${place}/archive`, { key: at.key });
-  const body = await verdict(at, fingerprint);
+  const body = await readAssert(at, fingerprint);
   assert.equal(
     { "flow startsWith": body["flow"].startsWith(`${place}-archived-at-`), compliant: body["compliant"] },
     { "flow startsWith": true, compliant: false },
   );
-  const { status, body: refusal } = await ask(at, fingerprint, `?flow_name=${place}`);
+  const { status, body: refusal } = await requestAssert(at, fingerprint, `?flow_name=${place}`);
   assert.equal(
     { status, refusal },
     { status: 404, refusal: { message: `Flow named '${place}' has been archived for organization '${at.org}'` } },
   );
-  assert.is((await verdict(at, fingerprint, `?flow_name=${body["flow"]}`))["flow"], body["flow"]);
+  assert.is((await readAssert(at, fingerprint, `?flow_name=${body["flow"]}`))["flow"], body["flow"]);
 });
 
-test("a negative verdict is 200, an unknown artifact 404 naming what was asked", async () => {
+test("answers a negative verdict with 200, and an unknown artifact with 404", async () => {
   const [at, other] = [server.given.org(), server.given.org()];
   const [place, second] = [await flow(at, TEMPLATE), await flow(at)];
   const fingerprint = await artifact(at, place);
-  assert.is((await ask(at, fingerprint)).status, 200);
+  assert.is((await requestAssert(at, fingerprint)).status, 200);
   const foreign = await artifact(other, await flow(other));
   const renamed = fresh("renamed");
   await server.call("PUT", `/flows/${at.org}/${second}/rename`, { key: at.key, body: { new_name: renamed } });
@@ -304,39 +308,44 @@ test("a negative verdict is 200, an unknown artifact 404 naming what was asked",
     [
       fingerprint,
       `?flow_name=${renamed}`,
-      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${renamed}' belonging to organization '${at.org}'`,
+      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${renamed}' belonging to ` +
+        `organization '${at.org}'`,
     ],
     [
       fingerprint,
       `?flow_name=${second}`,
-      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${second}' belonging to organization '${at.org}'`,
+      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${second}' belonging to organization ` +
+        `'${at.org}'`,
     ],
     [fingerprint, "?flow_name=nothing", `Flow named 'nothing' does not exist for organization '${at.org}'`],
     [fingerprint, "?policy_name=nothing", `Policy 'nothing' does not exist in organization '${at.org}'`],
     [fingerprint, "?environment_name=prod", `Environment named 'prod' does not exist for organization '${at.org}'`],
   ] as const) {
-    const answer = await ask(at, what, query);
+    const answer = await requestAssert(at, what, query);
     assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } });
   }
 });
 
-test("environment and policy exclude each other", async () => {
+test("refuses an environment together with a policy", async () => {
   const at = server.given.org();
   const fingerprint = await artifact(at, await flow(at));
   const policy = await server.given.policy(at, { yaml: "" });
-  const answer = await ask(at, fingerprint, `?environment_name=prod&policy_name=${policy}`);
+  const answer = await requestAssert(at, fingerprint, `?environment_name=prod&policy_name=${policy}`);
   assert.equal(
     { status: answer.status, body: answer.body },
     { status: 400, body: { message: "Only one of 'environment_name' and 'policy_name' can be given" } },
   );
 });
 
-test("scope policy: the whole answer of a policy with a rule of each kind, as clients decode it", async () => {
+test("scope policy: shows all fields for a policy with a rule of each kind, as clients decode it", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   const fingerprint = await artifact(at, place);
   const name = await server.given.policy(at, {
-    yaml: 'artifacts:\n  provenance:\n    required: true\n    exceptions:\n      - if: ${{ flow.name == "none" }}\n  trail-compliance:\n    required: true\n  attestations:\n    - {name: tests, type: junit}\n    - if: exists(flow.tags.risk)\n      type: generic\n      must_be_compliant: false\n',
+    yaml:
+      'artifacts:\n  provenance:\n    required: true\n    exceptions:\n      - if: ${{ flow.name == "none" }}\n' +
+      "  trail-compliance:\n    required: true\n  attestations:\n    - {name: tests, type: junit}\n" +
+      "    - if: exists(flow.tags.risk)\n      type: generic\n      must_be_compliant: false\n",
   });
   const context = { flow_name: place, trail_name: "t", artifact_status: null };
   const resolved = (rule: Json, type: string, more: Json = {}) => ({
@@ -349,7 +358,7 @@ test("scope policy: the whole answer of a policy with a rule of each kind, as cl
     type: "attestation",
     definition: { if: null, name: "*", must_be_compliant: true, for_control: null, ...definition },
   });
-  const body = await verdict(at, fingerprint, `?policy_name=${name}`);
+  const body = await readAssert(at, fingerprint, `?policy_name=${name}`);
   assert.equal(body["policy_evaluations"], [
     {
       policy_name: name,
@@ -386,7 +395,7 @@ test("scope policy: the whole answer of a policy with a rule of each kind, as cl
 
   await attest(at, place, { name: "tests", fingerprint, ...JUNIT() });
   await attest(at, place, { name: "review", ...PULL_REQUEST });
-  const after = await verdict(at, fingerprint, `?policy_name=${name}`);
+  const after = await readAssert(at, fingerprint, `?policy_name=${name}`);
   assert.equal(
     { compliant: after["compliant"], status: after["policy_evaluations"][0].status },
     { compliant: true, status: "COMPLIANT" },
@@ -398,12 +407,12 @@ test("scope policy: the whole answer of a policy with a rule of each kind, as cl
   assert.is(after["policy_evaluations"][0].rule_evaluations[1].resolutions[0].context.artifact_status, "COMPLIANT");
 });
 
-test("scope policy: it needs no template to be satisfied, and no flow to be compliant", async () => {
+test("scope policy: requires neither a satisfied template nor a compliant flow", async () => {
   const at = server.given.org();
   const fingerprint = await artifact(at, await flow(at, TEMPLATE));
   const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" });
-  assert.is((await verdict(at, fingerprint))["compliant"], false);
-  const body = await verdict(at, fingerprint, `?policy_name=${policy}`);
+  assert.is((await readAssert(at, fingerprint))["compliant"], false);
+  const body = await readAssert(at, fingerprint, `?policy_name=${policy}`);
   assert.equal(
     {
       "body.compliant": body["compliant"],
@@ -414,7 +423,7 @@ test("scope policy: it needs no template to be satisfied, and no flow to be comp
   );
 });
 
-test("scope policy: several policies keep the order asked for, in both spellings, and all must be satisfied", async () => {
+test("scope policy: all policies must be satisfied, and keep the order of the request", async () => {
   const at = server.given.org();
   const fingerprint = await artifact(at, await flow(at));
   const [good, bad] = [
@@ -428,7 +437,7 @@ test("scope policy: several policies keep the order asked for, in both spellings
     [`?policy_name=${bad},${good}`, [bad, good], false],
     [`?policy_name=${good},${bad},${good}&policy_name=${good}`, [good, bad], false],
   ] as const) {
-    const body = await verdict(at, fingerprint, query);
+    const body = await readAssert(at, fingerprint, query);
     assert.equal(
       {
         policy_evaluations: body["policy_evaluations"].map((one: Json) => one["policy_name"]),
@@ -437,19 +446,19 @@ test("scope policy: several policies keep the order asked for, in both spellings
       { policy_evaluations: names, compliant },
     );
   }
-  const missing = await ask(at, fingerprint, `?policy_name=${good}&policy_name=nothing`);
+  const missing = await requestAssert(at, fingerprint, `?policy_name=${good}&policy_name=nothing`);
   assert.equal(
     { status: missing.status, body: missing.body },
     { status: 404, body: { message: `Policy 'nothing' does not exist in organization '${at.org}'` } },
   );
 });
 
-test("scope policy: the latest version is used and told; without a version a policy is never satisfied", async () => {
+test("scope policy: uses the latest version; a policy without a version is never satisfied", async () => {
   const at = server.given.org();
   const fingerprint = await artifact(at, await flow(at));
   const name = await server.given.policy(at, { yaml: null });
   const asked = async () => {
-    const { policy_evaluations: evaluations, compliant } = await verdict(at, fingerprint, `?policy_name=${name}`);
+    const { policy_evaluations: evaluations, compliant } = await readAssert(at, fingerprint, `?policy_name=${name}`);
     return [evaluations[0].policy_version, evaluations[0].status, evaluations[0].rule_evaluations.length, compliant];
   };
   assert.equal(await asked(), [0, "NON-COMPLIANT", 0, false]);
@@ -459,10 +468,10 @@ test("scope policy: the latest version is used and told; without a version a pol
   assert.equal(await asked(), [2, "COMPLIANT", 2, true]);
 });
 
-test("boolean rules are listed also when nothing is required, and then apply nowhere", async () => {
+test("lists boolean rules that require nothing as not applicable", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
-  const rules = await rulesOf(at, await artifact(at, place), "  provenance: {required: false}\n");
+  const rules = await evaluateRules(at, await artifact(at, place), "  provenance: {required: false}\n");
   assert.equal(
     rules.map((rule) => [rule["rule"].type, rule["satisfied"], rule["ignored"], rule["resolutions"]]),
     [
@@ -487,7 +496,7 @@ test("boolean rules are listed also when nothing is required, and then apply now
   );
 });
 
-test("every rule is judged in every flow; one flow that fails it is enough, flows where it does not apply do not count", async () => {
+test("evaluates each rule in each flow; one failing flow fails it, and others may not apply", async () => {
   const at = server.given.org();
   const flows = [await flow(at), await flow(at), await flow(at)] as const;
   await tag(at, flows[2], { kind: "test" });
@@ -509,26 +518,27 @@ test("every rule is judged in every flow; one flow that fails it is enough, flow
     true,
     ["rule_satisfied", "rule_satisfied", "rule_not_applicable"],
   ]);
-  const narrowed = await rulesOf(at, fingerprint, `  attestations:\n    - ${always}\n`, `&flow_name=${flows[2]}`);
+  const narrowed = await evaluateRules(at, fingerprint, `  attestations:\n    - ${always}\n`, `&flow_name=${flows[2]}`);
   assert.equal(
     narrowed.at(-1)?.["resolutions"].map((one: Json) => [one["type"], one["context"].flow_name]),
     [["missing_attestation", flows[2]]],
   );
 });
 
-test("exceptions waive only the flow that they match, by its name, its tags, or the artifact", async () => {
+test("exceptions waive only the flows that they match by name, tags or artifact", async () => {
   const at = server.given.org();
   const [first, second] = [await flow(at, TEMPLATE), await flow(at, TEMPLATE)];
   await tag(at, second, { risk: "low", level: "7" });
   const fingerprint = await artifact(at, first);
   await artifact(at, second, { fingerprint, filename: "registry/app:1" });
   const types = async (expression: string) => {
-    const [, rule] = await rulesOf(
+    const [, rule] = await evaluateRules(
       at,
       fingerprint,
       `  trail-compliance:\n    required: true\n    exceptions:\n      - if: ${expression}\n`,
     );
-    return [rule?.["satisfied"], ...rule?.["resolutions"].map((one: Json) => one["type"])];
+    assert.ok(rule);
+    return [rule["satisfied"], ...rule["resolutions"].map((resolution: Json) => resolution["type"])];
   };
   const [fails, waived] = ["non_compliant_in_trail", "rule_not_applicable"];
   assert.equal(await types(`flow.name == "${first}"`), [false, waived, fails]);
@@ -539,13 +549,15 @@ test("exceptions waive only the flow that they match, by its name, its tags, or 
   assert.equal(await types("null"), [false, fails, fails]);
 });
 
-test("an expression that fails leaves the rule unsatisfied and says why", async () => {
+test("a failing expression leaves the rule unsatisfied and says why", async () => {
   const at = server.given.org();
   const fingerprint = await artifact(at, await flow(at));
-  const [provenance, trail, attestation] = await rulesOf(
+  const [provenance, trail, attestation] = await evaluateRules(
     at,
     fingerprint,
-    "  provenance:\n    required: true\n    exceptions: [{if: flow.name in flow.name}]\n  trail-compliance:\n    required: true\n    exceptions: [{if: flow.name in flow.name}]\n  attestations:\n    - {type: snyk, if: flow.name in flow.name}\n",
+    "  provenance:\n    required: true\n    exceptions: [{if: flow.name in flow.name}]\n  trail-compliance:\n" +
+      "    required: true\n    exceptions: [{if: flow.name in flow.name}]\n  attestations:\n" +
+      "    - {type: snyk, if: flow.name in flow.name}\n",
   );
   for (const [rule, type] of [
     [provenance, "missing_provenance"],
@@ -557,7 +569,7 @@ test("an expression that fails leaves the rule unsatisfied and says why", async 
   }
 });
 
-test("names and types: exact, wildcard, mismatch", async () => {
+test("matches names and types exactly or by wildcard", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const fingerprint = await artifact(at, place);
@@ -585,7 +597,7 @@ test("names and types: exact, wildcard, mismatch", async () => {
     assert.equal(await attestationRule(at, fingerprint, rule), expected, rule);
 });
 
-test("the latest record of a name counts, an override for what it overrides", async () => {
+test("the latest record of a name counts, and an override counts for the overridden type", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const fingerprint = await artifact(at, place);
@@ -607,7 +619,7 @@ test("the latest record of a name counts, an override for what it overrides", as
   assert.equal(await attestationRule(at, fingerprint, rule), [false, ["missing_attestation"]]);
 });
 
-test("what the trail holds counts for the artifact, what a sibling holds does not; of one name the artifact's counts", async () => {
+test("attestations of the trail count, those of siblings do not, and the artifact's own take precedence", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const [fingerprint, sibling] = [await artifact(at, place), await artifact(at, place, { name: "db" })];
@@ -625,13 +637,13 @@ test("what the trail holds counts for the artifact, what a sibling holds does no
   assert.equal(await attestationRule(at, fingerprint, "{type: generic}"), [true, ["rule_satisfied"]]);
 });
 
-test("trail-compliance looks at the artifact and the trail's own entries, not at its siblings", async () => {
+test("trail-compliance covers the artifact and the trail's own entries, not its siblings", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const [fingerprint, sibling] = [await artifact(at, place), await artifact(at, place, { name: "db" })];
   await attest(at, place, { name: "scan", fingerprint: sibling, is_compliant: false });
   const rule = async () =>
-    (await rulesOf(at, fingerprint, "  trail-compliance: {required: true}\n"))[1]?.["resolutions"][0];
+    (await evaluateRules(at, fingerprint, "  trail-compliance: {required: true}\n"))[1]?.["resolutions"][0];
   assert.equal(await rule(), {
     type: "rule_satisfied",
     context: { flow_name: place, trail_name: "t", artifact_status: "COMPLIANT" },
@@ -643,7 +655,7 @@ test("trail-compliance looks at the artifact and the trail's own entries, not at
   });
 });
 
-test("an artifact without a trail satisfies trail-compliance by its state in its flow, and no attestation rule", async () => {
+test("an artifact without a trail can satisfy trail-compliance, but no attestation rule", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const context = { flow_name: place, trail_name: null, artifact_status: null };
@@ -653,7 +665,7 @@ test("an artifact without a trail satisfies trail-compliance by its state in its
     [{ template: ["unit"] }, "INCOMPLETE"],
   ] as const) {
     const fingerprint = await artifact(at, place, { trail: null, ...fields });
-    const rules = await rulesOf(
+    const rules = await evaluateRules(
       at,
       fingerprint,
       "  provenance: {required: true}\n  trail-compliance: {required: true}\n  attestations: [{type: snyk}]\n",
@@ -673,7 +685,7 @@ test("an artifact without a trail satisfies trail-compliance by its state in its
   }
 });
 
-test("an early attestation counts as soon as its artifact comes", async () => {
+test("an early attestation counts as soon as its artifact is reported", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const commit = freshCommit();
@@ -682,7 +694,7 @@ test("an early attestation counts as soon as its artifact comes", async () => {
   assert.equal(await attestationRule(at, fingerprint, "{name: scan, type: generic}"), [true, ["rule_satisfied"]]);
 });
 
-test("a policy for a control cannot exist before the control does", async () => {
+test("refuses a policy for a control that does not exist", async () => {
   const at = server.given.org();
   const answer = await server.call("PUT", `/policies/${at.org}`, {
     key: at.key,
@@ -693,7 +705,8 @@ test("a policy for a control cannot exist before the control does", async () => 
         name: "policy_file",
         filename: "p.yml",
         content:
-          "_schema: https://x/schemas/policy/v1\nartifacts:\n  attestations:\n    - {type: decision, for_control: C-1}\n",
+          "_schema: https://x/schemas/policy/v1\nartifacts:\n  attestations:\n" +
+          "    - {type: decision, for_control: C-1}\n",
       },
     },
   });
@@ -704,7 +717,7 @@ test("a policy for a control cannot exist before the control does", async () => 
 const RULE = "artifacts:\n  attestations: [{type: generic, name: scan}]\n";
 const PROVENANCE = "artifacts:\n  provenance: {required: true}\n";
 const environment = (at: At, fields: Json = {}): Promise<string> => server.given.environment(at, fields);
-/** Allows a fingerprint in an environment; gives what asserts tell about it. */
+/** Allows a fingerprint in an environment; returns the allow_listing that an assert shows. */
 async function allow(at: At, place: string, artifact_fingerprint: string, description = "reviewed"): Promise<Json> {
   const answer = await server.call("PUT", `/allowlists/${at.org}/${place}`, {
     key: at.key,
@@ -713,14 +726,15 @@ async function allow(at: At, place: string, artifact_fingerprint: string, descri
   assert.is(answer.status, 201, answer.text);
   return server.db
     .prepare(
-      "SELECT public_id AS allowlist_id, user_id AS allowed_by_user_id, timestamp, description FROM allowlist_entries ORDER BY id DESC LIMIT 1",
+      "SELECT public_id AS allowlist_id, user_id AS allowed_by_user_id, timestamp, description " +
+        "FROM allowlist_entries ORDER BY id DESC LIMIT 1",
     )
     .get() as Json;
 }
 const inEnvironment = (at: At, fingerprint: string, place: string, query = ""): Promise<Json> =>
-  verdict(at, fingerprint, `?environment_name=${place}${query}`);
+  readAssert(at, fingerprint, `?environment_name=${place}${query}`);
 
-test("scope environment: every attached policy at its latest version, in the order of attaching", async () => {
+test("scope environment: evaluates every attached policy at its latest version, in order", async () => {
   const at = server.given.org();
   const place = await flow(at);
   const fingerprint = await artifact(at, place);
@@ -760,7 +774,7 @@ test("scope environment: every attached policy at its latest version, in the ord
   ]);
 
   const body = await inEnvironment(at, fingerprint, prod);
-  const named = await verdict(at, fingerprint, `?policy_name=${earlier}&policy_name=${later}`);
+  const named = await readAssert(at, fingerprint, `?policy_name=${earlier}&policy_name=${later}`);
   assert.equal(body, { ...named, scope: "environment", environment: prod });
   assert.equal(
     { allow_listing: body["allow_listing"], "policy_evaluations.length": body["policy_evaluations"].length },
@@ -768,7 +782,7 @@ test("scope environment: every attached policy at its latest version, in the ord
   );
 });
 
-test("scope environment: without policies that can be evaluated the flows decide", async () => {
+test("scope environment: has the verdict of the flows without policies to evaluate", async () => {
   const at = server.given.org();
   const [good, strict] = [await flow(at), await flow(at, TEMPLATE)];
   const fingerprint = await artifact(at, good);
@@ -780,7 +794,7 @@ test("scope environment: without policies that can be evaluated the flows decide
     members: [await environment(at, { policies: [await server.given.policy(at, { yaml: RULE })] })],
   });
   for (const prod of [none, versionless, logical]) {
-    const plain = await verdict(at, fingerprint);
+    const plain = await readAssert(at, fingerprint);
     assert.equal(await inEnvironment(at, fingerprint, prod), {
       ...plain,
       scope: "environment",
@@ -805,7 +819,7 @@ test("scope environment: without policies that can be evaluated the flows decide
   }
 });
 
-test("scope environment: flow_name narrows what the policies look at", async () => {
+test("scope environment: flow_name limits the evaluation to one flow", async () => {
   const at = server.given.org();
   const [one, two] = [await flow(at), await flow(at)];
   const fingerprint = await artifact(at, one);
@@ -823,7 +837,7 @@ test("scope environment: flow_name narrows what the policies look at", async () 
   );
 });
 
-test("scope environment: the allowlist outweighs policies and flows, there only, and the policies still tell the truth", async () => {
+test("scope environment: the allowlist overrides policies and flows, and evaluations still show", async () => {
   const at = server.given.org();
   const place = await flow(at, TEMPLATE);
   const fingerprint = await artifact(at, place);
@@ -868,7 +882,7 @@ test("scope environment: the allowlist outweighs policies and flows, there only,
     },
   );
   for (const query of ["", `?policy_name=${policy}`]) {
-    const elsewhere = await verdict(at, fingerprint, query);
+    const elsewhere = await readAssert(at, fingerprint, query);
     assert.equal(
       {
         compliant: elsewhere["compliant"],
@@ -891,7 +905,7 @@ test("scope environment: the allowlist outweighs policies and flows, there only,
   );
 });
 
-test("scope environment: what nobody reported but the environment allows may run there", async () => {
+test("scope environment: an allowed artifact is compliant without a report", async () => {
   const at = server.given.org();
   const fingerprint = freshFingerprint();
   const policy = await server.given.policy(at, { yaml: PROVENANCE });
@@ -951,15 +965,16 @@ test("scope environment: what nobody reported but the environment allows may run
     [`?environment_name=${other}`, inOrg],
     [
       `?environment_name=${prod}&flow_name=${place}`,
-      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${place}' belonging to organization '${at.org}'`,
+      `Artifact with fingerprint '${fingerprint}' does not exist in flow '${place}' belonging to organization ` +
+        `'${at.org}'`,
     ],
   ] as const) {
-    const answer = await ask(at, fingerprint, query);
+    const answer = await requestAssert(at, fingerprint, query);
     assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, query);
   }
 });
 
-test("scope environment: unknown, foreign and archived environments; an earlier name leads to the present one", async () => {
+test("scope environment: refuses unknown, foreign and archived environments, accepts former names", async () => {
   const [at, foreign] = [server.given.org(), server.given.org()];
   const fingerprint = await artifact(at, await flow(at));
   const [prod, elsewhere] = [
@@ -967,7 +982,7 @@ test("scope environment: unknown, foreign and archived environments; an earlier 
     await environment(foreign),
   ];
   const refused = async (name: string, message: string) => {
-    const answer = await ask(at, fingerprint, `?environment_name=${name}`);
+    const answer = await requestAssert(at, fingerprint, `?environment_name=${name}`);
     assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, name);
   };
   for (const name of [elsewhere, "nothing", ""])
@@ -987,16 +1002,16 @@ test("scope environment: unknown, foreign and archived environments; an earlier 
   await refused(renamed, `Environment named '${renamed}' has been archived for organization '${at.org}'`);
 });
 
-test("readers may ask, strangers may not, and asking changes nothing", async () => {
+test("permits readers, refuses outsiders, and changes nothing", async () => {
   const at = server.given.org();
   const fingerprint = await artifact(at, await flow(at));
   const before = server.db.prepare("SELECT count(*) FROM audit_log").pluck().get();
-  assert.is((await ask({ ...at, key: server.given.user(at.org, "reader") }, fingerprint)).status, 200);
-  assert.is((await ask({ ...at, key: server.given.user(at.org, null) }, fingerprint)).status, 403);
+  assert.is((await requestAssert({ ...at, key: server.given.user(at.org, "reader") }, fingerprint)).status, 200);
+  assert.is((await requestAssert({ ...at, key: server.given.user(at.org, null) }, fingerprint)).status, 403);
   assert.is(server.db.prepare("SELECT count(*) FROM audit_log").pluck().get(), before);
 });
 
-test("a repeated question has the answer of now: after new evidence, for who lost the right to ask, and for who never had it", async () => {
+test("a repeated request reflects new evidence, and the present permissions of the caller", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at, {
     template: "version: 1\ntrail:\n  artifacts:\n    - name: app\n      attestations: [{name: tests, type: generic}]\n",
@@ -1004,32 +1019,43 @@ test("a repeated question has the answer of now: after new evidence, for who los
   const trail = await server.given.trail(at, { flow });
   const fingerprint = await server.given.artifact(at, { flow, trail, name: "app" });
   const path = `/asserts/${at.org}/fingerprint/${fingerprint}`;
-  const ask = async (key: string | null) => {
+  const requestAssert = async (key: string | null) => {
     const { status, body } = await server.call("GET", path, { key });
     return status === 200 ? body.compliant : status;
   };
   const reader = server.given.user(at.org, "reader");
-  assert.equal([await ask(at.key), await ask(at.key), await ask(reader)], [false, false, false]);
+  assert.equal(
+    [await requestAssert(at.key), await requestAssert(at.key), await requestAssert(reader)],
+    [false, false, false],
+  );
   assert.equal(
     {
-      "ask user": await ask(server.given.user(at.org, null)),
-      "ask(null)": await ask(null),
-      "ask no-such-key": await ask("no-such-key"),
+      "ask user": await requestAssert(server.given.user(at.org, null)),
+      "ask(null)": await requestAssert(null),
+      "ask no-such-key": await requestAssert("no-such-key"),
     },
     { "ask user": 403, "ask(null)": 401, "ask no-such-key": 401 },
   );
   await server.given.attestation(at, { flow, trail, name: "tests", fingerprint });
   assert.equal(
-    { "ask key": await ask(at.key), "ask reader": await ask(reader) },
+    { "ask key": await requestAssert(at.key), "ask reader": await requestAssert(reader) },
     { "ask key": true, "ask reader": true },
   );
   server.db.prepare("DELETE FROM memberships WHERE role = 'reader'").run();
   assert.equal(
-    { "ask reader": await ask(reader), "ask key": await ask(at.key) },
+    { "ask reader": await requestAssert(reader), "ask key": await requestAssert(at.key) },
     { "ask reader": 403, "ask key": true },
   );
   server.db.prepare("UPDATE api_keys SET expires_at = ?").run(server.clock.at + 3);
-  assert.equal([await ask(at.key), await ask(at.key), await ask(at.key), await ask(at.key)], [true, true, 401, 401]);
+  assert.equal(
+    [
+      await requestAssert(at.key),
+      await requestAssert(at.key),
+      await requestAssert(at.key),
+      await requestAssert(at.key),
+    ],
+    [true, true, 401, 401],
+  );
 });
 
 test.run();

@@ -1,4 +1,4 @@
-/** Which environments enforce a control (semantics 7.3). */
+/** Coverage of a control (semantics 7.3). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../../given.ts";
@@ -16,13 +16,19 @@ const get = (at: At, query = "", identifier = "C-1"): Promise<Answer> =>
 const policy = (at: At, name: string, ...controls: string[]): Promise<string> =>
   server.given.policy(at, {
     name,
-    yaml: `artifacts:\n  attestations:\n${controls.map((control) => `    - {type: decision, for_control: "${control}"}\n`).join("")}    - {type: generic, name: tests}\n`,
+    yaml: [
+      "artifacts:",
+      "  attestations:",
+      ...controls.map((control) => `    - {type: decision, for_control: "${control}"}`),
+      "    - {type: generic, name: tests}",
+      "",
+    ].join("\n"),
   });
 const rows = async (at: At, query = ""): Promise<unknown[]> =>
   (await get(at, query)).body.environments.map(({ name, covered, policies }: Json) => [name, covered, policies]);
 const summary = async (at: At, query = ""): Promise<Json> => (await get(at, query)).body.summary;
 
-test("without environments nothing is covered, and that is 0 percent", async () => {
+test("covers 0 percent without environments", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "C-1" });
   const { status, body } = await get(at);
@@ -42,7 +48,7 @@ test("without environments nothing is covered, and that is 0 percent", async () 
   );
 });
 
-test("covered is what a policy's latest version asks for where it is attached; logical and archived environments are left out", async () => {
+test("covers active physical environments with an attached policy that requires the control", async () => {
   const at = server.given.org();
   for (const identifier of ["C-1", "C-2"]) await server.given.control(at, { identifier });
   await policy(at, "strict", "C-1", "C-2", "C-1");
@@ -95,7 +101,7 @@ test("covered is what a policy's latest version asks for where it is attached; l
   );
 });
 
-test("filters and pages choose rows, never the summary", async () => {
+test("filters and pages do not affect the summary", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "C-1" });
   await policy(at, "p", "C-1");

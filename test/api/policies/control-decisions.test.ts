@@ -1,4 +1,4 @@
-/** What was decided about a control (semantics 7.2): the list, its filters, and one decision in full. */
+/** Decisions on a control (semantics 7.2): the list, its filters, and single decisions. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, startServer } from "../../given.ts";
@@ -12,12 +12,12 @@ test.after(() => server.stop());
 type At = { org: string; key: string; flow: string; trail: string };
 type Json = Record<string, any>;
 
-async function place(): Promise<At> {
+async function setUp(): Promise<At> {
   const at = server.given.org();
   await server.given.control(at, { identifier: "C-1" });
   return { ...at, flow: await server.given.flow(at), trail: fresh("trail") };
 }
-/** Reports a decision; gives its id. */
+/** Reports a decision and returns its id. */
 const decide = (at: At, is_compliant: boolean, fields: Json = {}): Promise<string> =>
   server.given.attestation(at, {
     kind: "system",
@@ -29,7 +29,7 @@ const decide = (at: At, is_compliant: boolean, fields: Json = {}): Promise<strin
     attestation_data: { is_compliant },
     ...fields,
   });
-const overrule = (at: At, name: string, new_compliance_status: boolean): Promise<string> =>
+const overrideDecision = (at: At, name: string, new_compliance_status: boolean): Promise<string> =>
   server.given.attestation(at, {
     kind: "override",
     flow: at.flow,
@@ -44,8 +44,8 @@ const get = (at: At, path = ""): Promise<Answer> =>
 const ids = async (at: At, query = ""): Promise<string[]> =>
   (await get(at, query)).body.decisions.map(({ id }: Json) => id);
 
-test("the columns of a decision: when, where, on what, which version, what was said", async () => {
-  const at = await place();
+test("shows all fields of a decision", async () => {
+  const at = await setUp();
   const id = await decide(at, true, {
     description: "fine",
     origin_url: "https://ci.test/1",
@@ -147,8 +147,8 @@ test("the columns of a decision: when, where, on what, which version, what was s
   assert.equal({ status: one.status, body: one.body }, { status: 200, body: decision });
 });
 
-test("the artifact of a decision, however it was named, and none until it is reported", async () => {
-  const at = await place();
+test("shows the artifact of a decision once it is reported", async () => {
+  const at = await setUp();
   const commit = freshCommit();
   const early = await decide(at, true, { target: "app", commit });
   const shown = async (id: string) => {
@@ -175,13 +175,13 @@ test("the artifact of a decision, however it was named, and none until it is rep
   assert.equal(await shown(early), ["registry/app:2", rebuilt], "of several the latest");
 });
 
-test("newest first or oldest first, in pages, and only of this control and this organization", async () => {
-  const at = await place();
+test("lists the decisions of one control in pages, newest or oldest first", async () => {
+  const at = await setUp();
   const all: string[] = [];
   for (const is_compliant of [true, false, true, true, false]) all.push(await decide(at, is_compliant));
   await decide(at, true, { control: "C-2" });
   await server.given.attestation(at, { flow: at.flow, trail: at.trail });
-  const other = await place();
+  const other = await setUp();
   await decide(other, true);
   assert.equal(await ids(at), [...all].reverse());
   assert.equal(await ids(at, "?sort_direction=asc"), all);
@@ -205,8 +205,8 @@ test("newest first or oldest first, in pages, and only of this control and this 
   });
 });
 
-test("filters by verdict, time and flows combine, and count the same", async () => {
-  const at = await place();
+test("applies all filters together, also to the count", async () => {
+  const at = await setUp();
   const elsewhere = { ...at, flow: await server.given.flow(at) };
   const here = [await decide(at, true), await decide(at, false)] as const;
   const there = [await decide(elsewhere, true), await decide(elsewhere, false)] as const;
@@ -216,7 +216,7 @@ test("filters by verdict, time and flows combine, and count the same", async () 
   const theirs = server.db
     .prepare("SELECT public_id FROM flows WHERE name = ?")
     .pluck()
-    .get((await place()).flow);
+    .get((await setUp()).flow);
   for (const [query, found] of [
     ["is_compliant=true", [here[0], there[0]]],
     ["is_compliant=False", [here[1], there[1]]],
@@ -249,16 +249,16 @@ test("filters by verdict, time and flows combine, and count the same", async () 
   }
 });
 
-test("an override of a decision is listed as what decides it anew; one of anything else is not", async () => {
-  const at = await place();
+test("lists overrides of decisions, but no other overrides", async () => {
+  const at = await setUp();
   const original = await decide(at, false);
   await server.call("PUT", `/controls/${at.org}/C-1`, { key: at.key, body: { name: "changed" } });
-  const override = await overrule(at, "go", true);
-  const second = await overrule(at, "go", false);
+  const override = await overrideDecision(at, "go", true);
+  const second = await overrideDecision(at, "go", false);
   const again = await decide(at, true);
   await server.given.attestation(at, { flow: at.flow, trail: at.trail, name: "scan", is_compliant: false });
-  await overrule(at, "scan", true);
-  await overrule(at, "never-reported", true);
+  await overrideDecision(at, "scan", true);
+  await overrideDecision(at, "never-reported", true);
   const { decisions } = (await get(at)).body;
   assert.equal(
     decisions.map(
@@ -291,7 +291,7 @@ test("an override of a decision is listed as what decides it anew; one of anythi
   assert.equal(await ids(at, "?is_compliant=false"), [second, original]);
 });
 
-test("decisions from before there was the control are its decisions, without a version; those on an archived one are read too", async () => {
+test("lists decisions made before the control existed, without a version, and those on archived controls", async () => {
   const at = server.given.org();
   const there = { ...at, flow: await server.given.flow(at), trail: "t" };
   const early = await decide(there, true);
@@ -307,12 +307,12 @@ test("decisions from before there was the control are its decisions, without a v
   );
 });
 
-test("a decision that is not there, on another control or in another organization is a 404", async () => {
-  const at = await place();
+test("answers 404 for an unknown decision and for one on another control or in another organization", async () => {
+  const at = await setUp();
   await server.given.control(at, { identifier: "C-2" });
   const onAnother = await decide(at, true, { control: "C-2" });
   const none = await server.given.attestation(at, { flow: at.flow, trail: at.trail });
-  const theirs = await place().then((other) => decide(other, true));
+  const theirs = await setUp().then((other) => decide(other, true));
   for (const id of [onAnother, none, theirs, "x", "%20"]) {
     const answer = await get(at, `/${id}`);
     assert.equal(
@@ -327,8 +327,8 @@ test("a decision that is not there, on another control or in another organizatio
   }
 });
 
-test("a record that cannot be shown is marked and does not fail the list", async () => {
-  const at = await place();
+test("marks a damaged record and shows the rest of the list", async () => {
+  const at = await setUp();
   const [bad, good] = [await decide(at, false), await decide(at, true)];
   server.db.prepare("UPDATE attestations SET payload_json = '{', user_data_json = '[' WHERE public_id = ?").run(bad);
   const { status, body } = await get(at);

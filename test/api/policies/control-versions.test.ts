@@ -1,4 +1,4 @@
-/** The history of a control (semantics 7.1). */
+/** Versions of a control (semantics 7.1). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../../given.ts";
@@ -13,8 +13,8 @@ type At = { org: string; key: string };
 const call = (at: At, method: string, path: string, body?: unknown): Promise<Answer> =>
   server.call(method, `/controls/${at.org}/c${path}`, { key: at.key, ...(body === undefined ? {} : { body }) });
 
-/** A control that was created, edited by somebody else, archived and brought back. */
-async function history(at: At): Promise<Record<string, unknown>[]> {
+/** A control that was created, edited by another user, archived and unarchived. */
+async function givenHistory(at: At): Promise<Record<string, unknown>[]> {
   await server.given.control(at, { identifier: "c", name: "one", description: "d", links: { a: "1" } });
   const other = { ...at, key: server.given.user(at.org, "admin") };
   await call(other, "PUT", "", { name: "two", description: null, links: { b: "2" } });
@@ -22,7 +22,9 @@ async function history(at: At): Promise<Record<string, unknown>[]> {
   await call(at, "POST", "/unarchive");
   const rows = server.db
     .prepare(
-      "SELECT v.timestamp, v.created_by FROM control_versions v JOIN controls c ON c.id = v.control_id JOIN organizations o ON o.id = c.organization_id WHERE o.name = ? ORDER BY v.version",
+      `SELECT v.timestamp, v.created_by
+       FROM control_versions v JOIN controls c ON c.id = v.control_id JOIN organizations o ON o.id = c.organization_id
+       WHERE o.name = ? ORDER BY v.version`,
     )
     .all(at.org) as { timestamp: number; created_by: string }[];
   const copies = [
@@ -43,9 +45,9 @@ async function history(at: At): Promise<Record<string, unknown>[]> {
   }));
 }
 
-test("every version has what made it, who and when, and the fields as they were; newest first", async () => {
+test("lists versions newest first, each with its cause, user, time and fields", async () => {
   const at = server.given.org();
-  const all = await history(at);
+  const all = await givenHistory(at);
   const admin = `${at.org}-admin`;
   assert.equal(
     all.map(({ created_by }) => created_by === admin),
@@ -82,9 +84,9 @@ test("every version has what made it, who and when, and the fields as they were;
   }
 });
 
-test("a version that is not there is a 404 that names it, and a number that is none a 400", async () => {
+test("answers 404 for an unknown version and 400 for an invalid number", async () => {
   const at = server.given.org();
-  await history(at);
+  await givenHistory(at);
   for (const number of ["0", "5", "-1", "9007199254740991"]) {
     const answer = await call(at, "GET", `/versions/${number}`);
     assert.equal(

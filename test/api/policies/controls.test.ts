@@ -1,4 +1,4 @@
-/** Controls (semantics 7.1): create, read, list, change, archive, and the switch that takes all of it away. */
+/** Controls (semantics 7.1): create, read, list, update, archive, and the switch that turns the feature off. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../../given.ts";
@@ -21,31 +21,31 @@ const post = (at: At, body: unknown): Promise<Answer> =>
 const put = (at: At, identifier: string, body: unknown): Promise<Answer> =>
   server.call("PUT", `/controls/${at.org}/${identifier}`, { key: at.key, body });
 const get = (at: At, path = ""): Promise<Answer> => server.call("GET", `/controls/${at.org}${path}`, { key: at.key });
-const move = (at: At, identifier: string, where: "archive" | "unarchive"): Promise<Answer> =>
+const setArchived = (at: At, identifier: string, where: "archive" | "unarchive"): Promise<Answer> =>
   server.call("POST", `/controls/${at.org}/${identifier}/${where}`, { key: at.key });
 const versions = async (at: At, identifier: string): Promise<Json[]> =>
   (await get(at, `/${identifier}/versions?per_page=100&sort_direction=asc`)).body.versions;
 const names = async (at: At, query: string): Promise<string[]> =>
   (await get(at, query)).body.controls.map(({ identifier }: Json) => identifier);
-const audited = (at: At): unknown[] =>
+const auditEntries = (at: At): unknown[] =>
   server.db
     .prepare("SELECT event, detail_json FROM audit_log WHERE organization_id = ? ORDER BY id")
     .all(server.store.organizations.find(at.org)?.id)
     .map((row) => [(row as Json)["event"], JSON.parse((row as Json)["detail_json"])]);
 
-/** The answer is exactly this, and no table and no directory has anything more or less. */
-async function refused(send: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
+/** Asserts the exact response, and that no table and no directory changed. */
+async function assertRefused(send: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const before = holdings(server);
   const answer = await send();
   assert.equal({ status: answer.status, body: answer.body }, { status, body });
   assert.equal(holdings(server), before);
 }
-const invalid = (errors: Record<string, string>) => ({ message: FAILED, errors });
+const validationError = (errors: Record<string, string>) => ({ message: FAILED, errors });
 const missing = (at: At, identifier: string) => ({
   message: `Control '${identifier}' does not exist in organization '${at.org}'`,
 });
 
-test("a control is created with 201, and reads as it was answered", async () => {
+test("creates a control with 201, and reads it back as returned", async () => {
   const at = server.given.org();
   const { status, body } = await post(at, {
     identifier: "SDLC-7",
@@ -71,10 +71,10 @@ test("a control is created with 201, and reads as it was answered", async () => 
   assert.equal({ status: read.status, body: read.body }, { status: 200, body });
   const { archived, policies_referencing, ...listed } = body;
   assert.equal((await get(at)).body, { page: 1, per_page: 15, total_pages: 1, total_count: 1, controls: [listed] });
-  assert.equal(audited(at), [["control.created", { control: "SDLC-7" }]]);
+  assert.equal(auditEntries(at), [["control.created", { control: "SDLC-7" }]]);
 });
 
-test("name and identifier suffice: no description, no links; an empty description is none", async () => {
+test("requires name and identifier only; an empty description is stored as none", async () => {
   const at = server.given.org();
   for (const [index, more] of [{}, { description: null, links: null }, { description: "", links: {} }].entries()) {
     const { status, body } = await post(at, { identifier: `c${index}`, name: "n", ...more });
@@ -85,7 +85,7 @@ test("name and identifier suffice: no description, no links; an empty descriptio
   }
 });
 
-test("any of the allowed characters may come first, and 256 of them are not too many", async () => {
+test("accepts identifiers of 256 characters that start with any allowed character", async () => {
   const at = server.given.org();
   for (const identifier of ["-a", ".a", "_a", "~a", "0", "Tags", "tags.", "x".repeat(256)]) {
     assert.is((await post(at, { identifier, name: "n" })).status, 201, identifier);
@@ -94,7 +94,7 @@ test("any of the allowed characters may come first, and 256 of them are not too 
   assert.is((await get(at)).body.total_count, 8);
 });
 
-test("what does not fit is refused by field, and leaves nothing behind", async () => {
+test("refuses invalid bodies by field and stores nothing", async () => {
   const at = server.given.org();
   for (const [body, errors] of [
     [{ identifier: "a b", name: "n" }, { identifier: `${PATTERN} [input: a b]` }],
@@ -121,22 +121,22 @@ test("what does not fit is refused by field, and leaves nothing behind", async (
     [{ identifier: "a", name: "n", description: 5 }, { description: "Input should be a valid string [input: 5]" }],
     [{ identifier: "a", name: "n", tags: {} }, { tags: "Extra inputs are not permitted [input: {}]" }],
   ] as const)
-    await refused(() => post(at, body), 400, invalid(errors));
-  await refused(() => post(at, null), 400, { message: "A JSON body is required: the request has none" });
+    await assertRefused(() => post(at, body), 400, validationError(errors));
+  await assertRefused(() => post(at, null), 400, { message: "A JSON body is required: the request has none" });
 });
 
-test("a taken identifier is a 409 for good, also once its control is archived, and in its own organization only", async () => {
+test("answers 409 for a taken identifier, also after archiving, in the same organization only", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "C-1" });
   const taken = { message: `A control with identifier 'C-1' already exists in organization '${at.org}'` };
-  await refused(() => post(at, { identifier: "C-1", name: "another" }), 409, taken);
-  await move(at, "C-1", "archive");
-  await refused(() => post(at, { identifier: "C-1", name: "another" }), 409, taken);
+  await assertRefused(() => post(at, { identifier: "C-1", name: "another" }), 409, taken);
+  await setArchived(at, "C-1", "archive");
+  await assertRefused(() => post(at, { identifier: "C-1", name: "another" }), 409, taken);
   assert.is((await post(at, { identifier: "c-1", name: "another case is another identifier" })).status, 201);
   assert.is((await post(server.given.org(), { identifier: "C-1", name: "theirs" })).status, 201);
 });
 
-test("fifty creations at once: one 201, the others 409, one version", async () => {
+test("fifty concurrent requests create one control: one 201, the others 409", async () => {
   const at = server.given.org();
   const answers = await Promise.all(
     Array.from({ length: 50 }, (_, index) => post(at, { identifier: "race", name: `n${index}` })),
@@ -153,7 +153,7 @@ test("fifty creations at once: one 201, the others 409, one version", async () =
   );
 });
 
-test("a change takes what was sent and leaves the rest, and makes the next version", async () => {
+test("updates the sent fields only, and makes the next version", async () => {
   const at = server.given.org();
   const links = { a: "https://a.test", b: "https://b.test" };
   await server.given.control(at, { identifier: "c", name: "one", description: "d", links });
@@ -180,7 +180,7 @@ test("a change takes what was sent and leaves the rest, and makes the next versi
   }
 });
 
-test("what changes nothing makes no version and no entry in the audit log", async () => {
+test("an update without effect makes no version and no audit entry", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "c", name: "one", links: { a: "1", b: "2" } });
   const before = [holdings(server), (await get(at, "/c")).body];
@@ -200,7 +200,7 @@ test("what changes nothing makes no version and no entry in the audit log", asyn
   assert.equal([holdings(server), (await get(at, "/c")).body], before);
 });
 
-test("a change that does not fit, or of a control that is not there, leaves nothing behind", async () => {
+test("refuses invalid updates and unknown controls, and stores nothing", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "c" });
   for (const [body, errors] of [
@@ -209,19 +209,19 @@ test("a change that does not fit, or of a control that is not there, leaves noth
     [{ archived: true }, { archived: "Extra inputs are not permitted [input: true]" }],
     [{ links: { a: null } }, { "links.a": "Input should be a valid string [input: null]" }],
   ] as const)
-    await refused(() => put(at, "c", body), 400, invalid(errors));
+    await assertRefused(() => put(at, "c", body), 400, validationError(errors));
   const theirs = server.given.org();
   await server.given.control(theirs, { identifier: "theirs" });
   for (const identifier of ["nothing", "theirs", "C", "__proto__"]) {
-    await refused(() => put(at, identifier, { name: "n" }), 404, missing(at, identifier));
-    await refused(() => move(at, identifier, "archive"), 404, missing(at, identifier));
-    await refused(() => move(at, identifier, "unarchive"), 404, missing(at, identifier));
+    await assertRefused(() => put(at, identifier, { name: "n" }), 404, missing(at, identifier));
+    await assertRefused(() => setArchived(at, identifier, "archive"), 404, missing(at, identifier));
+    await assertRefused(() => setArchived(at, identifier, "unarchive"), 404, missing(at, identifier));
     for (const below of ["", "/versions", "/versions/1", "/decisions", "/decisions/x", "/coverage"])
-      await refused(() => get(at, `/${identifier}${below}`), 404, missing(at, identifier));
+      await assertRefused(() => get(at, `/${identifier}${below}`), 404, missing(at, identifier));
   }
 });
 
-test("links named like parts of JavaScript are links like any other", async () => {
+test("accepts links named like built-in object properties", async () => {
   const at = server.given.org();
   const raw = '{"identifier": "c", "name": "n", "links": {"__proto__": "x", "constructor": "y"}}';
   const answer = await server.call("POST", `/controls/${at.org}`, {
@@ -243,7 +243,7 @@ test("links named like parts of JavaScript are links like any other", async () =
   );
 });
 
-test("archiving and coming back each make a version; doing it again makes none", async () => {
+test("archiving and unarchiving each make a version; repeating them makes none", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "c", description: "d", links: { a: "b" } });
   const before = (await get(at, "/c")).body;
@@ -254,7 +254,7 @@ test("archiving and coming back each make a version; doing it again makes none",
     ["unarchive", false, 3],
     ["unarchive", false, 3],
   ] as const) {
-    const answer = await move(at, "c", where);
+    const answer = await setArchived(at, "c", where);
     assert.equal({ status: answer.status, body: answer.body }, { status: 200, body: { ...before, archived, version } });
     assert.equal((await get(at, "/c")).body, answer.body);
     assert.equal([await names(at, ""), await names(at, "?archived=true")], archived ? [[], ["c"]] : [["c"], []]);
@@ -263,7 +263,7 @@ test("archiving and coming back each make a version; doing it again makes none",
     (await versions(at, "c")).map(({ status }) => status),
     ["created", "archived", "unarchived"],
   );
-  assert.equal(audited(at).slice(1), [
+  assert.equal(auditEntries(at).slice(1), [
     ["control.archived", { control: "c", version: 2 }],
     ["control.unarchived", { control: "c", version: 3 }],
   ]);
@@ -276,10 +276,10 @@ test("archiving and coming back each make a version; doing it again makes none",
   }
 });
 
-test("an archived control is changed like any other, and stays archived", async () => {
+test("updates an archived control, which stays archived", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "c", name: "one" });
-  await move(at, "c", "archive");
+  await setArchived(at, "c", "archive");
   const { status, body } = await put(at, "c", { name: "two" });
   assert.equal(
     { status, name: body.name, archived: body.archived, version: body.version },
@@ -295,12 +295,12 @@ test("an archived control is changed like any other, and stays archived", async 
   );
 });
 
-test("changes, archivings and returns at once: versions without a gap, and the control is what the latest says", async () => {
+test("concurrent changes make versions without gaps; the control matches the latest one", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "race", name: "n" });
   const answers = await Promise.all([
     ...Array.from({ length: 50 }, (_, index) => put(at, "race", { name: `n${index}` })),
-    ...Array.from({ length: 20 }, (_, index) => move(at, "race", index % 2 ? "archive" : "unarchive")),
+    ...Array.from({ length: 20 }, (_, index) => setArchived(at, "race", index % 2 ? "archive" : "unarchive")),
   ]);
   assert.equal(
     answers.map(({ status }) => status).filter((status) => status !== 200),
@@ -329,11 +329,11 @@ test("changes, archivings and returns at once: versions without a gap, and the c
     { version: body.version, name: body.name, archived: body.archived },
     { version: all.length, name: all.at(-1)?.["name"], archived: moves.at(-1) === "archived" },
   );
-  // Every answer is a moment of the history: what it says was the version of that number.
+  // Every response matches the version with its number.
   for (const { body: answer } of answers) assert.is(all[answer.version - 1]?.["name"], answer.name);
 });
 
-test("the list: by name in both directions, in pages, with filters that combine", async () => {
+test("lists by name in both directions, in pages, with all filters together", async () => {
   const at = server.given.org();
   for (const [identifier, name] of [
     ["SEC-1", "Zulu"],
@@ -397,7 +397,7 @@ test("the list: by name in both directions, in pages, with filters that combine"
   ] as const)
     assert.equal(await names(at, `?${query}`), found, query);
   assert.is((await get(at, "?tag=team&per_page=1")).body.total_pages, 2);
-  await move(at, "SEC-1", "archive");
+  await setArchived(at, "SEC-1", "archive");
   assert.equal(
     {
       "names ?tag=team": await names(at, "?tag=team"),
@@ -412,10 +412,10 @@ test("the list: by name in both directions, in pages, with filters that combine"
     ["sort_direction=up", { sort_direction: "Input should be 'asc' or 'desc' [input: up]" }],
     ["archived=maybe", { archived: "Input should be a valid boolean [input: maybe]" }],
   ] as const)
-    await refused(() => get(at, `?${query}`), 400, invalid(errors));
+    await assertRefused(() => get(at, `?${query}`), 400, validationError(errors));
 });
 
-test("tags are seen by the next read and make no version; the choices are every pair once", async () => {
+test("shows new tags without a new version, and each pair once as a choice", async () => {
   const at = server.given.org();
   for (const identifier of ["a", "b"]) await server.given.control(at, { identifier });
   assert.equal((await get(at, "/tags")).body, []);
@@ -428,7 +428,7 @@ test("tags are seen by the next read and make no version; the choices are every 
   await tag("b", { team: "shop", tier: "1" });
   const { body } = await get(at, "/a");
   assert.equal({ tags: body.tags, version: body.version }, { tags: { team: "pay", tier: "1" }, version: 1 });
-  await move(at, "b", "archive");
+  await setArchived(at, "b", "archive");
   assert.equal((await get(at, "/tags")).body, [
     { key: "team", value: "pay" },
     { key: "team", value: "shop" },
@@ -437,7 +437,7 @@ test("tags are seen by the next read and make no version; the choices are every 
   assert.equal((await get(server.given.org(), "/tags")).body, []);
 });
 
-test("every role reads; only admins write, and a refusal comes before anything is looked at", async () => {
+test("every role reads, only admins write, and permissions are checked first", async () => {
   const at = server.given.org();
   await server.given.control(at, { identifier: "c" });
   for (const role of ["member", "snapshotter", "reader"] as const)
@@ -450,10 +450,10 @@ test("every role reads; only admins write, and a refusal comes before anything i
         () => post(other, "nonsense"),
         () => put(other, "c", { name: "x" }),
         () => put(other, "nothing", {}),
-        () => move(other, "c", "archive"),
-        () => move(other, "c", "unarchive"),
+        () => setArchived(other, "c", "archive"),
+        () => setArchived(other, "c", "unarchive"),
       ])
-        await refused(send, 403, DENIED);
+        await assertRefused(send, 403, DENIED);
     }
   assert.is(
     (await post({ ...at, key: server.given.serviceAccount(at.org, "admin") }, { identifier: "by-bot", name: "n" }))
@@ -462,7 +462,7 @@ test("every role reads; only admins write, and a refusal comes before anything i
   );
 });
 
-test("switching the feature takes effect with the next request, in both directions, and loses nothing", async () => {
+test("turning the feature off or on takes effect with the next request and loses nothing", async () => {
   const at = server.given.org();
   const reader = { ...at, key: server.given.user(at.org, "reader") };
   await server.given.control(at, { identifier: "c" });
@@ -473,7 +473,7 @@ test("switching the feature takes effect with the next request, in both directio
       body: { experimental_features_enabled: enabled },
     });
   for (let round = 0; round < 3; round++) {
-    // Asked twice, so that whoever keeps answers or callers between two writes has kept these.
+    // Requested twice, so that caches of responses and principals are filled.
     for (const _ of [1, 2]) assert.equal((await get(reader, "/c")).body, before);
     assert.equal((await flip(false)).body, "OK");
     for (const _ of [1, 2])
@@ -483,9 +483,9 @@ test("switching the feature takes effect with the next request, in both directio
         () => get(at, "/nothing"),
         () => post(at, { identifier: "d", name: "n" }),
         () => post(at, {}),
-        () => move(at, "c", "archive"),
+        () => setArchived(at, "c", "archive"),
       ])
-        await refused(send, 403, DENIED);
+        await assertRefused(send, 403, DENIED);
     assert.equal((await flip(true)).body, "OK");
   }
   assert.equal((await get(at, "/c")).body, before);
@@ -495,11 +495,11 @@ test("switching the feature takes effect with the next request, in both directio
   assert.equal(
     { status: tagged.status, body: tagged.body },
     { status: 200, body: "OK" },
-    "the door to tags is not below /controls/",
+    "the operations on tags are not below /controls/",
   );
 });
 
-test("a record that cannot be shown is marked in the lists and fails none", async () => {
+test("marks a damaged record in lists", async () => {
   const at = server.given.org();
   for (const identifier of ["bad", "good"]) await server.given.control(at, { identifier });
   const id = server.db.prepare("SELECT id FROM controls WHERE identifier = 'bad' ORDER BY id DESC").pluck().get();

@@ -1,6 +1,6 @@
 /**
- * From a control to the verdict on what runs: policies with for_control, decisions, reports, asserts and coverage, all
- * through the API.
+ * From a control to the verdict on running artifacts: policies with for_control, decisions, reports, asserts and
+ * coverage, all through the API.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -57,14 +57,17 @@ const decide = (
 const references = (at: At): unknown[] =>
   server.db
     .prepare(
-      `SELECT p.name, v.version, c.identifier FROM policy_version_controls r JOIN policy_versions v ON v.id = r.policy_version_id JOIN policies p ON p.id = v.policy_id
-     JOIN controls c ON c.id = r.control_id JOIN organizations o ON o.id = p.organization_id WHERE o.name = ? ORDER BY 1, 2, 3`,
+      `SELECT pol.name, pv.version, c.identifier
+       FROM policy_version_controls r
+         JOIN policy_versions pv ON pv.id = r.policy_version_id JOIN policies pol ON pol.id = pv.policy_id
+         JOIN controls c ON c.id = r.control_id JOIN organizations o ON o.id = pol.organization_id
+       WHERE o.name = ? ORDER BY 1, 2, 3`,
     )
     .raw()
     .all(at.org);
 
-/** A control, a policy that asks for it, an environment with that policy, and an artifact in a trail of its own. */
-async function world() {
+/** A control, a policy that requires it, an environment with that policy, and an artifact in its own trail. */
+async function setUp() {
   const at = server.given.org();
   await server.given.control(at, { identifier: "C-1" });
   const policy = await server.given.policy(at, { yaml: rule("C-1") });
@@ -74,20 +77,20 @@ async function world() {
   return { at, policy, environment, there, fingerprint };
 }
 
-/** The latest snapshot: its number, whether it is compliant, and what the rule for the control came to. */
-async function look(at: At, environment: string): Promise<unknown[]> {
+/** The latest snapshot: its index, its verdict, and the outcome of the rule for the control. */
+async function latestSnapshot(at: At, environment: string): Promise<unknown[]> {
   const { body } = await server.call("GET", `/snapshots/${at.org}/${environment}/-1`, { key: at.key });
   const [artifact] = body.artifacts;
   const resolution = artifact.policy_decisions[0].rule_evaluations.at(-1).resolutions[0];
   return [body.index, body.compliant, resolution.type, resolution.context.for_control];
 }
 
-test("not compliant without a decision, with the control named; compliant with the next report after one; told by assert and coverage alike", async () => {
-  const { at, policy, environment, there, fingerprint } = await world();
+test("an artifact is compliant only after a decision; snapshot, assert and coverage agree", async () => {
+  const { at, policy, environment, there, fingerprint } = await setUp();
   const stale = () =>
     server.db.prepare("SELECT count(*) FROM stale_artifacts WHERE fingerprint = ?").pluck().get(fingerprint);
   await report(at, environment, fingerprint);
-  assert.equal(await look(at, environment), [1, false, "missing_attestation", "C-1"]);
+  assert.equal(await latestSnapshot(at, environment), [1, false, "missing_attestation", "C-1"]);
   const verdict = async () => {
     const { body } = await server.call(
       "GET",
@@ -106,7 +109,7 @@ test("not compliant without a decision, with the control named; compliant with t
   assert.is(stale(), 1, "a decision is a fact that the verdict may depend on");
   await report(at, environment, fingerprint);
   assert.is(stale(), 0);
-  assert.equal((await look(at, environment)).slice(1), [false, "non_compliant_attestation", "C-1"]);
+  assert.equal((await latestSnapshot(at, environment)).slice(1), [false, "non_compliant_attestation", "C-1"]);
   assert.equal(await verdict(), [
     false,
     policy,
@@ -115,11 +118,15 @@ test("not compliant without a decision, with the control named; compliant with t
     [{ type: "non_compliant_attestation", context }],
   ]);
 
-  const index = (await look(at, environment))[0] as number;
+  const index = (await latestSnapshot(at, environment))[0] as number;
   await decide(at, there, true);
-  assert.equal((await look(at, environment)).slice(0, 2), [index, false], "nothing moves before the next report");
+  assert.equal(
+    (await latestSnapshot(at, environment)).slice(0, 2),
+    [index, false],
+    "nothing moves before the next report",
+  );
   await report(at, environment, fingerprint);
-  assert.equal(await look(at, environment), [index + 1, true, "rule_satisfied", "C-1"]);
+  assert.equal(await latestSnapshot(at, environment), [index + 1, true, "rule_satisfied", "C-1"]);
   assert.equal(await verdict(), [true, policy, "COMPLIANT", "C-1", [{ type: "rule_satisfied", context }]]);
 
   const { body: coverage } = await server.call("GET", `/controls/${at.org}/C-1/coverage`, { key: at.key });
@@ -140,12 +147,15 @@ test("not compliant without a decision, with the control named; compliant with t
     original_attestation_type: "decision",
   });
   await report(at, environment, fingerprint);
-  assert.equal(await look(at, environment), [index + 2, false, "non_compliant_attestation", "C-1"]);
+  assert.equal(await latestSnapshot(at, environment), [index + 2, false, "non_compliant_attestation", "C-1"]);
 });
 
-test("of several decisions for a control the newest counts, whatever their names; one on a sibling does not", async () => {
-  const { at, environment, there, fingerprint } = await world();
-  const verdicts = async () => (await report(at, environment, fingerprint), (await look(at, environment)).slice(1, 3));
+test("the latest decision on a control counts, regardless of names; one on a sibling does not", async () => {
+  const { at, environment, there, fingerprint } = await setUp();
+  const verdicts = async () => {
+    await report(at, environment, fingerprint);
+    return (await latestSnapshot(at, environment)).slice(1, 3);
+  };
   await decide(at, there, true, { name: "first" });
   assert.equal(await verdicts(), [true, "rule_satisfied"]);
   await decide(at, there, false, { name: "second", fingerprint });
@@ -157,8 +167,8 @@ test("of several decisions for a control the newest counts, whatever their names
   assert.equal(await verdicts(), [true, "rule_satisfied"]);
 });
 
-test("a new version of a policy that begins to ask for a control is evaluated at once", async () => {
-  const { at, environment, there, fingerprint } = await world();
+test("re-evaluates at once after a new policy version requires a control", async () => {
+  const { at, environment, there, fingerprint } = await setUp();
   const other = await server.given.policy(at, { yaml: "" });
   await server.call("POST", `/environments/${at.org}/${environment}/policies`, {
     key: at.key,
@@ -166,7 +176,7 @@ test("a new version of a policy that begins to ask for a control is evaluated at
   });
   await decide(at, there, true);
   await report(at, environment, fingerprint);
-  assert.equal((await look(at, environment)).slice(1, 2), [true]);
+  assert.equal((await latestSnapshot(at, environment)).slice(1, 2), [true]);
   await server.given.control(at, { identifier: "C-9" });
   assert.is((await putPolicy(at, other, rule("C-9"))).status, 200);
   await server.settled();
@@ -183,13 +193,15 @@ test("a new version of a policy that begins to ask for a control is evaluated at
   );
 });
 
-test("a policy may name controls that exist, archived ones included; each version keeps which", async () => {
+test("accepts existing controls in policies, including archived ones, and stores them per version", async () => {
   const at = server.given.org();
   const theirs = server.given.org();
   await server.given.control(theirs, { identifier: "THEIRS" });
   await server.given.control(at, { identifier: "A" });
   await server.given.control(at, { identifier: "B" });
-  const both = `artifacts:\n  attestations:\n    - {type: decision, for_control: A}\n    - {type: decision, for_control: B}\n    - {type: decision, name: x, for_control: A}\n`;
+  const both =
+    "artifacts:\n  attestations:\n    - {type: decision, for_control: A}\n" +
+    "    - {type: decision, for_control: B}\n    - {type: decision, name: x, for_control: A}\n";
   for (const [control, shown] of [
     ["NONE", "NONE"],
     ["THEIRS", "THEIRS"],
@@ -204,7 +216,9 @@ test("a policy may name controls that exist, archived ones included; each versio
         body: {
           message: "Input payload validation failed",
           errors: {
-            policy_file: `line 4, column 37: artifacts.attestations.0.for_control: Control '${shown}' does not exist in organization '${at.org}'`,
+            policy_file:
+              `line 4, column 37: artifacts.attestations.0.for_control: Control '${shown}' does not exist in ` +
+              `organization '${at.org}'`,
           },
         },
       },
@@ -223,17 +237,17 @@ test("a policy may name controls that exist, archived ones included; each versio
   ]);
 });
 
-test("switching the feature off stops nothing that was asked for: policies and decisions go on to count", async () => {
-  const { at, environment, there, fingerprint } = await world();
+test("policies and decisions still count while the feature is turned off", async () => {
+  const { at, environment, there, fingerprint } = await setUp();
   await server.call("PUT", `/organizations/${at.org}/experimental_features`, {
     key: at.key,
     body: { experimental_features_enabled: false },
   });
   await report(at, environment, fingerprint);
-  assert.equal(await look(at, environment), [1, false, "missing_attestation", "C-1"]);
+  assert.equal(await latestSnapshot(at, environment), [1, false, "missing_attestation", "C-1"]);
   await decide(at, there, true);
   await report(at, environment, fingerprint);
-  assert.equal(await look(at, environment), [2, true, "rule_satisfied", "C-1"]);
+  assert.equal(await latestSnapshot(at, environment), [2, true, "rule_satisfied", "C-1"]);
   assert.is((await putPolicy(at, fresh("policy"), rule("C-1"))).status, 201);
 });
 

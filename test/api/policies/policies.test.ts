@@ -15,7 +15,7 @@ const FAILED = "Input payload validation failed";
 
 type At = { org: string; key: string };
 
-/** PUT of a policy as clients send it. */
+/** Puts a policy as clients do. */
 const put = (at: At, payload: unknown, file: string | Buffer | null = null): Promise<Answer> =>
   server.call("PUT", `/policies/${at.org}`, {
     key: at.key,
@@ -26,36 +26,36 @@ const put = (at: At, payload: unknown, file: string | Buffer | null = null): Pro
     },
   });
 
-/** PUT of a form made by hand. */
+/** Puts a hand-made form. */
 const putForm = (at: At, form: FormData): Promise<Answer> =>
   server.call("PUT", `/policies/${at.org}`, { key: at.key, raw: form });
 
 const get = (at: At, name: string): Promise<Answer> =>
   server.call("GET", `/policies/${at.org}/${name}`, { key: at.key });
 
-/** How many rows everything that a put writes has, over all organizations. */
-const rows = (): number[] =>
+/** Row counts of all tables that a put writes, over all organizations. */
+const rowCounts = (): number[] =>
   ["policies", "policy_versions", "policy_events", "audit_log"].map(
     (table) => server.db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0,
   );
 
-/** Sends a request that must be refused with a 400 and these field errors, and must leave nothing behind. */
-async function refused(
+/** Asserts that a request is refused with 400 and these field errors, and stores nothing. */
+async function assertRefused(
   send: () => Promise<Answer>,
   errors: Record<string, string> | null,
   message = FAILED,
   status = 400,
 ): Promise<void> {
-  const before = rows();
+  const before = rowCounts();
   const answer = await send();
   assert.is(answer.status, status, answer.text);
   assert.equal(answer.body, errors ? { message, errors } : { message });
-  assert.equal(rows(), before, "a refusal leaves nothing");
+  assert.equal(rowCounts(), before, "a refusal leaves nothing");
 }
 
 const types = (answer: Answer): string[] => answer.body.events.map((event: { type: string }) => event.type);
 
-test("a policy is created with 201 and its whole record", async () => {
+test("creates a policy with 201 and returns all its fields", async () => {
   const at = server.given.org();
   const answer = await put(at, { name: "production", description: "What may run", type: "env", comment: "first" }, V1);
   assert.is(answer.status, 201);
@@ -80,7 +80,7 @@ test("a policy is created with 201 and its whole record", async () => {
   assert.equal((await server.call("GET", `/policies/${at.org}`, { key: at.key })).body, [answer.body]);
 });
 
-test("the payload needs a name only; description and comment are empty, the type is env", async () => {
+test("requires a name only; description and comment default to empty, the type to env", async () => {
   const at = server.given.org();
   const answer = await put(at, { name: "x" }, V1);
   assert.is(answer.status, 201);
@@ -88,7 +88,7 @@ test("the payload needs a name only; description and comment are empty, the type
   assert.is(answer.body.versions[0].comment, "");
 });
 
-test("the example of the reference works as it stands", async () => {
+test("accepts the example of the reference", async () => {
   const at = server.given.org();
   const { body, file } = putPolicy.example;
   const answer = await put(at, body, file ?? null);
@@ -96,7 +96,7 @@ test("the example of the reference works as it stands", async () => {
   assert.is(answer.body.versions[0].policy_yaml, file);
 });
 
-test("without a file a policy has no version until it gets one", async () => {
+test("a policy without a file has no version", async () => {
   const at = server.given.org();
   const created = await put(at, { name: "later" });
   assert.is(created.status, 201);
@@ -108,7 +108,7 @@ test("without a file a policy has no version until it gets one", async () => {
   assert.equal(types(updated), ["creation", "new_version"]);
 });
 
-test("identical content and description change nothing, whatever the comment", async () => {
+test("identical file and description change nothing, whatever the comment", async () => {
   const at = server.given.org();
   const first = await put(at, { name: "p", description: "d", comment: "one" }, V1);
   for (const again of [
@@ -121,7 +121,7 @@ test("identical content and description change nothing, whatever the comment", a
   }
 });
 
-test("a changed description is stored without a version; left out, it becomes empty", async () => {
+test("a new description makes no version; an omitted one becomes empty", async () => {
   const at = server.given.org();
   const first = await put(at, { name: "p", description: "one" }, V1);
   const second = await put(at, { name: "p", description: "two", comment: "ignored" }, V1);
@@ -137,7 +137,7 @@ test("a changed description is stored without a version; left out, it becomes em
   assert.equal(types(third), ["creation", "new_version", "metadata_update", "metadata_update"]);
 });
 
-test("changed content is the next version, oldest first; with another description both events are told", async () => {
+test("new content makes the next version; a new description too gives both events", async () => {
   const at = server.given.org();
   await put(at, { name: "p", description: "one" }, V1);
   const second = await put(at, { name: "p", description: "one", comment: "why" }, V2);
@@ -160,7 +160,7 @@ test("changed content is the next version, oldest first; with another descriptio
   assert.equal(types(third), ["creation", "new_version", "new_version", "metadata_update", "new_version"]);
 });
 
-test("policy_yaml is the upload byte for byte: byte order mark, CRLF, no last line break, astral characters", async () => {
+test("returns the upload byte for byte, with byte order mark, CRLF and astral characters", async () => {
   const at = server.given.org();
   const text = `\ufeff# Grüße 🚀\r\n${V2.replaceAll("\n", "\r\n")}# end`;
   const bytes = Buffer.from(text);
@@ -172,7 +172,7 @@ test("policy_yaml is the upload byte for byte: byte order mark, CRLF, no last li
   assert.is(again.body.versions.length, 1);
 });
 
-test("a file that is no policy is refused with all problems and their places in one line", async () => {
+test("refuses an invalid file with all problems and their positions", async () => {
   const at = server.given.org();
   const file = [
     "_schema: https://assay.example.com/schemas/policy/v2",
@@ -187,7 +187,7 @@ test("a file that is no policy is refused with all problems and their places in 
     "extra: 1",
     "",
   ].join("\n");
-  const before = rows();
+  const before = rowCounts();
   const answer = await put(at, { name: "p" }, file);
   assert.is(answer.status, 400);
   assert.equal(Object.keys(answer.body), ["message", "errors"]);
@@ -207,82 +207,88 @@ test("a file that is no policy is refused with all problems and their places in 
     assert.ok(parts[index]?.startsWith(place as string), parts[index]);
     assert.ok(parts[index]?.includes(about as string), parts[index]);
   }
-  assert.equal(rows(), before);
+  assert.equal(rowCounts(), before);
 });
 
-test("broken YAML is a 400 with a place", async () => {
+test("refuses broken YAML with its position", async () => {
   const at = server.given.org();
   for (const text of ["_schema: [", "a: b: c", "\t- x", "&a *a", "{{{{", "- ".repeat(2_000)]) {
-    const before = rows();
+    const before = rowCounts();
     const answer = await put(at, { name: "p" }, text);
     assert.is(answer.status, 400, text);
     assert.match(answer.body.errors.policy_file, /^line \d+, column \d+: /);
-    assert.equal(rows(), before);
+    assert.equal(rowCounts(), before);
   }
 });
 
-test("an empty file, spaces and comments alone are no policy", async () => {
+test("refuses an empty file, white space and comments alone", async () => {
   const at = server.given.org();
   for (const text of ["", "\ufeff", "\n\n", "# nothing\n"]) {
-    const before = rows();
+    const before = rowCounts();
     const answer = await put(at, { name: "p" }, text);
     assert.is(answer.status, 400, JSON.stringify(text));
     assert.match(answer.body.errors.policy_file, /^line \d+, column \d+: the file is empty$/);
-    assert.equal(rows(), before);
+    assert.equal(rowCounts(), before);
   }
 });
 
-test("a file that is not UTF-8 is refused with the place of the first wrong byte", async () => {
+test("refuses a file that is not UTF-8 with the position of the first invalid byte", async () => {
   const at = server.given.org();
   const wrong = (bytes: (number | string)[]) =>
     Buffer.concat(bytes.map((part) => (typeof part === "string" ? Buffer.from(part) : Buffer.from([part]))));
   const text = (line: number, column: number) => ({
     policy_file: `line ${line}, column ${column}: the file is not UTF-8 text. Save it in that encoding`,
   });
-  await refused(() => put(at, { name: "p" }, wrong([0xff])), text(1, 1));
-  await refused(() => put(at, { name: "p" }, wrong([V1, "# Gr", 0xfc, 0xdf, "e\n"])), text(2, 5));
-  await refused(() => put(at, { name: "p" }, wrong([V1, "# 🚀", 0xef, 0xbf])), text(2, 5));
-  await refused(() => put(at, { name: "p" }, wrong(["\ufeff# \ufffd", 0xef, 0xbf, "x"])), text(1, 4));
-  await refused(() => put(at, { name: "p" }, wrong(["# ", 0xed, 0xa0, 0x80])), text(1, 3));
+  await assertRefused(() => put(at, { name: "p" }, wrong([0xff])), text(1, 1));
+  await assertRefused(() => put(at, { name: "p" }, wrong([V1, "# Gr", 0xfc, 0xdf, "e\n"])), text(2, 5));
+  await assertRefused(() => put(at, { name: "p" }, wrong([V1, "# 🚀", 0xef, 0xbf])), text(2, 5));
+  await assertRefused(() => put(at, { name: "p" }, wrong(["\ufeff# \ufffd", 0xef, 0xbf, "x"])), text(1, 4));
+  await assertRefused(() => put(at, { name: "p" }, wrong(["# ", 0xed, 0xa0, 0x80])), text(1, 3));
 });
 
-test("a NUL in the file is refused with its place, one in the payload with its field", async () => {
+test("refuses a NUL in the file with its position, and one in the payload with its field", async () => {
   const at = server.given.org();
-  await refused(() => put(at, { name: "p" }, `${V1}# a\u0000b\n`), {
+  await assertRefused(() => put(at, { name: "p" }, `${V1}# a\u0000b\n`), {
     policy_file: "line 2, column 4: the character U+0000 is not allowed in YAML",
   });
-  await refused(() => put(at, { name: "p", description: "a\u0000b" }, V1), {
+  await assertRefused(() => put(at, { name: "p", description: "a\u0000b" }, V1), {
     description: "String should not contain a NUL character",
   });
 });
 
-test("a control that does not exist is refused by name and place, all of them at once", async () => {
+test("refuses all unknown controls at once, by name and position", async () => {
   const at = server.given.org();
-  const file = `${V1}artifacts:\n  attestations:\n    - type: decision\n      for_control: SDLC-1\n    - {type: decision, for_control: SDLC-2}\n`;
-  await refused(() => put(at, { name: "p" }, file), {
+  const file =
+    `${V1}artifacts:\n  attestations:\n    - type: decision\n      for_control: SDLC-1\n` +
+    "    - {type: decision, for_control: SDLC-2}\n";
+  await assertRefused(() => put(at, { name: "p" }, file), {
     policy_file:
-      `line 5, column 20: artifacts.attestations.0.for_control: Control 'SDLC-1' does not exist in organization '${at.org}'; ` +
-      `line 6, column 37: artifacts.attestations.1.for_control: Control 'SDLC-2' does not exist in organization '${at.org}'`,
+      "line 5, column 20: artifacts.attestations.0.for_control: Control 'SDLC-1' does not exist in " +
+      `organization '${at.org}'; ` +
+      "line 6, column 37: artifacts.attestations.1.for_control: Control 'SDLC-2' does not exist in " +
+      `organization '${at.org}'`,
   });
   const existing = await put(at, { name: "p" }, V1);
-  await refused(() => put(at, { name: "p", description: "new" }, file.replace(/ {4}- \{.*\n/, "")), {
-    policy_file: `line 5, column 20: artifacts.attestations.0.for_control: Control 'SDLC-1' does not exist in organization '${at.org}'`,
+  await assertRefused(() => put(at, { name: "p", description: "new" }, file.replace(/ {4}- \{.*\n/, "")), {
+    policy_file:
+      "line 5, column 20: artifacts.attestations.0.for_control: Control 'SDLC-1' does not exist in organization " +
+      `'${at.org}'`,
   });
   assert.equal((await get(at, "p")).body, existing.body);
 });
 
-test("a file of exactly 10 MB is taken and one byte more is a 413", async () => {
+test("accepts a file of exactly 10 MB, and answers 413 to one byte more", async () => {
   const at = server.given.org();
   const limit = 10 * 1_048_576;
   const filler = `# ${"x".repeat(1_021)}\n`;
   let text = V1 + filler.repeat(Math.floor((limit - V1.length) / filler.length));
   text += `#${" ".repeat(limit - text.length - 2)}\n`;
   assert.is(text.length, limit);
-  await refused(() => put(at, { name: "big" }, `${text}\n`), null, "File size exceeds the 10MB limit", 413);
+  await assertRefused(() => put(at, { name: "big" }, `${text}\n`), null, "File size exceeds the 10MB limit", 413);
   const answer = await put(at, { name: "big" }, text);
   assert.is(answer.status, 201);
   assert.ok(answer.body.versions[0].policy_yaml === text);
-  await refused(
+  await assertRefused(
     () => put(at, { name: "big" }, "x".repeat(30 * 1_048_576)),
     null,
     "File size exceeds the 10MB limit",
@@ -290,7 +296,7 @@ test("a file of exactly 10 MB is taken and one byte more is a 413", async () => 
   );
 });
 
-test("every refusal of the payload names its field", async () => {
+test("names the field of every problem in the payload", async () => {
   const at = server.given.org();
   const pattern = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_\.~]*$`;
   const nameError = (name: string) => ({ name: `String should match pattern '${pattern}' [input: ${name}]` });
@@ -321,17 +327,17 @@ test("every refusal of the payload names its field", async () => {
     ["not json", { payload: "Input should be valid JSON: the text ends early or is malformed" }],
   ];
   for (const [payload, errors] of cases) {
-    const before = rows();
+    const before = rowCounts();
     const answer = await put(at, payload, V1);
     assert.is(answer.status, 400, JSON.stringify(payload));
     assert.is(answer.body.message, FAILED);
     if (payload !== "not json") assert.equal(answer.body.errors, errors);
     else assert.match(answer.body.errors.payload, /^Input should be valid JSON: /);
-    assert.equal(rows(), before);
+    assert.equal(rowCounts(), before);
   }
 });
 
-test("all characters of the grammar are good for a name, also in paths", async () => {
+test("accepts names with all characters of the grammar, also in paths", async () => {
   const at = server.given.org();
   const name = "0aZ-_.~";
   assert.is((await put(at, { name }, V1)).status, 201);
@@ -339,46 +345,48 @@ test("all characters of the grammar are good for a name, also in paths", async (
   assert.is((await get(at, encodeURIComponent(name))).body.name, name);
 });
 
-test("parts that are missing, repeated, unknown or of the wrong kind are refused by name", async () => {
+test("refuses missing, repeated, unknown and wrong parts by name", async () => {
   const at = server.given.org();
   const payload = JSON.stringify({ name: "p" });
   const policyFile = () => new File([V1], "policy.yml");
 
   const withoutPayload = new FormData();
   withoutPayload.append("policy_file", policyFile());
-  await refused(() => putForm(at, withoutPayload), { payload: "Field required" });
+  await assertRefused(() => putForm(at, withoutPayload), { payload: "Field required" });
 
   const twoPayloads = formData({ field: "payload", json: { name: "p" } });
   twoPayloads.append("payload", payload);
-  await refused(() => putForm(at, twoPayloads), { payload: "The part is given more than once" });
+  await assertRefused(() => putForm(at, twoPayloads), { payload: "The part is given more than once" });
 
   const twoFiles = formData({ field: "payload", json: { name: "p" } });
   twoFiles.append("policy_file", policyFile());
   twoFiles.append("policy_file", policyFile());
-  await refused(() => putForm(at, twoFiles), { policy_file: "The part is given more than once" });
+  await assertRefused(() => putForm(at, twoFiles), { policy_file: "The part is given more than once" });
 
   const plainFile = formData({ field: "payload", json: { name: "p" } });
   plainFile.append("policy_file", V1);
-  await refused(() => putForm(at, plainFile), { policy_file: "The part should be a file: give it a filename" });
+  await assertRefused(() => putForm(at, plainFile), { policy_file: "The part should be a file: give it a filename" });
 
   const unknownField = formData({ field: "payload", json: { name: "p" } });
   unknownField.append("data_json", payload);
-  await refused(() => putForm(at, unknownField), { data_json: "Extra inputs are not permitted [input: form part]" });
+  await assertRefused(() => putForm(at, unknownField), {
+    data_json: "Extra inputs are not permitted [input: form part]",
+  });
 
   const unknownFile = formData({ field: "payload", json: { name: "p" } });
   unknownFile.append("attachment_file", policyFile());
-  await refused(() => putForm(at, unknownFile), {
+  await assertRefused(() => putForm(at, unknownFile), {
     attachment_file: "Extra inputs are not permitted [input: file part]",
   });
 
-  await refused(
+  await assertRefused(
     () => server.call("PUT", `/policies/${at.org}`, { key: at.key, body: { name: "p" } }),
     null,
     "Content-Type should be multipart/form-data with the part 'payload'",
   );
 });
 
-test("the parts may come in either order, and the payload may carry a content type", async () => {
+test("accepts the parts in either order, and a content type of the payload", async () => {
   const at = server.given.org();
   const form = new FormData();
   form.append("policy_file", new File([V1], "policy.yml"));
@@ -386,7 +394,8 @@ test("the parts may come in either order, and the payload may carry a content ty
   assert.is((await putForm(at, form)).status, 201);
   const boundary = "frontier";
   const raw = new TextEncoder().encode(
-    `--${boundary}\r\nContent-Disposition: form-data; name="payload"\r\nContent-Type: application/json\r\n\r\n{"name":"q"}\r\n--${boundary}--\r\n`,
+    `--${boundary}\r\nContent-Disposition: form-data; name="payload"\r\nContent-Type: application/json\r\n\r\n` +
+      `{"name":"q"}\r\n--${boundary}--\r\n`,
   );
   const answer = await server.call("PUT", `/policies/${at.org}`, {
     key: at.key,
@@ -397,7 +406,7 @@ test("the parts may come in either order, and the payload may carry a content ty
   assert.is(answer.body.name, "q");
 });
 
-test("an unknown policy is a 404 that names it", async () => {
+test("answers 404 with the name of an unknown policy", async () => {
   const at = server.given.org();
   const other = server.given.org();
   await put(other, { name: "theirs" }, V1);
@@ -408,7 +417,7 @@ test("an unknown policy is a 404 that names it", async () => {
   }
 });
 
-test("the list is a bare array by name, empty at first", async () => {
+test("lists policies by name as a plain array, initially empty", async () => {
   const at = server.given.org();
   const list = () => server.call("GET", `/policies/${at.org}`, { key: at.key });
   assert.equal((await list()).body, []);
@@ -422,7 +431,7 @@ test("the list is a bare array by name, empty at first", async () => {
   for (const policy of answer.body) assert.equal(policy, (await get(at, policy.name)).body);
 });
 
-test("an answer shows 8 MB of files: the newest that fit, comments in place of the others", async () => {
+test("shows 8 MB of files per response: the newest that fit, comments instead of the others", async () => {
   const at = server.given.org();
   const file = (character: string, size: number): string => `${V1}# ${character.repeat(size - V1.length - 2)}`;
   const [old, middle, newest] = [file("o", 1_000), file("m", 5_000_000), file("n", 5_000_000)];
@@ -441,15 +450,17 @@ test("an answer shows 8 MB of files: the newest that fit, comments in place of t
   assert.ok(texts(listed.body[0])[2] === newest);
   assert.is(
     texts(listed.body[0])[1],
-    "# This file of 5000000 bytes is not shown: a response has at most 8388608 bytes of files. Read the policy on its own\n",
+    "# This file of 5000000 bytes is not shown: a response has at most 8388608 bytes of files. Read the policy " +
+      "on its own\n",
   );
   assert.equal(texts(listed.body[1]), [V1]);
   assert.equal(texts(listed.body[2]), [
-    "# This file of 4000000 bytes is not shown: a response has at most 8388608 bytes of files. Read the policy on its own\n",
+    "# This file of 4000000 bytes is not shown: a response has at most 8388608 bytes of files. Read the policy " +
+      "on its own\n",
   ]);
 });
 
-test("a file larger than an answer shows is shown where it is the newest version", async () => {
+test("shows the newest version of a single policy even if it is larger than that", async () => {
   const at = server.given.org();
   const text = `${V1}# ${"x".repeat(9_000_000)}`;
   assert.is((await put(at, { name: "large" }, text)).status, 201);
@@ -457,7 +468,7 @@ test("a file larger than an answer shows is shown where it is the newest version
   assert.ok(body.versions[0].policy_yaml === text);
 });
 
-test("details of an event that cannot be read are marked, and neither the list nor the policy fails", async () => {
+test("marks damaged details of an event in policies and lists", async () => {
   const at = server.given.org();
   const good = await put(at, { name: "good" }, V1);
   for (const [index, json] of ["{broken", "[]", "null", "7"].entries()) {
@@ -477,7 +488,7 @@ test("details of an event that cannot be read are marked, and neither the list n
   }
 });
 
-test("fifty creations of one policy at once: one 201, the others 200, one version", async () => {
+test("fifty concurrent requests create one policy: one 201, the others 200, one version", async () => {
   const at = server.given.org();
   const answers = await Promise.all(Array.from({ length: 50 }, () => put(at, { name: "race", description: "d" }, V1)));
   const statuses = answers.map((answer) => answer.status).sort();
@@ -487,7 +498,7 @@ test("fifty creations of one policy at once: one 201, the others 200, one versio
   assert.equal(types({ body } as Answer), ["creation", "new_version"]);
 });
 
-test("different contents at once become consecutive versions, each content once", async () => {
+test("concurrent uploads become consecutive versions, each once", async () => {
   const at = server.given.org();
   const files = Array.from({ length: 30 }, (_, index) => `${V1}# ${index}\n`);
   const answers = await Promise.all(files.map((file) => put(at, { name: "race" }, file)));
@@ -504,9 +515,9 @@ test("different contents at once become consecutive versions, each content once"
   assert.is(events.length, 31);
 });
 
-test("a refused file between two good ones disturbs neither", async () => {
+test("a refused file between two valid ones affects neither", async () => {
   const at = server.given.org();
-  const before = rows();
+  const before = rowCounts();
   const answers = await Promise.all([
     put(at, { name: "a" }, V1),
     put(at, { name: "b" }, "_schema: 1"),
@@ -517,12 +528,12 @@ test("a refused file between two good ones disturbs neither", async () => {
     [201, 400, 201],
   );
   assert.equal(
-    rows(),
+    rowCounts(),
     [2, 2, 4, 2].map((added, index) => (before[index] ?? 0) + added),
   );
 });
 
-test("creator and user are what people see of the caller; a service account is shown by its name", async () => {
+test("shows the caller's display name as creator and user", async () => {
   const { org, key } = server.given.org();
   const member = server.given.user(org, "member");
   const user = server.db.prepare<[], string>("SELECT name FROM users ORDER BY id DESC LIMIT 1").pluck().get() ?? "";
@@ -546,7 +557,7 @@ test("creator and user are what people see of the caller; a service account is s
   assert.is((await get({ org, key }, "p")).status, 200);
 });
 
-test("every accepted put is in the audit log with what it did", async () => {
+test("records every accepted put in the audit log with its effect", async () => {
   const at = server.given.org();
   const name = fresh("policy");
   await put(at, { name }, V1);
@@ -568,7 +579,7 @@ test("every accepted put is in the audit log with what it did", async () => {
   );
 });
 
-test("readers read policies and may not write them; strangers see those of public organizations only", async () => {
+test("readers cannot write policies; outsiders see those of public organizations only", async () => {
   const open = server.given.org({ public: true });
   await put(open, { name: "p" }, V1);
   const reader = server.given.user(open.org, "reader");
@@ -576,7 +587,7 @@ test("readers read policies and may not write them; strangers see those of publi
   const denied = { message: "You don't have permission to access this resource" };
   for (const key of [reader, stranger]) {
     assert.is((await get({ org: open.org, key }, "p")).status, 200);
-    await refused(() => put({ org: open.org, key }, { name: "p", description: "x" }), null, denied.message, 403);
+    await assertRefused(() => put({ org: open.org, key }, { name: "p", description: "x" }), null, denied.message, 403);
   }
   const closed = server.given.org();
   await put(closed, { name: "p" }, V1);
@@ -585,30 +596,32 @@ test("readers read policies and may not write them; strangers see those of publi
   assert.equal(answer.body, denied);
 });
 
-/** An environment that uses these policies, by name. */
+/** An environment with these policies, by name. */
 function environment(on: TestServer, at: At, policies: string[], archivedAt: number | null = null): number {
   const organization = on.store.organizations.find(at.org) as { id: number };
   const name = fresh("env");
   const id = Number(
     on.db
       .prepare(
-        "INSERT INTO environments (public_id, organization_id, name, type, archived_at, created_at, last_modified_at) VALUES (?, ?, ?, 'K8S', ?, 1, 1)",
+        "INSERT INTO environments (public_id, organization_id, name, type, archived_at, created_at, " +
+          "last_modified_at) VALUES (?, ?, ?, 'K8S', ?, 1, 1)",
       )
       .run(name, organization.id, name, archivedAt).lastInsertRowid,
   );
   const attach = on.db.prepare(
     "INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)",
   );
-  policies.forEach((policy, position) => attach.run(id, on.store.policies.find(organization.id, policy)?.id, position));
+  for (const [position, policy] of policies.entries())
+    attach.run(id, on.store.policies.find(organization.id, policy)?.id, position);
   return id;
 }
 
 const revision = (on: TestServer, id: number): number => on.store.environments.get(id).revision;
 
-test("a new version asks for the active environments that use the policy, and nothing else does", async () => {
+test("a new version enqueues the re-evaluation of active environments that use the policy", async () => {
   const own = await startServer();
   try {
-    // Jobs then stay where they are.
+    // Jobs then stay in the queue.
     await own.runner.close();
     const jobs = () =>
       (
@@ -638,23 +651,23 @@ test("a new version asks for the active environments that use the policy, and no
       publicId: string;
       name: string;
     };
-    const asked = [prod, staging].map((id) => ({
+    const queued = [prod, staging].map((id) => ({
       environment_id: id,
       snapshot_count: 0,
       cause: "policy_version",
       user_id: publicId,
       user_name: name,
     }));
-    assert.equal(jobs(), asked);
+    assert.equal(jobs(), queued);
     assert.equal(
       [prod, staging, ...untouched].map((id) => revision(own, id)),
       [1, 1, 0, 0, 0],
     );
 
     await send(200, { name: "p", description: "changed again", comment: "the same file" }, V1);
-    assert.equal(jobs(), asked);
+    assert.equal(jobs(), queued);
     await send(200, { name: "p" }, V2);
-    assert.equal(jobs(), [...asked, ...asked]);
+    assert.equal(jobs(), [...queued, ...queued]);
     assert.equal(
       [prod, staging, ...untouched].map((id) => revision(own, id)),
       [2, 2, 0, 0, 0],
@@ -664,7 +677,7 @@ test("a new version asks for the active environments that use the policy, and no
   }
 });
 
-test("what a new version asks for is done soon after the answer", async () => {
+test("re-evaluates soon after the response to a new version", async () => {
   const at = server.given.org();
   await put(at, { name: "p" }, V1);
   environment(server, at, ["p"]);
@@ -672,9 +685,9 @@ test("what a new version asks for is done soon after the answer", async () => {
   assert.is((await put(at, { name: "p" }, V2)).status, 200);
   await server.settled();
   assert.is(server.db.prepare("SELECT count(*) FROM jobs").pluck().get(), 0);
-  const told = server.lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === "job");
+  const jobLines = server.lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === "job");
   assert.equal(
-    told.map(({ kind, attempts, outcome }) => [kind, attempts, outcome]),
+    jobLines.map(({ kind, attempts, outcome }) => [kind, attempts, outcome]),
     [["reevaluate", 1, "done"]],
   );
 });
