@@ -41,8 +41,8 @@ test("stores names of any length and script, with owner, mode and time", async (
       mtime: Date;
     };
     assert.equal(
-      { mode, uid, gid, getTime: mtime.getTime() },
-      { mode: 0o644, uid: 0, gid: 0, getTime: 1_700_000_000_000 },
+      { mode, uid, gid, mtimeMs: mtime.getTime() },
+      { mode: 0o644, uid: 0, gid: 0, mtimeMs: 1_700_000_000_000 },
     );
   }
   assert.equal(

@@ -133,9 +133,10 @@ function drawAboutThisReport(sheet: Sheet, { evidence, attestations, artifacts, 
   const files = `${formatCount(evidence.files, "evidence file")} (${formatBytes(evidence.bytes)})`;
   sheet.text(
     `This report was made from records that were read at the same moment: ${counts} and ${files}. ` +
-      "Times are in UTC. The audit package it belongs to has the complete records, the evidence, the texts of templates and policies, " +
-      "and the SHA-256 of each file. Characters that cannot be printed are shown as their Unicode code point, such as " +
-      "<U+200B>. Texts that are too long end in an ellipsis; they are complete in the audit package.",
+      "Times are in UTC. The audit package it belongs to has the complete records, the evidence, the texts of " +
+      "templates and policies, and the SHA-256 of each file. Characters that cannot be printed are shown as their " +
+      "Unicode code point, such as <U+200B>. Texts that are too long end in an ellipsis; they are complete in the " +
+      "audit package.",
     { color: COLOR.dim },
   );
 }

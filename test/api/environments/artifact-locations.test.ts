@@ -134,9 +134,9 @@ test("a start at an unknown time has no lead time from the commit", async () => 
   assert.equal(
     {
       commit_lead_times: artifact.commit_lead_times,
-      "keys of artifact.build_lead_times": Object.keys(artifact.build_lead_times),
+      buildLeadTimesOf: Object.keys(artifact.build_lead_times),
     },
-    { commit_lead_times: { [known.name]: 5 }, "keys of artifact.build_lead_times": [known.name, unknown.name] },
+    { commit_lead_times: { [known.name]: 5 }, buildLeadTimesOf: [known.name, unknown.name] },
   );
 });
 
@@ -154,9 +154,9 @@ test("nothing runs in an archived environment, and its history stays under its s
     {
       running: artifact.running,
       exited: artifact.exited,
-      "keys of artifact.build_lead_times": Object.keys(artifact.build_lead_times),
+      buildLeadTimesOf: Object.keys(artifact.build_lead_times),
     },
-    { running: [], exited: [], "keys of artifact.build_lead_times": [archived] },
+    { running: [], exited: [], buildLeadTimesOf: [archived] },
   );
   assert.is(artifact.history.at(-1).event, `started running in ${archived}#1`);
   assert.equal((await trailOf(at, "t")).events.at(-1).environment_name, archived);
@@ -168,8 +168,8 @@ test("does not show environments of other organizations", async () => {
   world.report(other.environment().id, [{ name: "app", fingerprint }]);
   const { running, exited, history, build_lead_times } = await artifactOf(at, fingerprint);
   assert.equal(
-    { running, exited, "history.length": history.length, build_lead_times },
-    { running: [], exited: [], "history.length": 1, build_lead_times: {} },
+    { running, exited, historyLength: history.length, build_lead_times },
+    { running: [], exited: [], historyLength: 1, build_lead_times: {} },
   );
   assert.equal((await trailOf(at, "t")).events.length, 2);
 });

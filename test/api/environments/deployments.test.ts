@@ -160,8 +160,8 @@ test("counts each start with provenance as one deployment, in the first flow", a
   assert.is((await get(at, `/deployments/${at.org}/${environment}/${fingerprint}`)).body.deployed_at, again);
   const last = async (flow: string) => (await get(at, `/flows/${at.org}/${flow}`)).body.last_deployment_at;
   assert.equal(
-    { "last build": await last(build), "last release": await last(release), "last unused": await last(unused) },
-    { "last build": again, "last release": again, "last unused": null },
+    { build: await last(build), release: await last(release), unused: await last(unused) },
+    { build: again, release: again, unused: null },
   );
 });
 
@@ -249,8 +249,8 @@ test("lists the deployments of an organization in pages, with filters", async ()
   ] as const) {
     const { status, body } = await get(at, `/deployments/${at.org}?${query}`);
     assert.equal(
-      { status, message: body.message, "keys of body.errors": Object.keys(body.errors) },
-      { status: 400, message: "Input payload validation failed", "keys of body.errors": [field] },
+      { status, message: body.message, fields: Object.keys(body.errors) },
+      { status: 400, message: "Input payload validation failed", fields: [field] },
       query,
     );
   }
@@ -341,8 +341,8 @@ test("lists the deployments of an environment with ISO times, over 30 days, in p
   );
   const { deployments, ...counts } = await list("?page=2&page_size=1");
   assert.equal(
-    { summarize: summarize(deployments), counts },
-    { summarize: [[environment, one]], counts: { page: 2, page_size: 1, total_pages: 2, total_count: 2 } },
+    { deployments: summarize(deployments), counts },
+    { deployments: [[environment, one]], counts: { page: 2, page_size: 1, total_pages: 2, total_count: 2 } },
   );
   assert.is((await get(at, `/deployments/${at.org}/${logical}/${three}`)).body.environment_name, other);
 

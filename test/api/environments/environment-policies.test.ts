@@ -65,10 +65,7 @@ test("attaches policies in the given order and detaches them by name, as both si
   assertAnswer(await attach(at, "prod", "b"), 200, "OK");
   assert.equal(await policiesOf(at, "prod"), ["c", "a", "b"]);
   await server.given.environment(at, { name: "other", policies: ["b"] });
-  assert.equal(
-    { "consumersOf a": await consumersOf(at, "a"), "consumersOf b": await consumersOf(at, "b") },
-    { "consumersOf a": ["prod"], "consumersOf b": ["other", "prod"] },
-  );
+  assert.equal({ a: await consumersOf(at, "a"), b: await consumersOf(at, "b") }, { a: ["prod"], b: ["other", "prod"] });
   assertAnswer(await detach(at, "prod", "c", "b"), 200, "OK");
   assert.equal(await policiesOf(at, "prod"), ["a"]);
   assertAnswer(await attach(at, "prod", "c"), 200, "OK");

@@ -253,10 +253,10 @@ test("refuses overlong names", async () => {
   assert.is(answer.status, 400);
   assert.equal(
     {
-      "row(at, docker).snapshot_count": row(at, docker).snapshot_count,
-      "row(at, k8s).snapshot_count": row(at, k8s).snapshot_count,
+      dockerSnapshots: row(at, docker).snapshot_count,
+      k8sSnapshots: row(at, k8s).snapshot_count,
     },
-    { "row(at, docker).snapshot_count": 0, "row(at, k8s).snapshot_count": 0 },
+    { dockerSnapshots: 0, k8sSnapshots: 0 },
   );
 });
 

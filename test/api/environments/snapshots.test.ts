@@ -419,14 +419,14 @@ test("a snapshot without policies is not compliant and its artifacts are unknown
   const { body } = await read(at, environment);
   assert.equal(
     {
-      "body.compliant": body.compliant,
-      "body.artifact_compliance_count": body.artifact_compliance_count,
-      "artifacts[0].compliant": body.artifacts[0].compliant,
+      compliant: body.compliant,
+      artifact_compliance_count: body.artifact_compliance_count,
+      firstArtifactCompliant: body.artifacts[0].compliant,
     },
     {
-      "body.compliant": false,
-      "body.artifact_compliance_count": { true: 0, false: 0, null: 1 },
-      "artifacts[0].compliant": null,
+      compliant: false,
+      artifact_compliance_count: { true: 0, false: 0, null: 1 },
+      firstArtifactCompliant: null,
     },
   );
   assert.equal(

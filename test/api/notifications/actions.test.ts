@@ -341,9 +341,9 @@ test("reports problems by field and stores nothing", async () => {
       {
         status: answer.status,
         message: answer.body.message,
-        "keys of answer.body.errors": Object.keys(answer.body.errors),
+        fields: Object.keys(answer.body.errors),
       },
-      { status: 400, message: VALIDATION, "keys of answer.body.errors": Object.keys(errors) },
+      { status: 400, message: VALIDATION, fields: Object.keys(errors) },
       JSON.stringify(more),
     );
     // domain/network defines the texts for addresses.
@@ -366,8 +366,8 @@ test("reports problems by field and stores nothing", async () => {
   ]) {
     const answer = await put(at, body([env], { targets: [{ type: "EMAIL", emails: [address] }] }));
     assert.equal(
-      { status: answer.status, "keys of answer.body.errors": Object.keys(answer.body.errors) },
-      { status: 400, "keys of answer.body.errors": ["targets.0.emails.0"] },
+      { status: answer.status, fields: Object.keys(answer.body.errors) },
+      { status: 400, fields: ["targets.0.emails.0"] },
       address,
     );
   }
@@ -468,7 +468,7 @@ test("an unchanged target keeps its secret and times; no response contains a sec
     }),
   );
   const after = secrets(at);
-  assert.equal({ "after[1]": after[1], "after.length": after.length }, { "after[1]": two, "after.length": 3 });
+  assert.equal({ second: after[1], count: after.length }, { second: two, count: 3 });
   assert.ok(after[0]?.["secret"] !== one?.["secret"] && after[0]?.["secret"] !== two?.["secret"]);
   const text =
     (await get(at, 1)).text + (await callNotifications(at, "GET", 1)).text + JSON.stringify(auditEntries(at));
@@ -505,10 +505,10 @@ test("hides targets from outsiders of a public organization", async () => {
   }
   assert.equal(
     {
-      "list[0].targets": (await list(outsider))[0]?.["targets"],
-      "body[0].targets": (await callNotifications(outsider, "GET")).body[0].targets,
+      actionTargets: (await list(outsider))[0]?.["targets"],
+      notificationTargets: (await callNotifications(outsider, "GET")).body[0].targets,
     },
-    { "list[0].targets": [], "body[0].targets": [] },
+    { actionTargets: [], notificationTargets: [] },
   );
   const before = rowCounts();
   for (const answer of [

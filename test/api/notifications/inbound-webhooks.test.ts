@@ -173,11 +173,11 @@ test("without properties uses project and revision; existing flows and trails ar
   const trail = await read(at, `/trails/${at.org}/sonar-Web-Shop/${SHA}`);
   assert.equal(
     {
-      "flow.description": flow.description,
-      "trail.description": trail.description,
-      "trail.compliance_state": trail.compliance_state,
+      flowDescription: flow.description,
+      trailDescription: trail.description,
+      trailState: trail.compliance_state,
     },
-    { "flow.description": "first", "trail.description": "", "trail.compliance_state": "NON-COMPLIANT" },
+    { flowDescription: "first", trailDescription: "", trailState: "NON-COMPLIANT" },
   );
   const records = await read(at, `/attestations/${at.org}/sonar-Web-Shop/trail/${SHA}/sonar`);
   assert.equal(

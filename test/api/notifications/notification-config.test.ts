@@ -57,11 +57,11 @@ test("is empty by default; is set, replaced and removed, normalized as the contr
   );
   assert.equal(
     {
-      "remove.body": (await remove(at)).body,
-      "remove.status": (await remove(at)).status,
-      "get.body": (await get(at)).body,
+      removed: (await remove(at)).body,
+      removedAgain: (await remove(at)).status,
+      config: (await get(at)).body,
     },
-    { "remove.body": "OK", "remove.status": 200, "get.body": config([]) },
+    { removed: "OK", removedAgain: 200, config: config([]) },
   );
   const organization = server.store.organizations.find(at.org) as { id: number };
   const audited = (

@@ -169,8 +169,8 @@ test("scope flow: all flows count, the first one is at the top level; flow_name 
   ] as const) {
     const one = await readAssert(at, fingerprint, `?flow_name=${name}`);
     assert.equal(
-      { compliant: one["compliant"], flow: one["flow"], trail: one["trail"], "flows.length": one["flows"].length },
-      { compliant, flow: name, trail, "flows.length": 1 },
+      { compliant: one["compliant"], flow: one["flow"], trail: one["trail"], flowCount: one["flows"].length },
+      { compliant, flow: name, trail, flowCount: 1 },
     );
   }
 });
@@ -183,8 +183,8 @@ test("scope flow: the latest record in a flow counts", async () => {
   await artifact(at, place, { fingerprint, trail: "new" });
   const body = await readAssert(at, fingerprint);
   assert.equal(
-    { trail: body["trail"], status: body["compliance_status"].status, "flows.length": body["flows"].length },
-    { trail: "new", status: "INCOMPLETE", "flows.length": 1 },
+    { trail: body["trail"], status: body["compliance_status"].status, flowCount: body["flows"].length },
+    { trail: "new", status: "INCOMPLETE", flowCount: 1 },
   );
 });
 
@@ -278,8 +278,8 @@ test("scope flow: archived flows still count, under their present name", async (
   await server.call("PUT", `/flows/${at.org}/${place}/archive`, { key: at.key });
   const body = await readAssert(at, fingerprint);
   assert.equal(
-    { "flow startsWith": body["flow"].startsWith(`${place}-archived-at-`), compliant: body["compliant"] },
-    { "flow startsWith": true, compliant: false },
+    { hasArchivedName: body["flow"].startsWith(`${place}-archived-at-`), compliant: body["compliant"] },
+    { hasArchivedName: true, compliant: false },
   );
   const { status, body: refusal } = await requestAssert(at, fingerprint, `?flow_name=${place}`);
   assert.equal(
@@ -388,9 +388,9 @@ test("scope policy: shows all fields for a policy with a rule of each kind, as c
       compliant: body["compliant"],
       environment: body["environment"],
       allow_listing: body["allow_listing"],
-      "flows.length": body["flows"].length,
+      flowCount: body["flows"].length,
     },
-    { scope: "policy", compliant: false, environment: null, allow_listing: null, "flows.length": 1 },
+    { scope: "policy", compliant: false, environment: null, allow_listing: null, flowCount: 1 },
   );
 
   await attest(at, place, { name: "tests", fingerprint, ...JUNIT() });
@@ -415,11 +415,11 @@ test("scope policy: requires neither a satisfied template nor a compliant flow",
   const body = await readAssert(at, fingerprint, `?policy_name=${policy}`);
   assert.equal(
     {
-      "body.compliant": body["compliant"],
-      "compliance_status.status": body["compliance_status"].status,
-      "flows[0].compliant": body["flows"][0].compliant,
+      compliant: body["compliant"],
+      status: body["compliance_status"].status,
+      firstFlowCompliant: body["flows"][0].compliant,
     },
-    { "body.compliant": true, "compliance_status.status": "INCOMPLETE", "flows[0].compliant": false },
+    { compliant: true, status: "INCOMPLETE", firstFlowCompliant: false },
   );
 });
 
@@ -829,11 +829,11 @@ test("scope environment: flow_name limits the evaluation to one flow", async () 
   const compliant = async (query: string) => (await inEnvironment(at, fingerprint, prod, query))["compliant"];
   assert.equal(
     {
-      "compliant ": await compliant(""),
-      "compliant(`&flow_name=${one}`)": await compliant(`&flow_name=${one}`),
-      "compliant(`&flow_name=${two}`)": await compliant(`&flow_name=${two}`),
+      allFlows: await compliant(""),
+      flowOne: await compliant(`&flow_name=${one}`),
+      flowTwo: await compliant(`&flow_name=${two}`),
     },
-    { "compliant ": false, "compliant(`&flow_name=${one}`)": true, "compliant(`&flow_name=${two}`)": false },
+    { allFlows: false, flowOne: true, flowTwo: false },
   );
 });
 
@@ -869,16 +869,16 @@ test("scope environment: the allowlist overrides policies and flows, and evaluat
   const body = await inEnvironment(at, fingerprint, bare);
   assert.equal(
     {
-      "body.compliant": body["compliant"],
-      "flows[0].compliant": body["flows"][0].compliant,
-      "body.policy_evaluations": body["policy_evaluations"],
-      "body.allow_listing": body["allow_listing"],
+      compliant: body["compliant"],
+      firstFlowCompliant: body["flows"][0].compliant,
+      policy_evaluations: body["policy_evaluations"],
+      allow_listing: body["allow_listing"],
     },
     {
-      "body.compliant": true,
-      "flows[0].compliant": false,
-      "body.policy_evaluations": [],
-      "body.allow_listing": inBare,
+      compliant: true,
+      firstFlowCompliant: false,
+      policy_evaluations: [],
+      allow_listing: inBare,
     },
   );
   for (const query of ["", `?policy_name=${policy}`]) {
@@ -1030,21 +1030,21 @@ test("a repeated request reflects new evidence, and the present permissions of t
   );
   assert.equal(
     {
-      "ask user": await requestAssert(server.given.user(at.org, null)),
-      "ask(null)": await requestAssert(null),
-      "ask no-such-key": await requestAssert("no-such-key"),
+      outsider: await requestAssert(server.given.user(at.org, null)),
+      withoutKey: await requestAssert(null),
+      unknownKey: await requestAssert("no-such-key"),
     },
-    { "ask user": 403, "ask(null)": 401, "ask no-such-key": 401 },
+    { outsider: 403, withoutKey: 401, unknownKey: 401 },
   );
   await server.given.attestation(at, { flow, trail, name: "tests", fingerprint });
   assert.equal(
-    { "ask key": await requestAssert(at.key), "ask reader": await requestAssert(reader) },
-    { "ask key": true, "ask reader": true },
+    { member: await requestAssert(at.key), reader: await requestAssert(reader) },
+    { member: true, reader: true },
   );
   server.db.prepare("DELETE FROM memberships WHERE role = 'reader'").run();
   assert.equal(
-    { "ask reader": await requestAssert(reader), "ask key": await requestAssert(at.key) },
-    { "ask reader": 403, "ask key": true },
+    { reader: await requestAssert(reader), member: await requestAssert(at.key) },
+    { reader: 403, member: true },
   );
   server.db.prepare("UPDATE api_keys SET expires_at = ?").run(server.clock.at + 3);
   assert.equal(

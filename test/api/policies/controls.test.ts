@@ -400,10 +400,10 @@ test("lists by name in both directions, in pages, with all filters together", as
   await setArchived(at, "SEC-1", "archive");
   assert.equal(
     {
-      "names ?tag=team": await names(at, "?tag=team"),
-      "names ?tag=team&archived=true": await names(at, "?tag=team&archived=true"),
+      active: await names(at, "?tag=team"),
+      archived: await names(at, "?tag=team&archived=true"),
     },
-    { "names ?tag=team": ["SEC-2"], "names ?tag=team&archived=true": ["SEC-1"] },
+    { active: ["SEC-2"], archived: ["SEC-1"] },
   );
   for (const [query, errors] of [
     ["per_page=0", { per_page: "Input should be greater than or equal to 1 [input: 0]" }],
