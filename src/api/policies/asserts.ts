@@ -198,8 +198,7 @@ function evaluate(
 
 /**
  * Takes the place of the first flow for an artifact that was never reported but is allowed in the environment
- * (semantics
- * 5.6). It has no page of its own, so the link leads to the environment.
+ * (semantics 5.6). Such an artifact has no page of its own, so the link leads to the environment.
  */
 function presentUnreported(
   { organization, urls }: OperationContext,
