@@ -590,7 +590,10 @@ for (const [size, what] of [
     const answer = await get(at, trailPath(at)).catch((error: Error) => error);
     if (size > 1000) assert.instance(answer, Error);
     else assert.is((answer as { status: number }).status, 500);
-    assert.is(errors().at(-1).err.message, `evidence ${digest} is damaged: this was found while a package was being made`);
+    assert.is(
+      errors().at(-1).err.message,
+      `evidence ${digest} is damaged: this was found while a package was being made`,
+    );
     server.lines.length = 0;
 
     const members = await unpack(await download(at, trailPath(at)));
