@@ -1,4 +1,4 @@
-/** What every operation of Assay works with, and how operations are made. */
+/** The context that every operation of Assay works with, and the declaration of operations. */
 import { operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
@@ -22,9 +22,9 @@ export type OperationContext = {
   readonly store: Store;
   readonly urls: Urls;
   readonly evidence: EvidenceReader;
-  /** Compiles and runs what users wrote for their attestation types. */
+  /** Compiles and runs the rules and schemas of custom attestation types. */
   readonly customTypes: CustomTypes;
-  /** For JSON inside of a body: in a text, or in a file. */
+  /** Parses JSON inside a body: in a text, or in a file. */
   readonly largeJson: LargeJsonReader;
   /** Reads uploaded templates and policies. */
   readonly documents: DocumentReader;
@@ -33,38 +33,40 @@ export type OperationContext = {
   now(): number;
   /** The OpenAPI document of this server. */
   openApi(): unknown;
-  /** Version of this program and of its database schema; `commit` is null where the build could not tell. */
+  /** Version of this program and of its database schema; `commit` is null if unknown at build time. */
   version(): { version: string; commit: string | null; schema: number };
-  /** The organization of the path; only on operations below one. */
+  /** The organization of the path; throws on operations outside an organization. */
   readonly organization: OrganizationRow;
-  /** Who calls; only on operations that need a key. */
+  /** The authenticated user or service account; throws on operations without authentication. */
   readonly principal: Principal;
-  /** What the caller is in the organization of the path; null for somebody who only reads a public one. */
+  /** The principal's role in the organization of the path; null for a reader of a public one without membership. */
   readonly role: Role | null;
-  /** A new API key. */
+  /** Creates the text of an API key. */
   newSecret(): string;
-  /** What is wrong with a URL as a target of messages, null when nothing is; names are not resolved. */
+  /** The problem of a URL as a notification target, null for a valid one; does not resolve host names. */
   targetProblem(url: string): string | null;
-  /** What was noted so far; use `note`. */
+  /** The detail of this write's audit entry so far; add to it with `note`. */
   readonly notes: Record<string, unknown>;
-  /** Adds facts to the audit entry of this write. */
+  /** Adds detail to the audit entry of this write. */
   note(detail: Record<string, unknown>): void;
-  /** The audit entry of this write, with what was noted so far. */
+  /** The audit entry of this write, with the detail added so far. */
   auditEntry(): AuditEntry;
   readonly recorder: LargeReportRecorder;
   readonly jobs: Jobs;
-  /** What the answer waits for after the commit. */
-  readonly pending: (() => Promise<void>)[];
+  /** Tasks that run after the commit and before the response. */
+  readonly afterCommitTasks: (() => Promise<void>)[];
 };
-/** Takes work that would hold up everybody else to a thread of its own; see jobs/recorder.ts. */
+
+/** Records large reports in a thread, because they would block the main thread; see jobs/large-reports.ts. */
 export type LargeReportRecorder = {
-  /** Whether a look at an environment with so many artifacts to evaluate or write is work for it. */
-  accepts(weight: number): boolean;
-  /** Whether `text` can be used. */
-  readonly reads: boolean;
+  /** Whether this many artifacts to evaluate or write are work for the thread. */
+  accepts(workload: number): boolean;
+  /** Whether `recordRaw` is available. */
+  readonly canRecordRaw: boolean;
   /**
-   * Records a report. @returns the index of the snapshot, null when none was made; not planned, and nothing recorded,
-   * when the environment was archived meanwhile.
+   * Records a report.
+   * @returns the index of the snapshot, null if none was made; `planned` is false, and nothing is recorded, if the
+   *   environment was archived in the meantime
    */
   report(task: {
     environmentId: number;
@@ -73,8 +75,8 @@ export type LargeReportRecorder = {
     entry: AuditEntry;
   }): Promise<Recorded>;
   /**
-   * Reads the text of a report, which is given away, and records it. `touch` runs inside a write and says whether the
-   * digest was all it takes.
+   * Parses the text of a report and records it. The buffer is transferred to the thread. `touch` runs inside a write
+   * and returns whether the report repeats the latest one, so that its digest is enough.
    */
   recordRaw(task: {
     environmentId: number;
@@ -89,8 +91,8 @@ export type LargeReportRecorder = {
 export type Recorded = { planned: boolean; index: number | null };
 
 export type Jobs = {
-  /** Resolves when the job is done, and after `patience` seconds in any case. */
-  settled(id: number, patience: number): Promise<void>;
+  /** Resolves when the job is done, or after `timeoutS` seconds. */
+  settled(id: number, timeoutS: number): Promise<void>;
 };
 
 export type AssayOperation = AnyOperation<OperationContext>;
@@ -102,10 +104,7 @@ export const isOperation = (value: unknown): value is AssayOperation =>
 /** Declares an operation. */
 export const operation = operationFor<OperationContext>();
 
-/**
- * What contexts are made of; `urls` and `openApi` are those of a public URL, because one server may be reached under
- * several.
- */
+/** The parts of a context. `urls` and `openApi` depend on the public URL, because one server may have several. */
 export type OperationContextParts = Pick<
   OperationContext,
   | "store"
@@ -126,13 +125,13 @@ export type OperationContextParts = Pick<
 };
 
 /**
- * Creates the contexts of a running server. A context is bound to one state of its request: after a reauthorization
- * `updateContext` gives another one, which keeps what was noted and what is pending.
+ * Creates the contexts of a running server. A context is bound to one state of its request: after a reauthorization,
+ * `updateContext` returns another one that keeps the audit detail and the tasks after the commit.
  */
 export function contextFactory({ urls, openApi, ...parts }: OperationContextParts) {
   const bind = (
     request: RequestContext<OrgMembership>,
-    { notes, pending }: Pick<OperationContext, "notes" | "pending">,
+    { notes, afterCommitTasks }: Pick<OperationContext, "notes" | "afterCommitTasks">,
   ): OperationContext => ({
     ...parts,
     get urls() {
@@ -140,14 +139,14 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     },
     openApi: () => openApi(request.baseUrl),
     notes,
-    pending,
+    afterCommitTasks,
     auditEntry() {
-      const { publicId, name, kind, keyPublicId } = requirePart(request.principal, "principal");
+      const { publicId, name, kind, keyPublicId } = requirePresent(request.principal, "principal");
       return {
         organizationId: request.membership?.organizationId ?? null,
         actor: { kind, publicId, name, keyPublicId },
         operation: request.operationId,
-        event: requirePart(request.event, "audit event"),
+        event: requirePresent(request.event, "audit event"),
         target: request.path,
         requestId: request.requestId,
         detail: Object.keys(notes).length > 0 ? { ...notes } : null,
@@ -155,22 +154,22 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     },
     note: (detail) => void Object.assign(notes, detail),
     get organization() {
-      return requirePart(request.membership, "organization").organization;
+      return requirePresent(request.membership, "organization").organization;
     },
     get role() {
-      return requirePart(request.membership, "organization").role;
+      return requirePresent(request.membership, "organization").role;
     },
     get principal() {
-      return requirePart(request.principal, "principal");
+      return requirePresent(request.principal, "principal");
     },
   });
   return {
-    createContext: (request: RequestContext<OrgMembership>) => bind(request, { notes: {}, pending: [] }),
+    createContext: (request: RequestContext<OrgMembership>) => bind(request, { notes: {}, afterCommitTasks: [] }),
     updateContext: (context: OperationContext, request: RequestContext<OrgMembership>) => bind(request, context),
   };
 }
 
-function requirePart<T>(value: T | null, what: string): T {
-  if (value === null) throw new Error(`this operation has no ${what}: its permission does not ask for one`);
+function requirePresent<T>(value: T | null, what: string): T {
+  if (value === null) throw new Error(`this operation has no ${what}: its permission does not require one`);
   return value;
 }

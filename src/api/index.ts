@@ -8,6 +8,7 @@ import * as accountsServiceAccounts from "./accounts/service-accounts.ts";
 import * as accountsUsers from "./accounts/users.ts";
 import * as attestationsCustomAttestationTypes from "./attestations/custom-attestation-types.ts";
 import * as attestationsCustom from "./attestations/custom.ts";
+import * as attestationsEvidence from "./attestations/evidence.ts";
 import * as attestationsGeneric from "./attestations/generic.ts";
 import * as attestationsJira from "./attestations/jira.ts";
 import * as attestationsJunit from "./attestations/junit.ts";
@@ -58,6 +59,7 @@ const resources: readonly object[] = [
   accountsUsers,
   attestationsCustomAttestationTypes,
   attestationsCustom,
+  attestationsEvidence,
   attestationsGeneric,
   attestationsJira,
   attestationsJunit,

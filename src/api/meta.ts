@@ -1,7 +1,4 @@
-/**
- * Operations about the API itself. The document is derived from all operations, so it is handed in when the server is
- * put together.
- */
+/** The API itself: its OpenAPI document and its version. The document is derived from all operations at startup. */
 import { Type } from "typebox";
 import { Closed, Nullable, named } from "../http/schema.ts";
 import { NO_BODY } from "../http/operation.ts";
@@ -13,7 +10,7 @@ export const getOpenApi = operation({
   path: "/openapi.json",
   tag: "Meta",
   summary: "Read this API's OpenAPI document",
-  description: "OpenAPI 3.1, derived from the operations that this server serves. Needs no login: it holds no data.",
+  description: "OpenAPI 3.1, derived from the operations of this server. Requires no authentication.",
   permission: "public",
   audit: null,
   params: Closed({}),
@@ -29,7 +26,7 @@ const VersionResponse = named(
   Closed({
     version: Type.String({ description: "Version of the server program" }),
     commit: Nullable(
-      Type.String({ description: "Git commit that the program was built from, with `-modified` for a changed tree" }),
+      Type.String({ description: "Git commit of the build; ends in `-modified` if the tree had changes" }),
     ),
     schema: Type.Integer({ description: "Version of the database schema" }),
   }),
@@ -43,8 +40,8 @@ export const getVersion = operation({
   tag: "Meta",
   summary: "Read the version of the server",
   description:
-    "Version and commit of the program, and the version of its database schema. Needs no login. `commit` is null where " +
-    "the build could not tell.",
+    "Version and commit of the program, and the version of its database schema. `commit` is null if it was unknown " +
+    "at build time. Requires no authentication.",
   permission: "public",
   audit: null,
   params: Closed({}),

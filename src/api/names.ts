@@ -1,26 +1,26 @@
-/** Lists of names in bodies. */
+/** Lists of names in request bodies. */
 import { excerpt } from "../domain/text/excerpt.ts";
 import { AppError, invalid } from "../errors.ts";
-import { TEXT_LENGTH } from "../contract/shapes.ts";
+import { MAX_TEXT_CHARS } from "../contract/shapes.ts";
 
-/** Of wrong names no more are told: an answer is a page. */
-const MOST_PROBLEMS = 20;
+/** Wrong names that one error message lists: more than a page helps no reader. */
+const MAX_PROBLEMS = 20;
 
 /**
- * What a list of names stands for, in the order given; several names of one thing are that thing once.
- * @param keyOf the key of what has a name. @throws AppError invalid on `field` with the texts of all AppErrors of
- * `keyOf`.
+ * Resolves a list of names to keys, in the given order; several names of one record give its key once.
+ * @param requireKey the key of the record with that name
+ * @throws AppError invalid on `field`, with the messages of the AppErrors that `requireKey` threw
  */
-export function keysNamed(field: string, names: readonly string[], keyOf: (name: string) => number): number[] {
+export function resolveNames(field: string, names: readonly string[], requireKey: (name: string) => number): number[] {
   const keys = new Set<number>();
   const problems: string[] = [];
   for (const name of new Set(names)) {
-    if (problems.length === MOST_PROBLEMS) break;
+    if (problems.length === MAX_PROBLEMS) break;
     try {
-      keys.add(keyOf(name));
+      keys.add(requireKey(name));
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
-      problems.push(excerpt(`${error.message} [input: ${name}]`, TEXT_LENGTH));
+      problems.push(excerpt(`${error.message} [input: ${name}]`, MAX_TEXT_CHARS));
     }
   }
   if (problems.length > 0) throw invalid({ [field]: problems.join("; ") });

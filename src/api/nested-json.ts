@@ -1,18 +1,15 @@
-/**
- * JSON that came inside of a body: as a text, or as a file. It is bounded, and where it is large read in a thread, as a
- * body is.
- */
+/** JSON inside a body: as a text, or as a file. As for bodies, it is bounded, and parsed in a thread if it is large. */
 import type { ScanBounds } from "../json/scan.ts";
 import { LARGE_JSON_BYTES, readJson } from "../http/body/read-json.ts";
 import type { JsonShape } from "../http/body/read-json.ts";
 import type { OperationContext } from "./context.ts";
 
 /**
- * Reads it. `field` is blamed for what is wrong with it as a whole, `what` begins the sentence of a 413. `asText`: a
- * large object or list comes back as JsonText.
- * @throws AppError as readJson and LargeJsonReader do.
+ * Parses nested JSON. `field` names it in errors about the value as a whole, `what` is the subject of a 413's message.
+ * With `asText`, a large object or list is returned as JsonText.
+ * @throws AppError as readJson and LargeJsonReader do
  */
-export async function readNested(
+export async function readNestedJson(
   { largeJson }: Pick<OperationContext, "largeJson">,
   content: string | Buffer,
   { field, what, bounds, asText }: { field: string; what: string; bounds: ScanBounds; asText: boolean },

@@ -1,7 +1,7 @@
 /**
- * Payload 1.0 of the webhooks that actions and notification configs send (wire-contract 20), as the OpenAPI document
- * shows it. All scalars are strings, and what there is nothing to say of is left out. domain/notification/ makes the
- * payloads; a test validates every kind of them against these shapes.
+ * Payload 1.0 of the webhooks that actions and notification configs send (wire-contract 20), for the OpenAPI document.
+ * All scalars are strings, and unknown members are omitted. domain/notification/ makes the payloads; a test validates
+ * every kind of payload against these shapes.
  */
 import { Type } from "typebox";
 import { PAYLOAD_VERSION } from "../domain/notification/targets.ts";
@@ -9,18 +9,18 @@ import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS, eventTypeOf } from "../domain/noti
 import type { OutgoingWebhook } from "../http/openapi/document.ts";
 import { Closed, OneOf } from "../http/schema.ts";
 
-// No components: oapi-codegen drops those that only webhooks refer to, and then misses them.
+// No components: oapi-codegen drops components that only webhooks refer to, and then fails to find them.
 
 const Seconds = (description: string) =>
-  Type.String({ pattern: "^[0-9]+$", description: `${description}, whole epoch seconds as text` });
+  Type.String({ pattern: "^[0-9]+$", description: `${description}, in whole epoch seconds as text` });
 const TEXT = Type.String();
-const Page = Type.String({ description: "Page for people" });
-const Api = Type.String({ description: "The object in this API" });
-/** States of artifacts and trails in lower case. */
+const Page = Type.String({ description: "URL of the web page" });
+const Api = Type.String({ description: "URL of the object in this API" });
+/** States of artifacts and trails, in lowercase. */
 const Status = OneOf(["compliant", "non-compliant", "incomplete"]);
 
-/** An artifact as a flow has it. */
-const RECORD = {
+/** The record of an artifact in a flow. */
+const RECORD_BOUNDS = {
   status: Status,
   commit: TEXT,
   commit_url: TEXT,
@@ -31,10 +31,10 @@ const RECORD = {
 
 const HEAD = {
   version: OneOf([PAYLOAD_VERSION], { description: "Version of the payload" }),
-  timestamp: Seconds("When it happened"),
+  timestamp: Seconds("Time of the event"),
   org: Type.String({ description: "Name of the organization" }),
 };
-const DESCRIPTION = Type.String({ description: "One sentence for people" });
+const DESCRIPTION = Type.String({ description: "The event in one readable sentence" });
 
 const EnvironmentWebhook = Closed({
   ...HEAD,
@@ -56,13 +56,13 @@ const EnvironmentWebhook = Closed({
           Closed(
             {
               flow: TEXT,
-              ...RECORD,
+              ...RECORD_BOUNDS,
             },
-            { description: "The record in the flow that built it; not there without one" },
+            { description: "The record in the flow that built it; absent without provenance" },
           ),
         ),
       },
-      { description: "Not there where the event is about the environment as a whole" },
+      { description: "Absent if the event concerns the environment as a whole" },
     ),
   ),
 });
@@ -73,13 +73,13 @@ const FlowWebhook = Closed({
   event_type: OneOf(FLOW_TRIGGERS.map(eventTypeOf), { description: "The trigger without `ON_`" }),
   description: DESCRIPTION,
   trail: Type.Optional(Closed({ name: TEXT, status: Status, html_url: Page, api_url: Api })),
-  html_url: Type.Optional(Type.String({ description: "Page of the flow, where there is no trail" })),
-  api_url: Type.Optional(Type.String({ description: "The flow in this API, where there is no trail" })),
+  html_url: Type.Optional(Type.String({ description: "URL of the flow's web page, if there is no trail" })),
+  api_url: Type.Optional(Type.String({ description: "URL of the flow in this API, if there is no trail" })),
   artifact: Type.Optional(
     Closed({
       name: TEXT,
       fingerprint: TEXT,
-      ...RECORD,
+      ...RECORD_BOUNDS,
     }),
   ),
   attestation: Type.Optional(
@@ -98,20 +98,20 @@ const KeyExpiryWebhook = Closed({
   ...HEAD,
   event_type: OneOf(["API_KEY_EXPIRY"]),
   description: DESCRIPTION,
-  api_key: Closed({ id: TEXT, description: TEXT, service_account: TEXT, expires_at: Seconds("When the key ends") }),
+  api_key: Closed({ id: TEXT, description: TEXT, service_account: TEXT, expires_at: Seconds("Expiry of the key") }),
 });
 
 const SITE = "https://assay.example.com";
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const DELIVERY =
-  "Messages of one target arrive in order, each at least once. Any 2xx accepts a message; any other answer, or a " +
-  "timeout, is retried.";
+  "Messages to one target arrive in order, each at least once. Any 2xx response accepts a message; after any other " +
+  "response, or a timeout, the message is retried.";
 
 export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
   {
     id: "environment_event",
     tag: "Actions",
-    summary: "Something happened in an environment",
+    summary: "Receive an event of an environment",
     description: `Sent to the WEBHOOK targets of environment actions. ${DELIVERY}`,
     payload: EnvironmentWebhook,
     example: {
@@ -134,7 +134,7 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
   {
     id: "flow_event",
     tag: "Actions",
-    summary: "Something happened in a flow",
+    summary: "Receive an event of a flow",
     description: `Sent to the WEBHOOK targets of flow actions. ${DELIVERY}`,
     payload: FlowWebhook,
     example: {
@@ -155,8 +155,8 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
   {
     id: "api_key_expiry",
     tag: "Notification Config",
-    summary: "An API key is about to end",
-    description: `Sent to the WEBHOOK targets of the notification config, 14 and 3 days before. ${DELIVERY}`,
+    summary: "Receive a warning that an API key is about to expire",
+    description: `Sent to the WEBHOOK targets of the notification config, 14 and 3 days before the expiry. ${DELIVERY}`,
     payload: KeyExpiryWebhook,
     example: {
       version: PAYLOAD_VERSION,

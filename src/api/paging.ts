@@ -1,43 +1,43 @@
 /**
- * Pages of lists (operations, Paging). A list has one `pages({...})`: its limits are in the query schema, so that
- * figures outside are refused before a handler runs, and the same value turns the query into a window and the result
- * into an envelope. A page beyond the end is an empty list with the page number echoed.
+ * Paging of lists (operations, Paging). A list has one `definePaging({...})`: its limits are part of the query schema,
+ * so values out of range are refused before a handler runs, and the same definition turns the query into a window. A
+ * page beyond the end is an empty list with the page number echoed.
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
 import { Closed, Pagination, named } from "../http/schema.ts";
 import type { PaginationValue } from "../http/schema.ts";
 
-/** Numbers above are no integers in JSON any more. */
-const LARGEST = Number.MAX_SAFE_INTEGER;
+/** JSON numbers above this lose precision. */
+const MAX_PAGE_NUMBER = Number.MAX_SAFE_INTEGER;
 
-/** Items to skip and to give; what a store's list takes as LIMIT and OFFSET. */
-export type Window = { page: number; perPage: number; limit: number; offset: number };
-type Asked = { page?: number | undefined; per_page?: number | undefined };
+/** A page, with the LIMIT and OFFSET for a store's list. */
+export type PageWindow = { page: number; perPage: number; limit: number; offset: number };
+type PageQuery = { page?: number | undefined; per_page?: number | undefined };
 
 /**
- * The paging of one list.
- * @param perPage items on a page unless asked otherwise
- * @param most largest page, null for no cap
- * @param least 0 where a page of nothing asks for the counts alone (semantics 13, row 93)
- * @param onRequest whether the list is bare unless `page` or `per_page` is given
+ * Defines the paging of one list.
+ * @param perPage default page size
+ * @param maxPerPage largest page size, null for no maximum
+ * @param minPerPage 0 where an empty page requests the counts alone (semantics 13, row 93)
+ * @param optional whether the list is bare unless `page` or `per_page` is given
  */
-export function pages({
+export function definePaging({
   perPage,
-  most,
-  least = 1,
-  onRequest = false,
+  maxPerPage,
+  minPerPage = 1,
+  optional = false,
 }: {
   perPage: number;
-  most: number | null;
-  least?: 0 | 1;
-  onRequest?: boolean;
+  maxPerPage: number | null;
+  minPerPage?: 0 | 1;
+  optional?: boolean;
 }) {
-  const window = (query: Asked): Window => {
+  const window = (query: PageQuery): PageWindow => {
     const page = query.page ?? 1;
     const size = query.per_page ?? perPage;
-    // SQLite takes 64-bit integers only; no table reaches as far as the largest page number times the largest page.
-    return { page, perPage: size, limit: size, offset: Math.min((page - 1) * size, LARGEST) };
+    // SQLite accepts 64-bit integers only; no table has as many rows as the largest page number times the page size.
+    return { page, perPage: size, limit: size, offset: Math.min((page - 1) * size, MAX_PAGE_NUMBER) };
   };
   return {
     /** Properties for the query schema. */
@@ -45,61 +45,63 @@ export function pages({
       page: Type.Optional(
         Type.Integer({
           minimum: 1,
-          maximum: LARGEST,
-          ...(onRequest ? {} : { default: 1 }),
-          description: "Number of the page, from 1",
+          maximum: MAX_PAGE_NUMBER,
+          ...(optional ? {} : { default: 1 }),
+          description: "Page number, starting at 1",
         }),
       ),
       per_page: Type.Optional(
         Type.Integer({
-          minimum: least,
-          maximum: most ?? LARGEST,
-          ...(onRequest
+          minimum: minPerPage,
+          maximum: maxPerPage ?? MAX_PAGE_NUMBER,
+          ...(optional
             ? {
-                description: `Items on a page, ${perPage} unless given; without page and per_page the answer is the bare list of everything`,
+                description:
+                  `Items per page, ${perPage} by default; without \`page\` and \`per_page\` the response is the bare ` +
+                  "list of all items",
               }
-            : { default: perPage, description: "Items on a page" }),
+            : { default: perPage, description: "Items per page" }),
         }),
       ),
     },
     window,
-    /** As window; null when neither parameter was given. */
-    windowIfAsked: (query: Asked): Window | null =>
+    /** As window; null if neither parameter is given. */
+    optionalWindow: (query: PageQuery): PageWindow | null =>
       query.page === undefined && query.per_page === undefined ? null : window(query),
   };
 }
 
 const pageCount = (total: number, perPage: number): number => (perPage === 0 ? 0 : Math.ceil(total / perPage));
 
-/** Style A: `{data, pagination}`; `pagination` is always sent (semantics 13, row 93). */
-export const pagination = (total: number, page: number, perPage: number): PaginationValue => ({
+/** Envelope of style A: `{data, pagination}`; `pagination` is always present (semantics 13, row 93). */
+export const presentPagination = (total: number, page: number, perPage: number): PaginationValue => ({
   total,
   page,
   per_page: perPage,
   page_count: pageCount(total, perPage),
 });
 
-/** Shape of a style A page. */
+/** The shape of a page of style A. */
 export const PageOf = <T extends TSchema>(component: string, item: T) =>
   named(component, Closed({ data: Type.Array(item), pagination: Pagination }));
 
-/** Style B: the counts of the envelope, to be spread beside the items. */
-export const counts = (total: number, page: number, perPage: number) => ({
+/** Envelope of style B: its counts, to be spread next to the items. */
+export const pageCounts = (total: number, page: number, perPage: number) => ({
   page,
   per_page: perPage,
   total_pages: pageCount(total, perPage),
   total_count: total,
 });
 
-/** Properties of a style B envelope, to be spread beside the items in its shape. */
-export const Counts = {
+/** The properties of an envelope of style B, to be spread next to the items in its shape. */
+export const PageCounts = {
   page: Type.Integer(),
   per_page: Type.Integer(),
   total_pages: Type.Integer(),
   total_count: Type.Integer(),
 };
 
-/** The headers of style D, for the OpenAPI document. */
+/** The headers of style D in the OpenAPI document. */
 export const PAGING_HEADERS = {
   "X-Total-Count": Type.Integer(),
   "X-Per-Page": Type.Integer(),
@@ -109,16 +111,15 @@ export const PAGING_HEADERS = {
 };
 
 /**
- * Style D: the headers of a bare list. `Link` (RFC 8288) comes only with more than one page: the first and the last,
- * and what lies beside; before a page beyond the end lies the last one.
- * @param address absolute address of the list without a query
- * @param query what was asked for; all of it but the page stays in the links
+ * Style D: the headers of a bare list. `Link` (RFC 8288) is sent only if there is more than one page: it names the
+ * first, last, previous and next page. The page before one beyond the end is the last one.
+ * @param address absolute URL of the list without a query
+ * @param query parameters of the request; the links keep all of them except the page
  */
-export function pagingHeaders(
+export function buildPagingHeaders(
   total: number,
-  { page, perPage }: Window,
-  address: string,
-  query: Readonly<Record<string, unknown>>,
+  { page, perPage }: PageWindow,
+  { address, query }: { address: string; query: Readonly<Record<string, unknown>> },
 ): Record<string, string> {
   const last = pageCount(total, perPage);
   const headers = {
@@ -128,7 +129,8 @@ export function pagingHeaders(
     "X-Total-Pages": `${last}`,
   };
   if (last < 2) return headers;
-  const link = (rel: string, number: number): string => `<${address}?${withPage(query, number)}>; rel="${rel}"`;
+  const link = (rel: string, number: number): string =>
+    `<${address}?${formatQuery(query, { page: String(number) })}>; rel="${rel}"`;
   const links = [link("first", 1)];
   if (page > 1) links.push(link("prev", Math.min(page - 1, last)));
   if (page < last) links.push(link("next", page + 1));
@@ -136,11 +138,16 @@ export function pagingHeaders(
   return { ...headers, Link: links.join(", ") };
 }
 
-function withPage(query: Readonly<Record<string, unknown>>, page: number): string {
+/** The query of another page of a list: `changes` replace parameters, or remove them where null. */
+export function formatQuery(
+  query: Readonly<Record<string, unknown>>,
+  changes: Readonly<Record<string, string | null>>,
+): string {
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(query))
-    if (name !== "page" && value !== undefined)
-      for (const one of Array.isArray(value) ? value : [value]) parameters.append(name, String(one));
-  parameters.append("page", String(page));
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined || Object.hasOwn(changes, name)) continue;
+    for (const item of Array.isArray(value) ? value : [value]) parameters.append(name, String(item));
+  }
+  for (const [name, value] of Object.entries(changes)) if (value !== null) parameters.append(name, value);
   return parameters.toString();
 }

@@ -1,4 +1,4 @@
-/** The path parameters that several operations share. */
+/** Path parameters that several operations share. */
 import { Type } from "typebox";
 import { TRAIL_NAME } from "../domain/names.ts";
 import { Closed } from "../http/schema.ts";
@@ -7,41 +7,44 @@ import { Name } from "../contract/shapes.ts";
 /** The query of an operation that takes none. */
 export const NoQuery = Closed({});
 
-/** Path of an organization alone. */
+/** The path of an organization. */
 export const OrgPath = Closed({ org: Type.String({ description: "Name of the organization" }) });
 
-/** Path of a trail that a report may begin. */
+/** The path of a trail that a report may begin. */
 export const TrailPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
   flow_name: Type.String({ description: "Name of the flow" }),
-  trail_name: Name(TRAIL_NAME, { description: "Name of the trail; one that does not exist yet is begun" }),
+  trail_name: Name(TRAIL_NAME, { description: "Name of the trail; a new one is begun" }),
 });
 
-/** Stands beside `/controls/{org}/{identifier}`, where a control of that name could never be read (decision 81). */
-export const RESERVED = "tags";
+/** `/controls/{org}/tags` is a path of its own, so a control with this identifier could never be read (decision 81). */
+export const RESERVED_CONTROL_IDENTIFIER = "tags";
 
-/** Path of a control. */
+/** The path of a control. */
 export const ControlPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
-  identifier: Type.String({ description: "Identifier of the control, archived or not", "x-reserved": [RESERVED] }),
+  identifier: Type.String({
+    description: "Identifier of the control, archived or not",
+    "x-reserved": [RESERVED_CONTROL_IDENTIFIER],
+  }),
 });
 
-/** Path of a flow. */
+/** The path of a flow. */
 export const FlowPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
-  flow_name: Type.String({ description: "Name of the flow; an earlier name works until another flow takes it" }),
+  flow_name: Type.String({ description: "Name of the flow; a former name works until another flow takes it" }),
 });
 
-/** Path of a repository by its name. */
+/** The path of a repository by name. */
 export const RepoNamePath = Closed({
   org: OrgPath.properties.org,
-  repo_name: Type.String({ description: "Name of the repository, slashes included, escaped or not" }),
+  repo_name: Type.String({ description: "Name of the repository, including slashes, escaped or not" }),
 });
 
-/** Path of an environment. */
+/** The path of an environment. */
 export const EnvironmentPath = Closed({
   org: Type.String({ description: "Name of the organization" }),
   env_name: Type.String({
-    description: "Name of the environment; an earlier name works until another environment takes it",
+    description: "Name of the environment; a former name works until another environment takes it",
   }),
 });

@@ -1,6 +1,6 @@
 /**
- * Operations that older clients may still call. They answer 410 after authentication, whatever else was sent
- * (operations, Removed).
+ * Removed operations that older clients may still call. They respond with 410 after authentication and ignore the rest
+ * of the request (operations, Removed).
  */
 import { Type } from "typebox";
 import { gone } from "../errors.ts";
@@ -18,18 +18,24 @@ const EXAMPLES: Record<string, string> = {
   fingerprint: "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd",
 };
 
-const removed = (id: string, method: Method, path: string, tag: string, summary: string) => {
+const removedOperation = ({
+  path,
+  ...declaration
+}: {
+  id: string;
+  method: Method;
+  path: string;
+  tag: string;
+  summary: string;
+}) => {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? "");
   return operation({
-    id,
-    method,
+    ...declaration,
     path,
-    tag,
-    summary,
     description: "Removed from the API.",
     status: "removed",
     permission: "authenticated",
-    // Nothing ever changes here.
+    // Nothing is ever written.
     audit: null,
     params: Closed(Object.fromEntries(names.map((name) => [name, Type.String()]))),
     query: NoQuery,
@@ -42,38 +48,38 @@ const removed = (id: string, method: Method, path: string, tag: string, summary:
   });
 };
 
-export const listApprovals = removed(
-  "list_approvals",
-  "GET",
-  "/approvals/{org}/{flow_name}",
-  "Approval",
-  "List approvals",
-);
-export const postApproval = removed(
-  "post_approval",
-  "POST",
-  "/approvals/{org}/{flow_name}",
-  "Approval",
-  "Request or report an approval",
-);
-export const getCommitOfRunningArtifact = removed(
-  "get_commit_of_running_artifact",
-  "GET",
-  "/approvals/{org}/{flow_name}/artifact-commit/{env_name}",
-  "Approval",
-  "Read the commit of a running artifact",
-);
-export const getApproval = removed(
-  "get_approval",
-  "GET",
-  "/approvals/{org}/{flow_name}/{approval_number}",
-  "Approval",
-  "Read an approval",
-);
-export const listArtifactApprovals = removed(
-  "list_artifact_approvals",
-  "GET",
-  "/artifacts/{org}/{flow_name}/{fingerprint}/approvals",
-  "Artifacts",
-  "List the approvals of an artifact",
-);
+export const listApprovals = removedOperation({
+  id: "list_approvals",
+  method: "GET",
+  path: "/approvals/{org}/{flow_name}",
+  tag: "Approval",
+  summary: "List approvals",
+});
+export const postApproval = removedOperation({
+  id: "post_approval",
+  method: "POST",
+  path: "/approvals/{org}/{flow_name}",
+  tag: "Approval",
+  summary: "Request or report an approval",
+});
+export const getCommitOfRunningArtifact = removedOperation({
+  id: "get_commit_of_running_artifact",
+  method: "GET",
+  path: "/approvals/{org}/{flow_name}/artifact-commit/{env_name}",
+  tag: "Approval",
+  summary: "Read the commit of a running artifact",
+});
+export const getApproval = removedOperation({
+  id: "get_approval",
+  method: "GET",
+  path: "/approvals/{org}/{flow_name}/{approval_number}",
+  tag: "Approval",
+  summary: "Read an approval",
+});
+export const listArtifactApprovals = removedOperation({
+  id: "list_artifact_approvals",
+  method: "GET",
+  path: "/artifacts/{org}/{flow_name}/{fingerprint}/approvals",
+  tag: "Artifacts",
+  summary: "List the approvals of an artifact",
+});

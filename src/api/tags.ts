@@ -1,3 +1,4 @@
+/** Tags: key-value pairs on flows, environments, controls and repositories (semantics 8.3). */
 import { Type } from "typebox";
 import { TAG_KEY } from "../domain/names.ts";
 import { invalid, notFound } from "../errors.ts";
@@ -8,12 +9,13 @@ import { MAX_TAGS } from "../store/db/tags.ts";
 import type { TagChange } from "../store/db/tags.ts";
 import { operation } from "./context.ts";
 import type { OperationContext } from "./context.ts";
-import { LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH, URL_LENGTH } from "../contract/shapes.ts";
+import { MAX_LIST_ITEMS, MAX_NAME_CHARS, Name, MAX_TEXT_CHARS, MAX_URL_CHARS } from "../contract/shapes.ts";
 import { NoQuery } from "./paths.ts";
 
-/** A tag in use, for filling a filter. */
+/** A tag in use, for choices in a filter. */
 export const TagChoice = named("TagChoice", Closed({ key: Type.String(), value: Type.String() }));
-/** The words of the path for each kind of resource (wire-contract 16). */
+
+/** The words in the path for each kind of resource (wire-contract 16). */
 const KINDS = {
   flow: "flow",
   flows: "flow",
@@ -28,8 +30,8 @@ const KINDS = {
 type Word = keyof typeof KINDS;
 type Kind = (typeof KINDS)[Word];
 
-/** Changes the tags of the resource of that kind. @throws AppError not_found with the text of its kind (messages 8). */
-const patch: Record<Kind, (context: OperationContext, id: string, change: TagChange) => void> = {
+/** Changes the tags of a resource of each kind. @throws AppError not_found with the message of its kind (messages 8) */
+const patchTagsOf: Record<Kind, (context: OperationContext, id: string, change: TagChange) => void> = {
   flow({ store, organization }, id, change) {
     store.flows.patchTags(store.flows.requireWritable(organization, id).id, change);
   },
@@ -38,7 +40,7 @@ const patch: Record<Kind, (context: OperationContext, id: string, change: TagCha
   },
   control({ store, organization }, id, change) {
     const control = store.controls.find(organization.id, id);
-    // The double quotes at both ends belong to the text.
+    // The double quotes at both ends are part of the message.
     if (!control) throw notFound(`"Control '${id}' does not exist in organization '${organization.name}'"`);
     store.controls.patchTags(control.id, change);
   },
@@ -48,25 +50,25 @@ const patch: Record<Kind, (context: OperationContext, id: string, change: TagCha
 };
 
 const TagKey = Name(TAG_KEY);
-/** Tags are words and links; a page of resources shows all tags of each. */
-const TagValue = Type.String({ maxLength: URL_LENGTH });
+/** Tags hold words and links; lists of resources show all tags of each item, so values stay short. */
+const TagValue = Type.String({ maxLength: MAX_URL_CHARS });
 
 const TagPatchInput = named(
   "TagPatchInput",
   Closed({
     set_tags: Maybe(
       CheckedByHandler(
-        { propertyNames: { pattern: TAG_KEY, maxLength: NAME_LENGTH } },
+        { propertyNames: { pattern: TAG_KEY, maxLength: MAX_NAME_CHARS } },
         Type.Record(Type.String(), TagValue, {
           maxProperties: MAX_TAGS,
-          description: "Tags to set; a tag that exists is overwritten",
+          description: "Tags to set; existing ones are overwritten",
         }),
       ),
     ),
     remove_tags: Maybe(
-      Type.Array(Type.String({ maxLength: TEXT_LENGTH }), {
-        maxItems: LIST_LENGTH,
-        description: "Keys to remove; a key that is not there does no harm",
+      Type.Array(Type.String({ maxLength: MAX_TEXT_CHARS }), {
+        maxItems: MAX_LIST_ITEMS,
+        description: "Keys to remove; unknown keys are ignored",
       }),
     ),
   }),
@@ -78,7 +80,9 @@ export const patchTags = operation({
   path: "/tags/{org}/{resource_type}/{resource_id}",
   tag: "Tags",
   summary: "Set and remove tags",
-  description: `Tags of a flow, environment, control or repo, at most ${MAX_TAGS} of each; the change is seen by the next read. Removals come first: a key that is both removed and set is set.`,
+  description:
+    `Changes the tags of a flow, environment, control or repository, which has at most ${MAX_TAGS}. Tags are removed ` +
+    "first: a key that is both removed and set is set.",
   permission: "tag:write",
   audit: "tags.changed",
   params: Closed({
@@ -100,14 +104,14 @@ export const patchTags = operation({
   },
   handle(context, { params, body }) {
     const set = body.set_tags ?? {};
-    // Not by the schema: it would name the object, not the key.
+    // Checked here because an error of the schema would name the object, not the key.
     const problems = Object.keys(set).flatMap((key) =>
       Object.entries(validate(TagKey, key, { mode: "plain", root: `set_tags.${key}` }) ?? {}),
     );
     const fields = Object.fromEntries(problems);
     if (Object.keys(fields).length > 0) throw invalid(fields);
     const remove = body.remove_tags ?? [];
-    patch[KINDS[params.resource_type]](context, params.resource_id, { set, remove });
+    patchTagsOf[KINDS[params.resource_type]](context, params.resource_id, { set, remove });
     context.note({ set, removed: remove });
     return { status: 200, body: "OK" };
   },

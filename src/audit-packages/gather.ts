@@ -3,9 +3,9 @@
  * package, and a bounded sample for the readable report. The order of the steps is the order of the members.
  */
 import { presentDeployment } from "../contract/present-deployment.ts";
-import { trailParts, trailPlaceholder } from "../contract/present-trail.ts";
+import { createTrailPresenter, presentTrailPlaceholder } from "../contract/present-trail.ts";
 import type { TrailEventValue } from "../contract/present-trail.ts";
-import { wholeAllowance } from "../contract/large-json.ts";
+import { unlimitedAllowance } from "../contract/large-json.ts";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { hasMembers, isListOf, isObject, readStoredJsonOrNull } from "../domain/stored-json.ts";
@@ -127,11 +127,11 @@ function addTrail(gathering: Gathering, row: TrailRow): object {
 
 /** The trail as the API shows it, without its history; a placeholder where the record is damaged. */
 function trailOutline({ context }: Gathering, row: TrailRow) {
-  const parts = trailParts(context, [row]);
+  const parts = createTrailPresenter(context, [row]);
   try {
-    return parts.outline(row, wholeAllowance());
+    return parts.outline(row, unlimitedAllowance());
   } catch {
-    const { events: _, ...placeholder } = trailPlaceholder(context, row);
+    const { events: _, ...placeholder } = presentTrailPlaceholder(context, row);
     return placeholder;
   }
 }
@@ -139,7 +139,7 @@ function trailOutline({ context }: Gathering, row: TrailRow) {
 function* trailEvents(gathering: Gathering, row: TrailRow): Generator<TrailEventValue> {
   const { context, report, references } = gathering;
   const rows = markUnreadable(context.store.trails.eachEvent(row.id));
-  for (const event of trailParts(context, [row]).events(row, rows)) {
+  for (const event of createTrailPresenter(context, [row]).events(row, rows)) {
     report.events += 1;
     noteTime(gathering, event.timestamp);
     if (event.template_id !== undefined) references.templates.add(event.template_id);

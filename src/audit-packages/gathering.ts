@@ -97,6 +97,6 @@ function describeSubject({ store, organization, urls }: PresenterContext, subjec
     flow: row.flow_name,
     fingerprint,
     filename: row.filename,
-    url: urls.artifactPage(organization.name, row.flow_name, fingerprint, row.public_id),
+    url: urls.artifactPage(organization.name, row.flow_name, { fingerprint, id: row.public_id }),
   };
 }

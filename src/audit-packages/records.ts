@@ -1,7 +1,7 @@
 /** Records as a package stores them: as the API shows them, with an `audit` part for an auditor without the server. */
 import { presentAttestations } from "../contract/present-attestation.ts";
 import { presentArtifacts } from "../contract/present-artifact.ts";
-import { wholeAllowance } from "../contract/large-json.ts";
+import { unlimitedAllowance } from "../contract/large-json.ts";
 import { presentCommits } from "../contract/shapes.ts";
 import { hasMembers, isListOf, isText, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
@@ -48,7 +48,7 @@ export function toAttestationRecord(
   evidence: EvidenceState | null,
 ) {
   const extras = context.store.auditPackages.extras(row.id);
-  const [shown] = presentAttestations(context, [row], { allowance: wholeAllowance() });
+  const [shown] = presentAttestations(context, [row], { allowance: unlimitedAllowance() });
   return {
     ...shown,
     audit: {
@@ -92,7 +92,7 @@ const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_si
       };
 
 export function toArtifactRecord(context: PresenterContext, row: PlacedArtifactRow) {
-  const [shown] = presentArtifacts(context, [row], wholeAllowance());
+  const [shown] = presentArtifacts(context, [row], unlimitedAllowance());
   return {
     ...shown,
     audit: {

@@ -1,39 +1,40 @@
 /**
- * Long JSON fields in answers (store/large-json.ts). What is reported today stays within MAX_FREE_FORM_BYTES and its
- * like, and is shown as it was reported. Records of older versions may hold more, and a page of records may hold more
- * together than an answer should: such a field is replaced by a mark with the reason and the size, so that no record
- * makes a list unreadable or takes the memory of the server.
+ * Long JSON fields in responses (store/db/large-json.ts). Reports are bounded by MAX_FREE_FORM_BYTES and similar limits
+ * today and are shown as reported. Records of older versions may be longer, and a page of records may exceed what one
+ * response should hold: such a field is replaced by a mark with the reason and the size, so that no record makes a list
+ * unreadable or exhausts the server's memory.
  */
+import { readStoredJson } from "../domain/stored-json.ts";
 import { JsonText } from "../json/text.ts";
 import { MAX_INLINE_JSON_BYTES, stubBytes } from "../store/db/large-json.ts";
 import type { LargeJsonTable } from "../store/db/large-json.ts";
 import { MAX_RESULTS_BYTES } from "./shapes.ts";
-import { AnswerFullError } from "./placeholders.ts";
+import { ResponseFullError } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
 const MB = 1_048_576;
 
-/** What one answer may still show. Shared by all of its records. */
+/** What one response may still show. All of its records share it. */
 export type Allowance = { readonly maxFieldBytes: number; largeBytes: number; values: number; characters: number };
 
-/** Of all long fields of one answer together. */
+/** All long fields of one response together. */
 const MAX_LARGE_BYTES = 64 * MB;
-/** Of all fields that must be read, not only passed on: each value takes about fifty bytes of memory. */
+/** JSON values of all fields that must be parsed and not only passed on: each takes about 50 bytes of memory. */
 const MAX_VALUES = 1_000_000;
-/** Of all other columns together; half of what the longest string of V8 holds. */
-const MAX_CHARACTERS = 256 * MB;
+/** All other columns together; half the longest string of V8. */
+const MAX_OTHER_CHARS = 256 * MB;
 
-/** For the records of one list. */
+/** The allowance of a list of records. */
 export const listAllowance = (): Allowance => ({
   maxFieldBytes: MAX_RESULTS_BYTES,
   largeBytes: MAX_LARGE_BYTES,
   values: MAX_VALUES,
-  characters: MAX_CHARACTERS,
+  characters: MAX_OTHER_CHARS,
 });
-/** For a single record, of which each field is shown whole where that is possible. */
+/** The allowance of a single record, which shows each field whole where possible. */
 export const singleAllowance = (): Allowance => ({ ...listAllowance(), maxFieldBytes: MAX_LARGE_BYTES });
-/** For what is written piece by piece, by a thread, and has to be complete: audit packages. */
-export const wholeAllowance = (): Allowance => ({
+/** The allowance of audit packages: a thread writes them piece by piece, and they have to be complete. */
+export const unlimitedAllowance = (): Allowance => ({
   maxFieldBytes: Infinity,
   largeBytes: Infinity,
   values: Infinity,
@@ -41,31 +42,32 @@ export const wholeAllowance = (): Allowance => ({
 });
 
 /**
- * Counts `characters` that an answer shows. @throws AnswerFullError when they no longer fit; then nothing else does
- * either.
+ * Deducts `characters` that the response shows.
+ * @throws ResponseFullError when they no longer fit; then nothing else fits either
  */
-export function take(allowance: Allowance, characters: number): void {
+export function spendCharacters(allowance: Allowance, characters: number): void {
   const left = allowance.characters - characters;
   allowance.characters = Math.max(0, left);
-  if (left < 0) throw new AnswerFullError();
-}
-
-/** As `take`, for a text such as a template: a long one counts among the long fields. @throws AnswerFullError */
-export function takeText(allowance: Allowance, { length }: string): void {
-  if (length <= MAX_INLINE_JSON_BYTES) return take(allowance, length);
-  if (length > allowance.largeBytes) throw new AnswerFullError();
-  allowance.largeBytes -= length;
+  if (left < 0) throw new ResponseFullError();
 }
 
 /**
- * How a column is marked, in the form that readers of its field expect; `raw` ones are passed on without being read.
+ * As spendCharacters, for a text such as a template; a long text counts as a long field.
+ * @throws ResponseFullError
  */
+export function spendText(allowance: Allowance, { length }: string): void {
+  if (length <= MAX_INLINE_JSON_BYTES) return spendCharacters(allowance, length);
+  if (length > allowance.largeBytes) throw new ResponseFullError();
+  allowance.largeBytes -= length;
+}
+
+/** How to mark a column, in the shape that readers of its field expect; `raw` columns are passed on unparsed. */
 type Column = { raw?: true; mark(reason: string, bytes: number): unknown };
 
-const object: Column["mark"] = (reason, bytes) => ({ unreadable: reason, bytes });
+const markObject: Column["mark"] = (reason, bytes) => ({ unreadable: reason, bytes });
 const COLUMNS = {
-  user_data_json: { raw: true, mark: object },
-  payload_json: { mark: object },
+  user_data_json: { raw: true, mark: markObject },
+  payload_json: { mark: markObject },
   annotations_json: { mark: (reason) => ({ unreadable: reason }) },
   external_urls_json: { mark: (reason) => ({ [reason]: { href: "" } }) },
   target_artifacts_json: { mark: (reason) => [reason] },
@@ -86,83 +88,88 @@ const COLUMNS = {
   },
 } satisfies Record<string, Column>;
 
-const sizeText = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
+const formatSize = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
 
 /**
- * The row with the texts that its stubs stand for, as far as the allowance goes, and marks for the others.
- * @throws AnswerFullError when the answer holds enough without the row; Error for a text that is no JSON, as JSON.parse
- * would for a short one.
+ * The row with its stubs replaced: by the stored texts as far as the allowance goes, by marks beyond that.
+ * @throws ResponseFullError when the response has no room for the row; Error for a long text that is not JSON, as a
+ * short one throws when it is parsed
  */
 export function withLargeJson<Row extends { id: number }>(
   { store }: Pick<PresenterContext, "store">,
-  table: LargeJsonTable,
   row: Row,
-  allowance: Allowance,
+  { table, allowance }: { table: LargeJsonTable; allowance: Allowance },
 ): Row {
   let whole: Record<string, unknown> | null = null;
-  take(
-    allowance,
-    Object.values(row).reduce<number>(
-      (sum, value: unknown) => (typeof value === "string" ? sum + value.length : sum),
-      0,
-    ),
-  );
+  spendCharacters(allowance, countCharacters(row));
   for (const [column, { mark, raw }] of Object.entries<Column>(COLUMNS)) {
     const bytes = stubBytes((row as Row & Record<string, string | null | undefined>)[column] ?? null);
     if (bytes === null) continue;
     whole ??= { ...row };
-    const reason = refusalOf(bytes, allowance);
+    const reason = findRefusal(bytes, allowance);
     if (reason !== null) {
       whole[column] = JSON.stringify(mark(reason, bytes));
       continue;
     }
     const text = store.largeJson.text(table, column, row.id);
-    if (text === null) throw new Error(`${column} of ${table} ${row.id} is no JSON`);
+    if (text === null) throw new Error(`${column} of ${table} ${row.id} is not JSON`);
     allowance.largeBytes -= bytes;
     const values = raw ? 0 : countValues(text);
-    const isTooMuch = values > allowance.values;
-    if (!isTooMuch) allowance.values -= values;
-    const tooMuch = `This field has ${sizeText(bytes)} and ${values} values: more than an answer shows`;
-    whole[column] = isTooMuch ? JSON.stringify(mark(tooMuch, bytes)) : raw ? new JsonText(text) : text;
+    if (values > allowance.values) {
+      const tooMany = `This field has ${formatSize(bytes)} and ${values} values: more than a response can show`;
+      whole[column] = JSON.stringify(mark(tooMany, bytes));
+    } else {
+      allowance.values -= values;
+      whole[column] = raw ? new JsonText(text) : text;
+    }
   }
   return (whole as Row | null) ?? row;
 }
 
-/** Why a field of that size is not shown, null when it is. */
-function refusalOf(bytes: number, { maxFieldBytes, largeBytes }: Allowance): string | null {
+const countCharacters = (row: object): number =>
+  Object.values(row).reduce<number>((sum, value: unknown) => (typeof value === "string" ? sum + value.length : sum), 0);
+
+/** Why a field of that size is not shown; null when it is. */
+function findRefusal(bytes: number, { maxFieldBytes, largeBytes }: Allowance): string | null {
   if (bytes > maxFieldBytes)
-    return `This field has ${sizeText(bytes)}: fields of more than ${sizeText(maxFieldBytes)} are not shown here`;
+    return `This field has ${formatSize(bytes)}: fields of more than ${formatSize(maxFieldBytes)} are not shown here`;
   if (bytes > largeBytes)
-    return `This field has ${sizeText(bytes)}: too much beside the other fields of this answer. Read the record alone`;
+    return (
+      `This field has ${formatSize(bytes)}: too much in addition to the other fields of this response. ` +
+      "Read the record alone"
+    );
   return null;
 }
 
+const isAnyJson = (value: unknown): value is unknown => value !== undefined;
+
 /**
- * A free-form value as an answer holds it: what `withLargeJson` found to be JSON is passed on as it is stored,
- * everything else is read. Null for null. @throws SyntaxError for a text that is no JSON.
+ * A free-form value for a response; null for null. Text that `withLargeJson` verified to be JSON is passed on as
+ * stored, everything else is parsed.
+ * @throws StoredJsonError for a text that is not JSON
  */
-export function freeForm(stored: string | JsonText | null): unknown {
-  return stored === null || stored instanceof JsonText ? stored : (JSON.parse(stored) as unknown);
+export function readFreeForm(stored: string | JsonText | null): unknown {
+  return stored === null || stored instanceof JsonText ? stored : readStoredJson(stored, isAnyJson);
 }
 
-/** As freeForm, for a text of which the query made sure that a long one is JSON. */
-export const soundJson = (text: string): unknown =>
-  freeForm(text.length > MAX_INLINE_JSON_BYTES ? new JsonText(text) : text);
+/** As readFreeForm, for a column whose query verified that long texts are JSON. */
+export const readVerifiedJson = (text: string): unknown =>
+  readFreeForm(text.length > MAX_INLINE_JSON_BYTES ? new JsonText(text) : text);
 
 const [QUOTE, BACKSLASH, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [...'"\\,[]{}'].map((sign) =>
   sign.charCodeAt(0),
 );
 
-/** How many values a JSON text without blanks holds; in one pass without reading them. */
+/** Counts the values of a JSON text without whitespace, in one pass and without parsing it. */
 function countValues(text: string): number {
   let values = 1;
-  let isText = false;
+  let isInString = false;
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
-    if (isText) {
+    if (isInString) {
       if (code === BACKSLASH) at += 1;
-      else if (code === QUOTE) isText = false;
-    } else if (code === QUOTE) isText = true;
+      else if (code === QUOTE) isInString = false;
+    } else if (code === QUOTE) isInString = true;
     else if (code === COMMA) values += 1;
     else if (code === OPEN_LIST || code === OPEN_OBJECT) {
       const next = text.charCodeAt(at + 1);

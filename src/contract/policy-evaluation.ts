@@ -1,3 +1,4 @@
+/** The shapes of a policy evaluation: every rule of a policy with its verdict on one artifact. */
 import { Type } from "typebox";
 import { Closed, named, Nullable, OneOf } from "../http/schema.ts";
 
@@ -37,7 +38,7 @@ export const RuleResolutionContext = named(
     artifact_status: Nullable(Type.String()),
     for_control: Type.Optional(Nullable(Type.String())),
     evaluation_error: Type.Optional(
-      Type.String({ description: "Why an expression of the rule could not be evaluated" }),
+      Type.String({ description: "Error of an expression of the rule that could not be evaluated" }),
     ),
   }),
 );
@@ -63,7 +64,7 @@ export const RuleEvaluation = named(
   "RuleEvaluation",
   Closed({
     rule: PolicyRuleDefinition,
-    satisfied: Nullable(Type.Boolean({ description: "null when the rule applies to none of the artifact's flows" })),
+    satisfied: Nullable(Type.Boolean({ description: "null when the rule applies to no flow of the artifact" })),
     ignored: Type.Boolean(),
     resolutions: Type.Array(RuleResolution),
   }),
@@ -73,7 +74,7 @@ export const PolicyEvaluation = named(
   "PolicyEvaluation",
   Closed({
     policy_name: Type.String(),
-    policy_version: Type.Integer({ description: "The version that was evaluated; 0 for a policy that has none yet" }),
+    policy_version: Type.Integer({ description: "The evaluated version; 0 for a policy without versions" }),
     status: OneOf(["COMPLIANT", "NON-COMPLIANT"]),
     rule_evaluations: Type.Array(RuleEvaluation),
   }),

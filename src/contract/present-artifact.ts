@@ -1,20 +1,28 @@
 /**
- * An artifact record as answers show it. Existing clients fail on null where they expect a text or a list
- * (wire-contract 5), so those fields are never null here; times are epoch seconds as decimal text (wire-contract 1.7).
+ * An artifact as responses show it. Existing clients fail on null where they expect a text or a list (wire-contract 5),
+ * so those fields are never null here; times are epoch seconds as decimal text (wire-contract 1.7).
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import { COMMIT_SHA, FINGERPRINT, FLOW_NAME } from "../domain/names.ts";
+import {
+  hasMembers,
+  isListOf,
+  isRecordOf,
+  isText,
+  readNullableStoredJson,
+  readStoredJson,
+} from "../domain/stored-json.ts";
 import { epochText, mergedByTime } from "../domain/time.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import { selectorOf } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { ArtifactLocations } from "../store/environments/artifact-locations.ts";
 import { presentAttestation } from "./present-attestation.ts";
-import { freeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
+import { readFreeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
-import { GitCommitInfo, RepoInfoResponse, fromJson, presentCommit, presentRepoInfo } from "./shapes.ts";
+import { GitCommitInfo, RepoInfoResponse, presentCommit, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
 import { presentEach } from "./placeholders.ts";
@@ -25,7 +33,7 @@ const TimeText = Type.String({ description: "Epoch seconds as decimal text" });
 const ArtifactEvidence = named(
   "ArtifactEvidence",
   Closed({
-    evidence_type: Type.String({ description: "Kind of the attestation; of an override: what it overrides" }),
+    evidence_type: Type.String({ description: "Kind of the attestation; for an override, the overridden kind" }),
     is_compliant: Type.Boolean(),
     created_at: TimeText,
     description: Nullable(Type.String()),
@@ -34,7 +42,7 @@ const ArtifactEvidence = named(
     user_data: Type.Unknown(),
     has_audit_package: Type.Boolean(),
     evidence_archive_fingerprint: Nullable(Type.String({ description: "SHA-256 of the evidence file" })),
-    evidence_url: Nullable(Type.String({ description: "Where the evidence file can be downloaded" })),
+    evidence_url: Nullable(Type.String({ description: "Download URL of the evidence file" })),
     evidence_fingerprint: Nullable(Type.String()),
     snyk_results: Type.Optional(Type.Unknown()),
     junit_results: Type.Optional(Type.Unknown()),
@@ -50,7 +58,7 @@ const shared = {
   fingerprint: Matching(FINGERPRINT),
   filename: Type.String(),
   flow_name: Matching(FLOW_NAME),
-  trail_name: Nullable(Type.String({ description: "null for an artifact that was reported without a trail" })),
+  trail_name: Nullable(Type.String({ description: "null for an artifact reported without a trail" })),
   template_reference_name: Nullable(Type.String()),
   git_commit: Matching(COMMIT_SHA),
   git_commit_info: Nullable(GitCommitInfo),
@@ -75,7 +83,7 @@ const shared = {
   annotations: Nullable(Type.Record(Type.String(), Type.String())),
   state: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
   deployments: Type.Array(Type.Integer(), { description: "Always empty" }),
-  evidence: Type.Record(Type.String(), ArtifactEvidence, { description: "The latest attestation of each name" }),
+  evidence: Type.Record(Type.String(), ArtifactEvidence, { description: "Latest attestation of each name" }),
 };
 
 export const ArtifactListItemResponse = named(
@@ -89,7 +97,7 @@ export const HistoryEntry = Type.Object(
 );
 export type HistoryEntry = Static<typeof HistoryEntry>;
 
-const Place = Type.Object({ environment_name: Type.String(), snapshot_index: Type.Integer() });
+const SnapshotLocation = Type.Object({ environment_name: Type.String(), snapshot_index: Type.Integer() });
 
 export const ArtifactResponse = named(
   "ArtifactResponse",
@@ -97,13 +105,13 @@ export const ArtifactResponse = named(
     ...shared,
     template: Nullable(
       Type.Array(Type.String(), {
-        description: "Names of the attestations that were expected of it at its last report",
+        description: "Names of the attestations that were expected at the last report",
       }),
     ),
     state_info: Nullable(Type.String({ description: "Why the artifact is not compliant" })),
     approvals: Type.Array(Type.Integer(), { description: "Always empty" }),
-    running: Type.Array(Place),
-    exited: Type.Array(Place),
+    running: Type.Array(SnapshotLocation),
+    exited: Type.Array(SnapshotLocation),
     history: Type.Array(HistoryEntry),
     commit_lead_times: Type.Record(Type.String(), Type.Number(), {
       description: "Seconds from commit to start, by environment",
@@ -116,15 +124,20 @@ export const ArtifactResponse = named(
 
 type Shared = Omit<Static<typeof ArtifactListItemResponse>, "releases">;
 
+const isTextList = isListOf(isText);
+const isTextRecord = isRecordOf(isText);
+const isStatusList = isListOf(hasMembers<AttestationStatus>("status"));
+const isUrlRecord = isRecordOf(hasMembers<{ href: string }>("href"));
+
 /**
- * Whether any attestation is bound: then, and only then, is an entry COMPLETE, so that the others need no query.
- * @throws SyntaxError where the entries are damaged: evidence that cannot be told is not "none".
+ * Whether any attestation is bound. Exactly then an entry is COMPLETE, so that artifacts without need no query.
+ * @throws StoredJsonError for damaged entries: unreadable evidence must not look like no evidence
  */
 const hasEvidence = (row: Pick<PlacedArtifactRow, "attestations_json">): boolean =>
-  (JSON.parse(row.attestations_json) as AttestationStatus[]).some(({ status }) => status === "COMPLETE");
+  readStoredJson(row.attestations_json, isStatusList).some(({ status }) => status === "COMPLETE");
 
 function presentShared(context: PresenterContext, listed: PlacedArtifactRow, allowance: Allowance): Shared {
-  const row = withLargeJson(context, "artifacts", listed, allowance);
+  const row = withLargeJson(context, listed, { table: "artifacts", allowance });
   const { urls } = context;
   const org = context.organization.name;
   return {
@@ -140,27 +153,31 @@ function presentShared(context: PresenterContext, listed: PlacedArtifactRow, all
     commit_url: row.commit_url,
     build_url: row.build_url,
     repo_url: row.repo_url,
-    html_url: urls.artifactPage(org, row.flow_name, row.fingerprint, row.public_id),
-    api_url: urls.artifactApi(org, row.flow_name, row.fingerprint, selectorOf(row)),
+    html_url: urls.artifactPage(org, row.flow_name, { fingerprint: row.fingerprint, id: row.public_id }),
+    api_url: urls.artifactApi(org, row.flow_name, { fingerprint: row.fingerprint, selector: selectorOf(row) }),
     created_at: epochText(row.created_at),
     last_modified_at: epochText(row.last_modified_at),
-    user_data: freeForm(row.user_data_json),
-    external_urls: fromJson<Record<string, { href: string }>>(row.external_urls_json),
-    annotations: fromJson<Record<string, string>>(row.annotations_json),
+    user_data: readFreeForm(row.user_data_json),
+    external_urls: readNullableStoredJson(row.external_urls_json, isUrlRecord),
+    annotations: readNullableStoredJson(row.annotations_json, isTextRecord),
     state: row.state,
     deployments: [],
-    evidence: evidenceOf(context, row, allowance),
+    evidence: presentEvidence(context, row, allowance),
   };
 }
 
-function evidenceOf(context: PresenterContext, row: PlacedArtifactRow, allowance: Allowance): Record<string, Evidence> {
+function presentEvidence(
+  context: PresenterContext,
+  row: PlacedArtifactRow,
+  allowance: Allowance,
+): Record<string, Evidence> {
   if (row.trail_id === null || !hasEvidence(row)) return {};
   const records = context.store.attestations.latestOfArtifact(row.trail_id, row.id);
-  return Object.fromEntries(records.map((record) => [record.name, presentEvidence(context, record, allowance)]));
+  return Object.fromEntries(records.map((record) => [record.name, presentEvidenceItem(context, record, allowance)]));
 }
 
-/** Facts of the older kinds under the names that readers of artifacts know. */
-const FACTS = [
+/** Fields of the older kinds: the name that readers of artifacts know, and the name in the attestation. */
+const KIND_FIELDS = [
   ["snyk_results", "processed_snyk_results"],
   ["junit_results", "junit_results"],
   ["jira_results", "jira_results"],
@@ -168,13 +185,13 @@ const FACTS = [
   ["pull_requests", "pull_requests"],
 ] as const;
 
-function presentEvidence(context: PresenterContext, record: PlacedAttestationRow, allowance: Allowance): Evidence {
-  const shown = presentAttestation(context, record, allowance) as ReturnType<typeof presentAttestation> &
-    Record<string, unknown>;
-  const facts = FACTS.filter(([, source]) => shown[source] !== undefined).map(([name, source]) => [
-    name,
-    shown[source],
-  ]);
+function presentEvidenceItem(context: PresenterContext, record: PlacedAttestationRow, allowance: Allowance): Evidence {
+  const shown: ReturnType<typeof presentAttestation> & Record<string, unknown> = presentAttestation(context, record, {
+    allowance,
+  });
+  const fields = KIND_FIELDS.flatMap(([name, source]) =>
+    shown[source] === undefined ? [] : [[name, shown[source]] as const],
+  );
   return {
     evidence_type: record.overridden_type ?? record.type,
     is_compliant: shown.is_compliant,
@@ -187,63 +204,67 @@ function presentEvidence(context: PresenterContext, record: PlacedAttestationRow
     evidence_archive_fingerprint: record.evidence_digest,
     evidence_url: shown._links.evidence?.href ?? null,
     evidence_fingerprint: record.evidence_digest,
-    ...(Object.fromEntries(facts) as object),
+    ...Object.fromEntries(fields),
   };
 }
 
-/** One record in full, each field whole unless the allowance is another. @throws SyntaxError for a damaged record. */
+/**
+ * Presents one record in full.
+ * @param allowance unless given, each field is shown whole where possible
+ * @throws StoredJsonError for a damaged record; ResponseFullError
+ */
 export function presentArtifact(
   context: PresenterContext,
   row: PlacedArtifactRow,
   allowance: Allowance = singleAllowance(),
 ): Static<typeof ArtifactResponse> {
-  const reasons = fromJson<string[]>(row.reasons_json) ?? [];
-  const presence = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
+  const reasons = readNullableStoredJson(row.reasons_json, isTextList) ?? [];
+  const locations = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
   const shared = presentShared(context, row, allowance);
   return {
     ...shared,
-    template: fromJson<string[]>(row.template_json),
+    template: readNullableStoredJson(row.template_json, isTextList),
     state_info: reasons.length > 0 ? reasons.join("\n") : null,
     approvals: [],
-    running: presence.running,
-    exited: presence.exited,
-    history: historyOf(context, row, presence),
-    ...leadTimes(row, shared.git_commit_info, presence),
+    running: locations.running,
+    exited: locations.exited,
+    history: presentHistory(context, row, locations),
+    ...presentLeadTimes(row, shared.git_commit_info, locations),
   };
 }
 
 /**
- * What happened to a record: its report, its evidence, and where it started and stopped. @throws SyntaxError for a
- * damaged record.
+ * The history of a record: its report, its evidence, its starts and its stops.
+ * @throws StoredJsonError for a damaged record
  */
-export function historyOf(
+export function presentHistory(
   { store }: PresenterContext,
   row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,
-  presence: Pick<ArtifactLocations, "moves">,
+  locations: Pick<ArtifactLocations, "moves">,
 ): HistoryEntry[] {
   const received = hasEvidence(row) ? store.attestations.receivedBy(row.id) : [];
   return [
-    // First whatever the times say: an artifact may run before it is reported.
+    // First even if a start is earlier: an artifact may run before it is reported.
     { event: `${row.reference_name ?? row.filename} reported`, timestamp: row.created_at },
     ...mergedByTime(
       received.map(({ name, created_at }) => ({ event: `${name} evidence received`, timestamp: created_at })),
-      movesOf(presence),
+      presentMoves(locations),
     ),
   ];
 }
 
-/** Where an artifact started and stopped, the oldest first. */
-export const movesOf = ({ moves }: Pick<ArtifactLocations, "moves">): HistoryEntry[] =>
+/** The starts and stops of an artifact, oldest first. */
+export const presentMoves = ({ moves }: Pick<ArtifactLocations, "moves">): HistoryEntry[] =>
   moves.map(({ environment_name, snapshot_index, started, timestamp }) => ({
     event: `${started ? "started running" : "no longer running"} in ${environment_name}#${snapshot_index}`,
     timestamp,
   }));
 
 /**
- * Seconds until the first start in each environment (semantics 6.10). From the commit they may be negative; from the
- * build they count to the first start after it was reported, as deployments do. What is not known is left out.
+ * Seconds until the first start in each environment (semantics 6.10). Lead times from the commit may be negative; those
+ * from the build count to the first start after its report, as deployments do. Unknown ones are omitted.
  */
-function leadTimes(
+function presentLeadTimes(
   row: PlacedArtifactRow,
   commit: GitCommitInfoValue | null,
   { firstStarts, moves }: ArtifactLocations,
@@ -252,19 +273,19 @@ function leadTimes(
   for (const { environment_name, timestamp, started } of moves)
     if (started && timestamp >= row.created_at && !deployed.has(environment_name))
       deployed.set(environment_name, timestamp - row.created_at);
-  // 0: the report did not tell the time of the commit.
+  // 0: the report had no commit time.
   const committed = commit?.timestamp || null;
   return {
     commit_lead_times: Object.fromEntries(
       firstStarts.flatMap(({ environment_name, created }) =>
-        committed === null || created === null ? [] : [[environment_name, created - committed]],
+        committed === null || created === null ? [] : [[environment_name, created - committed] as const],
       ),
-    ) as Record<string, number>,
+    ),
     build_lead_times: Object.fromEntries(deployed),
   };
 }
 
-/** Records in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
+/** Presents records in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
 export function presentArtifacts(
   context: PresenterContext,
   rows: readonly PlacedArtifactRow[],
@@ -273,11 +294,11 @@ export function presentArtifacts(
   return presentEach(
     rows,
     (row) => presentArtifact(context, row, allowance),
-    (row, mark) => presentArtifact(context, unreadable(row, mark)),
+    (row, reason) => presentArtifact(context, withoutJson(row, reason)),
   );
 }
 
-/** Records as the lists show them; as presentArtifacts. */
+/** As presentArtifacts, in the shorter form of the lists. */
 export function presentArtifactItems(
   context: PresenterContext,
   rows: readonly PlacedArtifactRow[],
@@ -286,18 +307,18 @@ export function presentArtifactItems(
   return presentEach(
     rows,
     (row) => ({ ...presentShared(context, row, allowance), releases: [] }),
-    (row, mark) => ({ ...presentShared(context, unreadable(row, mark), singleAllowance()), releases: [] }),
+    (row, reason) => ({ ...presentShared(context, withoutJson(row, reason), singleAllowance()), releases: [] }),
   );
 }
 
-/** The record without what is stored as JSON, its evidence included; marked by an annotation. */
-const unreadable = (row: PlacedArtifactRow, mark: string): PlacedArtifactRow => ({
+/** The record without its JSON columns (evidence included), marked by an annotation. */
+const withoutJson = (row: PlacedArtifactRow, reason: string): PlacedArtifactRow => ({
   ...row,
   git_commit_info_json: null,
   repo_info_json: null,
   user_data_json: null,
   external_urls_json: null,
-  annotations_json: JSON.stringify({ unreadable: mark }),
+  annotations_json: JSON.stringify({ unreadable: reason }),
   template_json: "[]",
   attestations_json: "[]",
   reasons_json: "[]",

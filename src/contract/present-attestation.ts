@@ -1,17 +1,25 @@
-/** A stored record as answers show it. */
+/** An attestation as responses show it. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { Nullable, named } from "../http/schema.ts";
-import { freeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
+import { readFreeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
-import { GitCommitInfo, fromJson, presentCommit } from "./shapes.ts";
+import {
+  isListOf,
+  isObject,
+  isRecordOf,
+  isText,
+  readNullableStoredJson,
+  readStoredJson,
+} from "../domain/stored-json.ts";
+import { GitCommitInfo, presentCommit } from "./shapes.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
 import { presentEach } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
 const NoCommit = Type.Object(
   { branch: Type.Literal("") },
-  { additionalProperties: false, description: "The list of one flow shows this where there is no commit" },
+  { additionalProperties: false, description: "Placeholder for a missing commit, in the list of a flow only" },
 );
 
 const Link = Type.Object({ href: Type.String() }, { additionalProperties: false });
@@ -45,30 +53,40 @@ export const AttestationItem = named(
     },
     {
       description:
-        "The common fields; beside them stand the facts of the kind, such as `junit_results` or `pull_requests`. Of a type of the organization's own these are " +
-        "`type_name`, `type_version`, `attestation_data`, `rules` (each with `rule`, `is_compliant` and `reason`, null where it holds) and `summary` (null, or " +
-        "`groups` of rows with `name`, `value` and `error`, one group for each element of an array, and the number `left_out` of elements without one)",
+        "The common fields, plus the fields of the kind, such as `junit_results` or `pull_requests`. The fields of a " +
+        "custom type are `type_name`, `type_version`, `attestation_data`, `rules` (each with `rule`, `is_compliant` " +
+        "and `reason`, which is null for a satisfied rule) and `summary` (null, or `groups` of rows with `name`, " +
+        "`value` and `error`, one group for each element of an array, and `left_out`, the number of elements without " +
+        "a group)",
     },
   ),
 );
 
 export const AttestationResponse = named("AttestationResponse", Type.Array(AttestationItem));
 
-/**
- * A record in full. `placeCommit` says what stands for a missing commit: null, or `{branch: ""}` in the list of a flow.
- */
+type PresentOptions = {
+  /** What the response may still show. */
+  allowance: Allowance;
+  /** The placeholder for a missing commit: null, or `{branch: ""}` in the list of a flow. */
+  missingCommit?: "null" | "branch";
+};
+
+const isTextList = isListOf(isText);
+const isTextRecord = isRecordOf(isText);
+
+/** Presents a record in full. @throws StoredJsonError for a damaged record; ResponseFullError */
 export function presentAttestation(
   context: PresenterContext,
   listed: PlacedAttestationRow,
-  allowance: Allowance,
-  placeCommit: "null" | "branch" = "null",
+  { allowance, missingCommit = "null" }: PresentOptions,
 ): Static<typeof AttestationItem> {
-  const row = withLargeJson(context, "attestations", listed, allowance);
+  const row = withLargeJson(context, listed, { table: "attestations", allowance });
   const org = context.organization;
   const { urls } = context;
+  const address = { flow: row.flow_name, trail: row.trail_name, id: row.public_id };
   const commit = presentCommit(row.git_commit_info_json);
   return {
-    ...presentFacts(row.type, fromJson<Record<string, unknown>>(row.payload_json) ?? {}),
+    ...presentPayload(row.type, readStoredJson(row.payload_json, isObject)),
     ...(row.control === null ? {} : { control: row.control, control_version: row.control_version }),
     schema_version: 2,
     attestation_type: row.type,
@@ -78,29 +96,27 @@ export function presentAttestation(
     origin_url: row.origin_url,
     description: row.description,
     artifact_fingerprint: row.artifact_fingerprint,
-    target_artifacts: fromJson<string[]>(row.target_artifacts_json),
-    git_commit_info: commit ?? (placeCommit === "branch" ? { branch: "" } : null),
-    external_urls: fromJson<Record<string, unknown>>(row.external_urls_json),
-    annotations: fromJson<Record<string, string>>(row.annotations_json) ?? {},
-    user_data: freeForm(row.user_data_json),
-    // A name in the terms of the API; where the bytes lie is the vault's own business.
+    target_artifacts: readNullableStoredJson(row.target_artifacts_json, isTextList),
+    git_commit_info: commit ?? (missingCommit === "branch" ? { branch: "" } : null),
+    external_urls: readNullableStoredJson(row.external_urls_json, isObject),
+    annotations: readStoredJson(row.annotations_json, isTextRecord),
+    user_data: readFreeForm(row.user_data_json),
+    // A name in the terms of the API; only the evidence store knows where the bytes are.
     evidence_archive_path:
       row.evidence_digest === null
         ? null
         : `${org.public_id}/attestations/${row.public_id}/${row.evidence_filename ?? "file"}`,
     evidence_archive_fingerprint: row.evidence_digest,
     created_at: row.created_at,
-    html_url: urls.attestationPage(org.name, row.flow_name, row.trail_name, row.public_id),
+    html_url: urls.attestationPage(org.name, address),
     flow_name: row.flow_name,
     trail_name: row.trail_name,
     reported_by: row.reported_by,
-    // A record belongs to a trail, and every trail can be had as a package.
+    // Every record belongs to a trail, and every trail can be downloaded as a package.
     has_audit_package: true,
     _links: {
       self: { href: urls.attestationApi(org.name, row.public_id) },
-      ...(row.evidence_digest === null
-        ? {}
-        : { evidence: { href: urls.evidenceApi(org.name, row.flow_name, row.trail_name, row.public_id) } }),
+      ...(row.evidence_digest === null ? {} : { evidence: { href: urls.evidenceApi(org.name, address) } }),
     },
   };
 }
@@ -108,10 +124,9 @@ export function presentAttestation(
 type PullRequest = { approvers?: readonly (string | object)[] | null; commits?: readonly object[]; author?: string };
 
 /**
- * Pull requests of the older item shape are shown in the newer one, because readers look for `approvers[].username`
- * (wire-contract 6.2).
+ * Presents older pull requests in the newer shape, because readers expect `approvers[].username` (wire-contract 6.2).
  */
-function presentFacts(type: string, facts: Record<string, unknown>): Record<string, unknown> {
+function presentPayload(type: string, facts: Record<string, unknown>): Record<string, unknown> {
   if (type !== "pull_request" || !Array.isArray(facts["pull_requests"])) return facts;
   const pullRequests = (facts["pull_requests"] as PullRequest[]).map((found) => ({
     ...found,
@@ -124,29 +139,27 @@ function presentFacts(type: string, facts: Record<string, unknown>): Record<stri
   return { ...facts, pull_requests: pullRequests };
 }
 
-type Manner = { placeCommit?: "null" | "branch"; allowance?: Allowance };
-
 /**
- * Records one by one: a record that cannot be shown is replaced by a marked placeholder and never fails the list
- * (semantics 9).
- * @param manner `allowance`: what the answer may still show, when these are not all of its records
+ * Presents the records of a list; a damaged one becomes a placeholder (semantics 9).
+ * @param options `allowance`: given when the response holds further records
  */
 export function presentAttestations(
   context: PresenterContext,
   rows: Iterable<PlacedAttestationRow>,
-  { placeCommit = "null", allowance = listAllowance() }: Manner = {},
+  { missingCommit = "null", allowance = listAllowance() }: Partial<PresentOptions> = {},
 ): Static<typeof AttestationItem>[] {
   return presentEach(
     rows,
-    (row) => presentAttestation(context, row, allowance, placeCommit),
-    (row, mark) => presentAttestation(context, unreadable(row, mark), singleAllowance(), placeCommit),
+    (row) => presentAttestation(context, row, { allowance, missingCommit }),
+    (row, reason) =>
+      presentAttestation(context, withoutJson(row, reason), { allowance: singleAllowance(), missingCommit }),
   );
 }
 
 /** The record without its JSON columns, marked in its description. */
-const unreadable = (row: PlacedAttestationRow, mark: string): PlacedAttestationRow => ({
+const withoutJson = (row: PlacedAttestationRow, reason: string): PlacedAttestationRow => ({
   ...row,
-  description: mark,
+  description: reason,
   payload_json: '{"unreadable":true}',
   target_artifacts_json: null,
   git_commit_info_json: null,

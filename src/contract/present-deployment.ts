@@ -1,10 +1,13 @@
+/** A deployment (the start of an artifact in an environment) as responses show it. */
 import type { Static } from "typebox";
 import { Type } from "typebox";
 import { Closed, Nullable, named } from "../http/schema.ts";
-import { Place, place } from "./shapes.ts";
+import { PageLinks, linksTo } from "./shapes.ts";
 import { selectorOf } from "../store/flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
+import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { DeploymentRow } from "../store/environments/deployments.ts";
+import type { ReplacedRow } from "../store/environments/snapshots.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 import { UNREADABLE } from "./placeholders.ts";
 import { compareUrl } from "../domain/network/urls.ts";
@@ -17,10 +20,10 @@ export const ReplacedArtifact = named(
     trail_name: Nullable(Type.String()),
     git_commit: Nullable(Type.String()),
     commit_url: Nullable(Type.String()),
-    snapshot_index: Type.Integer({ description: "The snapshot with which it had started" }),
+    snapshot_index: Type.Integer({ description: "The snapshot in which it had started" }),
     deployed_at: Type.Number({ description: "Epoch seconds" }),
     compliant: Nullable(Type.Boolean()),
-    diff_url: Nullable(Type.String({ description: "The page of the code host that compares both commits" })),
+    diff_url: Nullable(Type.String({ description: "Page of the code host that compares both commits" })),
   }),
 );
 
@@ -30,21 +33,20 @@ export const DeploymentResponse = named(
     environment_name: Type.String(),
     fingerprint: Type.String(),
     artifact_name: Nullable(Type.String({ description: "The name under which it started" })),
-    flow_name: Nullable(Type.String({ description: "The flow to which it was reported first" })),
+    flow_name: Nullable(Type.String({ description: "The flow that it was first reported to" })),
     trail_name: Nullable(Type.String()),
     repo_name: Nullable(Type.String()),
     git_commit: Nullable(Type.String()),
     commit_url: Nullable(Type.String()),
-    snapshot_index: Nullable(Type.Integer({ description: "The snapshot with which it started" })),
+    snapshot_index: Nullable(Type.Integer({ description: "The snapshot in which it started" })),
     deployed_at: Type.Number({ description: "Epoch seconds" }),
-    lead_time_seconds: Nullable(Type.Number({ description: "From the report of the build to the start" })),
-    compliant: Nullable(Type.Boolean({ description: "The verdict at the start; null: no policy was attached" })),
+    lead_time_seconds: Nullable(Type.Number({ description: "Time from the report of the build to the start" })),
+    compliant: Nullable(Type.Boolean({ description: "Verdict at the start; null if no policy was attached" })),
     replaced: Nullable(ReplacedArtifact),
-    _links: Closed({ environment: Place, snapshot: Place, artifact: Type.Optional(Place) }),
+    _links: Closed({ environment: PageLinks, snapshot: PageLinks, artifact: Type.Optional(PageLinks) }),
   }),
 );
 
-/** A deployment as lists show it. */
 export function presentDeployment(
   { urls, organization: { name: org } }: Pick<PresenterContext, "urls" | "organization">,
   row: DeploymentRow,
@@ -66,21 +68,21 @@ export function presentDeployment(
     compliant: fromSqlBoolean(row.compliant),
     replaced: presentReplaced(row),
     _links: {
-      environment: place(urls.environmentApi(org, environment), urls.environmentPage(org, environment)),
-      snapshot: place(urls.snapshotApi(org, environment, index), urls.snapshotPage(org, environment, index)),
+      environment: linksTo(urls.environmentApi(org, environment), urls.environmentPage(org, environment)),
+      snapshot: linksTo(urls.snapshotApi(org, environment, index), urls.snapshotPage(org, environment, index)),
       ...(flow_name === null || artifact_public_id === null
         ? {}
         : {
-            artifact: place(
-              urls.artifactApi(org, flow_name, row.fingerprint, selectorOf(row)),
-              urls.artifactPage(org, flow_name, row.fingerprint, artifact_public_id),
+            artifact: linksTo(
+              urls.artifactApi(org, flow_name, { fingerprint: row.fingerprint, selector: selectorOf(row) }),
+              urls.artifactPage(org, flow_name, { fingerprint: row.fingerprint, id: artifact_public_id }),
             ),
           }),
     },
   };
 }
 
-/** What ran before; null when nothing did, and when what is known of it is gone. */
+/** The artifact that ran before; null when there was none, or when its record is gone. */
 export function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | null {
   if (
     row.previous_fingerprint === null ||
@@ -102,6 +104,7 @@ export function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtif
   };
 }
 
+/** The page that compares the commit with that of the replaced artifact; null unless both are known. */
 export function diffUrl({
   git_commit,
   commit_url,
@@ -116,3 +119,13 @@ export function diffUrl({
     { sha: git_commit, commitUrl: commit_url ?? "", repoUrl: repo_url },
   );
 }
+
+/**
+ * The page that compares the commit of an artifact with that of the artifact it replaced.
+ * @param repoUrl of the artifact's record
+ */
+export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl: string | null): string | null =>
+  compareUrl(
+    { sha: previous.git_commit, commitUrl: previous.commit_url, repoUrl: previous.repo_url },
+    { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl },
+  );

@@ -1,8 +1,8 @@
 /**
- * A snapshot as answers show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything beside
- * their own rows is read in one statement for each kind, and what is shared by many is made once. More than half of
- * the answer is decisions of policies, which never change but for the names of flows: their text is kept from read to
- * read, so the answer is put together as text.
+ * A snapshot as responses show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything
+ * besides their own rows is read in one statement per kind, and shared values are made once. More than half of a
+ * response is policy decisions, which change only when a flow is renamed: their text is cached across reads, so the
+ * response is assembled as text.
  */
 import type { Static } from "typebox";
 import { reasonsOn, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
@@ -11,7 +11,7 @@ import type { PolicyDocument } from "../domain/policy/ast.ts";
 import { policyDump } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
-import { compareUrl } from "../domain/network/urls.ts";
+import { hasMembers, isListOf, isNumber, isText, readStoredJson } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type {
@@ -22,7 +22,9 @@ import type {
   SnapshotRow,
 } from "../store/environments/snapshots.ts";
 import type { PresenterContext } from "./presenter-context.ts";
-import { fromJson, presentCommit } from "./shapes.ts";
+import { memoize } from "./memoize.ts";
+import { replacementUrl } from "./present-deployment.ts";
+import { presentCommit } from "./shapes.ts";
 import type {
   AppliedPolicy,
   PolicyDump,
@@ -40,35 +42,41 @@ type ArtifactFlow = Static<typeof SnapshotArtifactFlow>;
 type Diff = Static<typeof SnapshotDeploymentDiff>;
 type Dump = Static<typeof PolicyDump>;
 
-/** A physical environment at one of its snapshots: the whole of a physical one's, a part of a logical one's. */
+/**
+ * A physical environment at one of its snapshots: the only part of a physical snapshot, one of several of a logical.
+ */
 type Part = {
   environment: EnvironmentRow;
   snapshot: SnapshotRow;
-  /** Whether this snapshot tells how things came to be so: of a logical one's members, only the one that caused it. */
-  telling: boolean;
+  /**
+   * Whether the snapshot shows the changes of this part. Of a logical snapshot's members, only the one that caused it
+   * does; the artifacts of the others are unchanged.
+   */
+  hasChanges: boolean;
   /** Sent with the artifacts of logical environments only. */
   memberName: string | null;
 };
 
-type Kept = { evaluation: KeptEvaluation; reasons: readonly string[]; instances: Instances };
-/** `kept` is null for a row whose JSON is damaged. */
-type Row = { part: Part; row: EvaluatedArtifactRow; kept: Kept | null };
+/** The JSON columns of a row. */
+type StoredFacts = { evaluation: KeptEvaluation; reasons: readonly string[]; instances: Instances };
+/** `stored` is null for a row with damaged JSON. */
+type Row = { part: Part; row: EvaluatedArtifactRow; stored: StoredFacts | null };
 
-/** What artifacts share, read for all of them together. */
-type Shared = {
+/** The presenter's context with everything that artifacts share, read for all of them together. */
+type SnapshotContext = PresenterContext & {
   records: Map<number, ShownRecordRow>;
   replaced: Map<number, ReplacedRow>;
-  /** Present names of flows by their keys. */
+  /** Current names of flows by key. */
   flowNames: Map<number, string>;
-  /** Rules by the key of the policy version; null for one that this program cannot read. */
-  document(versionId: number): PolicyDocument | null;
-  /** What runs in an environment now. */
-  fingerprints(environment: EnvironmentRow): Set<string>;
+  /** Rules by the key of the policy version; null for a version that this program cannot read. */
+  findDocument(versionId: number): PolicyDocument | null;
+  /** Fingerprints of the artifacts that run in an environment now. */
+  findFingerprints(environment: EnvironmentRow): Set<string>;
 };
 
 /**
- * A snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact whose record is damaged becomes a
- * placeholder and never fails the rest (semantics 9).
+ * Presents a snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact with a damaged record
+ * becomes a placeholder and never fails the rest (semantics 9).
  */
 export function presentSnapshot(
   context: PresenterContext,
@@ -76,9 +84,9 @@ export function presentSnapshot(
   snapshot: SnapshotRow,
 ): string[] {
   const { store, organization, urls } = context;
-  const parts = partsOf(context, environment, snapshot);
-  const rows = parts.flatMap((part) => rowsOf(context, part));
-  const shared = sharedBy(context, rows);
+  const parts = listParts(context, environment, snapshot);
+  const rows = parts.flatMap((part) => listRows(context, part));
+  const shared = readShared(context, rows);
   const next =
     snapshot.idx < environment.snapshot_count ? store.snapshots.find(environment.id, snapshot.idx + 1) : null;
   const head: Omit<Snapshot, "artifacts"> = {
@@ -96,23 +104,23 @@ export function presentSnapshot(
     html_url: urls.snapshotPage(organization.name, environment.name, snapshot.idx),
     user_id: snapshot.user_id,
     user_name: snapshot.user_name,
-    applied_policies: presentPolicies(context, shared, parts, rows),
+    applied_policies: presentPolicies(shared, parts, rows),
   };
   const artifacts = presentEach(
     rows,
-    (row) => presentArtifact(context, shared, row),
-    (row) => [JSON.stringify(placeholder(row))],
+    (row) => presentArtifact(shared, row),
+    (row) => [JSON.stringify(presentPlaceholder(row))],
   );
   return withMember(head, "artifacts", [
     "[",
-    ...artifacts.flatMap((pieces, place) => (place === 0 ? pieces : [",", ...pieces])),
+    ...artifacts.flatMap((pieces, index) => (index === 0 ? pieces : [",", ...pieces])),
     "]",
   ]);
 }
 
 /**
- * The JSON text of `value`, which is no empty object, with one member more; `texts` is the JSON text of that member.
- * Both in pieces.
+ * The JSON text of a non-empty object with one more member, in pieces.
+ * @param texts the JSON text of that member, in pieces
  */
 const withMember = (value: object, name: string, texts: readonly string[]): string[] => [
   `${JSON.stringify(value).slice(0, -1)},"${name}":`,
@@ -120,82 +128,86 @@ const withMember = (value: object, name: string, texts: readonly string[]): stri
   "}",
 ];
 
-function partsOf({ store }: PresenterContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
-  if (environment.type !== "logical") return [{ environment, snapshot, telling: true, memberName: null }];
+function listParts({ store }: PresenterContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
+  if (environment.type !== "logical") return [{ environment, snapshot, hasChanges: true, memberName: null }];
   return store.snapshots.members(environment.id, snapshot.idx).map(({ member_id, member_index }) => {
     const member = store.environments.get(member_id);
     const own = store.snapshots.find(member_id, member_index);
     if (!own) throw new Error(`snapshot ${member_index} of environment ${member_id} is gone`);
-    return { environment: member, snapshot: own, telling: member_id === snapshot.member_id, memberName: member.name };
+    const hasChanges = member_id === snapshot.member_id;
+    return { environment: member, snapshot: own, hasChanges, memberName: member.name };
   });
 }
 
-function rowsOf(context: PresenterContext, part: Part): Row[] {
+function listRows(context: PresenterContext, part: Part): Row[] {
   const rows = context.store.snapshots.evaluated(part.environment.id, part.snapshot.idx);
-  return (part.telling ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({
+  return (part.hasChanges ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({
     part,
     row,
-    kept: keptOf(context, row),
+    stored: readStoredFacts(context, row),
   }));
 }
 
-function keptOf({ store }: PresenterContext, row: EvaluatedArtifactRow): Kept | null {
+const isTextList = isListOf(isText);
+const isNumberList = isListOf(isNumber);
+const hasStarts = hasMembers<Instances>("created");
+const isInstances = (value: unknown): value is Instances => hasStarts(value) && Array.isArray(value.created);
+
+/** The JSON columns of a row; null when one of them is damaged. */
+function readStoredFacts({ store }: PresenterContext, row: EvaluatedArtifactRow): StoredFacts | null {
   try {
-    const reasons = JSON.parse(row.reasons_json) as string[];
-    const instances = JSON.parse(row.instances_json) as Instances;
-    const evaluation = store.snapshots.kept(row);
-    return Array.isArray(reasons) && Array.isArray(instances.created) ? { evaluation, reasons, instances } : null;
+    return {
+      reasons: readStoredJson(row.reasons_json, isTextList),
+      instances: readStoredJson(row.instances_json, isInstances),
+      evaluation: store.snapshots.kept(row),
+    };
   } catch {
     return null;
   }
 }
 
-function sharedBy({ store }: PresenterContext, rows: readonly Row[]): Shared {
+function readShared(context: PresenterContext, rows: readonly Row[]): SnapshotContext {
+  const { store } = context;
   const artifactIds = new Set<number>();
   const deploymentIds = new Set<number>();
   const flowIds = new Set<number>();
-  for (const { kept } of rows)
-    for (const { artifact_id, deployment_id, flow_id } of kept?.evaluation.facts.flows ?? []) {
+  for (const { stored } of rows)
+    for (const { artifact_id, deployment_id, flow_id } of stored?.evaluation.facts.flows ?? []) {
       artifactIds.add(artifact_id);
       flowIds.add(flow_id);
       if (deployment_id !== null) deploymentIds.add(deployment_id);
     }
   return {
+    store,
+    urls: context.urls,
+    organization: context.organization,
     records: store.snapshots.records(artifactIds),
     replaced: deploymentIds.size === 0 ? new Map() : store.snapshots.replaced(deploymentIds),
     flowNames: store.flows.presentNames(flowIds),
-    document: once((versionId: number): PolicyDocument | null => {
+    findDocument: memoize((versionId: number): PolicyDocument | null => {
       try {
         return store.policies.parsed(versionId);
       } catch {
         return null;
       }
     }),
-    fingerprints: once(({ id, snapshot_count }: EnvironmentRow) => store.snapshots.fingerprints(id, snapshot_count)),
+    findFingerprints: memoize(({ id, snapshot_count }: EnvironmentRow) =>
+      store.snapshots.fingerprints(id, snapshot_count),
+    ),
   };
 }
 
-/** The function with a memory of what it gave for each key. */
-function once<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
-  const made = new Map<Key, Value>();
-  return (key) => {
-    let value = made.get(key);
-    if (value === undefined) made.set(key, (value = make(key)));
-    return value;
-  };
-}
-
-/** The JSON text of an Artifact, in pieces. @throws Error for a damaged record. */
-function presentArtifact(context: PresenterContext, shared: Shared, { part, row, kept }: Row): string[] {
-  if (!kept) throw new Error("the record is damaged");
-  const { evaluation, instances } = kept;
-  const facts = withFlowNames(evaluation.facts, (id) => shared.flowNames.get(id));
-  const flows = facts.flows.map((flow) => presentFlow(context, shared, part, row, flow, instances));
+/** The JSON text of an Artifact, in pieces. @throws Error for a damaged record */
+function presentArtifact(context: SnapshotContext, { part, row, stored }: Row): string[] {
+  if (!stored) throw new Error("the record is damaged");
+  const { evaluation, instances } = stored;
+  const facts = withFlowNames(evaluation.facts, (id) => context.flowNames.get(id));
+  const flows = facts.flows.map((flow) => presentFlow(context, flow, { part, row, instances }));
   const first = flows[0];
   const artifact: Omit<Artifact, "policy_decisions"> = {
-    ...outline({ part, row }),
-    reasons_for_incompliance: row.compliant === 0 ? [...reasonsFor(shared, kept, facts)] : [],
-    creationTimestamp: instances.created as number[],
+    ...presentOutline({ part, row }),
+    reasons_for_incompliance: row.compliant === 0 ? [...findReasons(context, stored, facts)] : [],
+    creationTimestamp: [...instances.created],
     pods: (instances.pods ?? null) as Artifact["pods"],
     ecs_context: instances.ecs ?? null,
     flow_name: first?.flow_name ?? null,
@@ -207,35 +219,35 @@ function presentArtifact(context: PresenterContext, shared: Shared, { part, row,
     commit_lead_time: first?.commit_lead_time ?? null,
     flows,
   };
-  return withMember(artifact, "policy_decisions", [decisionsOf(context, shared, row.evaluation_id, evaluation, facts)]);
+  return withMember(artifact, "policy_decisions", [
+    presentDecisions(context, facts, { id: row.evaluation_id, evaluation }),
+  ]);
 }
 
-/** The stored reasons, unless they name a flow that is called otherwise now. */
-function reasonsFor(shared: Shared, { evaluation, reasons }: Kept, facts: Facts): readonly string[] {
+/** The stored reasons, or new ones if a flow that they name has been renamed. */
+function findReasons(context: SnapshotContext, { evaluation, reasons }: StoredFacts, facts: Facts): readonly string[] {
   if (facts === evaluation.facts) return reasons;
-  return reasonsOn(facts, evaluation.verdicts, shared.document) ?? reasons;
+  return reasonsOn(facts, evaluation.verdicts, context.findDocument) ?? reasons;
 }
 
-/** What a row tells by itself. */
-function outline({ part, row }: Pick<Row, "part" | "row">) {
-  const own = part.telling && row.first_index === part.snapshot.idx;
+/** The members that follow from the row's plain columns. */
+function presentOutline({ part, row }: Pick<Row, "part" | "row">) {
+  const isChanged = part.hasChanges && row.first_index === part.snapshot.idx;
   return {
     name: row.name,
     fingerprint: row.fingerprint,
     ...(part.memberName === null ? {} : { environment_name: part.memberName }),
     compliant: fromSqlBoolean(row.compliant),
-    annotation: own
+    annotation: isChanged
       ? { type: row.annotation, was: row.was, now: row.now }
       : { type: "unchanged" as const, was: row.now, now: row.now },
     deployments: [],
   };
 }
 
-/**
- * The row without what is stored as JSON. Clients fail on running artifacts without a single start (wire-contract 11).
- */
-const placeholder = ({ part, row }: Row): Artifact => ({
-  ...outline({ part, row }),
+/** The row without its JSON columns. Clients fail on running artifacts without a single start (wire-contract 11). */
+const presentPlaceholder = ({ part, row }: Row): Artifact => ({
+  ...presentOutline({ part, row }),
   reasons_for_incompliance: [UNREADABLE],
   creationTimestamp: row.now > 0 ? [0] : [],
   pods: null,
@@ -252,16 +264,14 @@ const placeholder = ({ part, row }: Row): Artifact => ({
 });
 
 function presentFlow(
-  { urls, organization }: PresenterContext,
-  shared: Shared,
-  { environment }: Part,
-  { fingerprint }: EvaluatedArtifactRow,
+  context: SnapshotContext,
   flow: FlowRecord,
-  { created }: Instances,
+  { part, row, instances }: { part: Part; row: EvaluatedArtifactRow; instances: Instances },
 ): ArtifactFlow {
-  const record = shared.records.get(flow.artifact_id);
+  const { urls, organization } = context;
+  const record = context.records.get(flow.artifact_id);
   if (!record) throw new Error(`artifact ${flow.artifact_id} is gone`);
-  const replaced = flow.deployment_id === null ? undefined : shared.replaced.get(flow.deployment_id);
+  const replaced = flow.deployment_id === null ? undefined : context.replaced.get(flow.deployment_id);
   return {
     flow_name: flow.flow,
     trail_name: flow.trail,
@@ -269,69 +279,67 @@ function presentFlow(
     git_commit: flow.git_commit,
     commit_url: flow.commit_url,
     git_commit_info: presentCommit(record.git_commit_info_json),
-    html_url: urls.artifactPage(organization.name, flow.flow, fingerprint, record.public_id),
+    html_url: urls.artifactPage(organization.name, flow.flow, { fingerprint: row.fingerprint, id: record.public_id }),
     flow_html_url: urls.flowPage(organization.name, flow.flow),
-    deployment_diff: replaced ? presentDiff(replaced, flow, record, shared.fingerprints(environment)) : null,
-    commit_lead_time: leadTime(created, flow.committed_at),
+    deployment_diff: replaced
+      ? {
+          diff_url: replacementUrl(replaced, flow, record.repo_url),
+          ...presentReplaced(replaced, context.findFingerprints(part.environment)),
+        }
+      : null,
+    commit_lead_time: findLeadTime(instances.created, flow.committed_at),
     artifact_compliance_in_flow: flow.state === "COMPLIANT",
     flow_reasons_for_non_compliance: flow.reasons.map((reason) => ({ reason })),
   };
 }
 
 /**
- * Seconds from the commit to the earliest start; null when either is not known: reporters send 0 for a start they
- * cannot tell.
+ * Seconds from the commit to the earliest start; null when either is unknown: reporters send 0 for a start that they do
+ * not know.
  */
-function leadTime([earliest]: readonly number[], committedAt: number | null): number | null {
+function findLeadTime([earliest]: readonly number[], committedAt: number | null): number | null {
   return committedAt === null || earliest === undefined || earliest === 0 ? null : earliest - committedAt;
 }
 
-function presentDiff(previous: ReplacedRow, flow: FlowRecord, record: ShownRecordRow, runningNow: Set<string>): Diff {
+/** @param running fingerprints of the artifacts that run in the environment now */
+function presentReplaced(previous: ReplacedRow, running: Set<string>): Omit<Diff, "diff_url"> {
   return {
-    diff_url: replacementUrl(previous, flow, record.repo_url),
     previous_git_commit: previous.git_commit,
     previous_git_commit_url: previous.commit_url,
     previous_fingerprint: previous.fingerprint,
     previous_artifact_name: previous.artifact_name,
     previous_artifact_compliance_state: previous.state,
-    previous_running: runningNow.has(previous.fingerprint),
+    previous_running: running.has(previous.fingerprint),
     previous_trail_name: previous.trail_name,
     previous_template_reference_name: previous.reference_name === "" ? null : previous.reference_name,
   };
 }
 
 /**
- * Where the commit of an artifact is compared with that of the one it replaced. @param repoUrl of the artifact's record
+ * The JSON text of the decisions. They follow from the evaluation, the documents of the policies (null for a damaged
+ * one) and the current names of the flows.
+ * @param facts those of the evaluation, with current names
  */
-export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl: string | null): string | null =>
-  compareUrl(
-    { sha: previous.git_commit, commitUrl: previous.commit_url, repoUrl: previous.repo_url },
-    { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl },
-  );
-
-/**
- * The JSON text of the decisions. They follow from the evaluation, the documents of the policies, of which a damaged
- * one is null, and the present names of the flows.
- * @param facts of the evaluation, with present names
- */
-function decisionsOf(
-  { store }: PresenterContext,
-  shared: Shared,
-  evaluationId: number,
-  evaluation: KeptEvaluation,
+function presentDecisions(
+  context: SnapshotContext,
   facts: Facts,
+  { id, evaluation }: { id: number; evaluation: KeptEvaluation },
 ): string {
   const { verdicts } = evaluation;
-  const documents = verdicts.map(({ version_id }) => shared.document(version_id));
+  const documents = verdicts.map(({ version_id }) => context.findDocument(version_id));
   const names = facts.flows.map(({ flow }) => flow);
-  return store.snapshots.textOf(evaluationId, evaluation, [...documents, ...names], () =>
-    JSON.stringify(verdicts.map((verdict) => presentDecision(shared, verdict, facts))),
+  return context.store.snapshots.textOf(id, evaluation, [...documents, ...names], () =>
+    JSON.stringify(verdicts.map((verdict) => presentDecision(context, verdict, facts))),
   );
 }
 
-/** Without rules where this program cannot read the policy: the status is the one that was found then. */
-function presentDecision(shared: Shared, verdict: StoredVerdict, facts: Facts): Static<typeof PolicyEvaluation> {
-  const document = shared.document(verdict.version_id);
+/** Without rules if this program cannot read the policy; the status is the stored one. */
+function presentDecision(
+  context: SnapshotContext,
+  verdict: StoredVerdict,
+  facts: Facts,
+): Static<typeof PolicyEvaluation> {
+  const document = context.findDocument(verdict.version_id);
   return {
     policy_name: verdict.policy,
     policy_version: verdict.version,
@@ -342,26 +350,27 @@ function presentDecision(shared: Shared, verdict: StoredVerdict, facts: Facts): 
   };
 }
 
-/** The policies in the order of their attachment; members of a logical environment that share one are shown it once. */
+/** The policies in order of attachment. A policy that several members of a logical environment share is shown once. */
 function presentPolicies(
-  { store }: PresenterContext,
-  shared: Shared,
+  context: SnapshotContext,
   parts: readonly Part[],
   rows: readonly Row[],
 ): Static<typeof AppliedPolicy>[] {
-  const versionIds = new Set(parts.flatMap(({ snapshot }) => fromJson<number[]>(snapshot.policy_versions_json) ?? []));
+  const versionIds = new Set(
+    parts.flatMap(({ snapshot }) => readStoredJson(snapshot.policy_versions_json, isNumberList)),
+  );
   if (versionIds.size === 0) return [];
   const failing = new Map([...versionIds].map((id) => [id, [] as { name: string; fingerprint: string }[]]));
-  for (const { row, kept } of rows) {
+  for (const { row, stored } of rows) {
     if (row.now === 0 || row.compliant !== 0) continue;
-    for (const { version_id, status } of kept?.evaluation.verdicts ?? [])
+    for (const { version_id, status } of stored?.evaluation.verdicts ?? [])
       if (status === "NON-COMPLIANT") failing.get(version_id)?.push({ name: row.name, fingerprint: row.fingerprint });
   }
-  const named = store.snapshots.policyVersions(versionIds);
+  const policies = context.store.snapshots.policyVersions(versionIds);
   return [...versionIds].flatMap((id) => {
-    const policy = named.get(id);
+    const policy = policies.get(id);
     if (!policy) return [];
-    const document = shared.document(id);
+    const document = context.findDocument(id);
     return {
       id: policy.public_id,
       name: policy.name,
@@ -372,7 +381,7 @@ function presentPolicies(
   });
 }
 
-/** Marked by the name of a rule: a policy that nobody can read must not look like one that asks for nothing. */
+/** Marked in the name of a rule: an unreadable policy must not look like a policy without rules. */
 const UNREADABLE_DUMP: Dump = {
   schema_version: "1",
   artifacts: {

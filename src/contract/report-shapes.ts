@@ -1,6 +1,6 @@
 /**
- * The shapes of reports and how they become artifacts: one entry for each type of environment (semantics 6.1,
- * wire-contract 28). Apart from the operations, because the recording thread reads large reports with it.
+ * The shapes of environment reports and their normalization to artifacts: one entry for each type of environment
+ * (semantics 6.1, wire-contract 28). Separate from the operations, because the recording thread parses large reports.
  */
 import { Type } from "typebox";
 import type { Static, TSchema } from "typebox";
@@ -18,27 +18,25 @@ import { parseJson } from "../http/body/read-json.ts";
 import { Closed, Matching, Maybe, OneOf, WithinBytes, named } from "../http/schema.ts";
 import { validate } from "../http/validate.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
-import { LIST_LENGTH, MAX_DETAIL_BYTES, PATH_LENGTH } from "./shapes.ts";
+import { MAX_LIST_ITEMS, MAX_DETAIL_BYTES, MAX_PATH_CHARS } from "./shapes.ts";
 
-const Name = (description: string) => Type.String({ maxLength: PATH_LENGTH, description });
+const Name = (description: string) => Type.String({ maxLength: MAX_PATH_CHARS, description });
 
-/**
- * Ten times the largest cluster that reports here are measured with; the body has a bound of its own (`--json-limit`).
- */
+/** Ten times the largest cluster that reports are benchmarked with; `--json-limit` bounds the body besides. */
 const MAX_ITEMS = 1_000_000;
 /** Artifacts of one item: the containers of a pod are a handful. */
-const MAX_DIGESTS = 100_000;
+const MAX_ITEM_DIGESTS = 100_000;
 
-/** What items of all types have. */
+/** The fields of items of all types. */
 const ITEM = {
   digests: Type.Unsafe<Record<string, string>>({
     type: "object",
-    description: "Name of each artifact to its SHA-256 fingerprint, empty where that could not be found out",
+    description: "SHA-256 fingerprints by artifact name; empty if the fingerprint could not be determined",
     additionalProperties: Type.Union([Matching(FINGERPRINT), Type.Literal("")]),
-    maxProperties: MAX_DIGESTS,
-    propertyNames: { maxLength: PATH_LENGTH },
+    maxProperties: MAX_ITEM_DIGESTS,
+    propertyNames: { maxLength: MAX_PATH_CHARS },
   }),
-  // Clocks are odd: a start in the future or before 1970 is no reason to lose the report.
+  // Clocks can be wrong: a start in the future or before 1970 is no reason to reject the report.
   creationTimestamp: Type.Integer({
     minimum: Number.MIN_SAFE_INTEGER,
     maximum: Number.MAX_SAFE_INTEGER,
@@ -55,7 +53,7 @@ export const K8SOwner = named(
       apiVersion: Name("Version of the owner's kind, such as `apps/v1`"),
       kind: Name("Kind of the owner, such as `ReplicaSet`"),
       name: Name("Name of the owner"),
-      uid: Name("Id that the cluster gave the owner"),
+      uid: Name("Id of the owner in the cluster"),
       controller: Maybe(Type.Boolean()),
       blockOwnerDeletion: Maybe(Type.Boolean()),
     }),
@@ -64,7 +62,7 @@ export const K8SOwner = named(
 
 type ReportShape<I extends TSchema> = {
   type: PhysicalType;
-  /** Begins the names of the report's shapes. */
+  /** Prefix of the component names of the report's shapes. */
   component: string;
   item: I;
   normalize(items: readonly Static<I>[]): ReportedArtifact[];
@@ -72,8 +70,8 @@ type ReportShape<I extends TSchema> = {
 
 export type Report = {
   schema: TSchema;
-  /** @param body a value of the schema. @throws AppError too_large. */
-  artifactsOf(body: unknown): ReportedArtifact[];
+  /** @param body a value of the schema. @throws AppError too_large */
+  normalizeBody(body: unknown): ReportedArtifact[];
 };
 
 function report<I extends TSchema>({ type, component, item, normalize }: ReportShape<I>): Report {
@@ -84,39 +82,37 @@ function report<I extends TSchema>({ type, component, item, normalize }: ReportS
         type: Type.Optional(Type.Literal(type)),
         artifacts: Type.Array(named(`${component}Artifact`, item), {
           maxItems: MAX_ITEMS,
-          description: "Empty: nothing runs",
+          description: "Everything that runs; empty if nothing runs",
         }),
       }),
     ),
-    artifactsOf(body) {
+    normalizeBody(body) {
       const items = (body as { artifacts: Static<I>[] }).artifacts;
-      refuseRepetition(items as Item[]);
+      checkRepetition(items as Item[]);
       return normalize(items);
     },
   };
 }
 
-/** The most bytes that items with many digests may say beside them, counted once for each digest. */
-const MOST_REPEATED = 64 << 20;
-/**
- * Items with fewer digests, which are nearly all, are not measured: they cannot make more of a report than a few times
- * its size.
- */
-const FEW_DIGESTS = 8;
+/** Bytes of all items with many digests, without their digests, counted once for each digest. */
+const MAX_REPEATED_BYTES = 64 << 20;
+/** Items with up to this many digests (nearly all) are not measured: they multiply a report by a small factor only. */
+const MAX_UNMEASURED_DIGESTS = 8;
 
 /**
- * What an item says is kept with each of its artifacts, so that a body within its limit could become gigabytes. @throws
- * AppError 413.
+ * Bounds what a report becomes: the details of an item are stored with each of its artifacts, so a body within its
+ * limit could become gigabytes.
+ * @throws AppError 413
  */
-function refuseRepetition(items: readonly Item[]): void {
+function checkRepetition(items: readonly Item[]): void {
   let repeated = 0;
-  items.forEach(({ digests, ...rest }, place) => {
+  items.forEach(({ digests, ...rest }, index) => {
     const count = Object.keys(digests).length;
-    if (count > FEW_DIGESTS) repeated += count * JSON.stringify(rest).length;
-    if (repeated > MOST_REPEATED)
+    if (count > MAX_UNMEASURED_DIGESTS) repeated += count * JSON.stringify(rest).length;
+    if (repeated > MAX_REPEATED_BYTES)
       throw tooLarge(
-        `The report, counting what an item says once for each of its digests (items 0 to ${place}),`,
-        MOST_REPEATED,
+        `The report, counting the details of an item once for each of its digests (items 0 to ${index}),`,
+        MAX_REPEATED_BYTES,
       );
   });
 }
@@ -131,8 +127,8 @@ export const REPORTS: Readonly<Record<PhysicalType, Report>> = {
       namespace: Name("Namespace of the pod"),
       owners: Maybe(
         Type.Array(K8SOwner, {
-          maxItems: LIST_LENGTH,
-          description: "What the pod belongs to, with everything said of it",
+          maxItems: MAX_LIST_ITEMS,
+          description: "Owners of the pod, with all their fields",
         }),
       ),
     }),
@@ -178,7 +174,7 @@ export const REPORTS: Readonly<Record<PhysicalType, Report>> = {
     component: "AzureApps",
     item: Closed({
       ...ITEM,
-      digests_source: OneOf(["acr", "logs", "kosli-cli"], { description: "Where the reporter found the digests" }),
+      digests_source: OneOf(["acr", "logs", "kosli-cli"], { description: "Source of the digests" }),
       app_name: Name("Name of the app"),
       app_kind: Name("Kind of the app, such as `app,linux,container`"),
     }),
@@ -190,19 +186,19 @@ export const REPORTS: Readonly<Record<PhysicalType, Report>> = {
     item: Closed({
       ...ITEM,
       kind: OneOf(["service", "job"]),
-      serviceName: Maybe(Name("Of a service: its name")),
-      revisionName: Maybe(Name("Of a service: the revision that runs")),
-      jobName: Maybe(Name("Of a job: its name")),
+      serviceName: Maybe(Name("Name of the service")),
+      revisionName: Maybe(Name("Running revision of the service")),
+      jobName: Maybe(Name("Name of the job")),
     }),
     normalize: normalizeCloudRun,
   }),
 };
 
-/** Reads the text of a report. @throws AppError as for any body that is read by the kit. */
+/** Parses and normalizes the text of a report. @throws AppError as for any JSON body */
 export function readReport(type: PhysicalType, bytes: Buffer): ReportedArtifact[] {
-  const { schema, artifactsOf } = REPORTS[type];
+  const { schema, normalizeBody } = REPORTS[type];
   const value = parseJson(bytes, "body");
   const problems = validate(schema, value, { mode: "plain", root: "body" });
   if (problems) throw invalid(problems);
-  return artifactsOf(value);
+  return normalizeBody(value);
 }

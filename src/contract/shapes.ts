@@ -1,11 +1,12 @@
 /**
- * Shapes that several resources share, and what turns them into stored values. Component names are those that clients
- * know.
+ * Shapes that several resources share, and their conversion to and from stored values. Component names are the ones
+ * that clients already know.
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { ANNOTATION_KEY, FINGERPRINT, MAX_NAME_CHARACTERS, URL_LABEL } from "../domain/names.ts";
 import { repoUrlProblem } from "../domain/network/urls.ts";
+import { hasMembers, isListOf, readNullableStoredJson, readStoredJson } from "../domain/stored-json.ts";
 import { invalid, tooLarge } from "../errors.ts";
 import { isWithinBytes } from "../json/bytes.ts";
 import { JsonText, stringifyJson } from "../json/text.ts";
@@ -13,29 +14,26 @@ import { Closed, Maybe, Matching, OneOf, WithinBytes, named } from "../http/sche
 import type { RepoFacts } from "../store/flows/repos.ts";
 
 /**
- * Bounds where the contract names none. They are far above what any client sends and keep one field from filling the
- * database: names are read by people, texts may hold a commit message with its body, addresses stay below what proxies
- * take.
+ * Bounds for fields that the contract leaves unbounded. They are far above what any client sends and keep one field
+ * from filling the database: names are read by people, texts may hold a whole commit message, URLs stay below what
+ * proxies accept.
  */
-export const NAME_LENGTH = MAX_NAME_CHARACTERS;
-export const TEXT_LENGTH = 65_536;
-export const URL_LENGTH = 8_192;
-export const PATH_LENGTH = 4_096;
-export const LIST_LENGTH = 10_000;
-/** Short texts that tools write and people rarely see: names of branches, states, versions. */
-const LABEL_LENGTH = 4_096;
+export const MAX_NAME_CHARS = MAX_NAME_CHARACTERS;
+export const MAX_TEXT_CHARS = 65_536;
+export const MAX_URL_CHARS = 8_192;
+export const MAX_PATH_CHARS = 4_096;
+export const MAX_LIST_ITEMS = 10_000;
+/** Short texts that tools write and people rarely see: branch names, states, versions. */
+const MAX_LABEL_CHARS = 4_096;
 
 const MB = 1_048_576;
-/**
- * `user_data` and `attestation_data` as JSON: pretty-printed reports of hundreds of KB occur, so this leaves room for
- * ten of them.
- */
+/** `user_data` and `attestation_data` as JSON: ten times the pretty-printed reports of hundreds of KB that occur. */
 export const MAX_FREE_FORM_BYTES = 4 * MB;
 /** The results of one tool (pull requests, scans, tests): ten thousand findings with their texts. */
 export const MAX_RESULTS_BYTES = 8 * MB;
-/** A commit with a message of the full length, and what else a client tells of it. */
+/** A commit with a message of the maximum length and all other fields. */
 const MAX_COMMIT_BYTES = MB / 2;
-/** Free-form parts that describe something: a repository, a target of messages. */
+/** Free-form parts that describe something: a repository, a notification target. */
 export const MAX_DETAIL_BYTES = MB / 4;
 /** All annotations, and all external URLs, of one record. */
 const MAX_LABELS_BYTES = MB;
@@ -43,45 +41,45 @@ export const MAX_ANNOTATIONS = 200;
 export const MAX_EXTERNAL_URLS = 100;
 
 /**
- * The contract gives no date to what was deprecated before this server: it was at the latest on the day of the
- * contract's newest state (semantics 11).
+ * Deprecation date of everything that was deprecated before this server existed. The contract gives no date, so this is
+ * the latest possible one: the day of the contract's newest state (semantics 11).
  */
-export const FIRST_DEPRECATIONS = "2026-08-20";
+export const CONTRACT_DEPRECATION_DATE = "2026-08-20";
 
-export const Text = Type.String({ maxLength: TEXT_LENGTH });
-const Label = Type.String({ maxLength: LABEL_LENGTH });
-/** A URL that no page shows as a link. */
-export const Url = Type.String({ maxLength: URL_LENGTH });
-/** A URL that may become a link. The checks of both formats are in http/validate.ts. */
+export const Text = Type.String({ maxLength: MAX_TEXT_CHARS });
+const Label = Type.String({ maxLength: MAX_LABEL_CHARS });
+/** A URL that no page renders as a link. */
+export const Url = Type.String({ maxLength: MAX_URL_CHARS });
+/** A URL that pages may render as a link. http/validate.ts checks this format and `remote-url`. */
 export const WebUrl = Type.String({
-  maxLength: URL_LENGTH,
+  maxLength: MAX_URL_CHARS,
   format: "web-url",
-  description: "An http or https URL; a text without a scheme is kept, and shown as text",
+  description: "An http or https URL; text without a scheme is accepted and shown as plain text",
 });
 /** The URL of a repository, or of a commit in one. */
 export const RemoteUrl = Type.String({
-  maxLength: URL_LENGTH,
+  maxLength: MAX_URL_CHARS,
   format: "remote-url",
-  description: "An http, https or ssh URL, or as git writes remotes (user@host:path); never a script",
+  description: "An http, https or ssh URL, or git's short form of a remote (user@host:path); never a script",
 });
-/** A name that matches a grammar of domain/names.ts. */
+/** A name that matches one of the grammars of domain/names.ts. */
 export const Name = (pattern: string, options: Record<string, unknown> = {}) =>
-  Matching(pattern, { maxLength: NAME_LENGTH, ...options });
-export const Fingerprint = Matching(FINGERPRINT, { description: "SHA-256 fingerprint, 64 lower-case hex characters" });
+  Matching(pattern, { maxLength: MAX_NAME_CHARS, ...options });
+export const Fingerprint = Matching(FINGERPRINT, { description: "SHA-256 fingerprint, 64 lowercase hex characters" });
 
 export const GitCommit = named(
   "GitCommit",
   WithinBytes(
     MAX_COMMIT_BYTES,
     Type.Object({
-      sha1: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Full commit id" }),
+      sha1: Type.String({ minLength: 1, maxLength: MAX_NAME_CHARS, description: "Full commit id" }),
       message: Maybe(Text),
       author: Maybe(Label),
       author_username: Maybe(Label),
       branch: Maybe(Label),
       timestamp: Maybe(Type.Number({ description: "Author time, epoch seconds" })),
       url: Maybe(RemoteUrl),
-      parents: Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH })),
+      parents: Maybe(Type.Array(Type.String({ maxLength: MAX_NAME_CHARS }), { maxItems: MAX_LIST_ITEMS })),
       verified: Maybe(Type.Boolean()),
       signature_state: Maybe(Label),
     }),
@@ -96,7 +94,7 @@ export const GitCommitInfo = named(
     message: Type.String(),
     author: Type.String(),
     branch: Type.String(),
-    timestamp: Type.Number({ description: "Author time, epoch seconds; 0 when it was not told" }),
+    timestamp: Type.Number({ description: "Author time, epoch seconds; 0 when not reported" }),
     author_username: Type.Optional(Type.String()),
     url: Type.Optional(Type.String()),
     parents: Type.Optional(Type.Array(Type.String())),
@@ -126,12 +124,12 @@ export const RepoInfoPostInput = named(
   WithinBytes(
     MAX_DETAIL_BYTES,
     Type.Object({
-      name: Type.String({ maxLength: PATH_LENGTH }),
-      id: Maybe(Type.String({ maxLength: PATH_LENGTH, description: "The forge's own id" })),
+      name: Type.String({ maxLength: MAX_PATH_CHARS }),
+      id: Maybe(Type.String({ maxLength: MAX_PATH_CHARS, description: "Id at the code host" })),
       url: Url,
       description: Maybe(Text),
       provider: Maybe(RepoProvider),
-      namespace_path: Maybe(Type.Array(Type.String({ maxLength: PATH_LENGTH }), { maxItems: 100 })),
+      namespace_path: Maybe(Type.Array(Type.String({ maxLength: MAX_PATH_CHARS }), { maxItems: 100 })),
       additional_info: Maybe(Type.Record(Type.String(), Type.Unknown())),
     }),
   ),
@@ -152,7 +150,7 @@ const ExternalAttachmentUrl = named(
 );
 export const ExternalUrls = Type.Unsafe<Record<string, { href: string; fingerprint?: string | null }>>({
   type: "object",
-  description: "Label to address; labels hold no `.` and no `=`",
+  description: "URLs by label; labels cannot contain `.` or `=`",
   patternProperties: { [URL_LABEL]: ExternalAttachmentUrl },
   additionalProperties: false,
   maxProperties: MAX_EXTERNAL_URLS,
@@ -161,7 +159,7 @@ export const ExternalUrls = Type.Unsafe<Record<string, { href: string; fingerpri
 
 export const Annotations = Type.Unsafe<Record<string, string>>({
   type: "object",
-  description: "Labelled texts; keys are letters, digits, `_` and `-`",
+  description: "Texts by key; keys consist of letters, digits, `_` and `-`",
   patternProperties: { [ANNOTATION_KEY]: Text },
   additionalProperties: false,
   maxProperties: MAX_ANNOTATIONS,
@@ -174,17 +172,19 @@ export const UserData = Type.Unsafe<Record<string, unknown> | unknown[]>({
     { type: "array", items: {} },
   ],
   "x-max-bytes": MAX_FREE_FORM_BYTES,
-  description: "Anything of the reporter's own, as an object or a list; at most 4 MB of JSON",
+  description: "Custom data of the reporter, as an object or a list; at most 4 MB of JSON",
 });
 
-/** Keys of a commit that answers leave out unless the report sent a value: clients print null as if it were one. */
+/** Keys of a commit that responses omit unless the report had a value: clients print null as if it were a value. */
 const OPTIONAL_COMMIT_KEYS = ["author_username", "url", "parents", "verified", "signature_state"] as const;
 
+const isCommit = hasMembers<GitCommitInfoValue>("sha1", "message", "author", "branch", "timestamp");
+
 /**
- * A commit as it is stored and shown (wire-contract 4 and 28). Clients rely on sha1, message, author, branch and
- * timestamp, so these are never missing; an optional key that was not sent, or was sent as null, is left out.
+ * A commit as it is stored and presented (wire-contract 4 and 28). Clients rely on sha1, message, author, branch and
+ * timestamp, so these are always present; optional keys that were absent or null are omitted.
  */
-export function storedCommit(commit: GitCommitInput): GitCommitInfoValue {
+export function toStoredCommit(commit: GitCommitInput): GitCommitInfoValue {
   return withoutNullKeys({
     sha1: commit.sha1,
     message: commit.message ?? "",
@@ -195,43 +195,44 @@ export function storedCommit(commit: GitCommitInput): GitCommitInfoValue {
   });
 }
 
-/** The commit without optional keys that are null. Older records hold null for every key that was not sent. */
+/** The commit without optional keys that are null. Older records hold null for every key that was absent. */
 const withoutNullKeys = (commit: GitCommitInfoValue): GitCommitInfoValue =>
   Object.fromEntries(
     Object.entries(commit).filter(([key, value]) => value !== null || !OPTIONAL_COMMIT_KEYS.some((one) => one === key)),
   ) as GitCommitInfoValue;
 
 /**
- * The commit of a `git_commit_info_json` column as answers show it; null for null.
- * @throws SyntaxError for a damaged record.
+ * Presents a `git_commit_info_json` column; null for null.
+ * @throws StoredJsonError for a damaged record
  */
-export function presentCommit(json: string | null): GitCommitInfoValue | null {
-  const commit = fromJson<GitCommitInfoValue>(json);
-  return commit === null ? null : withoutNullKeys(commit);
-}
+export const presentCommit = (json: string | null): GitCommitInfoValue | null =>
+  json === null ? null : withoutNullKeys(readStoredJson(json, isCommit));
 
-/** As presentCommit, of a list of commits. */
+/** As presentCommit, for a column with a list of commits. */
 export const presentCommits = (json: string | null): GitCommitInfoValue[] | null =>
-  fromJson<GitCommitInfoValue[]>(json)?.map(withoutNullKeys) ?? null;
+  readNullableStoredJson(json, isListOf(isCommit))?.map(withoutNullKeys) ?? null;
 
 const NULL_COMMIT_KEY = new RegExp(`"(?:${OPTIONAL_COMMIT_KEYS.join("|")})":null`);
 
+/** Members are absent from events of some types. */
+const isEvent = hasMembers<{ git_commit_info?: GitCommitInfoValue | null }>();
+
 /**
- * The JSON text of a trail event with its commit as answers show it. Only older events hold null keys and need parsing;
- * all others are passed on as they are, because most of a page of trails is history.
+ * The JSON text of a trail event, with its commit as responses show it. Only older events hold null keys and need
+ * parsing; the text of all others is returned unchanged, because most of a page of trails is history.
  */
 export function presentEventText(json: string): string {
   if (!NULL_COMMIT_KEY.test(json)) return json;
-  const event = JSON.parse(json) as { git_commit_info?: GitCommitInfoValue | null };
+  const event = readStoredJson(json, isEvent);
   const commit = event.git_commit_info;
   return JSON.stringify(commit ? { ...event, git_commit_info: withoutNullKeys(commit) } : event);
 }
 
 /**
- * The repository that a report names, null unless id, name and url are all there (semantics 3.1).
- * @throws AppError 400 when the URL has no scheme or no host.
+ * The repository that a report names; null unless id, name and url are all present (semantics 3.1).
+ * @throws AppError 400 when the URL has no scheme or no host
  */
-export function repoFacts(info: RepoInfoInput | null | undefined): RepoFacts | null {
+export function parseRepoInfo(info: RepoInfoInput | null | undefined): RepoFacts | null {
   if (!info?.id || !info.name || !info.url) return null;
   const problem = repoUrlProblem(info.url);
   if (problem) throw invalid({ "repo_info.url": problem });
@@ -246,21 +247,28 @@ export function repoFacts(info: RepoInfoInput | null | undefined): RepoFacts | n
   };
 }
 
-/** repo_info as answers show it: the four texts of the contract (wire-contract 30, 3). */
+const isRepoInfo = hasMembers<RepoInfoInput>("name", "url");
+
+/** The value of a `repo_info_json` column, as it was reported. @throws StoredJsonError for a damaged record */
+export const readRepoInfo = (json: string | null): RepoInfoInput | null => readNullableStoredJson(json, isRepoInfo);
+
+/**
+ * Presents a `repo_info_json` column: the four texts of the contract (wire-contract 30, 3).
+ * @throws StoredJsonError for a damaged record
+ */
 export function presentRepoInfo(json: string | null): Static<typeof RepoInfoResponse> | null {
-  if (json === null) return null;
-  return presentGivenRepo(JSON.parse(json) as RepoInfoInput);
+  const info = readRepoInfo(json);
+  return info && presentReportedRepo(info);
 }
 
-/** repo_info as the events of a trail show it: with the provider, null when the report did not tell it. */
+/** repo_info as the events of a trail show it: with the provider, null when none was reported. */
 export function presentEventRepoInfo(
   info: RepoInfoInput | null | undefined,
 ): (Static<typeof RepoInfoResponse> & { provider: string | null }) | null {
-  return info ? { ...presentGivenRepo(info), provider: info.provider ?? null } : null;
+  return info ? { ...presentReportedRepo(info), provider: info.provider ?? null } : null;
 }
 
-/** The four texts, of what was just reported. */
-const presentGivenRepo = ({ name, url, id, description }: RepoInfoInput): Static<typeof RepoInfoResponse> => ({
+const presentReportedRepo = ({ name, url, id, description }: RepoInfoInput): Static<typeof RepoInfoResponse> => ({
   name,
   url,
   id: id ?? "",
@@ -268,17 +276,16 @@ const presentGivenRepo = ({ name, url, id, description }: RepoInfoInput): Static
 });
 
 export const Href = Closed({ href: Type.String() });
-/** Links to an object: in the API, and its page for people. */
-export const Place = Closed({ self: Href, html: Href });
-export const place = (self: string, html: string): Static<typeof Place> => ({
+/** Links to an object: in the API, and to its web page. */
+export const PageLinks = Closed({ self: Href, html: Href });
+export const linksTo = (self: string, html: string): Static<typeof PageLinks> => ({
   self: { href: self },
   html: { href: html },
 });
 
 /**
- * Bounds a value that came as text within JSON, which a shape cannot measure: its JSON may be longer than the text that
- * was sent.
- * @throws AppError 413 that names the field.
+ * Bounds a value that arrived as text inside JSON. A shape cannot measure it: its JSON may be longer than that text.
+ * @throws AppError 413 that names the field
  */
 export function requireWithinBytes(field: string, value: unknown, maxBytes: number): void {
   const isWithin =
@@ -286,9 +293,6 @@ export function requireWithinBytes(field: string, value: unknown, maxBytes: numb
   if (!isWithin) throw tooLarge(`Field '${field}'`, maxBytes);
 }
 
-/** JSON text of a value, or a JsonText, for a `..._json` column; null for null and undefined. */
-export const toJson = (value: unknown): string | null =>
+/** The JSON text of a value (or of a JsonText) for a `..._json` column; null for null and undefined. */
+export const toStoredJson = (value: unknown): string | null =>
   value === null || value === undefined ? null : stringifyJson(value);
-
-/** The value of a `..._json` column; null for null. */
-export const fromJson = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));

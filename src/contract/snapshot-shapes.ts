@@ -1,4 +1,4 @@
-/** The shapes of a snapshot as answers show it (semantics 6.5). */
+/** The shapes of a snapshot in responses (semantics 6.5). */
 import { Type } from "typebox";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
@@ -23,17 +23,17 @@ const SnapshotAnnotation = named(
         "changed",
         "scaled",
       ],
-      { description: "How the artifact came to be so in this snapshot; the last three in old data only" },
+      { description: "What this snapshot changed about the artifact; the last three values occur in old data only" },
     ),
     was: Type.Integer({ description: "Instances before" }),
-    now: Type.Integer({ description: "Instances in this snapshot; 0: it no longer runs" }),
+    now: Type.Integer({ description: "Instances in this snapshot; 0 if it no longer runs" }),
   }),
 );
 
 export const SnapshotDeploymentDiff = named(
   "SnapshotDeploymentDiff",
   Closed({
-    diff_url: Nullable(Type.String({ description: "Page that compares the two commits" })),
+    diff_url: Nullable(Type.String({ description: "Page of the code host that compares both commits" })),
     previous_git_commit: Type.String(),
     previous_git_commit_url: Type.String(),
     previous_fingerprint: Type.String(),
@@ -68,7 +68,7 @@ const SnapshotPod = named(
   Closed({
     namespace: Type.String(),
     creationTimestamp: Type.Integer(),
-    owners: Nullable(Type.Array(K8SOwner, { description: "As they were reported" })),
+    owners: Nullable(Type.Array(K8SOwner, { description: "As reported" })),
   }),
 );
 
@@ -81,19 +81,19 @@ export const SnapshotArtifact = named(
   "SnapshotArtifact",
   Closed({
     name: Type.String(),
-    fingerprint: Type.String({ description: "Empty where the reporter could not resolve the image" }),
+    fingerprint: Type.String({ description: "Empty if the reporter could not resolve the image" }),
     environment_name: Type.Optional(
-      Type.String({ description: "The member that it runs in; of logical environments only" }),
+      Type.String({ description: "The member that it runs in; for logical environments only" }),
     ),
     compliant: Nullable(Type.Boolean({ description: "null without policies" })),
     reasons_for_incompliance: Type.Array(Type.String()),
     creationTimestamp: Type.Array(Type.Integer(), { description: "Start of each instance, epoch seconds" }),
     annotation: SnapshotAnnotation,
-    pods: Nullable(Type.Record(Type.String(), SnapshotPod, { description: "By name; K8S only" })),
+    pods: Nullable(Type.Record(Type.String(), SnapshotPod, { description: "Pods by name; K8S only" })),
     ecs_context: Nullable(SnapshotArtifactECSContext),
     deployments: Type.Array(Type.Integer(), { description: "Always empty" }),
     policy_decisions: Type.Array(PolicyEvaluation, { description: "In the order in which the policies were attached" }),
-    flow_name: Nullable(Type.String({ description: "This and the following seven are those of the first flow" })),
+    flow_name: Nullable(Type.String({ description: "This field and the next six describe the first flow" })),
     git_commit: Nullable(Type.String()),
     commit_url: Nullable(Type.String()),
     html_url: Nullable(Type.String()),
@@ -101,7 +101,7 @@ export const SnapshotArtifact = named(
     deployment_diff: Nullable(SnapshotDeploymentDiff),
     commit_lead_time: Nullable(Type.Number()),
     flows: Type.Array(SnapshotArtifactFlow, {
-      description: "Every flow that the artifact was reported to, the first one first; none: no provenance",
+      description: "Every flow that the artifact was reported to, the first one first; empty without provenance",
     }),
   }),
 );
@@ -137,7 +137,7 @@ export const AppliedPolicy = named(
     version: Type.Integer(),
     policy_dump: PolicyDump,
     failing_artifacts: Type.Array(Closed({ name: Type.String(), fingerprint: Type.String() }), {
-      description: "What runs and does not satisfy it; without what is on the allowlist",
+      description: "Running artifacts that violate the policy, except those on the allowlist",
     }),
   }),
 );
@@ -150,13 +150,13 @@ export const SnapshotResponse = named(
     timestamp: Type.Number(),
     next_snapshot_timestamp: Nullable(Type.Number({ description: "null for the latest" })),
     type: OneOf(ENVIRONMENT_TYPES),
-    compliant: Type.Boolean({ description: "false also where no policy is attached" }),
+    compliant: Type.Boolean({ description: "false also if no policy is attached" }),
     artifact_compliance_count: Closed(
       { true: Type.Integer(), false: Type.Integer(), null: Type.Integer() },
-      { description: "Without what exited" },
+      { description: "Without artifacts that exited" },
     ),
     html_url: Type.String(),
-    user_id: Type.String({ description: "Who reported the snapshot, or changed what it is about" }),
+    user_id: Type.String({ description: "Who sent the report or made the change that led to the snapshot" }),
     user_name: Type.String(),
     artifacts: Type.Array(SnapshotArtifact),
     applied_policies: Type.Array(AppliedPolicy),

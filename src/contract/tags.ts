@@ -1,4 +1,5 @@
+/** Tags in responses. */
 import { Type } from "typebox";
 
-/** Tags in answers: always an object, `{}` when there are none (wire-contract 1.7). */
+/** Always an object, `{}` without tags (wire-contract 1.7). */
 export const Tags = Type.Record(Type.String(), Type.String());

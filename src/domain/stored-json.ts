@@ -26,6 +26,13 @@ export function readStoredJson<T>(text: string, isShape: Guard<T>): T {
   return value;
 }
 
+/**
+ * The value of a nullable column; null for null.
+ * @throws StoredJsonError for a damaged text, as readStoredJson
+ */
+export const readNullableStoredJson = <T>(text: string | null, isShape: Guard<T>): T | null =>
+  text === null ? null : readStoredJson(text, isShape);
+
 /** The value of a stored text; null where the column is null, or its text damaged. */
 export function readStoredJsonOrNull<T>(text: string | null, isShape: Guard<T>): T | null {
   if (text === null) return null;
@@ -47,6 +54,12 @@ export const isListOf =
   <T>(isElement: Guard<T>): Guard<T[]> =>
   (value): value is T[] =>
     Array.isArray(value) && value.every(isElement);
+
+/** Guards of objects with arbitrary keys: every value has to pass. */
+export const isRecordOf =
+  <T>(isValue: Guard<T>): Guard<Record<string, T>> =>
+  (value): value is Record<string, T> =>
+    isObject(value) && Object.values(value).every(isValue);
 
 /**
  * Guard of an object that this server wrote as a whole: the named members are there. What they hold is not looked at,

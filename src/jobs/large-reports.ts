@@ -205,7 +205,7 @@ export function createRecorder({
     accepts: (weight: number): boolean => pool !== null && weight > HEAVY,
 
     /** Whether texts of reports can be read by the thread. */
-    reads: pool !== null,
+    canRecordRaw: pool !== null,
 
     /**
      * Records a report. @returns not planned when the environment was archived on the way: then nothing was recorded.

@@ -245,8 +245,8 @@ export function createApp(parts: AppDependencies): App {
     read: readTransaction(parts.db),
     write,
     audit: (context) => store.audit.append(context.auditEntry()),
-    async afterCommit({ pending }) {
-      for (const work of pending) await work();
+    async afterCommit({ afterCommitTasks }) {
+      for (const work of afterCommitTasks) await work();
     },
     evidence: parts.evidence,
     bodyBudget: createBodyBudget({

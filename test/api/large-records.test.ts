@@ -7,7 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { freeForm, singleAllowance } from "../../src/contract/large-json.ts";
+import { readFreeForm, singleAllowance } from "../../src/contract/large-json.ts";
+import { StoredJsonError } from "../../src/domain/stored-json.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
@@ -145,7 +146,8 @@ test("fields that are reported today are shown in lists as they are, up to 64 MB
     Array(16).fill(4 * MB - 10),
   );
   assert.equal(oldest.user_data, {
-    unreadable: "This field has 4.0 MB: too much beside the other fields of this answer. Read the record alone",
+    unreadable:
+      "This field has 4.0 MB: too much in addition to the other fields of this response. Read the record alone",
     bytes: 4 * MB,
   });
 });
@@ -166,8 +168,11 @@ test("a long field that is no JSON makes its record a placeholder, and the other
 });
 
 test("a whole record of an audit package is read, so that damage in a long field is found where the record is marked", () => {
-  assert.throws(() => freeForm(`[${"1,".repeat(50_000)}`), SyntaxError);
-  assert.equal(freeForm(`[${"1,".repeat(50_000)}1]`), Array(50_001).fill(1));
+  assert.throws(
+    () => readFreeForm(`[${"1,".repeat(50_000)}`),
+    (error: unknown) => error instanceof StoredJsonError,
+  );
+  assert.equal(readFreeForm(`[${"1,".repeat(50_000)}1]`), Array(50_001).fill(1));
 });
 
 test("facts of many values are marked, and the facts of others are shown", async () => {
@@ -185,7 +190,7 @@ test("facts of many values are marked, and the facts of others are shown", async
   plant.run(JSON.stringify({ facts: "x".repeat(1_000_000) }), "few");
   const { body } = await server.call("GET", `/attestations/${other.org}?per_page=20`, { key: other.key });
   const shown = Object.fromEntries(body.data.map((item: any) => [item.attestation_name, item]));
-  assert.match(shown.many.unreadable, /^This field has 2\.9 MB and 1000003 values: more than an answer shows$/);
+  assert.match(shown.many.unreadable, /^This field has 2\.9 MB and 1000003 values: more than a response can show$/);
   assert.is(shown.few.facts.length, 1_000_000);
 });
 

@@ -296,7 +296,7 @@ function caller(store: Store, now: () => number) {
     packages: {} as OperationContext["packages"],
     targetProblem: never,
     version: never,
-    recorder: { accepts: () => false, reads: false, report: never, recordRaw: never },
+    recorder: { accepts: () => false, canRecordRaw: false, report: never, recordRaw: never },
     jobs: { settled: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));

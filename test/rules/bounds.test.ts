@@ -9,8 +9,8 @@ import {
   MAX_EXTERNAL_URLS,
   MAX_FREE_FORM_BYTES,
   MAX_RESULTS_BYTES,
-  TEXT_LENGTH,
-  URL_LENGTH,
+  MAX_TEXT_CHARS,
+  MAX_URL_CHARS,
 } from "../../src/contract/shapes.ts";
 import { MAX_TAGS } from "../../src/store/db/tags.ts";
 import { ROOT } from "./source.ts";
@@ -100,8 +100,8 @@ test("the guide names the bounds that hold", () => {
   assert.match(row("pull requests"), `| ${MAX_RESULTS_BYTES / 1_048_576}MB of JSON`);
   assert.match(row("annotations"), `| ${MAX_ANNOTATIONS}, together`);
   assert.match(row("external URLs"), `| ${MAX_EXTERNAL_URLS}, together`);
-  assert.match(row("tags"), `| ${MAX_TAGS}, each value ${URL_LENGTH} characters |`);
-  assert.match(row("texts"), `| ${TEXT_LENGTH} characters |`);
+  assert.match(row("tags"), `| ${MAX_TAGS}, each value ${MAX_URL_CHARS} characters |`);
+  assert.match(row("texts"), `| ${MAX_TEXT_CHARS} characters |`);
 });
 
 test.run();

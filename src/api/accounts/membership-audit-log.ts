@@ -1,4 +1,4 @@
-/** Who changed whose membership or privilege, when and how (semantics 8.5). For admins only (decision 109). */
+/** The log of changes to memberships and privileges (semantics 8.5). For admins only (decision 109). */
 import { Type } from "typebox";
 import { ROLES } from "../../domain/access.ts";
 import { NO_BODY } from "../../http/operation.ts";
@@ -10,11 +10,11 @@ import {
 } from "../../store/accounts/membership-audit-log.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
 import { operation } from "../context.ts";
-import { Counts, counts, pages } from "../paging.ts";
-import { NAME_LENGTH } from "../../contract/shapes.ts";
+import { PageCounts, pageCounts, definePaging } from "../paging.ts";
+import { MAX_NAME_CHARS } from "../../contract/shapes.ts";
 import { OrgPath } from "../paths.ts";
 
-const paging = pages({ perPage: 15, most: 100 });
+const PAGING = definePaging({ perPage: 15, maxPerPage: 100 });
 
 const MembershipAuditEvent = named(
   "MembershipAuditEvent",
@@ -22,27 +22,27 @@ const MembershipAuditEvent = named(
     timestamp: Type.Number({ description: "Epoch seconds" }),
     event_type: OneOf(MEMBERSHIP_CHANGES),
     user: Type.String({
-      description: "Whose membership it is, as people saw their name then; or the name of a service account",
+      description: "Display name of the member at the time, or name of the service account",
     }),
-    user_name: Type.String({ description: "Their login name; of a service account `organization/name`" }),
-    role: Nullable(Type.String({ description: "The new role; null for somebody who was removed" })),
-    previous_role: Nullable(Type.String({ description: "null for somebody who was no member" })),
+    user_name: Type.String({ description: "Login name; `organization/name` for a service account" }),
+    role: Nullable(Type.String({ description: "New role; null after a removal" })),
+    previous_role: Nullable(Type.String({ description: "null if the user was not a member before" })),
     changed_by: Type.String({
       description:
-        "Who did it: a user as people saw their name then, a service account, the login name of an OpenID Connect" +
-        " login, or `operator (NAME)` with the user of the operating system who ran the command on the server",
+        "Author of the change: the display name of a user at the time, a service account, the login name of an " +
+        "OpenID Connect login, or `operator (NAME)` with the operating system user who ran the command on the server",
     }),
     source: OneOf(MEMBERSHIP_SOURCES, {
-      description: "Where it was done; `script` is the command line of the server, `oidc` a login with OpenID Connect",
+      description: "Origin of the change; `script` is the server's command line, `oidc` an OpenID Connect login",
     }),
   }),
 );
 const MembershipAuditLogPage = named(
   "MembershipAuditLogPage",
-  Closed({ ...Counts, events: Type.Array(MembershipAuditEvent) }),
+  Closed({ ...PageCounts, events: Type.Array(MembershipAuditEvent) }),
 );
 
-const present = ({
+const presentEvent = ({
   timestamp,
   event_type,
   user_shown,
@@ -69,24 +69,24 @@ export const listAuditLog = operation({
   tag: "Audit Log",
   summary: "List changes of memberships and roles",
   description:
-    "Every change of a member's role and of a service account's privilege since the organization exists; nothing is " +
-    "ever removed from it.",
+    "Every change of a member's role or a service account's privilege since the organization was created. Entries " +
+    "are never removed.",
   permission: "membership_audit:read",
   audit: null,
   params: OrgPath,
   query: Closed({
-    ...paging.query,
+    ...PAGING.query,
     search: Type.Optional(
       Type.String({
-        maxLength: NAME_LENGTH,
-        description: "Part of a name of the user or of who changed it, in any case",
+        maxLength: MAX_NAME_CHARS,
+        description: "Part of a name of the member or of the author, case-insensitive",
       }),
     ),
     event_type: Type.Optional(OneOf(MEMBERSHIP_CHANGES)),
-    role: Repeated(OneOf(ROLES), { description: "The new role; of several, any may match" }),
-    source: Repeated(OneOf(MEMBERSHIP_SOURCES), { description: "Of several, any may match" }),
-    from_timestamp: Type.Optional(Type.Number({ description: "Epoch seconds, included" })),
-    to_timestamp: Type.Optional(Type.Number({ description: "Epoch seconds, included" })),
+    role: Repeated(OneOf(ROLES), { description: "New role; any of several may match" }),
+    source: Repeated(OneOf(MEMBERSHIP_SOURCES), { description: "Any of several may match" }),
+    from_timestamp: Type.Optional(Type.Number({ description: "Epoch seconds, inclusive" })),
+    to_timestamp: Type.Optional(Type.Number({ description: "Epoch seconds, inclusive" })),
     sort_by: Type.Optional(OneOf(MEMBERSHIP_ORDERS, { default: "when" })),
     sort_dir: Type.Optional(OneOf(["asc", "desc"], { default: "desc" })),
   }),
@@ -94,7 +94,7 @@ export const listAuditLog = operation({
   responses: { 200: { description: "One page of the changes", schema: MembershipAuditLogPage } },
   example: { params: { org: "acme" }, query: { role: "admin", sort_by: "user", sort_dir: "asc" } },
   handle({ store, organization }, { query }) {
-    const window = paging.window(query);
+    const window = PAGING.window(query);
     const filter = {
       search: query.search ?? "",
       eventType: query.event_type ?? null,
@@ -104,10 +104,13 @@ export const listAuditLog = operation({
       to: query.to_timestamp ?? null,
     };
     const order = { by: query.sort_by ?? "when", direction: query.sort_dir ?? "desc" };
-    const events = store.membershipAuditLog.list(organization.id, filter, order, window).map(present);
+    const events = store.membershipAuditLog.list(organization.id, filter, order, window).map(presentEvent);
     return {
       status: 200,
-      body: { ...counts(store.membershipAuditLog.count(organization.id, filter), window.page, window.perPage), events },
+      body: {
+        ...pageCounts(store.membershipAuditLog.count(organization.id, filter), window.page, window.perPage),
+        events,
+      },
     };
   },
 });

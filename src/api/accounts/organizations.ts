@@ -1,16 +1,18 @@
+/** An organization and its switch for beta features. */
 import { Type } from "typebox";
 import { Closed, Ok, OneOf, named } from "../../http/schema.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import { operation } from "../context.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
+
 const OrganizationResponse = named(
   "OrganizationResponse",
   Closed({
     name: Type.String(),
     kind: OneOf(["personal", "shared"]),
     experimental_features_enabled: Type.Boolean({
-      description: "Whether the organization's beta features (controls) are on",
+      description: "Whether the organization's beta features (controls) are enabled",
     }),
     created_at: Type.Number(),
     last_modified_at: Type.Number(),
@@ -32,7 +34,8 @@ export const getOrganization = operation({
   tag: "Organizations",
   summary: "Read an organization",
   description:
-    "Name, kind and the state of the beta features. An organization that does not exist answers like one that the caller may not see.",
+    "Name, kind and the state of the beta features. The response for an unknown organization is the same as for one " +
+    "that the caller may not see.",
   permission: "org:read",
   audit: null,
   params: OrgPath,
@@ -47,7 +50,7 @@ const OrganizationUpdate = named(
   "OrganizationUpdate",
   Closed({
     experimental_features_enabled: Type.Boolean({
-      description: "Whether the organization's beta features (controls) are on",
+      description: "Whether the organization's beta features (controls) are enabled",
     }),
   }),
 );
@@ -57,23 +60,24 @@ export const updateExperimentalFeatures = operation({
   method: "PUT",
   path: "/organizations/{org}/experimental_features",
   tag: "Organizations",
-  summary: "Switch the beta features of an organization on or off",
+  summary: "Enable or disable the beta features of an organization",
   description:
-    "The beta features are the controls: while they are off, every operation below `/controls` is refused. What was recorded stays, and goes on to count: decisions, and policies that ask for them.",
+    "The beta features are the controls: while they are disabled, every operation under `/controls` is refused. " +
+    "Existing decisions, and policies that require them, remain in force.",
   permission: "org:settings",
   audit: "organization.beta_switched",
   params: OrgPath,
   query: NoQuery,
   body: json(OrganizationUpdate),
-  responses: { 200: { description: "It is as asked for, also when it was before", schema: Ok } },
+  responses: { 200: { description: "The requested state is in force, changed or not", schema: Ok } },
   example: { params: { org: "acme" }, body: { experimental_features_enabled: true } },
   handle({ store, organization, note }, { body }) {
-    // As it is in this write: the row that came with the request may be older than a change of the other setting.
+    // Read in this write: the request's row may predate a change of the other setting.
     const { id, is_public, controls_enabled } = store.organizations.get(organization.id);
-    const wanted = body.experimental_features_enabled;
-    if ((controls_enabled === 1) === wanted) return { status: 200, body: "OK", unaudited: true };
-    store.organizations.configure(id, { isPublic: is_public === 1, controlsEnabled: wanted });
-    note({ controls: wanted });
+    const isEnabled = body.experimental_features_enabled;
+    if ((controls_enabled === 1) === isEnabled) return { status: 200, body: "OK", unaudited: true };
+    store.organizations.configure(id, { isPublic: is_public === 1, controlsEnabled: isEnabled });
+    note({ controls: isEnabled });
     return { status: 200, body: "OK" };
   },
 });

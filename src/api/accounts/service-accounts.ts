@@ -1,6 +1,6 @@
 /**
- * Service accounts (semantics 1.5). Everybody above readers sees all accounts of the organization; admins manage all of
- * them, members and snapshotters those that they created (decisions 36, 110). Nobody hands out more than they hold.
+ * Service accounts (semantics 1.5). All roles above reader see all accounts of the organization. Admins manage all of
+ * them, members and snapshotters the ones that they created (decisions 36, 110). No role can grant more than itself.
  */
 import { Type } from "typebox";
 import { ROLES, mayGrant } from "../../domain/access.ts";
@@ -37,25 +37,28 @@ const ServiceAccountPostInput = named(
 const ServiceAccountPatchInput = named(
   "ServiceAccountPatchInput",
   Closed({
-    description: Type.Optional(Nullable({ ...Description, description: "null clears; absent leaves it" })),
-    privilege: Type.Optional(Nullable(OneOf(ROLES, { description: "Only admins change it; null leaves it" }))),
+    description: Type.Optional(Nullable({ ...Description, description: "null clears it; absent keeps it" })),
+    privilege: Type.Optional(Nullable(OneOf(ROLES, { description: "Changed by admins only; null keeps it" }))),
   }),
 );
 
-const SHOWN = {
+const SHARED_FIELDS = {
   name: Type.String(),
   display_name: Type.String(),
   description: Nullable(Type.String()),
   privilege: ServiceAccountPrivilege,
   creating_user_id: Type.String({
-    description: "Id of the user or service account that made it, empty when the operator did",
+    description: "Id of the user or service account that created it; empty if the operator did",
   }),
   created_at: Type.Number({ description: "Epoch seconds" }),
 };
-const ServiceAccountListItem = named("ServiceAccountListItem", Closed(SHOWN));
+const ServiceAccountListItem = named("ServiceAccountListItem", Closed(SHARED_FIELDS));
 const ServiceAccountResponse = named(
   "ServiceAccountResponse",
-  Closed({ ...SHOWN, for_webhook: Type.Boolean({ description: "Whether an incoming webhook acts through it" }) }),
+  Closed({
+    ...SHARED_FIELDS,
+    for_webhook: Type.Boolean({ description: "Whether an incoming webhook acts as this account" }),
+  }),
 );
 
 const presentItem = ({ name, description, privilege, creating_user_id, created_at }: ServiceAccountRow) => ({
@@ -66,28 +69,28 @@ const presentItem = ({ name, description, privilege, creating_user_id, created_a
   creating_user_id,
   created_at,
 });
-const present = (row: ServiceAccountRow) => ({ ...presentItem(row), for_webhook: row.for_webhook === 1 });
+const presentAccount = (row: ServiceAccountRow) => ({ ...presentItem(row), for_webhook: row.for_webhook === 1 });
 
-/** The account of that name in the organization of the path. @throws AppError 404. */
+/** The account of that name in the organization of the path. @throws AppError 404 */
 export function requireAccount({ store, organization }: OperationContext, name: string): ServiceAccountRow {
   const account = store.serviceAccounts.find(organization.id, name);
   if (!account) throw notFound("Service account not found");
   return account;
 }
 
-/** An account that the caller manages: any for an admin, their own for everybody else. @throws AppError 404, 403. */
-export function requireManaged(context: OperationContext, name: string): ServiceAccountRow {
+/** An account that the principal may manage: any for admins, otherwise their own. @throws AppError 404, 403 */
+export function requireManagedAccount(context: OperationContext, name: string): ServiceAccountRow {
   const account = requireAccount(context, name);
   if (context.role !== "admin" && account.creating_user_id !== context.principal.publicId) throw forbidden();
   return account;
 }
 
-/** Whether the caller may hand out that privilege: never more than their own role (semantics 1.4). */
-export const holdsAtLeast = ({ role }: OperationContext, privilege: Role): boolean =>
+/** Whether the principal may grant that privilege: at most their own role (semantics 1.4). */
+export const canGrant = ({ role }: OperationContext, privilege: Role): boolean =>
   role !== null && mayGrant(role, privilege);
 
-const NOT_YOURS = {
-  description: "The caller's role does not allow it, or somebody else created the account",
+const FORBIDDEN = {
+  description: "The caller's role is not sufficient, or someone else created the account",
   schema: Message,
 };
 const NO_ACCOUNT = { description: "No such service account", schema: Message };
@@ -99,7 +102,7 @@ export const listServiceAccounts = operation({
   path: "/service-accounts/{org}",
   tag: "Service Accounts",
   summary: "List service accounts",
-  description: "All service accounts of the organization, by name. Never shows secrets.",
+  description: "All service accounts of the organization by name, without secrets.",
   permission: "service_account:read",
   audit: null,
   params: OrgPath,
@@ -120,7 +123,8 @@ export const createServiceAccount = operation({
   tag: "Service Accounts",
   summary: "Create a service account",
   description:
-    "Makes an account without a key. Its name is unique in the organization and never changes. Personal organizations have no service accounts.",
+    "Creates an account without a key. Its name is unique in the organization and cannot be changed. Personal " +
+    "organizations have no service accounts.",
   permission: "service_account:write",
   audit: "service_account.created",
   params: OrgPath,
@@ -128,15 +132,14 @@ export const createServiceAccount = operation({
   body: json(ServiceAccountPostInput),
   responses: {
     201: { description: "Created", schema: ServiceAccountResponse },
-    403: { description: "The caller's role does not allow it, or is below the privilege asked for", schema: Message },
+    403: { description: "The caller's role is not sufficient, or below the requested privilege", schema: Message },
   },
   example: { params: { org: "acme" }, body: { name: "ci-bot", description: "Reports builds", privilege: "member" } },
   handle(context, { body }) {
     const { store, organization, principal, note } = context;
     const { name, description = null, privilege = "reader" } = body;
-    if (organization.kind === "personal")
-      throw badRequest("Service accounts are for shared organizations: this one is personal");
-    if (!holdsAtLeast(context, privilege)) throw forbidden();
+    if (organization.kind === "personal") throw badRequest("Personal organizations cannot have service accounts");
+    if (!canGrant(context, privilege)) throw forbidden();
     if (store.serviceAccounts.find(organization.id, name))
       throw invalid({ name: `A service account with this name already exists [input: ${name}]` });
     const id = store.serviceAccounts.create({
@@ -147,7 +150,7 @@ export const createServiceAccount = operation({
       creatingUserId: principal.publicId,
     });
     note({ account: name, privilege });
-    return { status: 201, body: present(store.serviceAccounts.get(id)) };
+    return { status: 201, body: presentAccount(store.serviceAccounts.get(id)) };
   },
 });
 
@@ -157,7 +160,7 @@ export const getServiceAccount = operation({
   path: "/service-accounts/{org}/{name}",
   tag: "Service Accounts",
   summary: "Read a service account",
-  description: "With its privilege and who created it; its keys are listed below it.",
+  description: "Includes its privilege and creator. Its keys are listed by another operation.",
   permission: "service_account:read",
   audit: null,
   params: AccountPath,
@@ -165,7 +168,7 @@ export const getServiceAccount = operation({
   body: NO_BODY,
   responses: { 200: { description: "The account", schema: ServiceAccountResponse }, 404: NO_ACCOUNT },
   example: { params: EXAMPLE_PATH },
-  handle: (context, { params }) => ({ status: 200, body: present(requireAccount(context, params.name)) }),
+  handle: (context, { params }) => ({ status: 200, body: presentAccount(requireAccount(context, params.name)) }),
 });
 
 export const updateServiceAccount = operation({
@@ -173,10 +176,10 @@ export const updateServiceAccount = operation({
   method: "PATCH",
   path: "/service-accounts/{org}/{name}",
   tag: "Service Accounts",
-  summary: "Change description or privilege of a service account",
+  summary: "Change the description or privilege of a service account",
   description:
-    "What is absent stays; a description of null clears it. The privilege is changed by admins only, and holds " +
-    "for all keys of the account from then on; its change is in the membership audit log.",
+    "Absent fields stay unchanged; a description of null clears it. Only admins can change the privilege, which then " +
+    "applies to all keys of the account. The membership audit log records the change.",
   permission: "service_account:write",
   audit: "service_account.updated",
   params: AccountPath,
@@ -184,24 +187,24 @@ export const updateServiceAccount = operation({
   body: json(ServiceAccountPatchInput),
   responses: {
     200: { description: "The account as it is now", schema: ServiceAccountResponse },
-    403: NOT_YOURS,
+    403: FORBIDDEN,
     404: NO_ACCOUNT,
   },
   example: { params: EXAMPLE_PATH, body: { description: null, privilege: "reader" } },
   handle(context, { params, body }) {
     const { store, note, role, principal } = context;
-    const account = requireManaged(context, params.name);
+    const account = requireManagedAccount(context, params.name);
     const { description = account.description } = body;
     const privilege = body.privilege ?? account.privilege;
-    // Clients send the whole account: naming the privilege that it has changes nothing.
+    // Clients send the whole account: repeating its privilege changes nothing.
     if (privilege !== account.privilege && role !== "admin") throw forbidden();
     const isDescribed = description !== account.description;
     if (!isDescribed && privilege === account.privilege)
-      return { status: 200, body: present(account), unaudited: true };
+      return { status: 200, body: presentAccount(account), unaudited: true };
     store.serviceAccounts.describe(account.id, description);
     store.serviceAccounts.setPrivilege(account.id, privilege, principal.displayName, "app");
     note({ account: account.name, privilege, previous_privilege: account.privilege, description_changed: isDescribed });
-    return { status: 200, body: present(store.serviceAccounts.get(account.id)) };
+    return { status: 200, body: presentAccount(store.serviceAccounts.get(account.id)) };
   },
 });
 
@@ -212,7 +215,8 @@ export const deleteServiceAccount = operation({
   tag: "Service Accounts",
   summary: "Delete a service account",
   description:
-    "Removes the account with all its keys, at once and for good. What it reported stays. An account through which an enabled incoming webhook acts is refused.",
+    "Deletes the account and all its keys immediately and permanently. Its reports stay. Refused for an account that " +
+    "an enabled incoming webhook acts as.",
   permission: "service_account:write",
   audit: "service_account.deleted",
   params: AccountPath,
@@ -220,14 +224,14 @@ export const deleteServiceAccount = operation({
   body: NO_BODY,
   responses: {
     200: { description: "Deleted", schema: Ok },
-    403: NOT_YOURS,
+    403: FORBIDDEN,
     404: NO_ACCOUNT,
   },
   example: { params: EXAMPLE_PATH },
   handle(context, { params }) {
     const { store, note } = context;
-    const account = requireManaged(context, params.name);
-    // Its events would be lost in silence.
+    const account = requireManagedAccount(context, params.name);
+    // Events of such a webhook would be lost silently.
     const hooks = store.serviceAccounts.enabledHooks(account.id);
     if (hooks.length > 0)
       throw badRequest(

@@ -1,3 +1,4 @@
+/** The default organization of a user or service account. */
 import { Type } from "typebox";
 import { forbidden } from "../../errors.ts";
 import { Closed, Message, Ok, named } from "../../http/schema.ts";
@@ -7,7 +8,7 @@ import { OrgPath, NoQuery } from "../paths.ts";
 
 const DefaultOrgResponse = named(
   "DefaultOrgResponse",
-  Closed({ default_org_name: Type.String({ description: "Name of the organization, empty when none was chosen" }) }),
+  Closed({ default_org_name: Type.String({ description: "Name of the organization; empty if none was chosen" }) }),
 );
 
 export const getDefaultOrg = operation({
@@ -17,7 +18,8 @@ export const getDefaultOrg = operation({
   tag: "User",
   summary: "Read the caller's default organization",
   description:
-    "The organization that the web pages open first. It never restricts API calls. A service account has the organization that it belongs to.",
+    "The organization that the web pages open first. It never restricts API calls. For a service account, the " +
+    "organization that it belongs to.",
   permission: "authenticated",
   audit: null,
   params: Closed({}),
@@ -41,7 +43,8 @@ export const putDefaultOrg = operation({
   tag: "User",
   summary: "Choose the caller's default organization",
   description:
-    "Needs no body. An organization that does not exist and one that the caller is no member of get the same answer.",
+    "Requires no body. The response for an unknown organization is the same as for one that the caller is not a " +
+    "member of.",
   permission: "authenticated",
   audit: "user.default_organization_set",
   params: OrgPath,
@@ -49,16 +52,16 @@ export const putDefaultOrg = operation({
   body: NO_BODY,
   responses: {
     200: { description: "Chosen", schema: Ok },
-    403: { description: "No such organization, or the caller is no member of it", schema: Message },
+    403: { description: "No such organization, or the caller is not a member of it", schema: Message },
   },
   example: { params: { org: "acme" } },
   handle({ store, principal, note }, { params }) {
     const organization = store.organizations.find(params.org);
-    // The text names the path of the request (messages 3).
+    // The message names the path of the request (messages 3).
     const denied = () => forbidden(null, `Access denied to /api/v2/user/${params.org}`);
     if (!organization) throw denied();
     if (principal.kind === "service_account") {
-      // It has one organization and no profile: choosing that one changes nothing, any other is out of reach.
+      // A service account has one organization and no profile: choosing its own changes nothing, any other is refused.
       if (store.serviceAccounts.get(principal.id).organization_id !== organization.id) throw denied();
       return { status: 200, body: "OK" };
     }

@@ -1,7 +1,8 @@
-/** Attestation types that organizations define for themselves (semantics 3.4). */
+/** Custom attestation types, which organizations define themselves (semantics 3.4). */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { CUSTOM_TYPE_NAME } from "../../domain/names.ts";
+import { hasMembers, isListOf, isText, readNullableStoredJson, readStoredJson } from "../../domain/stored-json.ts";
 import { AppError, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import type { UploadedFile } from "../../http/operation.ts";
@@ -11,10 +12,10 @@ import type { CustomTypeRow, CustomTypeVersionRow } from "../../store/attestatio
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../../workers/sandbox/attestation-types.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { listAllowance, singleAllowance, soundJson, takeText } from "../../contract/large-json.ts";
+import { listAllowance, singleAllowance, readVerifiedJson, spendText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
-import { readNested } from "../nested-json.ts";
-import { NAME_LENGTH, Name, Text } from "../../contract/shapes.ts";
+import { readNestedJson } from "../nested-json.ts";
+import { MAX_NAME_CHARS, Name, Text } from "../../contract/shapes.ts";
 import { presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { configurationForm, versionFields } from "../uploads.ts";
@@ -24,7 +25,7 @@ const TypePath = Closed({
   custom_attestation_type_name: Type.String({ description: "Name of the type" }),
 });
 
-/** Rules of a type run one after the other in two seconds; a summary is a page. */
+/** The rules of a type have to run within two seconds in total, and a summary has to fit on a page. */
 const MAX_EXPRESSIONS = 100;
 const Expression = Type.String({ minLength: 1, maxLength: 10_000, description: "A jq expression" });
 
@@ -34,7 +35,7 @@ const JQEvaluator = named(
     content_type: Type.Optional(Type.Literal("jq", { default: "jq" })),
     rules: Type.Array(Expression, {
       maxItems: MAX_EXPRESSIONS,
-      description: "Data is compliant when every rule gives exactly one output, the value true",
+      description: "Data is compliant if every rule produces exactly one output, the value true",
     }),
   }),
 );
@@ -45,7 +46,7 @@ const DefaultEvaluator = named(
 const SummaryEntry = named(
   "SummaryEntry",
   Closed({
-    name: Type.String({ minLength: 1, maxLength: NAME_LENGTH, description: "Label of the row" }),
+    name: Type.String({ minLength: 1, maxLength: MAX_NAME_CHARS, description: "Label of the row" }),
     expression: Expression,
   }),
 );
@@ -55,12 +56,12 @@ const CustomAttestationTypePostInput = named(
   "CustomAttestationTypePostInput",
   Closed({
     name: Name(CUSTOM_TYPE_NAME, {
-      description: "Name of the type; one that has it gets a further version and is active again",
+      description: "Name of the type; an existing type gets a new version and is active again",
     }),
     description: Maybe(Text),
     evaluator: Maybe(
       Type.Union([JQEvaluator, DefaultEvaluator], {
-        description: "How data is judged; left out, whatever fits the schema is compliant",
+        description: "How data is evaluated; by default, data that matches the schema is compliant",
       }),
     ),
     summary: Type.Optional(Summary),
@@ -73,7 +74,7 @@ const typeForm = configurationForm({
   schema: CustomAttestationTypePostInput,
   file: {
     part: "type_schema",
-    description: "JSON Schema of the data, draft-07 or 2020-12 as `$schema` says (2020-12 without), at most 10 MB",
+    description: "JSON Schema of the data, draft-07 or 2020-12 according to `$schema` (default 2020-12), at most 10 MB",
   },
 });
 
@@ -81,9 +82,9 @@ const CustomAttestationTypeVersion = named(
   "CustomAttestationTypeVersion",
   Closed({
     ...versionFields,
-    comment: Type.Optional(Type.String({ description: "Left out when unset" })),
+    comment: Type.Optional(Type.String({ description: "Absent if unset" })),
     type_schema: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), { description: "JSON Schema. Left out when unset" }),
+      Type.Record(Type.String(), Type.Unknown(), { description: "JSON Schema; absent if unset" }),
     ),
     evaluator: Type.Union([JQEvaluator, DefaultEvaluator]),
     summary: Summary,
@@ -94,14 +95,16 @@ const CustomAttestationTypeResponse = named(
   "CustomAttestationTypeResponse",
   Closed({
     name: Type.String(),
-    description: Type.Optional(Type.String({ description: "Left out when unset" })),
+    description: Type.Optional(Type.String({ description: "Absent if unset" })),
     org: Type.String(),
     archived: Type.Boolean(),
-    created_by: Type.Optional(Type.String({ description: "Left out when one version is asked for" })),
-    created_at: Type.Optional(Type.Number({ description: "Left out when one version is asked for" })),
+    created_by: Type.Optional(Type.String({ description: "Absent if one version is requested" })),
+    created_at: Type.Optional(Type.Number({ description: "Epoch seconds; absent if one version is requested" })),
     last_modified_at: Type.Optional(
       Type.Number({
-        description: "When a version was added or the type archived. Left out when one version is asked for",
+        description:
+          "Epoch seconds at which the latest version was added or the type was archived; absent if one version is " +
+          "requested",
       }),
     ),
     versions: Type.Array(CustomAttestationTypeVersion, { description: "Newest first" }),
@@ -109,36 +112,39 @@ const CustomAttestationTypeResponse = named(
 );
 type TypeView = Static<typeof CustomAttestationTypeResponse>;
 
-/** What a stored version says, for those who judge by it. @throws SyntaxError for one that is damaged. */
-export const definitionOf = ({ schema_json, rules_json, summary_json }: CustomTypeVersionRow): TypeDefinition => ({
+const isRules = isListOf(isText);
+const isSummary = isListOf(hasMembers<SummaryExpression>("name", "expression"));
+
+/** The definition of a stored version. @throws StoredJsonError for a damaged one */
+export const readDefinition = ({ schema_json, rules_json, summary_json }: CustomTypeVersionRow): TypeDefinition => ({
   schema: schema_json,
-  rules: JSON.parse(rules_json) as string[],
-  summary: summary_json === null ? null : (JSON.parse(summary_json) as SummaryExpression[]),
+  rules: readStoredJson(rules_json, isRules),
+  summary: readNullableStoredJson(summary_json, isSummary),
 });
 
 function presentVersion(row: CustomTypeVersionRow, allowance: Allowance): Static<typeof CustomAttestationTypeVersion> {
-  const { schema, rules, summary } = definitionOf(row);
-  takeText(allowance, schema ?? "");
+  const { schema, rules, summary } = readDefinition(row);
+  spendText(allowance, schema ?? "");
   return {
     version: row.version,
     timestamp: row.timestamp,
     created_by: row.created_by,
     ...(row.comment === null ? {} : { comment: row.comment }),
-    ...(schema === null ? {} : { type_schema: soundJson(schema) as Record<string, unknown> }),
+    ...(schema === null ? {} : { type_schema: readVerifiedJson(schema) as Record<string, unknown> }),
     evaluator: row.content_type === "jq" ? { content_type: "jq", rules: [...rules] } : { content_type: "default" },
     summary: summary && [...summary],
   };
 }
 
-/** The version marked as damaged; it keeps its place, because clients count versions. */
-const unreadableVersion = (
+/** The placeholder of a damaged version, which stays in the list because clients count versions. */
+const presentPlaceholder = (
   { version, timestamp, created_by }: CustomTypeVersionRow,
-  mark: string,
+  reason: string,
 ): Static<typeof CustomAttestationTypeVersion> => ({
   version,
   timestamp,
   created_by,
-  comment: mark,
+  comment: reason,
   evaluator: { content_type: "default" },
   summary: null,
 });
@@ -147,7 +153,7 @@ const presentVersions = (
   rows: Iterable<CustomTypeVersionRow>,
   allowance: Allowance,
 ): Static<typeof CustomAttestationTypeVersion>[] =>
-  presentEach(rows, (row) => presentVersion(row, allowance), unreadableVersion);
+  presentEach(rows, (row) => presentVersion(row, allowance), presentPlaceholder);
 
 const presentHead = ({ organization }: OperationContext, row: CustomTypeRow) => ({
   name: row.name,
@@ -165,13 +171,12 @@ const presentType = (context: OperationContext, row: CustomTypeRow, allowance: A
 });
 
 /**
- * The schema of an uploaded file, as JSON text. @throws AppError invalid on `type_schema` for anything but a JSON
- * object.
+ * The schema in an uploaded file, as JSON text. @throws AppError invalid on `type_schema` unless it is a JSON object
  */
 async function readSchema(context: OperationContext, { bytes }: UploadedFile): Promise<string> {
   let schema: unknown;
   try {
-    schema = await readNested(context, bytes, {
+    schema = await readNestedJson(context, bytes, {
       field: "type_schema",
       what: "The file 'type_schema'",
       bounds: RECORD_BOUNDS,
@@ -192,21 +197,22 @@ export const postCustomAttestationType = operation({
   method: "POST",
   path: "/custom-attestation-types/{org}",
   tag: "Custom Attestation Types",
-  summary: "Create a type of attestations, or add a version to it",
+  summary: "Create a custom attestation type, or add a version to it",
   description:
-    "Each call adds a version, which judges what is reported from then on; an archived type is active again. Data must fit the schema, if there is one, " +
-    "and is compliant when every rule gives exactly one output, the value true. A schema or an expression that does not compile is refused with the reason.",
+    "Each call adds a version, which evaluates all further reports; an archived type becomes active again. Data must " +
+    "match the schema, if there is one, and is compliant if every rule produces exactly one output, the value true. " +
+    "A schema or expression that does not compile is refused with the reason.",
   permission: "custom_type:write",
   audit: "custom_type.put",
   params: OrgPath,
   query: NoQuery,
   body: typeForm,
-  responses: { 201: { description: "There is a new version", schema: Ok } },
+  responses: { 201: { description: "The new version was added", schema: Ok } },
   example: {
     params: { org: "acme" },
     body: {
       name: "coverage",
-      description: "Share of lines that tests run",
+      description: "Line coverage of the tests",
       evaluator: { content_type: "jq", rules: [".percent >= 80"] },
       summary: [{ name: "Coverage", expression: '"\\(.percent) %"' }],
     },
@@ -225,7 +231,7 @@ export const postCustomAttestationType = operation({
     const { name, description, evaluator } = body;
     const { created, version } = store.customAttestationTypes.put(organization.id, {
       name,
-      // An empty one and none are the same: readers look whether there is one.
+      // An empty description equals none: readers check whether there is one.
       description: description || null,
       user: principal.displayName,
       schema_json: schema,
@@ -243,8 +249,8 @@ export const getCustomAttestationTypes = operation({
   method: "GET",
   path: "/custom-attestation-types/{org}",
   tag: "Custom Attestation Types",
-  summary: "List the types of attestations that an organization defined",
-  description: "All types by name, archived ones too, each with its versions.",
+  summary: "List the custom attestation types of an organization",
+  description: "All types by name, including archived ones, each with its versions.",
   permission: "custom_type:read",
   audit: null,
   params: OrgPath,
@@ -268,15 +274,13 @@ export const getCustomAttestationType = operation({
   method: "GET",
   path: "/custom-attestation-types/{org}/{custom_attestation_type_name}",
   tag: "Custom Attestation Types",
-  summary: "Read a type of attestations with its versions, or with one of them",
-  description: "Archived types are found too.",
+  summary: "Read a custom attestation type with all versions or one of them",
+  description: "Includes archived types.",
   permission: "custom_type:read",
   audit: null,
   params: TypePath,
   query: Closed({
-    version: Type.Optional(
-      Type.String({ description: "Number of a version; anything but an integer gives the type with all of them" }),
-    ),
+    version: Type.Optional(Type.String({ description: "Number of a version; ignored unless it is an integer" })),
   }),
   body: NO_BODY,
   responses: {
@@ -304,16 +308,17 @@ export const archiveCustomAttestationType = operation({
   method: "PUT",
   path: "/custom-attestation-types/{org}/{custom_attestation_type_name}/archive",
   tag: "Custom Attestation Types",
-  summary: "Retire a type of attestations",
+  summary: "Archive a custom attestation type",
   description:
-    "New attestations of the type are refused; those that exist stay readable, and so does the type. A further version makes it active again.",
+    "New attestations of the type are refused; the type and its attestations stay readable. A further version makes " +
+    "it active again.",
   permission: "custom_type:write",
   audit: "custom_type.archived",
   params: TypePath,
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "Archived, now or before", schema: Ok },
+    200: { description: "Archived, now or earlier", schema: Ok },
     404: { description: "No such type", schema: Message },
   },
   example: { params: { org: "acme", custom_attestation_type_name: "coverage" } },

@@ -1,17 +1,19 @@
+/** Generic attestations: the reporter states the verdict. */
 import { Type } from "typebox";
 import { judgeGeneric } from "../../domain/attestation/generic.ts";
-import { attestation, kind } from "./report.ts";
+import { defineKind } from "./kind.ts";
+import { attestationOperation } from "./report.ts";
 
-export const GENERIC = kind({
+export const GENERIC = defineKind({
   segment: "generic",
   input: "GenericAttestationPostInput",
   form: "GenericAttestationForm",
-  summary: "Report a pass or fail of any kind",
-  description: "For checks that have no kind of their own: the reporter says whether the check passed.",
+  summary: "Report the result of any check",
+  description: "For checks without a kind of their own: the reporter states whether the check passed.",
   payload: { is_compliant: Type.Boolean() },
-  judge: judgeGeneric,
+  evaluate: judgeGeneric,
   facts: () => ({}),
   example: { is_compliant: true },
 });
 
-export const postGeneric = attestation(GENERIC);
+export const postGeneric = attestationOperation(GENERIC);

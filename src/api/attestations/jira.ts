@@ -1,8 +1,9 @@
+/** Jira attestations: the issues that a change refers to. */
 import { Type } from "typebox";
 import { judgeJira } from "../../domain/attestation/jira.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
-import { attestation } from "./report.ts";
+import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
+import { attestationOperation } from "./report.ts";
 
 const JiraItem = named(
   "JiraItem",
@@ -14,14 +15,14 @@ const JiraItem = named(
   }),
 );
 
-export const postJira = attestation({
+export const postJira = attestationOperation({
   segment: "jira",
   input: "JiraAttestationPostInput",
   form: "JiraAttestationForm",
   summary: "Report the issues that a change refers to",
-  description: "Compliant when there is at least one reference and every one of them exists in the issue tracker.",
-  payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: LIST_LENGTH })) },
-  judge: (payload) => judgeJira(payload as Parameters<typeof judgeJira>[0]),
+  description: "Compliant if there is at least one reference and all of them exist in the issue tracker.",
+  payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: MAX_LIST_ITEMS })) },
+  evaluate: (payload) => judgeJira(payload as Parameters<typeof judgeJira>[0]),
   facts: ({ jira_results }) => ({ jira_results }),
   example: {
     jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }],

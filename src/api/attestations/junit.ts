@@ -1,8 +1,9 @@
+/** JUnit attestations: the results of unit tests. */
 import { Type } from "typebox";
 import { judgeJunit } from "../../domain/attestation/junit.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { LIST_LENGTH, MAX_RESULTS_BYTES, Text } from "../../contract/shapes.ts";
-import { attestation } from "./report.ts";
+import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text } from "../../contract/shapes.ts";
+import { attestationOperation } from "./report.ts";
 
 const Count = Type.Integer({ minimum: 0 });
 const JUnitResult = named(
@@ -18,17 +19,18 @@ const JUnitResult = named(
   }),
 );
 
-export const postJunit = attestation({
+export const postJunit = attestationOperation({
   segment: "junit",
   input: "JUnitAttestationPostInput",
   form: "JUnitAttestationForm",
   summary: "Report the results of unit tests",
   description:
-    "Counts for each suite of a JUnit report. Compliant when no suite has a failure or an error; skipped tests do not matter.",
+    "Counts for each suite of a JUnit report. Compliant if no suite has a failure or an error; skipped tests " +
+    "do not count.",
   payload: {
-    junit_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JUnitResult, { minItems: 1, maxItems: LIST_LENGTH })),
+    junit_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JUnitResult, { minItems: 1, maxItems: MAX_LIST_ITEMS })),
   },
-  judge: judgeJunit,
+  evaluate: judgeJunit,
   facts: ({ junit_results }) => ({ junit_results }),
   example: { junit_results: [{ name: "unit", failures: 0, errors: 0, skipped: 1, total: 42, duration: 3.5 }] },
 });

@@ -1,27 +1,29 @@
+/** Overrides: records that replace the verdict of an attestation, with a reason (semantics 3.5). */
 import { Type } from "typebox";
 import { ORIGINAL_TYPE } from "../../domain/attestation/kinds.ts";
 import { judgeOverride } from "../../domain/attestation/override.ts";
-import { TEXT_LENGTH } from "../../contract/shapes.ts";
-import { attestation } from "./report.ts";
+import { MAX_TEXT_CHARS } from "../../contract/shapes.ts";
+import { attestationOperation } from "./report.ts";
 
-export const postOverride = attestation({
+export const postOverride = attestationOperation({
   segment: "override",
   input: "OverrideAttestationPostInput",
   form: null,
   summary: "Override the verdict of an attestation",
   description:
-    "Appends a record that supersedes the latest one of that name, in either direction, with the reason. A later ordinary report of that name supersedes the override.",
+    "Appends a record that supersedes the latest one of that name, in either direction, and states the reason. A " +
+    "later ordinary report of that name supersedes the override.",
   payload: {
-    reason: Type.String({ minLength: 1, maxLength: TEXT_LENGTH }),
+    reason: Type.String({ minLength: 1, maxLength: MAX_TEXT_CHARS }),
     new_compliance_status: Type.Boolean(),
     original_attestation_type: Type.String({
       pattern: ORIGINAL_TYPE,
       "x-published": { pattern: ORIGINAL_TYPE.replaceAll(".*", String.raw`[^\x00\r\n]*`) },
       maxLength: 300,
-      description: "Type of what is overridden: a built-in type, `custom`, `custom:NAME`, `decision` or `system:NAME`",
+      description: "The overridden type: a built-in one, `custom`, `custom:NAME`, `decision` or `system:NAME`",
     }),
   },
-  judge: judgeOverride,
+  evaluate: judgeOverride,
   facts: ({ reason, new_compliance_status, original_attestation_type }) => ({
     reason,
     new_compliance_status,

@@ -1,15 +1,16 @@
+/** Pull request attestations: the pull requests behind a commit. */
 import { Type } from "typebox";
 import { judgePullRequest } from "../../domain/attestation/pull-request.ts";
 import { Maybe, OneOf, WithinBytes, named } from "../../http/schema.ts";
-import { GitCommit, LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text, WebUrl } from "../../contract/shapes.ts";
-import { attestation } from "./report.ts";
+import { GitCommit, MAX_LIST_ITEMS, MAX_RESULTS_BYTES, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
+import { attestationOperation } from "./report.ts";
 
-/** A merge commit, or empty where the pull request was not merged. */
+/** A merge commit; empty for a pull request that is not merged. */
 const MergeCommit = Type.String({ pattern: "^([a-f0-9]{40})?$", maxLength: 40 });
 
 /**
- * What clients gather from a forge is never refused for a key that is not known here: it is kept and returned, and only
- * the known keys are checked (newer-clients 3).
+ * Clients collect these objects from code hosts. Unknown keys are never refused, but stored and returned; only known
+ * keys are checked (newer-clients 3).
  */
 const open = { additionalProperties: true };
 const EpochSeconds = Type.Number({ description: "Epoch seconds" });
@@ -21,7 +22,7 @@ const PullRequestApprover = named(
       username: Text,
       state: Maybe(Text),
       timestamp: Maybe(EpochSeconds),
-      commit_sha: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "The commit that was approved" })),
+      commit_sha: Maybe(Type.String({ maxLength: MAX_TEXT_CHARS, description: "The commit that was approved" })),
     },
     open,
   ),
@@ -33,13 +34,13 @@ const PullRequestReview = named(
       username: Maybe(Text),
       state: Maybe(
         Type.String({
-          maxLength: TEXT_LENGTH,
+          maxLength: MAX_TEXT_CHARS,
           description: "Such as APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED",
         }),
       ),
       timestamp: Maybe(EpochSeconds),
-      commit_sha: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "The commit that was reviewed" })),
-      author_type: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "Such as user, bot or other" })),
+      commit_sha: Maybe(Type.String({ maxLength: MAX_TEXT_CHARS, description: "The commit that was reviewed" })),
+      author_type: Maybe(Type.String({ maxLength: MAX_TEXT_CHARS, description: "Such as user, bot or other" })),
       has_write_access: Maybe(Type.Boolean()),
     },
     open,
@@ -50,14 +51,14 @@ const optionalKeys = {
   created_at: Maybe(EpochSeconds),
   merged_at: Maybe(EpochSeconds),
   head_ref: Maybe(Text),
-  head_sha: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "The last commit of the pull request" })),
+  head_sha: Maybe(Type.String({ maxLength: MAX_TEXT_CHARS, description: "The last commit of the pull request" })),
   base_ref: Maybe(Text),
-  approvers: Maybe(Type.Array(Type.Union([PullRequestApprover, Text]), { maxItems: LIST_LENGTH })),
-  reviews: Maybe(Type.Array(PullRequestReview, { maxItems: LIST_LENGTH })),
+  approvers: Maybe(Type.Array(Type.Union([PullRequestApprover, Text]), { maxItems: MAX_LIST_ITEMS })),
+  reviews: Maybe(Type.Array(PullRequestReview, { maxItems: MAX_LIST_ITEMS })),
 };
-const Commits = Type.Array(GitCommit, { maxItems: LIST_LENGTH });
+const Commits = Type.Array(GitCommit, { maxItems: MAX_LIST_ITEMS });
 
-/** The older form is known by its merge commit. Keys of the newer form that stand in it are checked all the same. */
+/** The older form, recognized by its merge commit. Keys of the newer form are checked here as well. */
 const FoundPullRequestV1 = named(
   "FoundPullRequestV1",
   Type.Object(
@@ -80,24 +81,23 @@ const FoundPullRequestV2 = named(
   ),
 );
 
-export const postPullRequest = attestation({
+export const postPullRequest = attestationOperation({
   segment: "pull_request",
   input: "PullRequestAttestationPostInput",
   form: "PullRequestAttestationForm",
   summary: "Report the pull requests behind a commit",
   description:
-    "Compliant when there is at least one pull request; its state, approvals and reviews are kept for policies of" +
-    " your own, but not judged. Further keys of pull requests, approvers, reviews and commits are kept and " +
-    "returned.",
+    "Compliant if there is at least one pull request. States, approvals and reviews are stored, but not evaluated. " +
+    "Further keys of pull requests, approvers, reviews and commits are stored and returned.",
   payload: {
     git_provider: OneOf(["github", "gitlab", "bitbucket", "azure"]),
-    // The newer form comes first: of a report that fits neither, its problems are the ones to name.
+    // The newer form comes first: the errors of a report that matches neither form are about the first one.
     pull_requests: WithinBytes(
       MAX_RESULTS_BYTES,
-      Type.Array(Type.Union([FoundPullRequestV2, FoundPullRequestV1]), { maxItems: LIST_LENGTH }),
+      Type.Array(Type.Union([FoundPullRequestV2, FoundPullRequestV1]), { maxItems: MAX_LIST_ITEMS }),
     ),
   },
-  judge: (payload) => judgePullRequest(payload as Parameters<typeof judgePullRequest>[0]),
+  evaluate: (payload) => judgePullRequest(payload as Parameters<typeof judgePullRequest>[0]),
   facts: ({ git_provider, pull_requests }) => ({ git_provider, pull_requests }),
   example: {
     git_provider: "github",

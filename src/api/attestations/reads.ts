@@ -1,9 +1,9 @@
-/** Reading attestations: by id, by filters, of a flow, under a name, by commit, and their evidence. */
+/** Reads of attestations: by id, by filters, by flow, by name and by commit. */
 import { Type } from "typebox";
 import { FILTER_WORD, KINDS, isFilterWord, storedLabel } from "../../domain/attestation/kinds.ts";
 import { COMMIT_SHA, FINGERPRINT_PREFIX } from "../../domain/names.ts";
 import { compileRegex } from "../../domain/text/regex.ts";
-import { badRequest, invalid, notFound } from "../../errors.ts";
+import { badRequest, invalid } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import {
   CheckedByHandler,
@@ -18,7 +18,8 @@ import {
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { listAllowance } from "../../contract/large-json.ts";
-import { pages, pagination } from "../paging.ts";
+import { definePaging, formatQuery, presentPagination } from "../paging.ts";
+import { requireFingerprint } from "../flows/artifacts.ts";
 import { requireTrail } from "../flows/trails.ts";
 import { AttestationItem, AttestationResponse, presentAttestations } from "../../contract/present-attestation.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
@@ -38,8 +39,8 @@ const AttestationListPage = named(
   }),
 );
 
-/** Words of the `type` filters: what templates know, and overrides under their own name. */
-function typeFilter(words: readonly string[], parameter: string): string[] {
+/** Parses a `type` filter: the types of templates, and `override`. @throws AppError invalid on the parameter */
+function parseTypeFilter(words: readonly string[], parameter: string): string[] {
   for (const word of words)
     if (!isFilterWord(word) && word !== "override")
       throw invalid({ [parameter]: `Input should be ${TYPE_WORDS} [input: ${word}]` });
@@ -48,11 +49,9 @@ function typeFilter(words: readonly string[], parameter: string): string[] {
 const WORDS = [...KINDS.flatMap(({ word }) => (word === null || word === "custom" ? [] : [`'${word}'`])), "'override'"];
 const TYPE_WORDS = `${WORDS.join(", ")} or 'custom:<name>'`;
 
-/**
- * The cursor is the key of the last record of the page before, as text that nobody takes for a number to count with.
- */
-const cursorOf = (id: number): string => Buffer.from(`a${id}`).toString("base64url");
-function fromCursor(text: string): number {
+/** A cursor holds the key of the last record of the previous page, encoded so that clients do not calculate with it. */
+const toCursor = (id: number): string => Buffer.from(`a${id}`).toString("base64url");
+function parseCursor(text: string): number {
   const match = /^a(\d{1,15})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
   if (!match) throw invalid({ after: `Input should be the token of a previous page [input: ${text}]` });
   return Number(match[1]);
@@ -65,22 +64,23 @@ export const getAttestations = operation({
   tag: "Attestation",
   summary: "Search the attestations of an organization",
   description:
-    "Newest first, in pages: `_links.next` leads to the next one and is null on the last. All filters combine; an id that matches nothing gives an empty list.",
+    "Newest first, in pages: `_links.next` is the next page, null on the last one. All filters must match; an " +
+    "unknown id gives an empty list.",
   permission: "attestation:read",
   audit: null,
   params: OrgPath,
   query: Closed({
     attestation_id: Type.Optional(Type.String({ description: "Only the record with this id" })),
-    name: Type.Optional(Type.String({ description: "Exact name; not together with `name_regex`" })),
+    name: Type.Optional(Type.String({ description: "Exact name; not with `name_regex`" })),
     name_regex: Type.Optional(
-      Type.String({ description: "RE2 expression that is found somewhere in the name; not together with `name`" }),
+      Type.String({ description: "RE2 expression that matches part of the name; not with `name`" }),
     ),
     flow: Repeated(Type.String(), { description: "Names of flows; any may match" }),
     type: Repeated(TypeWord, { description: "Built-in kinds, `decision`, `override` or `custom:NAME`; any may match" }),
     is_compliant: Type.Optional(Type.Boolean()),
     from_timestamp: Timestamp("Reported at or after"),
     to_timestamp: Timestamp("Reported at or before"),
-    after: Type.Optional(Type.String({ description: "Token of the page before" })),
+    after: Type.Optional(Type.String({ description: "Token from the previous page" })),
     per_page: Type.Integer({ minimum: 1, maximum: 100, default: 20 }),
   }),
   body: NO_BODY,
@@ -90,22 +90,18 @@ export const getAttestations = operation({
     const { store, organization, urls } = context;
     if (query.name !== undefined && query.name_regex !== undefined)
       throw badRequest("Only one of 'name' and 'name_regex' can be given");
+    const names = query.name_regex === undefined ? null : findNames(context, query.name_regex);
     const rows = store.attestationSearch.search(
       {
         organizationId: organization.id,
-        before: query.after === undefined ? null : fromCursor(query.after),
+        before: query.after === undefined ? null : parseCursor(query.after),
         publicId: query.attestation_id ?? null,
-        names:
-          query.name !== undefined
-            ? [query.name]
-            : query.name_regex !== undefined
-              ? namesMatching(context, query.name_regex)
-              : null,
+        names: query.name === undefined ? names : [query.name],
         flowIds:
           query.flow === undefined
             ? null
             : query.flow.flatMap((name) => store.flows.find(organization.id, name)?.id ?? []),
-        types: query.type === undefined ? null : typeFilter(query.type, "type"),
+        types: query.type === undefined ? null : parseTypeFilter(query.type, "type"),
         isCompliant: query.is_compliant ?? null,
         from: query.from_timestamp ?? null,
         to: query.to_timestamp ?? null,
@@ -114,43 +110,32 @@ export const getAttestations = operation({
     );
     const page = rows.slice(0, query.per_page);
     const last = page.at(-1);
-    const after = rows.length > query.per_page && last ? cursorOf(last.id) : null;
+    const after = rows.length > query.per_page && last ? toCursor(last.id) : null;
     const base = `${urls.apiRoot}/attestations/${encodeURIComponent(params.org)}`;
     return {
       status: 200,
       body: {
         data: presentAttestations(context, page),
         _links: {
-          self: { href: `${base}?${search(query, query.after ?? null)}` },
-          next: after === null ? null : { href: `${base}?${search(query, after)}`, after },
+          self: { href: `${base}?${formatQuery(query, { after: query.after ?? null })}` },
+          next: after === null ? null : { href: `${base}?${formatQuery(query, { after })}`, after },
         },
       },
     };
   },
 });
 
-/** The query of a page, with another cursor. */
-function search(query: Record<string, unknown>, after: string | null): string {
-  const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (name === "after" || value === undefined) continue;
-    for (const one of Array.isArray(value) ? value : [value]) parameters.append(name, String(one));
-  }
-  if (after !== null) parameters.append("after", after);
-  return parameters.toString();
-}
-
 /**
- * Most steps that a search may take: instructions of the expression times characters of all names. It takes a second at
- * worst; a usual expression on ten thousand names needs a tenth of it.
+ * Steps of a search: instructions of the expression times characters of all names. The maximum takes a second at worst;
+ * a typical expression on ten thousand names needs a tenth of it.
  */
 const MAX_REGEX_STEPS = 40_000_000;
 
 /**
- * The names in use that an expression finds. @throws AppError 400 on `name_regex`, also where it would hold the server
- * up.
+ * The attestation names that match an expression.
+ * @throws AppError 400 on `name_regex` for an invalid expression, or one that would block the server
  */
-function namesMatching({ store, organization }: OperationContext, pattern: string): string[] {
+function findNames({ store, organization }: OperationContext, pattern: string): string[] {
   const refuse = (problem: string) =>
     invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
   const regex = compileRegex(pattern);
@@ -158,7 +143,7 @@ function namesMatching({ store, organization }: OperationContext, pattern: strin
   const names = store.attestationSearch.names(organization.id);
   const characters = names.reduce((sum, name) => sum + name.length, 0);
   if (characters * regex.size > MAX_REGEX_STEPS)
-    throw refuse(`the regular expression is too large to be tried on ${names.length} names`);
+    throw refuse(`the regular expression is too large to match against ${names.length} names`);
   return names.filter((name) => regex.find(name));
 }
 
@@ -169,7 +154,8 @@ export const listForCriteria = operation({
   tag: "Attestation",
   summary: "List attestations by commit",
   description:
-    "Every requested commit with its attestations, newest first; an override stands before what it overrides. The other filters only narrow.",
+    "Every requested commit with its attestations, newest first; an override precedes the overridden attestation. " +
+    "The other filters narrow the lists.",
   permission: "attestation:read",
   audit: null,
   params: OrgPath,
@@ -187,7 +173,7 @@ export const listForCriteria = operation({
   body: NO_BODY,
   responses: {
     200: {
-      description: "Commit to attestations",
+      description: "Attestations by commit",
       schema: named(
         "AttestationsByCommit",
         Type.Record(Type.String({ pattern: COMMIT_SHA }), Type.Array(AttestationItem), { additionalProperties: false }),
@@ -201,13 +187,13 @@ export const listForCriteria = operation({
   handle(context, { query }) {
     const { store, organization } = context;
     const types =
-      query.attestation_type === undefined ? null : typeFilter([query.attestation_type], "attestation_type");
+      query.attestation_type === undefined ? null : parseTypeFilter([query.attestation_type], "attestation_type");
     const flowId =
       query.flow_name === undefined ? null : (store.flows.find(organization.id, query.flow_name)?.id ?? -1);
     const body: Record<string, unknown> = {};
     const allowance = listAllowance();
     for (const sha of new Set(query.commit_list)) {
-      const rows = matching(store.attestationLists.ofCommit(organization.id, sha), {
+      const rows = filterByCriteria(store.attestationLists.ofCommit(organization.id, sha), {
         flowId,
         name: query.attestation_name ?? null,
         types,
@@ -220,8 +206,8 @@ export const listForCriteria = operation({
 
 type Criteria = { flowId: number | null; name: string | null; types: readonly string[] | null };
 
-/** The rows that fit every criterion that is given. */
-function* matching(
+/** The rows that match all given criteria. */
+function* filterByCriteria(
   rows: Iterable<PlacedAttestationRow>,
   { flowId, name, types }: Criteria,
 ): Generator<PlacedAttestationRow> {
@@ -240,7 +226,7 @@ const FlowAttestationListPage = named(
   "FlowAttestationListPage",
   Closed({ data: AttestationResponse, pagination: Pagination }),
 );
-const PAGES = pages({ perPage: 20, most: null });
+const PAGING = definePaging({ perPage: 20, maxPerPage: null });
 
 const FlowPath = Closed({ org: Type.String(), flow_name: Type.String() });
 
@@ -250,12 +236,12 @@ export const getFlowAttestations = operation({
   path: "/attestations/{org}/{flow_name}",
   tag: "Attestation",
   summary: "List the attestations of a flow",
-  description: "Newest first, in numbered pages, optionally within a time span.",
+  description: "Newest first, in numbered pages, optionally within a time window.",
   permission: "attestation:read",
   audit: null,
   params: FlowPath,
   query: Closed({
-    ...PAGES.query,
+    ...PAGING.query,
     from_timestamp: Timestamp("Reported at or after"),
     to_timestamp: Timestamp("Reported at or before"),
   }),
@@ -269,14 +255,14 @@ export const getFlowAttestations = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const span = { from: query.from_timestamp ?? null, to: query.to_timestamp ?? null };
-    const { limit, offset, page, perPage } = PAGES.window(query);
+    const { limit, offset, page, perPage } = PAGING.window(query);
     const rows = store.attestationLists.ofFlow(flow.id, span, limit, offset);
     const total = store.attestationLists.countOfFlow(flow.id, span);
     return {
       status: 200,
       body: {
-        data: presentAttestations(context, rows, { placeCommit: "branch" }),
-        pagination: pagination(total, page, perPage),
+        data: presentAttestations(context, rows, { missingCommit: "branch" }),
+        pagination: presentPagination(total, page, perPage),
       },
     };
   },
@@ -322,13 +308,14 @@ export const getArtifactAttestation = operation({
   tag: "Attestation",
   summary: "Read the attestations under one name on an artifact",
   description:
-    "The whole history of the name on that artifact of the flow, newest first; a name that was never reported gives an empty list.",
+    "The whole history of the name on that artifact of the flow, newest first; a name that was never reported gives " +
+    "an empty list.",
   permission: "attestation:read",
   audit: null,
   params: Closed({
     org: Type.String(),
     flow_name: Type.String(),
-    fingerprint: Matching(FINGERPRINT_PREFIX, { description: "Fingerprint, or 5 and more of its first characters" }),
+    fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint, or at least its first 5 characters" }),
     attestation_name: Type.String(),
   }),
   query: NoQuery,
@@ -341,78 +328,13 @@ export const getArtifactAttestation = operation({
   handle(context, { params }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
-    const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
-    if (fingerprint === null || !store.artifacts.latest(flow.id, fingerprint, null))
-      throw store.artifacts.missing(params.fingerprint, params.flow_name, organization.name);
+    const fingerprint = requireFingerprint(context, { id: flow.id, name: params.flow_name }, params.fingerprint);
     return {
       status: 200,
       body: presentAttestations(
         context,
         store.attestationLists.underArtifact(flow.id, fingerprint, params.attestation_name),
       ),
-    };
-  },
-});
-
-export const getEvidence = operation({
-  id: "get_attestation_evidence",
-  method: "GET",
-  path: "/attestations/{org}/{flow_name}/trail/{trail_name}/attestation/{attestation_id}/evidence",
-  tag: "Attestation",
-  summary: "Download the evidence of an attestation",
-  description:
-    "The file as it was uploaded, with its own content type. Byte ranges are served; the ETag is the SHA-256 of the content.",
-  permission: "attestation:read",
-  audit: null,
-  params: Closed({
-    org: Type.String(),
-    flow_name: Type.String(),
-    trail_name: Type.String(),
-    attestation_id: Type.String(),
-  }),
-  query: NoQuery,
-  body: NO_BODY,
-  responses: {
-    200: {
-      description: "The file, with the content type that its uploader stated",
-      // Clients that look for a type of their own first find that of a file of any kind.
-      contentType: ["application/octet-stream", "*/*"],
-      schema: Type.String({ format: "binary" }),
-      isDownload: true,
-    },
-    404: { description: "No such attestation on the trail, or it has no evidence", schema: Message },
-  },
-  example: {
-    params: {
-      org: "acme",
-      flow_name: "backend",
-      trail_name: "release-1",
-      attestation_id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6",
-    },
-  },
-  handle(context, { params }) {
-    const { store, organization, evidence } = context;
-    const flow = store.flows.require(organization, params.flow_name);
-    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    const row = store.attestations.findByPublicId(organization.id, params.attestation_id);
-    if (!row || row.trail_id !== trail.id)
-      throw notFound(
-        `Attestation '${params.attestation_id}' does not exist in trail '${params.trail_name}' of flow '${params.flow_name}' belonging to organization '${organization.name}'`,
-      );
-    const { evidence_digest: digest, evidence_size: size } = row;
-    if (digest === null || size === null)
-      throw notFound(
-        `Attestation '${params.attestation_id}' in organization '${organization.name}' has no evidence file`,
-      );
-    return {
-      status: 200,
-      download: {
-        size,
-        contentType: row.evidence_content_type ?? "application/octet-stream",
-        filename: row.evidence_filename ?? "file",
-        etag: digest,
-        open: (range) => evidence.open({ digest, size }, range),
-      },
     };
   },
 });

@@ -1,8 +1,9 @@
+/** Snyk attestations: the results of a vulnerability scan. */
 import { Type } from "typebox";
 import { judgeSnyk } from "../../domain/attestation/snyk.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, Url } from "../../contract/shapes.ts";
-import { attestation } from "./report.ts";
+import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, Url } from "../../contract/shapes.ts";
+import { attestationOperation } from "./report.ts";
 
 const Count = Type.Integer({ minimum: 0 });
 const IssueLocation = named("IssueLocation", Type.Object({ uri: Url, lines: Maybe(Type.String({ maxLength: 100 })) }));
@@ -11,11 +12,11 @@ const FoundIssue = named(
   Type.Object({
     id: Text,
     message: Text,
-    locations: Maybe(Type.Array(IssueLocation, { maxItems: LIST_LENGTH })),
+    locations: Maybe(Type.Array(IssueLocation, { maxItems: MAX_LIST_ITEMS })),
     priority_score: Maybe(Type.Number()),
   }),
 );
-const Findings = Maybe(Type.Array(FoundIssue, { maxItems: LIST_LENGTH }));
+const Findings = Maybe(Type.Array(FoundIssue, { maxItems: MAX_LIST_ITEMS }));
 const ProjectScanResult = named(
   "ProjectScanResult",
   Closed({ low_count: Count, medium_count: Count, high_count: Count, low: Findings, medium: Findings, high: Findings }),
@@ -25,18 +26,18 @@ const SnykResultsSummary = named(
   Closed({
     schema_version: Type.Optional(Type.Integer({ default: 1 })),
     tool: named("SnykTool", Closed({ name: Text, version: Text })),
-    results: Type.Array(ProjectScanResult, { maxItems: LIST_LENGTH }),
+    results: Type.Array(ProjectScanResult, { maxItems: MAX_LIST_ITEMS }),
   }),
 );
 
-export const postSnyk = attestation({
+export const postSnyk = attestationOperation({
   segment: "snyk",
   input: "SnykAttestationPostInput",
   form: "SnykAttestationForm",
   summary: "Report the results of a vulnerability scan",
-  description: "Counts of findings for each scanned project. Compliant when nothing was found, whatever the severity.",
+  description: "Counts of findings for each scanned project. Compliant if there are no findings of any severity.",
   payload: { snyk_results: WithinBytes(MAX_RESULTS_BYTES, SnykResultsSummary) },
-  judge: (payload) => judgeSnyk(payload as Parameters<typeof judgeSnyk>[0]),
+  evaluate: (payload) => judgeSnyk(payload as Parameters<typeof judgeSnyk>[0]),
   facts: ({ snyk_results }) => ({ processed_snyk_results: snyk_results }),
   example: {
     snyk_results: {

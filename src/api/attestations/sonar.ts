@@ -1,8 +1,10 @@
+/** Sonar attestations: the result of a code quality gate. */
 import { Type } from "typebox";
 import { judgeSonar } from "../../domain/attestation/sonar.ts";
 import { Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { LIST_LENGTH, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
-import { attestation, kind } from "./report.ts";
+import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
+import { defineKind } from "./kind.ts";
+import { attestationOperation } from "./report.ts";
 
 const open = { additionalProperties: true };
 const QualityGateCondition = named(
@@ -22,7 +24,11 @@ const QualityGateCondition = named(
 const QualityGate = named(
   "QualityGate",
   Type.Object(
-    { name: Maybe(Text), status: Text, conditions: Maybe(Type.Array(QualityGateCondition, { maxItems: LIST_LENGTH })) },
+    {
+      name: Maybe(Text),
+      status: Text,
+      conditions: Maybe(Type.Array(QualityGateCondition, { maxItems: MAX_LIST_ITEMS })),
+    },
     open,
   ),
 );
@@ -44,15 +50,16 @@ export const SonarResults = named(
   ),
 );
 
-export const SONAR = kind({
+export const SONAR = defineKind({
   segment: "sonar",
   input: "SonarAttestationPostInput",
   form: "SonarAttestationForm",
   summary: "Report the result of a code quality gate",
   description:
-    "The scan result as Sonar gives it. Compliant when the quality gate says OK or PASSED; a scan without a gate is not.",
+    "The scan result as Sonar reports it. Compliant if the status of the quality gate is OK or PASSED; not compliant " +
+    "without a quality gate.",
   payload: { sonar_results: WithinBytes(MAX_RESULTS_BYTES, SonarResults) },
-  judge: (payload) => judgeSonar(payload as Parameters<typeof judgeSonar>[0]),
+  evaluate: (payload) => judgeSonar(payload as Parameters<typeof judgeSonar>[0]),
   facts: ({ sonar_results }) => ({ sonar_results }),
   example: {
     sonar_results: {
@@ -64,4 +71,4 @@ export const SONAR = kind({
   },
 });
 
-export const postSonar = attestation(SONAR);
+export const postSonar = attestationOperation(SONAR);

@@ -7,14 +7,14 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Message, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
 import { reevaluateForAllowlist } from "./record-report.ts";
-import { Fingerprint, PATH_LENGTH, Text } from "../../contract/shapes.ts";
+import { Fingerprint, MAX_PATH_CHARS, Text } from "../../contract/shapes.ts";
 import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
 
 const AllowlistPutInput = named(
   "AllowlistPutInput",
   Closed({
     artifact_fingerprint: Fingerprint,
-    artifact_name: Type.String({ maxLength: PATH_LENGTH, description: "Name of the file, directory or image" }),
+    artifact_name: Type.String({ maxLength: MAX_PATH_CHARS, description: "Name of the file, directory or image" }),
     description: { ...Text, description: "Reason" },
   }),
 );

@@ -13,17 +13,17 @@ import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { Counts, counts, pages } from "../paging.ts";
-import type { Window } from "../paging.ts";
-import { EpochWindow, TextWindow, WINDOW_DAYS, epochWindow, textWindow } from "../time-window.ts";
+import { PageCounts, pageCounts, definePaging } from "../paging.ts";
+import type { PageWindow } from "../paging.ts";
+import { EpochWindow, TextWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow, parseTextWindow } from "../time-window.ts";
 import { DeploymentResponse, presentDeployment } from "../../contract/present-deployment.ts";
 import { EnvironmentPath, OrgPath } from "../paths.ts";
 
 export const DeploymentListPage = named(
   "DeploymentListPage",
-  Closed({ ...Counts, deployments: Type.Array(DeploymentResponse) }),
+  Closed({ ...PageCounts, deployments: Type.Array(DeploymentResponse) }),
 );
-const { per_page: _perPage, ...OtherCounts } = Counts;
+const { per_page: _perPage, ...OtherCounts } = PageCounts;
 const EnvironmentDeploymentListPage = named(
   "EnvironmentDeploymentListPage",
   Closed({ ...OtherCounts, page_size: Type.Integer(), deployments: Type.Array(DeploymentResponse) }),
@@ -50,7 +50,7 @@ export const deploymentEnvironmentIds = ({ store }: OperationContext, { id, type
   type === "logical" ? store.environments.members(id) : [id];
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
-const PAGES = pages({ perPage: 15, most: 50, least: 0 });
+const PAGES = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
 
 export const listDeployments = operation({
   id: "list_deployments",
@@ -60,7 +60,7 @@ export const listDeployments = operation({
   summary: "List the deployments of an organization",
   description:
     "Deployments in a time window, newest first, in pages. The default window is the last " +
-    `${WINDOW_DAYS} days. A filter by an unknown name gives an empty list.`,
+    `${DEFAULT_WINDOW_DAYS} days. A filter by an unknown name gives an empty list.`,
   permission: "environment:read",
   audit: null,
   params: OrgPath,
@@ -83,7 +83,7 @@ export const listDeployments = operation({
       organizationId: organization.id,
       environmentIds: query.env_name ? (environment ? deploymentEnvironmentIds(context, environment) : []) : null,
       repoIds: query.repo_name ? store.repos.named(organization.id, query.repo_name).map(({ id }) => id) : null,
-      ...epochWindow(query, context.now()),
+      ...parseEpochWindow(query, context.now()),
     };
     return { status: 200, body: deploymentPage(context, filter, window) };
   },
@@ -93,9 +93,9 @@ export const listDeployments = operation({
 export const deploymentPage = (
   context: OperationContext,
   filter: DeploymentFilter,
-  window: Window,
+  window: PageWindow,
 ): Static<typeof DeploymentListPage> => ({
-  ...counts(context.store.deployments.count(filter), window.page, window.perPage),
+  ...pageCounts(context.store.deployments.count(filter), window.page, window.perPage),
   deployments: context.store.deployments.list(filter, window).map((row) => presentDeployment(context, row)),
 });
 
@@ -130,7 +130,7 @@ export const getDeployment = operation({
   },
 });
 
-const ENVIRONMENT_PAGES = pages({ perPage: 50, most: 100 });
+const ENVIRONMENT_PAGES = definePaging({ perPage: 50, maxPerPage: 100 });
 
 export const listEnvironmentDeployments = operation({
   id: "list_env_deployments",
@@ -163,7 +163,7 @@ export const listEnvironmentDeployments = operation({
       organizationId: organization.id,
       environmentIds,
       repoIds: null,
-      ...textWindow(query, context.now()),
+      ...parseTextWindow(query, context.now()),
     };
     const { per_page: page_size, ...rest } = deploymentPage(context, filter, window);
     return { status: 200, body: { ...rest, page_size } };
@@ -176,7 +176,7 @@ export const getDeploymentFrequency = operation({
   path: "/environments/{org}/{env_name}/deployment_frequency",
   tag: "Environments",
   summary: "Read the deployment frequency of an environment",
-  description: `Deployments per day over the last ${WINDOW_DAYS} days in UTC, including today; of one or all flows.`,
+  description: `Deployments per day over the last ${DEFAULT_WINDOW_DAYS} days in UTC, including today; of one or all flows.`,
   permission: "environment:read",
   audit: null,
   params: EnvironmentPath,
@@ -197,7 +197,7 @@ export const getDeploymentFrequency = operation({
       throw notFound(`Flow '${query.flow_id}' does not exist in organization '${organization.name}'`);
     const to = context.now();
     const lastDay = dayOf(to);
-    const from = (lastDay - WINDOW_DAYS + 1) * DAY;
+    const from = (lastDay - DEFAULT_WINDOW_DAYS + 1) * DAY;
     const perDay = store.deployments.perDay(deploymentEnvironmentIds(context, environment), flow?.id ?? null, {
       from,
       to,
@@ -209,7 +209,7 @@ export const getDeploymentFrequency = operation({
         flow_id: query.flow_id || null,
         start_ts: from,
         end_ts: to,
-        ...frequencyOf(perDay, lastDay, WINDOW_DAYS),
+        ...frequencyOf(perDay, lastDay, DEFAULT_WINDOW_DAYS),
       },
     };
   },

@@ -17,8 +17,8 @@ import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentEventRow, Exit } from "../../store/environments/environment-events.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { PAGING_HEADERS, pages, pagingHeaders } from "../paging.ts";
-import { replacementUrl } from "../../contract/present-snapshot.ts";
+import { PAGING_HEADERS, definePaging, buildPagingHeaders } from "../paging.ts";
+import { replacementUrl } from "../../contract/present-deployment.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { EnvironmentPath } from "../paths.ts";
 import { resolveEventRange } from "./event-range.ts";
@@ -60,7 +60,7 @@ const EnvironmentEvent = named(
 );
 type EventValue = Static<typeof EnvironmentEvent>;
 
-const PAGES = pages({ perPage: 15, most: 100 });
+const PAGES = definePaging({ perPage: 15, maxPerPage: 100 });
 const Bound = (description: string) =>
   CheckedByHandler({ pattern: BOUND_PATTERN }, Type.Optional(Type.String({ description })));
 const Moment = (description: string) => Type.Optional(Type.Number({ description }));
@@ -114,7 +114,11 @@ export const getEnvEvents = operation({
     const total = store.environmentEvents.count(environment, filter);
     const rows = store.environmentEvents.page(environment, filter, query.reverse, window.limit, window.offset);
     const address = urls.environmentEventsApi(organization.name, environment.name);
-    return { status: 200, body: presentEvents(context, rows), headers: pagingHeaders(total, window, address, query) };
+    return {
+      status: 200,
+      body: presentEvents(context, rows),
+      headers: buildPagingHeaders(total, window, { address, query }),
+    };
   },
 });
 
@@ -230,8 +234,11 @@ function presentEvent(
     _links: {
       artifact: record
         ? {
-            self: urls.artifactApi(org, record.flow_name, row.fingerprint, selectorOf(record)),
-            html: urls.artifactPage(org, record.flow_name, row.fingerprint, record.public_id),
+            self: urls.artifactApi(org, record.flow_name, {
+              fingerprint: row.fingerprint,
+              selector: selectorOf(record),
+            }),
+            html: urls.artifactPage(org, record.flow_name, { fingerprint: row.fingerprint, id: record.public_id }),
           }
         : null,
       snapshot: {

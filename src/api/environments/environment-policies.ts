@@ -10,15 +10,18 @@ import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { reevaluateForPolicies } from "./record-report.ts";
-import { LIST_LENGTH, NAME_LENGTH } from "../../contract/shapes.ts";
+import { MAX_LIST_ITEMS, MAX_NAME_CHARS } from "../../contract/shapes.ts";
 import { EnvironmentPath, NoQuery } from "../paths.ts";
-import { policyKeys } from "../filters.ts";
+import { requirePolicyIds } from "../filters.ts";
 
-const PolicyName = Type.String({ maxLength: NAME_LENGTH });
+const PolicyName = Type.String({ maxLength: MAX_NAME_CHARS });
 const AttachPoliciesPutInput = named(
   "AttachPoliciesPutInput",
   Closed({
-    policy_names: Type.Array(PolicyName, { maxItems: LIST_LENGTH, description: "Names of policies; all must exist" }),
+    policy_names: Type.Array(PolicyName, {
+      maxItems: MAX_LIST_ITEMS,
+      description: "Names of policies; all must exist",
+    }),
   }),
 );
 
@@ -61,7 +64,7 @@ export const attachPolicyToEnv = operation({
   example: { params: { org: "acme", env_name: "production" }, body: { policy_names: ["production"] } },
   handle(context, { params, body }) {
     const environment = requirePhysical(context, params.env_name);
-    const changed = context.store.environments.attach(environment.id, policyKeys(context, body.policy_names));
+    const changed = context.store.environments.attach(environment.id, requirePolicyIds(context, body.policy_names));
     if (changed) reevaluateForPolicies(context, environment.id);
     context.note({ environment: environment.name, policies: body.policy_names, changed });
     return { status: 200, body: "OK" };
@@ -91,7 +94,7 @@ export const detachPolicyFromEnv = operation({
     if (!body && !query.policy_names) throw invalid({ policy_names: "Field required" });
     const names = [...(body?.policy_names ?? []), ...(query.policy_names ?? [])];
     const environment = requirePhysical(context, params.env_name);
-    const changed = context.store.environments.detach(environment.id, policyKeys(context, names));
+    const changed = context.store.environments.detach(environment.id, requirePolicyIds(context, names));
     if (changed) reevaluateForPolicies(context, environment.id);
     context.note({ environment: environment.name, policies: names, changed });
     return { status: 200, body: "OK" };

@@ -7,17 +7,23 @@ import { Closed, Deprecated, Maybe, Nullable, OneOf, named } from "../../http/sc
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentView } from "../../store/environments/environment-lists.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
-import { Counts } from "../paging.ts";
-import { FIRST_DEPRECATIONS, LIST_LENGTH, NAME_LENGTH, Name, TEXT_LENGTH } from "../../contract/shapes.ts";
+import { PageCounts } from "../paging.ts";
+import {
+  CONTRACT_DEPRECATION_DATE,
+  MAX_LIST_ITEMS,
+  MAX_NAME_CHARS,
+  Name,
+  MAX_TEXT_CHARS,
+} from "../../contract/shapes.ts";
 import { Tags } from "../../contract/tags.ts";
 
 export const EnvironmentKind = named("EnvironmentType", OneOf(ENVIRONMENT_TYPES));
 const Names = (description: string) =>
-  Maybe(Type.Array(Type.String({ maxLength: NAME_LENGTH }), { maxItems: LIST_LENGTH, description }));
+  Maybe(Type.Array(Type.String({ maxLength: MAX_NAME_CHARS }), { maxItems: MAX_LIST_ITEMS, description }));
 const NO_EFFECT = { description: "Returned as sent; has no effect" };
 /** Semantics 11 gives the day from which the flag has no effect. */
 const IncludeScaling = Deprecated("2026-08-19", Maybe(Type.Boolean(NO_EFFECT)));
-const RequireProvenance = Deprecated(FIRST_DEPRECATIONS, Maybe(Type.Boolean(NO_EFFECT)));
+const RequireProvenance = Deprecated(CONTRACT_DEPRECATION_DATE, Maybe(Type.Boolean(NO_EFFECT)));
 
 const lists = {
   included_environments: Names(
@@ -31,7 +37,7 @@ export const CreateEnvironmentPutInput = named(
   Closed({
     name: Name(ENVIRONMENT_NAME, { description: "Name of the environment, unique in the organization" }),
     type: EnvironmentKind,
-    description: Type.String({ maxLength: TEXT_LENGTH, description: "Empty: the description is unchanged" }),
+    description: Type.String({ maxLength: MAX_TEXT_CHARS, description: "Empty: the description is unchanged" }),
     include_scaling: IncludeScaling,
     require_provenance: RequireProvenance,
     ...lists,
@@ -41,7 +47,7 @@ export const CreateEnvironmentPutInput = named(
 export const UpdateEnvironmentPatchInput = named(
   "UpdateEnvironmentPatchInput",
   Closed({
-    description: Maybe(Type.String({ maxLength: TEXT_LENGTH, description: "Empty: the description is cleared" })),
+    description: Maybe(Type.String({ maxLength: MAX_TEXT_CHARS, description: "Empty: the description is cleared" })),
     include_scaling: IncludeScaling,
     ...lists,
   }),
@@ -54,7 +60,7 @@ export const RenameEnvironmentPutInput = named(
 
 export const JoinPhysicalToLogicalPutInput = named(
   "JoinPhysicalToLogicalPutInput",
-  Closed({ physical_env_name: Type.String({ maxLength: NAME_LENGTH }) }),
+  Closed({ physical_env_name: Type.String({ maxLength: MAX_NAME_CHARS }) }),
 );
 
 export const EnvironmentResponse = named(
@@ -95,7 +101,7 @@ export const EnvironmentResponse = named(
 );
 export const EnvironmentListPage = named(
   "EnvironmentListPage",
-  Closed({ ...Counts, environments: Type.Array(EnvironmentResponse) }),
+  Closed({ ...PageCounts, environments: Type.Array(EnvironmentResponse) }),
 );
 
 type Member = [name: string, state: 0 | 1 | null];

@@ -9,8 +9,8 @@ import { Closed, Message, Ok, OneOf, Repeated } from "../../http/schema.ts";
 import type { EnvironmentType } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { keysNamed } from "../names.ts";
-import { counts, pages } from "../paging.ts";
+import { resolveNames } from "../names.ts";
+import { pageCounts, definePaging } from "../paging.ts";
 import { reevaluateForPolicies } from "./record-report.ts";
 import {
   CreateEnvironmentPutInput,
@@ -22,7 +22,7 @@ import {
   presentEnvironment,
 } from "./environment-shapes.ts";
 import { describePhysicalOnly } from "./logical-environments.ts";
-import { tagFilters, policyKeys, isSpaceFilter, archivedWith } from "../filters.ts";
+import { parseTagFilters, requirePolicyIds, hasSpaceFilter, archivedActionsDetail } from "../filters.ts";
 import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
 
 /**
@@ -30,7 +30,7 @@ import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
  * @throws AppError invalid on `included_environments`, with all names that cannot be members
  */
 const requireMemberKeys = ({ store, organization }: OperationContext, names: readonly string[]): number[] =>
-  keysNamed("included_environments", names, (name) => {
+  resolveNames("included_environments", names, (name) => {
     const { id, type } = store.environments.requireWritable(organization, name);
     if (type === "logical") throw badRequest(describePhysicalOnly(name));
     return id;
@@ -60,7 +60,7 @@ function resolveLists(
     throw invalid({ policies: "Policies cannot be attached to a logical environment" });
   return {
     members: members && requireMemberKeys(context, members),
-    policies: policies && policyKeys(context, policies),
+    policies: policies && requirePolicyIds(context, policies),
   };
 }
 
@@ -178,7 +178,7 @@ export const getEnvironment = operation({
   },
 });
 
-const PAGES = pages({ perPage: 15, most: 50, onRequest: true });
+const PAGES = definePaging({ perPage: 15, maxPerPage: 50, optional: true });
 
 export const listEnvs = operation({
   id: "list_envs",
@@ -212,16 +212,16 @@ export const listEnvs = operation({
   },
   example: { params: { org: "acme" }, query: { page: "1", name: "prod", type: "K8S", tag: "team:payments" } },
   handle({ store, organization }, { query }) {
-    const filter = { search: query.name ?? "", types: query.type ?? null, tags: tagFilters(query.tag) };
+    const filter = { search: query.name ?? "", types: query.type ?? null, tags: parseTagFilters(query.tag) };
     const order = { by: query.sort ?? "name", direction: query.sort_direction ?? "asc" };
     // There are no spaces: every environment is at the root, and a filter by space matches nothing.
-    const isEmpty = isSpaceFilter(query.space_id);
-    const window = PAGES.windowIfAsked(query);
+    const isEmpty = hasSpaceFilter(query.space_id);
+    const window = PAGES.optionalWindow(query);
     const rows = isEmpty ? [] : store.environmentLists.list(organization.id, filter, order, window);
     const environments = rows.map((row) => presentEnvironment(row, organization.name));
     if (!window) return { status: 200, body: environments };
     const total = isEmpty ? 0 : store.environmentLists.count(organization.id, filter);
-    return { status: 200, body: { ...counts(total, window.page, window.perPage), environments } };
+    return { status: 200, body: { ...pageCounts(total, window.page, window.perPage), environments } };
   },
 });
 
@@ -251,7 +251,7 @@ export const archiveEnv = operation({
     note({
       environment: environment.name,
       archived_as: store.environments.archive(environment),
-      ...archivedWith(actions),
+      ...archivedActionsDetail(actions),
     });
     return { status: 200, body: "OK" };
   },

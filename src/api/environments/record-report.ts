@@ -87,7 +87,7 @@ export async function prepareLargeReport(
 ): Promise<PreparedReport> {
   const { store, recorder, note } = context;
   const { id } = requireReportable(context, target);
-  if (!recorder.reads) {
+  if (!recorder.canRecordRaw) {
     const artifacts = readReport(target.type, bytes);
     note({ artifacts: artifacts.length });
     return prepareReport(context, target, artifacts);
@@ -162,7 +162,7 @@ function reevaluate(
   environmentId: number,
   cause: Exclude<Cause, "report" | "policy_version">,
 ): void {
-  const { store, recorder, jobs, pending } = context;
+  const { store, recorder, jobs, afterCommitTasks } = context;
   const environment = store.environments.get(environmentId);
   if (environment.snapshot_count === 0) return;
   const actor = actorOf(context);
@@ -174,5 +174,5 @@ function reevaluate(
     return;
   }
   const job = store.reevaluation.ask(environment, cause, actor);
-  pending.push(() => jobs.settled(job, REEVALUATION_WAIT_S));
+  afterCommitTasks.push(() => jobs.settled(job, REEVALUATION_WAIT_S));
 }

@@ -20,7 +20,7 @@ type ReportType = {
 
 /** The operation that accepts reports of one type. */
 function report({ id, type, summary, example }: ReportType) {
-  const { schema, artifactsOf } = REPORTS[type];
+  const { schema, normalizeBody } = REPORTS[type];
   return operation({
     id,
     method: "PUT",
@@ -48,7 +48,7 @@ function report({ id, type, summary, example }: ReportType) {
     async prepare(context, { params, body, rawBody }) {
       const target = { name: params.env_name, type };
       if (rawBody) return prepareLargeReport(context, target, rawBody);
-      const artifacts = artifactsOf(body);
+      const artifacts = normalizeBody(body);
       context.note({ artifacts: artifacts.length });
       return prepareReport(context, target, artifacts);
     },

@@ -18,8 +18,8 @@ import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { pages } from "../paging.ts";
-import type { Window } from "../paging.ts";
+import { definePaging } from "../paging.ts";
+import type { PageWindow } from "../paging.ts";
 import { presentSnapshot } from "../../contract/present-snapshot.ts";
 import { SnapshotResponse } from "../../contract/snapshot-shapes.ts";
 import { NoQuery } from "../paths.ts";
@@ -107,7 +107,7 @@ const SnapshotListItem = named(
   }),
 );
 
-const PAGES = pages({ perPage: 15, most: null });
+const PAGES = definePaging({ perPage: 15, maxPerPage: null });
 const EVERYTHING = "1..NOW";
 
 export const listSnapshots = operation({
@@ -165,7 +165,7 @@ export const listSnapshots = operation({
 /** The snapshot indexes on a page of a range, which has no gaps; null for a page beyond the end. */
 function findPage(
   { first, last }: { first: number; last: number },
-  { offset, limit }: Window,
+  { offset, limit }: PageWindow,
   order: "oldest-first" | "newest-first",
 ): { first: number; last: number } | null {
   if (offset > last - first) return null;

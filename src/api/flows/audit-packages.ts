@@ -10,14 +10,15 @@ import type { PackageSubject } from "../../store/flows/audit-packages.ts";
 import { PackagesBusyError } from "../../audit-packages/package-maker.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
+import { requireFingerprint } from "./artifacts.ts";
 import { requireTrail } from "./trails.ts";
 import { FlowPath, NoQuery } from "../paths.ts";
 
 const TrailPath = Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) });
 type TrailParams = { flow_name: string; trail_name: string };
 
-/** Seconds after which a client that found the server busy may come again. */
-const COME_AGAIN = 10;
+/** Seconds after which clients should retry when the server is busy. */
+const RETRY_AFTER_S = 10;
 
 /** The trail as the subject of a package, and the name of that package. @throws AppError 404 (messages 12) */
 function findTrail(
@@ -32,8 +33,8 @@ function findTrail(
   };
 }
 
-/** Bytes of that type, as the OpenAPI document tells them. */
-const bytesOf = (contentType: string) => ({ contentType, schema: Type.String({ format: "binary" }) });
+/** A binary response in the OpenAPI document. */
+const binary = (contentType: string) => ({ contentType, schema: Type.String({ format: "binary" }) });
 
 const requestOf = ({ organization, urls }: OperationContext, subject: PackageSubject) => ({
   organizationId: organization.id,
@@ -41,21 +42,21 @@ const requestOf = ({ organization, urls }: OperationContext, subject: PackageSub
   baseUrl: urls.root,
 });
 
-/** Opens a package; what is wrong before its first byte is the answer. */
-async function open(context: OperationContext, subject: PackageSubject, gone: AbortSignal): Promise<Readable> {
+/** Opens a package. An error before its first byte becomes the response. @throws AppError 503 */
+async function openPackage(context: OperationContext, subject: PackageSubject, gone: AbortSignal): Promise<Readable> {
   try {
     return await context.packages.open(requestOf(context, subject), gone);
   } catch (error) {
-    throw refusalOf(error) ?? error;
+    throw toUnavailable(error) ?? error;
   }
 }
 
-/** 503 where coming again may help; null for what is no matter of load. */
-function refusalOf(error: unknown): AppError | null {
+/** The 503 for an error that a retry may resolve; null for all others. */
+function toUnavailable(error: unknown): AppError | null {
   if (error instanceof PackagesBusyError)
-    return unavailable("The server is making as many audit packages as it can. Please try again", COME_AGAIN, error);
+    return unavailable("Too many audit packages are being created. Please try again", RETRY_AFTER_S, error);
   return (error as NodeJS.ErrnoException).code === "ENOSPC"
-    ? unavailable("The server has no room to make the audit package. Please try again", COME_AGAIN, error)
+    ? unavailable("The server has no disk space for the audit package. Please try again", RETRY_AFTER_S, error)
     : null;
 }
 
@@ -64,41 +65,42 @@ export const getAuditPackage = operation({
   method: "GET",
   path: "/artifacts/{org}/{flow_name}/{fingerprint}/audit_package",
   tag: "Artifacts",
-  summary: "Download everything recorded about an artifact",
+  summary: "Download the audit package of an artifact",
   description:
-    "A tar archive, compressed on the way (`Content-Encoding: gzip`): every record of the artifact in the flow, its attestations with their evidence, where it ran and under which policies, and a readable report, all in one directory. `SHA256SUMS` in it is checked with `sha256sum --check`. The same records give the same bytes. A download that breaks off is not complete.",
+    "A tar archive, compressed in transit (`Content-Encoding: gzip`), with one directory: every record of the " +
+    "artifact in the flow, its attestations with their evidence, where it ran and under which policies, and a " +
+    "readable report. Verify it with `sha256sum --check SHA256SUMS`. The same records give the same bytes. A " +
+    "download that fails midway is truncated.",
   permission: "artifact:read",
   audit: null,
   params: Closed({
     ...FlowPath.properties,
-    fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint or at least its first 5 characters" }),
+    fingerprint: Matching(FINGERPRINT_PREFIX, { description: "The fingerprint, or at least its first 5 characters" }),
   }),
   query: NoQuery,
   body: NO_BODY,
   responses: {
     200: {
       description: "The archive",
-      ...bytesOf("application/octet-stream"),
+      ...binary("application/octet-stream"),
       isStream: true,
       headers: { "Content-Encoding": Type.String({ description: "gzip" }) },
     },
-    404: { description: "No such flow or artifact, or several with that beginning", schema: Message },
+    404: { description: "No such flow or artifact, or an ambiguous fingerprint", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", fingerprint: "7b1f5c9a1d2b" } },
   handle(context, { params }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
-    const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
-    if (fingerprint === null || !store.artifacts.latest(flow.id, fingerprint, null))
-      throw store.artifacts.missing(params.fingerprint, params.flow_name, organization.name);
+    const fingerprint = requireFingerprint(context, { id: flow.id, name: params.flow_name }, params.fingerprint);
     return {
       status: 200,
       stream: {
         contentType: "application/octet-stream",
         encoding: "gzip",
-        // Who follows the coding has a tar file at the end.
+        // Clients that decode the content end up with a tar file.
         filename: `${auditPackageName({ flow: flow.name, fingerprint })}.tar`,
-        open: (gone) => open(context, { kind: "artifact", flowId: flow.id, fingerprint }, gone),
+        open: (gone) => openPackage(context, { kind: "artifact", flowId: flow.id, fingerprint }, gone),
       },
     };
   },
@@ -109,16 +111,19 @@ export const downloadTrailAuditPackage = operation({
   method: "GET",
   path: "/trails/{org}/{flow_name}/{trail_name}/audit_package",
   tag: "Trails",
-  summary: "Download everything recorded on a trail",
+  summary: "Download the audit package of a trail",
   description:
-    "A gzipped tar archive: the trail with template and history, its artifacts, every attestation with its evidence, where the artifacts ran and under which policies, and a readable report, all in one directory. `SHA256SUMS` in it is checked with `sha256sum --check`. The same records give the same bytes. A download that breaks off is not complete.",
+    "A gzipped tar archive with one directory: the trail with its template and history, its artifacts, every " +
+    "attestation with its evidence, where the artifacts ran and under which policies, and a readable report. Verify " +
+    "it with `sha256sum --check SHA256SUMS`. The same records give the same bytes. A " +
+    "download that fails midway is truncated.",
   permission: "trail:read",
   audit: null,
   params: TrailPath,
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "The archive", ...bytesOf("application/gzip"), isStream: true },
+    200: { description: "The archive", ...binary("application/gzip"), isStream: true },
     404: { description: "No such flow or trail", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
@@ -129,7 +134,7 @@ export const downloadTrailAuditPackage = operation({
       stream: {
         contentType: "application/gzip",
         filename: `${name}.tar.gz`,
-        open: (gone) => open(context, subject, gone),
+        open: (gone) => openPackage(context, subject, gone),
       },
     };
   },
@@ -140,16 +145,17 @@ export const downloadTrailAuditPdf = operation({
   method: "GET",
   path: "/trails/{org}/{flow_name}/{trail_name}/audit_pdf",
   tag: "Trails",
-  summary: "Download the report of a trail",
+  summary: "Download the audit report of a trail",
   description:
-    "The report that the audit package has as `trail-page.pdf`. Byte ranges are served; the ETag is the SHA-256 of the file.",
+    "The report that the audit package contains as `trail-page.pdf`. Supports byte ranges; the ETag is the SHA-256 " +
+    "of the file.",
   permission: "trail:read",
   audit: null,
   params: TrailPath,
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "The report", ...bytesOf("application/pdf"), isDownload: true },
+    200: { description: "The report", ...binary("application/pdf"), isDownload: true },
     404: { description: "No such flow or trail", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
@@ -158,7 +164,9 @@ export const downloadTrailAuditPdf = operation({
     try {
       return await context.packages.report(requestOf(context, subject));
     } catch (error) {
-      throw refusalOf(error) ?? unavailable("The report cannot be made now. Please try again", COME_AGAIN, error);
+      throw (
+        toUnavailable(error) ?? unavailable("The report cannot be created now. Please try again", RETRY_AFTER_S, error)
+      );
     }
   },
   handle: (_, { params }, pdf) => ({

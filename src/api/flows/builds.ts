@@ -1,7 +1,4 @@
-/**
- * Builds: what was built when, told by the first report of each fingerprint (semantics 8.1). Read-only; reports of
- * artifacts make them.
- */
+/** Builds: the first report of each fingerprint (semantics 8.1). Read-only, because artifact reports create them. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
@@ -10,9 +7,9 @@ import { selectorOf } from "../../store/flows/artifact-selector.ts";
 import type { BuildFilter, BuildRow } from "../../store/flows/builds.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { Counts, counts, pages } from "../paging.ts";
-import { Place, place } from "../../contract/shapes.ts";
-import { EpochWindow, WINDOW_DAYS, epochWindow } from "../time-window.ts";
+import { PageCounts, pageCounts, definePaging } from "../paging.ts";
+import { PageLinks, linksTo } from "../../contract/shapes.ts";
+import { EpochWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow } from "../time-window.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { OrgPath } from "../paths.ts";
 
@@ -21,15 +18,18 @@ const BuildItemResponse = named(
   Closed({
     created_at: Type.Number({ description: "Epoch seconds of the report" }),
     fingerprint: Type.String(),
-    flow_name: Type.String({ description: "The flow to which it was reported first" }),
-    trail_name: Type.String({ description: "Empty for an artifact that was reported without a trail" }),
+    flow_name: Type.String({ description: "The flow that it was first reported to" }),
+    trail_name: Type.String({ description: "Empty for an artifact reported without a trail" }),
     repo_info: Nullable(
-      named("BuildRepoInfo", Closed({ name: Type.String(), repo_id: Type.String({ description: "Id at the forge" }) })),
+      named(
+        "BuildRepoInfo",
+        Closed({ name: Type.String(), repo_id: Type.String({ description: "Id at the code host" }) }),
+      ),
     ),
-    _links: Closed({ artifact: Type.Optional(Place), repo: Type.Optional(Place) }),
+    _links: Closed({ artifact: Type.Optional(PageLinks), repo: Type.Optional(PageLinks) }),
   }),
 );
-const BuildListResponse = named("BuildListResponse", Closed({ ...Counts, builds: Type.Array(BuildItemResponse) }));
+const BuildListResponse = named("BuildListResponse", Closed({ ...PageCounts, builds: Type.Array(BuildItemResponse) }));
 
 const BuildStatisticsResponse = named(
   "BuildStatistics",
@@ -37,11 +37,11 @@ const BuildStatisticsResponse = named(
     start_ts: Type.Number({ description: "Epoch seconds" }),
     end_ts: Type.Number({ description: "Epoch seconds" }),
     count: Type.Integer(),
-    timestamps: Type.Array(Type.Number(), { description: "Epoch seconds of each build, the oldest first" }),
+    timestamps: Type.Array(Type.Number(), { description: "Epoch seconds of each build, oldest first" }),
   }),
 );
 
-/** A build of which the record is gone is still counted, so it is shown too, marked. */
+/** A build whose record is gone still counts, so it is shown as well, marked. */
 function presentBuild(
   { urls, organization: { name: org } }: OperationContext,
   row: BuildRow,
@@ -57,35 +57,32 @@ function presentBuild(
     _links: {
       ...(isKnown
         ? {
-            artifact: place(
-              urls.artifactApi(org, flow_name, fingerprint, selectorOf(row)),
-              urls.artifactPage(org, flow_name, fingerprint, artifact_public_id),
+            artifact: linksTo(
+              urls.artifactApi(org, flow_name, { fingerprint, selector: selectorOf(row) }),
+              urls.artifactPage(org, flow_name, { fingerprint, id: artifact_public_id }),
             ),
           }
         : {}),
       ...(repo_public_id === null
         ? {}
-        : { repo: place(urls.repoApi(org, repo_public_id), urls.repoPage(org, repo_public_id)) }),
+        : { repo: linksTo(urls.repoApi(org, repo_public_id), urls.repoPage(org, repo_public_id)) }),
     },
   };
 }
 
 const RepoFilter = {
   repo_inner_id: Type.Optional(
-    Type.String({ description: "Id of a repository here: the one that never changes, and counts most" }),
+    Type.String({ description: "Id of a repository in Assay, which never changes; overrides the other two filters" }),
   ),
-  repo_id: Type.Optional(Type.String({ description: "Id of a repository at its forge; counts more than the name" })),
-  repo_name: Type.Optional(Type.String({ description: "Name of a repository as it is now" })),
+  repo_id: Type.Optional(Type.String({ description: "Id of a repository at its code host; overrides the name" })),
+  repo_name: Type.Optional(Type.String({ description: "Current name of a repository" })),
 };
-type Asked = { repo_inner_id?: string; repo_id?: string; repo_name?: string };
+type RepoQuery = { repo_inner_id?: string; repo_id?: string; repo_name?: string };
 
-/**
- * The repositories that a query names, by what identifies them best; null when it names none. Empty texts are no
- * filter.
- */
-function repoIdsOf(
+/** The repositories of a query, by the most specific filter; null without one. Empty texts are no filters. */
+function findRepoIds(
   { store: { repos }, organization: { id } }: OperationContext,
-  { repo_inner_id, repo_id, repo_name }: Asked,
+  { repo_inner_id, repo_id, repo_name }: RepoQuery,
 ): number[] | null {
   if (repo_inner_id) {
     const repo = repos.withPublicId(id, repo_inner_id);
@@ -96,7 +93,7 @@ function repoIdsOf(
   return null;
 }
 
-const PAGES = pages({ perPage: 15, most: 50, least: 0 });
+const PAGING = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
 
 export const listBuilds = operation({
   id: "list_builds",
@@ -104,24 +101,27 @@ export const listBuilds = operation({
   path: "/builds/{org}",
   tag: "Builds",
   summary: "List builds",
-  description: `What was built in a window of time, newest first, in pages; the last ${WINDOW_DAYS} days unless told otherwise. The first report of a fingerprint is its build. \`per_page=0\` counts only. A repository that nothing was built from gives an empty list, and so does an unknown one.`,
+  description:
+    `The builds in a time window, by default the last ${DEFAULT_WINDOW_DAYS} days, newest first, in pages. The first ` +
+    "report of a fingerprint is its build. `per_page=0` returns the counts only. An unknown repository, or one " +
+    "without builds, gives an empty list.",
   permission: "artifact:read",
   audit: null,
   params: OrgPath,
-  query: Closed({ ...PAGES.query, ...RepoFilter, ...EpochWindow }),
+  query: Closed({ ...PAGING.query, ...RepoFilter, ...EpochWindow }),
   body: NO_BODY,
   responses: { 200: { description: "One page", schema: BuildListResponse } },
   example: { params: { org: "acme" }, query: { repo_name: "acme/payments", page: "1", per_page: "15" } },
   handle(context, { query }) {
     const { store, organization } = context;
-    const window = PAGES.window(query);
+    const window = PAGING.window(query);
     const filter: BuildFilter = {
       organizationId: organization.id,
-      repoIds: repoIdsOf(context, query),
-      ...epochWindow(query, context.now()),
+      repoIds: findRepoIds(context, query),
+      ...parseEpochWindow(query, context.now()),
     };
     const builds = store.builds.list(filter, window).map((row) => presentBuild(context, row));
-    return { status: 200, body: { ...counts(store.builds.count(filter), window.page, window.perPage), builds } };
+    return { status: 200, body: { ...pageCounts(store.builds.count(filter), window.page, window.perPage), builds } };
   },
 });
 
@@ -130,8 +130,8 @@ export const buildStatistics = operation({
   method: "GET",
   path: "/builds/{org}/statistics",
   tag: "Builds",
-  summary: "Read builds for charts",
-  description: `The time of each build in a window of time, the last ${WINDOW_DAYS} days unless told otherwise. Nothing is aggregated.`,
+  summary: "Read build statistics",
+  description: `Times of the builds in a time window, by default the last ${DEFAULT_WINDOW_DAYS} days. Not aggregated.`,
   permission: "artifact:read",
   audit: null,
   params: OrgPath,
@@ -141,10 +141,10 @@ export const buildStatistics = operation({
   example: { params: { org: "acme" }, query: { repo_name: "acme/payments" } },
   handle(context, { query }) {
     const { store, organization } = context;
-    const { from, to } = epochWindow(query, context.now());
+    const { from, to } = parseEpochWindow(query, context.now());
     const timestamps = store.builds.times({
       organizationId: organization.id,
-      repoIds: repoIdsOf(context, query),
+      repoIds: findRepoIds(context, query),
       from,
       to,
     });

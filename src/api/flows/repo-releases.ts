@@ -1,20 +1,20 @@
-/** What became of a repository's artifacts: where they run, and when they started there (semantics 8.1). */
+/** The releases of a repository: where its artifacts run, and when they were deployed (semantics 8.1). */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { COMMIT_SHA, FINGERPRINT, PUBLIC_ID, matches } from "../../domain/names.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Matching, Message, Nullable, Repeated, named } from "../../http/schema.ts";
+import { Closed, Matching, Nullable, Repeated, named } from "../../http/schema.ts";
 import { selectorOf } from "../../store/flows/artifact-selector.ts";
 import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { LiveRow } from "../../store/environments/artifact-locations.ts";
 import { DeploymentListPage, deploymentPage, deploymentEnvironmentIds } from "../environments/deployments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { pages } from "../paging.ts";
-import { RepoChoice, chooseRepo } from "./repos.ts";
-import { Href, Place, place } from "../../contract/shapes.ts";
-import { EpochWindow, WINDOW_DAYS, epochWindow } from "../time-window.ts";
-import { RepoNamePath, OrgPath } from "../paths.ts";
+import { definePaging } from "../paging.ts";
+import { NO_REPO, SELECTED_REPO, selectRepo } from "./repos.ts";
+import { Href, PageLinks, linksTo } from "../../contract/shapes.ts";
+import { EpochWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow } from "../time-window.ts";
+import { OrgPath } from "../paths.ts";
 
 const RepoLiveStatusResponse = named(
   "RepoLiveStatusResponse",
@@ -27,12 +27,14 @@ const RepoLiveStatusResponse = named(
           artifact_id: Type.String(),
           artifact_name: Type.String({ description: "The name under which it runs" }),
           snapshot_index: Type.Integer({ description: "The latest snapshot of the environment" }),
-          compliance: Nullable(Type.String({ description: "COMPLIANT or NON-COMPLIANT; null: no policy is attached" })),
-          started_at: Type.Number({ description: "Epoch seconds of the snapshot with which it started" }),
-          _links: Closed({ snapshot: Place }),
+          compliance: Nullable(
+            Type.String({ description: "COMPLIANT or NON-COMPLIANT; null if no policy is attached" }),
+          ),
+          started_at: Type.Number({ description: "Epoch seconds of the snapshot in which it started" }),
+          _links: Closed({ snapshot: PageLinks }),
         }),
       ),
-      { description: "By environment and name" },
+      { description: "Sorted by environment and name" },
     ),
     _embedded: named(
       "RepoLiveStatusEmbedded",
@@ -45,14 +47,14 @@ const RepoLiveStatusResponse = named(
               fingerprint: Matching(FINGERPRINT),
               commit_sha: Nullable(Matching(COMMIT_SHA)),
               commit_url: Nullable(Type.String()),
-              _links: Place,
+              _links: PageLinks,
             }),
           ),
         ),
         environments: Type.Array(
           named(
             "EmbeddedEnvironmentResponse",
-            Closed({ id: Type.String(), name: Type.String(), type: Type.String(), _links: Place }),
+            Closed({ id: Type.String(), name: Type.String(), type: Type.String(), _links: PageLinks }),
           ),
         ),
       }),
@@ -77,7 +79,7 @@ function presentLive(
       compliance: row.compliant === null ? null : row.compliant === 1 ? "COMPLIANT" : "NON-COMPLIANT",
       started_at: row.started_at,
       _links: {
-        snapshot: place(
+        snapshot: linksTo(
           urls.snapshotApi(org, row.environment_name, row.snapshot_index),
           urls.snapshotPage(org, row.environment_name, row.snapshot_index),
         ),
@@ -89,16 +91,19 @@ function presentLive(
         fingerprint: row.fingerprint,
         commit_sha: row.git_commit,
         commit_url: row.commit_url || null,
-        _links: place(
-          urls.artifactApi(org, row.flow_name, row.fingerprint, selectorOf(row)),
-          urls.artifactPage(org, row.flow_name, row.fingerprint, row.artifact_id),
+        _links: linksTo(
+          urls.artifactApi(org, row.flow_name, { fingerprint: row.fingerprint, selector: selectorOf(row) }),
+          urls.artifactPage(org, row.flow_name, { fingerprint: row.fingerprint, id: row.artifact_id }),
         ),
       })),
       environments: [...environments.values()].map((row) => ({
         id: row.environment_id,
         name: row.environment_name,
         type: row.environment_type,
-        _links: place(urls.environmentApi(org, row.environment_name), urls.environmentPage(org, row.environment_name)),
+        _links: linksTo(
+          urls.environmentApi(org, row.environment_name),
+          urls.environmentPage(org, row.environment_name),
+        ),
       })),
     },
     _links: { self: { href: urls.repoLiveArtifactsApi(org, repoId) }, repo: { href: urls.repoApi(org, repoId) } },
@@ -106,65 +111,55 @@ function presentLive(
 }
 
 export const getRepoLiveArtifacts = operation({
+  ...SELECTED_REPO,
   id: "get_repo_live_artifacts",
-  method: "GET",
   path: "/repos/{org}/live-artifacts/{repo_name*}",
-  tag: "Repos",
-  summary: "Read what runs of a repository",
+  summary: "List the running artifacts of a repository",
   description:
-    "Every artifact in the latest snapshot of an environment of which a report named the repository. By name, and by `provider`; or by `id`. Of several repositories the one that was created last is meant.",
-  permission: "repo:read",
-  audit: null,
-  params: RepoNamePath,
-  query: Closed(RepoChoice),
-  body: NO_BODY,
-  responses: {
-    200: { description: "What runs", schema: RepoLiveStatusResponse },
-    404: { description: "No such repository", schema: Message },
-  },
+    "Every artifact in the latest snapshot of an environment whose reports named the repository. The repository is " +
+    "selected by name and `provider`, or by `id`; if several match, the one that was created last.",
+  responses: { 200: { description: "The running artifacts", schema: RepoLiveStatusResponse }, 404: NO_REPO },
   example: { params: { org: "acme", repo_name: "acme/payments" } },
   handle(context, { params, query }) {
     const { store, organization } = context;
-    const repo = chooseRepo(context, params.repo_name, query, { orRefuse: false });
+    const repo = selectRepo(context, params.repo_name, { ...query, isUnique: false });
     return { status: 200, body: presentLive(context, repo.public_id, store.presence.ofRepo(organization.id, repo.id)) };
   },
 });
 
 const RepoIdPath = Closed({
   org: OrgPath.properties.org,
-  repo: Matching(PUBLIC_ID, { description: "Id of the repository here" }),
+  repo: Matching(PUBLIC_ID, { description: "Id of the repository in Assay" }),
 });
-/**
- * Anything else before the last word of these paths belongs to the name of a repository, such as `acme/deployments`.
- */
+/** Anything else before the last segment of these paths is part of a repository's name, such as `acme/deployments`. */
 const isRepoId = ({ repo }: Readonly<Record<string, string>>): boolean => matches(PUBLIC_ID, repo ?? "");
 
 const ReleaseFilter = {
   env: Repeated(Type.String(), {
     default: [],
-    description: "Names of environments; a logical one stands for its members",
+    description: "Names of environments; a logical one includes its members",
   }),
   ...EpochWindow,
 };
-type Asked = { env?: string[]; start_ts?: number; end_ts?: number; "start-ts"?: number; "end-ts"?: number };
+type ReleaseQuery = { env?: string[]; start_ts?: number; end_ts?: number; "start-ts"?: number; "end-ts"?: number };
 
-/** The deployments that a query asks for. An environment that does not exist has none; empty texts are no filter. */
-function filterOf(context: OperationContext, repoId: number, query: Asked): DeploymentFilter {
+/** Parses a filter of deployments. Unknown environments have none; empty texts are no filters. */
+function parseReleaseFilter(context: OperationContext, repoId: number, query: ReleaseQuery): DeploymentFilter {
   const { store, organization } = context;
   const names = (query.env ?? []).filter((name) => name !== "");
-  const places = names.flatMap((name) => {
+  const environmentIds = names.flatMap((name) => {
     const environment = store.environments.find(organization.id, name);
     return environment ? deploymentEnvironmentIds(context, environment) : [];
   });
   return {
     organizationId: organization.id,
-    environmentIds: names.length === 0 ? null : [...new Set(places)],
+    environmentIds: names.length === 0 ? null : [...new Set(environmentIds)],
     repoIds: [repoId],
-    ...epochWindow(query, context.now()),
+    ...parseEpochWindow(query, context.now()),
   };
 }
 
-const PAGES = pages({ perPage: 15, most: 50, least: 0 });
+const PAGING = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
 
 export const listRepoDeployments = operation({
   id: "list_repo_deployments",
@@ -173,15 +168,17 @@ export const listRepoDeployments = operation({
   matchesParams: isRepoId,
   tag: "Repos",
   summary: "List the deployments of a repository",
-  description: `What of it started in a window of time, newest first, in pages; the last ${WINDOW_DAYS} days unless told otherwise. \`per_page=0\` counts only.`,
+  description:
+    "The deployments of the repository's artifacts in a time window, by default the last " +
+    `${DEFAULT_WINDOW_DAYS} days, newest first, in pages. \`per_page=0\` returns the counts only.`,
   permission: "repo:read",
   audit: null,
   params: RepoIdPath,
-  query: Closed({ ...PAGES.query, ...ReleaseFilter }),
+  query: Closed({ ...PAGING.query, ...ReleaseFilter }),
   body: NO_BODY,
   responses: {
     200: { description: "One page", schema: DeploymentListPage },
-    404: { description: "No such repository", schema: Message },
+    404: NO_REPO,
   },
   example: {
     params: { org: "acme", repo: "5d1f6a0e-3c1b-4f6e-9a52-7c0e4b1d" },
@@ -189,7 +186,10 @@ export const listRepoDeployments = operation({
   },
   handle(context, { params, query }) {
     const repo = context.store.repos.require(context.organization, params.repo);
-    return { status: 200, body: deploymentPage(context, filterOf(context, repo.id, query), PAGES.window(query)) };
+    return {
+      status: 200,
+      body: deploymentPage(context, parseReleaseFilter(context, repo.id, query), PAGING.window(query)),
+    };
   },
 });
 
@@ -203,14 +203,14 @@ const RepoDeploymentStatisticsResponse = named(
         "RepoEnvironmentDeploymentSeries",
         Closed({
           environment_name: Type.String(),
-          deployed_at: Type.Array(Type.Number(), { description: "Epoch seconds of each deployment, the oldest first" }),
+          deployed_at: Type.Array(Type.Number(), { description: "Epoch seconds of each deployment, oldest first" }),
           lead_time_seconds: Type.Array(Nullable(Type.Number()), {
-            description: "Of the same deployments: from the report of the build to the start",
+            description: "Lead times of the same deployments, from the report of the build to the start",
           }),
         }),
       ),
       {
-        description: "Physical environments, by name: those in which something started, and those that were asked for",
+        description: "Physical environments by name: those with deployments, and those in the filter",
       },
     ),
   }),
@@ -222,8 +222,10 @@ export const getRepoDeploymentStatistics = operation({
   path: "/repos/{org}/{repo}/deployment-statistics",
   matchesParams: isRepoId,
   tag: "Repos",
-  summary: "Read the deployments of a repository for charts",
-  description: `Times and lead times of each deployment in a window of time, for each physical environment; the last ${WINDOW_DAYS} days unless told otherwise. Nothing is aggregated.`,
+  summary: "Read deployment statistics of a repository",
+  description:
+    "Time and lead time of each deployment in a time window, by default the last " +
+    `${DEFAULT_WINDOW_DAYS} days, for each physical environment and not aggregated.`,
   permission: "repo:read",
   audit: null,
   params: RepoIdPath,
@@ -231,25 +233,16 @@ export const getRepoDeploymentStatistics = operation({
   body: NO_BODY,
   responses: {
     200: { description: "The series", schema: RepoDeploymentStatisticsResponse },
-    404: { description: "No such repository", schema: Message },
+    404: NO_REPO,
   },
   example: { params: { org: "acme", repo: "5d1f6a0e-3c1b-4f6e-9a52-7c0e4b1d" }, query: { env: "production" } },
   handle(context, { params, query }) {
     const { store } = context;
     const repo = store.repos.require(context.organization, params.repo);
-    const filter = filterOf(context, repo.id, query);
-    const series = new Map(
-      (filter.environmentIds ?? []).map((id): [number, Series] => [id, { deployed_at: [], lead_time_seconds: [] }]),
-    );
-    for (const { environment_id, deployed_at, lead_time } of store.deployments.points(filter)) {
-      const one = series.get(environment_id) ?? { deployed_at: [], lead_time_seconds: [] };
-      series.set(environment_id, one);
-      one.deployed_at.push(deployed_at);
-      one.lead_time_seconds.push(lead_time);
-    }
-    const environments = [...series].map(([id, one]) => ({
+    const filter = parseReleaseFilter(context, repo.id, query);
+    const environments = [...collectSeries(store, filter)].map(([id, series]) => ({
       environment_name: store.environments.get(id).name,
-      ...one,
+      ...series,
     }));
     environments.sort((a, b) => (a.environment_name < b.environment_name ? -1 : 1));
     return { status: 200, body: { start_ts: filter.from, end_ts: filter.to, environments } };
@@ -257,3 +250,16 @@ export const getRepoDeploymentStatistics = operation({
 });
 
 type Series = { deployed_at: number[]; lead_time_seconds: (number | null)[] };
+
+/** The deployments by key of the environment; environments of the filter are included without any. */
+function collectSeries(store: OperationContext["store"], filter: DeploymentFilter): Map<number, Series> {
+  const empty = (): Series => ({ deployed_at: [], lead_time_seconds: [] });
+  const byEnvironment = new Map((filter.environmentIds ?? []).map((id) => [id, empty()]));
+  for (const { environment_id, deployed_at, lead_time } of store.deployments.points(filter)) {
+    const series = byEnvironment.get(environment_id) ?? empty();
+    byEnvironment.set(environment_id, series);
+    series.deployed_at.push(deployed_at);
+    series.lead_time_seconds.push(lead_time);
+  }
+  return byEnvironment;
+}

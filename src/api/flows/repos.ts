@@ -1,9 +1,14 @@
-/**
- * Source repositories: they come into being with the reports that name them, and are only read and tagged here
- * (semantics 8.1).
- */
+/** Source repositories: created by the reports that name them, read and tagged here (semantics 8.1). */
 import { Type } from "typebox";
 import type { Static } from "typebox";
+import {
+  isListOf,
+  isObject,
+  isRecordOf,
+  isText,
+  readNullableStoredJson,
+  readStoredJson,
+} from "../../domain/stored-json.ts";
 import { badRequest } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
@@ -11,26 +16,26 @@ import type { RepoFacets, RepoView } from "../../store/flows/repo-lists.ts";
 import type { RepoRow } from "../../store/flows/repos.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { Counts, counts, pages } from "../paging.ts";
-import { Href, RepoProvider, fromJson } from "../../contract/shapes.ts";
+import { PageCounts, pageCounts, definePaging } from "../paging.ts";
+import { Href, RepoProvider } from "../../contract/shapes.ts";
 import { TagChoice } from "../tags.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { Tags } from "../../contract/tags.ts";
-import { tagFilters } from "../filters.ts";
+import { parseTagFilters } from "../filters.ts";
 import { RepoNamePath, OrgPath, NoQuery } from "../paths.ts";
 
 const RepoResponse = named(
   "RepoResponse",
   Closed({
-    id: Type.String({ description: "Its id here, which tagging takes" }),
+    id: Type.String({ description: "Id in Assay, which tag operations need" }),
     name: Type.String(),
     url: Type.String(),
     provider: Nullable(RepoProvider),
-    repo_id: Type.String({ description: "Its id at the forge" }),
+    repo_id: Type.String({ description: "Id at the code host" }),
     description: Nullable(Type.String()),
-    vcs_instance: Nullable(Type.String({ description: "Host of the code host, from the URL" })),
+    vcs_instance: Nullable(Type.String({ description: "Host name of the code host, from the URL" })),
     namespace_path: Type.Array(Type.String(), {
-      description: "The levels above the repository: as reported, else from its name",
+      description: "Levels above the repository: as reported, else derived from its name",
     }),
     additional_info: Nullable(Type.Record(Type.String(), Type.Unknown())),
     tags: Tags,
@@ -40,7 +45,7 @@ const RepoResponse = named(
     _links: Closed({ self: Href, html: Href, deployments: Href, live_artifacts: Href }),
   }),
 );
-const RepoListResponse = named("RepoListResponse", Closed({ ...Counts, repos: Type.Array(RepoResponse) }));
+const RepoListResponse = named("RepoListResponse", Closed({ ...PageCounts, repos: Type.Array(RepoResponse) }));
 
 const RepoFilterOptionsResponse = named(
   "RepoFilterOptionsResponse",
@@ -48,12 +53,12 @@ const RepoFilterOptionsResponse = named(
     providers: Type.Array(Type.String()),
     vcs_instances: Type.Array(Type.String()),
     namespace_values: Type.Array(Type.String(), {
-      description: "In full, one level below the namespace asked for; the highest ones without one",
+      description: "Full namespaces, one level below the requested one; top-level ones without a filter",
     }),
   }),
 );
 
-/** @throws SyntaxError for a damaged record. */
+/** @throws StoredJsonError for a damaged record */
 function presentRepo(
   { urls, organization: { name: org } }: OperationContext,
   row: RepoView,
@@ -67,9 +72,10 @@ function presentRepo(
     description: row.description || null,
     vcs_instance: row.vcs_instance || null,
     namespace_path:
-      fromJson<string[]>(row.namespace_path_json) ?? row.namespace.split("/").filter((level) => level !== ""),
-    additional_info: fromJson<Record<string, unknown>>(row.additional_info_json),
-    tags: JSON.parse(row.tags_json) as Record<string, string>,
+      readNullableStoredJson(row.namespace_path_json, isListOf(isText)) ??
+      row.namespace.split("/").filter((level) => level !== ""),
+    additional_info: readNullableStoredJson(row.additional_info_json, isObject),
+    tags: readStoredJson(row.tags_json, isRecordOf(isText)),
     created_at: row.created_at,
     last_modified_at: row.last_modified_at,
     latest_activity: row.latest_activity_at || null,
@@ -82,7 +88,7 @@ function presentRepo(
   };
 }
 
-/** Repositories in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
+/** Presents repositories in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
 const presentRepos = (context: OperationContext, rows: readonly RepoView[]): Static<typeof RepoResponse>[] =>
   presentEach(
     rows,
@@ -91,64 +97,75 @@ const presentRepos = (context: OperationContext, rows: readonly RepoView[]): Sta
       presentRepo(context, { ...row, namespace_path_json: null, additional_info_json: null, description: UNREADABLE }),
   );
 
-/** Shows the providers that nobody told. It is no word of RepoProvider: such a repository is chosen by its id. */
-const NOT_TOLD = "unknown";
+/** Displayed for an unreported provider. It is not a RepoProvider: such a repository is selected by its id. */
+const UNKNOWN_PROVIDER = "unknown";
 
-type Asked = { provider?: string; id?: string };
+type RepoSelectorQuery = { provider?: string; id?: string };
 
 /**
- * The repository that path and query mean: the id decides, then name and provider; of several, the one that was created
- * last. An empty id is none. `orRefuse`: several by name alone are refused. @throws AppError 404 when there is none,
- * 400 naming the providers.
+ * Finds the repository of a path and query: by id, else by name and provider. Several matches mean the one that was
+ * created last, unless `isUnique` refuses an ambiguous name. An empty id counts as absent.
+ * @throws AppError 404 if there is none, 400 naming the providers of an ambiguous name
  */
-export function chooseRepo(
+export function selectRepo(
   { store, organization }: OperationContext,
   name: string,
-  { provider, id }: Asked,
-  { orRefuse }: { orRefuse: boolean },
+  { provider, id, isUnique }: RepoSelectorQuery & { isUnique: boolean },
 ): RepoRow {
   if (id) return store.repos.require(organization, id);
-  const all = store.repos
+  const matches = store.repos
     .named(organization.id, name)
     .filter((row) => provider === undefined || row.provider === provider);
-  const [newest] = all;
+  const [newest] = matches;
   if (!newest) throw store.repos.missing(name, organization.name);
-  if (orRefuse && all.length > 1 && provider === undefined) {
-    const providers = [...new Set(all.map((row) => row.provider || NOT_TOLD))].sort();
+  if (isUnique && matches.length > 1 && provider === undefined) {
+    const providers = [...new Set(matches.map((row) => row.provider || UNKNOWN_PROVIDER))].sort();
     throw badRequest(
-      `Multiple repos named '${name}' exist (${providers.join(", ")}). Specify the 'provider' query parameter to choose one`,
+      `Multiple repos named '${name}' exist (${providers.join(", ")}). ` +
+        "Specify the 'provider' query parameter to choose one",
     );
   }
   return newest;
 }
 
-export const RepoChoice = {
-  provider: Type.Optional(RepoProvider),
-  id: Type.Optional(Type.String({ description: "Its id here; then the name in the path says nothing" })),
-};
+/** The common parts of operations on one repository, which path and query select as `selectRepo` does. */
+export const SELECTED_REPO = {
+  method: "GET",
+  tag: "Repos",
+  permission: "repo:read",
+  audit: null,
+  params: RepoNamePath,
+  query: Closed({
+    provider: Type.Optional(RepoProvider),
+    id: Type.Optional(Type.String({ description: "Id in Assay; the name in the path is ignored then" })),
+  }),
+  body: NO_BODY,
+} as const;
+
+export const NO_REPO = { description: "No such repository", schema: Message };
 
 const Facets = {
   provider: Type.Optional(RepoProvider),
-  vcs_instance: Type.Optional(Type.String({ description: "Host of the code host, in any case" })),
+  vcs_instance: Type.Optional(Type.String({ description: "Host name of the code host, case-insensitive" })),
   namespace: Type.Optional(
-    Type.String({ description: "Namespace, levels joined by slashes; what lies below belongs to it" }),
+    Type.String({ description: "Namespace, with levels joined by slashes; includes the namespaces below it" }),
   ),
-  tag: Repeated(Type.String(), { description: "`key` or `key:value`; repositories must have all of them" }),
+  tag: Repeated(Type.String(), { description: "`key` or `key:value`; all must match" }),
 };
-const facetsOf = (query: {
+const parseFacets = (query: {
   provider?: string;
   vcs_instance?: string;
   namespace?: string;
   tag?: string[];
 }): RepoFacets => ({
   provider: query.provider ?? null,
-  // An empty text is no filter.
+  // Empty texts are no filters.
   vcsInstance: query.vcs_instance || null,
   namespace: query.namespace || null,
-  tags: tagFilters(query.tag),
+  tags: parseTagFilters(query.tag),
 });
 
-const PAGES = pages({ perPage: 15, most: 50 });
+const PAGING = definePaging({ perPage: 15, maxPerPage: 50 });
 
 export const listRepos = operation({
   id: "list_repos",
@@ -157,15 +174,16 @@ export const listRepos = operation({
   tag: "Repos",
   summary: "List repositories",
   description:
-    "The repositories that reports named, by name, in pages. The filters combine; `repo_id` counts more than `name`, and `name` and `search` exclude each other.",
+    "The repositories that reports have named, by name, in pages. All filters must match; `repo_id` overrides " +
+    "`name`, and `name` and `search` exclude each other.",
   permission: "repo:read",
   audit: null,
   params: OrgPath,
   query: Closed({
-    ...PAGES.query,
-    name: Type.Optional(Type.String({ description: "The whole name; not together with `search`" })),
-    search: Type.Optional(Type.String({ description: "A part of the name, in any case; not together with `name`" })),
-    repo_id: Type.Optional(Type.String({ description: "Id at the forge" })),
+    ...PAGING.query,
+    name: Type.Optional(Type.String({ description: "The whole name; not with `search`" })),
+    search: Type.Optional(Type.String({ description: "Part of the name, case-insensitive; not with `name`" })),
+    repo_id: Type.Optional(Type.String({ description: "Id at the code host" })),
     ...Facets,
     sort_direction: Type.Optional(OneOf(["asc", "desc"], { default: "asc" })),
   }),
@@ -175,15 +193,18 @@ export const listRepos = operation({
   handle(context, { query }) {
     const { store, organization } = context;
     if (query.name && query.search) throw badRequest("Only one of 'name' and 'search' can be given");
-    const window = PAGES.window(query);
+    const window = PAGING.window(query);
     const filter = {
-      ...facetsOf(query),
+      ...parseFacets(query),
       only: query.repo_id ? { externalId: query.repo_id } : query.name ? { name: query.name } : null,
       search: query.search || null,
     };
     const rows = store.repoLists.list(organization.id, filter, query.sort_direction ?? "asc", window);
     const total = store.repoLists.count(organization.id, filter);
-    return { status: 200, body: { ...counts(total, window.page, window.perPage), repos: presentRepos(context, rows) } };
+    return {
+      status: 200,
+      body: { ...pageCounts(total, window.page, window.perPage), repos: presentRepos(context, rows) },
+    };
   },
 });
 
@@ -192,9 +213,10 @@ export const listRepoFilterOptions = operation({
   method: "GET",
   path: "/repos/{org}/filter-options",
   tag: "Repos",
-  summary: "List what repositories can be filtered by",
+  summary: "List the filter options of repositories",
   description:
-    "Each list holds the values among the repositories that fit all the other filters. Of `namespace`, only what lies below it is listed.",
+    "Each list contains the values of the repositories that match all other filters. Only namespaces below " +
+    "`namespace` are listed.",
   permission: "repo:read",
   audit: null,
   params: OrgPath,
@@ -203,7 +225,7 @@ export const listRepoFilterOptions = operation({
   responses: { 200: { description: "The values", schema: RepoFilterOptionsResponse } },
   example: { params: { org: "acme" }, query: { provider: "gitlab", namespace: "acme/platform" } },
   handle({ store, organization }, { query }) {
-    const { providers, vcsInstances, namespaces } = store.repoLists.options(organization.id, facetsOf(query));
+    const { providers, vcsInstances, namespaces } = store.repoLists.options(organization.id, parseFacets(query));
     return { status: 200, body: { providers, vcs_instances: vcsInstances, namespace_values: namespaces } };
   },
 });
@@ -214,7 +236,7 @@ export const listRepoTagChoices = operation({
   path: "/repos/{org}/tags",
   tag: "Repos",
   summary: "List the tags in use on repositories",
-  description: "Every pair of key and value once, by key and value.",
+  description: "Every key-value pair once, by key and value.",
   permission: "repo:read",
   audit: null,
   params: OrgPath,
@@ -226,25 +248,17 @@ export const listRepoTagChoices = operation({
 });
 
 export const getRepo = operation({
+  ...SELECTED_REPO,
   id: "get_repo",
-  method: "GET",
   path: "/repos/{org}/{repo_name*}",
-  tag: "Repos",
   summary: "Read a repository",
   description:
-    "By name, and by `provider` where several have it; or by `id`. Of several with that name and provider, the one that was created last.",
-  permission: "repo:read",
-  audit: null,
-  params: RepoNamePath,
-  query: Closed(RepoChoice),
-  body: NO_BODY,
-  responses: {
-    200: { description: "The repository", schema: RepoResponse },
-    404: { description: "No such repository", schema: Message },
-  },
+    "Selected by name, and by `provider` if several have the name; or by `id`. If several repositories match, the " +
+    "one that was created last.",
+  responses: { 200: { description: "The repository", schema: RepoResponse }, 404: NO_REPO },
   example: { params: { org: "acme", repo_name: "acme/payments" }, query: { provider: "github" } },
   handle(context, { params, query }) {
-    const row = context.store.repoLists.view(chooseRepo(context, params.repo_name, query, { orRefuse: true }).id);
-    return { status: 200, body: presentRepos(context, [row])[0] };
+    const { id } = selectRepo(context, params.repo_name, { ...query, isUnique: true });
+    return { status: 200, body: presentRepos(context, [context.store.repoLists.view(id)])[0] };
   },
 });

@@ -1,4 +1,4 @@
-/** Search for artifacts by fingerprint or commit (semantics 8.2). */
+/** The search for artifacts by fingerprint or commit (semantics 8.2). */
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { notFound } from "../../errors.ts";
@@ -9,15 +9,15 @@ import type { RecentArtifactLocations } from "../../store/environments/artifact-
 import type { FoundRow } from "../../store/flows/search.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { HistoryEntry, historyOf, movesOf } from "../../contract/present-artifact.ts";
+import { HistoryEntry, presentHistory, presentMoves } from "../../contract/present-artifact.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
-/** Fingerprints and commits with one beginning: more than these nobody chooses from, a longer beginning is quicker. */
-const MOST_MATCHES = 10;
-/** Reported artifacts in an answer: as many as a large repository builds from a commit. */
-const MOST_ARTIFACTS = 50;
-/** Ids are stored in lower case, and looked for in any. */
+/** Fingerprints and commits with the same prefix; with more, a longer prefix is quicker than choosing from a list. */
+const MAX_MATCHES = 10;
+/** Reported artifacts in a response: as many as a large repository builds from one commit. */
+const MAX_ARTIFACTS = 50;
+/** Case-insensitive; ids are stored in lowercase. */
 const SEARCH_VALUE = "^[a-fA-F0-9]{5,}$";
 
 const Matches = <T extends string>(type: T) =>
@@ -30,7 +30,7 @@ const SearchResponse = named(
       "SearchResolved",
       Closed({
         type: OneOf(["commit", "fingerprint", "multiple"]),
-        full_match: Type.String({ description: "The whole commit or fingerprint; empty when there are several" }),
+        full_match: Type.String({ description: "The whole commit or fingerprint; empty if there are several" }),
         fingerprints: Matches("fingerprint"),
         commits: Matches("commit"),
       }),
@@ -42,12 +42,12 @@ const SearchResponse = named(
           fingerprint: Type.String(),
           name: Type.String({ description: "As reported, or the name under which it ran" }),
           has_provenance: Type.Boolean({
-            description: "Whether it was ever reported to a flow. If not, all texts about a report are empty",
+            description: "Whether it was ever reported to a flow; if not, all fields of a report are empty",
           }),
           git_commit: Type.String(),
           flow: Type.String(),
-          pipeline: Type.String({ description: "The same as flow" }),
-          trail: Type.String({ description: "Empty for an artifact that was reported without a trail" }),
+          pipeline: Type.String({ description: "The same as `flow`" }),
+          trail: Type.String({ description: "Empty for an artifact reported without a trail" }),
           template_reference_name: Type.String(),
           build_url: Type.String(),
           commit_url: Type.String(),
@@ -55,21 +55,28 @@ const SearchResponse = named(
             description: "COMPLIANT, NON-COMPLIANT or INCOMPLETE; empty without provenance",
           }),
           running_in: Type.Array(Type.String(), { description: "Environment and latest snapshot, as `production#42`" }),
-          exited_from: Type.Array(Type.String(), { description: "Environment and the snapshot that showed the exit" }),
+          exited_from: Type.Array(Type.String(), { description: "Environment and snapshot of the exit" }),
           html_url: Type.String(),
           api_url: Type.String(),
           history: Type.Array(HistoryEntry, {
-            description: "Of the starts and stops in an environment the latest ones",
+            description: "Includes only the latest starts and stops in each environment",
           }),
         }),
       ),
-      { description: `The latest record in each flow, newest first, at most ${MOST_ARTIFACTS}; then what only ran` },
+      {
+        description:
+          `The latest record in each flow, newest first, at most ${MAX_ARTIFACTS}; then artifacts that ran without ` +
+          "being reported",
+      },
     ),
   }),
 );
 type FoundArtifact = Static<typeof SearchResponse>["artifacts"][number];
 
-const placesIn = ({ running, exited }: RecentArtifactLocations): Pick<FoundArtifact, "running_in" | "exited_from"> => {
+const presentLocations = ({
+  running,
+  exited,
+}: RecentArtifactLocations): Pick<FoundArtifact, "running_in" | "exited_from"> => {
   const text = ({ environment_name, snapshot_index }: RecentArtifactLocations["running"][number]): string =>
     `${environment_name}#${snapshot_index}`;
   return { running_in: running.map(text), exited_from: exited.map(text) };
@@ -89,23 +96,30 @@ function presentReported(context: OperationContext, row: FoundRow, presence: Rec
     build_url: row.build_url,
     commit_url: row.commit_url,
     compliance_state: row.state,
-    ...placesIn(presence),
-    html_url: urls.artifactPage(organization.name, row.flow_name, row.fingerprint, row.public_id),
-    api_url: urls.artifactApi(organization.name, row.flow_name, row.fingerprint, selectorOf(row)),
-    history: toldHistory(context, row, presence),
+    ...presentLocations(presence),
+    html_url: urls.artifactPage(organization.name, row.flow_name, { fingerprint: row.fingerprint, id: row.public_id }),
+    api_url: urls.artifactApi(organization.name, row.flow_name, {
+      fingerprint: row.fingerprint,
+      selector: selectorOf(row),
+    }),
+    history: presentHistoryOrMark(context, row, presence),
   };
 }
 
-/** The history; of a damaged record its mark, and where it ran all the same (semantics 9). */
-function toldHistory(context: OperationContext, row: FoundRow, presence: RecentArtifactLocations): HistoryEntry[] {
+/** The history; for a damaged record, a mark followed by its starts and stops (semantics 9). */
+function presentHistoryOrMark(
+  context: OperationContext,
+  row: FoundRow,
+  presence: RecentArtifactLocations,
+): HistoryEntry[] {
   try {
-    return historyOf(context, row, presence);
+    return presentHistory(context, row, presence);
   } catch {
-    return [{ event: UNREADABLE, timestamp: row.created_at }, ...movesOf(presence)];
+    return [{ event: UNREADABLE, timestamp: row.created_at }, ...presentMoves(presence)];
   }
 }
 
-/** An artifact that only ran (decision 85). */
+/** An artifact that ran without being reported (decision 85). */
 const presentUnreported = (fingerprint: string, name: string, presence: RecentArtifactLocations): FoundArtifact => ({
   fingerprint,
   name,
@@ -118,13 +132,13 @@ const presentUnreported = (fingerprint: string, name: string, presence: RecentAr
   build_url: "",
   commit_url: "",
   compliance_state: "",
-  ...placesIn(presence),
+  ...presentLocations(presence),
   html_url: "",
   api_url: "",
-  history: movesOf(presence),
+  history: presentMoves(presence),
 });
 
-function artifactsOf(
+function findArtifacts(
   context: OperationContext,
   fingerprints: readonly string[],
   commits: readonly string[],
@@ -146,7 +160,7 @@ function artifactsOf(
   ];
   const reported = [...new Map(rows.map((row) => [row.id, row])).values()]
     .sort((a, b) => b.id - a.id)
-    .slice(0, MOST_ARTIFACTS);
+    .slice(0, MAX_ARTIFACTS);
   const unreported = byFingerprint.filter(({ rows }) => rows.length === 0).map(({ fingerprint }) => fingerprint);
   return [
     ...reported.map((row) => presentReported(context, row, presenceOf(row.fingerprint))),
@@ -162,28 +176,32 @@ export const getSearch = operation({
   path: "/search/{org}/sha/{search_value}",
   tag: "Search",
   summary: "Find artifacts by fingerprint or commit",
-  description: `By the whole id or its first characters, artifacts that were never reported and only ran included. A beginning that more than ${MOST_MATCHES} fingerprints and commits share is too ambiguous.`,
+  description:
+    "Searches by a whole id or its first characters. Includes artifacts that ran without ever being reported. A " +
+    `prefix that more than ${MAX_MATCHES} fingerprints and commits share is too ambiguous.`,
   permission: "artifact:read",
   audit: null,
   params: Closed({
     ...OrgPath.properties,
-    search_value: Matching(SEARCH_VALUE, { description: "Fingerprint or commit, or at least its first 5 characters" }),
+    search_value: Matching(SEARCH_VALUE, {
+      description: "A fingerprint or commit, or at least its first 5 characters",
+    }),
   }),
   query: NoQuery,
   body: NO_BODY,
   responses: {
-    200: { description: "What was found", schema: SearchResponse },
-    404: { description: "Nothing was found, or too much", schema: Message },
+    200: { description: "The matches", schema: SearchResponse },
+    404: { description: "No matches, or too many", schema: Message },
   },
   example: { params: { org: "acme", search_value: "7b1f5c9" } },
   handle(context, { params }) {
     const { store, organization } = context;
     const prefix = params.search_value.toLowerCase();
-    // One more than is shown, which tells that there are too many.
-    const fingerprints = store.search.fingerprints(organization.id, prefix, MOST_MATCHES + 1);
-    const commits = store.search.commits(organization.id, prefix, MOST_MATCHES + 1);
+    // One more than is shown, to detect too many matches.
+    const fingerprints = store.search.fingerprints(organization.id, prefix, MAX_MATCHES + 1);
+    const commits = store.search.commits(organization.id, prefix, MAX_MATCHES + 1);
     const all = [...fingerprints, ...commits];
-    if (all.length === 0 || all.length > MOST_MATCHES) throw notFound(`No matches for '${params.search_value}'.`);
+    if (all.length === 0 || all.length > MAX_MATCHES) throw notFound(`No matches for '${params.search_value}'.`);
     return {
       status: 200,
       body: {
@@ -193,7 +211,7 @@ export const getSearch = operation({
           fingerprints: { type: "fingerprint", count: fingerprints.length, matches: fingerprints },
           commits: { type: "commit", count: commits.length, matches: commits },
         },
-        artifacts: artifactsOf(context, fingerprints, commits),
+        artifacts: findArtifacts(context, fingerprints, commits),
       },
     };
   },

@@ -9,8 +9,8 @@ import { json } from "../../http/operation.ts";
 import { Closed, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
 import type { ActionFields, ActionKind, ActionRow } from "../../store/notifications/actions.ts";
 import type { OperationContext } from "../context.ts";
-import { keysNamed } from "../names.ts";
-import { LIST_LENGTH, NAME_LENGTH, Name } from "../../contract/shapes.ts";
+import { resolveNames } from "../names.ts";
+import { MAX_LIST_ITEMS, MAX_NAME_CHARS, Name } from "../../contract/shapes.ts";
 import { ActionTargets, TargetResponses, summarizeDeliveries, presentTarget, readTargets } from "./targets.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
@@ -19,8 +19,8 @@ const ActionName = Name(ACTION_NAME, {
   description: "Name of the action, unique in the organization; an existing action with this name is replaced",
 });
 const Names = (what: string) =>
-  Type.Array(Type.String({ maxLength: NAME_LENGTH }), {
-    maxItems: LIST_LENGTH,
+  Type.Array(Type.String({ maxLength: MAX_NAME_CHARS }), {
+    maxItems: MAX_LIST_ITEMS,
     description: `Names of ${what}; their order is kept`,
   });
 /** More than all triggers; a repeated trigger counts once. */
@@ -110,12 +110,12 @@ function readFields(context: OperationContext, input: EnvInput | FlowInput): Act
   const { store, organization } = context;
   const places =
     "environments" in input
-      ? keysNamed(
+      ? resolveNames(
           "environments",
           input.environments,
           (name) => store.environments.requireWritable(organization, name).id,
         )
-      : keysNamed("flows", input.flows, (name) => store.flows.requireWritable(organization, name).id);
+      : resolveNames("flows", input.flows, (name) => store.flows.requireWritable(organization, name).id);
   return {
     name: input.name,
     triggers: [...new Set<string>(input.triggers)],

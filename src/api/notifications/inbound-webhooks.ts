@@ -17,13 +17,13 @@ import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import type { InboundWebhookRow, WebhookKind } from "../../store/notifications/inbound-webhooks.ts";
 import { GENERIC } from "../attestations/generic.ts";
-import { recordAttestation } from "../attestations/report.ts";
+import { recordAttestation } from "../attestations/record-attestation.ts";
 import { SONAR, SonarResults } from "../attestations/sonar.ts";
-import { flowFor } from "../flows/flows.ts";
+import { findOrCreateFlow } from "../flows/apply-flow.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { LIST_LENGTH, MAX_RESULTS_BYTES, TEXT_LENGTH, Text } from "../../contract/shapes.ts";
-import { beginImplicitly } from "../flows/trails.ts";
+import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, MAX_TEXT_CHARS, Text } from "../../contract/shapes.ts";
+import { findOrBeginTrail } from "../flows/begin-trail.ts";
 import { NoQuery } from "../paths.ts";
 
 const HookPath = Closed({
@@ -62,7 +62,7 @@ const SonarWebhook = named(
       ...SonarResults.properties,
       analysedAt: Maybe(
         Type.String({
-          maxLength: TEXT_LENGTH,
+          maxLength: MAX_TEXT_CHARS,
           description: "Required unless the task has the status FAILED or CANCELED",
         }),
       ),
@@ -123,11 +123,11 @@ export const sonarWebhook = operation({
     if (problems) throw invalid(problems);
     if (!store.inboundWebhooks.receive(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
-    const flow = flowFor(context, place.flow, place.flowDescription);
+    const flow = findOrCreateFlow(context, place.flow, place.flowDescription);
     recordAttestation(context, SONAR, {
       params: { org: organization.name, flow_name: place.flow, trail_name: place.trail },
       flow,
-      trail: beginImplicitly(context, flow, place.trail, place.trailDescription),
+      trail: findOrBeginTrail(context, flow, { name: place.trail, description: place.trailDescription }),
       common: {
         attestation_name: place.attestation,
         target_artifacts: place.target === null ? null : [place.target],
@@ -155,9 +155,9 @@ const LaunchDarklyWebhook = named(
       comment: Maybe(Text),
       member: Maybe(Type.Object({ email: Maybe(Text), firstName: Maybe(Text), lastName: Maybe(Text) }, OPEN)),
       target: Maybe(
-        Type.Object({ name: Maybe(Text), resources: Maybe(Type.Array(Text, { maxItems: LIST_LENGTH })) }, OPEN),
+        Type.Object({ name: Maybe(Text), resources: Maybe(Type.Array(Text, { maxItems: MAX_LIST_ITEMS })) }, OPEN),
       ),
-      accesses: Maybe(Type.Array(Type.Object({ resource: Maybe(Text) }, OPEN), { maxItems: LIST_LENGTH })),
+      accesses: Maybe(Type.Array(Type.Object({ resource: Maybe(Text) }, OPEN), { maxItems: MAX_LIST_ITEMS })),
     },
     { ...OPEN, "x-max-bytes": MAX_RESULTS_BYTES },
   ),
@@ -216,11 +216,11 @@ export const launchDarklyWebhook = operation({
     if (!store.inboundWebhooks.receive(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
     for (const { project, environment, flag, flow: flowName, trail: trailName } of places) {
-      const flow = flowFor(context, flowName, `Changes of LaunchDarkly flags in ${environment}`);
+      const flow = findOrCreateFlow(context, flowName, `Changes of LaunchDarkly flags in ${environment}`);
       recordAttestation(context, GENERIC, {
         params: { org: organization.name, flow_name: flowName, trail_name: trailName },
         flow,
-        trail: beginImplicitly(context, flow, trailName, `LaunchDarkly flag ${flag}`),
+        trail: findOrBeginTrail(context, flow, { name: trailName, description: `LaunchDarkly flag ${flag}` }),
         common: {
           attestation_name: FLAG_ATTESTATION,
           description: [describeChange(call, flag), call.comment].filter(Boolean).join(": "),

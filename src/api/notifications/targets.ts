@@ -23,7 +23,7 @@ import { validate } from "../../http/validate.ts";
 import { isTargetFailing } from "../../store/notifications/notification-targets.ts";
 import type { TargetRow } from "../../store/notifications/notification-targets.ts";
 import type { OperationContext } from "../context.ts";
-import { MAX_DETAIL_BYTES, NAME_LENGTH, Url } from "../../contract/shapes.ts";
+import { MAX_DETAIL_BYTES, MAX_NAME_CHARS, Url } from "../../contract/shapes.ts";
 
 /** Far more than a team needs, and few enough for one message. */
 const MAX_ADDRESSES = 100;
@@ -36,12 +36,12 @@ export const Webhook = CheckedByHandler(
 );
 const MailAddress = CheckedByHandler(
   { pattern: MAIL_ADDRESS_PATTERN, format: "idn-email" },
-  Type.String({ maxLength: NAME_LENGTH + 64, description: "E-mail address" }),
+  Type.String({ maxLength: MAX_NAME_CHARS + 64, description: "E-mail address" }),
 );
 export const Emails = Type.Array(MailAddress, { minItems: 1, maxItems: MAX_ADDRESSES });
 export const PayloadVersion = OneOf([PAYLOAD_VERSION], { description: "Version of the payload" });
 
-const ChannelField = Type.String({ maxLength: NAME_LENGTH });
+const ChannelField = Type.String({ maxLength: MAX_NAME_CHARS });
 const channelProperties = { channel_id: ChannelField, channel_name: ChannelField, team_id: ChannelField };
 const SlackAppContext = named("SlackAppContext", Closed(channelProperties));
 /** Clients may send back a target as they read it; its times are set by the server and ignored in requests. */

@@ -245,6 +245,6 @@ function presentFlow(
       // A superseded record has no entry of its own; the entry of its name applies.
       unexpected: (entry ?? trail?.artifacts_statuses[row.reference_name ?? row.fingerprint])?.unexpected ?? false,
     },
-    html_url: urls.artifactPage(organization.name, row.flow_name, row.fingerprint, row.public_id),
+    html_url: urls.artifactPage(organization.name, row.flow_name, { fingerprint: row.fingerprint, id: row.public_id }),
   };
 }

@@ -6,7 +6,7 @@ import { Closed, OneOf, named } from "../../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES } from "./controls.ts";
 import { operation } from "../context.ts";
-import { Counts, counts } from "../paging.ts";
+import { PageCounts, pageCounts } from "../paging.ts";
 import { ControlPath } from "../paths.ts";
 
 const ControlCoverageResponse = named(
@@ -20,7 +20,7 @@ const ControlCoverageResponse = named(
         coverage_percent: Type.Number({ description: "With one decimal place; 0 without environments" }),
       }),
     ),
-    ...Counts,
+    ...PageCounts,
     environments: Type.Array(
       named(
         "ControlCoverageEnvironment",
@@ -81,7 +81,7 @@ export const getControlCoverage = operation({
       status: 200,
       body: {
         summary: { total, covered, coverage_percent: percent(covered, total) },
-        ...counts(store.controlCoverage.count(organization.id, id, filter), page, perPage),
+        ...pageCounts(store.controlCoverage.count(organization.id, id, filter), page, perPage),
         environments,
       },
     };

@@ -13,7 +13,7 @@ import { listAllowance, singleAllowance } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { Counts, counts } from "../paging.ts";
+import { PageCounts, pageCounts } from "../paging.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
 import { ControlPath, NoQuery } from "../paths.ts";
 
@@ -54,7 +54,7 @@ const ControlDecision = named(
 );
 const ControlDecisionListPage = named(
   "ControlDecisionListPage",
-  Closed({ ...Counts, decisions: Type.Array(ControlDecision) }),
+  Closed({ ...PageCounts, decisions: Type.Array(ControlDecision) }),
 );
 
 function presentDecision(
@@ -121,7 +121,10 @@ export const listControlDecisions = operation({
     const decisions = rows.map((row) => presentDecision(context, row, { control: identifier, allowance }));
     return {
       status: 200,
-      body: { ...counts(store.controlDecisions.count(organization.id, identifier, filter), page, perPage), decisions },
+      body: {
+        ...pageCounts(store.controlDecisions.count(organization.id, identifier, filter), page, perPage),
+        decisions,
+      },
     };
   },
 });

@@ -8,7 +8,7 @@ import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
 import type { ControlVersionRow } from "../../store/policies/controls.ts";
 import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES, SortDirection, isLinks } from "./controls.ts";
 import { operation } from "../context.ts";
-import { Counts, counts } from "../paging.ts";
+import { PageCounts, pageCounts } from "../paging.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { ControlPath, NoQuery } from "../paths.ts";
 
@@ -29,7 +29,7 @@ const ControlVersion = named(
 );
 const ControlVersionListPage = named(
   "ControlVersionListPage",
-  Closed({ ...Counts, versions: Type.Array(ControlVersion) }),
+  Closed({ ...PageCounts, versions: Type.Array(ControlVersion) }),
 );
 
 const presentVersion = (identifier: string, row: ControlVersionRow): Static<typeof ControlVersion> => ({
@@ -67,7 +67,7 @@ export const listControlVersions = operation({
       (row) => presentVersion(control.identifier, row),
       (row) => presentVersion(control.identifier, { ...row, description: UNREADABLE, links_json: "{}" }),
     );
-    return { status: 200, body: { ...counts(control.version, page, perPage), versions } };
+    return { status: 200, body: { ...pageCounts(control.version, page, perPage), versions } };
   },
 });
 

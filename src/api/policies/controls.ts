@@ -12,26 +12,26 @@ import { Closed, Matching, Maybe, Message, Nullable, OneOf, Repeated, named } fr
 import type { ControlListRow, ControlRow, ControlLinks } from "../../store/policies/controls.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { Counts, counts, pages } from "../paging.ts";
-import { LIST_LENGTH, NAME_LENGTH, PATH_LENGTH, TEXT_LENGTH, Text, WebUrl } from "../../contract/shapes.ts";
+import { PageCounts, pageCounts, definePaging } from "../paging.ts";
+import { MAX_LIST_ITEMS, MAX_NAME_CHARS, MAX_PATH_CHARS, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
 import { TagChoice } from "../tags.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { Tags } from "../../contract/tags.ts";
-import { tagFilters } from "../filters.ts";
-import { ControlPath, OrgPath, NoQuery, RESERVED } from "../paths.ts";
+import { parseTagFilters } from "../filters.ts";
+import { ControlPath, OrgPath, NoQuery, RESERVED_CONTROL_IDENTIFIER } from "../paths.ts";
 
 export const CONTROL_OPERATION = { tag: "Controls", feature: "controls" } as const;
 export const NO_CONTROL = { description: "No such control", schema: Message };
 
 /** The paging of all lists of controls, versions, decisions and coverage. */
-export const CONTROL_PAGES = pages({ perPage: 15, most: 100 });
+export const CONTROL_PAGES = definePaging({ perPage: 15, maxPerPage: 100 });
 export const SortDirection = (fallback: "asc" | "desc", by: string) =>
   OneOf(["asc", "desc"], { default: fallback, description: `Sort direction; the list is sorted by ${by}` });
 
 // Shown as a title, but standards use full sentences of a thousand characters and more.
-const ControlName = Type.String({ minLength: 1, maxLength: PATH_LENGTH, description: "Name of the control" });
+const ControlName = Type.String({ minLength: 1, maxLength: MAX_PATH_CHARS, description: "Name of the control" });
 const ControlLinksInput = Type.Record(Type.String(), WebUrl, {
-  maxProperties: LIST_LENGTH,
+  maxProperties: MAX_LIST_ITEMS,
   description: "URLs by the names of the links; names may contain dots",
 });
 
@@ -39,8 +39,8 @@ const ControlPostInput = named(
   "ControlPostInput",
   Closed({
     identifier: Matching(CONTROL_IDENTIFIER, {
-      maxLength: NAME_LENGTH,
-      description: `Permanent identifier of the control, also after archiving; \`${RESERVED}\` is reserved`,
+      maxLength: MAX_NAME_CHARS,
+      description: `Permanent identifier of the control, also after archiving; \`${RESERVED_CONTROL_IDENTIFIER}\` is reserved`,
     }),
     name: ControlName,
     description: Maybe(Text),
@@ -53,11 +53,11 @@ const ControlPutInput = named(
   Closed({
     name: Maybe(ControlName),
     description: Type.Optional(
-      Nullable(Type.String({ maxLength: TEXT_LENGTH, description: "null or empty: removed" })),
+      Nullable(Type.String({ maxLength: MAX_TEXT_CHARS, description: "null or empty: removed" })),
     ),
     links: Maybe(
       Type.Record(Type.String(), WebUrl, {
-        maxProperties: LIST_LENGTH,
+        maxProperties: MAX_LIST_ITEMS,
         description: "Replaces all links; null: unchanged",
       }),
     ),
@@ -75,7 +75,7 @@ const listFields = {
   tags: Tags,
 };
 const ControlListItem = named("ControlListItem", Closed(listFields));
-const ControlListPage = named("ControlListPage", Closed({ ...Counts, controls: Type.Array(ControlListItem) }));
+const ControlListPage = named("ControlListPage", Closed({ ...PageCounts, controls: Type.Array(ControlListItem) }));
 const ControlResponse = named(
   "ControlResponse",
   Closed({
@@ -141,7 +141,7 @@ export const listControls = operation({
   responses: { 200: { description: "One page", schema: ControlListPage } },
   example: { params: { org: "acme" }, query: { search: "review", tag: "team:payments" } },
   handle({ store, organization }, { query }) {
-    const filter = { search: query.search ?? "", archived: query.archived, tags: tagFilters(query.tag) };
+    const filter = { search: query.search ?? "", archived: query.archived, tags: parseTagFilters(query.tag) };
     const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
     const rows = store.controls.list(organization.id, filter, query.sort_direction, slice);
     const controls = presentEach(
@@ -149,7 +149,10 @@ export const listControls = operation({
       (row) => presentListItem(row, readStoredJson(row.tags_json, isTags)),
       placeholder,
     );
-    return { status: 200, body: { ...counts(store.controls.count(organization.id, filter), page, perPage), controls } };
+    return {
+      status: 200,
+      body: { ...pageCounts(store.controls.count(organization.id, filter), page, perPage), controls },
+    };
   },
 });
 
@@ -182,8 +185,10 @@ export const postControl = operation({
   handle(context, { body }) {
     const { store, organization, principal, note } = context;
     const { identifier, name, description, links } = body;
-    if (identifier === RESERVED)
-      throw invalid({ identifier: `The identifier '${RESERVED}' is reserved [input: ${identifier}]` });
+    if (identifier === RESERVED_CONTROL_IDENTIFIER)
+      throw invalid({
+        identifier: `The identifier '${RESERVED_CONTROL_IDENTIFIER}' is reserved [input: ${identifier}]`,
+      });
     const row = store.controls.create(
       organization,
       identifier,

@@ -17,7 +17,7 @@ import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { documentLane } from "../flows/flows.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { NAME_LENGTH, TEXT_LENGTH } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS, MAX_TEXT_CHARS } from "../../contract/shapes.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { configurationForm, versionFields } from "../uploads.ts";
 
@@ -31,13 +31,13 @@ const PolicyPutInput = named(
   "PolicyPutInput",
   Closed({
     name: Matching(POLICY_NAME, {
-      maxLength: NAME_LENGTH,
+      maxLength: MAX_NAME_CHARS,
       description: "Name of the policy; an existing policy with this name is updated",
     }),
     description: Type.Optional(
       Type.String({
         default: "",
-        maxLength: TEXT_LENGTH,
+        maxLength: MAX_TEXT_CHARS,
         description: "Purpose of the policy; empty when omitted",
       }),
     ),
@@ -47,7 +47,7 @@ const PolicyPutInput = named(
     comment: Type.Optional(
       Type.String({
         default: "",
-        maxLength: TEXT_LENGTH,
+        maxLength: MAX_TEXT_CHARS,
         description: "What changed in this version; stored only with a new version",
       }),
     ),

@@ -11,14 +11,14 @@ export type EventLinks = {
   environmentApi(org: string, environment: string): string;
   snapshotPage(org: string, environment: string, index: number): string;
   snapshotApi(org: string, environment: string, index: number): string;
-  artifactPage(org: string, flow: string, fingerprint: string, id: string): string;
+  artifactPage(org: string, flow: string, artifact: { fingerprint: string; id: string }): string;
   /** @param selector query parameters that tell the record from others of its fingerprint in the flow. */
-  artifactApi(org: string, flow: string, fingerprint: string, selector: ArtifactSelector): string;
+  artifactApi(org: string, flow: string, artifact: { fingerprint: string; selector: ArtifactSelector }): string;
   flowPage(org: string, flow: string): string;
   flowApi(org: string, flow: string): string;
   trailPage(org: string, flow: string, trail: string): string;
   trailApi(org: string, flow: string, trail: string): string;
-  attestationPage(org: string, flow: string, trail: string, id: string): string;
+  attestationPage(org: string, attestation: { flow: string; trail: string; id: string }): string;
   attestationApi(org: string, id: string): string;
 };
 
@@ -99,8 +99,8 @@ export const momentLink = (moment: SnapshotRef, links: EventLinks): { url: strin
 });
 
 function flowFactsPage({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): string {
-  if (trail && attestation) return links.attestationPage(org, flow, trail.name, attestation.id);
-  if (artifact) return links.artifactPage(org, flow, artifact.fingerprint, artifact.id);
+  if (trail && attestation) return links.attestationPage(org, { flow, trail: trail.name, id: attestation.id });
+  if (artifact) return links.artifactPage(org, flow, artifact);
   return trail ? links.trailPage(org, flow, trail.name) : links.flowPage(org, flow);
 }
 

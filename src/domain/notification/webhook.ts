@@ -47,8 +47,8 @@ const provenanceOf = (
   status: state.toLowerCase(),
   commit,
   commit_url: commitUrl,
-  html_url: links.artifactPage(org, flow, fingerprint, artifactId),
-  api_url: links.artifactApi(org, flow, fingerprint, selector),
+  html_url: links.artifactPage(org, flow, { fingerprint, id: artifactId }),
+  api_url: links.artifactApi(org, flow, { fingerprint, selector }),
   build_url: buildUrl,
 });
 
@@ -73,8 +73,8 @@ function flowParts({ org, flow, trail, artifact, attestation }: EventFlow, links
             status: artifact.state.toLowerCase(),
             commit: artifact.commit,
             commit_url: artifact.commitUrl,
-            html_url: links.artifactPage(org, flow, artifact.fingerprint, artifact.id),
-            api_url: links.artifactApi(org, flow, artifact.fingerprint, artifact.selector),
+            html_url: links.artifactPage(org, flow, artifact),
+            api_url: links.artifactApi(org, flow, artifact),
             build_url: artifact.buildUrl,
           },
         }
@@ -86,7 +86,9 @@ function flowParts({ org, flow, trail, artifact, attestation }: EventFlow, links
             name: attestation.name,
             type: attestation.type,
             status: stateWord(attestation.compliant),
-            html_url: trail ? links.attestationPage(org, flow, trail.name, attestation.id) : links.flowPage(org, flow),
+            html_url: trail
+              ? links.attestationPage(org, { flow, trail: trail.name, id: attestation.id })
+              : links.flowPage(org, flow),
             api_url: links.attestationApi(org, attestation.id),
           },
         }

@@ -397,7 +397,7 @@ test("a key is replaced once: asking again names the replacement, for as long as
   const at = given();
   const old = (await mint(at)).body;
   const first = (await rotate(at, old.id, { grace_period_hours: 1 })).body;
-  const message = `API key '${old.id}' has been rotated already: its replacement is '${first.id}'`;
+  const message = `API key '${old.id}' has already been rotated: its replacement is '${first.id}'`;
   await withoutTrace(() => refused(rotate(at, old.id, { grace_period_hours: 720 }), 400, { message }));
   // Its answer was lost, say: what replaced the key is rotated or revoked like any other.
   await revoke(at, first.id);
@@ -443,7 +443,7 @@ test("of fifty rotations of one key at once one makes a key, and the others name
   const answers = await Promise.all(Array.from({ length: 50 }, () => rotate(at, id)));
   const made = answers.filter(({ status }) => status === 201);
   assert.is(made.length, 1);
-  const message = `API key '${id}' has been rotated already: its replacement is '${made[0]?.body.id}'`;
+  const message = `API key '${id}' has already been rotated: its replacement is '${made[0]?.body.id}'`;
   for (const { status, body } of answers)
     if (status !== 201) assert.equal({ status, body }, { status: 400, body: { message } });
   assert.is((await list(at)).length, 2);

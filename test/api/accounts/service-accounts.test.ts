@@ -241,7 +241,7 @@ test("a personal organization has no service accounts", async () => {
   const at = server.given.org({ kind: "personal" });
   await withoutTrace(() =>
     refused(create(at, { name: "bot" }), 400, {
-      message: "Service accounts are for shared organizations: this one is personal",
+      message: "Personal organizations cannot have service accounts",
     }),
   );
   assert.equal((await list(at)).body, []);

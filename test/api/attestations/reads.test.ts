@@ -344,7 +344,7 @@ test("of an organization: an expression that would hold the server up is refused
     {
       status: 400,
       body: refused({
-        name_regex: `Input should be a valid RE2 expression: the regular expression is too large to be tried on 3001 names [input: ${pattern}]`,
+        name_regex: `Input should be a valid RE2 expression: the regular expression is too large to match against 3001 names [input: ${pattern}]`,
       }),
     },
   );

@@ -18,7 +18,7 @@ function setUp() {
   const organization = store.organizations.find("acme");
   const recorder: OperationContext["recorder"] = {
     accepts: (weight) => weight > 64,
-    reads: true,
+    canRecordRaw: true,
     async report({ artifacts }) {
       handedOver.push(artifacts.length);
       return { planned: true, index: 7 };

@@ -457,7 +457,7 @@ test("refuses an item whose words would be repeated excessively", async () => {
   const owners = [{ apiVersion: "v1", kind: "Node", name: "n", uid: "1", more: "x".repeat(10_000) }];
   await assertRefused(() => put(at, name, "K8S", { artifacts: [FULL.K8S, { ...FULL.K8S, digests, owners }] }), 413, {
     message:
-      "The report, counting what an item says once for each of its digests (items 0 to 1), exceeds the 64MB limit",
+      "The report, counting the details of an item once for each of its digests (items 0 to 1), exceeds the 64MB limit",
   });
 });
 

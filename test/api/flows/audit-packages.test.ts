@@ -868,7 +868,7 @@ test("without a thread that makes packages the report is not available, and noth
     const report = await alone.call("GET", `/trails/${at.org}/${flow}/${trail}/audit_pdf`, { key: at.key });
     assert.equal(
       { status: report.status, body: report.body, "Retry-After": report.headers.get("Retry-After") },
-      { status: 503, body: { message: "The report cannot be made now. Please try again" }, "Retry-After": "10" },
+      { status: 503, body: { message: "The report cannot be created now. Please try again" }, "Retry-After": "10" },
     );
     assert.is(
       (await alone.call("GET", `/trails/${at.org}/${flow}/${trail}/audit_package`, { key: at.key })).status,

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { counts, pages, pagination } from "../../../src/api/paging.ts";
+import { pageCounts, definePaging, presentPagination } from "../../../src/api/paging.ts";
 import { EPOCH, fresh, startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
 
@@ -451,14 +451,14 @@ test("either paging parameter brings the envelope; a page beyond the end is empt
 });
 
 test("windows and counts of the other styles: a page of nothing, no cap, a last page that is full", () => {
-  const builds = pages({ perPage: 15, most: 50, least: 0 });
+  const builds = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
   assert.equal(builds.window({}), { page: 1, perPage: 15, limit: 15, offset: 0 });
   assert.equal(builds.window({ page: 4, per_page: 0 }), { page: 4, perPage: 0, limit: 0, offset: 0 });
-  assert.equal(counts(31, 4, 0), { page: 4, per_page: 0, total_pages: 0, total_count: 31 });
-  assert.equal(counts(30, 2, 15), { page: 2, per_page: 15, total_pages: 2, total_count: 30 });
-  assert.equal(pagination(31, 3, 15), { total: 31, page: 3, per_page: 15, page_count: 3 });
+  assert.equal(pageCounts(31, 4, 0), { page: 4, per_page: 0, total_pages: 0, total_count: 31 });
+  assert.equal(pageCounts(30, 2, 15), { page: 2, per_page: 15, total_pages: 2, total_count: 30 });
+  assert.equal(presentPagination(31, 3, 15), { total: 31, page: 3, per_page: 15, page_count: 3 });
   const most = Number.MAX_SAFE_INTEGER;
-  assert.equal(pages({ perPage: 15, most: null }).window({ page: most, per_page: most }), {
+  assert.equal(definePaging({ perPage: 15, maxPerPage: null }).window({ page: most, per_page: most }), {
     page: most,
     perPage: most,
     limit: most,

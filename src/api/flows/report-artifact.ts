@@ -1,0 +1,234 @@
+/** Recording a reported artifact: its shape, its record, the attestations that waited for it, and its verdict. */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import { pendingFor } from "../../domain/attestation/binding.ts";
+import { ANY_TYPE } from "../../domain/attestation/kinds.ts";
+import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
+import { ATTESTATION_NAME, COMMIT_SHA, REFERENCE_NAME, TRAIL_NAME } from "../../domain/names.ts";
+import { Closed, Matching, Maybe, WithinBytes, named } from "../../http/schema.ts";
+import { toSqlBoolean } from "../../store/db/database.ts";
+import type { ArtifactFields } from "../../store/flows/artifacts.ts";
+import type { FlowRow } from "../../store/flows/flows.ts";
+import type { OperationContext } from "../context.ts";
+import {
+  Annotations,
+  ExternalUrls,
+  Fingerprint,
+  GitCommit,
+  MAX_LIST_ITEMS,
+  MAX_PATH_CHARS,
+  MAX_RESULTS_BYTES,
+  Name,
+  RemoteUrl,
+  RepoInfoPostInput,
+  Text,
+  UserData,
+  WebUrl,
+  parseRepoInfo,
+  presentEventRepoInfo,
+  toStoredCommit,
+  toStoredJson,
+} from "../../contract/shapes.ts";
+import { findOrBeginTrail } from "./begin-trail.ts";
+
+const TemplateName = Name(ATTESTATION_NAME);
+
+export const CreateArtifact = named(
+  "CreateArtifact",
+  Closed({
+    fingerprint: Fingerprint,
+    filename: Type.String({
+      minLength: 1,
+      maxLength: MAX_PATH_CHARS,
+      description: "Name of the file, directory or image",
+    }),
+    git_commit: Matching(COMMIT_SHA, { maxLength: 40, description: "Full commit id, 40 lowercase hex characters" }),
+    build_url: WebUrl,
+    commit_url: WebUrl,
+    trail_name: Maybe(
+      Name(TRAIL_NAME, {
+        description: "The trail, begun if it does not exist; without one, the artifact belongs to the flow alone",
+      }),
+    ),
+    template_reference_name: Maybe(Name(REFERENCE_NAME, { description: "Name of the artifact in the template" })),
+    description: Maybe(Text),
+    git_commit_info: Maybe(GitCommit),
+    repo_info: Maybe(RepoInfoPostInput),
+    repo_url: Maybe(RemoteUrl),
+    external_urls: Maybe(ExternalUrls),
+    annotations: Maybe(Annotations),
+    user_data: Maybe(UserData),
+    commits_list: Maybe(
+      WithinBytes(
+        MAX_RESULTS_BYTES,
+        Type.Array(GitCommit, {
+          maxItems: MAX_LIST_ITEMS,
+          description: "Commits since the previous artifact, newest first",
+        }),
+      ),
+    ),
+    template: Maybe(
+      Type.Union([Type.Array(TemplateName, { maxItems: MAX_LIST_ITEMS }), Type.String({ maxLength: MAX_PATH_CHARS })], {
+        description: "Without a trail only: names of the expected attestations, as a list or separated by commas",
+      }),
+    ),
+    is_compliant: Maybe(
+      Type.Boolean({ description: "Without a trail only: false marks the artifact as non-compliant" }),
+    ),
+  }),
+);
+type Report = Static<typeof CreateArtifact>;
+
+/** Names of the attestations that a template expects of an artifact; none for an artifact that it does not name. */
+const findExpectedNames = (template: Template, referenceName: string | null): string[] =>
+  template.trail.artifacts.find(({ name }) => name === referenceName)?.attestations.map(({ name }) => name) ?? [];
+
+/**
+ * The attestations expected of an artifact without trail and reference name: the reported list, else every name in the
+ * flow's template, so that omitting the trail never makes an artifact look better than its flow requires. Each name
+ * occurs once, with the first type that the flow's template gives it; a name that is not in the template may have any
+ * type (semantics 2.1).
+ */
+function findExpectedWithoutTrail({ trail }: Template, given: Report["template"]): TemplateAttestation[] {
+  const types = new Map<string, string>();
+  for (const { name, type } of [trail, ...trail.artifacts].flatMap(({ attestations }) => attestations))
+    if (!types.has(name)) types.set(name, type);
+  const names = typeof given === "string" ? splitNames(given) : given;
+  return [...new Set(names ?? types.keys())].map((name) => ({ name, type: types.get(name) ?? ANY_TYPE }));
+}
+
+const splitNames = (text: string): string[] =>
+  text
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "");
+
+/**
+ * The columns of a report.
+ * @param template names of the expected attestations
+ * @throws AppError 400 for an invalid repository URL
+ */
+function toFields(
+  { store, organization }: OperationContext,
+  report: Report,
+  template: readonly string[],
+): ArtifactFields {
+  const repo = parseRepoInfo(report.repo_info);
+  return {
+    filename: report.filename,
+    description: report.description ?? null,
+    git_commit: report.git_commit,
+    git_commit_info_json: report.git_commit_info ? JSON.stringify(toStoredCommit(report.git_commit_info)) : null,
+    commits_list_json: toStoredJson(report.commits_list?.map(toStoredCommit)),
+    repo_info_json: toStoredJson(report.repo_info),
+    repo_id: repo && store.repos.capture(organization.id, repo),
+    repo_url: report.repo_url ?? null,
+    build_url: report.build_url,
+    commit_url: report.commit_url,
+    external_urls_json: toStoredJson(report.external_urls),
+    annotations_json: toStoredJson(report.annotations),
+    user_data_json: toStoredJson(report.user_data),
+    template_json: JSON.stringify(template),
+    legacy_is_compliant: null,
+  };
+}
+
+/** The record that a report is about; a record without a trail is the only one of its fingerprint in the flow. */
+type Identity = { flowId: number; trailId: number | null; fingerprint: string; referenceName: string | null };
+
+/**
+ * Creates the record or updates it. Actions are notified of a new record and of a new commit.
+ * @param at epoch seconds
+ * @returns the record's key and previous commit, null for a new record
+ */
+function upsertArtifact(
+  { store, organization, principal }: OperationContext,
+  identity: Identity,
+  { fields, at }: { fields: ArtifactFields; at: number },
+): { id: number; previousCommit: string | null } {
+  const existing = store.artifacts.find(identity);
+  const author = { organizationId: organization.id, createdBy: principal.displayName };
+  if (existing) store.artifacts.update(existing.id, fields, at);
+  const id = existing?.id ?? store.artifacts.create({ ...identity, ...author }, fields, at);
+  const previousCommit = existing?.git_commit ?? null;
+  // A repeated report triggers nothing: clients send a report again when its response was lost.
+  if (previousCommit !== fields.git_commit)
+    store.triggers.artifactReported(identity.flowId, id, at, principal.displayName);
+  return { id, previousCommit };
+}
+
+/** Records a report to a trail: the record, the attestations that waited for it, the event, the verdict. */
+function recordInTrail(context: OperationContext, flow: FlowRow, report: Report & { trail_name: string }): void {
+  const { store, note } = context;
+  const trail = findOrBeginTrail(context, flow, { name: report.trail_name });
+  const at = context.now();
+  const referenceName = report.template_reference_name ?? null;
+  const template = findExpectedNames(store.templates.parsed(trail.template_id), referenceName);
+  const fields = toFields(context, report, template);
+  const identity = { flowId: flow.id, trailId: trail.id, fingerprint: report.fingerprint, referenceName };
+  const { id, previousCommit } = upsertArtifact(context, identity, { fields, at });
+  if (fields.repo_id !== null) store.trails.addRepo(trail.id, fields.repo_id);
+  // A record whose commit is unchanged has its attestations already.
+  if (previousCommit !== report.git_commit) bindWaitingAttestations(context, trail.id, { id, report });
+
+  const { public_id } = store.artifacts.get(id);
+  store.trails.addEvent(trail.id, "artifact_creation_reported", at, {
+    artifact_id: public_id,
+    artifact_name: report.filename,
+    artifact_fingerprint: report.fingerprint,
+    template_reference_name: referenceName,
+    git_commit: report.git_commit,
+    git_commit_info: report.git_commit_info ? toStoredCommit(report.git_commit_info) : null,
+    repo_info: presentEventRepoInfo(report.repo_info),
+  });
+  const { status } = store.evaluation.evaluate(trail.id, at);
+  note({
+    artifact_id: public_id,
+    artifact_fingerprint: report.fingerprint,
+    trail: report.trail_name,
+    created: previousCommit === null,
+    trail_state: status,
+  });
+}
+
+/** Binds the attestations that were reported to the trail before their artifact. */
+function bindWaitingAttestations(
+  { store }: OperationContext,
+  trailId: number,
+  { id, report }: { id: number; report: Report },
+): void {
+  const { fingerprint, git_commit: gitCommit } = report;
+  const artifact = { fingerprint, referenceName: report.template_reference_name ?? null, gitCommit };
+  const candidates = store.attestations.candidatesFor(trailId, artifact);
+  const waiting = new Set(pendingFor(artifact, candidates));
+  for (const candidate of candidates)
+    if (waiting.has(candidate.attestationId))
+      store.attestations.bindToArtifact(trailId, id, candidate.id, candidate.name);
+}
+
+/** Records a report without a trail (semantics 2.4). */
+function recordInFlow(context: OperationContext, flow: FlowRow, report: Report): void {
+  const { store, note } = context;
+  const at = context.now();
+  const expected = findExpectedWithoutTrail(store.templates.parsed(flow.template_id), report.template);
+  const isCompliant = report.is_compliant ?? null;
+  const template = expected.map(({ name }) => name);
+  const fields = { ...toFields(context, report, template), legacy_is_compliant: toSqlBoolean(isCompliant) };
+  const identity = { flowId: flow.id, trailId: null, fingerprint: report.fingerprint, referenceName: null };
+  const { id, previousCommit } = upsertArtifact(context, identity, { fields, at });
+  const state = store.evaluation.evaluateLegacy(id, flow.id, { expected, isCompliant }, at);
+  note({
+    artifact_id: store.artifacts.get(id).public_id,
+    artifact_fingerprint: report.fingerprint,
+    trail: null,
+    created: previousCommit === null,
+    artifact_state: state,
+  });
+}
+
+/** Records a reported artifact, in its trail or in the flow alone. @throws AppError 400 for an invalid report */
+export function recordArtifact(context: OperationContext, flow: FlowRow, report: Report): void {
+  const { trail_name } = report;
+  if (trail_name === null || trail_name === undefined) recordInFlow(context, flow, report);
+  else recordInTrail(context, flow, { ...report, trail_name });
+}
