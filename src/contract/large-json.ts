@@ -56,9 +56,9 @@ export function spendCharacters(allowance: Allowance, characters: number): void 
  * @throws ResponseFullError
  */
 export function spendText(allowance: Allowance, { length }: string): void {
-  if (length <= MAX_INLINE_JSON_BYTES) return spendCharacters(allowance, length);
-  if (length > allowance.largeBytes) throw new ResponseFullError();
-  allowance.largeBytes -= length;
+  if (length <= MAX_INLINE_JSON_BYTES) spendCharacters(allowance, length);
+  else if (length > allowance.largeBytes) throw new ResponseFullError();
+  else allowance.largeBytes -= length;
 }
 
 /** How to mark a column, in the shape that readers of its field expect; `raw` columns are passed on unparsed. */

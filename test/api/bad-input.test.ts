@@ -1,7 +1,7 @@
 /**
- * Requests of every operation, spoiled at random: no answer is a 5xx, every refusal has the contract's body and leaves
- * every table and both directories as they were, and nothing of ours shows in its text. The run is reproducible:
- * ASSAY_TEST_SEED=7 picks another one, and a failure prints the seed and the request. What was found once is a row of
+ * Randomly mutated requests of every operation: no response is a 5xx, every refusal has the contract's body and leaves
+ * every table and both directories unchanged, and no message exposes internals. The run is reproducible:
+ * ASSAY_TEST_SEED=7 selects another seed, and a failure prints the seed and the request. Former failures are rows of
  * FOUND.
  */
 import { suite } from "uvu";
@@ -19,7 +19,7 @@ import type { TestServer } from "../given.ts";
 import { BOUNDARY, CLOSING, field, file, holdings, holdingsWithoutEvidence, part } from "../http/socket.ts";
 
 const SEED = Number(process.env["ASSAY_TEST_SEED"] ?? 1);
-/** Requests per operation that takes a body; addresses and queries come on top. */
+/** Requests per operation with a body; those with mutated paths and queries come on top. */
 const ROUNDS = 90;
 const MB = 1_048_576;
 
@@ -28,10 +28,10 @@ const LIMITS = { json: 2 * MB, form: 2 * MB, document: 2 * MB, evidence: MB };
 let server: TestServer;
 let agent: Agent;
 let key: string;
-/** The secrets of the doors of signed operations. */
+/** The secrets of the webhooks of signed operations. */
 const secrets = new Map<string, string>();
 test.before(async () => {
-  // In files: packages are made by a thread that reads them.
+  // On disk, because a thread that reads the files creates packages.
   server = await startServer({ limits: LIMITS, directory: mkdtempSync(join(tmpdir(), "assay-test-")) });
   agent = new Agent({ keepAlive: true, maxSockets: 1 });
   ({ key } = server.given.org({ name: "acme" }));
@@ -57,7 +57,7 @@ test.after(async () => {
   rmSync(server.directory, { recursive: true, force: true });
 });
 
-// --- chance
+// --- randomness
 
 /** Mulberry32: small, and the same everywhere. */
 let state = SEED >>> 0;
@@ -111,7 +111,7 @@ function send(attempt: Attempt): Promise<Answered> {
   });
 }
 
-/** Names of our inner life that no answer may show. */
+/** Names of internals that no response may expose. */
 const LEAKS = [
   /SQLITE|sqlite_|no such (?:table|column)|constraint failed/i,
   /node:|node_modules|\.[tj]s:\d+/,
@@ -119,11 +119,14 @@ const LEAKS = [
   /You have requested/,
 ];
 
-/** Judges an answer; throws what is wrong with it. */
-function judge(answer: Answered): void {
+/** Checks a response; throws if it is wrong. */
+function checkResponse(answer: Answered): void {
   const { status, text } = answer;
   assert.ok(status >= 200 && status < 500, `status ${status}`);
-  if (!answer.type.startsWith("application/json")) return assert.is(status, 200);
+  if (!answer.type.startsWith("application/json")) {
+    assert.is(status, 200);
+    return;
+  }
   const body = JSON.parse(text, (name: string, value: unknown) => {
     assert.ok(name.isWellFormed() && (typeof value !== "string" || value.isWellFormed()), "no half of a character");
     return value;
@@ -145,23 +148,23 @@ function judge(answer: Answered): void {
   assert.ok(text.length < 200_000, `the refusal is ${text.length} characters long`);
 }
 
-/** What the server held before the request; null after an accepted one, which may have changed it. */
+/** The state of the server before the request; null after an accepted one, which may have changed it. */
 let before: ReturnType<typeof holdingsWithoutEvidence> | null = null;
-/** The same of evidence, whose 256 directories only a form can change. */
+/** The state of the evidence directories, all 256 of them, which only a form can change. */
 let evidence: readonly string[] | null = null;
 const isForm = ({ headers }: Attempt): boolean => headers["Content-Type"]?.startsWith("multipart/") ?? false;
 let refusals = 0;
 let accepted = 0;
 
 async function check(attempt: Attempt): Promise<Answered> {
-  // What an accepted request asked for is done by jobs, after its answer.
+  // Jobs do the work of an accepted request after its response.
   if (before === null) await server.settled();
   before ??= holdingsWithoutEvidence(server);
   evidence ??= holdings(server).evidence;
   let answer: Answered | null = null;
   try {
     answer = await send(attempt);
-    judge(answer);
+    checkResponse(answer);
     if (answer.status >= 400) {
       refusals += 1;
       assert.equal(holdingsWithoutEvidence(server), before, "a refusal leaves nothing behind");
@@ -187,7 +190,7 @@ async function check(attempt: Attempt): Promise<Answered> {
   }
 }
 
-// --- spoiling
+// --- mutations
 
 const nested = (depth: number): unknown => JSON.parse(`${"[".repeat(depth)}${"]".repeat(depth)}`);
 const VALUES: readonly (() => unknown)[] = [
@@ -290,7 +293,7 @@ type Shape = {
   minimum?: number;
 };
 
-/** Texts of which one fits, for each grammar there is. */
+/** Texts of which one matches each grammar. */
 const FITTING = [
   "a",
   "unit-tests",
@@ -301,7 +304,7 @@ const FITTING = [
   "0f5c9a1d-2b3e-4f50-8172-8394a5b6",
 ];
 
-/** A value of a shape: mostly one that fits, so that what is odd gets deep into the handlers. */
+/** A value of a shape, mostly a valid one, so that mutations reach deep into the handlers. */
 function fitting(shape: Shape): unknown {
   if (shape.const !== undefined) return shape.const;
   if (shape.enum) return pick(shape.enum);
@@ -347,7 +350,7 @@ function fitting(shape: Shape): unknown {
   }
 }
 
-/** The example, with more of what may stand beside it. */
+/** The example, with more optional fields. */
 function enriched(operation: AssayOperation): unknown {
   const shape = (operation.body as { schema: Shape }).schema;
   const body = structuredClone(operation.example.body) as Record<string, unknown>;
@@ -366,12 +369,12 @@ function spots(value: unknown, found: Spot[] = []): Spot[] {
   return found;
 }
 
-/** Own property, whatever its name. */
+/** Defines an own property of any name. */
 const put = (holder: any, name: string | number, value: unknown): void =>
   void Object.defineProperty(holder, name, { value, enumerable: true, configurable: true, writable: true });
 
-/** Puts something wrong, or odd, into a value. */
-function spoil(value: unknown): [what: string, value: unknown] {
+/** Mutates a value: something invalid, or unusual. */
+function mutate(value: unknown): [what: string, value: unknown] {
   if (sometimes(0.05)) return ["another value", anything()];
   if (sometimes(0.2)) return ["enriched", value];
   const what: string[] = [];
@@ -400,9 +403,12 @@ function spoil(value: unknown): [what: string, value: unknown] {
   return [what.join(", "), value];
 }
 
-/** JSON as text, sometimes no JSON any more. */
-function spoiledJson(operation: AssayOperation): [what: string, text: Buffer] {
-  const [what, value] = spoil(enriched(operation));
+/** Numbers that are too long, too large, or not JSON. */
+const NUMBERS = ["1e999", "-1e999", "1".repeat(5000), "0.".padEnd(3000, "3"), "01", "+1", "NaN", "Infinity", "0x1"];
+
+/** JSON as text, sometimes broken. */
+function mutatedJson(operation: AssayOperation): [what: string, text: Buffer] {
+  const [what, value] = mutate(enriched(operation));
   const text = JSON.stringify(value) ?? "";
   const at = below(text.length + 1);
   switch (below(14)) {
@@ -416,12 +422,7 @@ function spoiledJson(operation: AssayOperation): [what: string, text: Buffer] {
     case 2:
       return [
         `${what}; endless number`,
-        Buffer.from(
-          text.replace(
-            /:("[^"]*"|\d+|true|false|null)/,
-            `:${pick(["1e999", "-1e999", "1".repeat(5000), "0.".padEnd(3000, "3"), "01", "+1", "NaN", "Infinity", "0x1"])}`,
-          ),
-        ),
+        Buffer.from(text.replace(/:("[^"]*"|\d+|true|false|null)/, `:${pick(NUMBERS)}`)),
       ];
     case 3:
       return [
@@ -447,7 +448,9 @@ function spoiledJson(operation: AssayOperation): [what: string, text: Buffer] {
 }
 
 const POLICY = "_schema: https://assay.example.com/schemas/policy/environment/v1\n";
-const ALIAS_BOMB = `l0: &l0 [x, x, x, x, x, x, x, x, x]\n${Array.from({ length: 30 }, (_, i) => `l${i + 1}: &l${i + 1} [${`*l${i},`.repeat(9)}]`).join("\n")}\n`;
+const ALIAS_BOMB =
+  "l0: &l0 [x, x, x, x, x, x, x, x, x]\n" +
+  `${Array.from({ length: 30 }, (_, i) => `l${i + 1}: &l${i + 1} [${`*l${i},`.repeat(9)}]`).join("\n")}\n`;
 const YAML: readonly (() => string)[] = [
   () => ALIAS_BOMB,
   () => `${POLICY}${ALIAS_BOMB}artifacts: {attestations: *l30}\n`,
@@ -505,10 +508,10 @@ const HUGE_YAML: readonly (() => string)[] = [
   () => `${POLICY}x: ${"x".repeat(MB)}`,
 ];
 
-/** A file of YAML with something wrong, or odd, in it. */
-function spoiledYaml(example: string): [what: string, content: Buffer] {
+/** A YAML file with something invalid, or unusual, in it. */
+function mutatedYaml(example: string): [what: string, content: Buffer] {
   if (sometimes(0.01)) return ["huge YAML", Buffer.from(pick(HUGE_YAML)())];
-  if (sometimes(0.25)) return ["odd YAML", Buffer.from(pick(YAML)())];
+  if (sometimes(0.25)) return ["unusual YAML", Buffer.from(pick(YAML)())];
   const lines = example.split("\n");
   for (let times = 1 + below(4); times > 0; times--) {
     const at = below(lines.length);
@@ -561,20 +564,20 @@ function spoiledYaml(example: string): [what: string, content: Buffer] {
       "YAML with bytes",
       Buffer.concat([Buffer.from(text.slice(0, below(text.length))), bytes(3), Buffer.from(text)]),
     ];
-  return ["spoiled YAML", Buffer.from(text)];
+  return ["mutated YAML", Buffer.from(text)];
 }
 
-/** A form whose parts, order, or bytes may be wrong. */
-function spoiledForm(operation: AssayOperation): [what: string, type: string, body: Buffer] {
+/** A form whose parts, order or bytes may be wrong. */
+function mutatedForm(operation: AssayOperation): [what: string, type: string, body: Buffer] {
   const form = operation.body as { part: string; file: { part: string; kind: "memory" | "evidence" } | null };
   const [whatJson, json] = sometimes(0.6)
-    ? spoiledJson(operation)
+    ? mutatedJson(operation)
     : ["fine JSON", Buffer.from(JSON.stringify(operation.example.body))];
   const example = operation.example.file ?? "";
   const [whatFile, content] =
     form.file?.kind === "memory"
       ? sometimes(0.7)
-        ? spoiledYaml(example)
+        ? mutatedYaml(example)
         : ["fine file", Buffer.from(example)]
       : sometimes(0.02)
         ? ["large file", Buffer.alloc(MB + below(2), "e")]
@@ -626,7 +629,7 @@ function spoiledForm(operation: AssayOperation): [what: string, type: string, bo
         bytes(20),
       ),
     );
-  if (wrong < 4) what.push(["reversed", "a part missing", "a part twice", "an odd part"][wrong] as string);
+  if (wrong < 4) what.push(["reversed", "a part missing", "a part twice", "an unusual part"][wrong] as string);
   let body: Buffer = Buffer.concat([...parts, CLOSING]);
   if (wrong === 4) {
     what.push("cut");
@@ -655,9 +658,9 @@ function spoiledForm(operation: AssayOperation): [what: string, type: string, bo
   return [what.join("; "), type, body];
 }
 
-// --- the world that the examples speak of
+// --- the objects that the examples name
 
-/** Calls that take their object away work on one of their own. */
+/** Operations that remove their object work on one of their own. */
 const SPARE: Record<string, Record<string, string>> = {
   archive_flow: { flow_name: "spare" },
   rename_flow: { flow_name: "spare" },
@@ -768,7 +771,7 @@ async function makeWorld(): Promise<void> {
   await check({ ...k8s, target: k8s.target.replace("/production/", "/staging/") });
   for (const id of WORLD) await check(whole(named(id)));
   await check(attempt(named("create_service_account"), { body: Buffer.from('{"name":"spare"}') }));
-  // The id of a key is the server's choice, and the examples name one.
+  // The server chooses the id of a key, and the examples name one.
   for (const id of [named("get_service_account_api_key").example.params?.["key_id"], "spare-1", "spare-2"]) {
     const made = await check(whole(named("create_service_account_api_key")));
     server.db
@@ -780,7 +783,7 @@ async function makeWorld(): Promise<void> {
     await check(attempt(action, { body: Buffer.from(JSON.stringify({ ...(action.example.body as object), name })) }));
 }
 
-test("the examples of all operations work, in the order of a release", async () => {
+test("the examples of all operations succeed in the order of a release", async () => {
   await makeWorld();
   const writes = operations.filter(
     ({ id, method, status }) => method !== "GET" && status !== "removed" && !WORLD.includes(id) && !(id in SPARE),
@@ -791,7 +794,7 @@ test("the examples of all operations work, in the order of a release", async () 
   }
   for (const operation of operations.filter(({ method, status }) => method === "GET" && status !== "removed")) {
     const answer = await check(whole(operation));
-    // These examples name an object that no other example makes.
+    // These examples name an object that no other example creates.
     const missing = [
       "get_attestation_evidence",
       "get_artifact_attestation",
@@ -808,9 +811,9 @@ test("the examples of all operations work, in the order of a release", async () 
 const sampled = operations.filter(({ status }) => status !== "removed");
 
 for (const operation of sampled.filter(({ body }) => body.kind === "json"))
-  test(`spoiled JSON: ${operation.id}`, async () => {
+  test(`mutated JSON: ${operation.id}`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
-      const [what, body] = spoiledJson(operation);
+      const [what, body] = mutatedJson(operation);
       await check(
         attempt(operation, {
           what,
@@ -831,19 +834,19 @@ for (const operation of sampled.filter(({ body }) => body.kind === "json"))
   });
 
 for (const operation of sampled.filter(({ body }) => body.kind === "form"))
-  test(`spoiled forms: ${operation.id}`, async () => {
+  test(`mutated forms: ${operation.id}`, async () => {
     for (let round = 0; round < ROUNDS; round++) {
-      const [what, type, body] = spoiledForm(operation);
+      const [what, type, body] = mutatedForm(operation);
       await check(attempt(operation, { what, body, headers: { "Content-Type": type } }));
     }
   });
 
-test("spoiled templates and policies", async () => {
+test("mutated templates and policies", async () => {
   for (const [turn, id] of ["create_flow_with_template", "create_trail", "put_policy"].entries()) {
     const operation = named(id);
     const form = operation.body as { part: string; file: { part: string } };
     for (let round = 0; round < ROUNDS * 2; round++) {
-      const [what, content] = spoiledYaml(operation.example.file as string);
+      const [what, content] = mutatedYaml(operation.example.file as string);
       const body = Buffer.concat([
         field(form.part, JSON.stringify(operation.example.body)),
         file(form.file.part, "f", content),
@@ -853,7 +856,7 @@ test("spoiled templates and policies", async () => {
         attempt(operation, { what, body, headers: { "Content-Type": `multipart/form-data; boundary=${BOUNDARY}` } }),
       );
     }
-    // The readers of both languages know their bounds (tested with them); here it matters that each is asked at all.
+    // The parsers of both languages test their own bounds; this checks that each operation uses one.
     for (const content of [...YAML, ...HUGE_YAML.filter((_, index) => index % 3 === turn)]) {
       const body = Buffer.concat([
         field(form.part, JSON.stringify(operation.example.body)),
@@ -871,7 +874,7 @@ test("spoiled templates and policies", async () => {
   }
 });
 
-/** Something to stand in an address: no byte that a client's library would not let through. */
+/** A path segment without bytes that a client library would refuse to send. */
 function addressText(): string {
   const value = anything();
   const text = (typeof value === "string" ? value : (JSON.stringify(value) ?? "")).slice(
@@ -905,13 +908,13 @@ function addressText(): string {
       ]);
 }
 
-test("spoiled addresses, with the bodies of the examples", async () => {
+test("mutated paths with the bodies of the examples", async () => {
   for (const operation of operations) {
     const names = Object.keys(operation.example.params ?? {});
     if (names.length === 0) continue;
     for (let round = 0; round < 12; round++) {
       const params = { ...paramsOf(operation), [pick(names)]: addressText() };
-      await check({ ...whole(operation), what: "an odd address", target: targetOf(operation, params, "") });
+      await check({ ...whole(operation), what: "a mutated path", target: targetOf(operation, params, "") });
     }
   }
 });
@@ -938,7 +941,7 @@ const PATTERNS = [
   "",
 ];
 
-test("spoiled queries", async () => {
+test("mutated queries", async () => {
   for (const operation of sampled) {
     const names = Object.keys(operation.query.properties as object);
     if (names.length === 0) continue;
@@ -974,7 +977,7 @@ test("spoiled queries", async () => {
       });
       await check(
         attempt(operation, {
-          what: "an odd query",
+          what: "a mutated query",
           target: targetOf(operation, paramsOf(operation), `?${pairs.join("&")}`),
         }),
       );
@@ -982,12 +985,12 @@ test("spoiled queries", async () => {
   }
 });
 
-test("bodies where none belongs", async () => {
+test("bodies on operations without one", async () => {
   for (const operation of sampled.filter(({ body }) => body.kind === "none"))
     for (let round = 0; round < 5; round++) {
       await check(
         attempt(operation, {
-          what: "an odd body",
+          what: "an unexpected body",
           body: pick([bytes(below(500)), Buffer.from("null"), Buffer.from("[".repeat(1000)), Buffer.alloc(MB, " ")]),
           headers: { "Content-Type": pick(["application/json", "multipart/form-data", "nonsense"]) },
         }),
@@ -996,8 +999,8 @@ test("bodies where none belongs", async () => {
     }
 });
 
-// A backtracking engine would not come back from these before the runner gives the file up.
-test("a regular expression of the caller runs in linear time", async () => {
+// A backtracking engine would not finish these before the runner's timeout.
+test("matches a client's regular expression in linear time", async () => {
   const operation = named("get_attestations");
   const report = (name: string) => field("data_json", JSON.stringify({ attestation_name: name, is_compliant: true }));
   const kind = named("post_generic_attestation");
@@ -1018,7 +1021,7 @@ test("a regular expression of the caller runs in linear time", async () => {
   }
 });
 
-// --- what was found once
+// --- regressions
 
 const invalid = (errors: string) => `{"message":"Input payload validation failed","errors":${errors}}`;
 const form = (...parts: Buffer[]): Partial<Attempt> => ({
@@ -1101,12 +1104,12 @@ const FOUND: readonly [what: string, operation: string, more: () => Partial<Atte
   ];
 
 for (const [what, id, more, status, body] of FOUND)
-  test(`found once: ${what}`, async () => {
+  test(`regression: ${what}`, async () => {
     const answer = await check(attempt(named(id), { what, ...more() }));
     assert.equal({ status: answer.status, text: answer.text }, { status, text: body });
   });
 
-test("what was accepted harms no read, and the database is sound", async () => {
+test("after all accepted requests every read works and the database is intact", async () => {
   await makeWorld();
   for (const operation of operations.filter(({ method }) => method === "GET")) {
     await check(whole(operation));

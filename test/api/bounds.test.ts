@@ -1,5 +1,5 @@
 /**
- * Bounds of free-form fields: what is larger is refused by the name of its field and its bound, and leaves nothing
+ * Bounds of free-form fields: a larger value is refused, naming its field and the bound, and leaves nothing
  * behind.
  */
 import { suite } from "uvu";
@@ -16,7 +16,7 @@ const MB = 1_048_576;
 const FINGERPRINT = "a".repeat(64);
 type At = { org: string; key: string };
 
-/** A value whose JSON text has exactly so many bytes. */
+/** A value whose JSON text has exactly that many bytes. */
 const ofBytes = (bytes: number): { log: string } => ({ log: "x".repeat(bytes - '{"log":""}'.length) });
 
 const artifact = (at: At, flow: string, more: object): Promise<Answer> =>
@@ -39,7 +39,7 @@ const attest = (at: At, flow: string, kind: string, more: object): Promise<Answe
 const begin = (at: At, flow: string, more: object): Promise<Answer> =>
   server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "begun", ...more } } });
 
-/** Asserts a refusal with that body, after which there are as many records as before. */
+/** Asserts a refusal with that body, and an unchanged number of records. */
 async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const tables = ["artifacts", "attestations", "trails", "trail_events", "audit_log", "flow_tags"];
   const rows = () =>
@@ -54,7 +54,7 @@ async function refuses(call: () => Promise<Answer>, status: number, body: unknow
 
 const invalid = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
-test("user_data takes 4 MB of JSON and not a byte more, wherever it is", async () => {
+test("accepts 4 MB of user_data and not a byte more, on every operation", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const refusal = { message: "Field 'user_data' exceeds the 4MB limit" };
@@ -71,7 +71,7 @@ test("user_data takes 4 MB of JSON and not a byte more, wherever it is", async (
   assert.is(read.body.user_data.log.length, 4 * MB - '{"log":""}'.length);
 });
 
-test("user_data is measured as the JSON that is stored: escaped characters count as they are written", async () => {
+test("measures user_data as stored JSON, with escaped characters at their escaped length", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   // One byte in memory, six in JSON.
@@ -84,21 +84,21 @@ test("user_data is measured as the JSON that is stored: escaped characters count
   assert.is((await artifact(at, flow, { user_data: ["€".repeat(MB)] })).status, 201);
 });
 
-test("attestation_data takes 4 MB, also when it comes as a text that holds JSON", async () => {
+test("accepts 4 MB of attestation_data, also as a text that contains JSON", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const refusal = { message: "Field 'attestation_data' exceeds the 4MB limit" };
   const decision = (attestation_data: unknown) => () =>
     attest(at, flow, "system", { type_name: "decision", control: "C-1", attestation_data });
   await refuses(decision({ is_compliant: true, ...ofBytes(4 * MB) }), 413, refusal);
-  // 1e20 is four characters, and twenty-one as it is stored.
+  // 1e20 has four characters when sent, and twenty-one when stored.
   const numbers = `{"is_compliant":true,"list":[${Array(190_000).fill("1e20").join(",")}]}`;
   assert.ok(numbers.length < MB);
   await refuses(decision(`${numbers.slice(0, -2)},"${"x".repeat(MB)}"]}`), 413, refusal);
   assert.is((await decision({ is_compliant: true, ...ofBytes(3 * MB) })()).status, 201);
 });
 
-test("the results of one tool take 8 MB", async () => {
+test("accepts 8 MB of results of one tool", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const issue = (index: number) => ({ id: `SNYK-${index}`, message: "m".repeat(60_000) });
@@ -121,7 +121,7 @@ test("the results of one tool take 8 MB", async () => {
   assert.is((await attest(at, flow, "snyk", results(20))).status, 201);
 });
 
-test("a record takes 200 annotations and 100 external URLs", async () => {
+test("accepts 200 annotations and 100 external URLs on a record", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const annotations = (count: number) =>
@@ -162,7 +162,7 @@ const tags = (from: number, to: number) =>
 const patch = (at: At, flow: string, body: object): Promise<Answer> =>
   server.call("PATCH", `/tags/${at.org}/flow/${flow}`, { key: at.key, body });
 
-test("a resource has at most 200 tags after a change, whatever the change alone brings", async () => {
+test("bounds the tags of a resource after a change, not the tags of the change", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   await refuses(
@@ -180,7 +180,7 @@ test("a resource has at most 200 tags after a change, whatever the change alone 
   assert.is((await patch(at, flow, { set_tags: { k1: "changed" } })).status, 200);
 });
 
-test("130,000 tag keys are refused with the bound, and a tag is at most 8,192 characters", async () => {
+test("refuses 130,000 tag keys naming the bound, and tags of more than 8,192 characters", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   await refuses(() => patch(at, flow, { set_tags: tags(0, 130_000) }), 413, {
@@ -203,7 +203,7 @@ test("130,000 tag keys are refused with the bound, and a tag is at most 8,192 ch
   );
 });
 
-test("a resource that an older version left with more tags can lose and change some, and gain none", async () => {
+test("a resource with too many tags of an older version can lose and change tags, but gain none", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const { id } = server.db.prepare("SELECT id FROM flows WHERE name = ?").get(flow) as { id: number };

@@ -1,5 +1,5 @@
 /**
- * A clock that is wrong once does not bend the history of environments: two years ahead for one report, then right
+ * A clock that is wrong once does not distort the history of environments: two years ahead for one report, then right
  * again.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -31,8 +31,8 @@ test.after(async () => {
 });
 
 /**
- * An environment in a group, with five snapshots: the second was made by a clock two years ahead. `times` are those of
- * the clock when each was reported. A policy that asks for provenance gives verdicts to evaluate again.
+ * An environment in a group, with five snapshots, the second by a clock two years ahead. `times` are those of
+ * the clock at each report. A policy that requires provenance gives verdicts to re-evaluate.
  */
 async function bent() {
   const at = server.given.org();
@@ -70,7 +70,7 @@ async function bent() {
 
 const moment = (seconds: number): string => `@{${new Date(seconds * 1000).toISOString().slice(0, 19)}}`;
 
-test("snapshots have the times of the clock, before, while it was wrong, and after", async () => {
+test("snapshots have the times of the clock before, during and after its error", async () => {
   const { at, environment, group, times, get } = await bent();
   for (const name of [environment, group]) {
     const { body } = await get(`/snapshots/${at.org}/${name}?reverse=true`);
@@ -92,7 +92,7 @@ test("snapshots have the times of the clock, before, while it was wrong, and aft
   }
 });
 
-test("expressions of time find the snapshot in force, in the environment and in its group", async () => {
+test("time expressions find the snapshot in force, in the environment and in its group", async () => {
   const { environment, group, start, read } = await bent();
   const cases: [string, number][] = [
     ["@{now}", 5],
@@ -111,7 +111,7 @@ test("expressions of time find the snapshot in force, in the environment and in 
   assert.match(String(await read(moment(start - HOUR))), /^404 .*resolves to '.*#0'/);
 });
 
-test("the latest snapshot is the present one even while it alone has a time to come", async () => {
+test("the latest snapshot is the current one even if its time is in the future", async () => {
   const at = server.given.org();
   const environment = await server.given.environment(at, { type: "docker" });
   const start = server.clock.at;
@@ -139,7 +139,7 @@ test("the latest snapshot is the present one even while it alone has a time to c
   assert.equal(body.map(({ index, duration }: { index: number; duration: number }) => [index, duration])[0], [2, 0]);
 });
 
-test("intervals, events and the log for auditors keep the order of numbers and end with the present", async () => {
+test("intervals, events and the audit log keep the order of numbers and end with the current snapshot", async () => {
   const { at, environment, group, start, get } = await bent();
   const indexes = async (path: string, name = "index"): Promise<number[]> =>
     (await get(path)).body.map((row: Record<string, number>) => row[name]);
@@ -172,10 +172,11 @@ test("intervals, events and the log for auditors keep the order of numbers and e
   assert.is(csv.text.trimEnd().split("\n").length, 3, csv.text);
 });
 
-test("diffs compare the snapshots that the expressions mean", async () => {
+test("diffs compare the snapshots that the expressions select", async () => {
   const { at, environment, get } = await bent();
   const { body } = await get(
-    `/env-diff/${at.org}?snappish1=${encodeURIComponent(`${environment}@{1.day.ago}`)}&snappish2=${encodeURIComponent(`${environment}@{now}`)}`,
+    `/env-diff/${at.org}?snappish1=${encodeURIComponent(`${environment}@{1.day.ago}`)}` +
+      `&snappish2=${encodeURIComponent(`${environment}@{now}`)}`,
   );
   assert.equal(
     { "snappish1.snapshot_id": body.snappish1.snapshot_id, "snappish2.snapshot_id": body.snappish2.snapshot_id },
@@ -190,7 +191,7 @@ test("diffs compare the snapshots that the expressions mean", async () => {
   );
 });
 
-test("starts and exits of an artifact are told in the order in which they were recorded", async () => {
+test("lists starts and exits of an artifact in the order of recording", async () => {
   const { at, environment } = await bent();
   const id = (
     server.store.environments.find((server.store.organizations.find(at.org) as { id: number }).id, environment) as {
@@ -216,7 +217,7 @@ test("starts and exits of an artifact are told in the order in which they were r
   );
 });
 
-test("the next report after a step back of less than a day still cannot make history run backwards", async () => {
+test("history does not run backwards when the clock steps back by less than a day", async () => {
   const { at, environment, get } = await bent();
   server.clock.at -= 3 * HOUR;
   await server.call("PUT", `/environments/${at.org}/${environment}/report/docker`, {
@@ -231,7 +232,7 @@ test("the next report after a step back of less than a day still cannot make his
   assert.is(body[0].from, body[1].from);
 });
 
-test("verify finds the history whole, and every stored verdict the same when it is evaluated again", async () => {
+test("verify finds the history intact, and every stored verdict unchanged when it is re-evaluated", async () => {
   const { environment } = await bent();
   await server.writer.idle();
   const found: string[] = [];

@@ -22,7 +22,7 @@ type Place = At & {
   /** Names that other flows have now. */
   archived: string;
   renamed: string;
-  /** Present names of the flows that had them. */
+  /** Current names of the flows that had them. */
   archivedNow: string;
   renamedNow: string;
   environment: string;
@@ -101,7 +101,7 @@ async function place(): Promise<Place> {
   };
 }
 
-/** That an answer does not contain the names that other flows took. */
+/** Asserts that a response does not contain the names that other flows took. */
 function namesNoOtherFlow({ archived, renamed, archivedNow }: Place, path: string, text: string): void {
   for (const name of [archived, renamed]) {
     const found = text.replaceAll(archivedNow, "").indexOf(name);
@@ -113,7 +113,7 @@ function namesNoOtherFlow({ archived, renamed, archivedNow }: Place, path: strin
   }
 }
 
-test("no answer about what ran names the flows that took the names", async () => {
+test("no response about past runs names the flows that took over the names", async () => {
   const at = await place();
   const { org, environment, logical, fingerprint, legacy, later } = at;
   for (const path of [
@@ -152,7 +152,7 @@ test("no answer about what ran names the flows that took the names", async () =>
   }
 });
 
-test("a snapshot shows the present names in flows, links, verdicts and reasons; the verdicts stay", async () => {
+test("a snapshot shows the current names in flows, links, verdicts and reasons, with unchanged verdicts", async () => {
   const at = await place();
   const { body } = await get(at, `/snapshots/${at.org}/${at.environment}/1`);
   const [api, old] = body.artifacts;
@@ -191,12 +191,16 @@ test("a snapshot shows the present names in flows, links, verdicts and reasons; 
     ],
   ]);
   assert.equal(api.reasons_for_incompliance, [
-    `Policy '${at.policy}' requires compliance in the trail, but the artifact is NON-COMPLIANT in trail 't' of flow '${at.archivedNow}'.`,
-    `Policy '${at.policy}' requires a compliant junit attestation, but none was reported in trail 't' of flow '${at.archivedNow}'.`,
-    `Policy '${at.policy}' requires a compliant junit attestation, but none was reported in trail 't' of flow '${at.renamedNow}'.`,
+    `Policy '${at.policy}' requires compliance in the trail, but the artifact is NON-COMPLIANT in trail 't' of ` +
+      `flow '${at.archivedNow}'.`,
+    `Policy '${at.policy}' requires a compliant junit attestation, but none was reported in trail 't' of flow ` +
+      `'${at.archivedNow}'.`,
+    `Policy '${at.policy}' requires a compliant junit attestation, but none was reported in trail 't' of flow ` +
+      `'${at.renamedNow}'.`,
   ]);
   assert.equal(old.reasons_for_incompliance, [
-    `Policy '${at.policy}' requires a compliant junit attestation, but the artifact was reported to flow '${at.renamedNow}' without a trail.`,
+    `Policy '${at.policy}' requires a compliant junit attestation, but the artifact was reported to flow ` +
+      `'${at.renamedNow}' without a trail.`,
   ]);
   assert.equal(resolved(old), [
     [["rule_not_applicable", at.renamedNow]],
@@ -209,7 +213,7 @@ test("a snapshot shows the present names in flows, links, verdicts and reasons; 
   );
 });
 
-test("events and comparisons show the present names", async () => {
+test("events and comparisons show the current names", async () => {
   const at = await place();
   const events = (await get(at, `/environments/${at.org}/${at.environment}/events?reverse=true`)).body;
   assert.equal(
@@ -262,7 +266,7 @@ test("the flow filter of the audit log follows flows, not names", async () => {
   assert.ok(text.includes(`"${at.archivedNow}, ${at.renamedNow}"`), text);
 });
 
-test("an earlier name that no other flow took still filters", async () => {
+test("a former name that no other flow took still works as a filter", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const fingerprint = await server.given.artifact(at, { flow, trail: "t" });
@@ -277,7 +281,7 @@ test("an earlier name that no other flow took still filters", async () => {
   }
 });
 
-test("what is stored of evaluations keeps the names, and replays", async () => {
+test("stored evaluations keep the names, and replay", async () => {
   const at = await place();
   const id = world.idOf(at, at.environment);
   const stored = server.db

@@ -1,6 +1,6 @@
 /**
- * Records that an older version took with megabytes in one field: every list that shows them answers, within bounded
- * memory, with a mark in the place of the field. Planted in the database, because no report brings them any more.
+ * Records that an older version accepted with megabytes in one field: every list that shows them responds in bounded
+ * memory, with a mark in place of the field. Written to the database directly, because reports are bounded now.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ const test = suite("api/large-records");
 const MB = 1_048_576;
 const RECORDS = 20;
 const COMMIT = "c".repeat(40);
-/** Read and written again as a value, 31 MB of this would take more than a gigabyte. */
+/** Parsed and serialized again, 31 MB of this would take more than a gigabyte. */
 const braces = (bytes: number): string => `[${"{},".repeat(bytes / 3 - 1)}{}]`;
 const mark = (text: string) => ({
   unreadable: `This field has ${(text.length / MB).toFixed(1)} MB: fields of more than 8.0 MB are not shown here`,
@@ -63,14 +63,14 @@ test.after(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** Plants the text in all records of a table while `body` runs. */
+/** Writes the text to all records of a table while `body` runs. */
 async function planted(table: string, text: string, body: () => Promise<void>): Promise<void> {
   server.db.prepare(`UPDATE ${table} SET user_data_json = ?`).run(text);
   await body();
   server.db.prepare(`UPDATE ${table} SET user_data_json = NULL`).run();
 }
 
-/** Every list that shows user_data, and where its records are. */
+/** Every list that shows user_data, and the path to its records. */
 const LISTS: Readonly<
   Record<string, { bytes: number; lists: () => readonly [path: string, records: (body: any) => any[]][] }>
 > = {
@@ -104,7 +104,7 @@ const LISTS: Readonly<
 };
 
 for (const [table, { bytes, lists }] of Object.entries(LISTS))
-  test(`${RECORDS} ${table} with ${bytes / MB} MB of user_data each: every list that shows them answers, in little memory`, async () => {
+  test(`${RECORDS} ${table} with ${bytes / MB} MB of user_data each: lists respond in little memory`, async () => {
     const text = braces(bytes);
     await planted(table, text, async () => {
       for (const [path, records] of lists()) {
@@ -122,7 +122,7 @@ for (const [table, { bytes, lists }] of Object.entries(LISTS))
     });
   });
 
-test("a single read still gives the field whole, passed on as it is stored", async () => {
+test("a single read returns the whole field as it is stored", async () => {
   const text = braces(31 * MB);
   server.db.prepare("UPDATE trails SET user_data_json = ? WHERE name = 't3'").run(text);
   const answer = await fetch(`${server.url}/api/v2/trails/${at.org}/${flow}/t3`, {
@@ -133,7 +133,7 @@ test("a single read still gives the field whole, passed on as it is stored", asy
   assert.ok(body.includes(`"user_data":${text},`));
 });
 
-test("fields that are reported today are shown in lists as they are, up to 64 MB together", async () => {
+test("lists show fields of today's sizes unchanged, up to 64 MB in total", async () => {
   const other = server.given.org();
   const name = await server.given.flow(other);
   const user_data = { log: "x".repeat(4 * MB - 10) };
@@ -152,7 +152,7 @@ test("fields that are reported today are shown in lists as they are, up to 64 MB
   });
 });
 
-test("a long field that is no JSON makes its record a placeholder, and the other records stay", async () => {
+test("a long field that is not JSON turns only its own record into a placeholder", async () => {
   const other = server.given.org();
   const name = await server.given.flow(other);
   for (const trail of ["good", "bad"])
@@ -167,7 +167,7 @@ test("a long field that is no JSON makes its record a placeholder, and the other
   assert.is(shown.good.characters, 100_000);
 });
 
-test("a whole record of an audit package is read, so that damage in a long field is found where the record is marked", () => {
+test("audit packages parse whole records, so that damage in a long field is found before the record is written", () => {
   assert.throws(
     () => readFreeForm(`[${"1,".repeat(50_000)}`),
     (error: unknown) => error instanceof StoredJsonError,
@@ -175,7 +175,7 @@ test("a whole record of an audit package is read, so that damage in a long field
   assert.equal(readFreeForm(`[${"1,".repeat(50_000)}1]`), Array(50_001).fill(1));
 });
 
-test("facts of many values are marked, and the facts of others are shown", async () => {
+test("marks fields with too many values, and shows those of other records", async () => {
   const other = server.given.org();
   const name = await server.given.flow(other);
   await server.given.trail(other, { flow: name, name: "t" });
@@ -194,7 +194,7 @@ test("facts of many values are marked, and the facts of others are shown", async
   assert.is(shown.few.facts.length, 1_000_000);
 });
 
-test("templates and schemas that are too long together leave their flows and versions marked, and the others shown", async () => {
+test("marks flows and versions whose templates and schemas no longer fit, and shows the others", async () => {
   const other = server.given.org();
   const names = [];
   for (const name of ["a", "b", "c", "d"])

@@ -1,5 +1,5 @@
 /**
- * URLs that pages may show as links: http and https alone, and for repositories also what git takes; never a script.
+ * URLs that pages may render as links: http and https, for repositories also git's remotes; never a script.
  */
 import { createHmac } from "node:crypto";
 import { suite } from "uvu";
@@ -23,7 +23,7 @@ const SCRIPTS = [
   "data:text/html,<script>alert(1)</script>",
   "vbscript:msgbox(1)",
 ];
-/** No scripts, and no links either. */
+/** Neither scripts nor links. */
 const OTHERS = ["ftp://example.com/x", "file:///etc/passwd", "mailto:a@example.com", "ssh://git@example.com/x"];
 const WEB = [
   "https://example.com/x?y#z",
@@ -113,7 +113,7 @@ for (const [field, send, fields] of [
     (url: string) => ({ sonar_results: { analysedAt: "2026-01-31", revision: SHA, project: { key: "k", url } } }),
   ],
 ] as const)
-  test(`${field} takes http and https alone (${Object.keys(fields("")).join(", ")})`, async () => {
+  test(`${field} accepts http and https only (${Object.keys(fields("")).join(", ")})`, async () => {
     const at = await place();
     for (const url of [...SCRIPTS, ...OTHERS]) {
       const { status, body } = await send(at, fields(url));
@@ -132,7 +132,7 @@ for (const [field, send, fields] of [
     (url: string) => pullRequest("", [{ sha1: SHA, url }]),
   ],
 ] as const)
-  test(`${field} ${send === flow ? "of a flow " : ""}takes what git takes as a remote, and no script`, async () => {
+  test(`${field} ${send === flow ? "of a flow " : ""}accepts the remotes that git accepts, and no script`, async () => {
     const at = await place();
     for (const url of SCRIPTS) {
       const { status, body } = await send(at, fields(url));
@@ -141,7 +141,7 @@ for (const [field, send, fields] of [
     for (const url of REMOTES) assert.ok((await send(at, fields(url))).status < 300, url);
   });
 
-test("the URL of a scan that a webhook brings is no script", async () => {
+test("refuses a script as the URL of a scan from a webhook", async () => {
   const at = server.given.org();
   const hook = server.given.webhook(at.org, "sonar");
   const project = { key: "web", url: "javascript:alert(1)" };
@@ -152,7 +152,7 @@ test("the URL of a scan that a webhook brings is no script", async () => {
   assert.equal({ status, errors: body.errors }, { status: 400, errors: { "project.url": web("javascript:alert(1)") } });
 });
 
-test("an older record keeps its URL, and reads of it go on", async () => {
+test("an older record keeps its URL and stays readable", async () => {
   const at = await place();
   assert.is((await trail(at, { name: "old", origin_url: "https://ci.example.com/1" })).status, 201);
   server.db.prepare("UPDATE trails SET origin_url = 'javascript:alert(1)' WHERE name = 'old'").run();

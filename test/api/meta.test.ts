@@ -11,7 +11,7 @@ let server: TestServer;
 test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
-test("the version tells version, commit and schema to callers without a key", async () => {
+test("returns version, commit and schema without authentication", async () => {
   const { status, body } = await server.call("GET", "/version");
   const { version, commit } = readBuildInfo();
   assert.is(status, 200);
@@ -19,7 +19,7 @@ test("the version tells version, commit and schema to callers without a key", as
   assert.match(body.version, /^\d+\.\d+\.\d+/);
 });
 
-test("the version is the same under the alias, and cannot be written", async () => {
+test("serves the version under the alias as well, and refuses writes", async () => {
   const { body } = await server.call("GET", "/version");
   assert.equal((await server.call("GET", "//api/fastapi/version")).body, body);
   const refused = await server.call("PUT", "/version", { body: {} });

@@ -19,15 +19,15 @@ const AT = 1_700_000_000.75;
 function problemsOf(id: string, payload: unknown): unknown {
   const webhook = OUTGOING_WEBHOOKS.find((one) => one.id === id);
   assert.ok(webhook, id);
-  // As it is on the wire, and without filling in defaults.
+  // As on the wire, without defaults.
   return validate(webhook.payload, JSON.parse(JSON.stringify(payload)), { mode: "response", root: "payload" });
 }
 
-test("examples have the shape of their payload", () => {
+test("examples match the shape of their payload", () => {
   for (const { id, example } of OUTGOING_WEBHOOKS) assert.is(problemsOf(id, example), null, id);
 });
 
-test("payloads about environments: every trigger, with and without artifact, provenance and snapshot", () => {
+test("environment payloads match: every trigger, with and without artifact, provenance and snapshot", () => {
   const provenance = {
     flow: "f",
     state: "NON-COMPLIANT",
@@ -61,7 +61,7 @@ test("payloads about environments: every trigger, with and without artifact, pro
   }
 });
 
-test("payloads about flows: every trigger, with and without trail, artifact and attestation, in every state", () => {
+test("flow payloads match: every trigger, with and without trail, artifact and attestation, in every state", () => {
   for (const trigger of FLOW_TRIGGERS)
     for (const state of ["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"])
       for (const compliant of [true, false]) {
@@ -96,12 +96,12 @@ test("payloads about flows: every trigger, with and without trail, artifact and 
       }
 });
 
-test("the payload about an API key that ends", () => {
+test("the payload about an expiring API key matches", () => {
   const key = { id: "k-1", description: "CI", expires_at: 1_700_000_000.5, holder: "ci-bot", org: "acme" };
   assert.is(problemsOf("api_key_expiry", expiryPayload(key, AT - 86_400)), null);
 });
 
-test("a payload with a field that is not published does not fit", () => {
+test("a payload with an unpublished field does not match", () => {
   const [first] = OUTGOING_WEBHOOKS;
   assert.equal(problemsOf("environment_event", { ...(first?.example as object), more: "x" }), {
     more: "Extra inputs are not permitted [input: x]",

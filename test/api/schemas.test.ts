@@ -9,7 +9,7 @@ let server: TestServer;
 test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
-test("the template schema is open to everybody and tells good templates from bad ones", async () => {
+test("the template schema is public, accepts valid templates and rejects invalid ones", async () => {
   const { status, body } = await server.call("GET", "/schemas/flow-template/v1");
   assert.is(status, 200);
   const check = new Ajv2020({ strict: false }).compile(body);
@@ -24,7 +24,7 @@ test("the template schema is open to everybody and tells good templates from bad
     assert.not(check(bad));
 });
 
-test("the policy schema is open to everybody and tells good policies from bad ones", async () => {
+test("the policy schema is public, accepts valid policies and rejects invalid ones", async () => {
   const { status, body } = await server.call("GET", "/schemas/environment-policy/v1", { key: "bogus" });
   assert.is(status, 200);
   const check = new Ajv2020({ strict: false }).compile(body);
@@ -33,7 +33,7 @@ test("the policy schema is open to everybody and tells good policies from bad on
     assert.not(check(bad));
 });
 
-test("no other version exists", async () => {
+test("no other version of the schemas exists", async () => {
   const { status, body } = await server.call("GET", "/schemas/flow-template/v2");
   assert.is(status, 404);
   assert.equal(body, { message: "The requested URL was not found on the server" });

@@ -29,7 +29,7 @@ async function refuses(call: () => Promise<Answer>, status: number, body: unknow
   assert.equal(rows(), before);
 }
 
-test("tags are set, overwritten and removed, and the next read shows it", async () => {
+test("sets, overwrites and removes tags, visible in the next read", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   assert.equal(await tagsOf(at, flow), {});
@@ -52,7 +52,7 @@ test("tags are set, overwritten and removed, and the next read shows it", async 
   assert.equal(await tagsOf(at, flow), {});
 });
 
-test("either list may be null or absent, and both: then nothing changes", async () => {
+test("either list may be null or absent; without both nothing changes", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   for (const body of [
@@ -66,7 +66,7 @@ test("either list may be null or absent, and both: then nothing changes", async 
   assert.equal(await tagsOf(at, flow), { k: "v" });
 });
 
-test("a key that is removed and set in one call is set", async () => {
+test("a key that is both removed and set is set", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   await patch(at, "flow", flow, { set_tags: { k: "old" } });
@@ -74,7 +74,7 @@ test("a key that is removed and set in one call is set", async () => {
   assert.equal(await tagsOf(at, flow), { k: "new" });
 });
 
-test("names that mean something to JavaScript are names like any other", async () => {
+test("property names of JavaScript are ordinary tag keys", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const set_tags = { constructor: "a", toString: "b", hasOwnProperty: "c" };
@@ -82,7 +82,7 @@ test("names that mean something to JavaScript are names like any other", async (
   assert.equal(await tagsOf(at, flow), set_tags);
 });
 
-test("keys and values that do not fit are all named", async () => {
+test("names all invalid keys and values", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
@@ -123,7 +123,7 @@ test("keys and values that do not fit are all named", async () => {
   );
 });
 
-test("a resource that is not there is named in the words of its kind", async () => {
+test("names an unknown resource in the message of its kind", async () => {
   const at = server.given.org();
   const text: [string[], string][] = [
     [["flow", "flows"], `Flow named 'x' does not exist for organization '${at.org}'`],
@@ -136,18 +136,20 @@ test("a resource that is not there is named in the words of its kind", async () 
       await refuses(() => patch(at, kind, "x", { set_tags: { a: "b" }, remove_tags: [] }), 404, { message });
 });
 
-test("a kind that does not exist is refused with those that do", async () => {
+test("refuses an unknown kind with the list of kinds", async () => {
   const at = server.given.org();
   for (const kind of ["trail", "FLOW", "constructor"])
     await refuses(() => patch(at, kind, "x", {}), 400, {
       message: "Input payload validation failed",
       errors: {
-        resource_type: `Input should be 'flow', 'flows', 'env', 'environment', 'environments', 'control', 'controls', 'repo' or 'repos' [input: ${kind}]`,
+        resource_type:
+          "Input should be 'flow', 'flows', 'env', 'environment', 'environments', 'control', 'controls', 'repo' " +
+          `or 'repos' [input: ${kind}]`,
       },
     });
 });
 
-test("a flow is tagged by its old name too, and not any more once it is archived", async () => {
+test("tags a flow by its former name too, and refuses an archived one", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const renamed = `${flow}-new`;
@@ -160,7 +162,7 @@ test("a flow is tagged by its old name too, and not any more once it is archived
   });
 });
 
-test("an environment is tagged under all words of its kind and by its old name, and not any more once it is archived", async () => {
+test("tags an environment by all words of its kind and its former name, and refuses an archived one", async () => {
   const at = server.given.org();
   const name = await server.given.environment(at);
   const read = async (): Promise<any> =>
@@ -201,7 +203,7 @@ test("an environment is tagged under all words of its kind and by its old name, 
   });
 });
 
-test("a control is tagged under both words of its kind, archived too, and keeps its version", async () => {
+test("tags a control under both words of its kind, also when archived, and keeps its version", async () => {
   const at = server.given.org();
   const identifier = await server.given.control(at, { identifier: "SDLC.7~a" });
   const read = async (): Promise<any> =>
@@ -241,7 +243,7 @@ test("a control is tagged under both words of its kind, archived too, and keeps 
     });
 });
 
-test("a repository is tagged by its id under both words of its kind, and by no other name of it", async () => {
+test("tags a repository by its id only, under both words of its kind", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   await server.given.trail(at, { flow, repo_info: { id: "17", name: "acme/shop", url: "https://git.test/shop" } });
@@ -286,7 +288,7 @@ test("a repository is tagged by its id under both words of its kind, and by no o
   });
 });
 
-test("a flow and an environment of one name have tags of their own", async () => {
+test("a flow and an environment of the same name have separate tags", async () => {
   const at = server.given.org();
   const name = await server.given.flow(at);
   await server.given.environment(at, { name });

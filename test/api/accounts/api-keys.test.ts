@@ -1,4 +1,4 @@
-/** Keys of service accounts: made, used, rotated, lapsed and revoked (semantics 1.6, decisions 37, 38). */
+/** Keys of service accounts: created, used, rotated, expired and revoked (semantics 1.6, decisions 37, 38). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ROLES } from "../../../src/domain/access.ts";
@@ -74,7 +74,7 @@ async function refused(answering: Promise<Answer>, status: number, body: unknown
   const answer = await answering;
   assert.equal({ status: answer.status, body: answer.body }, { status, body }, what);
 }
-/** Nothing is left behind by what `body` does, down to the rows of keys and jobs. */
+/** Asserts that `body` leaves nothing behind, down to the rows of keys and jobs. */
 async function withoutTrace(body: () => Promise<void>): Promise<void> {
   const rows = () =>
     [
@@ -86,7 +86,7 @@ async function withoutTrace(body: () => Promise<void>): Promise<void> {
   assert.equal([holdings(server), rows()], before);
 }
 
-test("a key is shown once, works at once, is listed without its text, and revoked", async () => {
+test("shows a new key once, accepts it at once, lists it without its text and revokes it", async () => {
   const at = given("reader");
   const made = await mint(at, { description: "ci", expires_at: 4_102_444_800 });
   const { id, key, created_at, ...rest } = made.body;
@@ -96,7 +96,7 @@ test("a key is shown once, works at once, is listed without its text, and revoke
   const item = { id, description: "ci", created_at, expires_at: 4_102_444_800, last_used_at: 0 };
   assert.equal({ list: await list(at), body: (await get(at, id)).body }, { list: [item], body: item });
   assert.ok(await works(key));
-  // Used just now, though that is written only once a minute.
+  // Used just now, although the last use is written only once a minute.
   const used = (await get(at, id)).body.last_used_at as number;
   assert.ok(used > created_at && used <= server.clock.at);
   server.store.apiKeys.writeUses();
@@ -125,7 +125,7 @@ test("absent, null and 0 mean that a key never expires", async () => {
   assert.is((await list(at)).length, 3);
 });
 
-test("a key ends at its expiry, to the second, and is unknown from then on", async () => {
+test("a key expires to the second and is unknown from then on", async () => {
   const at = given();
   const end = server.clock.at + 1_000;
   const { id, key } = (await mint(at, { description: "d", expires_at: end })).body;
@@ -137,11 +137,11 @@ test("a key ends at its expiry, to the second, and is unknown from then on", asy
   for (const answering of [get(at, id), revoke(at, id), rotate(at, id)]) await refused(answering, 404, UNKNOWN);
 });
 
-/** What the scheduler does every minute, by the time of the clock unless another one is given. */
+/** Runs the scheduler's minute task, at the time of the clock unless another one is given. */
 const closeKeys = (now: () => number = () => server.clock.at): Promise<number> =>
   closeLapsedKeys({ store: server.store, writer: server.writer, now });
 
-test("a key whose time was over stays dead when the clock is set back, and the audit log has its end", async () => {
+test("an expired key stays expired when the clock is set back, and the audit log records the expiry", async () => {
   const at = given();
   const end = Math.floor(server.clock.at) + 1_000;
   const { id, key } = (await mint(at, { description: "d", expires_at: end })).body;
@@ -167,7 +167,7 @@ test("a key whose time was over stays dead when the clock is set back, and the a
   assert.equal({ actor_kind, actor_name }, { actor_kind: "operator", actor_name: "scheduler" });
 });
 
-test("a rotated key whose job never came is closed at the end of its grace period, and keys of users are closed too", async () => {
+test("a rotated key is revoked at the end of its grace period even without its job, as are keys of users", async () => {
   const at = given();
   const old = (await mint(at)).body;
   const { grace_period_expires_at: end, key: next } = (await rotate(at, old.id)).body;
@@ -187,7 +187,7 @@ test("a rotated key whose job never came is closed at the end of its grace perio
   assert.is(server.store.apiKeys.find(keyDigest(user))?.revoked_at, end - 10);
 });
 
-test("a clock that runs ahead closes no key: neither the scheduler nor the job of a rotation", async () => {
+test("a clock that runs ahead revokes no key, neither by the scheduler nor by the job of a rotation", async () => {
   const at = given();
   const end = Math.floor(server.clock.at) + 100_000;
   const expiring = (await mint(at, { description: "d", expires_at: end })).body;
@@ -216,7 +216,7 @@ test("a clock that runs ahead closes no key: neither the scheduler nor the job o
   );
 });
 
-test("bodies are checked, and leave nothing", async () => {
+test("refused bodies leave nothing behind", async () => {
   const at = given();
   const { id } = (await mint(at)).body;
   const past = Math.floor(server.clock.at) - 10;
@@ -256,7 +256,7 @@ test("bodies are checked, and leave nothing", async () => {
   });
 });
 
-test("an unknown account, an unknown key, and the key of another account", async () => {
+test("responds with 404 to an unknown account, an unknown key, and the key of another account", async () => {
   const at = given();
   account(at, "other", "member", null);
   const { id, key } = (await mint(at, { description: "d" }, "other")).body;
@@ -278,14 +278,13 @@ test("an unknown account, an unknown key, and the key of another account", async
   assert.ok(await works(key));
 });
 
-test("odd ends in old records harm no list", async () => {
+test("unusual expiries in old records do not break lists", async () => {
   const at = given();
   const ids = await Promise.all(Array.from({ length: 5 }, async () => (await mint(at)).body.id as string));
   const soon = Math.floor(server.clock.at) + 5_000;
-  const odd = [1e999, 1.8e12, soon + 0.75, -1e999, 0.5];
-  ids.forEach((id, index) =>
-    server.db.prepare("UPDATE api_keys SET expires_at = ? WHERE public_id = ?").run(odd[index], id),
-  );
+  const expiries = [1e999, 1.8e12, soon + 0.75, -1e999, 0.5];
+  const update = server.db.prepare("UPDATE api_keys SET expires_at = ? WHERE public_id = ?");
+  for (const [index, id] of ids.entries()) update.run(expiries[index], id);
   assert.equal(
     (await list(at)).map(({ id, expires_at }) => [id, expires_at]),
     [
@@ -294,12 +293,12 @@ test("odd ends in old records harm no list", async () => {
       [ids[2], soon],
     ],
   );
-  // What it ends at is what the new key gets.
+  // The new key gets the same expiry.
   const rotated = await rotate(at, ids[1] as string);
   assert.equal({ status: rotated.status, expires_at: rotated.body.expires_at }, { status: 201, expires_at: 1.8e12 });
 });
 
-test("rotation: both keys work until the grace period is over, then the old one is refused and closed", async () => {
+test("rotation keeps both keys valid until the grace period ends, then revokes the old one", async () => {
   const at = given();
   const old = (await mint(at, { description: "deploy" })).body;
   const rotated = await rotate(at, old.id, { grace_period_hours: 2 });
@@ -329,7 +328,7 @@ test("rotation: both keys work until the grace period is over, then the old one 
   server.clock.at = end - 10;
   assert.ok(await works(old.key));
   server.clock.at = end;
-  // The job did not run yet: the time alone is enough.
+  // The job did not run yet: the expiry alone is enough.
   assert.equal(
     { "works old.key": await works(old.key), "works(key)": await works(key) },
     { "works old.key": false, "works(key)": true },
@@ -354,7 +353,7 @@ test("rotation: both keys work until the grace period is over, then the old one 
   assert.equal(lapsed, { actor_name: `${at.org}-admin`, operation: "rotate_service_account_api_key" });
 });
 
-test("the grace period is a day unless said otherwise, with no body and with null too", async () => {
+test("the grace period is a day by default, also without a body and with null", async () => {
   const at = given();
   for (const body of [undefined, null, {}]) {
     const { id } = (await mint(at)).body;
@@ -367,7 +366,7 @@ test("the grace period is a day unless said otherwise, with no body and with nul
   }
 });
 
-test("the new key inherits the end of the old one unless it gets its own, and grace never outlives a key", async () => {
+test("the new key inherits the old expiry by default, and the grace period never outlives the key", async () => {
   const at = given();
   const end = server.clock.at + 10 * HOUR;
   const table: [unknown, number][] = [
@@ -393,17 +392,17 @@ test("the new key inherits the end of the old one unless it gets its own, and gr
   );
 });
 
-test("a key is replaced once: asking again names the replacement, for as long as that works", async () => {
+test("a key is replaced once: a repeated rotation names the replacement while that is valid", async () => {
   const at = given();
   const old = (await mint(at)).body;
   const first = (await rotate(at, old.id, { grace_period_hours: 1 })).body;
   const message = `API key '${old.id}' has already been rotated: its replacement is '${first.id}'`;
   await withoutTrace(() => refused(rotate(at, old.id, { grace_period_hours: 720 }), 400, { message }));
-  // Its answer was lost, say: what replaced the key is rotated or revoked like any other.
+  // For example after a lost response: the replacement can be rotated or revoked like any other key.
   await revoke(at, first.id);
   const second = await rotate(at, old.id, { grace_period_hours: 720 });
   assert.is(second.status, 201);
-  assert.is(second.body.grace_period_expires_at, first.grace_period_expires_at, "an end that was told is never moved");
+  assert.is(second.body.grace_period_expires_at, first.grace_period_expires_at, "an announced end is never moved");
   server.clock.at = first.grace_period_expires_at;
   assert.equal(
     {
@@ -417,7 +416,7 @@ test("a key is replaced once: asking again names the replacement, for as long as
   assert.is(audit(at).filter(([event]) => event === "api_key.lapsed").length, 1);
 });
 
-test("a key that is revoked in its grace period ends at once, and its job does nothing", async () => {
+test("a key revoked in its grace period stops working at once, and its job does nothing", async () => {
   const at = given();
   const old = (await mint(at)).body;
   const { grace_period_expires_at: end } = (await rotate(at, old.id)).body;
@@ -428,7 +427,7 @@ test("a key that is revoked in its grace period ends at once, and its job does n
   await server.settled();
   assert.is(row(old.id)["revoked_at"], revokedAt);
   assert.not(audit(at).some(([event]) => event === "api_key.lapsed"));
-  // Nor does the job of a key that is gone with its account.
+  // The job of a key that was deleted with its account does nothing either.
   const other = (await mint(at)).body;
   const rotated = (await rotate(at, other.id)).body;
   await server.call("DELETE", `/service-accounts/${at.org}/bot`, { key: at.key });
@@ -437,7 +436,7 @@ test("a key that is revoked in its grace period ends at once, and its job does n
   assert.is(server.db.prepare("SELECT count(*) FROM jobs").pluck().get(), 0);
 });
 
-test("of fifty rotations of one key at once one makes a key, and the others name it", async () => {
+test("of fifty concurrent rotations of one key one creates a key, and the others name it", async () => {
   const at = given();
   const { id } = (await mint(at)).body;
   const answers = await Promise.all(Array.from({ length: 50 }, () => rotate(at, id)));
@@ -449,7 +448,7 @@ test("of fifty rotations of one key at once one makes a key, and the others name
   assert.is((await list(at)).length, 2);
 });
 
-test("fifty keys made at once are fifty keys", async () => {
+test("fifty concurrent creations give fifty keys", async () => {
   const at = given();
   const answers = await Promise.all(Array.from({ length: 50 }, () => mint(at)));
   assert.equal(
@@ -460,7 +459,7 @@ test("fifty keys made at once are fifty keys", async () => {
   assert.is((await list(at)).length, 50);
 });
 
-test("who may do what to the keys of whose account", async () => {
+test("each role may manage the keys of exactly the accounts it should", async () => {
   const reads: Record<Role, number> = { admin: 200, member: 200, snapshotter: 200, reader: 403 };
   const at = server.given.org();
   for (const kind of ["user", "service_account"] as const) {
@@ -496,14 +495,14 @@ test("who may do what to the keys of whose account", async () => {
   }
 });
 
-test("nobody gets a key that is more powerful than they are, by whatever way", async () => {
+test("no caller can get a key that is more powerful than their role", async () => {
   const at = server.given.org();
   const name = fresh("user");
   const userKey = server.given.user(at.org, "member");
   const member = { org: at.org, key: userKey };
   account(at, "raised", "member", member);
   const { id } = (await mint(member, undefined, "raised")).body;
-  // An admin raises the account above the one who created it.
+  // An admin raises the account above its creator.
   const raised = await server.call("PATCH", `/service-accounts/${at.org}/raised`, {
     key: at.key,
     body: { privilege: "admin" },
@@ -513,11 +512,11 @@ test("nobody gets a key that is more powerful than they are, by whatever way", a
     for (const answering of [mint(member, undefined, "raised"), rotate(member, id, {}, "raised")])
       await refused(answering, 403, DENIED);
   });
-  // Taking power away is still theirs.
+  // The creator can still revoke its keys.
   assert.is((await revoke(member, id, "raised")).status, 200);
   assert.is((await server.call("DELETE", `/service-accounts/${at.org}/raised`, { key: member.key })).status, 200);
 
-  // The one who created it is lowered.
+  // The creator is lowered.
   account(at, name, "member", member);
   const own = (await mint(member, undefined, name)).body.id;
   const holder = server.store.apiKeys.holder(keyDigest(userKey))?.user_id as number;
@@ -528,16 +527,17 @@ test("nobody gets a key that is more powerful than they are, by whatever way", a
   });
 });
 
-test("rights that end while a body arrives allow nothing any more", async () => {
+test("refuses a request whose rights end while its body arrives", async () => {
   const at = given();
   const answerTo = async (key: string, change: () => void): Promise<{ status: number; body: unknown }> => {
     const body = JSON.stringify({ description: "d" });
     const wire = await dial(server.url);
     try {
       await wire.send(
-        `POST /api/v2${keys(at)} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+        `POST /api/v2${keys(at)} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Type: ` +
+          `application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
       );
-      // It was let in: its key is noted as used.
+      // It was authenticated: the key's last use is recorded.
       await until("the request was authorized", () => server.store.apiKeys.hasUnwrittenUses());
       change();
       await wire.send(body.slice(5));
@@ -573,7 +573,7 @@ test("rights that end while a body arrives allow nothing any more", async () => 
     { status: 403, body: DENIED },
   );
   server.store.apiKeys.writeUses();
-  // The role counts that is held when the key is made.
+  // The role at the time of the key's creation counts.
   assert.equal(
     await answerTo(
       lowered.key,
@@ -585,7 +585,7 @@ test("rights that end while a body arrives allow nothing any more", async () => 
   assert.equal(audit(at), []);
 });
 
-test("an account that is gone when its read is done is no caller", async () => {
+test("refuses a caller whose account is deleted during a read", async () => {
   const at = given();
   const { key } = (await mint(at)).body;
   server.store.apiKeys.writeUses();
@@ -601,7 +601,7 @@ test("an account that is gone when its read is done is no caller", async () => {
   assert.equal({ status: answer.status, body: answer.body }, { status: 401, body: UNAUTHENTICATED });
 });
 
-test("the text of a key is in its one answer and nowhere else: no log, no table, no audit entry", async () => {
+test("the text of a key is in its one response and in no log, table or audit entry", async () => {
   const at = given();
   const made = (await mint(at)).body;
   const rotated = (await rotate(at, made.id)).body;

@@ -24,7 +24,7 @@ const aUser = (displayName: string, name = fresh("user")) => ({
   name,
 });
 
-test("what happens to a membership is told, with the names that people saw", async () => {
+test("logs every change of a membership, with the display names of the time", async () => {
   const at = server.given.org();
   const [ann, bob] = [aUser("Ann Ångström"), aUser("")];
   const { organizations } = server.store;
@@ -78,12 +78,13 @@ test("what happens to a membership is told, with the names that people saw", asy
   );
 });
 
-/** Events at 100, 200, ... of one organization; others come from elsewhere. */
+/** Events at 100, 200, ... of one organization, among those of others. */
 function history(): At {
   const at = server.given.org();
   server.db.prepare("DELETE FROM membership_events WHERE organization_id = ?").run(organizationId(at));
   const insert = server.db.prepare(
-    `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source, search_text)
+    `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role,
+                                    changed_by, source, search_text)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const rows = [
@@ -93,7 +94,7 @@ function history(): At {
     ["added", "dan", "Dan_100%", "snapshotter", null, "idp", "scim"],
     ["removed", "ann", "Ann Ångström", null, "member", "bob", "app"],
   ] as const;
-  rows.forEach(([type, name, shown, role, previous, by, source], index) =>
+  rows.forEach(([type, name, shown, role, previous, by, source], index) => {
     insert.run(
       organizationId(at),
       (index + 1) * 100,
@@ -105,19 +106,19 @@ function history(): At {
       by,
       source,
       membershipSearchText(name, shown, by),
-    ),
-  );
+    );
+  });
   return at;
 }
-/** The numbers of the events that an answer holds. */
-async function told(at: At, query: string): Promise<number[]> {
+/** The numbers of the events in a response. */
+async function listNumbers(at: At, query: string): Promise<number[]> {
   const { status, body } = await read(at, query);
   assert.is(status, 200, JSON.stringify(body));
   if (!query.includes("page")) assert.is(body.total_count, body.events.length, query);
   return body.events.map(({ timestamp }: { timestamp: number }) => timestamp / 100);
 }
 
-test("every filter, alone and with others", async () => {
+test("filters alone and combined", async () => {
   const at = history();
   server.given.org();
   const table: [string, number[]][] = [
@@ -151,10 +152,10 @@ test("every filter, alone and with others", async () => {
     ["?search=ann&source=app&role=member&event_type=changed&from_timestamp=200&to_timestamp=200", [2]],
     ["?search=ann&source=script&role=member", []],
   ];
-  for (const [query, expected] of table) assert.equal(await told(at, query), expected, query);
+  for (const [query, expected] of table) assert.equal(await listNumbers(at, query), expected, query);
 });
 
-test("every order, both ways; what came later is later among equals", async () => {
+test("sorts by every column in both directions, with ties in order of time", async () => {
   const at = history();
   const orders: Record<string, number[]> = {
     when: [1, 2, 3, 4, 5],
@@ -164,28 +165,28 @@ test("every order, both ways; what came later is later among equals", async () =
     source: [2, 5, 3, 4, 1],
   };
   for (const [by, expected] of Object.entries(orders)) {
-    assert.equal(await told(at, `?sort_by=${by}&sort_dir=asc`), expected, by);
-    assert.equal(await told(at, `?sort_by=${by}&sort_dir=desc`), [...expected].reverse(), by);
-    assert.equal(await told(at, `?sort_by=${by}`), [...expected].reverse(), by);
+    assert.equal(await listNumbers(at, `?sort_by=${by}&sort_dir=asc`), expected, by);
+    assert.equal(await listNumbers(at, `?sort_by=${by}&sort_dir=desc`), [...expected].reverse(), by);
+    assert.equal(await listNumbers(at, `?sort_by=${by}`), [...expected].reverse(), by);
   }
-  assert.equal(await told(at, "?sort_dir=asc"), [1, 2, 3, 4, 5]);
+  assert.equal(await listNumbers(at, "?sort_dir=asc"), [1, 2, 3, 4, 5]);
 });
 
-test("pages", async () => {
+test("returns pages with their counts", async () => {
   const at = history();
   const page = async (query: string) => {
     const { events, ...counts } = (await read(at, query)).body;
     return [events.length, counts];
   };
   assert.equal(await page("?per_page=2"), [2, { page: 1, per_page: 2, total_pages: 3, total_count: 5 }]);
-  assert.equal(await told(at, "?per_page=2&page=2"), [3, 2]);
-  assert.equal(await told(at, "?per_page=2&page=3&sort_by=user&sort_dir=asc"), [4]);
+  assert.equal(await listNumbers(at, "?per_page=2&page=2"), [3, 2]);
+  assert.equal(await listNumbers(at, "?per_page=2&page=3&sort_by=user&sort_dir=asc"), [4]);
   assert.equal(await page("?per_page=2&page=9"), [0, { page: 9, per_page: 2, total_pages: 3, total_count: 5 }]);
   assert.equal(await page("?per_page=100&role=admin"), [1, { page: 1, per_page: 100, total_pages: 1, total_count: 1 }]);
   assert.equal(await page("?search=nobody"), [0, { page: 1, per_page: 15, total_pages: 0, total_count: 0 }]);
 });
 
-test("a query that says something else is refused with all its mistakes", async () => {
+test("refuses an invalid query, naming every mistake", async () => {
   const at = history();
   const roles = "Input should be 'admin', 'member', 'snapshotter' or 'reader' [input: owner]";
   const table: [string, Record<string, string>][] = [
@@ -217,7 +218,7 @@ test("a query that says something else is refused with all its mistakes", async 
   }
 });
 
-test("admins alone read it, be they users or service accounts", async () => {
+test("only admins can read it, as users and as service accounts", async () => {
   const at = server.given.org({ public: true });
   const before = holdings(server).rows["membership_events"];
   assert.is((await read({ ...at, key: server.given.serviceAccount(at.org, "admin") })).status, 200);
@@ -236,7 +237,7 @@ test("admins alone read it, be they users or service accounts", async () => {
   );
 });
 
-test("a member who was removed has no rights from the next request on, and keeps their other organizations", async () => {
+test("a removed member loses access with the next request, and keeps other organizations", async () => {
   const [one, two] = [server.given.org(), server.given.org()];
   const key = server.given.user(one.org, "admin");
   const user = { id: (server.db.prepare("SELECT max(id) AS id FROM users").get() as { id: number }).id };
@@ -249,14 +250,14 @@ test("a member who was removed has no rights from the next request on, and keeps
   assert.is((await server.call("GET", `/organizations/${one.org}`, { key })).status, 403);
   assert.equal((await server.call("GET", "/user/default-org", { key })).body, { default_org_name: "" });
   assert.is((await server.call("GET", `/organizations/${two.org}`, { key })).status, 200);
-  // The default organization of somebody who loses another one stays.
+  // Losing another organization does not change the default one.
   await server.call("PUT", `/user/${two.org}`, { key });
   server.store.organizations.setRole(organizationId(one), user, "reader", "test");
   server.store.organizations.removeMember(organizationId(one), user, "test");
   assert.equal((await server.call("GET", "/user/default-org", { key })).body, { default_org_name: two.org });
 });
 
-test("a change of a service account's privilege is told, with the user or the account that made it", async () => {
+test("logs a change of a service account's privilege with its author", async () => {
   const at = server.given.org();
   const accounts = `/service-accounts/${at.org}`;
   const patch = (key: string, name: string, body: object) => server.call("PATCH", `${accounts}/${name}`, { key, body });
@@ -293,7 +294,7 @@ test("a change of a service account's privilege is told, with the user or the ac
   assert.is((await read(at, "?search=boss")).body.total_count, 1);
 });
 
-test("the user of the operating system is named by the system, by number where it has no entry", () => {
+test("names the operating system user, by number if the system has no entry", () => {
   const noEntry = (): never => {
     throw new Error("A system error occurred: uv_os_get_passwd returned ENOENT");
   };

@@ -14,7 +14,7 @@ test.after(() => server.stop());
 
 const DENIED = { message: "You don't have permission to access this resource" };
 
-test("an organization tells name, kind, the beta switch and its times", async () => {
+test("an organization shows name, kind, beta features and times", async () => {
   const { org, key } = server.given.org();
   const answer = await server.call("GET", `/organizations/${org}`, { key });
   assert.is(answer.status, 200);
@@ -24,7 +24,7 @@ test("an organization tells name, kind, the beta switch and its times", async ()
   assert.is(last_modified_at, created_at);
 });
 
-test("no such organization and somebody else's get the same 403", async () => {
+test("an unknown organization and someone else's get the same 403", async () => {
   const { org } = server.given.org();
   const stranger = server.given.user(org, null);
   for (const name of [org, "does-not-exist"]) {
@@ -34,7 +34,7 @@ test("no such organization and somebody else's get the same 403", async () => {
   }
 });
 
-test("a public organization is readable for every authenticated caller, and for nobody without a key", async () => {
+test("a public organization is readable for every authenticated caller only", async () => {
   const { org } = server.given.org({ public: true });
   const stranger = server.given.user(org, null);
   assert.is((await server.call("GET", `/organizations/${org}`, { key: stranger })).status, 200);
@@ -52,7 +52,7 @@ test("a service account acts in its own organization only", async () => {
   assert.is((await server.call("GET", `/organizations/${other.org}`, { key })).status, 403);
 });
 
-test("admins switch the beta features; the organization tells the state, and the same again is no change", async () => {
+test("admins switch the beta features; repeating the same state changes nothing", async () => {
   const at = server.given.org({ public: true });
   const flip = (body: unknown, key = at.key) =>
     server.call("PUT", `/organizations/${at.org}/experimental_features`, { key, body });
@@ -90,7 +90,7 @@ test("admins switch the beta features; the organization tells the state, and the
   assert.is((await flip({ experimental_features_enabled: true }, bot)).status, 200);
 });
 
-test("a change that began before another one, and ends after it, begins where that one ended", async () => {
+test("a slow change does not undo a concurrent change of another setting", async () => {
   const at = server.given.org();
   const path = `/organizations/${at.org}/experimental_features`;
   const slow = request(`${server.url}/api/v2${path}`, {
@@ -98,7 +98,7 @@ test("a change that began before another one, and ends after it, begins where th
     headers: { Authorization: `Bearer ${at.key}`, "Content-Type": "application/json", Expect: "100-continue" },
   });
   slow.flushHeaders();
-  // The server asks for the body once it knows who calls, and from where.
+  // The server reads the body only after authentication.
   await once(slow, "continue");
   assert.is(
     (await server.call("PUT", path, { key: at.key, body: { experimental_features_enabled: false } })).status,
@@ -113,7 +113,7 @@ test("a change that began before another one, and ends after it, begins where th
   );
 });
 
-test("the switch takes a truth value from an admin, and a refusal changes nothing", async () => {
+test("the switch accepts only a boolean from an admin, and a refusal changes nothing", async () => {
   const at = server.given.org();
   const path = `/organizations/${at.org}/experimental_features`;
   const others = (["member", "snapshotter", "reader", null] as const).map((role) => server.given.user(at.org, role));

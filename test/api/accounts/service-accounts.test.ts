@@ -1,4 +1,4 @@
-/** Service accounts: who sees and who manages which (semantics 1.4, 1.5, decisions 31, 36, 105, 110). */
+/** Service accounts: who can see and manage which (semantics 1.4, 1.5, decisions 31, 36, 105, 110). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ROLES, mayGrant } from "../../../src/domain/access.ts";
@@ -28,7 +28,7 @@ const remove = (at: At, name: string, body: unknown = null) =>
 const mint = (at: At, name: string) =>
   server.call("POST", `/service-accounts/${at.org}/${name}/api-keys`, { key: at.key, body: { description: "test" } });
 
-/** A caller of that role, as a user or as a service account. */
+/** A principal with that role, a user or a service account. */
 const as = (at: At, role: Role, kind: "user" | "service_account" = "user"): At => ({
   org: at.org,
   key: kind === "user" ? server.given.user(at.org, role) : server.given.serviceAccount(at.org, role),
@@ -36,7 +36,7 @@ const as = (at: At, role: Role, kind: "user" | "service_account" = "user"): At =
 const callerId = (at: At): string => server.store.apiKeys.holder(keyDigest(at.key))?.holder_public_id as string;
 const organizationId = (at: At): number => (server.store.organizations.find(at.org) as { id: number }).id;
 
-/** An account of that privilege, made by `creator`: whoever may, and then made theirs. */
+/** An account of that privilege, created by an admin and assigned to `creator`. */
 async function given(at: At, creator: At | null, privilege: Role = "reader"): Promise<string> {
   const name = fresh("bot");
   server.store.serviceAccounts.create({
@@ -53,7 +53,7 @@ async function refused(answering: Promise<Answer>, status: number, body: unknown
   const answer = await answering;
   assert.equal({ status: answer.status, body: answer.body }, { status, body }, what);
 }
-/** Nothing is left behind by what `body` does. */
+/** Asserts that `body` leaves nothing behind. */
 async function withoutTrace(body: () => Promise<void>): Promise<void> {
   const accounts = () =>
     server.db.prepare("SELECT name, description, privilege FROM service_accounts ORDER BY id").all();
@@ -70,7 +70,7 @@ const audit = (at: At) =>
       .all(organizationId(at)) as Record<string, string>[]
   ).map(({ detail_json, ...row }) => ({ ...row, detail: JSON.parse(detail_json as string) }));
 
-test("an account is made without a key, listed, read, changed and deleted", async () => {
+test("creates an account without a key, lists, reads, changes and deletes it", async () => {
   const at = server.given.org();
   assert.equal((await list(at)).body, []);
   const made = await create(at, { name: "ci-bot", description: "Builds", privilege: "member" });
@@ -166,7 +166,7 @@ test("an account is made without a key, listed, read, changed and deleted", asyn
   ]);
 });
 
-test("a change that changes nothing leaves no entry", async () => {
+test("a change without effect leaves no audit entry", async () => {
   const at = server.given.org();
   const made = await create(at, { name: "bot", description: "d", privilege: "member" });
   await withoutTrace(async () => {
@@ -183,7 +183,7 @@ test("a change that changes nothing leaves no entry", async () => {
   });
 });
 
-test("bodies and names are checked, all mistakes at once", async () => {
+test("validates bodies and names, reporting all mistakes at once", async () => {
   const at = server.given.org();
   await create(at, { name: "bot" });
   const message = "Input payload validation failed";
@@ -225,14 +225,14 @@ test("bodies and names are checked, all mistakes at once", async () => {
   assert.is((await create(at, { name: "A".repeat(64), description: "y".repeat(512) })).status, 201);
 });
 
-test("names are unique in their organization alone, and free again after a delete", async () => {
+test("names are unique per organization, and available again after a deletion", async () => {
   const [one, two] = [server.given.org(), server.given.org()];
   for (const at of [one, two]) assert.is((await create(at, { name: "bot" })).status, 201);
   const key = (await mint(one, "bot")).body.key as string;
   assert.is((await remove(one, "bot")).status, 200);
   assert.is((await get(two, "bot")).status, 200);
   assert.is((await create(one, { name: "bot", privilege: "admin" })).status, 201);
-  // The old key does not come back with the name.
+  // The old key does not become valid again with the name.
   await refused(list({ org: one.org, key }), 401, UNAUTHENTICATED);
   assert.equal((await server.call("GET", `/service-accounts/${one.org}/bot/api-keys`, { key: one.key })).body, []);
 });
@@ -247,7 +247,7 @@ test("a personal organization has no service accounts", async () => {
   assert.equal((await list(at)).body, []);
 });
 
-/** What each role does to an account: [status of a read, of a change of description, of a privilege, of a delete]. */
+/** Statuses of operations on an account: [read, change of description, change of privilege, deletion]. */
 const TABLE: Record<Role, { own: number[]; other: number[] }> = {
   admin: { own: [200, 200, 200, 200], other: [200, 200, 200, 200] },
   member: { own: [200, 200, 403, 200], other: [200, 403, 403, 403] },
@@ -255,7 +255,7 @@ const TABLE: Record<Role, { own: number[]; other: number[] }> = {
   reader: { own: [403, 403, 403, 403], other: [403, 403, 403, 403] },
 };
 
-test("who may do what to whose account, for users and for service accounts alike", async () => {
+test("each role may manage exactly the accounts it should, as a user and as a service account", async () => {
   const at = server.given.org();
   for (const kind of ["user", "service_account"] as const) {
     for (const role of ROLES) {
@@ -288,7 +288,7 @@ test("who may do what to whose account, for users and for service accounts alike
   }
 });
 
-test("nobody gives an account more than they hold", async () => {
+test("no caller can grant more than their own role", async () => {
   const at = server.given.org();
   for (const kind of ["user", "service_account"] as const) {
     for (const role of ROLES) {
@@ -312,7 +312,7 @@ test("nobody gives an account more than they hold", async () => {
   }
 });
 
-test("naming the privilege that an account has is no change: its creator may send the whole account", async () => {
+test("repeating an account's privilege is no change, so its creator may send the whole account", async () => {
   const at = server.given.org();
   const member = as(at, "member");
   const name = await given(at, member, "member");
@@ -323,7 +323,7 @@ test("naming the privilege that an account has is no change: its creator may sen
   assert.is((await get(member, name)).body.description, "new");
 });
 
-test("a new privilege is the role of the account from the next request on", async () => {
+test("a new privilege takes effect with the next request", async () => {
   const at = server.given.org();
   const name = await given(at, null, "reader");
   const key = (await mint(at, name)).body.key as string;
@@ -336,7 +336,7 @@ test("a new privilege is the role of the account from the next request on", asyn
   await refused(write(), 403, DENIED);
 });
 
-test("no key, an outsider of a public organization, and a reader learn nothing of accounts and keys", async () => {
+test("readers, outsiders and unauthenticated callers cannot see accounts and keys", async () => {
   const open = server.given.org({ public: true });
   const name = await given(open, null, "reader");
   const { id } = (await mint(open, name)).body;
@@ -369,7 +369,7 @@ test("no key, an outsider of a public organization, and a reader learn nothing o
   });
 });
 
-test("deleting takes all keys at once; what the account reported stays, under its name", async () => {
+test("deleting an account revokes all its keys at once and keeps its reports under its name", async () => {
   const at = server.given.org();
   const name = await given(at, null, "member");
   const keys = await Promise.all([1, 2].map(async () => (await mint(at, name)).body));
@@ -396,7 +396,7 @@ test("deleting takes all keys at once; what the account reported stays, under it
   );
   assert.is((await server.call("GET", `/trails/${at.org}/${flow}/${trail}`, { key: at.key })).status, 200);
   assert.equal(audit(at).at(-1)?.["detail"], { account: name, privilege: "member", keys: keys.map(({ id }) => id) });
-  // The noted uses of its keys are nobody else's.
+  // Pending last-used times of its keys apply to no other account.
   const next = await given(at, null);
   const { id } = (await mint(at, next)).body;
   server.store.apiKeys.writeUses();
@@ -406,7 +406,7 @@ test("deleting takes all keys at once; what the account reported stays, under it
   );
 });
 
-test("an account deletes itself, and is nobody then", async () => {
+test("an account that deletes itself is refused from then on", async () => {
   const at = server.given.org();
   const name = await given(at, null, "admin");
   const self = { org: at.org, key: (await mint(at, name)).body.key as string };
@@ -415,12 +415,13 @@ test("an account deletes itself, and is nobody then", async () => {
   assert.is(audit(at).at(-1)?.["actor_name" as never], name);
 });
 
-test("an account behind an enabled webhook is not deleted; a disabled webhook keeps its row without it", async () => {
+test("refuses to delete the account of an enabled webhook; a disabled webhook remains without it", async () => {
   const at = server.given.org();
   const name = await given(at, null, "member");
   const account = server.store.serviceAccounts.find(organizationId(at), name) as { id: number };
   const hook = server.db.prepare(
-    "INSERT INTO inbound_webhooks (public_id, organization_id, kind, secret, service_account_id, settings_json, created_at, disabled_at) VALUES (?, ?, ?, 's', ?, '{}', 1, ?)",
+    "INSERT INTO inbound_webhooks (public_id, organization_id, kind, secret, service_account_id, settings_json" +
+      ", created_at, disabled_at) VALUES (?, ?, ?, 's', ?, '{}', 1, ?)",
   );
   hook.run(fresh("hook"), organizationId(at), "sonar", account.id, null);
   const disabled = fresh("hook");
@@ -442,7 +443,7 @@ test("an account behind an enabled webhook is not deleted; a disabled webhook ke
   );
 });
 
-test("of fifty that make the same name at once one does, and the others are told that it is taken", async () => {
+test("of fifty concurrent creations of one name one succeeds, and the others get the conflict", async () => {
   const at = server.given.org();
   const answers = await Promise.all(Array.from({ length: 50 }, () => create(at, { name: "same" })));
   assert.is(answers.filter(({ status }) => status === 201).length, 1);

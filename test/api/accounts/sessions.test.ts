@@ -1,4 +1,4 @@
-/** The API for somebody who signed in with a browser. */
+/** The API with a browser session. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../../src/api/index.ts";
@@ -41,7 +41,7 @@ function given(org: string, role: Role | null): Session {
   return { id, user, cookie, token };
 }
 
-/** A call by session; `token` null sends none. */
+/** A request with a session; `token` null sends none. */
 const by = (
   { cookie, token }: Session,
   method: string,
@@ -55,10 +55,10 @@ const by = (
   });
 };
 const flow = (name = fresh("flow")) => ({ form: { json: { name, description: "" } } });
-const told = async (answering: ReturnType<typeof by>) => answering.then(({ status, body }) => [status, body]);
+const statusAndBody = async (answering: ReturnType<typeof by>) => answering.then(({ status, body }) => [status, body]);
 const audited = () => server.db.prepare("SELECT count(*) FROM audit_log").pluck().get();
 
-test("reads need the cookie alone, changes the token of the session too", async () => {
+test("reads require the cookie, changes the session's token as well", async () => {
   const { org } = server.given.org();
   const admin = given(org, "admin");
   assert.is((await by(admin, "GET", `/flows/${org}`, { token: null })).status, 200);
@@ -69,7 +69,10 @@ test("reads need the cookie alone, changes the token of the session too", async 
   );
   const before = audited();
   for (const token of [null, "", "wrong", given(org, "admin").token])
-    assert.equal(await told(by(admin, "PUT", `/flows/${org}/template_file`, { ...flow(), token })), [403, MISSING]);
+    assert.equal(await statusAndBody(by(admin, "PUT", `/flows/${org}/template_file`, { ...flow(), token })), [
+      403,
+      MISSING,
+    ]);
   for (const [method, path] of [
     ["PUT", `/environments/${org}`],
     ["POST", `/controls/${org}`],
@@ -77,7 +80,7 @@ test("reads need the cookie alone, changes the token of the session too", async 
     ["PATCH", `/environments/${org}/x`],
   ] as const) {
     assert.equal(
-      await told(by(admin, method, path, { token: null, ...(method === "DELETE" ? {} : { body: {} }) })),
+      await statusAndBody(by(admin, method, path, { token: null, ...(method === "DELETE" ? {} : { body: {} }) })),
       [403, MISSING],
       `${method} ${path}`,
     );
@@ -86,18 +89,18 @@ test("reads need the cookie alone, changes the token of the session too", async 
   assert.is((await by(admin, "PUT", `/flows/${org}/template_file`, flow())).status, 201);
 });
 
-test("the token is asked for before the permission, and before a body is read", async () => {
+test("checks the token before the permission and before reading a body", async () => {
   const { org } = server.given.org();
   const broken = { raw: "{no json", headers: { "Content-Type": "application/json" } };
-  assert.equal(await told(by(given(org, "reader"), "PUT", `/environments/${org}`, { ...broken, token: null })), [
-    403,
-    MISSING,
-  ]);
-  assert.equal(await told(by(given(org, "reader"), "PUT", `/environments/${org}`, broken)), [403, DENIED]);
+  assert.equal(
+    await statusAndBody(by(given(org, "reader"), "PUT", `/environments/${org}`, { ...broken, token: null })),
+    [403, MISSING],
+  );
+  assert.equal(await statusAndBody(by(given(org, "reader"), "PUT", `/environments/${org}`, broken)), [403, DENIED]);
   assert.is((await by(given(org, "admin"), "PUT", `/environments/${org}`, broken)).status, 400);
 });
 
-test("an Authorization header counts alone, whatever it holds", async () => {
+test("an Authorization header takes precedence over the cookie, valid or not", async () => {
   const { org, key } = server.given.org();
   const stranger = given(org, null);
   const withKey = (Authorization: string) => ({ ...flow(), token: null, headers: { Authorization } });
@@ -105,12 +108,17 @@ test("an Authorization header counts alone, whatever it holds", async () => {
   const admin = given(org, "admin");
   for (const header of ["Bearer wrong", "Basic", "Digest x", "Bearer "])
     assert.equal(
-      await told(by(admin, "PUT", `/flows/${org}/template_file`, { ...flow(), headers: { Authorization: header } })),
+      await statusAndBody(
+        by(admin, "PUT", `/flows/${org}/template_file`, { ...flow(), headers: { Authorization: header } }),
+      ),
       [401, UNAUTHENTICATED],
       header,
     );
   const reader = server.given.user(org, "reader");
-  assert.equal(await told(by(admin, "PUT", `/flows/${org}/template_file`, withKey(`Bearer ${reader}`))), [403, DENIED]);
+  assert.equal(await statusAndBody(by(admin, "PUT", `/flows/${org}/template_file`, withKey(`Bearer ${reader}`))), [
+    403,
+    DENIED,
+  ]);
 });
 
 test("the audit log names the user and the session", async () => {
@@ -133,7 +141,7 @@ test("the audit log names the user and the session", async () => {
   );
 });
 
-test("a session that ended is none with the next request; a page is not asked for a password by its browser", async () => {
+test("an ended session is refused with the next request, without making the browser ask for a password", async () => {
   const { org } = server.given.org();
   const admin = given(org, "admin");
   const get = (token: string | null) => by(admin, "GET", `/flows/${org}`, { token });
@@ -153,10 +161,10 @@ test("a session that ended is none with the next request; a page is not asked fo
     { status: page.status, body: page.body, "WWW-Authenticate": page.headers.get("WWW-Authenticate") },
     { status: 401, body: UNAUTHENTICATED, "WWW-Authenticate": 'Bearer realm="assay"' },
   );
-  assert.equal(await told(by(admin, "PUT", `/flows/${org}/template_file`, flow())), [401, UNAUTHENTICATED]);
+  assert.equal(await statusAndBody(by(admin, "PUT", `/flows/${org}/template_file`, flow())), [401, UNAUTHENTICATED]);
 });
 
-test("what ends while a body arrives ends the change that it belongs to", async () => {
+test("refuses a change whose session or role ends while its body arrives", async () => {
   const { org } = server.given.org();
   for (const [end, status, body] of [
     [(one: Session) => server.store.sessions.end(one.id), 401, UNAUTHENTICATED],
@@ -190,7 +198,7 @@ test("what ends while a body arrives ends the change that it belongs to", async 
         };
       },
     });
-    // Looked at once when the head arrives; the rest is sent only after that.
+    // Authenticated once when the headers arrive; the body is sent only after that.
     const seen = new Promise<void>((resolve) => {
       const holder = server.store.sessions.use;
       server.store.sessions.use = (row) => {
@@ -214,11 +222,11 @@ test("what ends while a body arrives ends the change that it belongs to", async 
   }
 });
 
-test("operations answer each role by session as they answer it by key", async () => {
+test("operations respond to each role by session as by key", async () => {
   const { org } = server.given.org();
   const sessions = new Map(ROLES.map((role) => [role, given(org, role)]));
   const stranger = given(org, null);
-  // One of each permission.
+  // One operation of each permission.
   const chosen = [
     ...new Map(
       operations
@@ -243,11 +251,15 @@ test("operations answer each role by session as they answer it by key", async ()
         );
       assert.ok(answer.status < 500 && answer.status !== 401, `${operation.id} as ${role}: ${answer.status}`);
     }
-    assert.equal(await told(by(stranger, operation.method, path)), [403, DENIED], `${operation.id} as a stranger`);
+    assert.equal(
+      await statusAndBody(by(stranger, operation.method, path)),
+      [403, DENIED],
+      `${operation.id} as a stranger`,
+    );
   }
 });
 
-test("the last use of a session is written with those of keys", async () => {
+test("writes the last use of sessions together with that of keys", async () => {
   const { org } = server.given.org();
   const admin = given(org, "admin");
   const used = () =>
@@ -263,7 +275,7 @@ test("the last use of a session is written with those of keys", async () => {
   assert.ok(used() >= before + 100);
 });
 
-test("open operations and signed ones do not look at sessions", async () => {
+test("public and signed operations ignore sessions", async () => {
   const { org } = server.given.org();
   const admin = given(org, "admin");
   assert.is((await by(admin, "GET", "/openapi.json", { token: null })).status, 200);

@@ -1,5 +1,5 @@
 /**
- * To what a report belongs (semantics 3.2), in whatever order things arrive; what the history of the trail says;
+ * The binding of reports (semantics 3.2) in every order of arrival; the history of the trail;
  * refusals.
  */
 import { suite } from "uvu";
@@ -46,7 +46,7 @@ const artifact = (at: Place, fields: { name?: string; commit?: string; fingerpri
   server.given.artifact(at, { flow: at.flow, trail: at.trail, ...fields });
 const trailOf = async (at: Place) =>
   (await server.call("GET", `/trails/${at.org}/${at.flow}/${at.trail}`, { key: at.key })).body;
-/** Ids of what an artifact holds under a name, newest first. */
+/** Ids of an artifact's attestations with a name, newest first. */
 const held = async (at: Place, fingerprint: string, name = "scan"): Promise<string[]> => {
   const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/artifact/${fingerprint}/${name}`, {
     key: at.key,
@@ -75,7 +75,7 @@ const shown = (sha1: string) => ({
   timestamp: 0,
 });
 
-test("without fingerprint and target it belongs to the trail, also with a commit or an empty list of targets", async () => {
+test("binds to the trail without fingerprint and target, also with a commit or an empty list of targets", async () => {
   const at = await place(TEMPLATE);
   const commit = freshCommit();
   const fingerprint = await artifact(at, { name: "app", commit });
@@ -104,7 +104,7 @@ test("without fingerprint and target it belongs to the trail, also with a commit
   ]);
 });
 
-test("by fingerprint it belongs to that artifact of the trail, under all its names, whatever target and commit say", async () => {
+test("binds by fingerprint to that artifact under all its names, whatever target and commit say", async () => {
   const at = await place(TEMPLATE);
   const commit = freshCommit();
   const fingerprint = await artifact(at, { name: "app", commit });
@@ -153,7 +153,7 @@ test("by fingerprint it belongs to that artifact of the trail, under all its nam
   );
 });
 
-test("the event of a fingerprint names the artifact's own reference name as target; without one there is none", async () => {
+test("the event of a fingerprint names the artifact's reference name as target, none without one", async () => {
   const at = await place();
   await attest(at, { fingerprint: await artifact(at, { name: "app" }) });
   assert.is((await lastEvent(at))["target_artifact"], "app");
@@ -164,7 +164,7 @@ test("the event of a fingerprint names the artifact's own reference name as targ
   assert.is(event["artifact_name"], "bin/tool");
 });
 
-test("a re-report of the fingerprint under another name receives what the fingerprint has", async () => {
+test("a report of the fingerprint under another name receives the attestations of the fingerprint", async () => {
   const at = await place();
   const fingerprint = await artifact(at, { name: "app" });
   const id = await attest(at, { fingerprint });
@@ -180,7 +180,7 @@ test("a re-report of the fingerprint under another name receives what the finger
   assert.is.not(app.artifact_id, copy.artifact_id);
 });
 
-test("before the artifact: it waits for that name and commit, and every artifact of both receives it (rules 1, 3, 4)", async () => {
+test("waits for an artifact of its name and commit, and binds to every one (rules 1, 3, 4)", async () => {
   const at = await place(TEMPLATE);
   const commit = freshCommit();
   const id = await attest(at, { target: "app", commit });
@@ -218,11 +218,11 @@ test("before the artifact: it waits for that name and commit, and every artifact
     },
     { "held(at, second)": [id], "held(at, otherName)": [], "held(at, otherCommit)": [] },
   );
-  // The latest of the name is what the trail shows, and it lacks the attestation: a rebuild has to be attested again.
+  // The trail shows the latest artifact of the name, which lacks the attestation: a rebuild has to be attested again.
   assert.is((await trailOf(at)).compliance_state, "INCOMPLETE");
 });
 
-test("after the artifacts: all of that name and commit receive it, and later ones too", async () => {
+test("binds to all artifacts of its name and commit, also to later ones", async () => {
   const at = await place();
   const commit = freshCommit();
   const [first, second, otherCommit] = [
@@ -245,7 +245,7 @@ test("after the artifacts: all of that name and commit receive it, and later one
   );
 });
 
-test("the order of artifact and attestations does not matter: the latest of each name counts", async () => {
+test("the latest attestation of each name counts, whatever the order of artifact and attestations", async () => {
   const commit = freshCommit();
   const states: unknown[] = [];
   for (const order of ["before", "after", "between"]) {
@@ -262,7 +262,7 @@ test("the order of artifact and attestations does not matter: the latest of each
   assert.equal(states, Array(3).fill(["COMPLIANT", 1, true]));
 });
 
-test("another commit never links: the report is accepted and floats (rule 2)", async () => {
+test("accepts a report with another commit without binding it (rule 2)", async () => {
   const at = await place(TEMPLATE);
   const fingerprint = await artifact(at, { name: "app" });
   assert.is((await post(at, { target_artifacts: ["app"], git_commit_info: { sha1: "not a commit" } })).status, 201);
@@ -279,7 +279,7 @@ test("another commit never links: the report is accepted and floats (rule 2)", a
   );
 });
 
-test("without a commit it belongs to the latest artifact of that name, and to no later one (decision 45)", async () => {
+test("binds without a commit to the latest artifact of its name, and to no later one (decision 45)", async () => {
   const at = await place();
   const [older, latest] = [await artifact(at, { name: "app" }), await artifact(at, { name: "app" })];
   const id = await attest(at, { target: "app" });
@@ -299,7 +299,7 @@ test("without a commit it belongs to the latest artifact of that name, and to no
   );
 });
 
-test("several targets: every one that is there now or comes later receives it", async () => {
+test("binds to every one of several targets, existing or later", async () => {
   const at = await place();
   const commit = freshCommit();
   const app = await artifact(at, { name: "app", commit });
@@ -311,7 +311,7 @@ test("several targets: every one that is there now or comes later receives it", 
   );
 });
 
-test("a rebuild under the same name starts without the attestations of its predecessor, and repairs the trail", async () => {
+test("a rebuild under the same name starts without its predecessor's attestations, and repairs the trail", async () => {
   const at = await place(TEMPLATE);
   const bad = await artifact(at, { name: "app" });
   await attest(at, { fingerprint: bad, is_compliant: false });
@@ -324,7 +324,7 @@ test("a rebuild under the same name starts without the attestations of its prede
   assert.is((await held(at, bad)).length, 1);
 });
 
-test("every report of a name is kept, the latest counts, and the event says that it is a repeat", async () => {
+test("keeps every report of a name, counts the latest, and marks the event as a repeat", async () => {
   const at = await place("version: 1\ntrail:\n  attestations:\n    - {name: scan, type: generic}\n");
   const ids: string[] = [];
   for (const is_compliant of [true, false, true]) {
@@ -353,7 +353,7 @@ test("every report of a name is kept, the latest counts, and the event says that
   );
 });
 
-test("a repeat is one in its own place: on the trail, on the artifact, or waiting with the same name and commit", async () => {
+test("a repeat is per target: on the trail, on the artifact, or waiting with the same name and commit", async () => {
   const at = await place();
   const [commit, other] = [freshCommit(), freshCommit()];
   await attest(at);
@@ -371,7 +371,7 @@ test("a repeat is one in its own place: on the trail, on the artifact, or waitin
   assert.equal(flags, [null, null, null, null, true, true, null]);
 });
 
-test("a report of another type leaves the slot missing and is listed beside it", async () => {
+test("a report of another type leaves the slot missing and is listed as unexpected", async () => {
   const at = await place(TEMPLATE);
   const fingerprint = await artifact(at, { name: "app" });
   const id = await attest(at, {
@@ -400,7 +400,7 @@ test("a report of another type leaves the slot missing and is listed beside it",
   );
 });
 
-test("a trail that does not exist is begun with the flow's template, once, by the reporter", async () => {
+test("begins an unknown trail once, with the flow's template, as the reporter", async () => {
   const at = await place(TEMPLATE);
   const repo_info = {
     id: "R1",
@@ -443,7 +443,8 @@ test("a trail that does not exist is begun with the flow's template, once, by th
   });
   const repo = server.db
     .prepare(
-      "SELECT external_id, provider, name, url, description, namespace_path_json, additional_info_json FROM repos ORDER BY id DESC",
+      "SELECT external_id, provider, name, url, description, namespace_path_json, additional_info_json FROM " +
+        "repos ORDER BY id DESC",
     )
     .get();
   assert.equal(repo, {
@@ -460,7 +461,7 @@ test("a trail that does not exist is begun with the flow's template, once, by th
   assert.is((await trailOf(at)).repo_ids.length, 1);
 });
 
-test("a repository is recorded only with id, name and url together", async () => {
+test("records a repository only with id, name and url", async () => {
   const at = await place();
   const before = count("repos");
   for (const repo_info of [
@@ -474,7 +475,7 @@ test("a repository is recorded only with id, name and url together", async () =>
   assert.equal((await trailOf(at)).repo_ids, []);
 });
 
-test("a fingerprint that the trail does not hold is 404, and begins no trail", async () => {
+test("a fingerprint that is not in the trail is 404, and begins no trail", async () => {
   const at = await place();
   const elsewhere = await server.given.artifact(at, { flow: at.flow, trail: "elsewhere" });
   const legacy = await server.given.artifact(at, { flow: at.flow, trail: null });
@@ -488,26 +489,31 @@ test("a fingerprint that the trail does not hold is 404, and begins no trail", a
         }),
       404,
       {
-        message: `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+        message:
+          `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" ` +
+          `belonging to organization "${at.org}"`,
       },
     );
   await artifact(at, { name: "app" });
   await refuses(() => post(at, { artifact_fingerprint: elsewhere }), 404, {
-    message: `Artifact with fingerprint ${elsewhere} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+    message:
+      `Artifact with fingerprint ${elsewhere} does not exist in trail "${at.trail}" of flow "${at.flow}" ` +
+      `belonging to organization "${at.org}"`,
   });
 });
 
-test("a target that is not there, with nothing else to know it by, is 400 in the words that clients look for", async () => {
+test("an unidentifiable target is 400 with the message that clients expect", async () => {
   const at = await place(TEMPLATE);
   const text = (target: string) =>
-    `Attestation 'scan' for artifact '${target}', which is not in trail '${at.trail}', requires at least one of: artifact_fingerprint or git_commit_info.`;
+    `Attestation 'scan' for artifact '${target}', which is not in trail '${at.trail}', requires at least one ` +
+    "of: artifact_fingerprint or git_commit_info.";
   await refuses(() => post(at, { target_artifacts: ["app"] }), 400, { message: text("app") });
   await artifact(at, { name: "db" });
   await refuses(() => post(at, { target_artifacts: ["app"] }), 400, { message: text("app") });
   await refuses(() => post(at, { target_artifacts: ["db", "app"] }), 400, { message: text("app") });
 });
 
-test("unknown and archived flows, and names that no trail can have, are refused", async () => {
+test("refuses unknown and archived flows, and invalid names of trails", async () => {
   const at = await place();
   await refuses(() => post(at, {}, "nothing/trail/t"), 404, {
     message: `Flow named 'nothing' does not exist for organization '${at.org}'`,
@@ -516,7 +522,9 @@ test("unknown and archived flows, and names that no trail can have, are refused"
     await refuses(() => post(at, {}, `${at.flow}/trail/${trail}`), 400, {
       message: "Input payload validation failed",
       errors: {
-        trail_name: `String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: ${decodeURIComponent(trail)}]`,
+        trail_name:
+          String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' ` +
+          `[input: ${decodeURIComponent(trail)}]`,
       },
     });
   await server.call("PUT", `/flows/${at.org}/${at.flow}/archive`, { key: at.key });
@@ -528,7 +536,7 @@ test("unknown and archived flows, and names that no trail can have, are refused"
   });
 });
 
-test("an earlier name of the flow works, and refusals use the names that the caller used", async () => {
+test("accepts a former name of the flow, and refusals use the names of the request", async () => {
   const at = await place();
   await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, { key: at.key, body: { new_name: `${at.flow}-new` } });
   assert.is((await post(at, {})).status, 201);
@@ -536,20 +544,22 @@ test("an earlier name of the flow works, and refusals use the names that the cal
   const answer = await post(at, { artifact_fingerprint: fingerprint });
   assert.is(
     answer.body.message,
-    `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+    `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" ` +
+      `belonging to organization "${at.org}"`,
   );
   const { body } = await server.call("GET", `/attestations/${at.org}/${at.flow}/artifact/${fingerprint}/scan`, {
     key: at.key,
   });
   assert.is(
     body.message,
-    `Artifact with fingerprint '${fingerprint}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`,
+    `Artifact with fingerprint '${fingerprint}' does not exist in flow '${at.flow}' belonging to organization ` +
+      `'${at.org}'`,
   );
   const read = await server.call("GET", `/attestations/${at.org}/${at.flow}/trail/${at.trail}/scan`, { key: at.key });
   assert.is(read.body[0].flow_name, `${at.flow}-new`);
 });
 
-test("the write is audited with what it did", async () => {
+test("the audit entry has the details of the write", async () => {
   const at = await place();
   const fingerprint = await artifact(at, { name: "app" });
   const id = await attest(at, { fingerprint, is_compliant: false });
@@ -569,7 +579,7 @@ test("the write is audited with what it did", async () => {
   });
 });
 
-test("many reports at once to one new trail are all kept, and the trail is begun once", async () => {
+test("keeps all concurrent reports to a new trail, and begins the trail once", async () => {
   const at = await place();
   const answers = await Promise.all(
     Array.from({ length: 20 }, (_, index) =>

@@ -1,4 +1,4 @@
-/** Attestation types of an organization: their versions, what is refused, and who may do what. */
+/** Custom attestation types: versions, refusals and permissions. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, startServer } from "../../given.ts";
@@ -45,7 +45,8 @@ const audited = (at: At) =>
   (
     server.db
       .prepare(
-        "SELECT event, detail_json FROM audit_log WHERE organization_id = (SELECT id FROM organizations WHERE name = ?) ORDER BY id",
+        "SELECT event, detail_json FROM audit_log WHERE organization_id = (SELECT id FROM organizations WHERE " +
+          "name = ?) ORDER BY id",
       )
       .all(at.org) as Json[]
   ).map(({ event, detail_json }) => [event, JSON.parse(detail_json)]);
@@ -57,7 +58,7 @@ const SUMMARY = [
   { name: "Report", expression: ".url" },
 ];
 
-test("a type is created, changed by further versions and read, newest first", async () => {
+test("creates a type, adds versions, and lists them newest first", async () => {
   const at = server.given.org();
   assert.equal(await list(at), []);
   const first = await post(
@@ -120,7 +121,7 @@ test("a type is created, changed by further versions and read, newest first", as
   }
 });
 
-test("what may be left out is left out, and everything given comes back in its order", async () => {
+test("omits unset fields, and returns all others in their order", async () => {
   const at = server.given.org();
   const view = async (json: Json, schema?: unknown): Promise<Json> => {
     const name = fresh("type");
@@ -163,7 +164,7 @@ test("what may be left out is left out, and everything given comes back in its o
   for (const name of ["a", "9", "A.b-c_d~e"]) assert.is((await post(at, { name })).status, 201, name);
 });
 
-test("an archived type is listed and read as such, and active again with its next version", async () => {
+test("lists and reads an archived type as archived, and reactivates it with the next version", async () => {
   const at = server.given.org();
   await post(at, { name: "old", description: "d" });
   const before = (await get(at, "old")).body;
@@ -184,7 +185,7 @@ test("an archived type is listed and read as such, and active again with its nex
   assert.equal([again.archived, again.versions.length, "description" in again], [false, 2, false]);
 });
 
-test("fifty posts of one name at a time are versions 1 to 50 without a gap", async () => {
+test("fifty concurrent posts of one name give versions 1 to 50 without a gap", async () => {
   const at = server.given.org();
   const answers = await Promise.all(
     Array.from({ length: 50 }, (_, i) => post(at, { name: "race", evaluator: { rules: [`. != ${i}`] } }, { const: i })),
@@ -202,7 +203,7 @@ test("fifty posts of one name at a time are versions 1 to 50 without a gap", asy
   );
 });
 
-test("refusals: what does not compile, what has no such shape, and by whom; nothing is left behind", async () => {
+test("refuses what does not compile, invalid shapes and unauthorized callers, and leaves nothing behind", async () => {
   const at = server.given.org();
   await post(at, { name: "here" });
   const before = tables();
@@ -234,7 +235,8 @@ test("refusals: what does not compile, what has no such shape, and by whom; noth
     [
       { name: "here", evaluator: { rules: ["true", ".a =="] } },
       {
-        "evaluator.rules.1": `${jq}syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==`,
+        "evaluator.rules.1":
+          `${jq}syntax error, unexpected end of file (Unix shell quoting issues?) ` + "at <top-level>, line 1: .a ==",
       },
     ],
     [
@@ -242,7 +244,8 @@ test("refusals: what does not compile, what has no such shape, and by whom; noth
       {
         "evaluator.rules.0": `${jq}$nothing is not defined at <top-level>, line 1: $nothing`,
         "summary.0.expression":
-          "Expression is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: {",
+          "Expression is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting " +
+          "issues?) at <top-level>, line 1: {",
       },
     ],
   ] as const) {
@@ -259,12 +262,14 @@ test("refusals: what does not compile, what has no such shape, and by whom; noth
     ['{"title":"\\u0000"}', "type_schema.title: String should not contain a NUL character"],
     [
       { type: 1 },
-      "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
+      "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed " +
+        "values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
     ],
     [{ $ref: "http://127.0.0.1:9/x.json" }, "can't resolve reference http://127.0.0.1:9/x.json from id #"],
     [
       { $schema: "http://json-schema.org/draft-06/schema#" },
-      "$schema: the dialect 'http://json-schema.org/draft-06/schema#' is not served. Use draft-07 (http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)",
+      "$schema: the dialect 'http://json-schema.org/draft-06/schema#' is not served. Use draft-07 " +
+        "(http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)",
     ],
     [{ enum: Array.from({ length: 10_001 }, (_, i) => i) }, "the schema has more than 10000 parts"],
   ] as const) {
@@ -292,7 +297,7 @@ test("refusals: what does not compile, what has no such shape, and by whom; noth
   assert.is((await get({ ...at, key: server.given.user(at.org, "member") }, "here")).status, 200);
 });
 
-test("a schema file of exactly 10 MB is taken, one of a byte more is not", async () => {
+test("accepts a schema file of exactly 10 MB, and refuses one byte more", async () => {
   const at = server.given.org();
   const padded = (size: number): Buffer => {
     const bytes = Buffer.alloc(size, " ");
@@ -310,14 +315,15 @@ test("a schema file of exactly 10 MB is taken, one of a byte more is not", async
   assert.equal((await get(at, "large")).body.versions[0].type_schema, SCHEMA);
 });
 
-test("a version that cannot be read is marked in its place and fails no list", async () => {
+test("marks a damaged version in its place without failing the list", async () => {
   const at = server.given.org();
   await post(at, { name: "damaged" });
   await post(at, { name: "damaged" });
   await post(at, { name: "sound" });
   server.db
     .prepare(
-      "UPDATE custom_type_versions SET rules_json = '[' WHERE version = 1 AND type_id = (SELECT id FROM custom_types WHERE name = 'damaged')",
+      "UPDATE custom_type_versions SET rules_json = '[' WHERE version = 1 AND type_id = (SELECT id FROM " +
+        "custom_types WHERE name = 'damaged')",
     )
     .run();
   const types = await list(at);

@@ -1,5 +1,5 @@
 /**
- * Attestations of types that organizations defined: judged, stored with what came of it, and known by their label
+ * Attestations of custom types: evaluated, stored with the result, and identified by their label
  * everywhere.
  */
 import { existsSync, readdirSync } from "node:fs";
@@ -92,7 +92,7 @@ const stored = (id: string): Json =>
     .prepare("SELECT type, type_version, is_compliant, reasons_json FROM attestations WHERE public_id = ?")
     .get(id) as Json;
 
-test("the record keeps data, version, what came of each rule, the summary, and the reasons of the verdict", async () => {
+test("the record keeps data, version, rule results, summary, and the reasons of the verdict", async () => {
   const at = await place();
   const summary = [
     { name: "Coverage", expression: ".percent" },
@@ -172,7 +172,7 @@ test("the record keeps data, version, what came of each rule, the summary, and t
   assert.equal(JSON.parse(note as string)["attestation_type"], "custom:coverage");
 });
 
-test("the latest version judges, and a record keeps the one that judged it", async () => {
+test("the latest version evaluates, and a record keeps the version that evaluated it", async () => {
   const at = await place();
   await type(at, "v", rules("false"));
   const first = await recorded(at, attest(at, "v", 1));
@@ -191,10 +191,10 @@ test("the latest version judges, and a record keeps the one that judged it", asy
   assert.equal(body.data, [first]);
 });
 
-test("data is any JSON value; a text that holds an object or an array counts as that", async () => {
+test("data is any JSON value; a text that contains an object or an array counts as that value", async () => {
   const at = await place();
   await type(at, "any");
-  for (const [sent, kept] of [
+  for (const [sent, stored] of [
     [{ a: [1] }, { a: [1] }],
     [[], []],
     [null, null],
@@ -209,7 +209,7 @@ test("data is any JSON value; a text that holds an object or an array counts as 
     ['"a"', '"a"'],
     ["{a:1}", "{a:1}"],
   ] as const)
-    assert.equal((await recorded(at, attest(at, "any", sent)))["attestation_data"], kept, JSON.stringify(sent));
+    assert.equal((await recorded(at, attest(at, "any", sent)))["attestation_data"], stored, JSON.stringify(sent));
   await type(
     at,
     "list",
@@ -239,7 +239,7 @@ test("data is any JSON value; a text that holds an object or an array counts as 
   );
 });
 
-test("rules of every bad kind are no error of the report: recorded, not compliant, with a reason each", async () => {
+test("failing rules are recorded as non-compliant with a reason each, not refused", async () => {
   const at = await place();
   await type(
     at,
@@ -263,7 +263,7 @@ test("rules of every bad kind are no error of the report: recorded, not complian
   assert.equal(JSON.parse(stored(record["attestation_id"])["reasons_json"]).length, 6);
 });
 
-test("an endless rule holds up neither other requests nor the reports of other types", async () => {
+test("an endless rule delays neither other requests nor reports of other types", async () => {
   const at = await place();
   await type(at, "endless", rules("def f: f; f"));
   await type(at, "quick", rules(". == 1"));
@@ -281,7 +281,7 @@ test("an endless rule holds up neither other requests nor the reports of other t
   assert.equal(await Promise.all(slow), [201, 201]);
 });
 
-test("refusals come before anything is stored, the evidence included", async () => {
+test("refuses before anything is stored, evidence included", async () => {
   const at = await place();
   await type(at, "strict", rules("true"), {
     type: "object",
@@ -336,7 +336,9 @@ test("refusals come before anything is stored, the evidence included", async () 
   await refused(
     404,
     {
-      message: `Artifact with fingerprint ${fingerprint} does not exist in trail "t" of flow "${at.flow}" belonging to organization "${at.org}"`,
+      message:
+        `Artifact with fingerprint ${fingerprint} does not exist in trail "t" of flow "${at.flow}" belonging to ` +
+        `organization "${at.org}"`,
     },
     "strict",
     { n: 1 },
@@ -369,7 +371,7 @@ test("refusals come before anything is stored, the evidence included", async () 
   assert.equal([counts(), evidenceFiles()], before);
 });
 
-test("evidence, artifacts and commits belong to it as to any other report", async () => {
+test("custom attestations have evidence, artifacts and commits as any other report", async () => {
   const at = await place();
   await type(at, "scan", rules(".ok"));
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
@@ -411,9 +413,10 @@ test("evidence, artifacts and commits belong to it as to any other report", asyn
   );
 });
 
-test("a slot of a template is filled by a record of its type, and by an override of it", async () => {
+test("a record of the type and its override fill the slot of a template", async () => {
   const at = await place(
-    "version: 1\ntrail:\n  attestations:\n    - {name: check, type: 'custom:scan'}\n    - {name: other, type: 'custom:scan'}\n",
+    "version: 1\ntrail:\n  attestations:\n    - {name: check, type: 'custom:scan'}\n    - {name: other, type: " +
+      "'custom:scan'}\n",
   );
   await type(at, "scan", rules(".ok"));
   await type(at, "other");
@@ -455,7 +458,7 @@ test("a slot of a template is filled by a record of its type, and by an override
   }
 });
 
-test("lists are filtered by custom:NAME, overrides of such records included", async () => {
+test("filters lists by custom:NAME, including overrides", async () => {
   const at = await place();
   for (const name of ["one", "two"]) await type(at, name);
   const commit = freshCommit();
@@ -505,7 +508,7 @@ test("lists are filtered by custom:NAME, overrides of such records included", as
   }
 });
 
-test("policies ask for custom:NAME, and the answer names the attestation", async () => {
+test("policies require custom:NAME, and the response names the attestation", async () => {
   const at = await place();
   await type(at, "scan", rules(".ok"));
   const policy = await server.given.policy(at, {

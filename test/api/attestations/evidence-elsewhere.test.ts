@@ -1,4 +1,4 @@
-/** A server whose evidence is on S3-compatible storage: what clients see, also when the storage fails. */
+/** A server with evidence on S3-compatible storage: what clients see, also when the storage fails. */
 import { mkdtempSync, readdirSync, rmSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ import { contentOf, digestOf, givenVault, rejection, removeRoots } from "../../e
 import { answer, givenS3Vault, startStorage } from "../../evidence/s3-server.ts";
 import type { Fault, Storage } from "../../evidence/s3-server.ts";
 
-const test = suite("api/evidence elsewhere");
+const test = suite("api/attestations/evidence-elsewhere");
 const directory = mkdtempSync(join(tmpdir(), "assay-elsewhere-"));
 const PREFIX = "server";
 let storage: Storage;
@@ -41,7 +41,7 @@ const refuse: Fault = (incoming, outgoing) => {
 };
 const fileOf = (digest: string): string => storage.fileOf(`${PREFIX}/${digest.slice(0, 2)}/${digest.slice(2)}`);
 
-/** A trail, with an attestation for each content. */
+/** A trail with an attestation for each content. */
 async function trailWith(...contents: Buffer[]) {
   const at = server.given.org();
   const flow = await server.given.flow(at);
@@ -70,7 +70,7 @@ async function trailWith(...contents: Buffer[]) {
 }
 const fileWith = (content: Buffer) => ({ name: "attachment_file", filename: "report.bin", content });
 
-test("evidence is on the storage before its attestation is acknowledged, and comes back whole and in parts", async () => {
+test("stores evidence before acknowledging its attestation, and serves it whole and in ranges", async () => {
   const content = contentOf(300_000, 1);
   const {
     evidence: [url = ""],
@@ -96,7 +96,7 @@ test("evidence is on the storage before its attestation is acknowledged, and com
   assert.is(known.status, 304);
 });
 
-test("a storage that does not answer is 503 with a time to come again, and what was sent is not recorded", async () => {
+test("an unreachable storage is 503 with Retry-After, and the report is not recorded", async () => {
   const {
     at,
     flow,
@@ -124,7 +124,7 @@ test("a storage that does not answer is 503 with a time to come again, and what 
   }
   const pdf = await fetch(packageUrl.replace("audit_package", "audit_pdf"), { headers });
   assert.is(pdf.status, 503);
-  // What needs no evidence goes on; so does what comes after the trouble.
+  // Requests without evidence keep working, and so does everything after the failure.
   const list = await server.call("GET", `/attestations/${at.org}`, { key: at.key });
   assert.equal(
     list.body.data.map(({ attestation_name }: { attestation_name: string }) => attestation_name).includes("late"),
@@ -140,7 +140,7 @@ test("a storage that does not answer is 503 with a time to come again, and what 
   assert.not.ok(server.lines.some((line) => line.includes("unexpected error")));
 });
 
-test("a package is byte for byte what it is with evidence in the data directory", async () => {
+test("a package has the same bytes as with evidence in the data directory", async () => {
   const contents = [contentOf(10, 4), contentOf(0), contentOf(700_000, 5), contentOf(9_000_000, 6)];
   const { package: url, headers, request } = await trailWith(...contents);
   const here = Buffer.from(await (await fetch(url, { headers })).arrayBuffer());
@@ -157,10 +157,10 @@ test("a package is byte for byte what it is with evidence in the data directory"
   for (const content of contents) assert.ok(members.bytes(`evidence/${digestOf(content)}/report.bin`).equals(content));
 });
 
-test("packages take turns while their files are under way, and one that nobody wants any more lets go", async () => {
+test("packages alternate while their files are in transit, and an abandoned one releases its slot", async () => {
   const { package: url, headers } = await trailWith(contentOf(2_000_000, 7), contentOf(2_000_000, 8));
   const wanted = Buffer.from(await (await fetch(url, { headers })).arrayBuffer());
-  // Every other object comes only when the next one was asked for.
+  // Every other object arrives only after the request for the next one.
   let held: (() => void) | null = null;
   const end = storage.breaks((incoming, _, pass) => {
     if (incoming.method !== "GET" || incoming.url?.includes("list-type")) return pass();
@@ -181,7 +181,7 @@ test("packages take turns while their files are under way, and one that nobody w
   assert.ok(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()).equals(wanted));
 });
 
-test("what is missing or cut is left out and told; what is damaged inside cuts the package once and is told then", async () => {
+test("leaves out and marks missing or truncated files; a file damaged inside truncates the package once", async () => {
   const [missing, short, damaged, good] = [
     contentOf(100, 9),
     contentOf(200, 10),
@@ -196,7 +196,7 @@ test("what is missing or cut is left out and told; what is damaged inside cuts t
   writeFileSync(fileOf(digestOf(damaged)), changed);
   await rejection(fetch(url, { headers }).then((cut) => cut.arrayBuffer()));
   await rejection(fetch(evidence[2] as string, { headers }).then((cut) => cut.arrayBuffer()));
-  const told = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json(
+  const omitted = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json(
     "manifest.json",
   ).not_included;
   const reasons: Record<string, string> = {
@@ -205,10 +205,10 @@ test("what is missing or cut is left out and told; what is damaged inside cuts t
     [digestOf(damaged)]: "damaged",
   };
   assert.equal(
-    Object.fromEntries(told.map((one: { sha256: string; reason: string }) => [one.sha256, one.reason])),
+    Object.fromEntries(omitted.map((one: { sha256: string; reason: string }) => [one.sha256, one.reason])),
     reasons,
   );
-  // Repaired, it is back.
+  // A repaired file is included again.
   writeFileSync(fileOf(digestOf(damaged)), damaged);
   utimesSync(fileOf(digestOf(damaged)), 1_800_000_000, 1_800_000_000);
   const after = (await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()))).json(
@@ -217,7 +217,7 @@ test("what is missing or cut is left out and told; what is damaged inside cuts t
   assert.is(after.length, 2);
 });
 
-test("a package whose storage goes away in the middle is cut, and the next one is whole", async () => {
+test("a package is truncated if its storage fails midway, and the next one is complete", async () => {
   const { package: url, headers } = await trailWith(contentOf(3_000_000, 13), contentOf(3_000_000, 14));
   let reads = 0;
   const end = storage.breaks((incoming, outgoing, pass) => {
@@ -231,7 +231,7 @@ test("a package whose storage goes away in the middle is cut, and the next one i
   await unpack(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()));
 });
 
-test("the error of a package whose storage is away is that of the storage", async () => {
+test("a package without reachable storage fails with the error of the storage", async () => {
   const { request } = await trailWith(contentOf(100, 15));
   const { vault } = givenS3Vault({ storage, prefix: PREFIX });
   const maker = createPackageMaker({

@@ -1,4 +1,4 @@
-/** Evidence from upload to download: the bytes, the headers, and what refusals leave on the disk, which is nothing. */
+/** Evidence from upload to download: the bytes, the headers, and refusals that leave nothing on the disk. */
 import { createHash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ test.after(() => server.stop());
 type Place = { org: string; key: string; flow: string; trail: string };
 type File = NonNullable<Part["file"]>;
 const sha256 = (content: string | Buffer): string => createHash("sha256").update(content).digest("hex");
-/** Large enough to be staged on the disk, and no two alike. */
+/** Large enough to be staged on the disk, with distinct content. */
 const bytes = (size: number): Buffer => {
   const content = Buffer.alloc(size);
   for (let index = 0; index < size; index += 4)
@@ -64,7 +64,7 @@ async function download(at: Place, id: string, headers: Record<string, string> =
 }
 
 for (const size of [0, 1, 300_000, LIMIT])
-  test(`a file of ${size} bytes comes back as it was sent`, async () => {
+  test(`returns a file of ${size} bytes unchanged`, async () => {
     const at = await place();
     const content = size < 40 ? Buffer.alloc(size, "x") : bytes(size);
     const id = await attest(at, file(content, "evidence.tgz", "application/gzip"));
@@ -111,7 +111,7 @@ for (const size of [0, 1, 300_000, LIMIT])
     );
   });
 
-test("the name of the file is kept without its directories, and told in both spellings when it is not ASCII", async () => {
+test("keeps the file name without directories, and sends a non-ASCII one in both encodings", async () => {
   const at = await place();
   for (const [sent, disposition] of [
     ["report.xml", 'attachment; filename="report.xml"'],
@@ -129,7 +129,7 @@ test("the name of the file is kept without its directories, and told in both spe
   }
 });
 
-test("the content type is the one that was sent, and what a browser would run stays an attachment", async () => {
+test("returns the uploaded content type, always as an attachment", async () => {
   const at = await place();
   for (const [sent, received] of [
     ["application/octet-stream", "application/octet-stream"],
@@ -143,7 +143,7 @@ test("the content type is the one that was sent, and what a browser would run st
   }
 });
 
-test("ranges: 206 with the part, 416 outside, and what is no single range is the whole file", async () => {
+test("serves ranges: 206 with the part, 416 outside, and the whole file for anything but a single range", async () => {
   const at = await place();
   const content = bytes(200_000);
   const id = await attest(at, file(content));
@@ -190,7 +190,7 @@ test("ranges: 206 with the part, 416 outside, and what is no single range is the
   assert.is((await download(at, id, { Range: "bytes=0-1", "If-Range": etag })).status, 206);
 });
 
-test("who has the file already gets 304 without it, who asks for the head gets the head", async () => {
+test("responds with 304 to clients that have the file, and to HEAD with the headers", async () => {
   const at = await place();
   const content = fresh("content");
   const id = await attest(at, file(content));
@@ -214,7 +214,7 @@ test("who has the file already gets 304 without it, who asks for the head gets t
   );
 });
 
-test("the same content is one file, whoever sends it, and each record keeps its own name", async () => {
+test("stores the same content once, and keeps each record's own file name", async () => {
   const [at, other] = [await place(), await place()];
   const content = fresh("same");
   const first = await attest(at, file(content, "a.txt"));
@@ -241,7 +241,8 @@ test("unknown ids, other trails, other organizations and records without a file 
   const elsewhere = await server.given.attestation(at, { flow: at.flow, trail: "elsewhere", file: file(fresh("x")) });
   const foreign = await attest(other, file(fresh("x")));
   const unknown = (what: string) =>
-    `Attestation '${what}' does not exist in trail '${at.trail}' of flow '${at.flow}' belonging to organization '${at.org}'`;
+    `Attestation '${what}' does not exist in trail '${at.trail}' of flow '${at.flow}' belonging to ` +
+    `organization '${at.org}'`;
   const base = `/attestations/${at.org}/${at.flow}`;
   for (const [path, message] of [
     [`${base}/trail/${at.trail}/attestation/nothing/evidence`, unknown("nothing")],
@@ -267,7 +268,7 @@ test("unknown ids, other trails, other organizations and records without a file 
   assert.is(stranger.status, 403);
 });
 
-test("a refusal after the upload leaves no file, neither staged nor stored, and no row", async () => {
+test("a refusal after the upload leaves no staged file, no stored file and no row", async () => {
   const at = await place();
   const archived = await server.given.flow(at);
   await server.call("PUT", `/flows/${at.org}/${archived}/archive`, { key: at.key });
@@ -299,7 +300,7 @@ test("a refusal after the upload leaves no file, neither staged nor stored, and 
   assert.equal([onDisk(), rows()], before);
 });
 
-test("a file over the limit is 413 naming it, a file of exactly the limit passes", async () => {
+test("a file over the limit is 413 naming the limit, and one of exactly the limit is accepted", async () => {
   const at = await place();
   const before = onDisk();
   const answer = await post(at, { attestation_name: "scan", is_compliant: true }, file(bytes(LIMIT + 1)));
@@ -311,7 +312,7 @@ test("a file over the limit is 413 naming it, a file of exactly the limit passes
   assert.is((await post(at, { attestation_name: "scan", is_compliant: true }, file(bytes(LIMIT)))).status, 201);
 });
 
-test("an override takes no file", async () => {
+test("an override accepts no file", async () => {
   const at = await place();
   const before = onDisk();
   const json = {
@@ -324,7 +325,7 @@ test("an override takes no file", async () => {
   assert.equal(onDisk(), before);
 });
 
-test("evidence of an artifact is found through its trail, and the artifact shows where", async () => {
+test("evidence of an artifact is found through its trail, and the artifact links to it", async () => {
   const at = await place();
   const content = fresh("content");
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app" });

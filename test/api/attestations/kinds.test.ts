@@ -1,4 +1,4 @@
-/** Every kind as it is reported, stored, judged and read back; and what each kind refuses. */
+/** Every kind: reported, stored, evaluated and read; and the refusals of each kind. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, startServer } from "../../given.ts";
@@ -37,7 +37,7 @@ const EVERYTHING = [
   "audit_log",
 ];
 
-/** A refusal with its whole body, and the proof that it left nothing behind. */
+/** Asserts a refusal with its whole body that leaves nothing behind. */
 async function refuses(at: Place, kind: string, json: unknown, errors: Record<string, string>): Promise<void> {
   const before = EVERYTHING.map(count);
   const answer = await post(at, kind, json);
@@ -46,7 +46,7 @@ async function refuses(at: Place, kind: string, json: unknown, errors: Record<st
   assert.equal(EVERYTHING.map(count), before, "a refusal leaves nothing");
 }
 
-/** The kind's own part of a record, and what a smallest report of the kind has to say. */
+/** The kind's own fields of a record, and the payload of a minimal report. */
 const COMMON_KEYS = new Set([
   "schema_version",
   "attestation_type",
@@ -110,7 +110,7 @@ const FULL_COMMIT = {
 };
 
 for (const [kind, payload] of Object.entries(PAYLOADS)) {
-  test(`${kind}: everything that can be told is read back by id`, async () => {
+  test(`${kind}: a read by id returns every reported field`, async () => {
     const at = await place();
     const commit = { ...FULL_COMMIT, sha1: freshCommit() };
     const fingerprint = await server.given.artifact(at, {
@@ -173,7 +173,7 @@ for (const [kind, payload] of Object.entries(PAYLOADS)) {
     });
   });
 
-  test(`${kind}: the least that can be told, absent or null`, async () => {
+  test(`${kind}: accepts a minimal report, with optional fields absent or null`, async () => {
     const at = await place();
     const nothing = {
       description: null,
@@ -206,7 +206,7 @@ for (const [kind, payload] of Object.entries(PAYLOADS)) {
     }
   });
 
-  test(`${kind}: what every kind refuses`, async () => {
+  test(`${kind}: has the refusals of every kind`, async () => {
     const at = await place();
     const fields: [Json, Record<string, string>][] = [
       [{ attestation_name: "a.b" }, { attestation_name: `String should match pattern ${NAME_PATTERN} [input: a.b]` }],
@@ -261,9 +261,9 @@ for (const [kind, payload] of Object.entries(PAYLOADS)) {
   });
 }
 
-/** Payload, verdict, the record's own part; one line for each rule. */
+/** Payload, verdict and the kind's fields of the record; one line for each rule. */
 type Case = [what: string, payload: Json, isCompliant: boolean, facts?: Json];
-const judged = (kind: string, cases: Case[]): void => {
+const testVerdicts = (kind: string, cases: Case[]): void => {
   for (const [what, payload, isCompliant, facts] of cases)
     test(`${kind}: ${what} is ${isCompliant ? "" : "not "}compliant`, async () => {
       const at = await place();
@@ -279,12 +279,12 @@ const judged = (kind: string, cases: Case[]): void => {
     });
 };
 
-judged("generic", [
+testVerdicts("generic", [
   ["a positive report", { is_compliant: true }, true, {}],
   ["a negative report", { is_compliant: false }, false, {}],
 ]);
 
-judged("junit", [
+testVerdicts("junit", [
   [
     "clean suites, with skipped tests",
     {
@@ -307,7 +307,7 @@ const issue = {
   priority_score: 7.5,
   more: true,
 };
-judged("snyk", [
+testVerdicts("snyk", [
   [
     "a scan without findings",
     { snyk_results: { schema_version: 1, tool: TOOL, results: [CLEAN] } },
@@ -356,7 +356,7 @@ const gated = (status: string) => ({
     },
   },
 });
-judged("sonar", [
+testVerdicts("sonar", [
   ["a gate with OK", gated("OK"), true],
   ["a gate with PASSED", gated("PASSED"), true],
   ["a gate with ERROR", gated("ERROR"), false],
@@ -365,7 +365,7 @@ judged("sonar", [
   ["a gate that is null", { sonar_results: { ...SCAN, qualityGate: null } }, false],
 ]);
 
-judged("jira", [
+testVerdicts("jira", [
   [
     "an issue that exists, with fields",
     { jira_results: [{ ...ISSUE, issue_fields: { status: { name: "Done" } } }] },
@@ -389,7 +389,7 @@ const prCommit = {
   verified: true,
   signature_state: "valid",
 };
-judged("pull_request", [
+testVerdicts("pull_request", [
   [
     "the older form; its approvers are shown in the newer one",
     {
@@ -520,7 +520,7 @@ judged("pull_request", [
   ["no pull request", { git_provider: "gitlab", pull_requests: [] }, false],
 ]);
 
-judged("override", [
+testVerdicts("override", [
   ["an override to true", { reason: "r", new_compliance_status: true, original_attestation_type: "snyk" }, true],
   [
     "an override to false",
@@ -530,7 +530,7 @@ judged("override", [
 ]);
 
 const refused = (kind: string, cases: [Json, Record<string, string>][]): void => {
-  test(`${kind}: payloads that do not fit are refused by field`, async () => {
+  test(`${kind}: refuses invalid payloads by field`, async () => {
     const at = await place();
     for (const [payload, errors] of cases) await refuses(at, kind, { attestation_name: "a", ...payload }, errors);
   });
@@ -652,12 +652,14 @@ refused("override", [
   ...["*", "pull-request", "override", "artifact", "Snyk", ""].map((word): [Json, Record<string, string>] => [
     { reason: "r", new_compliance_status: true, original_attestation_type: word },
     {
-      original_attestation_type: `String should match pattern '^(generic|junit|snyk|pull_request|jira|sonar|decision|custom|custom:.*|system:.*)$' [input: ${word}]`,
+      original_attestation_type:
+        "String should match pattern " +
+        `'^(generic|junit|snyk|pull_request|jira|sonar|decision|custom|custom:.*|system:.*)$' [input: ${word}]`,
     },
   ]),
 ]);
 
-test("every word for an original's type is accepted by an override", async () => {
+test("an override accepts every name of an original's type", async () => {
   const at = await place();
   for (const word of [
     "generic",
@@ -683,7 +685,7 @@ test("every word for an original's type is accepted by an override", async () =>
   }
 });
 
-test("bodies of the wrong form are refused with what is wanted", async () => {
+test("refuses bodies of the wrong form with the expected one", async () => {
   const at = await place();
   const path = `/attestations/${at.org}/${at.flow}/trail/t`;
   const send = (kind: string, options: object) => server.call("POST", `${path}/${kind}`, { key: at.key, ...options });
@@ -726,7 +728,7 @@ test("bodies of the wrong form are refused with what is wanted", async () => {
   assert.equal(EVERYTHING.map(count), before);
 });
 
-test("the examples of the reference work as they stand", async () => {
+test("the examples of the reference work unchanged", async () => {
   const { operations } = await import("../../../src/api/index.ts");
   const at = await place();
   for (const operation of operations.filter(({ path }) =>

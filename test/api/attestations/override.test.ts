@@ -1,4 +1,4 @@
-/** The life of an override (semantics 3.6): what it supersedes, what the status entry shows, and how it ends. */
+/** The lifecycle of an override (semantics 3.6): what it supersedes, its status entry, and how it ends. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
@@ -12,7 +12,8 @@ test.after(() => server.stop());
 type Place = { org: string; key: string; flow: string; trail: string };
 type Json = Record<string, unknown>;
 const TEMPLATE =
-  "version: 1\ntrail:\n  attestations:\n    - {name: review, type: snyk}\n  artifacts:\n    - name: app\n      attestations:\n        - {name: scan, type: snyk}\n";
+  "version: 1\ntrail:\n  attestations:\n    - {name: review, type: snyk}\n  artifacts:\n    - name: app\n      " +
+  "attestations:\n        - {name: scan, type: snyk}\n";
 const CLEAN = { low_count: 0, medium_count: 0, high_count: 0 };
 const snyk = (high_count: number) => ({
   kind: "snyk",
@@ -57,7 +58,7 @@ const onArtifact = async (at: Place, name = "app") =>
 const record = async (at: Place, id: string) =>
   (await server.call("GET", `/attestations/${at.org}?attestation_id=${id}`, { key: at.key })).body.data[0];
 
-test("it turns a failure into a pass and back, and the entry keeps id and type of the original", async () => {
+test("an override turns a failure into a pass and back, and the entry keeps id and type of the original", async () => {
   const at = await place();
   const original = await attest(at, "review", snyk(1));
   assert.equal(await onTrail(at), [entry("review", "snyk", original, null, false)]);
@@ -93,7 +94,7 @@ test("it turns a failure into a pass and back, and the entry keeps id and type o
   );
 });
 
-test("a later ordinary report ends it, and a later override begins a new one over that report (decision 11)", async () => {
+test("a later report ends an override, and a later override applies to that report (decision 11)", async () => {
   const at = await place();
   await attest(at, "review", snyk(1));
   await override(at, "review", true);
@@ -115,7 +116,7 @@ test("a later ordinary report ends it, and a later override begins a new one ove
   );
 });
 
-test("of a name never reported: accepted, recorded, and it fills the slot if the type fits (decision 12)", async () => {
+test("an override of an unreported name is recorded and fills the slot if the type fits (decision 12)", async () => {
   for (const [word, label, fits] of [
     ["snyk", "snyk", true],
     ["junit", "junit", false],
@@ -137,9 +138,10 @@ test("of a name never reported: accepted, recorded, and it fills the slot if the
   }
 });
 
-test("words for a whole family fill the slots of the family", async () => {
+test("an override of a type family fills the slots of the family", async () => {
   const template =
-    "version: 1\ntrail:\n  attestations:\n    - {name: a, type: decision}\n    - {name: b, type: 'custom:cov'}\n    - {name: c, type: '*'}\n";
+    "version: 1\ntrail:\n  attestations:\n    - {name: a, type: decision}\n    - {name: b, type: " +
+    "'custom:cov'}\n    - {name: c, type: '*'}\n";
   for (const [name, word, shown] of [
     ["a", "decision", "system:decision"],
     ["a", "system:*", "system:*"],
@@ -159,7 +161,7 @@ test("words for a whole family fill the slots of the family", async () => {
   }
 });
 
-test("the original's own type counts, whatever the override says it was", async () => {
+test("the original's own type counts, whatever type the override names", async () => {
   const at = await place();
   const original = await attest(at, "review", snyk(1));
   const id = await override(at, "review", true, { original_attestation_type: "custom:other" });
@@ -167,7 +169,7 @@ test("the original's own type counts, whatever the override says it was", async 
   assert.is((await record(at, id)).original_attestation_type, "custom:other");
 });
 
-test("on an artifact: by fingerprint, by target and commit, by target alone; the trail's record of that name is untouched", async () => {
+test("overrides an artifact's record by fingerprint, commit or target, and leaves the trail's record", async () => {
   for (const by of ["fingerprint", "commit", "target"]) {
     const at = await place();
     const commit = freshCommit();
@@ -208,7 +210,7 @@ test("on an artifact: by fingerprint, by target and commit, by target alone; the
   }
 });
 
-test("before the artifact: what was overridden is found when the artifact comes", async () => {
+test("an override before the artifact takes effect when the artifact arrives", async () => {
   const at = await place();
   const commit = freshCommit();
   const original = await attest(at, "scan", { ...snyk(1), target: "app", commit });
@@ -219,7 +221,7 @@ test("before the artifact: what was overridden is found when the artifact comes"
   assert.equal(await onArtifact(at), [entry("scan", "snyk", original, again, false)]);
 });
 
-test("one override of several artifacts: each keeps an original of its own", async () => {
+test("one override of several artifacts keeps each artifact's own original", async () => {
   const at = await place();
   const commit = freshCommit();
   const artifact = (name: string) => server.given.artifact(at, { flow: at.flow, trail: at.trail, name, commit });
@@ -238,7 +240,7 @@ test("one override of several artifacts: each keeps an original of its own", asy
   );
 });
 
-test("an artifact's state follows it, on both levels", async () => {
+test("the states of artifact and trail follow an override", async () => {
   const at = await place();
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app" });
   const state = async () =>
@@ -260,7 +262,7 @@ test("an artifact's state follows it, on both levels", async () => {
   );
 });
 
-test("it needs no commit: without one it is about the commit of what it overrides", async () => {
+test("an override without a commit takes the commit of the overridden record", async () => {
   const at = await place();
   const commit = freshCommit();
   const original = await attest(at, "review", {
@@ -278,7 +280,7 @@ test("it needs no commit: without one it is about the commit of what it override
   assert.is((await record(bare, await override(bare, "review", true))).git_commit_info, null);
 });
 
-test("both spellings of the API root take it, as plain JSON", async () => {
+test("both API roots accept an override as plain JSON", async () => {
   const at = await place();
   const body = {
     attestation_name: "review",
@@ -295,7 +297,7 @@ test("both spellings of the API root take it, as plain JSON", async () => {
   assert.is((await trailOf(at)).events.length, 3);
 });
 
-test("the refusals of every kind hold for it too, and leave nothing", async () => {
+test("an override has the refusals of every kind, and leaves nothing behind", async () => {
   const at = await place();
   const send = (fields: Json, flow = at.flow): Promise<Answer> =>
     server.call("POST", `/attestations/${at.org}/${flow}/trail/${at.trail}/override`, {
@@ -318,12 +320,14 @@ test("the refusals of every kind hold for it too, and leave nothing", async () =
     [
       await send({ artifact_fingerprint: fingerprint }),
       404,
-      `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+      `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" ` +
+        `belonging to organization "${at.org}"`,
     ],
     [
       await send({ target_artifacts: ["app"] }),
       400,
-      `Attestation 'scan' for artifact 'app', which is not in trail '${at.trail}', requires at least one of: artifact_fingerprint or git_commit_info.`,
+      `Attestation 'scan' for artifact 'app', which is not in trail '${at.trail}', requires at least one of: ` +
+        "artifact_fingerprint or git_commit_info.",
     ],
     [await send({}, "nothing"), 404, `Flow named 'nothing' does not exist for organization '${at.org}'`],
   ] as const) {

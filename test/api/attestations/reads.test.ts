@@ -1,5 +1,5 @@
 /**
- * Reading attestations: under a name, of a flow, of an organization, by commit; pages, filters, and records that are
+ * Reads of attestations: by name, by flow, by organization, by commit; pages, filters, and records that are
  * damaged.
  */
 import { suite } from "uvu";
@@ -46,7 +46,7 @@ const SNYK = {
   snyk_results: { tool: { name: "s", version: "1" }, results: [{ low_count: 0, medium_count: 0, high_count: 1 }] },
 };
 
-test("by name on a trail: the history of the trail's own records, newest first; nothing under other names", async () => {
+test("by name on a trail: lists the trail's own records, newest first, and nothing under other names", async () => {
   const at = await place();
   const [first, second] = [await attest(at), await attest(at, { is_compliant: false })];
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
@@ -62,7 +62,7 @@ test("by name on a trail: the history of the trail's own records, newest first; 
   assert.equal(ids((await get(at, `/${at.flow}/artifact/${fingerprint}/scan`)).body), [onArtifact]);
 });
 
-test("by name on an artifact: in all its trails of the flow, by prefix too; unknown names give nothing", async () => {
+test("by name on an artifact: searches all trails of the flow, also by prefix", async () => {
   const at = await place();
   const fingerprint = freshFingerprint().replace(/^a{8}/, "0123abcd");
   const report = (trail: string, flow = at.flow) =>
@@ -80,7 +80,9 @@ test("by name on an artifact: in all its trails of the flow, by prefix too; unkn
   const unknown = freshFingerprint();
   for (const missing of ["0123a", "99999", unknown]) {
     const answer = await get(at, `/${at.flow}/artifact/${missing}/scan`);
-    const message = `Artifact with fingerprint '${missing}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`;
+    const message =
+      `Artifact with fingerprint '${missing}' does not exist in flow '${at.flow}' belonging to organization ` +
+      `'${at.org}'`;
     assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } });
   }
   await refuses(at, `/${at.flow}/artifact/0123/scan`, {
@@ -103,7 +105,7 @@ test("by name: unknown flows and trails are 404", async () => {
   }
 });
 
-test("of a flow: newest first, in numbered pages, and never without commit and annotations", async () => {
+test("of a flow: newest first, in numbered pages, always with commit and annotations", async () => {
   const at = await place();
   const all: string[] = [];
   for (let index = 0; index < 5; index += 1)
@@ -136,7 +138,7 @@ test("of a flow: newest first, in numbered pages, and never without commit and a
   );
 });
 
-test("of a flow: a time window, inclusive at both ends", async () => {
+test("of a flow: filters by a time window, inclusive at both ends", async () => {
   const at = await place();
   const all = [await attest(at), await attest(at), await attest(at)];
   const times = await Promise.all(all.map((id) => timeOf(at, id)));
@@ -153,7 +155,7 @@ test("of a flow: a time window, inclusive at both ends", async () => {
   assert.ok((times[0] as number) > EPOCH);
 });
 
-test("of a flow: figures out of range are refused, and a page far beyond the end is empty", async () => {
+test("of a flow: refuses numbers out of range, and a page far beyond the end is empty", async () => {
   const at = await place();
   await attest(at);
   await refuses(at, `/${at.flow}?page=0`, { page: "Input should be greater than or equal to 1 [input: 0]" });
@@ -175,7 +177,7 @@ test("of a flow: figures out of range are refused, and a page far beyond the end
   assert.equal((await get(at, "/nothing")).body, noFlow(at, "nothing"));
 });
 
-test("of an organization: the lookup by id, where everything that matches nothing is an empty list", async () => {
+test("of an organization: looks up an id; an unknown or malformed one gives an empty list", async () => {
   const [at, other] = [await place(), await place()];
   const id = await attest(at);
   const foreign = await attest(other);
@@ -190,7 +192,7 @@ test("of an organization: the lookup by id, where everything that matches nothin
   });
 });
 
-test("of an organization: every filter, alone and together, in both spellings of lists", async () => {
+test("of an organization: filters alone and combined, in both spellings of lists", async () => {
   const at = await place();
   const second = await server.given.flow(at);
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });
@@ -232,7 +234,7 @@ test("of an organization: every filter, alone and together, in both spellings of
   for (const [query, expected] of cases) assert.equal(await found(at, query), expected, query);
 });
 
-test("of an organization: an archived flow is found under its new name, a renamed one under both", async () => {
+test("of an organization: finds an archived flow under its new name, a renamed one under both", async () => {
   const at = await place();
   const id = await attest(at);
   const renamed = fresh("renamed");
@@ -256,7 +258,7 @@ test("of an organization: an archived flow is found under its new name, a rename
   );
 });
 
-test("of an organization: the cursor leads to the end without repeats while new records arrive, and keeps the filters", async () => {
+test("of an organization: the cursor keeps the filters and reaches the end while records arrive", async () => {
   const at = await place();
   const all: string[] = [];
   for (let index = 0; index < 7; index += 1) all.unshift(await attest(at, { name: index % 2 ? "odd" : "even" }));
@@ -271,7 +273,7 @@ test("of an organization: the cursor leads to the end without repeats while new 
         assert.is(new URL(next.href).searchParams.get("after"), next.after);
         await attest(at, { name: "even" });
       }
-      path = next && next.href.replace("http://assay.test/api/v2", "");
+      path = next?.href.replace("http://assay.test/api/v2", "") ?? null;
     }
     return seen;
   };
@@ -280,15 +282,16 @@ test("of an organization: the cursor leads to the end without repeats while new 
     await walk("?per_page=2&name=odd&type=generic&type=snyk"),
     all.filter((_, index) => index % 2),
   );
-  const { body } = await get(at, "?per_page=1&type=generic,jira&flow=" + at.flow);
+  const { body } = await get(at, `?per_page=1&type=generic,jira&flow=${at.flow}`);
   assert.is(
     body._links.next.href,
-    `http://assay.test/api/v2/attestations/${at.org}?flow=${at.flow}&type=generic&type=jira&per_page=1&after=${body._links.next.after}`,
+    `http://assay.test/api/v2/attestations/${at.org}?flow=${at.flow}&type=generic&type=jira&per_page=1` +
+      `&after=${body._links.next.after}`,
   );
   assert.equal((await get(at, "?per_page=100")).body._links.next, null);
 });
 
-test("of an organization: what does not fit is refused by parameter", async () => {
+test("of an organization: refuses invalid parameters by name", async () => {
   const at = await place();
   await attest(at);
   const both = await get(at, "?name=a&name_regex=b");
@@ -324,16 +327,16 @@ test("of an organization: what does not fit is refused by parameter", async () =
   }
 });
 
-test("of an organization: an expression that would hold the server up is refused, a usual one is not", async () => {
+test("of an organization: refuses an expression that would block the server, and accepts a usual one", async () => {
   const at = await place();
   const id = await attest(at, { name: "unit-tests" });
   const columns = "organization_id, flow_id, type, overridden_type, is_compliant";
-  // What names are in use is told from the series.
+  // The names in use come from the series.
   server.db
     .prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
-       INSERT INTO attestation_series (name, ${columns}) SELECT hex(zeroblob(100)) || i, ${columns} FROM n, attestation_series
-       WHERE id = (SELECT max(id) FROM attestation_series)`,
+       INSERT INTO attestation_series (name, ${columns}) SELECT hex(zeroblob(100)) || i, ${columns}
+       FROM n, attestation_series WHERE id = (SELECT max(id) FROM attestation_series)`,
     )
     .run();
   assert.equal(await found(at, "?name_regex=(?i)^unit[-_]tests?$"), [id]);
@@ -344,7 +347,9 @@ test("of an organization: an expression that would hold the server up is refused
     {
       status: 400,
       body: refused({
-        name_regex: `Input should be a valid RE2 expression: the regular expression is too large to match against 3001 names [input: ${pattern}]`,
+        name_regex:
+          "Input should be a valid RE2 expression: the regular expression is too large to match against 3001 " +
+          `names [input: ${pattern}]`,
       }),
     },
   );
@@ -359,7 +364,7 @@ const byCommit = async (at: Place, query: string): Promise<Record<string, string
   );
 };
 
-test("by commit: every requested commit is there, overrides before what they override, the filters narrow", async () => {
+test("by commit: lists every requested commit, overrides before the overridden, narrowed by filters", async () => {
   const at = await place();
   const second = await server.given.flow(at);
   const [one, two, none] = [freshCommit(), freshCommit(), freshCommit()];
@@ -397,14 +402,14 @@ test("by commit: every requested commit is there, overrides before what they ove
   );
 });
 
-test("by commit: records of other organizations are not found", async () => {
+test("by commit: does not find records of other organizations", async () => {
   const [at, other] = [await place(), await place()];
   const commit = freshCommit();
   await attest(other, { commit });
   assert.equal(await byCommit(at, `commit_list=${commit}`), { [commit]: [] });
 });
 
-test("by commit: without commits, and with what are none, it is refused", async () => {
+test("by commit: refuses missing and invalid commits", async () => {
   const at = await place();
   const sha = freshCommit();
   const pattern = "String should match pattern '^[a-f0-9]{40}$'";
@@ -419,7 +424,7 @@ test("by commit: without commits, and with what are none, it is refused", async 
   });
 });
 
-test("a damaged record becomes a marked placeholder in every list, and its neighbours stay", async () => {
+test("a damaged record becomes a marked placeholder in every list, without affecting others", async () => {
   const at = await place();
   const commit = freshCommit();
   const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: "t", name: "app" });

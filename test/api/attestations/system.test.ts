@@ -1,5 +1,5 @@
 /**
- * Decisions on controls as they are reported (semantics 7.2): forms of the data, what is kept, what counts, what is
+ * Reports of decisions on controls (semantics 7.2): forms of the data, what is stored, what counts, what is
  * refused.
  */
 import { suite } from "uvu";
@@ -51,7 +51,7 @@ async function refused(send: () => Promise<Answer>, status: number, body: unknow
   assert.equal(holdings(server), before);
 }
 
-test("a decision is recorded with the version that its control has then", async () => {
+test("records a decision with the current version of its control", async () => {
   const at = await place();
   const { status, body } = await post(at, decision());
   assert.equal({ status, body }, { status: 201, body: "OK" });
@@ -84,7 +84,7 @@ test("the control of another organization is unknown", async () => {
   assert.is((await newest(at))["control_version"], null);
 });
 
-test("the data may be an object or a text that holds it; further keys and fields are kept, and none stands in for ours", async () => {
+test("accepts data as an object or as text; stores custom keys and fields, which never replace ours", async () => {
   const at = await place();
   const data = { is_compliant: false, votes: [1, 2], "a.b": { c: null } };
   for (const attestation_data of [data, JSON.stringify(data)]) {
@@ -134,7 +134,7 @@ test("the data may be an object or a text that holds it; further keys and fields
   assert.is(reasons, `["The decision on control 'C-1' is negative"]`);
 });
 
-test("what does not fit is refused by its place, with a file and without one, and leaves nothing behind", async () => {
+test("refuses invalid data by path, with and without a file, and leaves nothing behind", async () => {
   const at = await place();
   const commit = freshCommit();
   for (const [more, errors] of [
@@ -178,13 +178,17 @@ test("what does not fit is refused by its place, with a file and without one, an
   const others = (["snapshotter", "reader", null] as const).map((role) => server.given.user(at.org, role));
   for (const file of [undefined, FILE]) {
     await refused(() => post(at, decision({ target_artifacts: ["app"] }), file), 400, {
-      message: `Attestation 'go' for artifact 'app', which is not in trail '${at.trail}', requires at least one of: artifact_fingerprint or git_commit_info.`,
+      message:
+        `Attestation 'go' for artifact 'app', which is not in trail '${at.trail}', requires at least one of: ` +
+        "artifact_fingerprint or git_commit_info.",
     });
     await refused(
       () => post(at, decision({ artifact_fingerprint: fingerprint, git_commit_info: { sha1: commit } }), file),
       404,
       {
-        message: `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" belonging to organization "${at.org}"`,
+        message:
+          `Artifact with fingerprint ${fingerprint} does not exist in trail "${at.trail}" of flow "${at.flow}" ` +
+          `belonging to organization "${at.org}"`,
       },
     );
     await refused(() => post(at, decision(), file, "nothing"), 404, {
@@ -198,7 +202,7 @@ test("what does not fit is refused by its place, with a file and without one, an
   assert.is((await post({ ...at, key: server.given.user(at.org, "member") }, decision())).status, 201);
 });
 
-test("it fills the slot of a template and counts for the trail, in either verdict", async () => {
+test("a decision fills the slot of a template and counts for the trail, with either verdict", async () => {
   const at = await place("version: 1\ntrail:\n  attestations:\n    - {name: go, type: decision}\n");
   const state = async () => {
     const { compliance_status } = await trailOf(at);
@@ -228,7 +232,7 @@ test("it fills the slot of a template and counts for the trail, in either verdic
   assert.is((await state())[0], "NON-COMPLIANT", "one that nobody asked for counts too");
 });
 
-test("an override keeps the control and its version, also where the version moved on", async () => {
+test("an override keeps the control and its version, also after a new version", async () => {
   const at = await place();
   await server.given.control(at, { identifier: "C-1" });
   await post(at, decision({ attestation_data: { is_compliant: false } }));
@@ -254,7 +258,7 @@ test("an override keeps the control and its version, also where the version move
   );
 });
 
-test("filters know it as decision, with what overrides it", async () => {
+test("filters find it as decision, with its overrides", async () => {
   const at = await place();
   await post(at, decision());
   await server.given.attestation(at, { flow: at.flow, trail: at.trail });
@@ -264,13 +268,13 @@ test("filters know it as decision, with what overrides it", async () => {
   );
 });
 
-test("decisions are taken also where the controls are switched off", async () => {
+test("accepts decisions while the controls are disabled", async () => {
   const at = { ...server.given.org({ controls: false }), trail: "t" };
   const there = { ...at, flow: await server.given.flow(at) };
   assert.is((await post(there, decision())).status, 201);
 });
 
-test("the types that the server defines come with the shape of their data", async () => {
+test("lists the types that the server defines with the shape of their data", async () => {
   const { key } = server.given.org();
   const { status, body } = await server.call("GET", "/attestations/system-attestation-types", { key });
   assert.equal(

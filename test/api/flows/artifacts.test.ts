@@ -40,7 +40,7 @@ const minimal = (fields: Fields = {}) => ({
   commit_url: "https://git/1",
   ...fields,
 });
-/** Reports an artifact; gives what was sent. */
+/** Reports an artifact. @returns the body sent */
 async function report(at: Place, fields: Fields = {}): Promise<Fields & { fingerprint: string; git_commit: string }> {
   const body = minimal({ trail_name: "t", ...fields });
   const answer = await post(at, body);
@@ -64,10 +64,12 @@ const trailOf = async (at: Place, trail = "t") =>
 const rows = (table: string): number => server.db.prepare(`SELECT count(*) AS n FROM ${table}`).pluck().get() as number;
 const rejected = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 const missing = (at: Place, fingerprint: string, flow = at.flow) => ({
-  message: `Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization '${at.org}'`,
+  message:
+    `Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization ` +
+    `'${at.org}'`,
 });
 
-test("an artifact shows everything that was told, and where it stands", async () => {
+test("shows every reported field of an artifact and its state", async () => {
   const at = await place(TEMPLATE);
   const commit = { sha1: freshCommit(), message: "m", author: "Ada", branch: "main", timestamp: 1_700_000_000 };
   const sent = await report(at, {
@@ -151,7 +153,7 @@ test("an artifact shows everything that was told, and where it stands", async ()
   });
 });
 
-test("the least that can be told is enough, and no text that clients rely on is null", async () => {
+test("accepts a minimal report, and no text that clients rely on is null", async () => {
   const at = await place();
   const sent = await report(at, {
     repo_url: "",
@@ -204,7 +206,7 @@ test("the least that can be told is enough, and no text that clients rely on is 
   assert.is((await trailOf(at)).compliance_status.artifacts_statuses[sent.fingerprint].unexpected, true);
 });
 
-test("evidence is shown under the name of its attestation, the latest of each name; the history has all", async () => {
+test("shows the latest evidence of each attestation name; the history has all", async () => {
   const at = await place(TEMPLATE);
   const { fingerprint } = await report(at, { template_reference_name: "server" });
   await attest(at, { attestation_name: "review" });
@@ -257,7 +259,7 @@ test("evidence is shown under the name of its attestation, the latest of each na
   assert.equal(item.evidence, artifact.evidence);
 });
 
-test("an attestation that came first belongs to the artifact of its name and commit, whatever the order", async () => {
+test("binds an attestation to the artifact of its name and commit, in either order", async () => {
   const at = await place(TEMPLATE);
   const sha1 = freshCommit();
   const early = { target_artifacts: ["server"], git_commit_info: { sha1 } };
@@ -282,7 +284,7 @@ test("an attestation that came first belongs to the artifact of its name and com
   assert.is((await read(at, rebuilt.fingerprint)).evidence.tests.is_compliant, false);
 });
 
-test("a further report of the same record updates it and is in the history; another name makes a further record", async () => {
+test("a repeated report updates its record and adds to the history; another name creates another record", async () => {
   const at = await place(TEMPLATE);
   const first = await report(at, { template_reference_name: "server", user_data: { n: 1 }, description: "x" });
   const id = (await read(at, first.fingerprint)).id;
@@ -357,7 +359,7 @@ test("a report without a trail belongs to the flow alone", async () => {
   assert.is(flows[0].latest_state, "NON-COMPLIANT");
 });
 
-test("refusals name the field, and leave nothing behind", async () => {
+test("refusals name the field and leave nothing behind", async () => {
   const at = await place();
   const before = ["artifacts", "trails", "trail_events", "repos", "audit_log"].map(rows);
   const cases: [Fields, Record<string, string>][] = [
@@ -409,7 +411,7 @@ test("refusals name the field, and leave nothing behind", async () => {
   assert.equal(["artifacts", "trails", "trail_events", "repos", "audit_log"].map(rows), before);
 });
 
-test("an artifact is found by a prefix of its fingerprint, unless several begin with it", async () => {
+test("finds an artifact by a prefix of its fingerprint, unless it is ambiguous", async () => {
   const at = await place();
   const [one, two] = [`${"d".repeat(63)}0`, `${"d".repeat(63)}1`];
   await report(at, { fingerprint: one });
@@ -434,7 +436,7 @@ test("an artifact is found by a prefix of its fingerprint, unless several begin 
   assert.equal(unknown.body, { message: `Flow named 'none' does not exist for organization '${at.org}'` });
 });
 
-test("trail and attestation_id choose among the records of a fingerprint", async () => {
+test("trail and attestation_id select among the records of a fingerprint", async () => {
   const at = await place();
   const { fingerprint } = await report(at, { trail_name: "a", filename: "first" });
   await attest(at, { attestation_name: "x", artifact_fingerprint: fingerprint }, "generic", "a");
@@ -477,7 +479,7 @@ test("trail and attestation_id choose among the records of a fingerprint", async
   assert.match(wrong.body.errors.attestation_id, new RegExp(`\\[input: ${uuid}\\]$`));
 });
 
-test("the artifacts of a commit come as a list, newest first", async () => {
+test("lists the artifacts of a commit, newest first", async () => {
   const at = await place();
   const [commit, sibling] = [`${"e".repeat(39)}0`, `${"e".repeat(39)}1`];
   const one = await report(at, { git_commit: commit, trail_name: "a" });
@@ -493,14 +495,16 @@ test("the artifacts of a commit come as a list, newest first", async () => {
     const answer = await get(at, `/${at.flow}/commit_sha/${sha}`);
     assert.is(answer.status, 404, sha);
     assert.equal(answer.body, {
-      message: `Artifact with git commit '${sha}' does not exist in flow '${at.flow}' belonging to organization '${at.org}'`,
+      message:
+        `Artifact with git commit '${sha}' does not exist in flow '${at.flow}' belonging to organization ` +
+        `'${at.org}'`,
     });
   }
   assert.is((await get(at, `/${at.flow}/commit_sha/${commit}?trail=none`)).status, 404);
   assert.is((await get(at, `/none/commit_sha/${commit}`)).status, 404);
 });
 
-test("lists: of the organization, of a flow, of a repository; newest first, in pages", async () => {
+test("lists artifacts of the organization, a flow or a repository, newest first, in pages", async () => {
   const at = await place();
   const second = { ...at, flow: await server.given.flow(at) };
   const other = await place();
@@ -560,7 +564,7 @@ test("lists: of the organization, of a flow, of a repository; newest first, in p
     assert.is((await list(query)).status, 400, query);
 });
 
-test("a damaged artifact becomes a marked placeholder in lists, and disturbs no neighbour", async () => {
+test("a damaged artifact becomes a marked placeholder in lists, without affecting others", async () => {
   const at = await place();
   const good = await report(at);
   const bad = await report(at, { user_data: {}, git_commit: good.git_commit });
@@ -576,7 +580,7 @@ test("a damaged artifact becomes a marked placeholder in lists, and disturbs no 
   }
 });
 
-test("a report to an earlier trail makes its record the one that is read, asserted and judged by policies", async () => {
+test("the latest report, even to an earlier trail, determines the record for reads, asserts and policies", async () => {
   const at = await place(TEMPLATE);
   const fingerprint = freshFingerprint();
   const first = await report(at, { fingerprint, trail_name: "first", template_reference_name: "client" });
@@ -586,7 +590,7 @@ test("a report to an earlier trail makes its record the one that is read, assert
     yaml: "artifacts:\n  attestations: [{name: tests, type: generic}]\n",
   });
 
-  const told = async () => {
+  const readEverywhere = async () => {
     const { body: asserted } = await server.call(
       "GET",
       `/asserts/${at.org}/fingerprint/${fingerprint}?policy_name=${policy}`,
@@ -599,7 +603,7 @@ test("a report to an earlier trail makes its record the one that is read, assert
       asserted: asserted.trail,
       flows: asserted.flows.map(({ trail }: Fields) => trail),
       compliant: asserted.compliant,
-      judged: asserted.policy_evaluations[0].rule_evaluations[2].resolutions[0].context.trail_name,
+      evaluated: asserted.policy_evaluations[0].rule_evaluations[2].resolutions[0].context.trail_name,
     };
   };
   const expected = (trail: string, commit: string, compliant: boolean) => ({
@@ -609,24 +613,24 @@ test("a report to an earlier trail makes its record the one that is read, assert
     asserted: trail,
     flows: [trail],
     compliant,
-    judged: trail,
+    evaluated: trail,
   });
-  assert.equal(await told(), expected("second", second.git_commit, false));
+  assert.equal(await readEverywhere(), expected("second", second.git_commit, false));
   await report(at, first);
-  assert.equal(await told(), expected("first", first.git_commit, true));
+  assert.equal(await readEverywhere(), expected("first", first.git_commit, true));
   assert.is(
     (await read(at, fingerprint, "?trail=second")).trail_name,
     "second",
     "a trail that is named is the one that is read",
   );
   await report(at, { fingerprint, trail_name: null, template: [], git_commit: second.git_commit });
-  const withoutTrail = await told();
+  const withoutTrail = await readEverywhere();
   assert.equal({ read: withoutTrail.read, flows: withoutTrail.flows }, { read: null, flows: [null] });
   await report(at, second);
-  assert.equal(await told(), expected("second", second.git_commit, false));
+  assert.equal(await readEverywhere(), expected("second", second.git_commit, false));
 });
 
-test("in one trail the reference name that was reported last is read", async () => {
+test("in one trail, reads return the reference name that was reported last", async () => {
   const at = await place();
   const server1 = await report(at, { template_reference_name: "server" });
   await report(at, { ...server1, template_reference_name: "client" });
@@ -636,7 +640,7 @@ test("in one trail the reference name that was reported last is read", async () 
   assert.is(await name(), "server");
 });
 
-test("the latest commit of an artifact, also on a branch that arrives unescaped", async () => {
+test("returns the latest commit of an artifact, also for an unescaped branch", async () => {
   const at = await place();
   const fingerprint = freshFingerprint();
   const latest = (prefix: string, query = "") => get(at, `/${at.flow}/${prefix}/latest_commit${query}`);
@@ -681,7 +685,7 @@ test("the latest commit of an artifact, also on a branch that arrives unescaped"
   assert.is((await latest("abcd")).status, 400);
 });
 
-test("many reports of one artifact at once make one record", async () => {
+test("many concurrent reports of one artifact create one record", async () => {
   const at = await place(TEMPLATE);
   const body = minimal({ trail_name: fresh("trail"), template_reference_name: "server" });
   const answers = await Promise.all(Array.from({ length: 20 }, () => post(at, body)));
@@ -689,7 +693,7 @@ test("many reports of one artifact at once make one record", async () => {
   assert.is((await get(at, "")).body.length, 1);
 });
 
-test("a renamed flow answers under its old name, and shows its new one", async () => {
+test("a renamed flow is found under its former name, and shows its new one", async () => {
   const at = await place();
   const { fingerprint } = await report(at);
   const renamed = fresh("renamed");
@@ -698,14 +702,14 @@ test("a renamed flow answers under its old name, and shows its new one", async (
   assert.equal((await get(at, `/${at.flow}/fingerprint/fffff`)).body, missing(at, "fffff"));
 });
 
-/** The record that an address in an answer leads to. */
+/** The record at a URL of a response. */
 async function follow(at: Place, apiUrl: string) {
   const answer = await server.call("GET", apiUrl.replace("http://assay.test/api/v2", ""), { key: at.key });
   assert.is(answer.status, 200, `${apiUrl}: ${answer.text}`);
   return answer.body;
 }
 
-test("api_url leads to exactly its record, however many records the fingerprint has in the flow", async () => {
+test("api_url returns exactly its record, however many records the fingerprint has in the flow", async () => {
   const at = await place(TEMPLATE);
   const { fingerprint } = await report(at, { trail_name: "one", template_reference_name: "server" });
   const plain = `http://assay.test/api/v2/artifacts/${at.org}/${at.flow}/fingerprint/${fingerprint}`;
@@ -740,7 +744,7 @@ test("api_url leads to exactly its record, however many records the fingerprint 
   }
 });
 
-test("api_url of a search result and of a build leads to their record", async () => {
+test("api_url of a search result and of a build returns their record", async () => {
   const at = await place();
   const { fingerprint } = await report(at, { trail_name: "one" });
   await report(at, { fingerprint, trail_name: "two" });
@@ -754,7 +758,7 @@ test("api_url of a search result and of a build leads to their record", async ()
   assert.is((await follow(at, builds[0]._links.artifact.self.href)).trail_name, "one");
 });
 
-test("artifact_id chooses a record of the fingerprint; trail and attestation_id must match it", async () => {
+test("artifact_id selects a record of the fingerprint; trail and attestation_id must match it", async () => {
   const at = await place(TEMPLATE);
   const { fingerprint } = await report(at, { trail_name: "one", template_reference_name: "server" });
   await attest(at, { attestation_name: "tests", artifact_fingerprint: fingerprint }, "generic", "one");

@@ -1,4 +1,4 @@
-/** Audit packages and reports: what is in them is what the API shows, and what is not in them is told. */
+/** Audit packages and reports: they contain what the API shows, and mark what they leave out. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync, unlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ async function place(name = fresh("trail")): Promise<Place> {
   return { ...at, flow, trail: await server.given.trail(at, { flow, name }) };
 }
 
-/** A request with the bytes of its answer. */
+/** A request with the bytes of its response. */
 async function get(at: At, path: string, init: { method?: string; headers?: Record<string, string> } = {}) {
   const response = await fetch(`${server.url}/api/v2${path}`, {
     method: init.method ?? "GET",
@@ -67,10 +67,10 @@ const attest = (
 ): Promise<string> => server.given.attestation(at, { flow: at.flow, trail: at.trail, ...fields });
 const without = (record: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
   Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)));
-/** The lines of the log about what went wrong. */
+/** The error lines of the log. */
 const errors = (): any[] => server.lines.map((line) => JSON.parse(line)).filter(({ level }) => level === "error");
 
-/** A release with everything that can be in a package. */
+/** A release with everything that a package can contain. */
 async function release() {
   const at = await place();
   const fingerprint = freshFingerprint();
@@ -118,7 +118,8 @@ async function release() {
   const world = runningIn(server);
   const environment = world.environment(at);
   const yaml =
-    "artifacts:\n  provenance:\n    required: true # rÜle\n  attestations:\n    - {name: scan, type: snyk}\n    - {name: nothing, type: generic}\n";
+    "artifacts:\n  provenance:\n    required: true # rÜle\n  attestations:\n    - {name: scan, type: snyk}\n   " +
+    " - {name: nothing, type: generic}\n";
   const policy = await server.given.policy(at, { yaml });
   world.attach(at, environment, policy);
   world.report(at, environment, [running("server", fingerprint)]);
@@ -132,7 +133,7 @@ async function release() {
   };
 }
 
-test("the package of a trail holds what the API shows, and the rest of what is recorded", async () => {
+test("the package of a trail holds what the API shows and everything else recorded", async () => {
   const at = await release();
   const path = trailPath(at);
   const { status, headers, bytes } = await get(at, path);
@@ -184,11 +185,11 @@ test("the package of a trail holds what the API shows, and the rest of what is r
     `evidence/${digest}/copy.xml`,
   ]);
 
-  const told = members.json("trail.json");
-  assert.equal(without(told, "audit"), trail);
+  const trailJson = members.json("trail.json");
+  assert.equal(without(trailJson, "audit"), trail);
   assert.is(trail.events.length, 9);
-  assert.equal(told.audit, {
-    trail_id: told.events[0].trail_id,
+  assert.equal(trailJson.audit, {
+    trail_id: trailJson.events[0].trail_id,
     reasons: [],
     template_inherited: true,
     template_file: `templates/${templateId}.yml`,
@@ -278,7 +279,8 @@ test("the package of a trail holds what the API shows, and the rest of what is r
   );
   const [before, after] = runs;
   assert.equal(before.reasons, [
-    `Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in trail '${at.trail}' of flow '${at.flow}'.`,
+    `Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in ` +
+      `trail '${at.trail}' of flow '${at.flow}'.`,
   ]);
   assert.equal(
     before.policies.map(({ policy, version, text, status, rules }: any) => [
@@ -327,7 +329,7 @@ test("the package of a trail holds what the API shows, and the rest of what is r
       organization: at.org,
       flow: at.flow,
       trail: at.trail,
-      trail_id: told.audit.trail_id,
+      trail_id: trailJson.audit.trail_id,
       url: `http://assay.test/${at.org}/flows/${at.flow}/trails/${at.trail}`,
     },
   });
@@ -353,8 +355,8 @@ test("the package of a trail holds what the API shows, and the rest of what is r
       { mode: 0o644, uid: 0, gid: 0, uname: "", gname: "" },
       name,
     );
-  assert.is((header("trail.json")?.mtime as Date).getTime(), Math.floor(manifest.as_of) * 1000);
-  assert.is((header(`evidence/${digest}/copy.xml`)?.mtime as Date).getTime(), Math.floor(records[4].created_at) * 1000);
+  assert.is(header("trail.json")?.mtime?.getTime(), Math.floor(manifest.as_of) * 1000);
+  assert.is(header(`evidence/${digest}/copy.xml`)?.mtime?.getTime(), Math.floor(records[4].created_at) * 1000);
 
   const pdf = await get(at, trailPath(at, "audit_pdf"));
   assert.equal(
@@ -365,7 +367,7 @@ test("the package of a trail holds what the API shows, and the rest of what is r
   assert.equal(errors(), []);
 });
 
-test("what ran is told with the present name of its flow, and the name that the policies saw", async () => {
+test("shows running artifacts with the current name of their flow and the name that the policies saw", async () => {
   const at = await release();
   const present = `${at.flow}-moved`;
   const renamed = await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, {
@@ -377,7 +379,8 @@ test("what ran is told with the present name of its flow, and the name that the 
   const members = await unpack((await get(at, `/trails/${at.org}/${present}/${at.trail}/audit_package`)).bytes);
   const [before] = members.json<any[]>("environments.json");
   assert.equal(before.reasons, [
-    `Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in trail '${at.trail}' of flow '${present}'.`,
+    `Policy '${at.policy}' requires a compliant generic attestation named 'nothing', but none was reported in ` +
+      `trail '${at.trail}' of flow '${present}'.`,
   ]);
   assert.equal(
     before.judged_on.map(({ flow, flow_when_evaluated }: any) => ({ flow, flow_when_evaluated })),
@@ -387,7 +390,7 @@ test("what ran is told with the present name of its flow, and the name that the 
   assert.ok(outcomes.includes(`flow '${present}'`) && !outcomes.includes(`flow '${at.flow}'`), outcomes);
 });
 
-test("the package of an artifact holds all its records in the flow, and what its verdicts rest on", async () => {
+test("the package of an artifact holds all its records in the flow and the basis of its verdicts", async () => {
   const at = await release();
   const second = await server.given.trail(at, { flow: at.flow });
   await server.given.artifact(at, { flow: at.flow, trail: second, name: "server", fingerprint: at.fingerprint });
@@ -410,7 +413,7 @@ test("the package of an artifact holds all its records in the flow, and what its
       "Content-Disposition": `attachment; filename="audit-package-${at.flow}-${at.fingerprint.slice(0, 12)}.tar"`,
     },
   );
-  // fetch followed the coding.
+  // fetch decoded the content.
   assert.is(bytes.toString("latin1", 257, 262), "ustar");
   const members = await unpack(bytes);
   assert.is(members.directory, `audit-package-${at.flow}-${at.fingerprint.slice(0, 12)}`);
@@ -469,7 +472,7 @@ test("the package of an artifact holds all its records in the flow, and what its
   );
 });
 
-test("the same records give the same bytes, also after a restart and whatever happens elsewhere", async () => {
+test("the same records give the same bytes, also after a restart and unrelated changes", async () => {
   const at = await release();
   const paths = [
     trailPath(at),
@@ -489,7 +492,7 @@ test("the same records give the same bytes, also after a restart and whatever ha
   assert.not.ok((await download(at, trailPath(at))).equals(first[0] as Buffer));
 });
 
-test("names of uploads stay below the directory of their content, whatever they say", async () => {
+test("names of uploads never lead out of the directory of their content", async () => {
   const at = await place();
   const names: [stored: string, member: string][] = [
     ["../../../etc/passwd", "___.._.._etc_passwd"],
@@ -529,14 +532,14 @@ test("names of uploads stay below the directory of their content, whatever they 
 });
 
 const evidenceAt = (digest: string): string => evidencePath(join(directory, "evidence"), digest);
-/** Changes a stored file, which is write-once for everybody else. */
+/** Changes a stored file, which the server never does. */
 function overwrite(digest: string, content: string | Buffer): void {
   unlinkSync(evidenceAt(digest));
   writeFileSync(evidenceAt(digest), content);
   chmodSync(evidenceAt(digest), 0o600);
 }
 
-test("a file that is not there is left out, and everything says so", async () => {
+test("leaves out a missing file, and marks it everywhere", async () => {
   const at = await place();
   const [lost, short, kept] = [fresh("lost content"), fresh("content that is cut off"), fresh("kept")];
   const id = await attest(at, { name: "lost", file: file(lost, "lost.txt") });
@@ -564,7 +567,7 @@ test("a file that is not there is left out, and everything says so", async () =>
   assert.equal(errors(), []);
 });
 
-/** Bytes that do not become fewer. */
+/** Incompressible bytes. */
 function noise(size: number): Buffer {
   const content = Buffer.alloc(size);
   for (let index = 0, state = 1; index < size; index += 1) {
@@ -579,7 +582,7 @@ for (const [size, what] of [
   [900_000, "cuts the package"],
   [900, "fails the package before its first byte"],
 ] as const)
-  test(`a damaged file ${what}; the next one leaves it out and says so; a repaired one is back`, async () => {
+  test(`a damaged file ${what}; the next package leaves it out and marks it; a repaired one is included`, async () => {
     const at = await place();
     const content = noise(size);
     const digest = sha256(content);
@@ -608,7 +611,7 @@ for (const [size, what] of [
     assert.equal(repaired.json("manifest.json").not_included, []);
   });
 
-test("fifty downloads at once give the same bytes", async () => {
+test("fifty concurrent downloads give the same bytes", async () => {
   const at = await release();
   await attest(at, { file: file(noise(700_000), "large.bin") });
   const all = await Promise.all(Array.from({ length: 50 }, () => download(at, trailPath(at))));
@@ -616,7 +619,7 @@ test("fifty downloads at once give the same bytes", async () => {
   await unpack(all[0] as Buffer);
 });
 
-test("a trail without anything has a package", async () => {
+test("an empty trail has a package", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
@@ -646,7 +649,7 @@ test("a report shows a stored URL as text and not as a link, whatever its scheme
   assert.not.match(pdf, /\/(?:URI|Annots|JavaScript|JS)\b/);
 });
 
-test("an artifact that was reported without a trail has a package", async () => {
+test("an artifact without a trail has a package", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at, { template: TEMPLATE });
   const fingerprint = await server.given.artifact(at, { flow, trail: null });
@@ -657,7 +660,7 @@ test("an artifact that was reported without a trail has a package", async () => 
   );
 });
 
-test("archived flows are read under their new name, and long names keep to what files are called", async () => {
+test("serves archived flows under their new name, and shortens long names in file names", async () => {
   const at = await place("t".repeat(250));
   await server.given.artifact(at, { flow: at.flow, trail: at.trail, filename: `${"directory/".repeat(300)}x` });
   await server.call("PUT", `/flows/${at.org}/${at.flow}/archive`, { key: at.key, body: null });
@@ -672,7 +675,7 @@ test("archived flows are read under their new name, and long names keep to what 
   assert.is((await download(at, `${path}/audit_pdf`)).toString("latin1", 0, 5), "%PDF-");
 });
 
-test("one damaged record costs itself alone, and is marked", async () => {
+test("a damaged record is marked without affecting others", async () => {
   const at = await release();
   const [first] = server.db
     .prepare("SELECT id FROM attestations WHERE trail_id = (SELECT id FROM trails WHERE name = ?) ORDER BY id")
@@ -681,12 +684,14 @@ test("one damaged record costs itself alone, and is marked", async () => {
   server.db.prepare("UPDATE attestations SET payload_json = '{', reasons_json = 'x' WHERE id = ?").run(first);
   server.db
     .prepare(
-      "UPDATE trail_events SET event_json = '[' WHERE id = (SELECT min(id) FROM trail_events WHERE trail_id = (SELECT id FROM trails WHERE name = ?))",
+      "UPDATE trail_events SET event_json = '[' WHERE id = (SELECT min(id) FROM trail_events WHERE trail_id = " +
+        "(SELECT id FROM trails WHERE name = ?))",
     )
     .run(at.trail);
   server.db
     .prepare(
-      "UPDATE evaluations SET verdicts_json = '', facts_json = '[]' WHERE id IN (SELECT evaluation_id FROM snapshot_artifacts WHERE fingerprint = ?)",
+      "UPDATE evaluations SET verdicts_json = '', facts_json = '[]' WHERE id IN (SELECT evaluation_id FROM " +
+        "snapshot_artifacts WHERE fingerprint = ?)",
     )
     .run(at.fingerprint);
   const members = await unpack(await download(at, trailPath(at)));
@@ -704,26 +709,30 @@ test("one damaged record costs itself alone, and is marked", async () => {
   );
 });
 
-test("custom types and controls that records and policies name come along", async () => {
+test("includes the custom types and controls that records and policies name", async () => {
   const at = await release();
   const { db } = server;
   const organization = db.prepare("SELECT id FROM organizations WHERE name = ?").pluck().get(at.org) as number;
   const type = Number(
     db
       .prepare(
-        "INSERT INTO custom_types (public_id, organization_id, name, created_by, created_at, last_modified_at) VALUES (?, ?, 'coverage', 'Ada', 1, 1)",
+        "INSERT INTO custom_types (public_id, organization_id, name, created_by, created_at, last_modified_at) " +
+          "VALUES (?, ?, 'coverage', 'Ada', 1, 1)",
       )
       .run(fresh("type"), organization).lastInsertRowid,
   );
   const schema = '{ "type" : "object" }\n';
   for (const version of [1, 2])
     db.prepare(
-      "INSERT INTO custom_type_versions (type_id, version, timestamp, created_by, schema_json, content_type, rules_json) VALUES (?, ?, 1, 'Ada', ?, 'jq', '[\".ok\"]')",
+      "INSERT INTO custom_type_versions (type_id, version, timestamp, created_by, schema_json, content_type, " +
+        "rules_json) VALUES (?, ?, 1, 'Ada', ?, 'jq', '[\".ok\"]')",
     ).run(type, version, schema);
   const control = Number(
     db
       .prepare(
-        "INSERT INTO controls (public_id, organization_id, identifier, name, name_folded, links_json, version, created_by, created_at, last_modified_at) VALUES (?, ?, 'SDLC-1', 'Reviewed', 'reviewed', '[]', 2, 'Ada', 1, 2)",
+        "INSERT INTO controls (public_id, organization_id, identifier, name, name_folded, links_json, version, " +
+          "created_by, created_at, last_modified_at) VALUES (?, ?, 'SDLC-1', 'Reviewed', 'reviewed', '[]', 2, " +
+          "'Ada', 1, 2)",
       )
       .run(fresh("control"), organization).lastInsertRowid,
   );
@@ -732,11 +741,13 @@ test("custom types and controls that records and policies name come along", asyn
     [2, "edited"],
   ])
     db.prepare(
-      "INSERT INTO control_versions (control_id, version, status, name, links_json, timestamp, created_by) VALUES (?, ?, ?, 'Reviewed', '[]', 1, 'Ada')",
+      "INSERT INTO control_versions (control_id, version, status, name, links_json, timestamp, created_by) " +
+        "VALUES (?, ?, ?, 'Reviewed', '[]', 1, 'Ada')",
     ).run(control, version, status);
   const id = await attest(at, { name: "coverage" });
   db.prepare(
-    "UPDATE attestations SET type = 'custom:coverage', type_version = 2, control = 'SDLC-1', control_version = 1 WHERE public_id = ?",
+    "UPDATE attestations SET type = 'custom:coverage', type_version = 2, control = 'SDLC-1', control_version = " +
+      "1 WHERE public_id = ?",
   ).run(id);
   const members = await unpack(await download(at, trailPath(at)));
   assert.is(members.text("custom-types/coverage/v2.schema.json"), schema);
@@ -754,7 +765,7 @@ test("custom types and controls that records and policies name come along", asyn
   );
 });
 
-test("HEAD has the head of a package and makes none", async () => {
+test("HEAD returns the headers of a package without creating it", async () => {
   const at = await place();
   const { status, headers, bytes } = await get(at, trailPath(at), { method: "HEAD" });
   assert.equal(
@@ -773,7 +784,7 @@ test("HEAD has the head of a package and makes none", async () => {
   );
 });
 
-test("the report is served like any file: ranges, and nothing for who has it", async () => {
+test("serves the report with ranges, and 304 to clients that have it", async () => {
   const at = await place();
   const path = trailPath(at, "audit_pdf");
   const whole = await get(at, path);
@@ -803,7 +814,7 @@ test("the report is served like any file: ranges, and nothing for who has it", a
   );
 });
 
-test("what does not exist is refused with its name", async () => {
+test("refuses unknown subjects by name", async () => {
   const at = await place();
   const refused = async (path: string, status: number, body: unknown, key: string | null = at.key) => {
     const answer = await server.call("GET", path, { key });
@@ -859,7 +870,7 @@ test("what does not exist is refused with its name", async () => {
   );
 });
 
-test("without a thread that makes packages the report is not available, and nothing else suffers", async () => {
+test("without the package thread only the report is unavailable", async () => {
   const alone = await startServer();
   try {
     const at = alone.given.org();

@@ -40,7 +40,7 @@ async function world() {
 
 const SHOP = { id: "1", name: "acme/shop", provider: "github" };
 
-test("a build in full, and the empty list before the first", async () => {
+test("lists a build with all fields, and nothing before the first", async () => {
   const { at, flow, build } = await world();
   const counts = { page: 1, per_page: 15, total_pages: 0, total_count: 0 };
   assert.equal(both(await get(at)), [200, { ...counts, builds: [] }]);
@@ -80,7 +80,7 @@ test("a build in full, and the empty list before the first", async () => {
   ]);
 });
 
-test("a fingerprint is built once, wherever and however often it is reported", async () => {
+test("a fingerprint has one build, wherever and however often it is reported", async () => {
   const { at, flow, build, list, times } = await world();
   const release = await server.given.flow(at);
   const fingerprint = await build(SHOP);
@@ -101,7 +101,7 @@ test("a fingerprint is built once, wherever and however often it is reported", a
   );
 });
 
-test("reports at the same moment of one new fingerprint make one build", async () => {
+test("concurrent reports of one new fingerprint create one build", async () => {
   const { at, flow, list } = await world();
   const fingerprint = freshFingerprint();
   const answers = await Promise.all(
@@ -125,7 +125,7 @@ test("reports at the same moment of one new fingerprint make one build", async (
   assert.is((await server.call("GET", `/repos/${at.org}`, { key: at.key })).body.total_count, 1);
 });
 
-test("the repository can be named in three ways, of which the surest counts", async () => {
+test("selects the repository by the most specific of three filters", async () => {
   const { at, build, list, times } = await world();
   const shop = await build(SHOP);
   const twin = await build({ ...SHOP, provider: "gitlab" });
@@ -154,7 +154,7 @@ test("the repository can be named in three ways, of which the surest counts", as
   const other = server.given.org();
   assert.equal((await get(other, `?repo_inner_id=${shopId}`)).body.builds, []);
 
-  // The name is the one of now, the id at the forge stays.
+  // The name is the current one; the id at the code host stays.
   await build({ id: "2", name: "acme/basket" });
   assert.equal(
     {
@@ -166,7 +166,7 @@ test("the repository can be named in three ways, of which the surest counts", as
   );
 });
 
-test("windows and pages, in both spellings", async () => {
+test("accepts windows and pages in both spellings", async () => {
   const { at, build, list, times } = await world();
   const first = await build();
   server.clock.at += 27 * DAY;
@@ -231,7 +231,7 @@ test("windows and pages, in both spellings", async () => {
   assert.is(body.end_ts - body.start_ts, 28 * DAY);
 });
 
-test("figures outside the limits are refused", async () => {
+test("refuses numbers out of range", async () => {
   const { at } = await world();
   const refusals: [string, Record<string, string>][] = [
     ["?per_page=51", { per_page: "Input should be less than or equal to 50 [input: 51]" }],
@@ -247,7 +247,7 @@ test("figures outside the limits are refused", async () => {
     assert.equal(both(await get(at, query)), [400, { message: "Input payload validation failed", errors }], query);
 });
 
-test("a build whose record is gone is counted, and marked", async () => {
+test("counts and marks a build whose record is gone", async () => {
   const { at, build } = await world();
   const [gone, whole] = [await build(SHOP), await build(SHOP)];
   server.db.pragma("foreign_keys = OFF");
@@ -271,7 +271,7 @@ test("a build whose record is gone is counted, and marked", async () => {
   );
 });
 
-test("a report that is refused is no build", async () => {
+test("a refused report creates no build", async () => {
   const { at, flow, list } = await world();
   const body = {
     filename: "",

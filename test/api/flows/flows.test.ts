@@ -13,7 +13,7 @@ type At = { org: string; key: string };
 const TEMPLATE = "# flow\nversion: 1\r\ntrail:\n  attestations:\n  - {name: review, type: pull_request}\n\n";
 const PATTERN = String.raw`'^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$'`;
 
-/** PUT template_file; `file` null: no file part. */
+/** PUT template_file; `file` null: without a file part. */
 const put = (at: At, json: unknown, file: string | Buffer | null = null): Promise<Answer> =>
   server.call("PUT", `/flows/${at.org}/template_file`, {
     key: at.key,
@@ -44,7 +44,7 @@ function answers(answer: Answer, status: number, body: unknown): void {
   assert.is(answer.status, status);
 }
 
-/** The refusal, and the proof that it left nothing behind. */
+/** Asserts a refusal that leaves nothing behind. */
 async function refuses(call: () => Promise<Answer>, status: number, body: unknown): Promise<void> {
   const tables = ["flows", "templates", "flow_aliases", "flow_tags", "audit_log"];
   const before = tables.map(count);
@@ -52,7 +52,7 @@ async function refuses(call: () => Promise<Answer>, status: number, body: unknow
   assert.equal(tables.map(count), before);
 }
 
-test("a new flow answers 201, and reading it gives back every byte of its template", async () => {
+test("a new flow gets 201, and a read returns every byte of its template", async () => {
   const at = server.given.org();
   answers(await put(at, { name: "pay", description: "Payments" }, TEMPLATE), 201, "OK");
   answers(await get(at, "pay"), 200, {
@@ -67,7 +67,7 @@ test("a new flow answers 201, and reading it gives back every byte of its templa
   });
 });
 
-test("an update answers 200 and replaces description and template, and what is not sent becomes empty", async () => {
+test("an update gets 200, replaces description and template, and clears absent ones", async () => {
   const at = server.given.org();
   await put(at, { name: "pay", description: "Payments", visibility: "public" }, TEMPLATE);
   answers(await put(at, { name: "pay", description: "Other" }, "version: 1\ntrail:\n"), 200, "OK");
@@ -79,7 +79,7 @@ test("an update answers 200 and replaces description and template, and what is n
 });
 const pick = (flow: any) => [flow.description, flow.visibility, flow.template];
 
-test("visibility null is like absent", async () => {
+test("visibility null equals absent", async () => {
   const at = server.given.org();
   answers(await put(at, { name: "a", visibility: null, template: null }), 201, "OK");
   assert.is((await get(at, "a")).body.visibility, "private");
@@ -93,17 +93,18 @@ test("an unchanged template is not stored again", async () => {
   assert.is(count("templates"), before);
 });
 
-test("a byte order mark is kept", async () => {
+test("keeps a byte order mark", async () => {
   const at = server.given.org();
   const text = "\ufeffversion: 1\n";
   answers(await put(at, { name: "a" }, text), 201, "OK");
   assert.is((await get(at, "a")).body.template, text);
 });
 
-test("a list of names is the legacy template, in both forms; a file counts more", async () => {
+test("a list of names gives the legacy template in both forms; a file takes precedence", async () => {
   const at = server.given.org();
   const legacy =
-    'version: 1\ntrail:\n  artifacts:\n    - name: artifact\n      attestations:\n        - name: unit\n          type: "*"\n        - name: scan\n          type: "*"\n';
+    "version: 1\ntrail:\n  artifacts:\n    - name: artifact\n      attestations:\n        - name: unit\n       " +
+    '   type: "*"\n        - name: scan\n          type: "*"\n';
   const names = ["artifact", "unit", "scan"];
   answers(await put(at, { name: "form", template: names }), 201, "OK");
   assert.is((await get(at, "form")).body.template, legacy);
@@ -116,7 +117,7 @@ test("a list of names is the legacy template, in both forms; a file counts more"
   assert.is((await get(at, "form")).body.template, TEMPLATE);
 });
 
-test("the legacy form: no template is the empty one; repo_url is repaired when read and stays until it is sent again", async () => {
+test("the legacy form defaults to the empty template; repo_url is repaired on read and stays if absent", async () => {
   const at = server.given.org();
   const apply = (fields: object) =>
     server.call("PUT", `/flows/${at.org}`, { key: at.key, body: { name: "a", description: "", ...fields } });
@@ -134,7 +135,7 @@ test("the legacy form: no template is the empty one; repo_url is repaired when r
   }
 });
 
-test("fields that do not fit are all named, and nothing is stored", async () => {
+test("names all invalid fields, and stores nothing", async () => {
   const at = server.given.org();
   const form: [unknown, Record<string, string>][] = [
     [{}, { name: "Field required" }],
@@ -171,7 +172,7 @@ test("fields that do not fit are all named, and nothing is stored", async () => 
     await refuses(() => server.call("PUT", `/flows/${at.org}`, { key: at.key, body }), 400, refused(errors));
 });
 
-test("the largest legacy list is taken, a larger one refused", async () => {
+test("accepts the largest legacy list, and refuses a larger one", async () => {
   const at = server.given.org();
   const names = Array.from({ length: 1_999 }, (_, index) => `check-${index}`);
   answers(await put(at, { name: "a", template: names }), 201, "OK");
@@ -182,7 +183,7 @@ test("the largest legacy list is taken, a larger one refused", async () => {
   );
 });
 
-test("a template that is not valid is refused with every problem and its place", async () => {
+test("refuses an invalid template with every problem and its position", async () => {
   const at = server.given.org();
   const cases: [string | Buffer, string][] = [
     [
@@ -197,33 +198,37 @@ test("a template that is not valid is refused with every problem and its place",
     ],
     [
       "",
-      "1 validation errors for Template\ntemplate_file\n  Input should be a valid object [input: null] (line 1, column 1)",
+      "1 validation errors for Template\ntemplate_file\n  Input should be a valid object [input: null] (line 1" +
+        ", column 1)",
     ],
     [
       "version: 1\n#\0\n",
-      "1 validation errors for Template\ntemplate_file\n  Not YAML: the character U+0000 is not allowed in YAML (line 2, column 2)",
+      "1 validation errors for Template\ntemplate_file\n  Not YAML: the character U+0000 is not allowed in " +
+        "YAML (line 2, column 2)",
     ],
     [
       Buffer.from("version: 1\n# gr\xfc\xdf\n", "latin1"),
-      "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 2, column 5)",
+      "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 2, " +
+        "column 5)",
     ],
     [
       Buffer.from("# \u20ac").subarray(0, 4),
-      "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 1, column 3)",
+      "1 validation errors for Template\ntemplate_file\n  Not UTF-8: save the file with this encoding (line 1, " +
+        "column 3)",
     ],
   ];
   for (const [file, text] of cases)
     await refuses(() => put(at, { name: "a" }, file), 400, refused({ template_file: text }));
 });
 
-test("a file over 10 MB is refused with the limit", async () => {
+test("refuses a file over 10 MB, naming the limit", async () => {
   const at = server.given.org();
   await refuses(() => put(at, { name: "a" }, Buffer.alloc(10 * 1_048_576 + 1, "#")), 413, {
     message: "File size exceeds the 10MB limit",
   });
 });
 
-test("fifty creations at once make one flow: one 201, forty-nine 200", async () => {
+test("fifty concurrent creations create one flow: one 201, forty-nine 200", async () => {
   const at = server.given.org();
   const all = await Promise.all(Array.from({ length: 50 }, () => put(at, { name: "one", description: "" }, TEMPLATE)));
   const statuses = all.map(({ status }) => status).sort();
@@ -231,13 +236,13 @@ test("fifty creations at once make one flow: one 201, forty-nine 200", async () 
   assert.equal(namesOf(await list(at)), ["one"]);
 });
 
-test("a flow of somebody else's organization does not exist here", async () => {
+test("flows of other organizations are unknown", async () => {
   const [here, there] = [server.given.org(), server.given.org()];
   await put(there, { name: "pay" });
   answers(await get(here, "pay"), 404, missing(here, "pay"));
 });
 
-test("a renamed flow answers under both names until another flow takes the old one", async () => {
+test("a renamed flow is found under both names until another flow takes the former one", async () => {
   const at = server.given.org();
   await put(at, { name: "a", description: "first" });
   answers(await rename(at, "a", "b"), 200, "OK");
@@ -254,7 +259,7 @@ test("a renamed flow answers under both names until another flow takes the old o
   assert.is((await get(at, "b")).body.description, "first");
 });
 
-test("a rename takes over the old name of another flow, and its own", async () => {
+test("a rename can take a former name of another flow, or of the flow itself", async () => {
   const at = server.given.org();
   await put(at, { name: "a", description: "first" });
   await put(at, { name: "x", description: "second" });
@@ -267,7 +272,7 @@ test("a rename takes over the old name of another flow, and its own", async () =
   for (const name of ["b", "c"]) assert.is((await get(at, name)).body.description, "first");
 });
 
-test("a rename to the present name changes nothing", async () => {
+test("a rename to the current name changes nothing", async () => {
   const at = server.given.org();
   await put(at, { name: "a" });
   const before = count("flow_aliases");
@@ -276,7 +281,7 @@ test("a rename to the present name changes nothing", async () => {
   assert.equal(namesOf(await list(at)), ["a"]);
 });
 
-test("a rename checks the grammar first, then the flow, then whether the name is free", async () => {
+test("a rename checks the grammar first, then the flow, then the availability of the name", async () => {
   const at = server.given.org();
   await put(at, { name: "a" });
   await put(at, { name: "b" });
@@ -302,12 +307,13 @@ test("a rename checks the grammar first, then the flow, then whether the name is
 const suffixedName = (at: At, name: string): string =>
   server.db
     .prepare(
-      "SELECT f.name FROM flows f JOIN organizations o ON o.id = f.organization_id WHERE o.name = ? AND f.archived_name = ? ORDER BY f.id DESC",
+      "SELECT f.name FROM flows f JOIN organizations o ON o.id = f.organization_id WHERE o.name = ? AND " +
+        "f.archived_name = ? ORDER BY f.id DESC",
     )
     .pluck()
     .get(at.org, name) as string;
 
-test("an archived flow leaves the list, frees its name, and is read under its suffixed name only", async () => {
+test("an archived flow leaves the list, frees its name, and is readable under its suffixed name only", async () => {
   const at = server.given.org();
   await put(at, { name: "a", description: "old" }, TEMPLATE);
   answers(
@@ -334,7 +340,7 @@ test("an archived flow leaves the list, frees its name, and is read under its su
   assert.is((await get(at, "a")).body.description, "new");
 });
 
-test("under its suffixed name an archived flow refuses every write", async () => {
+test("an archived flow refuses every write under its suffixed name", async () => {
   const at = server.given.org();
   await put(at, { name: "a" });
   await archive(at, "a");
@@ -353,7 +359,7 @@ test("under its suffixed name an archived flow refuses every write", async () =>
   );
 });
 
-test("the earlier names of an archived flow say that it was archived, until they are taken", async () => {
+test("former names of an archived flow report that it was archived, until they are taken", async () => {
   const at = server.given.org();
   await put(at, { name: "a" });
   await rename(at, "a", "b");
@@ -363,13 +369,13 @@ test("the earlier names of an archived flow say that it was archived, until they
   assert.is((await get(at, "a")).body.name, "a");
 });
 
-test("archiving what never was is a 404 with the name", async () => {
+test("archiving an unknown flow is a 404 with the name", async () => {
   const at = server.given.org();
   await refuses(() => archive(at, "nobody"), 404, missing(at, "nobody"));
   await refuses(() => archive(at, "no%20body"), 404, missing(at, "no body"));
 });
 
-test("every change is in the audit log with the flow it was about", async () => {
+test("every change is in the audit log with its flow", async () => {
   const at = server.given.org();
   await put(at, { name: "a" });
   await rename(at, "a", "b");
@@ -395,13 +401,13 @@ async function withFlows(...names: string[]): Promise<At> {
   return at;
 }
 
-test("an organization without flows lists none, bare and paged", async () => {
+test("an organization without flows has empty lists, bare and paged", async () => {
   const at = server.given.org();
   answers(await list(at), 200, []);
   answers(await list(at, "?page=1"), 200, { data: [], pagination: { total: 0, page: 1, per_page: 20, page_count: 0 } });
 });
 
-test("a listed flow has tags, activity and state beside its fields", async () => {
+test("lists flows with tags, activity and state", async () => {
   const at = server.given.org();
   await put(at, { name: "a", description: "d", visibility: "public" }, TEMPLATE);
   const item = {
@@ -432,7 +438,7 @@ test("a listed flow has tags, activity and state beside its fields", async () =>
   });
 });
 
-test("either paging parameter brings the envelope; a page beyond the end is empty and echoed", async () => {
+test("either paging parameter adds the envelope; a page beyond the end is empty and echoed", async () => {
   const at = await withFlows("a", "b", "c");
   const page = async (query: string) => {
     const { status, body } = await list(at, query);
@@ -450,7 +456,7 @@ test("either paging parameter brings the envelope; a page beyond the end is empt
   assert.equal(await page("?page=1&search_by_name=b"), [["b"], { total: 1, page: 1, per_page: 20, page_count: 1 }]);
 });
 
-test("windows and counts of the other styles: a page of nothing, no cap, a last page that is full", () => {
+test("windows and counts of other styles: an empty page, no maximum, a full last page", () => {
   const builds = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
   assert.equal(builds.window({}), { page: 1, perPage: 15, limit: 15, offset: 0 });
   assert.equal(builds.window({ page: 4, per_page: 0 }), { page: 4, perPage: 0, limit: 0, offset: 0 });
@@ -466,7 +472,7 @@ test("windows and counts of the other styles: a page of nothing, no cap, a last 
   });
 });
 
-test("figures outside the limits are refused by name", async () => {
+test("refuses numbers out of range, naming the parameter", async () => {
   const at = server.given.org();
   const cases: [string, Record<string, string>][] = [
     ["page=0", { page: "Input should be greater than or equal to 1 [input: 0]" }],
@@ -487,7 +493,7 @@ test("figures outside the limits are refused by name", async () => {
   for (const [query, errors] of cases) await refuses(() => list(at, `?${query}`), 400, refused(errors));
 });
 
-test("search_by_name finds a part of the name, told apart by case unless asked otherwise, and takes no wildcards", async () => {
+test("search_by_name matches part of the name, case-sensitively by default, without wildcards", async () => {
   const at = await withFlows("Pay-out", "pay_in.v2~x", "shop");
   const find = async (text: string, more = "") =>
     namesOf(await list(at, `?search_by_name=${encodeURIComponent(text)}${more}`));
@@ -500,7 +506,7 @@ test("search_by_name finds a part of the name, told apart by case unless asked o
   for (const none of ["%", "p%", "?", "*", "' OR 1=1 --"]) assert.equal(await find(none), []);
 });
 
-test("tag filters take a key or a key with its value, and all must match", async () => {
+test("tag filters accept a key or a key with its value, and all must match", async () => {
   const at = await withFlows("a", "b", "c");
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
   const tag = (name: string, set: Record<string, string>) =>
@@ -532,7 +538,7 @@ test("tag filters take a key or a key with its value, and all must match", async
   assert.equal(body.pagination, { total: 2, page: 1, per_page: 1, page_count: 2 });
 });
 
-test("a filter by space finds nothing, an empty one filters nothing", async () => {
+test("a filter by space matches nothing, and an empty one does not filter", async () => {
   const at = await withFlows("a");
   for (const none of ["space_id=x", "space_id=x&space_id=", "space_id=x,y"])
     answers(await list(at, `?${none}`), 200, []);
@@ -544,7 +550,7 @@ test("a filter by space finds nothing, an empty one filters nothing", async () =
   });
 });
 
-test("the order is by name upwards, or by latest activity downwards, unless asked otherwise", async () => {
+test("sorts by name ascending, or by latest activity descending, by default", async () => {
   const at = await withFlows("b", "C", "a", "d");
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
   const touch = (name: string, when: number) =>
@@ -584,7 +590,7 @@ test("a damaged record becomes a marked placeholder, and the others are listed",
   assert.is((await get(at, "a")).body.template, TEMPLATE);
 });
 
-test("outsiders read the flows of a public organization and write none", async () => {
+test("outsiders can read the flows of a public organization, but not write", async () => {
   const at = server.given.org({ public: true });
   await put(at, { name: "a" });
   const stranger = { org: at.org, key: server.given.user(at.org, null) };
@@ -595,7 +601,7 @@ test("outsiders read the flows of a public organization and write none", async (
   });
 });
 
-test("booleans of a query are read as Python writes them too, and nothing else is one", async () => {
+test("query booleans accept Python's spelling, and nothing else besides", async () => {
   const at = server.given.org();
   await server.given.flow(at, { name: "Upper" });
   const names = async (value: string): Promise<unknown> => {

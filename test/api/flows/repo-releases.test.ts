@@ -1,4 +1,4 @@
-/** What became of a repository's artifacts: what runs now, what was deployed when (semantics 8.1). */
+/** The releases of a repository: running artifacts and deployments (semantics 8.1). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { freshCommit, startServer } from "../../given.ts";
@@ -18,7 +18,7 @@ const get = (at: At, path: string): Promise<Answer> => server.call("GET", `/repo
 const both = ({ status, body }: Answer) => [status, body];
 
 /**
- * An organization with a flow, two environments and a logical one of both, and what builds artifacts of repositories.
+ * An organization with a flow, two environments and a logical one of both, and helpers that report artifacts.
  */
 async function world() {
   const at = server.given.org();
@@ -40,7 +40,7 @@ async function world() {
 const SHOP = { id: "1", name: "acme/shop", provider: "github" };
 const CART = { id: "2", name: "acme/cart", provider: "github" };
 
-test("what runs of a repository: environment, artifact, verdict and start", async () => {
+test("lists the running artifacts of a repository with environment, verdict and start", async () => {
   const { at, flow, prod, stage, build, idOfRepo, report, attach, times, idOf } = await world();
   const commit = freshCommit();
   const shop = await build(SHOP, { commit, commit_url: `https://github.com/acme/shop/commit/${commit}` });
@@ -118,7 +118,7 @@ test("what runs of a repository: environment, artifact, verdict and start", asyn
   assert.equal((await get(at, "/live-artifacts/acme/cart")).body.live_artifacts, []);
 });
 
-test("of several repositories of a name the one that was created last is meant", async () => {
+test("of several repositories with a name the one created last is selected", async () => {
   const { at, prod, build, report } = await world();
   const older = await build(SHOP);
   const newer = await build({ ...SHOP, provider: "gitlab" });
@@ -136,19 +136,19 @@ test("of several repositories of a name the one that was created last is meant",
     },
     { live: ["newer"], "live ?provider=github": ["older"], "live ?provider=gitlab": ["newer"], "live ?id=": ["newer"] },
   );
-  for (const [path, asked] of [
+  for (const [path, name] of [
     ["acme/none", "acme/none"],
     ["acme/shop?provider=git", "acme/shop"],
     ["acme/shop?id=none", "none"],
   ])
     assert.equal(
       both(await get(at, `/live-artifacts/${path}`)),
-      [404, { message: `Repo '${asked}' not found in organization '${at.org}'` }],
+      [404, { message: `Repo '${name}' not found in organization '${at.org}'` }],
       path,
     );
 });
 
-test("an archived environment runs nothing that anybody knows of", async () => {
+test("leaves out artifacts in archived environments", async () => {
   const { at, prod, build, report } = await world();
   report(at, prod, [running("web", await build(SHOP))]);
   assert.is((await get(at, "/live-artifacts/acme/shop")).body.live_artifacts.length, 1);
@@ -160,7 +160,7 @@ test("an archived environment runs nothing that anybody knows of", async () => {
   );
 });
 
-test("the deployments of a repository: those of the organization's list, by window and environment", async () => {
+test("lists the deployments of a repository by window and environment, as the organization's list does", async () => {
   const { at, prod, stage, everywhere, build, idOfRepo, report } = await world();
   const [shop, again, cart] = [
     await build(SHOP, { name: "app" }),
@@ -239,7 +239,7 @@ test("the deployments of a repository: those of the organization's list, by wind
     );
 });
 
-test("statistics: a series for each physical environment, nothing aggregated", async () => {
+test("statistics have a series for each physical environment, not aggregated", async () => {
   const { at, prod, stage, everywhere, build, idOfRepo, report, environment } = await world();
   const [shop, again] = [await build(SHOP, { name: "app" }), await build(SHOP, { name: "app" })];
   report(at, prod, [running("web", shop), running("cart", await build(CART))]);
@@ -284,7 +284,7 @@ test("statistics: a series for each physical environment, nothing aggregated", a
   });
 });
 
-test("both take the id of a repository of the organization, and nothing else", async () => {
+test("both accept only the id of a repository of the organization", async () => {
   const { at, build, idOfRepo } = await world();
   await build(SHOP);
   const id = await idOfRepo("acme/shop");

@@ -1,5 +1,5 @@
 /**
- * Repositories: read, listed, filtered; they come with reports and in no other way (semantics 8.1, wire-contract 17).
+ * Repositories: read, listed, filtered; only reports create them (semantics 8.1, wire-contract 17).
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -19,7 +19,7 @@ const get = (at: At, path: string): Promise<Answer> => server.call("GET", `/repo
 const both = ({ status, body }: Answer) => [status, body];
 const UNREADABLE = "This record is damaged and cannot be shown. Tell the operator of the server its name";
 
-/** An organization with a flow, and what reports a repository to it. */
+/** An organization with a flow, and a helper that reports a repository to it. */
 async function world() {
   const at = server.given.org();
   const flow = await server.given.flow(at);
@@ -38,7 +38,7 @@ async function world() {
   return { at, flow, trail, names, read };
 }
 
-test("a repository appears with a trail, an artifact or an attestation that names it, in full", async () => {
+test("a trail, an artifact or an attestation that names a repository creates it with all fields", async () => {
   const { at, flow, trail, read, names } = await world();
   assert.equal(await names(), []);
   await trail(
@@ -116,7 +116,7 @@ test("a repository appears with a trail, an artifact or an attestation that name
   assert.equal(plain["namespace_path"], []);
 });
 
-test("without id, name and url together nothing is recorded, and nothing is refused", async () => {
+test("a report without id, name and url records no repository and is accepted", async () => {
   const { at, flow, names } = await world();
   for (const repo_info of [
     { name: "a", url: "https://git.test/a" },
@@ -139,7 +139,7 @@ test("without id, name and url together nothing is recorded, and nothing is refu
   assert.equal(await names(), []);
 });
 
-test("the id at the forge and the provider say which one it is: the name may change, and every report is activity", async () => {
+test("identifies a repository by provider and id at the code host, while its name may change", async () => {
   const { trail, read, names } = await world();
   await trail({ id: "1", name: "acme/old", provider: "github" });
   const before = await read("acme/old");
@@ -158,7 +158,7 @@ test("the id at the forge and the provider say which one it is: the name may cha
   assert.equal(await names(), ["globex/new", "globex/new"]);
 });
 
-test("a name reaches its repository as it is and escaped, by both addresses of the API", async () => {
+test("finds a repository by its name, escaped or not, under both API roots", async () => {
   const { at, trail } = await world();
   const name = "acme/web ü/50%/shop";
   await trail({ id: "1", name, url: "https://git.test/x" });
@@ -172,9 +172,9 @@ test("a name reaches its repository as it is and escaped, by both addresses of t
     assert.equal((await get(at, `/${path}`)).body.name, name, path);
 });
 
-test("a repository whose name ends like another address is still reached by its name", async () => {
+test("finds a repository by name even if the name ends like another path", async () => {
   const { at, trail, read } = await world();
-  const odd = [
+  const names = [
     "acme/deployments",
     "acme/deployment-statistics",
     "a/b/deployments",
@@ -182,9 +182,9 @@ test("a repository whose name ends like another address is still reached by its 
     "tags/x",
     "filter-options/x",
   ];
-  for (const [place, name] of odd.entries()) await trail({ id: `${place}`, name });
-  for (const name of odd) assert.is((await read(name))["name"], name);
-  for (const name of odd.slice(0, 3)) assert.is((await read(encodeURIComponent(name)))["name"], name);
+  for (const [place, name] of names.entries()) await trail({ id: `${place}`, name });
+  for (const name of names) assert.is((await read(name))["name"], name);
+  for (const name of names.slice(0, 3)) assert.is((await read(encodeURIComponent(name)))["name"], name);
   assert.equal(both(await get(at, "/none/deployments")), [
     404,
     { message: `Repo 'none/deployments' not found in organization '${at.org}'` },
@@ -192,7 +192,7 @@ test("a repository whose name ends like another address is still reached by its 
   const answer = await server.call("DELETE", `/repos/${at.org}/acme/deployments`, { key: at.key });
   assert.equal({ status: answer.status, Allow: answer.headers.get("Allow") }, { status: 405, Allow: "GET, HEAD" });
 
-  // Literal words come first (operations, Route order): these two are reached by their ids.
+  // Literal segments take precedence (operations, Route order): these two are found by their ids.
   for (const name of ["tags", "live-artifacts/x"]) {
     await trail({ id: name, name });
     const [{ id }] = (await get(at, `?name=${name}`)).body.repos;
@@ -200,12 +200,14 @@ test("a repository whose name ends like another address is still reached by its 
   }
 });
 
-test("of several repositories of a name the provider chooses, and the id before it", async () => {
+test("selects among repositories of a name by provider, and by id first", async () => {
   const { at, trail } = await world();
   await trail({ id: "1", name: "acme/shop", provider: "gitlab" });
   await trail({ id: "2", name: "acme/shop", provider: "github" });
   const several = (providers: string) => ({
-    message: `Multiple repos named 'acme/shop' exist (${providers}). Specify the 'provider' query parameter to choose one`,
+    message:
+      `Multiple repos named 'acme/shop' exist (${providers}). Specify the 'provider' query parameter to choose ` +
+      "one",
   });
   assert.equal(both(await get(at, "/acme/shop")), [400, several("github, gitlab")]);
   await trail({ id: "3", name: "acme/shop", provider: "github" });
@@ -227,20 +229,21 @@ test("of several repositories of a name the provider chooses, and the id before 
       message: "Input payload validation failed",
       errors: {
         provider:
-          "Input should be 'github', 'gitlab', 'bitbucket', 'bitbucket_cloud', 'bitbucket_dc', 'azure-devops', 'azure_devops_services', 'azure_devops_server', 'circleci', 'git' or 'subversion' [input: GitHub]",
+          "Input should be 'github', 'gitlab', 'bitbucket', 'bitbucket_cloud', 'bitbucket_dc', 'azure-devops', " +
+          "'azure_devops_services', 'azure_devops_server', 'circleci', 'git' or 'subversion' [input: GitHub]",
       },
     },
   ]);
 });
 
-test("what is not there is 404, and what belongs to somebody else is not there", async () => {
+test("unknown repositories and those of other organizations are 404", async () => {
   const { at, trail, read } = await world();
   const other = server.given.org();
   await trail({ id: "1", name: "acme/shop" });
   const { id } = await read("acme/shop");
-  const missing = (asked: string, { org } = at) => [
+  const missing = (name: string, { org } = at) => [
     404,
-    { message: `Repo '${asked}' not found in organization '${org}'` },
+    { message: `Repo '${name}' not found in organization '${org}'` },
   ];
   assert.equal(both(await get(at, "/acme/nothing")), missing("acme/nothing"));
   assert.equal(both(await get(at, "/ACME/shop")), missing("ACME/shop"));
@@ -251,7 +254,7 @@ test("what is not there is 404, and what belongs to somebody else is not there",
   assert.equal((await get(other, "")).body.repos, []);
 });
 
-test("the list: pages, order and limits", async () => {
+test("lists repositories in pages, with order and limits", async () => {
   const { at, trail, names } = await world();
   for (const name of ["c", "a", "e", "b", "d"]) await trail({ id: name, name });
   assert.equal(await get(at, "").then(({ body: { repos, ...rest } }) => [repos.length, rest]), [
@@ -284,7 +287,7 @@ test("the list: pages, order and limits", async () => {
     assert.equal(both(await get(at, query)), [400, { message: "Input payload validation failed", errors }], query);
 });
 
-test("the list: each filter, and what excludes each other", async () => {
+test("filters the list, and refuses filters that exclude each other", async () => {
   const { at, trail, names, read } = await world();
   await trail({ id: "1", name: "acme/Shop", provider: "github" });
   await trail({ id: "2", name: "acme/web/cart", provider: "gitlab", url: "https://git.test/cart" });
@@ -337,7 +340,7 @@ test("the list: each filter, and what excludes each other", async () => {
     assert.equal(both(await get(at, query)), [400, { message: "Only one of 'name' and 'search' can be given" }]);
 });
 
-test("what lists can be filtered by, and the tags in use", async () => {
+test("lists the filter options and the tags in use", async () => {
   const { at, trail, read } = await world();
   const options = async (query = "") => (await get(at, `/filter-options${query}`)).body;
   assert.equal(await options(), { providers: [], vcs_instances: [], namespace_values: [] });
@@ -387,7 +390,7 @@ test("what lists can be filtered by, and the tags in use", async () => {
   assert.equal((await server.call("GET", `/repos/${other.org}/tags`, { key: other.key })).body, []);
 });
 
-test("a record that cannot be shown is marked, and fails neither its list nor itself", async () => {
+test("marks a damaged record without failing its list or its own read", async () => {
   const { at, trail, read } = await world();
   await trail({
     id: "1",
@@ -399,7 +402,7 @@ test("a record that cannot be shown is marked, and fails neither its list nor it
   await trail({ id: "2", name: "a/whole" });
   const before = await read("a/damaged");
   for (const column of ["namespace_path_json", "additional_info_json"]) {
-    const kept = server.db.prepare(`SELECT ${column} FROM repos WHERE public_id = ?`).pluck().get(before["id"]);
+    const original = server.db.prepare(`SELECT ${column} FROM repos WHERE public_id = ?`).pluck().get(before["id"]);
     server.db.prepare(`UPDATE repos SET ${column} = '{' WHERE public_id = ?`).run(before["id"]);
     const marked = { ...before, additional_info: null, namespace_path: ["a"], description: UNREADABLE };
     const { status, body } = await get(at, "");
@@ -408,11 +411,11 @@ test("a record that cannot be shown is marked, and fails neither its list nor it
       { status: 200, repos: ["a/damaged", "a/whole"], "repos[0]": marked },
     );
     assert.equal(await read("a/damaged"), marked);
-    server.db.prepare(`UPDATE repos SET ${column} = ? WHERE public_id = ?`).run(kept, before["id"]);
+    server.db.prepare(`UPDATE repos SET ${column} = ? WHERE public_id = ?`).run(original, before["id"]);
   }
 });
 
-test("fifty reports at once that bring the same new repository: it is one, and every report is taken", async () => {
+test("fifty concurrent reports of one new repository create it once, and all are accepted", async () => {
   const { at, flow, read } = await world();
   const repo_info = { id: "99", name: "acme/rush", url: "https://github.com/acme/rush", provider: "github" };
   const answers = await Promise.all(
@@ -436,7 +439,7 @@ test("fifty reports at once that bring the same new repository: it is one, and e
   );
 });
 
-test("a report that is refused leaves no repository behind", async () => {
+test("a refused report leaves no repository behind", async () => {
   const { at, flow, names } = await world();
   const repo_info = { id: "1", name: "acme/ghost", url: "https://github.com/acme/ghost" };
   const unknown = await server.call("POST", `/attestations/${at.org}/${flow}/trail/t/generic`, {

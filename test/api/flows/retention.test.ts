@@ -1,5 +1,5 @@
 /**
- * What a running server shows when something was deleted beside it, by the command line with a connection of its own.
+ * What a running server shows after the command line deleted records through its own connection.
  */
 import { mkdtempSync, rmSync, utimesSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,7 +28,7 @@ const retention = async (...words: string[]): Promise<any> => {
 };
 const file = (content: string) => ({ name: "attachment_file", filename: "e.txt", content });
 
-/** An auditor's way from an exported package to the digest of a tombstone. */
+/** The digest of a tombstone, computed from an exported package as an auditor would. */
 async function digestOfPackage(path: string, key: string): Promise<string> {
   const response = await fetch(`${server.url}/api/v2${path}`, { headers: { Authorization: `Bearer ${key}` } });
   assert.is(response.status, 200);
@@ -46,7 +46,7 @@ async function digestOfPackage(path: string, key: string): Promise<string> {
   return sha256(lines.map((line) => `${line}\n`).join(""));
 }
 
-test("a deleted trail is unknown at once, what others have stays, and its package matches the tombstone", async () => {
+test("a deleted trail is unknown at once, shared records stay, and its package matches the tombstone", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const [gone, stays] = [await server.given.trail(at, { flow }), await server.given.trail(at, { flow })];
@@ -68,10 +68,10 @@ test("a deleted trail is unknown at once, what others have stays, and its packag
     `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`,
     `/attestations/${at.org}?attestation_id=${attestation}`,
   ];
-  // Twice: the second answer is one that was kept.
+  // Twice: the second response is a cached one.
   for (const path of [...paths, ...paths, trailPath(stays)]) assert.is((await get(path)).status, 200, path);
   const digest = await digestOfPackage(`${trailPath(gone)}/audit_package`, at.key);
-  const kept = await get(trailPath(stays));
+  const survivor = await get(trailPath(stays));
 
   await retention("hold", "--org", at.org, "--flow", flow, "--trail", stays, "--reason", "case");
   await retention("set", "--org", at.org, "--trails-after", "30");
@@ -89,7 +89,7 @@ test("a deleted trail is unknown at once, what others have stays, and its packag
   });
   assert.is((await get(paths[1] as string)).status, 404);
   assert.equal((await get(paths[2] as string)).body.data, []);
-  assert.equal((await get(trailPath(stays))).body, kept.body);
+  assert.equal((await get(trailPath(stays))).body, survivor.body);
   assert.equal(
     (await get(`/trails/${at.org}/${flow}`)).body.length ?? (await get(`/trails/${at.org}/${flow}`)).body.data.length,
     1,
@@ -101,7 +101,7 @@ test("a deleted trail is unknown at once, what others have stays, and its packag
   );
   assert.type(await digestOfPackage(`${trailPath(stays)}/audit_package`, at.key), "string");
 
-  // Swept after the day of grace: the file that nothing names, not the one that two records named.
+  // Swept after the day of grace: only the unreferenced file, not the one that two records share.
   const [only, shared] = ["only here", "shared"].map((content) =>
     evidencePath(join(directory, "evidence"), sha256(content)),
   );
@@ -118,7 +118,7 @@ test("a deleted trail is unknown at once, what others have stays, and its packag
   assert.equal((await get(trailPath(again))).status, 200, "the name is free");
 });
 
-test("a record whose file was deleted shows none, its package says so, and its digest stays", async () => {
+test("a record whose file was deleted shows none, its package marks it, and its digest stays", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });

@@ -32,7 +32,7 @@ const resolved = (type: string, full_match: string, fingerprints: string[], comm
   commits: { type: "commit", count: commits.length, matches: commits },
 });
 
-test("an artifact in full: by its whole fingerprint, by a short one, by its commit, in any case", async () => {
+test("finds an artifact by whole fingerprint, prefix or commit, case-insensitively", async () => {
   const { at, flow, environment, report, times } = await world();
   const [print, sha] = [fingerprint("abc123"), commit("def456")];
   await server.given.artifact(at, {
@@ -102,7 +102,7 @@ test("an artifact in full: by its whole fingerprint, by a short one, by its comm
     );
 });
 
-test("what only ran is found without provenance, and what no evidence tells is empty", async () => {
+test("finds an artifact that ran unreported, with empty provenance", async () => {
   const { at, environment, report, times } = await world();
   const print = fingerprint("5eed5");
   const [prod, stage] = [environment(at), environment(at)];
@@ -139,7 +139,7 @@ test("what only ran is found without provenance, and what no evidence tells is e
     ]);
 });
 
-test("without a trail and a name of the template those texts are empty", async () => {
+test("trail and reference name are empty for an artifact without them", async () => {
   const { at, flow } = await world();
   const print = await server.given.artifact(at, { flow, trail: null, fingerprint: fingerprint("1e9ac") });
   const [{ trail, template_reference_name, flow: shown, compliance_state }] = (await search(at, print)).body.artifacts;
@@ -149,7 +149,7 @@ test("without a trail and a name of the template those texts are empty", async (
   );
 });
 
-test("of each flow the latest record is shown, the newest first; a commit has all its artifacts", async () => {
+test("shows the latest record of each flow, newest first; a commit has all its artifacts", async () => {
   const { at, flow } = await world();
   const release = await server.given.flow(at);
   const [one, two, sha] = [fingerprint("11111a"), fingerprint("22222b"), commit("abcdef")];
@@ -176,7 +176,7 @@ test("of each flow the latest record is shown, the newest first; a commit has al
   ]);
 });
 
-test("several fingerprints and commits with one beginning are all listed", async () => {
+test("lists all fingerprints and commits that share a prefix", async () => {
   const { at, flow, environment, report } = await world();
   const [a, b, ran, sha] = [fingerprint("beef01"), fingerprint("beef02"), fingerprint("beef03"), commit("beef04")];
   await server.given.artifact(at, { flow, trail: "t", fingerprint: b });
@@ -199,7 +199,7 @@ test("several fingerprints and commits with one beginning are all listed", async
   assert.equal((await search(at, "beef04")).body.resolved_to, resolved("commit", sha, [], [sha]));
 });
 
-test("ten matches are a choice, eleven are too many", async () => {
+test("lists ten matches, and refuses eleven", async () => {
   const { at, flow } = await world();
   for (let n = 0; n < 10; n++)
     await server.given.artifact(at, {
@@ -223,7 +223,7 @@ test("ten matches are a choice, eleven are too many", async () => {
   assert.is((await search(at, "cafe0a")).status, 200);
 });
 
-test("at most fifty artifacts of a commit are shown, the newest", async () => {
+test("shows at most the fifty newest artifacts of a commit", async () => {
   const { at, flow } = await world();
   const sha = commit("50505");
   const prints = Array.from({ length: 51 }, (_, n) => fingerprint(`e${n.toString(16).padStart(6, "0")}`, "e"));
@@ -236,7 +236,7 @@ test("at most fifty artifacts of a commit are shown, the newest", async () => {
   );
 });
 
-test("nothing found is 404 in fixed words, and what is no beginning of an id is refused", async () => {
+test("no match is 404 with a fixed message, and an invalid prefix is refused", async () => {
   const { at, flow } = await world();
   const other = server.given.org();
   const print = await server.given.artifact(at, { flow, trail: "t", fingerprint: fingerprint("abcde") });
@@ -257,13 +257,14 @@ test("nothing found is 404 in fixed words, and what is no beginning of an id is 
     );
 });
 
-test("a damaged record is found all the same", async () => {
+test("finds a damaged record as well", async () => {
   const { at, flow, environment, report } = await world();
   const print = await server.given.artifact(at, { flow, trail: "t", fingerprint: fingerprint("dada1") });
   report(at, environment(at), [running("x", print)]);
   server.db
     .prepare(
-      "UPDATE artifacts SET attestations_json = '{', reasons_json = '{', user_data_json = '{', git_commit_info_json = '{' WHERE fingerprint = ?",
+      "UPDATE artifacts SET attestations_json = '{', reasons_json = '{', user_data_json = '{', " +
+        "git_commit_info_json = '{' WHERE fingerprint = ?",
     )
     .run(print);
   server.db.prepare("UPDATE snapshot_artifacts SET instances_json = '{' WHERE fingerprint = ?").run(print);

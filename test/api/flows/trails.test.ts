@@ -58,7 +58,7 @@ const rows = (table: string): number => server.db.prepare(`SELECT count(*) AS n 
 const everything = () => ["trails", "trail_events", "templates", "repos", "audit_log"].map(rows);
 const rejected = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 
-test("a trail is begun with 201, updated with 200, and shows everything that was told", async () => {
+test("begins a trail with 201, updates it with 200, and shows every reported field", async () => {
   const at = await place(TEMPLATE);
   const sha1 = freshCommit();
   const first = await begin(at, {
@@ -163,7 +163,7 @@ test("a trail is begun with 201, updated with 200, and shows everything that was
   );
 });
 
-test("absent and null keep what is stored; empty values are stored", async () => {
+test("absent and null fields keep the stored value; empty values are stored", async () => {
   const at = await place();
   await begin(at, {
     name: "t",
@@ -182,18 +182,18 @@ test("absent and null keep what is stored; empty values are stored", async () =>
     git_commit_info: null,
     repo_info: null,
   });
-  const kept = await read(at, "t");
+  const stored = await read(at, "t");
   assert.equal(
     {
-      description: kept.description,
-      user_data: kept.user_data,
-      external_urls: kept.external_urls,
-      origin_url: kept.origin_url,
+      description: stored.description,
+      user_data: stored.user_data,
+      external_urls: stored.external_urls,
+      origin_url: stored.origin_url,
     },
     { description: "d", user_data: { a: 1 }, external_urls: { x: { href: "https://x" } }, origin_url: "https://o" },
   );
   assert.equal(
-    kept.events.map((event: { changes?: string[] }) => event.changes),
+    stored.events.map((event: { changes?: string[] }) => event.changes),
     [undefined, [], []],
   );
 
@@ -224,7 +224,7 @@ test("absent and null keep what is stored; empty values are stored", async () =>
   assert.is((await read(at, "t")).events.at(-1).repo_info.provider, null);
 });
 
-test("a description that was never given reads as an empty text, and giving an empty one changes nothing", async () => {
+test("a missing description reads as an empty text, and sending an empty one is no change", async () => {
   const at = await place();
   await begin(at, { name: "t", description: null });
   await begin(at, { name: "t", description: "" });
@@ -251,7 +251,7 @@ for (const [what, sent] of [
   ["not sent", { sha1: LEAST_COMMIT.sha1 }],
   ["sent as null", { ...LEAST_COMMIT, message: null, ...NO_OPTIONAL_KEYS }],
 ] as const)
-  test(`a commit leaves out optional keys that were ${what}`, async () => {
+  test(`omits optional keys of a commit that were ${what}`, async () => {
     const at = await place();
     await begin(at, { name: "t", git_commit_info: sent });
     const trail = await read(at, "t");
@@ -278,7 +278,7 @@ test("a commit keeps the optional keys that were sent", async () => {
   assert.equal({ git_commit_info, event: events[0].git_commit_info }, { git_commit_info: commit, event: commit });
 });
 
-test("older records, which keep null for optional keys of a commit, read without them", async () => {
+test("older records with null for optional keys of a commit are shown without them", async () => {
   const at = await place();
   await begin(at, { name: "t", git_commit_info: LEAST_COMMIT });
   const old = JSON.stringify({ ...LEAST_COMMIT, ...NO_OPTIONAL_KEYS });
@@ -297,7 +297,7 @@ test("older records, which keep null for optional keys of a commit, read without
   assert.equal((await read(at, "t")).events.at(-1).changes, [], "the same commit again is no change");
 });
 
-test("a trail without requirements is compliant at once, with the least that can be told", async () => {
+test("a trail without requirements is compliant at once, with a minimal report", async () => {
   const at = await place();
   assert.is((await begin(at, { name: "t" })).status, 201);
   const trail = await read(at, "t");
@@ -370,7 +370,7 @@ test("an inherited template follows the flow at the next begin, an explicit one 
   assert.equal(decisions.reverse(), ["inherited", "given", "re-inherited", "kept", "replaced"]);
 });
 
-test("the text that many trails of a flow bring is kept once", async () => {
+test("stores a template once that many trails of a flow upload", async () => {
   const at = await place(TEMPLATE);
   await begin(at, { name: "a" }, OTHER);
   const before = rows("templates");
@@ -378,7 +378,7 @@ test("the text that many trails of a flow bring is kept once", async () => {
   assert.is(rows("templates"), before);
 });
 
-test("a report that names a trail first creates it; the begin that follows is an update", async () => {
+test("the first report that names a trail creates it, and the begin that follows updates it", async () => {
   const at = await place(TEMPLATE);
   assert.is((await report(at, { trail_name: "implicit" })).status, 201);
   assert.is((await attest(at, "by-attestation", { attestation_name: "review" })).status, 201);
@@ -391,14 +391,14 @@ test("a report that names a trail first creates it; the begin that follows is an
   assert.is(implicit.template.content, TEMPLATE);
   assert.is((await read(at, "by-attestation")).compliance_state, "COMPLIANT");
 
-  assert.is((await begin(at, { name: "implicit", description: "now told" })).status, 200);
+  assert.is((await begin(at, { name: "implicit", description: "now given" })).status, 200);
   assert.is((await read(at, "implicit")).events.at(-1).type, "trail_updated");
   await setTemplate(at, OTHER);
   await begin(at, { name: "implicit" });
   assert.is((await read(at, "implicit")).template.content, OTHER);
 });
 
-test("of fifty begins of one trail at once, one is told that it began it", async () => {
+test("of fifty concurrent begins of one trail, exactly one gets 201", async () => {
   const at = await place(TEMPLATE);
   const answers = await Promise.all(Array.from({ length: 50 }, () => begin(at, { name: "race" })));
   const statuses = answers.map(({ status }) => status).sort();
@@ -406,7 +406,7 @@ test("of fifty begins of one trail at once, one is told that it began it", async
   assert.is((await read(at, "race")).events.length, 50);
 });
 
-test("refusals name the field, and leave nothing behind", async () => {
+test("refusals name the field and leave nothing behind", async () => {
   const at = await place();
   const before = everything();
   const pattern = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$`;
@@ -438,7 +438,7 @@ test("refusals name the field, and leave nothing behind", async () => {
   assert.equal(everything(), before);
 });
 
-test("a template that is none is refused with every mistake, one that is too large with its limit", async () => {
+test("refuses an invalid template with every mistake, and one that is too large with the limit", async () => {
   const at = await place();
   const before = everything();
   const wrong = await begin(
@@ -451,7 +451,10 @@ test("a template that is none is refused with every mistake, one that is too lar
   assert.equal(Object.keys(wrong.body.errors), ["template_file"]);
   assert.match(
     wrong.body.errors.template_file,
-    /^2 validation errors for Template\ntrail\.attestations\.0\.type\n {2}.*\ntrail\.attestations\.1\.name\n {2}Field required/,
+    new RegExp(
+      String.raw`^2 validation errors for Template\ntrail\.attestations\.0\.type\n {2}.*\n` +
+        String.raw`trail\.attestations\.1\.name\n {2}Field required`,
+    ),
   );
   for (const text of ["trail: [", Buffer.from([0x61, 0xff, 0xfe]), "a: 1\n\0"]) {
     const answer = await begin(at, { name: "t" }, text);
@@ -464,7 +467,7 @@ test("a template that is none is refused with every mistake, one that is too lar
   assert.equal(everything(), before);
 });
 
-test("an unknown flow is 404 for begin, read and list; an archived one can be read under its suffixed name only", async () => {
+test("an unknown flow is 404; an archived one is readable under its suffixed name only", async () => {
   const at = await place();
   const unknown = { message: `Flow named 'none' does not exist for organization '${at.org}'` };
   for (const answer of [
@@ -486,7 +489,7 @@ test("an unknown flow is 404 for begin, read and list; an archived one can be re
   assert.is((await server.call("GET", `/trails/${at.org}/${suffixed}/t`, { key: at.key })).status, 200);
 });
 
-test("an unknown trail is 404 with the names that were asked for", async () => {
+test("an unknown trail is 404 with the requested names", async () => {
   const at = await place();
   const answer = await server.call("GET", `/trails/${at.org}/${at.flow}/none`, { key: at.key });
   assert.is(answer.status, 404);
@@ -497,7 +500,7 @@ test("an unknown trail is 404 with the names that were asked for", async () => {
 
 const names = (trails: { name: string }[]): string[] => trails.map(({ name }) => name);
 
-test("the trails of a flow: a bare list of all, newest first, or a page in an envelope", async () => {
+test("lists the trails of a flow newest first, bare or as a page in an envelope", async () => {
   const at = await place();
   const list = (query: string) => server.call("GET", `/trails/${at.org}/${at.flow}${query}`, { key: at.key });
   assert.equal((await list("")).body, []);
@@ -531,7 +534,7 @@ test("the trails of a flow: a bare list of all, newest first, or a page in an en
   }
 });
 
-test("the trails of an organization: pages of twenty, and filters that combine", async () => {
+test("lists the trails of an organization in pages of twenty, with combined filters", async () => {
   const at = await place();
   const second = { ...at, flow: await server.given.flow(at) };
   const other = await place();
@@ -578,12 +581,13 @@ test("the trails of an organization: pages of twenty, and filters that combine",
   assert.equal(refused.body, rejected({ flow_tag: "Input should be a tag as 'key=value' [input: team]" }));
 });
 
-test("a damaged trail becomes a marked placeholder in lists, and disturbs no neighbour", async () => {
+test("a damaged trail becomes a marked placeholder in lists, without affecting others", async () => {
   const at = await place();
   for (const name of ["good", "bad"]) await begin(at, { name });
   server.db
     .prepare(
-      "UPDATE trails SET compliance_json = '{broken' WHERE name = 'bad' AND flow_id = (SELECT id FROM flows WHERE name = ?)",
+      "UPDATE trails SET compliance_json = '{broken' WHERE name = 'bad' AND flow_id = (SELECT id FROM flows " +
+        "WHERE name = ?)",
     )
     .run(at.flow);
   const { body } = await server.call("GET", `/trails/${at.org}`, { key: at.key });
@@ -594,9 +598,10 @@ test("a damaged trail becomes a marked placeholder in lists, and disturbs no nei
   assert.is((await server.call("GET", `/trails/${at.org}/${at.flow}`, { key: at.key })).body.length, 2);
 });
 
-test("a trail is evaluated by what is in it: expected artifacts and attestations, failing ones, overrides", async () => {
+test("evaluates a trail by its expected artifacts and attestations, failures and overrides", async () => {
   const at = await place(
-    "version: 1\ntrail:\n  attestations:\n    - {name: review, type: generic}\n  artifacts:\n    - name: server\n      attestations:\n        - {name: tests, type: junit}\n",
+    "version: 1\ntrail:\n  attestations:\n    - {name: review, type: generic}\n  artifacts:\n    - name: " +
+      "server\n      attestations:\n        - {name: tests, type: junit}\n",
   );
   const trail = fresh("trail");
   await begin(at, { name: trail });
@@ -640,7 +645,7 @@ test("a trail is evaluated by what is in it: expected artifacts and attestations
   );
 });
 
-test("readers and snapshotters may read trails and not begin them", async () => {
+test("readers and snapshotters can read trails, but not begin them", async () => {
   const at = await place();
   await begin(at, { name: "t" });
   for (const role of ["reader", "snapshotter"] as const) {
@@ -652,7 +657,7 @@ test("readers and snapshotters may read trails and not begin them", async () => 
   assert.is((await begin({ ...at, key: member }, { name: "u" })).status, 201);
 });
 
-test("removed operations are 410 for everybody with a key, whatever the rest of the request says", async () => {
+test("removed operations are 410 for every authenticated caller, whatever the rest of the request holds", async () => {
   const at = await place();
   const fingerprint = freshFingerprint();
   for (const [method, path] of [
