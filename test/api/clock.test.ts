@@ -129,11 +129,11 @@ test("the latest snapshot is the current one even if its time is in the future",
       .body.index;
   assert.equal(
     {
-      'read("@{now}")': await read("@{now}"),
-      "read moment start + 600": await read(moment(start + 600)),
-      "read moment start + 2 * YEARS": await read(moment(start + 2 * YEARS)),
+      now: await read("@{now}"),
+      "10 minutes after the start": await read(moment(start + 600)),
+      "two years after the start": await read(moment(start + 2 * YEARS)),
     },
-    { 'read("@{now}")': 2, "read moment start + 600": 1, "read moment start + 2 * YEARS": 2 },
+    { now: 2, "10 minutes after the start": 1, "two years after the start": 2 },
   );
   const { body } = await server.call("GET", `/snapshots/${at.org}/${environment}`, { key: at.key });
   assert.equal(body.map(({ index, duration }: { index: number; duration: number }) => [index, duration])[0], [2, 0]);

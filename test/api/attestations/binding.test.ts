@@ -212,11 +212,11 @@ test("waits for an artifact of its name and commit, and binds to every one (rule
   const otherCommit = await artifact(at, { name: "app" });
   assert.equal(
     {
-      "held(at, second)": await held(at, second),
-      "held(at, otherName)": await held(at, otherName),
-      "held(at, otherCommit)": await held(at, otherCommit),
+      "same name and commit": await held(at, second),
+      "other name": await held(at, otherName),
+      "other commit": await held(at, otherCommit),
     },
-    { "held(at, second)": [id], "held(at, otherName)": [], "held(at, otherCommit)": [] },
+    { "same name and commit": [id], "other name": [], "other commit": [] },
   );
   // The trail shows the latest artifact of the name, which lacks the attestation: a rebuild has to be attested again.
   assert.is((await trailOf(at)).compliance_state, "INCOMPLETE");
@@ -291,11 +291,11 @@ test("binds without a commit to the latest artifact of its name, and to no later
   const later = await artifact(at, { name: "app" });
   assert.equal(
     {
-      "held(at, older)": await held(at, older),
-      "held(at, latest)": await held(at, latest),
-      "held(at, later)": await held(at, later),
+      older: await held(at, older),
+      latest: await held(at, latest),
+      later: await held(at, later),
     },
-    { "held(at, older)": [], "held(at, latest)": [id], "held(at, later)": [] },
+    { older: [], latest: [id], later: [] },
   );
 });
 

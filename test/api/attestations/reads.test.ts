@@ -241,20 +241,20 @@ test("of an organization: finds an archived flow under its new name, a renamed o
   await server.call("PUT", `/flows/${at.org}/${at.flow}/rename`, { key: at.key, body: { new_name: renamed } });
   assert.equal(
     {
-      "found(at, `?flow=${at.flow}`)": await found(at, `?flow=${at.flow}`),
-      "found(at, `?flow=${renamed}`)": await found(at, `?flow=${renamed}`),
+      "by the former name": await found(at, `?flow=${at.flow}`),
+      "by the new name": await found(at, `?flow=${renamed}`),
     },
-    { "found(at, `?flow=${at.flow}`)": [id], "found(at, `?flow=${renamed}`)": [id] },
+    { "by the former name": [id], "by the new name": [id] },
   );
   await server.call("PUT", `/flows/${at.org}/${renamed}/archive`, { key: at.key });
   const suffixed = server.db.prepare("SELECT name FROM flows WHERE archived_name = ?").pluck().get(renamed) as string;
   assert.equal(
     {
-      "found(at, `?flow=${renamed}`)": await found(at, `?flow=${renamed}`),
-      "found(at, `?flow=${suffixed}`)": await found(at, `?flow=${suffixed}`),
-      "found ": await found(at, ""),
+      "by the new name": await found(at, `?flow=${renamed}`),
+      "by the suffixed name": await found(at, `?flow=${suffixed}`),
+      "without a filter": await found(at, ""),
     },
-    { "found(at, `?flow=${renamed}`)": [], "found(at, `?flow=${suffixed}`)": [id], "found ": [id] },
+    { "by the new name": [], "by the suffixed name": [id], "without a filter": [id] },
   );
 });
 

@@ -158,11 +158,11 @@ test("selects the repository by the most specific of three filters", async () =>
   await build({ id: "2", name: "acme/basket" });
   assert.equal(
     {
-      "list ?repo_name=acme/cart": await list("?repo_name=acme/cart"),
-      "list ?repo_name=acme/basket.length": (await list("?repo_name=acme/basket")).length,
-      "list ?repo_id=2.length": (await list("?repo_id=2")).length,
+      "by the former name": await list("?repo_name=acme/cart"),
+      "count by the current name": (await list("?repo_name=acme/basket")).length,
+      "count by id": (await list("?repo_id=2")).length,
     },
-    { "list ?repo_name=acme/cart": [], "list ?repo_name=acme/basket.length": 2, "list ?repo_id=2.length": 2 },
+    { "by the former name": [], "count by the current name": 2, "count by id": 2 },
   );
 });
 
@@ -208,10 +208,10 @@ test("accepts windows and pages in both spellings", async () => {
   });
   assert.equal(
     {
-      "list(`?${whole}&per_page=2`)": await list(`?${whole}&per_page=2`),
-      "list(`?${whole}&per_page=2&page=2`)": await list(`?${whole}&per_page=2&page=2`),
+      "first page": await list(`?${whole}&per_page=2`),
+      "second page": await list(`?${whole}&per_page=2&page=2`),
     },
-    { "list(`?${whole}&per_page=2`)": [third, second], "list(`?${whole}&per_page=2&page=2`)": [first] },
+    { "first page": [third, second], "second page": [first] },
   );
   assert.equal((await get(at, `?${whole}&per_page=0`)).body, {
     page: 1,

@@ -130,11 +130,16 @@ test("of several repositories with a name the one created last is selected", asy
   assert.equal(
     {
       live: await live(),
-      "live ?provider=github": await live("?provider=github"),
-      "live ?provider=gitlab": await live("?provider=gitlab"),
-      "live ?id=": await live("?id="),
+      "with provider github": await live("?provider=github"),
+      "with provider gitlab": await live("?provider=gitlab"),
+      "with an empty id": await live("?id="),
     },
-    { live: ["newer"], "live ?provider=github": ["older"], "live ?provider=gitlab": ["newer"], "live ?id=": ["newer"] },
+    {
+      live: ["newer"],
+      "with provider github": ["older"],
+      "with provider gitlab": ["newer"],
+      "with an empty id": ["newer"],
+    },
   );
   for (const [path, name] of [
     ["acme/none", "acme/none"],
