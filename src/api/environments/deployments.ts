@@ -176,7 +176,7 @@ export const getDeploymentFrequency = operation({
   path: "/environments/{org}/{env_name}/deployment_frequency",
   tag: "Environments",
   summary: "Read the deployment frequency of an environment",
-  description: `Deployments per day over the last ${DEFAULT_WINDOW_DAYS} days in UTC, including today; of one or all flows.`,
+  description: `Deployments per UTC day in the last ${DEFAULT_WINDOW_DAYS} days, today included, of one or all flows.`,
   permission: "environment:read",
   audit: null,
   params: EnvironmentPath,

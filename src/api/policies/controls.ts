@@ -40,7 +40,9 @@ const ControlPostInput = named(
   Closed({
     identifier: Matching(CONTROL_IDENTIFIER, {
       maxLength: MAX_NAME_CHARS,
-      description: `Permanent identifier of the control, also after archiving; \`${RESERVED_CONTROL_IDENTIFIER}\` is reserved`,
+      description:
+        "Permanent identifier of the control, also after archiving; " +
+        `\`${RESERVED_CONTROL_IDENTIFIER}\` is reserved`,
     }),
     name: ControlName,
     description: Maybe(Text),
