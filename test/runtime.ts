@@ -59,7 +59,7 @@ export function runtime({ db, store }: { db: Db; store: Store }) {
         fingerprint,
         instances: { created: Array.from({ length: instances }, (_, index) => created + index) },
       }));
-      return store.recording.record(store.environments.get(environment), "report", artifacts, {
+      return store.snapshotRecorder.record(store.environments.get(environment), "report", artifacts, {
         publicId: `id-of-${reporter}`,
         displayName: reporter,
       });

@@ -26,7 +26,7 @@ export function* listOmittedEvidence(source: PackageSource): Generator<OmittedEv
 function* listEvidence({ context, subject, files }: PackageSource): Generator<OmittedEvidence & { mtime: number }> {
   let digest = "";
   let names = new Set<string>();
-  for (const file of context.store.auditPackages.evidence(subject)) {
+  for (const file of context.store.auditPackages.listEvidence(subject)) {
     const name = evidenceFileName(file.digest, file.filename);
     // Uploaded names of one content that sanitize to the same name are one member.
     if (file.digest !== digest) [digest, names] = [file.digest, new Set()];

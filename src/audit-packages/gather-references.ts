@@ -17,14 +17,14 @@ function gatherPolicies(gathering: Gathering): void {
   const { auditPackages } = context.store;
   const versionIds = [...references.policyVersions].sort((a, b) => a - b);
   addList(gathering, "policies.json", {
-    rows: versionIds.flatMap((id) => auditPackages.policyVersion(id) ?? []),
+    rows: versionIds.flatMap((id) => auditPackages.findPolicyVersion(id) ?? []),
     toRecord(row) {
       for (const control of controlsInPolicy(gathering, row.id)) references.controls.add(control);
       return toPolicyRecord(row);
     },
   });
   for (const id of versionIds) {
-    const row = auditPackages.policyVersion(id);
+    const row = auditPackages.findPolicyVersion(id);
     if (row) members?.text(policyFileName(row.name, row.version), [row.policy_yaml]);
   }
 }
@@ -32,7 +32,7 @@ function gatherPolicies(gathering: Gathering): void {
 /** None where the stored policy cannot be read. */
 function controlsInPolicy({ context }: Gathering, versionId: number): string[] {
   try {
-    return context.store.policies.parsed(versionId).controls.map(({ control }) => control);
+    return context.store.policies.getDocument(versionId).controls.map(({ control }) => control);
   } catch {
     return [];
   }
@@ -43,7 +43,7 @@ function gatherControls(gathering: Gathering): void {
   addList(gathering, "controls.json", {
     rows: [...gathering.references.controls]
       .sort()
-      .flatMap((identifier) => store.auditPackages.control(organization.id, identifier) ?? []),
+      .flatMap((identifier) => store.auditPackages.findControl(organization.id, identifier) ?? []),
     toRecord: toControlRecord,
   });
 }
@@ -52,7 +52,7 @@ function gatherCustomTypes(gathering: Gathering): void {
   const { context, references, members } = gathering;
   const rows = [...references.customTypes].sort().flatMap((key) => {
     const [version, name] = JSON.parse(key) as [number, string];
-    return context.store.auditPackages.typeVersion(context.organization.id, name, version) ?? [];
+    return context.store.auditPackages.findTypeVersion(context.organization.id, name, version) ?? [];
   });
   addList(gathering, "custom-types.json", { rows, toRecord: toTypeRecord });
   for (const { name, version, schema_json } of rows)
@@ -61,7 +61,7 @@ function gatherCustomTypes(gathering: Gathering): void {
 
 function gatherTemplates({ context, references, members }: Gathering): void {
   for (const publicId of [...references.templates].sort()) {
-    const content = context.store.auditPackages.template(publicId);
+    const content = context.store.auditPackages.findTemplate(publicId);
     if (content !== null) members?.text(templateFileName(publicId), [content]);
   }
 }

@@ -32,7 +32,7 @@ export function gatherRecords(source: PackageSource, members: Members | null): A
   if (source.subject.kind === "trail") gatherTrail(gathering, source.subject.trailId);
   else gatherArtifactAndTrails(gathering);
   gatherAttestations(gathering);
-  const fingerprints = source.context.store.auditPackages.fingerprints(source.subject);
+  const fingerprints = source.context.store.auditPackages.listFingerprints(source.subject);
   gatherRuns(gathering, fingerprints);
   gatherDeployments(gathering, fingerprints);
   gatherAllowlist(gathering, fingerprints);
@@ -44,13 +44,13 @@ export function gatherRecords(source: PackageSource, members: Members | null): A
 function gatherFlow({ context, subject, members, references }: Gathering): void {
   const { flows, trails, templates } = context.store;
   const flow = flows.get(subject.kind === "trail" ? trails.get(subject.trailId).flow_id : subject.flowId);
-  const templateId = templates.publicIdOf(flow.template_id);
+  const templateId = templates.getPublicId(flow.template_id);
   members?.json("flow.json", {
     name: flow.name,
     id: flow.public_id,
     description: flow.description,
     visibility: flow.visibility,
-    tags: flows.tags(flow.id),
+    tags: flows.getTags(flow.id),
     archived: flow.archived_at !== null,
     created_at: flow.created_at,
     template_file: templateFileName(templateId),
@@ -67,7 +67,7 @@ function gatherTrail(gathering: Gathering, trailId: number): void {
   if (members) members.text("trail.json", stringifyWithList(outline, "events", events));
   else for (const _ of events);
   addList(gathering, "artifacts.json", {
-    rows: context.store.auditPackages.artifacts(subject),
+    rows: context.store.auditPackages.listArtifacts(subject),
     toRecord: (artifact) => addArtifact(gathering, artifact),
   });
 }
@@ -77,7 +77,7 @@ function gatherArtifactAndTrails(gathering: Gathering): void {
   const { store } = gathering.context;
   const trailIds = new Set<number>();
   addList(gathering, "artifacts.json", {
-    rows: store.auditPackages.artifacts(gathering.subject),
+    rows: store.auditPackages.listArtifacts(gathering.subject),
     toRecord(row) {
       if (row.trail_id !== null) trailIds.add(row.trail_id);
       return addArtifact(gathering, row);
@@ -96,7 +96,7 @@ const isStatusList = isListOf(hasMembers<AttestationStatus>("attestation_name", 
 /** Reports a trail and returns its record, without its history. */
 function addTrail(gathering: Gathering, row: TrailRow): object {
   const { templates } = gathering.context.store;
-  const templateId = templates.publicIdOf(row.template_id);
+  const templateId = templates.getPublicId(row.template_id);
   const reasons = readTexts(row.reasons_json) ?? [];
   gathering.references.templates.add(templateId);
   noteTime(gathering, row.last_modified_at);
@@ -174,7 +174,7 @@ function addArtifact(gathering: Gathering, row: PlacedArtifactRow): object {
 
 function gatherAttestations(gathering: Gathering): void {
   addList(gathering, "attestations.json", {
-    rows: gathering.context.store.auditPackages.attestations(gathering.subject),
+    rows: gathering.context.store.auditPackages.listAttestations(gathering.subject),
     toRecord: (row) => addAttestation(gathering, row),
   });
 }
@@ -220,12 +220,12 @@ function gatherRuns(gathering: Gathering, fingerprints: readonly string[]): void
   const { store, organization } = context;
   const flowNames = new Map<number, string | undefined>();
   const flowName = (flowId: number): string | undefined => {
-    if (!flowNames.has(flowId)) flowNames.set(flowId, store.flows.presentNames([flowId]).get(flowId));
+    if (!flowNames.has(flowId)) flowNames.set(flowId, store.flows.findPresentNames([flowId]).get(flowId));
     return flowNames.get(flowId);
   };
   const onPolicyVersion = (versionId: number): void => void references.policyVersions.add(versionId);
   addList(gathering, "environments.json", {
-    rows: flatMapEach(fingerprints, (fingerprint) => store.auditPackages.runs(organization.id, fingerprint)),
+    rows: flatMapEach(fingerprints, (fingerprint) => store.auditPackages.listRuns(organization.id, fingerprint)),
     toRecord(row: RunRow) {
       const run = toRunRecord(context, row, { onPolicyVersion, flowName });
       noteTime(gathering, row.ended ?? row.started);
@@ -238,7 +238,7 @@ function gatherRuns(gathering: Gathering, fingerprints: readonly string[]): void
 function gatherDeployments(gathering: Gathering, fingerprints: readonly string[]): void {
   const { store, organization } = gathering.context;
   addList(gathering, "deployments.json", {
-    rows: flatMapEach(fingerprints, (fingerprint) => store.deployments.ofFingerprint(organization.id, fingerprint)),
+    rows: flatMapEach(fingerprints, (fingerprint) => store.deployments.listByFingerprint(organization.id, fingerprint)),
     toRecord(row) {
       gathering.report.deployments += 1;
       noteTime(gathering, row.deployed_at);
@@ -250,7 +250,9 @@ function gatherDeployments(gathering: Gathering, fingerprints: readonly string[]
 function gatherAllowlist(gathering: Gathering, fingerprints: readonly string[]): void {
   const { store, organization } = gathering.context;
   addList(gathering, "allowlist.json", {
-    rows: flatMapEach(fingerprints, (fingerprint) => store.auditPackages.allowed(organization.id, fingerprint)),
+    rows: flatMapEach(fingerprints, (fingerprint) =>
+      store.auditPackages.listAllowlistEntries(organization.id, fingerprint),
+    ),
     toRecord(row) {
       noteTime(gathering, row.timestamp);
       gathering.report.allowances.add({

@@ -89,7 +89,7 @@ function describeSubject({ store, organization, urls }: PresenterContext, subjec
     };
   }
   const { flowId, fingerprint } = subject;
-  const row = store.artifacts.latest(flowId, fingerprint, null);
+  const row = store.artifacts.findLatest(flowId, fingerprint, null);
   if (!row) throw new Error(`artifact ${fingerprint} is gone`);
   return {
     kind: "artifact",

@@ -17,7 +17,7 @@ import type { ByteGenerator, PackageInput } from "./package.ts";
 import { renderReport } from "./pdf/render.ts";
 import { createRemoteEvidence, UnreachableEvidenceError } from "./remote-evidence.ts";
 import type { PackageSubject } from "../store/flows/audit-packages.ts";
-import { openBeside } from "../store/db/database.ts";
+import { openSecondWriter } from "../store/db/database.ts";
 import { openStore } from "../store/index.ts";
 import type { FeedNews, FeedOrder } from "../workers/byte-streams.ts";
 import { countHandedOver } from "../workers/memory-reclaim.ts";
@@ -62,7 +62,7 @@ const MAX_PIECES_PER_CHUNK = 8;
 const port = parentPort;
 if (port === null) throw new Error("this file runs as a worker thread only");
 const { directory, evidence, staging, damaged: knownDamage, remote } = workerData as PackageWorkerData;
-const db = openBeside(directory);
+const db = openSecondWriter(directory);
 const refuseWrite = (): never => {
   throw new Error("a package does not write to the database");
 };
@@ -138,7 +138,7 @@ function open({ id, request, credits }: OpenOrder, files: EvidenceFiles): void {
 async function openWithRemoteEvidence(id: number, request: PackageRequest, credits: number): Promise<void> {
   opening.add(id);
   try {
-    const digests = new Set(Array.from(store.auditPackages.evidence(request.subject), ({ digest }) => digest));
+    const digests = new Set(Array.from(store.auditPackages.listEvidence(request.subject), ({ digest }) => digest));
     const files = await remoteEvidence?.open([...digests]);
     if (opening.delete(id) && files) open({ id, request, credits }, files);
   } catch (error) {

@@ -54,7 +54,7 @@ export function toAttestationRecord(
     audit: {
       reasons: readTexts(row.reasons_json),
       scope: row.scope,
-      belongs_to: row.scope === "trail" ? [] : context.store.auditPackages.belongsTo(row.trail_id, row.id),
+      belongs_to: row.scope === "trail" ? [] : context.store.auditPackages.listBoundFingerprints(row.trail_id, row.id),
       git_commit: row.git_commit,
       repo_info: readAnyJson(row.repo_info_json),
       overridden_type: row.overridden_type,
@@ -130,7 +130,9 @@ export function toRunRecord(
   const facts = storedFacts && (orNull(() => withFlowNames(storedFacts, flowName)) ?? storedFacts);
   const verdicts = readStoredJsonOrNull(row.verdicts_json, isVerdictList);
   const renamedReasons =
-    facts && verdicts && facts !== storedFacts ? orNull(() => reasonsOn(facts, verdicts, store.policies.parsed)) : null;
+    facts && verdicts && facts !== storedFacts
+      ? orNull(() => reasonsOn(facts, verdicts, store.policies.getDocument))
+      : null;
   const isOpen = row.last_index === OPEN;
   return {
     environment: { name: row.environment_name, type: row.environment_type, archived: row.archived_at !== null },
@@ -167,7 +169,7 @@ const toPolicyVerdict = (store: PresenterContext["store"], verdict: StoredVerdic
 /** Each rule in words with its outcome in each flow; null where the policy or the verdict cannot be read. */
 const describeRules = (store: PresenterContext["store"], verdict: StoredVerdict, facts: Facts | null) =>
   orNull(() =>
-    expandStoredVerdict(verdict, store.policies.parsed(verdict.version_id), facts ?? { flows: [] }).rules.map(
+    expandStoredVerdict(verdict, store.policies.getDocument(verdict.version_id), facts ?? { flows: [] }).rules.map(
       ({ rule, satisfied, resolutions }) => ({
         rule: ruleInWords(rule),
         satisfied,

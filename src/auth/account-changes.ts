@@ -27,7 +27,7 @@ export function changesBy(store: Store, { actor, operation, requestId, shown, so
     event: string,
     target: string,
     detail: Readonly<Record<string, unknown>>,
-  ): void => store.audit.append({ organizationId, operation, event, target, requestId, detail, actor });
+  ): void => store.auditLog.append({ organizationId, operation, event, target, requestId, detail, actor });
 
   return {
     note,
@@ -66,14 +66,14 @@ export function changesBy(store: Store, { actor, operation, requestId, shown, so
     /** Gives a password, and ends what was begun with the one before. @returns how many sessions that were. */
     setPassword(user: Somebody, hash: PasswordHash): number {
       store.passwords.set(user.id, hash);
-      const ended = store.sessions.endOfUser(user.id);
+      const ended = store.sessions.endByUser(user.id);
       note(null, "password.set", user.name, { ended_sessions: ended });
       return ended;
     },
     /** Takes the password and all sessions away. @returns whether there was a password, and how many sessions. */
     removePassword(user: Somebody): { had: boolean; sessions: number } {
-      const had = store.passwords.remove(user.id);
-      const sessions = store.sessions.endOfUser(user.id);
+      const had = store.passwords.delete(user.id);
+      const sessions = store.sessions.endByUser(user.id);
       if (had) note(null, "password.removed", user.name, { ended_sessions: sessions });
       else if (sessions > 0) note(null, "session.all_ended", user.name, { ended_sessions: sessions });
       return { had, sessions };
@@ -92,12 +92,12 @@ export function changesBy(store: Store, { actor, operation, requestId, shown, so
     },
     /** Ends all sessions of a user, but for one where that is said. @returns how many. */
     endSessions(user: Somebody, except = ""): number {
-      const ended = store.sessions.endOfUser(user.id, except);
+      const ended = store.sessions.endByUser(user.id, except);
       if (ended > 0) note(null, "session.all_ended", user.name, { ended_sessions: ended });
       return ended;
     },
     linkIdentity(user: Somebody, issuer: string, subject: string): void {
-      store.identities.add(issuer, subject, user.id);
+      store.identities.create(issuer, subject, user.id);
       note(null, "identity.linked", user.name, { issuer, subject });
     },
     /** Refuses what OpenID providers say of the user, or takes it again. @returns whether that changed anything. */

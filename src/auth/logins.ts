@@ -11,7 +11,7 @@ import { networkOf } from "../domain/network/client-network.ts";
 import { tooManyRequests, unauthenticated } from "../errors.ts";
 import type { Store } from "../store/index.ts";
 import type { LoginMethod, SessionHolder } from "../store/accounts/sessions.ts";
-import { cookieDigest, sessionActor } from "../store/accounts/sessions.ts";
+import { cookieDigest, sessionActorId } from "../store/accounts/sessions.ts";
 import { changesBy, createPerson } from "./account-changes.ts";
 import type { Author, Changes, Somebody } from "./account-changes.ts";
 import type { Passwords } from "./password-hashing.ts";
@@ -65,7 +65,7 @@ export function createLogins(parts: LoginParts) {
       kind: "user",
       publicId: store.users.get(user.id).public_id,
       name: user.name,
-      keyPublicId: session && sessionActor(session),
+      keyPublicId: session && sessionActorId(session),
     },
   });
 
@@ -114,7 +114,7 @@ export function createLogins(parts: LoginParts) {
     }
     const renewed = passwords.isCurrent(stored) ? null : await passwords.hash(password);
     return write(() => {
-      if (!store.passwords.isStill(user.id, stored)) return null;
+      if (!store.passwords.isCurrent(user.id, stored)) return null;
       if (renewed) store.passwords.set(user.id, renewed);
       return start(changesBy(store, author(user, "login", visitor.requestId)), user, "password", visitor);
     });
@@ -135,8 +135,8 @@ export function createLogins(parts: LoginParts) {
     if (!(await tried(visitor.address, user.name, () => passwords.verify(present, stored))) || !stored) return null;
     const hash = await passwords.hash(wanted);
     return write(() => {
-      if (!store.sessions.isHeld(holder.public_id)) throw unauthenticated();
-      if (!store.passwords.isStill(user.id, stored)) return null;
+      if (!store.sessions.isOpen(holder.public_id)) throw unauthenticated();
+      if (!store.passwords.isCurrent(user.id, stored)) return null;
       const changes = changesBy(store, author(user, "change_password", visitor.requestId, holder.public_id));
       changes.setPassword(user, hash);
       return start(changes, user, "password", visitor);
@@ -231,10 +231,10 @@ export function createLogins(parts: LoginParts) {
     roles: readonly { id: number; name: string; role: Role | null }[],
   ): void {
     for (const { id, name, role } of roles) {
-      const previous = store.organizations.roleOf(id, user.id);
+      const previous = store.organizations.findRole(id, user.id);
       if (previous === role) continue;
       // Nobody could let anybody in again but the operator.
-      if (previous === "admin" && !keepsAdmin(store.organizations.members(id), new Map([[user.name, role]]))) {
+      if (previous === "admin" && !keepsAdmin(store.organizations.listMembers(id), new Map([[user.name, role]]))) {
         parts.warn(
           { user: user.name, organization: name },
           "the groups of the last admin no longer say so; the role was kept",
@@ -275,7 +275,7 @@ export function createLogins(parts: LoginParts) {
       const changes = by(store.users.get(user.id).public_id);
       if (!identity) changes.linkIdentity(user, person.issuer, person.subject);
       follow(changes, user, roles);
-      if (store.users.memberships(user.id).some(({ kind }) => kind === "shared"))
+      if (store.users.listMemberships(user.id).some(({ kind }) => kind === "shared"))
         return start(changes, user, "oidc", visitor);
       // What was begun while there still was a role must not outlive it.
       changes.endSessions(user);
@@ -288,7 +288,7 @@ export function createLogins(parts: LoginParts) {
    */
   async function renew(cookie: string, now: number, requestId: string): Promise<string | null> {
     const digest = cookieDigest(cookie);
-    const holder = store.sessions.holder(digest);
+    const holder = store.sessions.findHolder(digest);
     if (!holder) return null;
     if (holder.is_previous) {
       if (store.sessions.isStale(holder, now)) {
@@ -306,7 +306,7 @@ export function createLogins(parts: LoginParts) {
       }
       return null;
     }
-    if (holder.rotated_at + ROTATE_EVERY > now || !store.sessions.isHeld(holder.public_id)) return null;
+    if (holder.rotated_at + ROTATE_EVERY > now || !store.sessions.isOpen(holder.public_id)) return null;
     const next = newToken();
     // Of two requests at once one gets the new cookie; the other was let in with the old one, which goes on for a
     // moment.

@@ -1,11 +1,11 @@
 /** What rows name, compared with what a vault has. */
-import { references } from "../store/db/database-copy.ts";
-import type { Reference } from "../store/db/database-copy.ts";
+import { listEvidenceReferences } from "../store/db/database-copy.ts";
+import type { EvidenceReference } from "../store/db/database-copy.ts";
 import type { Vault } from "../evidence/local-store.ts";
 import type { Db } from "../store/db/types.ts";
 
 /** Evidence that a row names and the vault has not, or not of that size; `problem` says so. */
-export type Astray = Reference & { problem: string };
+export type Astray = EvidenceReference & { problem: string };
 
 /**
  * Compares all references of a copy of the database with the list of the vault, in one pass over both. Calls `found`
@@ -21,7 +21,7 @@ export async function astray(
   try {
     let file = await files.next();
     let count = 0;
-    for (const { digest, size } of references(copy)) {
+    for (const { digest, size } of listEvidenceReferences(copy)) {
       while (!file.done && file.value.digest < digest) file = await files.next();
       const there = file.done || file.value.digest !== digest ? null : file.value.size;
       if (there === null) found({ digest, size, problem: `evidence ${digest} is missing` });

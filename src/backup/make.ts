@@ -17,11 +17,23 @@ import { pipeline } from "node:stream/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { createGzip } from "node:zlib";
 import { MB } from "../domain/text/units.ts";
-import { checkCopy, copyDatabase, countReferences, references, sizeOf } from "../store/db/database-copy.ts";
+import {
+  checkCopy,
+  copyDatabase,
+  countEvidenceReferences,
+  listEvidenceReferences,
+  sizeOf,
+} from "../store/db/database-copy.ts";
 import type { CopyContents } from "../store/db/database-copy.ts";
-import { openAsIs, openCopy, refuseUnfinished, refuseUnknown, schemaVersion } from "../store/db/database.ts";
+import {
+  openUnmigrated,
+  openCopy,
+  refuseUnfinishedRestore,
+  refuseUnknownSchema,
+  schemaVersion,
+} from "../store/db/database.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
-import { recordedPlaceIn } from "../store/flows/evidence-location.ts";
+import { findRecordedLocation } from "../store/flows/evidence-location.ts";
 import { DataDirectoryInUseError, lockEvidence } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "../evidence/errors.ts";
@@ -106,8 +118,8 @@ export async function makeBackup(order: BackupOrder): Promise<Backup> {
   const { directory, target } = order;
   if ("file" in target) await refuseTarget(target);
   // Before anything is made beside a database that is not ours to touch.
-  refuseUnfinished(directory);
-  refuseUnknown(join(directory, "assay.db"), schemaVersion());
+  refuseUnfinishedRestore(directory);
+  refuseUnknownSchema(join(directory, "assay.db"), schemaVersion());
   const lock = await waitFor(order);
   try {
     const partial = "file" in target ? partialOf(target) : join(directory, "backups", "assay-backup-stream.partial");
@@ -115,7 +127,7 @@ export async function makeBackup(order: BackupOrder): Promise<Backup> {
     const copy = await copyOf(order, partial);
     try {
       // Asked of the copy, under the lock: nobody moves evidence away between the rows and the files.
-      const vault = order.evidence && (await order.evidence(recordedPlaceIn(copy.lines)));
+      const vault = order.evidence && (await order.evidence(findRecordedLocation(copy.lines)));
       try {
         return await writeArchive(order, copy, vault);
       } finally {
@@ -169,7 +181,7 @@ async function requireRoom(
 ): Promise<void> {
   const size = sizeOf(db);
   const plain = "file" in target && !isCompressed(target.file);
-  const needed = size + (plain ? size + (evidence === null ? 0 : countReferences(db).bytes) : 0);
+  const needed = size + (plain ? size + (evidence === null ? 0 : countEvidenceReferences(db).bytes) : 0);
   const [place, data] = await Promise.all([stat(parent), stat(directory)]);
   const free = (await freeBytes(parent)) - (place.dev === data.dev ? reserve : 0);
   if (needed > free) {
@@ -189,7 +201,7 @@ type Copy = { at: number; file: FileHandle; bytes: number; contents: CopyContent
 async function copyOf(order: BackupOrder, partial: string): Promise<Copy> {
   const { directory, signal, watch, now } = order;
   const name = `${partial}-db`;
-  const db = openAsIs(directory);
+  const db = openUnmigrated(directory);
   try {
     await requireRoom(order, db, dirname(partial));
     await removeCopy(name);
@@ -223,7 +235,7 @@ async function writeArchive(
   const { target, program, watch, signal } = order;
   const missing = vault ? await missingOf(order, lines, vault) : new Set<string>();
   let manifest: Manifest | null = null;
-  const evidence = vault && { references: () => references(lines), missing, vault };
+  const evidence = vault && { references: () => listEvidenceReferences(lines), missing, vault };
   const parts = { at, program, database: { copy, bytes, contents }, evidence };
   let done = 0;
   const archive = async function* (): AsyncGenerator<Uint8Array> {
@@ -235,7 +247,7 @@ async function writeArchive(
       yield step.value;
     }
   };
-  watch.begin("writing the backup", bytes + (evidence ? countReferences(lines).bytes : 0));
+  watch.begin("writing the backup", bytes + (evidence ? countEvidenceReferences(lines).bytes : 0));
   try {
     const blocks = gathered(archive());
     const written = "file" in target ? await writeFile(order, target, blocks) : await hashed(blocks, target.write);
@@ -259,7 +271,7 @@ async function missingOf(
 ): Promise<Set<string>> {
   const missing = new Set<string>();
   const problems: string[] = [];
-  watch.begin("looking for evidence", countReferences(lines).files, "files");
+  watch.begin("looking for evidence", countEvidenceReferences(lines).files, "files");
   await astray(
     lines,
     vault,
@@ -275,7 +287,7 @@ async function missingOf(
   if (missing.size > TOLD) problems.push(`and ${missing.size - TOLD} more`);
   if (missing.size > 0 && !allowMissing) throw new IncompleteEvidenceError(problems);
   if (!allowMissing) return missing;
-  for (const { digest } of references(lines)) {
+  for (const { digest } of listEvidenceReferences(lines)) {
     signal.throwIfAborted();
     if (!missing.has(digest) && (await vault.verify(digest)) !== "ok") missing.add(digest);
   }

@@ -11,7 +11,7 @@ import { mkdir, open, readdir, rename, rm, rmdir, stat, writeFile } from "node:f
 import { dirname, join } from "node:path";
 import { MB } from "../domain/text/units.ts";
 import { checkCopy } from "../store/db/database-copy.ts";
-import { forgetPlace } from "../store/flows/evidence-location.ts";
+import { clearLocation } from "../store/flows/evidence-location.ts";
 import { NewerDatabaseError, UNFINISHED_RESTORE, openCopy, schemaVersion } from "../store/db/database.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
@@ -242,7 +242,7 @@ function publishing(vault: Vault): {
 async function settleInDirectory(file: string): Promise<void> {
   const db = openCopy(file, false);
   try {
-    forgetPlace(db);
+    clearLocation(db);
   } finally {
     db.close();
   }

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { END_OF_ARCHIVE_BYTES, memberHeader, memberPadding } from "../archive/tar.ts";
-import type { CopyContents, Reference } from "../store/db/database-copy.ts";
+import type { CopyContents, EvidenceReference } from "../store/db/database-copy.ts";
 import { DamagedEvidenceError } from "../evidence/errors.ts";
 import type { Vault } from "../evidence/local-store.ts";
 import {
@@ -27,7 +27,11 @@ export type ArchiveParts = {
    * Where it comes from; `references` gives the same evidence in the same order each time, `missing` is left out. Null:
    * none goes in.
    */
-  evidence: { references(): Iterable<Reference>; missing: ReadonlySet<string>; vault: Pick<Vault, "read"> } | null;
+  evidence: {
+    references(): Iterable<EvidenceReference>;
+    missing: ReadonlySet<string>;
+    vault: Pick<Vault, "read">;
+  } | null;
 };
 
 /** Bytes that are read of the database at once. */
@@ -69,7 +73,7 @@ export async function* archiveBytes({
   yield memberPadding(database.bytes);
   opening.push(sumsLine(digest, MEMBER.database));
 
-  const given = function* (): Generator<Reference> {
+  const given = function* (): Generator<EvidenceReference> {
     for (const reference of evidence?.references() ?? []) if (!evidence?.missing.has(reference.digest)) yield reference;
   };
   const files = { count: 0, bytes: 0, missing: [...(evidence?.missing ?? [])].sort() };
@@ -123,7 +127,7 @@ async function* contentOf(file: FileHandle, bytes: number): AsyncGenerator<Uint8
 }
 
 /** Lines of SHA256SUMS in pieces of some hundred kilobytes. */
-function* batches(opening: readonly string[], evidence: Iterable<Reference>): Generator<Buffer> {
+function* batches(opening: readonly string[], evidence: Iterable<EvidenceReference>): Generator<Buffer> {
   let lines = opening.join("");
   for (const { digest } of evidence) {
     lines += sumsLine(digest, evidenceMember(digest));

@@ -14,9 +14,9 @@ import { loadAddon } from "../store/db/native-addon.ts";
 import {
   openDatabase,
   openReadOnly,
-  readHeader,
-  refuseUnfinished,
-  refuseUnknown,
+  readFileHeader,
+  refuseUnfinishedRestore,
+  refuseUnknownSchema,
   schemaVersion,
 } from "../store/db/database.ts";
 import { IN_DIRECTORY } from "../store/flows/evidence-location.ts";
@@ -75,7 +75,7 @@ export function openData(directory: string, { create = false, locked = false } =
   if (create) prepareDirectory(directory);
   else requireData(directory);
   loadLibrary(directory);
-  const stored = readHeader(file);
+  const stored = readFileHeader(file);
   const lock = !locked && (stored === null || stored.schemaVersion < schemaVersion()) ? lockDirectory(directory) : null;
   let db: Db;
   try {
@@ -103,8 +103,8 @@ export async function withDataReadOnly<T>(directory: string, work: (db: Db) => P
   const file = join(directory, "assay.db");
   requireData(directory);
   loadLibrary(directory);
-  refuseUnknown(file, schemaVersion());
-  const stored = readHeader(file)?.schemaVersion ?? 0;
+  refuseUnknownSchema(file, schemaVersion());
+  const stored = readFileHeader(file)?.schemaVersion ?? 0;
   if (stored < schemaVersion())
     throw commandFailure(
       `the database ${file} has schema version ${stored}, and this program works with ${schemaVersion()}: assay serve brings it up to date when it starts, after a copy was made`,
@@ -192,7 +192,7 @@ export function loadLibrary(directory: string | null): void {
 
 /** @throws a command failure where there is no data directory; UnfinishedRestoreError. */
 export function requireData(directory: string): void {
-  refuseUnfinished(directory);
+  refuseUnfinishedRestore(directory);
   const makers = "assay serve, assay dev, assay init and assay apply create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw commandFailure(`there is no data directory ${directory}; ${makers}`);

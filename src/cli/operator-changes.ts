@@ -38,11 +38,11 @@ export function operatorOf(store: Store, operation: string) {
   return {
     ...changes,
     configureOrganization(row: OrganizationRow, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
-      store.organizations.configure(row.id, settings);
+      store.organizations.updateSettings(row.id, settings);
       note(row.id, "organization.updated", row.name, { public: settings.isPublic, controls: settings.controlsEnabled });
     },
     describeUser(user: { id: number; name: string }, fields: { displayName: string; email: string | null }): void {
-      store.users.describe(user.id, fields);
+      store.users.updateProfile(user.id, fields);
       note(null, "user.updated", user.name, { display_name: fields.displayName, email: fields.email });
     },
     /** The name must be free in the organization. @returns its key. */
@@ -59,7 +59,7 @@ export function operatorOf(store: Store, operation: string) {
     deleteServiceAccount(account: { id: number; organization_id: number; name: string; privilege: Role }): number {
       const keys = store.apiKeys.listActive(account.id).map((key) => key.public_id);
       note(account.organization_id, "service_account.deleted", account.name, { privilege: account.privilege, keys });
-      store.serviceAccounts.remove(account.id);
+      store.serviceAccounts.delete(account.id);
       return keys.length;
     },
     setPrivilege(
@@ -89,12 +89,12 @@ export function operatorOf(store: Store, operation: string) {
       note(organizationId, "service_account.created", accountName, { privilege: "member", for_webhook: true });
       store.inboundWebhooks.create({ publicId, organizationId, kind, secret, serviceAccountId, settings });
       note(organizationId, "webhook.enabled", kind, { settings, service_account: accountName });
-      const hook = store.inboundWebhooks.inUse(organizationId, kind);
+      const hook = store.inboundWebhooks.findEnabled(organizationId, kind);
       if (!hook) throw new Error(`the ${kind} webhook that was just made is gone`);
       return hook;
     },
     configureWebhook(organizationId: number, hook: InboundWebhookRow, settings: object): void {
-      store.inboundWebhooks.configure(hook.id, settings);
+      store.inboundWebhooks.updateSettings(hook.id, settings);
       note(organizationId, "webhook.updated", hook.kind, { settings });
     },
     setWebhookSecret(organizationId: number, hook: InboundWebhookRow, secret: string): void {
@@ -114,13 +114,13 @@ export function operatorOf(store: Store, operation: string) {
     },
     /** Has a message that is dead or waits tried at once. @returns whether there was one. */
     retryDelivery(row: DeliveryRow): boolean {
-      const isTried = store.deliveries.retry(row.id);
+      const isTried = store.outbox.retry(row.id);
       if (isTried) note(row.organization_id, "delivery.retried", row.public_id, { subject: row.subject });
       return isTried;
     },
     /** Deletes a dead message. @returns whether there was one. */
     purgeDelivery(row: DeliveryRow): boolean {
-      const isPurged = store.deliveries.purge(row.id);
+      const isPurged = store.outbox.deleteDead(row.id);
       if (isPurged) note(row.organization_id, "delivery.purged", row.public_id, { subject: row.subject });
       return isPurged;
     },
@@ -134,7 +134,7 @@ export function operatorOf(store: Store, operation: string) {
     },
     /** Has the database name another place for the evidence, which is complete there. */
     moveEvidence(from: string, to: string): void {
-      store.evidencePlace.set(to);
+      store.evidenceLocation.set(to);
       note(null, "evidence.moved", to, { from });
     },
     /** Gives a WEBHOOK another secret. @param of the number of its action, or a type of notifications. */

@@ -134,7 +134,7 @@ export const serviceAccountDelete: Command = {
         const { store } = data;
         const organization = requireOrganization(store, orgOf(args));
         const found = requireServiceAccount(store, organization, args.positionals[0] ?? "");
-        const hooks = store.serviceAccounts.enabledHooks(found.id);
+        const hooks = store.serviceAccounts.listEnabledWebhookKinds(found.id);
         if (hooks.length > 0) {
           const name = `${organization.name}/${found.name}`;
           throw commandFailure(`${name} acts for the webhooks ${listed(hooks)}: assay webhook disable ends one`);

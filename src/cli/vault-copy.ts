@@ -113,11 +113,11 @@ async function copyOne(
   return "copied";
 }
 
-function* named({ evidencePlace }: Store): Generator<NamedFile> {
+function* named({ evidenceLocation }: Store): Generator<NamedFile> {
   for (
-    let page = evidencePlace.files("", PAGE);
+    let page = evidenceLocation.listFiles("", PAGE);
     page.length > 0;
-    page = evidencePlace.files(page.at(-1)?.digest ?? "", PAGE)
+    page = evidenceLocation.listFiles(page.at(-1)?.digest ?? "", PAGE)
   )
     yield* page;
 }

@@ -16,7 +16,7 @@ import {
 } from "../domain/stored-json.ts";
 import { epochText, mergedByTime } from "../domain/time.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
-import { selectorOf } from "../store/flows/artifact-selector.ts";
+import { readSelector } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { ArtifactLocations } from "../store/environments/artifact-locations.ts";
 import { presentAttestation } from "./present-attestation.ts";
@@ -242,7 +242,7 @@ export function presentHistory(
   row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,
   locations: Pick<ArtifactLocations, "moves">,
 ): HistoryEntry[] {
-  const received = hasEvidence(row) ? store.attestations.receivedBy(row.id) : [];
+  const received = hasEvidence(row) ? store.attestations.listReceivedBy(row.id) : [];
   return [
     // First even if a start is earlier: an artifact may run before it is reported.
     { event: `${row.reference_name ?? row.filename} reported`, timestamp: row.created_at },
@@ -267,10 +267,10 @@ export const presentMoves = ({ moves }: Pick<ArtifactLocations, "moves">): Histo
 function presentLeadTimes(
   row: PlacedArtifactRow,
   commit: GitCommitInfoValue | null,
-  { firstStarts, moves }: ArtifactLocations,
+  { firstStarts, transitions }: ArtifactLocations,
 ) {
   const deployed = new Map<string, number>();
-  for (const { environment_name, timestamp, started } of moves)
+  for (const { environment_name, timestamp, started } of transitions)
     if (started && timestamp >= row.created_at && !deployed.has(environment_name))
       deployed.set(environment_name, timestamp - row.created_at);
   // 0: the report had no commit time.

@@ -16,7 +16,7 @@ import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type {
   EvaluatedArtifactRow,
-  KeptEvaluation,
+  ParsedEvaluation,
   ReplacedRow,
   ShownRecordRow,
   SnapshotRow,
@@ -186,7 +186,7 @@ function readShared(context: PresenterContext, rows: readonly Row[]): SnapshotCo
     flowNames: store.flows.presentNames(flowIds),
     findDocument: memoize((versionId: number): PolicyDocument | null => {
       try {
-        return store.policies.parsed(versionId);
+        return store.policies.getDocument(versionId);
       } catch {
         return null;
       }

@@ -13,7 +13,7 @@ import {
 } from "../domain/stored-json.ts";
 import { mergeByTime, mergedByTime } from "../domain/time.ts";
 import type { FlowRow } from "../store/flows/flows.ts";
-import type { TrailMoveRow } from "../store/environments/artifact-locations.ts";
+import type { TrailTransitionRow } from "../store/environments/artifact-locations.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/flows/trails.ts";
 import { jsonPieces } from "../json/text.ts";
 import {

@@ -109,10 +109,10 @@ export function agreedPlace(recorded: string | null, configured: string | null):
  * will do.
  * @throws EvidencePlaceError where the database records another one
  */
-export function settlePlace({ evidencePlace }: Store, configured: string | null): string {
-  const recorded = evidencePlace.current();
-  const place = agreedPlace(evidencePlace.isNamed() ? recorded : null, configured);
+export function settlePlace({ evidenceLocation }: Store, configured: string | null): string {
+  const recorded = evidenceLocation.findCurrent();
+  const place = agreedPlace(evidenceLocation.hasEvidence() ? recorded : null, configured);
   // Nothing recorded means the directory: a server that keeps evidence there starts on a full disk too.
-  if (place !== (recorded ?? IN_DIRECTORY)) evidencePlace.set(place);
+  if (place !== (recorded ?? IN_DIRECTORY)) evidenceLocation.set(place);
   return place;
 }

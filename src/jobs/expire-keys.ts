@@ -14,7 +14,7 @@ const TOO_EARLY_S = 60;
 const KEYS_PER_WRITE = 200;
 
 type Parts = {
-  store: Pick<Store, "apiKeys" | "audit">;
+  store: Pick<Store, "apiKeys" | "auditLog">;
   writer: Pick<GroupCommitWriter, "run">;
   /**
    * The time by which keys end: not that of a clock that ran ahead, because nobody opens a record again. Epoch seconds.
@@ -24,10 +24,10 @@ type Parts = {
 
 export const keyLapses = ({ store, writer, now }: Parts) => ({
   async lapseKey({ key_id, entry }: LapsePayload): Promise<void | Settlement> {
-    const end = store.apiKeys.graceEnd(key_id);
+    const end = store.apiKeys.findGraceEnd(key_id);
     if (end !== null && end > now()) return () => Math.max(end, now() + TOO_EARLY_S);
     await writer.run(() => {
-      if (store.apiKeys.lapse(key_id)) store.audit.append(entry);
+      if (store.apiKeys.lapse(key_id)) store.auditLog.append(entry);
     });
   },
 });
@@ -39,12 +39,12 @@ export const keyLapses = ({ store, writer, now }: Parts) => ({
 export async function closeLapsedKeys({ store, writer, now }: Parts): Promise<number> {
   let total = 0;
   for (let closed = KEYS_PER_WRITE; closed === KEYS_PER_WRITE; total += closed) {
-    if (store.apiKeys.findLapsed(now(), 1).length === 0) break;
+    if (store.apiKeys.listLapsed(now(), 1).length === 0) break;
     closed = await writer.run(() => {
-      const keys = store.apiKeys.findLapsed(now(), KEYS_PER_WRITE);
+      const keys = store.apiKeys.listLapsed(now(), KEYS_PER_WRITE);
       for (const key of keys) {
         store.apiKeys.close(key);
-        store.audit.append(entryOf(key));
+        store.auditLog.append(entryOf(key));
       }
       return keys.length;
     });

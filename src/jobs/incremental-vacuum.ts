@@ -1,4 +1,4 @@
-import { spaceStore } from "../store/db/incremental-vacuum.ts";
+import { freePageStore } from "../store/db/incremental-vacuum.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { Db } from "../store/db/types.ts";
 
@@ -27,14 +27,14 @@ export function createGiveBack({
   least?: number;
   clock?(): number;
 }): () => Promise<number> {
-  const space = spaceStore(db);
+  const space = freePageStore(db);
   let going = false;
   let pages = 16;
 
   /** How many pages are too many; 0 when the file is well as it is. */
   function excess(): number {
-    const { total, free, bytes, givesBack } = space.pages();
-    if (!givesBack || free * bytes < least) going = false;
+    const { total, free, bytes, isIncremental } = space.readPageCounts();
+    if (!isIncremental || free * bytes < least) going = false;
     else if (free > total * FROM) going = true;
     if (!going) return 0;
     // Of what is left then, a tenth is free.
@@ -44,11 +44,11 @@ export function createGiveBack({
   }
 
   return async () => {
-    const before = space.pages();
+    const before = space.readPageCounts();
     for (let step = 0, left = excess(); step < STEPS && left > 0; step += 1, left = excess()) {
       const took = await writer.run(() => {
         const started = clock();
-        space.giveBack(Math.min(pages, left));
+        space.reclaim(Math.min(pages, left));
         return clock() - started;
       });
       pages =
@@ -58,6 +58,6 @@ export function createGiveBack({
             ? Math.min(MOST_PAGES, pages * 2)
             : pages;
     }
-    return Math.max(0, before.total - space.pages().total) * before.bytes;
+    return Math.max(0, before.total - space.readPageCounts().total) * before.bytes;
   };
 }

@@ -106,7 +106,7 @@ export function createRunner({
   let restUntil = 0;
   let closed = false;
 
-  const isDue = (kind: string, at: number): boolean => (jobs.nextDue(kind, at) ?? Infinity) <= at;
+  const isDue = (kind: string, at: number): boolean => (jobs.findNextDue(kind, at) ?? Infinity) <= at;
   /** Holds the leases of which less is left than two more renewals need. */
   function renewRunning(): void {
     const at = now();
@@ -193,7 +193,7 @@ export function createRunner({
     }
     const dueAt = ended + backoff(job.attempts);
     const { error } = failure;
-    await writer.run(() => jobs.failed(job, textOf(error), dueAt));
+    await writer.run(() => jobs.fail(job, textOf(error), dueAt));
     logger.warn({ ...fields, outcome: "failed", next_attempt_at: dueAt, err: error }, "job");
   }
 
@@ -211,8 +211,8 @@ export function createRunner({
 
   function end(job: JobRow, settle: void | Settlement): number | null {
     const again = settle ? settle() : null;
-    if (again === null) jobs.done(job.id);
-    else jobs.again(job, again);
+    if (again === null) jobs.complete(job.id);
+    else jobs.reschedule(job, again);
     return again;
   }
 
@@ -234,7 +234,7 @@ export function createRunner({
     let next = at + LOOK;
     try {
       const kinds = new Set(workers.filter(({ busy }) => !busy).map(({ kind }) => kind));
-      for (const kind of kinds) next = Math.min(next, jobs.nextDue(kind, at) ?? Infinity);
+      for (const kind of kinds) next = Math.min(next, jobs.findNextDue(kind, at) ?? Infinity);
     } catch (error) {
       trouble(error);
     }
@@ -249,7 +249,7 @@ export function createRunner({
   }
 
   function reportStrangers(): void {
-    for (const kind of jobs.kinds()) {
+    for (const kind of jobs.listKinds()) {
       if (Object.hasOwn(handlers, kind) || strangers.has(kind)) continue;
       strangers.add(kind);
       logger.warn({ kind }, "jobs of this kind are left alone: this program does not know it");
@@ -259,7 +259,7 @@ export function createRunner({
   /** Tells who waits for a job if it is gone. */
   function tell(id: number): void {
     const waiters = waiting.get(id);
-    if (!waiters || jobs.get(id)) return;
+    if (!waiters || jobs.find(id)) return;
     waiting.delete(id);
     for (const { resolve } of waiters) resolve();
   }
@@ -268,7 +268,7 @@ export function createRunner({
     wake,
     settled(id, patience) {
       return new Promise((resolve, reject) => {
-        if (!jobs.get(id)) return resolve();
+        if (!jobs.find(id)) return resolve();
         if (closed) return reject(stopping());
         const cancelWaiting = patience === undefined ? () => undefined : timer(patience, resolve);
         const waiter: Waiter = {

@@ -14,7 +14,7 @@ import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { AppError } from "../errors.ts";
 import type { ErrorCode, FieldErrors } from "../errors.ts";
 import type { AuditEntry } from "../store/db/audit-log.ts";
-import { leaveCheckpoints, openBeside } from "../store/db/database.ts";
+import { delegateCheckpoints, openSecondWriter } from "../store/db/database.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
 import { openStore } from "../store/index.ts";
 import { digestOf } from "../store/environments/snapshot-recorder.ts";
@@ -60,8 +60,8 @@ export type ReadResult =
 
 const clock = { now: 0 };
 const { directory, checkpoints } = workerData as RecordingWorkerData;
-const db = openBeside(directory);
-if (checkpoints === "external") leaveCheckpoints(db, checkpoints);
+const db = openSecondWriter(directory);
+if (checkpoints === "external") delegateCheckpoints(db, checkpoints);
 const store = openStore(db, {
   now: () => clock.now,
   newId: () => {
@@ -137,7 +137,7 @@ function plan({
 function planOf(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Plan | null {
   const environment = store.environments.get(environmentId);
   return environment.archived_at === null
-    ? store.recording.plan(store.recording.readCurrent(environment, cause, artifacts))
+    ? store.snapshotRecorder.plan(store.snapshotRecorder.readCurrent(environment, cause, artifacts))
     : null;
 }
 
@@ -152,15 +152,15 @@ function apply({
   kept = null;
   if (task?.sequence !== sequence) throw gone("the plan of this task");
   clock.now = now;
-  store.jobs.reserve(newestJob);
+  store.jobs.reserveIds(newestJob);
   return inTransaction("BEGIN IMMEDIATE", () => {
-    const holds = store.recording.isCurrent(task.plan.readCurrent);
+    const holds = store.snapshotRecorder.isCurrent(task.plan.survey);
     const current = holds ? task.plan : planOf(task.environmentId, task.cause, task.artifacts);
     if (!current) return { planned: false, index: null };
-    const index = store.recording.apply(current, actor);
+    const index = store.snapshotRecorder.apply(current, actor);
     if (index !== null && holds && dataVersion() !== task.dataVersion)
-      store.staleness.markStartedSince(task.environmentId, index);
-    if (index !== null && entry) store.audit.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
+      store.staleArtifacts.markStartedSince(task.environmentId, index);
+    if (index !== null && entry) store.auditLog.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
     return { planned: true, index };
   });
 }

@@ -129,7 +129,7 @@ export function createRecorder({
     const applying = async (): Promise<RecordingResult> => {
       try {
         return (await thread.run(
-          { type: "apply", sequence: number, now: now(), newestJob: store.jobs.newest(), actor, entry },
+          { type: "apply", sequence: number, now: now(), newestJob: store.jobs.newestId(), actor, entry },
           { deadline: DEADLINE },
         )) as RecordingResult;
       } catch (error) {
@@ -281,11 +281,11 @@ export function createRecorder({
         // What else changed since is for the next report to find: a second snapshot would tell of policies that did not
         // change.
         (cause === "policies"
-          ? environment.snapshot_count > snapshot_count && store.recording.isUnderPolicies(environment)
+          ? environment.snapshot_count > snapshot_count && store.snapshotRecorder.isUnderPolicies(environment)
           : environment.checked_revision === environment.revision);
       const isHeavy = (): boolean =>
-        store.snapshots.size(environmentId) > HEAVY ||
-        store.recording.readCurrent(store.environments.get(environmentId), cause, null).workload > HEAVY;
+        store.snapshots.countRunning(environmentId) > HEAVY ||
+        store.snapshotRecorder.readCurrent(store.environments.get(environmentId), cause, null).workload > HEAVY;
       if (pool && isHeavy()) {
         await inTurn(0, async () => {
           // Asked when its turn has come: a report before it may have done the same.
@@ -296,7 +296,7 @@ export function createRecorder({
       }
       await writer.run(() => {
         const environment = store.environments.get(environmentId);
-        if (!isDone(environment)) store.recording.record(environment, cause, null, actor);
+        if (!isDone(environment)) store.snapshotRecorder.record(environment, cause, null, actor);
       });
     },
   };

@@ -45,10 +45,10 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
    */
   function recipientsOf({ organization_id, actions }: NotifyPayload): Recipient[] {
     return actions.flatMap((number) => {
-      const action = store.actions.get(organization_id, number);
+      const action = store.actions.find(organization_id, number);
       if (!action) return [];
       const triggers = new Set(readable<string[]>(action.triggers_json) ?? []);
-      return store.actions.targets(action).flatMap(({ id, type, target_json }): Recipient[] => {
+      return store.actions.listTargets(action).flatMap(({ id, type, target_json }): Recipient[] => {
         const target = type === null ? null : readable<Target>(target_json);
         return target === null ? [] : [{ sender: { action: action.name, number }, triggers, targetId: id, target }];
       });
@@ -76,7 +76,7 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
 
   function snapshotTurn(payload: Of<"snapshot">, recipients: readonly Recipient[]): Turn {
     const { environment_id, index, at, after } = payload;
-    const { moment, lastKnown, nonCompliant, source } = store.notices.snapshot(environment_id, index);
+    const { moment, lastKnown, nonCompliant, source } = store.eventFacts.getSnapshot(environment_id, index);
     const messages: Composed[] = [];
     if (after === null) {
       const transition = transitionOf(lastKnown, moment.compliant);
@@ -89,7 +89,7 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
           recipient.target.type === "WEBHOOK" ? [] : [{ recipient, target: recipient.target }],
         );
         if (readers.length === 0) continue;
-        const { events, total } = store.notices.eventsOf(source, trigger, MOST_LINES);
+        const { events, total } = store.eventFacts.listEventsByTrigger(source, trigger, MOST_LINES);
         if (total === 0) continue;
         for (const { recipient, target } of readers)
           messages.push({
@@ -105,7 +105,7 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
     const machines = wanting(recipients, ...ARTIFACT_TRIGGERS).filter(({ target }) => target.type === "WEBHOOK");
     if (machines.length === 0) return { messages, next: null };
     const limit = Math.max(1, Math.floor(PER_TURN / machines.length));
-    const events = store.notices.events(source, after ?? 0, limit);
+    const events = store.eventFacts.listEvents(source, after ?? 0, limit);
     for (const event of events) {
       const notice = artifactNotice(event, at, moment);
       for (const recipient of wanting(machines, triggerOf(event.annotation)))
@@ -123,7 +123,7 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
       case "snapshot":
         return snapshotTurn(payload, recipients);
       case "allowed": {
-        const { moment, artifact, ...why } = store.notices.allowed(
+        const { moment, artifact, ...why } = store.eventFacts.getAllowlisted(
           payload.environment_id,
           payload.index,
           payload.allowlist_id,
@@ -133,7 +133,7 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
       case "trail":
         return told(
           recipients,
-          flowNotice("ON_STARTED_TRAIL", at, store.notices.trail(payload.flow_id, payload.trail_id), payload.by),
+          flowNotice("ON_STARTED_TRAIL", at, store.eventFacts.getTrail(payload.flow_id, payload.trail_id), payload.by),
         );
       case "artifact":
         return told(
@@ -141,12 +141,12 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
           flowNotice(
             "ON_ATTESTED_PROVENANCE",
             at,
-            store.notices.artifact(payload.flow_id, payload.artifact_id),
+            store.eventFacts.getArtifact(payload.flow_id, payload.artifact_id),
             payload.by,
           ),
         );
       case "attestation": {
-        const { by, ...facts } = store.notices.attestation(payload.flow_id, payload.attestation_id);
+        const { by, ...facts } = store.eventFacts.getAttestation(payload.flow_id, payload.attestation_id);
         return told(recipients, flowNotice("ON_ATTESTATION", at, facts, by));
       }
     }
@@ -161,7 +161,7 @@ export function createEventNotifier({ store, links }: { store: Store; links(): E
           // Taken away since the message was made.
           if (!store.notificationTargets.find(recipient.targetId)) continue;
           const subject = `${recipient.sender.action}: ${eventTypeOf(trigger)}`;
-          store.deliveries.add({
+          store.outbox.add({
             organizationId: payload.organization_id,
             queue: queueOf(recipient.targetId),
             targetId: recipient.targetId,

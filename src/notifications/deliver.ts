@@ -1,5 +1,5 @@
 /**
- * Sends what waits in the outbox (store/deliveries.ts): a job is a queue in which something waits, and each turn of it
+ * Sends what waits in the outbox (store/outbox.ts): a job is a queue in which something waits, and each turn of it
  * sends the first message. What comes of the attempt and what becomes of the job are one write, so a message is sent at
  * least once, and again only when the process ended between the two; its receiver knows it by its id.
  *
@@ -10,7 +10,7 @@ import { redact } from "../log.ts";
 import type { Logger } from "../log.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Sender } from "./sender.ts";
-import type { DeliverPayload, Fate, WaitingDelivery } from "../store/notifications/outbox.ts";
+import type { DeliverPayload, DeliveryOutcome, WaitingDelivery } from "../store/notifications/outbox.ts";
 import type { Store } from "../store/index.ts";
 import type { Settlement } from "../jobs/job-runner.ts";
 
@@ -41,25 +41,25 @@ export const PARALLEL_QUEUES = 32;
 /** Queues of mail: servers limit the connections of a client, some to few. */
 export const PARALLEL_MAIL = 4;
 
-type Parts = { store: Pick<Store, "deliveries">; sender: Sender; now(): number; logger: Logger };
+type Parts = { store: Pick<Store, "outbox">; sender: Sender; now(): number; logger: Logger };
 
 /** What is done for a job of the kinds `deliver` and `deliver_mail`. */
-export function createDeliverer({ store: { deliveries }, sender, now, logger }: Parts) {
+export function createDeliverer({ store: { outbox }, sender, now, logger }: Parts) {
   /**
    * When the queue wants its job again: not before all others that wait now had their turn. To be called in a write.
    */
   const nextTurn = (queue: string): number | null => {
-    const due = deliveries.nextDue(queue);
+    const due = outbox.nextDue(queue);
     return due === null ? null : Math.max(due, now());
   };
 
   return async function deliver({ queue }: DeliverPayload): Promise<Settlement> {
-    const message = deliveries.first(queue);
+    const message = outbox.findFirst(queue);
     if (!message || message.due_at > now()) return () => nextTurn(queue);
     if (message.has_target === 1 && message.target_id === null) {
       logger.warn({ ...fieldsOf(message), outcome: "dead", error: TARGET_GONE }, "delivery");
       return () => {
-        deliveries.giveUp(message.id, TARGET_GONE);
+        outbox.markDead(message.id, TARGET_GONE);
         return nextTurn(queue);
       };
     }
@@ -85,7 +85,7 @@ export function createDeliverer({ store: { deliveries }, sender, now, logger }: 
     if (error === null) logger.info(fields, "delivery");
     else logger.warn(fields, "delivery");
     return () => {
-      deliveries.attempted(message, { startedAt, seconds, address, status, error }, fate, outcome.told);
+      outbox.recordAttempt(message, { startedAt, seconds, address, status, error }, fate, outcome.told);
       return nextTurn(queue);
     };
   };
@@ -98,7 +98,7 @@ function fateOf(
   { attempts, waiting_since }: WaitingDelivery,
   { result, retryAfter, left }: Outcome,
   ended: number,
-): Fate {
+): DeliveryOutcome {
   if (result === "accepted") return { state: "delivered" };
   const made = attempts + 1;
   const pause = PAUSES[attempts];

@@ -27,12 +27,12 @@ export async function warnOfEndingKeys({ store, writer, now, url }: Parts): Prom
   let total = 0;
   for (let given = PER_WRITE; given === PER_WRITE; total += given) {
     // Nothing is written, and no write waited for, as long as nothing is due.
-    if (store.keyWarnings.due(1).length === 0) break;
+    if (store.keyExpiry.listDue(1).length === 0) break;
     given = await writer.run(() => {
-      const due = store.keyWarnings.due(PER_WRITE);
+      const due = store.keyExpiry.listDue(PER_WRITE);
       for (const warning of due) {
         warn(warning);
-        store.keyWarnings.mark(warning);
+        store.keyExpiry.markWarned(warning);
       }
       return due.length;
     });
@@ -61,18 +61,18 @@ export async function warnOfEndingKeys({ store, writer, now, url }: Parts): Prom
         () => expiryPayload(about, at),
         () => expiryLetter(about, at, url()),
       );
-      store.deliveries.add({ organizationId, queue, targetId, subject, message });
+      store.outbox.add({ organizationId, queue, targetId, subject, message });
     };
     const configured = store.notificationTargets.list({ organizationId, notificationType: "api_key_expiry" });
     for (const { id, target_json } of configured) add(JSON.parse(target_json) as Target, id, queueOf(id));
     if (configured.length > 0) return;
-    const emails = store.keyWarnings.responsible(organizationId, key.creating_user_id);
+    const emails = store.keyExpiry.listRecipients(organizationId, key.creating_user_id);
     if (emails.length > 0) add({ type: "EMAIL", emails }, null, `key expiry ${organizationId}`);
   }
 
   /** A personal key is nobody else's business, whatever an organization configured. */
   function warnOwner(key: EndingKeyRow, userId: number): void {
-    const owner = store.keyWarnings.owner(userId);
+    const owner = store.keyExpiry.findOwner(userId);
     if (!owner) return;
     const at = now();
     const about = {
@@ -83,7 +83,7 @@ export async function warnOfEndingKeys({ store, writer, now, url }: Parts): Prom
       org: null,
     };
     const message = letterTo({ type: "EMAIL", emails: [owner.email] }, expiryLetter(about, at, url()));
-    store.deliveries.add({
+    store.outbox.add({
       organizationId: owner.organizationId,
       queue: `key expiry user ${userId}`,
       targetId: null,

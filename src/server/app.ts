@@ -49,7 +49,7 @@ import type { Metrics } from "./metrics.ts";
 import { translateStorageError } from "./disk-guard.ts";
 import type { DiskGuard } from "./disk-guard.ts";
 import type { Sender } from "../notifications/sender.ts";
-import { leaveCheckpoints, refuseUnfinished, schemaVersion } from "../store/db/database.ts";
+import { delegateCheckpoints, refuseUnfinishedRestore, schemaVersion } from "../store/db/database.ts";
 import type { Store } from "../store/index.ts";
 import { createReadCache } from "../store/db/read-cache.ts";
 import { GroupCommitWriter } from "../store/db/group-commit.ts";
@@ -128,7 +128,7 @@ export function createWritePath(parts: {
     db,
     (writes, milliseconds, committed) => {
       batchEnded?.(writes, milliseconds, committed);
-      if (store.jobs.wereAdded()) runner.wake();
+      if (store.jobs.takeAddedFlag()) runner.wake();
       recorder.committed(writes);
     },
     undefined,
@@ -143,7 +143,7 @@ export function createWritePath(parts: {
     ...(readingTurns ? { readingTurns } : {}),
     jobsAdded: () => runner.wake(),
   });
-  if (pool) leaveCheckpoints(db, checkpoints);
+  if (pool) delegateCheckpoints(db, checkpoints);
   const deliver = sender && createDeliverer({ ...rest, store, sender });
   const lapses = keyLapses({ store, writer, now: parts.trustedNow ?? parts.now });
   const handlers = jobHandlers({ ...recorder, ...lapses, ...createEventNotifier({ store, links: urls }), deliver });
@@ -432,7 +432,7 @@ function syncParent(directory: string): void {
  * @throws UnfinishedRestoreError, the system's error.
  */
 export function prepareDirectory(directory: string): { evidence: string; staging: string } {
-  refuseUnfinished(directory);
+  refuseUnfinishedRestore(directory);
   const [evidence, staging] = [join(directory, "evidence"), join(directory, "staging")];
   createDurably(directory);
   const made = [evidence, staging].filter((path) => mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined);

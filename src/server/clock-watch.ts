@@ -64,8 +64,8 @@ export function createClockWatch({ store: { clock }, writer, logger, now, monoto
   const expected = (): number => good.wall + (monotonic() - good.at);
 
   function start(): void {
-    const newest = clock.newestRecord();
-    const reference = clock.reference();
+    const newest = clock.findNewestRecordTime();
+    const reference = clock.findReferenceTime();
     if (reference !== null && judgeClock(good.wall, reference) !== "right") good = { wall: reference, at: good.at };
     if (newest === null || newest <= previous.wall + TOLERANCE_S) return;
     const facts = {
@@ -88,7 +88,7 @@ export function createClockWatch({ store: { clock }, writer, logger, now, monoto
   async function doubt(wall: number, at: number): Promise<void> {
     const reckoned = expected();
     if (state === "ahead" && at - stored >= GOOD_TIME_INTERVAL_S) {
-      await writer.run(() => clock.keepGoodTime(reckoned));
+      await writer.run(() => clock.setGoodTime(reckoned));
       stored = at;
     }
     const records = state === "ahead" && clock.read()?.isOpen === true;

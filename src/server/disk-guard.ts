@@ -77,10 +77,7 @@ export function createDiskGuard(parts: {
   function tell(): void {
     const now = readOnlyReason();
     if (now !== null && told === null)
-      logger.error(
-        { reason: now, free_bytes: finite(left), reserve_bytes: reserve },
-        "taking no changes, only reads",
-      );
+      logger.error({ reason: now, free_bytes: finite(left), reserve_bytes: reserve }, "taking no changes, only reads");
     if (now === null && told !== null) {
       logger.info({ free_bytes: finite(left), reserve_bytes: reserve }, "taking changes again");
       told = null;

@@ -66,7 +66,7 @@ import type { Store } from "../store/index.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
 import { upgradeLogger } from "./startup-log.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
-import { walBytes, walReaders } from "../store/db/wal.ts";
+import { walBytes, listWalReaders } from "../store/db/wal.ts";
 import { createBackupMaker } from "../backup/backup-maker.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
 import { createPlaces } from "../workers/concurrency-limit.ts";
@@ -207,7 +207,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       free: () => freeBytes(directory),
       probeWrite: async () => {
         for (const place of [staging, evidence]) await probeWrite(place);
-        await writer.run(() => store.writeOnTrial(), true);
+        await writer.run(() => store.probeWrite(), true);
       },
       reopened: () => runner.wake(),
     });
@@ -219,7 +219,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       config.metricsKey === null && config.metricsListen === null
         ? null
         : createMetrics({
-            figures: store.figures,
+            figures: store.metrics,
             directory,
             now: systemSources.now,
             build: readBuildInfo(),
@@ -259,7 +259,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     });
     // The lock says that whoever worked on a job is gone.
     const interrupted = await writer
-      .run(() => store.jobs.releaseAll(), true)
+      .run(() => store.jobs.releaseAllLeases(), true)
       .catch((error: unknown) => {
         // On a full disk the server still reads; the leases end by themselves.
         if (!(error instanceof AppError) || room.readOnlyReason() === null) throw error;
@@ -407,7 +407,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
         logger,
         baseUrl: () => baseUrl,
         watchLog: createLogWatch({
-          file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) },
+          file: { bytes: () => walBytes(directory), readers: () => listWalReaders(directory) },
           checkpoint: config.checkpoints === "own" ? recorder.emptyLog : null,
           logger,
         }),

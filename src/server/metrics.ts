@@ -6,7 +6,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { RequestEntry } from "../log.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
-import type { figuresStore } from "../store/db/metrics-queries.ts";
+import type { metricsStore } from "../store/db/metrics-queries.ts";
 import { walBytes } from "../store/db/wal.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 
@@ -25,7 +25,7 @@ export type Metrics = {
 };
 
 export type MetricSources = {
-  figures: ReturnType<typeof figuresStore>;
+  figures: ReturnType<typeof metricsStore>;
   /** The data directory; null over a database in memory. */
   directory: string | null;
   /** Epoch seconds. */
@@ -168,19 +168,19 @@ export function createMetrics(sources: MetricSources): Metrics {
     const { figures, directory } = sources;
     const now = sources.now();
     inFlight.set(open);
-    const space = figures.space();
+    const space = figures.readSpace();
     databaseBytes.set(space.bytes);
     databaseFree.set(space.free);
-    const evidence = figures.evidence();
+    const evidence = figures.summarizeEvidence();
     evidenceFiles.set(evidence.files);
     evidenceBytes.set(evidence.bytes);
-    const waiting = figures.jobs();
+    const waiting = figures.listJobs();
     jobs.reset();
     for (const kind of sources.jobKinds()) jobs.set({ kind }, 0);
     for (const { kind, count: number } of waiting) jobs.set({ kind }, number);
     jobsOverdue.set(waiting.reduce((longest, { due_at }) => Math.max(longest, now - due_at), 0));
-    jobsFailing.set(figures.failingJobs());
-    const messages = figures.deliveries();
+    jobsFailing.set(figures.countFailingJobs());
+    const messages = figures.summarizeDeliveries();
     deliveries.set({ state: "waiting" }, messages.waiting);
     deliveries.set({ state: "dead" }, messages.dead);
     deliveryAge.set(messages.oldest === null ? 0 : Math.max(0, now - messages.oldest));

@@ -5,7 +5,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import type { OperationContext, OrgMembership } from "../api/context.ts";
 import type { Feature } from "../domain/access.ts";
 import type { KeyHolder } from "../store/accounts/api-keys.ts";
-import { actingSession, cookieDigest, sessionActor } from "../store/accounts/sessions.ts";
+import { parseSessionActorId, cookieDigest, sessionActorId } from "../store/accounts/sessions.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { WEBHOOK_KINDS } from "../store/notifications/inbound-webhooks.ts";
 import type { Store } from "../store/index.ts";
@@ -39,27 +39,27 @@ export function createAuthenticator(
     authenticate(digest) {
       state = unchanged.refresh();
       const known = kept(`key ${digest}`, () => {
-        const holder = store.apiKeys.holder(Buffer.from(digest, "hex"));
+        const holder = store.apiKeys.findHolder(Buffer.from(digest, "hex"));
         return holder && { holder, principal: principalOf(holder) };
       });
-      return known && store.apiKeys.use(known.holder) ? known.principal : null;
+      return known && store.apiKeys.recordUse(known.holder) ? known.principal : null;
     },
     bySession(cookie) {
       state = unchanged.refresh();
       const digest = cookieDigest(cookie);
       const known = kept(`session ${digest.toString("hex")}`, () => {
-        const holder = store.sessions.holder(digest);
+        const holder = store.sessions.findHolder(digest);
         return holder && { holder, principal: userOf(holder) };
       });
-      return known && store.sessions.use(known.holder) ? known : null;
+      return known && store.sessions.recordUse(known.holder) ? known : null;
     },
     // Right after authenticate or bySession, in the same turn.
     findMembership: (principal, name) =>
       kept(`member ${principal.kind} ${principal.id} ${name}`, () => membershipOf(store, principal, name)),
     // What is read inside a write may be undone yet, so none of it is kept.
     isCredentialValid({ keyPublicId }) {
-      const session = actingSession(keyPublicId);
-      return session === null ? store.apiKeys.isHeld(keyPublicId) : store.sessions.isHeld(session);
+      const session = parseSessionActorId(keyPublicId);
+      return session === null ? store.apiKeys.isUnrevoked(keyPublicId) : store.sessions.isOpen(session);
     },
     readMembership: (principal, name) => membershipOf(store, principal, name),
   };
@@ -80,14 +80,21 @@ function principalOf(holder: KeyHolder): Principal {
 }
 
 function userOf({ user_id: id, user_public_id: publicId, name, display_name, public_id }: SessionHolder): Principal {
-  return { kind: "user", id, publicId, name, displayName: display_name || name, keyPublicId: sessionActor(public_id) };
+  return {
+    kind: "user",
+    id,
+    publicId,
+    name,
+    displayName: display_name || name,
+    keyPublicId: sessionActorId(public_id),
+  };
 }
 
 function membershipOf(store: Store, principal: Principal, name: string): OrgMembership | null {
   const organization = store.organizations.find(name);
   if (!organization) return null;
   let role = null;
-  if (principal.kind === "user") role = store.organizations.roleOf(organization.id, principal.id);
+  if (principal.kind === "user") role = store.organizations.findRole(organization.id, principal.id);
   else {
     const account = store.serviceAccounts.get(principal.id);
     role = account.organization_id === organization.id ? account.privilege : null;

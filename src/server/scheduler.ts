@@ -116,11 +116,11 @@ export function startScheduler({
   };
   const sweepDeliveries = async (): Promise<void> => {
     const before = clock.trusted() - KEEP_DELIVERED;
-    while ((await writer.run(() => store.deliveries.deleteDelivered(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
+    while ((await writer.run(() => store.outbox.deleteDelivered(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
   };
   const sweepSessions = async (): Promise<void> => {
     const before = clock.trusted() - KEEP_SESSIONS;
-    while ((await writer.run(() => store.sessions.sweep(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
+    while ((await writer.run(() => store.sessions.deleteExpired(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
   };
   const others = db.prepare<[], number>("PRAGMA data_version").pluck();
   let seen = others.get();
@@ -176,8 +176,8 @@ export async function flushLastUsed({
 }): Promise<void> {
   if (!apiKeys.hasUnwrittenUses() && !sessions.hasUnwrittenUses()) return;
   await writer.run(() => {
-    apiKeys.writeUses();
-    sessions.writeUses();
+    apiKeys.flushUses();
+    sessions.flushUses();
   });
 }
 

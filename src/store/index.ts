@@ -6,7 +6,7 @@ import { artifactStore } from "./flows/artifacts.ts";
 import { attestationListStore } from "./attestations/attestation-lists.ts";
 import { attestationSearchStore } from "./attestations/attestation-search.ts";
 import { attestationStore } from "./attestations/attestations.ts";
-import { auditStore } from "./db/audit-log.ts";
+import { auditLogStore } from "./db/audit-log.ts";
 import { auditPackageStore } from "./flows/audit-packages.ts";
 import { largeJsonStore } from "./db/large-json.ts";
 import { buildStore } from "./flows/builds.ts";
@@ -15,32 +15,32 @@ import { controlCoverageStore } from "./policies/control-coverage.ts";
 import { controlDecisionStore } from "./policies/control-decisions.ts";
 import { controlStore } from "./policies/controls.ts";
 import { customAttestationTypeStore } from "./attestations/custom-attestation-types.ts";
-import { deliveryStore } from "./notifications/outbox.ts";
+import { outboxStore } from "./notifications/outbox.ts";
 import { deliveryLogStore } from "./notifications/delivery-log.ts";
 import { deploymentStore } from "./environments/deployments.ts";
 import { environmentEventStore } from "./environments/environment-events.ts";
 import { environmentListStore } from "./environments/environment-lists.ts";
 import { environmentStore } from "./environments/environments.ts";
-import { evidencePlaceStore } from "./flows/evidence-location.ts";
-import { evaluationStore } from "./flows/trail-evaluation.ts";
+import { evidenceLocationStore } from "./flows/evidence-location.ts";
+import { trailEvaluationStore } from "./flows/trail-evaluation.ts";
 import { explanationStore } from "./environments/explanations.ts";
-import { factStore } from "./environments/compliance-facts.ts";
-import { figuresStore } from "./db/metrics-queries.ts";
+import { complianceFactStore } from "./environments/compliance-facts.ts";
+import { metricsStore } from "./db/metrics-queries.ts";
 import { flowStore } from "./flows/flows.ts";
 import { identityStore } from "./accounts/oidc-identities.ts";
 import { inboundWebhookStore } from "./notifications/inbound-webhooks.ts";
 import { jobStore } from "./db/jobs.ts";
 import { logicalSnapshotStore } from "./environments/logical-snapshots.ts";
 import { membershipAuditLogStore } from "./accounts/membership-audit-log.ts";
-import { keyWarningStore } from "./accounts/key-expiry.ts";
-import { noticeStore } from "./notifications/event-facts.ts";
+import { keyExpiryStore } from "./accounts/key-expiry.ts";
+import { eventFactStore } from "./notifications/event-facts.ts";
 import { notificationTargetStore } from "./notifications/notification-targets.ts";
 import { organizationStore } from "./accounts/organizations.ts";
 import { passwordStore } from "./accounts/passwords.ts";
 import { policyStore } from "./policies/policies.ts";
 import { artifactLocationStore } from "./environments/artifact-locations.ts";
 import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
-import { reevaluationStore } from "./environments/reevaluation-queue.ts";
+import { reevaluationQueue } from "./environments/reevaluation-queue.ts";
 import { repoListStore } from "./flows/repo-lists.ts";
 import { repoStore } from "./flows/repos.ts";
 import { searchStore } from "./flows/search.ts";
@@ -48,7 +48,7 @@ import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
 import { snapshotStore } from "./environments/snapshots.ts";
 import { staleArtifactStore } from "./environments/stale-artifacts.ts";
-import { subjectStore } from "./flows/policy-subjects.ts";
+import { policySubjectStore } from "./flows/policy-subjects.ts";
 import { templateStore } from "./flows/templates.ts";
 import { trailStore } from "./flows/trails.ts";
 import { triggerStore } from "./notifications/triggers.ts";
@@ -59,7 +59,7 @@ export type Store = ReturnType<typeof openStore>;
 
 export function openStore(db: Db, sources: SchemaSources) {
   const jobs = jobStore(db, sources);
-  const deliveries = deliveryStore(db, sources, jobs);
+  const deliveries = outboxStore(db, sources, jobs);
   const clock = clockStore(db, { jobs, deliveries });
   const triggers = triggerStore(db, jobs);
   const templates = templateStore(db, sources);
@@ -72,7 +72,7 @@ export function openStore(db: Db, sources: SchemaSources) {
   const environments = environmentStore(db, sources, staleness);
   const allowlists = allowlistStore(db, sources, { staleness, triggers });
   const snapshots = snapshotStore(db);
-  const facts = factStore(db, { attestations, flows });
+  const facts = complianceFactStore(db, { attestations, flows });
   const notificationTargets = notificationTargetStore(db);
   return {
     /** What the history of memberships calls the one who works on the command line: `operator (root)`. */
@@ -97,10 +97,10 @@ export function openStore(db: Db, sources: SchemaSources) {
     attestationLists: attestationListStore(db),
     largeJson: largeJsonStore(db),
     attestationSearch: attestationSearchStore(db),
-    evaluation: evaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
-    staleness,
-    subjects: subjectStore({ artifacts, attestations, flows }),
-    audit: auditStore(db, sources, clock),
+    trailEvaluation: trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
+    staleArtifacts: staleness,
+    policySubjects: policySubjectStore({ artifacts, attestations, flows }),
+    auditLog: auditLogStore(db, sources, clock),
     clock,
     customAttestationTypes: customAttestationTypeStore(db, sources),
     auditPackages: auditPackageStore(db),
@@ -110,22 +110,22 @@ export function openStore(db: Db, sources: SchemaSources) {
     controlDecisions: controlDecisionStore(db),
     environments,
     environmentEvents: environmentEventStore(db),
-    presence: artifactLocationStore(db),
+    artifactLocations: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
     snapshots,
     explanations: explanationStore(db, { environments, flows, policies, snapshots }),
     allowlists,
-    evidencePlace: evidencePlaceStore(db, sources),
-    deliveries,
-    figures: figuresStore(db),
+    evidenceLocation: evidenceLocationStore(db, sources),
+    outbox: deliveries,
+    metrics: metricsStore(db),
     deliveryLog: deliveryLogStore(db),
     actions: actionStore(db, sources, notificationTargets),
     notificationTargets,
-    notices: noticeStore(db, facts),
-    keyWarnings: keyWarningStore(db, sources),
+    eventFacts: eventFactStore(db, facts),
+    keyExpiry: keyExpiryStore(db, sources),
     triggers,
     deployments: deploymentStore(db),
-    recording: snapshotRecorderStore(db, sources, {
+    snapshotRecorder: snapshotRecorderStore(db, sources, {
       environments,
       policies,
       allowlists,
@@ -136,8 +136,8 @@ export function openStore(db: Db, sources: SchemaSources) {
     }),
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),
-    reevaluation: reevaluationStore(db, { jobs, staleness }),
+    reevaluationQueue: reevaluationQueue(db, { jobs, staleness }),
     /** Writes the version of the schema anew: a page of the log, and no change. */
-    writeOnTrial: () => void db.pragma(`user_version = ${db.pragma("user_version", { simple: true })}`),
+    probeWrite: () => void db.pragma(`user_version = ${db.pragma("user_version", { simple: true })}`),
   };
 }

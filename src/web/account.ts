@@ -57,7 +57,7 @@ function accountPage(
 <form method="post" action="${root}logout">${token}<button type="submit">Sign out</button></form></section>
 <section aria-labelledby="organizations"><h2 id="organizations">Organizations</h2>
 <div class="wide"><table><thead><tr><th scope="col">Name</th><th scope="col">Role</th></tr></thead><tbody>
-${store.users.memberships(user.id).map(({ organization, kind, role }) => html`<tr><td>${organization}${kind === "personal" ? " (personal)" : ""}</td><td>${role}</td></tr>`)}
+${store.users.listMemberships(user.id).map(({ organization, kind, role }) => html`<tr><td>${organization}${kind === "personal" ? " (personal)" : ""}</td><td>${role}</td></tr>`)}
 </tbody></table></div>
 <p>What you may do there you can try in the <a href="${root}api/v2/doc/">API reference</a>, without a key as long as you are signed in.</p></section>
 <section aria-labelledby="sessions"><h2 id="sessions">Sessions</h2>

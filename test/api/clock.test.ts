@@ -204,12 +204,12 @@ test("lists starts and exits of an artifact in the order of recording", async ()
     )
     .pluck()
     .get(id);
-  const { moves } = server.store.presence.ofArtifact(
+  const { transitions } = server.store.artifactLocations.findByFingerprint(
     (server.store.organizations.find(at.org) as { id: number }).id,
     gone as string,
   );
   assert.equal(
-    moves.map(({ snapshot_index, started }) => [snapshot_index, started]),
+    transitions.map(({ snapshot_index, started }) => [snapshot_index, started]),
     [
       [2, true],
       [3, false],

@@ -229,7 +229,7 @@ export async function fill(
     else if (running.length === RUNNING) running.shift();
     running.push({ name: flowName(flow), fingerprint: fingerprintOf(trail, 0), created: at });
     const environment = store.environments.find(organization(store).id, environmentName(n)) as { id: number };
-    store.recording.record(
+    store.snapshotRecorder.record(
       store.environments.get(environment.id),
       "report",
       // In the order of names, as reports are brought into.
@@ -346,7 +346,7 @@ function caller(store: Store, now: () => number) {
       },
     };
     operation.handle(context, input, await operation.prepare?.(context, input));
-    store.audit.append(context.auditEntry());
+    store.auditLog.append(context.auditEntry());
   };
 }
 

@@ -75,7 +75,7 @@ export async function measureDeliveries(
     db.transaction(() => {
       for (let n = 0; n < MESSAGES; n += 1) {
         const body = { version: "1.0", event_type: "STARTED_ARTIFACT", description: "x".repeat(1000), n };
-        store.deliveries.add({
+        store.outbox.add({
           organizationId,
           queue: `bench ${n % QUEUES}`,
           targetId: null,

@@ -18,7 +18,7 @@ const serve = (data: string, ...options: string[]) =>
   start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.1", ...options]);
 const add = (data: string, message: RenderedMessage): void =>
   look(data, (store) =>
-    store.deliveries.add({
+    store.outbox.add({
       organizationId: store.organizations.find("acme")?.id as number,
       queue: message.type,
       targetId: null,

@@ -50,7 +50,7 @@ async function given(data: string): Promise<string> {
       );
       for (let event = 0; event < 5; event += 1)
         store.trails.addEvent(trail.id, "note", 1_600_000_000, { text: "x".repeat(2000) });
-      store.evaluation.evaluate(trail.id, 1_600_000_000);
+      store.trailEvaluation.evaluate(trail.id, 1_600_000_000);
     }
   })();
   db.close();

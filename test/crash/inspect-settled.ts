@@ -41,12 +41,12 @@ export function inspectSettled(db: Db): string[] {
     const say: Say = (problem) => problems.push(`environment ${environment.name} (${id}): ${problem}`);
     if (!isChecked && marks.size === 0)
       say(`nobody looked after revision ${environment.checked_revision}, it has ${environment.revision}`);
-    const survey = store.recording.readCurrent(environment, "policy_version", null);
+    const survey = store.snapshotRecorder.readCurrent(environment, "policy_version", null);
     const after = survey.after.map((present) => ({
       ...present,
       evaluate: present.evaluate && (isChecked || !marks.has(present.fingerprint)),
     }));
-    const { snapshot, running } = store.recording.plan({ ...survey, after });
+    const { snapshot, running } = store.snapshotRecorder.plan({ ...survey, after });
     const flips = running
       .filter(({ annotation }) => annotation.startsWith("became-"))
       .map(({ artifact, annotation }) => `${artifact.name} ${annotation}`);

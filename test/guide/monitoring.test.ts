@@ -22,11 +22,11 @@ const check = (args: readonly string[], input = "") => spawnSync(promtool as str
 async function collected(): Promise<string> {
   const metrics = createMetrics({
     figures: {
-      space: () => ({ bytes: 4096, free: 0 }),
-      jobs: () => [{ kind: "notify", count: 1, due_at: 1 }],
-      failingJobs: () => 0,
-      deliveries: () => ({ waiting: 1, dead: 1, oldest: 5 }),
-      evidence: () => ({ files: 1, bytes: 2 }),
+      readSpace: () => ({ bytes: 4096, free: 0 }),
+      listJobs: () => [{ kind: "notify", count: 1, due_at: 1 }],
+      countFailingJobs: () => 0,
+      summarizeDeliveries: () => ({ waiting: 1, dead: 1, oldest: 5 }),
+      summarizeEvidence: () => ({ files: 1, bytes: 2 }),
     },
     directory: tmpdir(),
     now: () => 1_000,

@@ -217,7 +217,7 @@ test("a service account acts in its own organization only, and as a non-member i
 test("notes the last use of a key without a write, and writes it on demand", async () => {
   const used = createKey();
   const idle = createKey();
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   const changes = () => server.db.prepare("SELECT total_changes()").pluck().get() as number;
   const before = changes();
   for (let i = 0; i < 5; i++) await assertAccepted(used.bearer);
@@ -228,7 +228,7 @@ test("notes the last use of a key without a write, and writes it on demand", asy
     { lastUsed: 0, hasUnwrittenUses: true },
   );
   const at = server.clock.at;
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   assert.is(changes(), before + 1);
   assert.ok(used.lastUsed() > EPOCH && used.lastUsed() <= at);
   assert.equal(
@@ -240,7 +240,7 @@ test("notes the last use of a key without a write, and writes it on demand", asy
 test("does not note a refused key as used", async () => {
   const dead = createKey(EPOCH - 1);
   await assertRefused(dead.bearer);
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   assert.is(dead.lastUsed(), 0);
 });
 
@@ -251,7 +251,7 @@ test("stores no key in the database, only its SHA-256", async () => {
     await assertAccepted(`Bearer ${one}`);
     await server.call("PUT", `/flows/${org}/template_file`, { key: one, form: { json: { name: "f" } } });
   }
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   const image = server.db.serialize();
   for (const one of [key, bot]) {
     assert.ok(image.includes(keyDigest(one)));

@@ -72,7 +72,7 @@ export function given(
   });
   const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => {
     onCommit(writes);
-    if (store.jobs.wereAdded()) runner.wake();
+    if (store.jobs.takeAddedFlag()) runner.wake();
   });
   const runner: Runner = createRunner({
     store,
@@ -111,7 +111,7 @@ export function gate() {
 export const count = ({ db }: { db: Db }): unknown => db.prepare("SELECT count(*) FROM jobs").pluck().get();
 /** What is stored of a job: attempts, end of the lease, due time, error; null when it is gone. */
 export const stored = (store: Store, id: number) => {
-  const job = store.jobs.get(id);
+  const job = store.jobs.find(id);
   return job && [job.attempts, job.leased_until, job.due_at, job.last_error];
 };
 

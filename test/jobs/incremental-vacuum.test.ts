@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { createGiveBack } from "../../src/jobs/incremental-vacuum.ts";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { openDatabase, openMemory } from "../../src/store/db/database.ts";
-import { spaceStore } from "../../src/store/db/incremental-vacuum.ts";
+import { freePageStore } from "../../src/store/db/incremental-vacuum.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import type { Db } from "../../src/store/db/types.ts";
 
@@ -27,7 +27,7 @@ test("new databases can give back free pages, in a file and in memory", () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-space-"));
   try {
     for (const db of [openDatabase(directory, 1), openMemory(), openMemory(openMemory().serialize())]) {
-      assert.is(spaceStore(db).pages().givesBack, true);
+      assert.is(freePageStore(db).readPageCounts().isIncremental, true);
       db.close();
     }
   } finally {
@@ -48,11 +48,11 @@ test("when a fifth of the file is free, pages are given back until a tenth is, i
     });
     assert.is(await giveBack(), 0);
     filled(db, 8000, 30);
-    const { total, free } = spaceStore(db).pages();
+    const { total, free } = freePageStore(db).readPageCounts();
     assert.ok(free > total * 0.5);
     let bytes = 0;
     for (let given = -1; given !== 0; bytes += given) given = await giveBack();
-    const after = spaceStore(db).pages();
+    const after = freePageStore(db).readPageCounts();
     assert.is((total - after.total) * 4096, bytes);
     assert.ok(after.free <= after.total * 0.1 + 1 && after.free >= after.total * 0.09, JSON.stringify(after));
     assert.ok(batches > 10, `${batches}`);
@@ -71,9 +71,9 @@ test("a step that takes long is followed by smaller ones", async () => {
   filled(db, 2000, 10);
   let now = 0;
   const sizes: number[] = [];
-  let before = spaceStore(db).pages().total;
+  let before = freePageStore(db).readPageCounts().total;
   const writer = new GroupCommitWriter(db, () => {
-    const { total } = spaceStore(db).pages();
+    const { total } = freePageStore(db).readPageCounts();
     sizes.push(before - total);
     before = total;
   });
@@ -89,7 +89,7 @@ test("little that is free, or a file of an older version, is left alone", async 
   assert.is((await createGiveBack({ db, writer: new GroupCommitWriter(db), least: 1 })()) > 0, true);
   const old = new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });
   filled(old, 2000, 10);
-  assert.is(spaceStore(old).pages().givesBack, false);
+  assert.is(freePageStore(old).readPageCounts().isIncremental, false);
   assert.is(await createGiveBack({ db: old, writer: new GroupCommitWriter(old), least: 1 })(), 0);
 });
 

@@ -169,7 +169,7 @@ test("a payload that cannot be read is a failure of its job", async () => {
   const id = await all.add("k", 1, T + 5);
   all.db.prepare("UPDATE jobs SET payload_json = '{', due_at = ?").run(T);
   await all.runner.drained();
-  assert.match(String(all.store.jobs.get(id)?.last_error), /JSON/);
+  assert.match(String(all.store.jobs.find(id)?.last_error), /JSON/);
 });
 
 test("a settlement runs in the write that ends its job, and says whether the job comes again", async () => {
@@ -336,7 +336,7 @@ test("after a crash the job runs again as soon as the leases of the dead process
     await turns();
     assert.equal(done, [["b", 1]]);
     assert.equal(stored(after.store, id), [1, T + 60, T, null]);
-    assert.is(await after.writer.run(() => after.store.jobs.releaseAll()), 1);
+    assert.is(await after.writer.run(() => after.store.jobs.releaseAllLeases()), 1);
     await after.runner.drained();
     assert.equal(done, [
       ["b", 1],
@@ -416,9 +416,9 @@ test("who waits with patience is let go when it ends; the job goes on", async ()
   assert.is(told, false);
   await all.time.pass(1);
   assert.is(told, true);
-  assert.ok(all.store.jobs.get(id));
+  assert.ok(all.store.jobs.find(id));
   await end();
-  assert.is(all.store.jobs.get(id), null);
+  assert.is(all.store.jobs.find(id), null);
 });
 
 test("close waits for what runs and takes nothing more; what is left is done by the next", async () => {
@@ -435,7 +435,7 @@ test("close waits for what runs and takes nothing more; what is left is done by 
   await end();
   await closing;
   assert.equal(begun, ["a"]);
-  assert.is(all.store.jobs.get(a), null);
+  assert.is(all.store.jobs.find(a), null);
   assert.equal(stored(all.store, b), [0, 0, T, null]);
   const error = (await outcome) as AppError;
   assert.equal(

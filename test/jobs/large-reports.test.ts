@@ -8,7 +8,7 @@ import { createRecordingPool } from "../../src/server/worker-threads.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
 import { AppError } from "../../src/errors.ts";
 import { createRecorder } from "../../src/jobs/large-reports.ts";
-import { leaveCheckpoints, openDatabase } from "../../src/store/db/database.ts";
+import { delegateCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
@@ -74,11 +74,11 @@ function open(directory: string) {
       environmentId,
       policyId,
     );
-    store.staleness.policiesChanged(environmentId);
+    store.staleArtifacts.markPoliciesChanged(environmentId);
   };
   const asked = (cause: "policies" | "policy_version") => {
-    const id = store.reevaluation.ask(store.environments.get(environmentId), cause, ADA);
-    return JSON.parse(store.jobs.get(id)?.payload_json ?? "");
+    const id = store.reevaluationQueue.enqueue(store.environments.get(environmentId), cause, ADA);
+    return JSON.parse(store.jobs.find(id)?.payload_json ?? "");
   };
   return {
     db,
@@ -117,7 +117,7 @@ test("light work is not for the thread, heavy work is, and without a thread noth
 test("a few artifacts are work for the thread where their policies are costly or they are in many flows", async () => {
   await world(async ({ store, organizationId, environmentId, policy, attach, recorder }) => {
     const weight = (count: number): number =>
-      store.recording.readCurrent(store.environments.get(environmentId), "report", artifacts(count)).workload;
+      store.snapshotRecorder.readCurrent(store.environments.get(environmentId), "report", artifacts(count)).workload;
     await attach(policy(`artifacts: {attestations: [${"{type: junit},".repeat(20)}]}`));
     assert.equal({ ordinary: weight(60), isHeavy: recorder.accepts(weight(60)) }, { ordinary: 60, isHeavy: false });
     for (let n = 0; n < 300; n += 1) {
@@ -161,7 +161,7 @@ test("a few artifacts are work for the thread where their policies are costly or
   });
   await world(async ({ store, environmentId, policy, attach, recorder }) => {
     await attach(policy(`artifacts: {attestations: [{type: junit, if: "matches(artifact.name, '(?:a?){900}')"}]}`));
-    const { workload: weight } = store.recording.readCurrent(
+    const { workload: weight } = store.snapshotRecorder.readCurrent(
       store.environments.get(environmentId),
       "report",
       artifacts(3),
@@ -177,11 +177,11 @@ test("the thread records a report, with its entry in the audit log; one that cha
     assert.is(await report(artifacts(MANY, 1)), 2);
     const { snapshot_count, last_reported_at } = store.environments.get(environmentId);
     assert.equal(
-      { snapshot_count, last_reported_at, size: store.snapshots.size(environmentId) },
+      { snapshot_count, last_reported_at, size: store.snapshots.countRunning(environmentId) },
       { snapshot_count: 2, last_reported_at: 5000, size: MANY },
     );
     assert.equal(
-      store.audit.latest(organizationId, 9).map(({ event, detail_json }) => [event, detail_json]),
+      store.auditLog.listLatest(organizationId, 9).map(({ event, detail_json }) => [event, detail_json]),
       [
         ["environment.reported", '{"snapshot":2}'],
         ["environment.reported", '{"snapshot":1}'],
@@ -195,7 +195,9 @@ test("reports that race are recorded one after the other, writes beside them too
     const indexes = await Promise.all([0, 1, 2, 3].map((offset) => report(artifacts(MANY, offset))));
     const light = await Promise.all([
       report(artifacts(MANY, 4)),
-      writer.run(() => store.recording.record(store.environments.get(environmentId), "report", artifacts(3), ADA)),
+      writer.run(() =>
+        store.snapshotRecorder.record(store.environments.get(environmentId), "report", artifacts(3), ADA),
+      ),
     ]);
     assert.equal([...indexes, ...light].sort(), [1, 2, 3, 4, 5, 6]);
     assert.equal(db.prepare("SELECT idx FROM snapshots ORDER BY idx").pluck().all(), [1, 2, 3, 4, 5, 6]);
@@ -255,7 +257,7 @@ test("what becomes known of an artifact while the thread is about to start it is
         },
         1,
       );
-      store.evaluation.evaluate(trail.id, 1);
+      store.trailEvaluation.evaluate(trail.id, 1);
     });
     const applied = await writer.withExclusiveWrite(() =>
       pool.run({ type: "apply", newestJob: 0, sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }),
@@ -290,7 +292,7 @@ test("the thread raises what actions listen to in the transaction of the snapsho
     await writer.run(() => store.actions.create(organizationId, "env", fields, { user: "ada", fromChat: false }));
     // Given, done and gone: the thread cannot see it in the table.
     const done = await writer.run(() => store.jobs.add("other", {}));
-    await writer.run(() => store.jobs.done(done));
+    await writer.run(() => store.jobs.complete(done));
 
     let woken = 0;
     const recorder = createRecorder({ store, writer, now: () => 5000, pool, jobsAdded: () => void (woken += 1) });
@@ -312,7 +314,7 @@ test("the thread raises what actions listen to in the transaction of the snapsho
 
     // What the thread added and somebody here did is not given again either.
     const [leased] = await writer.run(() => store.jobs.lease("notify", 5000, 60, 1));
-    await writer.run(() => store.jobs.done(leased?.id ?? 0));
+    await writer.run(() => store.jobs.complete(leased?.id ?? 0));
     assert.is(await writer.run(() => store.jobs.add("other", {})), done + 2);
 
     // An entry that cannot be written undoes the snapshot, and with it what it raised.
@@ -357,7 +359,7 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
       { snapshot_count: 2, state: 0 },
     );
     policy("artifacts: {}\n");
-    store.staleness.policiesChanged(environmentId);
+    store.staleArtifacts.markPoliciesChanged(environmentId);
     const versioned = asked("policy_version");
     await recorder.reevaluate(versioned);
     await recorder.reevaluate(versioned);
@@ -394,7 +396,7 @@ test("a re-evaluation that is done again after a fact changed makes no second sn
       attach(policy("artifacts:\n  provenance:\n    required: true\n"));
       const attached = asked("policies");
       await recorder.reevaluate(attached);
-      store.staleness.policiesChanged(environmentId);
+      store.staleArtifacts.markPoliciesChanged(environmentId);
       await recorder.reevaluate(attached);
       assert.is(store.environments.get(environmentId).snapshot_count, 2);
       // Policies that changed since are another matter.
@@ -434,7 +436,7 @@ test("the thread reads the text of a report too; one that the latest snapshot sh
         bytes,
         actor: ADA,
         touch: (digest) => {
-          const unchanged = store.recording.isUnchanged(store.environments.get(environmentId), digest);
+          const unchanged = store.snapshotRecorder.isUnchanged(store.environments.get(environmentId), digest);
           told.push(unchanged ? "unchanged" : "changed");
           return unchanged;
         },
@@ -447,9 +449,9 @@ test("the thread reads the text of a report too; one that the latest snapshot sh
     assert.equal(await send(textOf(MANY)), { planned: true, index: null });
     assert.equal(await send(Buffer.concat([Buffer.from("  "), textOf(3, 7)]).subarray(1)), { planned: true, index: 2 });
     assert.equal(told, ["changed", MANY, "unchanged", "changed", 3]);
-    assert.is(store.snapshots.size(environmentId), 3);
+    assert.is(store.snapshots.countRunning(environmentId), 3);
     assert.equal(
-      store.audit.latest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")),
+      store.auditLog.listLatest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")),
       [
         { artifacts: 3, snapshot: 2 },
         { artifacts: MANY, snapshot: 1 },
@@ -491,7 +493,7 @@ test("a text that is no report is refused as any body is, and leaves nothing", a
 
 test("after some hundred writes the thread copies the log, so that it does not grow for ever", async () => {
   await world(async ({ db, directory, store, recorder, writer, report }) => {
-    leaveCheckpoints(db);
+    delegateCheckpoints(db);
     let texts = 0;
     const write = (count: number): Promise<unknown> =>
       Promise.all(

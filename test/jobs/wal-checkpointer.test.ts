@@ -10,9 +10,9 @@ import { createLogWatch, LIMITS, patienceFor } from "../../src/jobs/wal-checkpoi
 import type { CheckpointLimits } from "../../src/jobs/wal-checkpointer.ts";
 import { createRecorder } from "../../src/jobs/large-reports.ts";
 import { createLogger } from "../../src/log.ts";
-import { leaveCheckpoints, openDatabase } from "../../src/store/db/database.ts";
+import { delegateCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
-import { walBytes, walReaders } from "../../src/store/db/wal.ts";
+import { walBytes, listWalReaders } from "../../src/store/db/wal.ts";
 import type { WalReader } from "../../src/store/db/wal.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { createRecordingPool } from "../../src/server/worker-threads.ts";
@@ -47,7 +47,7 @@ async function world(
 
 async function open(directory: string, checkpoints: "own" | "external") {
   const db = openDatabase(directory, 1);
-  leaveCheckpoints(db, checkpoints);
+  delegateCheckpoints(db, checkpoints);
   db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
   const store = openStore(db, { now: () => 5000, newId: () => "id" });
   const pool = createRecordingPool(directory, checkpoints);
@@ -122,7 +122,7 @@ test("a reader that never ends is told of with its process, once, and so is its 
   world("own", async (house) => {
     const limits: CheckpointLimits = { steps: [{ from: 256 * KB, patience: 1 }], alarm: 512 * KB };
     const watch = createLogWatch({
-      file: { bytes: () => walBytes(house.directory), readers: () => walReaders(house.directory) },
+      file: { bytes: () => walBytes(house.directory), readers: () => listWalReaders(house.directory) },
       checkpoint: house.recorder.emptyLog,
       logger: house.logger,
       limits,
@@ -176,17 +176,17 @@ test("where another program empties the log this server never touches it, and sa
 test("locks of others than readers of the log, and of other files, are none of its readers", () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-log-"));
   try {
-    assert.equal(walReaders(directory), []);
+    assert.equal(listWalReaders(directory), []);
     const db = openDatabase(directory, 1);
     db.exec("BEGIN");
     db.prepare("SELECT count(*) FROM flows").get();
-    const none = walReaders(
+    const none = listWalReaders(
       directory,
       () => "1: POSIX  ADVISORY  READ 77 08:02:1 124 124\n2: POSIX  ADVISORY  WRITE 78 08:02:2 124 124\nnonsense\n",
     );
     assert.equal(none, []);
     assert.equal(
-      walReaders(directory, () => {
+      listWalReaders(directory, () => {
         throw new Error("no such file");
       }),
       [],

@@ -195,8 +195,10 @@ test("an environment of which nothing was known turns non-compliant at once, and
   world.attach(at, detached, policy);
   world.report(at, detached, [running("web", bad)]);
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
-  server.store.environments.detach(world.idOf(at, detached), [server.store.policies.require(organization, policy).id]);
-  server.store.recording.record(server.store.environments.get(world.idOf(at, detached)), "policies", null, {
+  server.store.environments.detachPolicies(world.idOf(at, detached), [
+    server.store.policies.require(organization, policy).id,
+  ]);
+  server.store.snapshotRecorder.record(server.store.environments.get(world.idOf(at, detached)), "policies", null, {
     publicId: "u",
     displayName: "U",
   });
@@ -474,8 +476,8 @@ test("an action that is made after the change is told nothing of it, and one tha
   assert.is(tell.waiting(), 1);
   // Straight in the tables, because a commit through the API would wake the runner before the change is done.
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
-  const gone = server.store.actions.named(organization.id, "gone");
-  if (gone) server.store.actions.remove(gone);
+  const gone = server.store.actions.findByName(organization.id, "gone");
+  if (gone) server.store.actions.delete(gone);
   const fields = { name: "late", triggers, places: [world.idOf(at, env)], targets: [], newSecret: () => "s" };
   server.store.actions.create(
     organization.id,
@@ -565,7 +567,7 @@ test("a job that is done once more after a crash puts no message twice", async (
   // The lease of a process that ended: nothing of its work is there, because the outbox and the job are one write.
   server.db.prepare("UPDATE jobs SET leased_until = 9e9, attempts = 1 WHERE id = ?").run(job.id);
   assert.equal(await tell.sent(at), []);
-  server.store.jobs.releaseAll();
+  server.store.jobs.releaseAllLeases();
   assert.is((await tell.sent(at)).length, 1);
 });
 

@@ -52,7 +52,7 @@ function given(
     close: () => undefined,
   };
   const writer: GroupCommitWriter = new GroupCommitWriter(db, () => {
-    if (store.jobs.wereAdded()) runner.wake();
+    if (store.jobs.takeAddedFlag()) runner.wake();
   });
   const deliver = createDeliverer({ store, sender, now: () => time.at, logger });
   const handlers = jobHandlers({
@@ -77,7 +77,7 @@ function given(
   });
   const add = (n: string, queue = "q", targetId: number | null = null) =>
     writer.run(() =>
-      store.deliveries.add({ organizationId, queue, targetId, subject: `deploys: ${n}`, message: message(n) }),
+      store.outbox.add({ organizationId, queue, targetId, subject: `deploys: ${n}`, message: message(n) }),
     );
   const target = (): number =>
     Number(
@@ -288,7 +288,7 @@ test("a mail server that hangs holds up four queues of mail and no webhook", asy
   const message: RenderedMessage = { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "h" };
   for (let n = 0; n < 6; n += 1)
     await all.writer.run(() =>
-      all.store.deliveries.add({
+      all.store.outbox.add({
         organizationId: all.organizationId,
         queue: `mail ${n}`,
         targetId: null,
@@ -403,7 +403,7 @@ test("an e-mail that some have accepted is sent to the others only", async () =>
     html: "h",
   };
   await all.writer.run(() =>
-    all.store.deliveries.add({ organizationId: all.organizationId, queue: "q", targetId: null, subject: "x", message }),
+    all.store.outbox.add({ organizationId: all.organizationId, queue: "q", targetId: null, subject: "x", message }),
   );
   await all.runner.drained();
   await all.time.pass(10);
@@ -458,7 +458,7 @@ test("a dead message that is retried is sent in its old place, with all its atte
   assert.equal(all.states(), ["dead"]);
   await all.add("b");
   await all.runner.drained();
-  assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), true);
+  assert.is(await all.writer.run(() => all.store.outbox.retry(1)), true);
   await all.runner.drained();
   assert.equal(all.sent.slice(-2), [
     ["b", 86_400],
@@ -472,12 +472,12 @@ test("a dead message that is retried is sent in its old place, with all its atte
     ],
   );
   up = true;
-  await all.writer.run(() => all.store.deliveries.retry(1));
+  await all.writer.run(() => all.store.outbox.retry(1));
   await all.runner.drained();
   assert.equal(all.sent.slice(-1), [["a", 86_400]], "b waits for its own time");
   await all.time.pass(10);
   assert.equal(all.states(), ["delivered", "delivered"]);
-  assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), false, "what was delivered is not sent again");
+  assert.is(await all.writer.run(() => all.store.outbox.retry(1)), false, "what was delivered is not sent again");
   assert.equal(all.left(), [0, 0]);
 });
 
@@ -517,7 +517,7 @@ test("a process that ends between sending and writing sends again after its next
     // Here the receiver has the message and the process is gone: nothing of it is written any more.
     const again = given(accepted, { db: open(), time });
     assert.equal(again.states(), ["waiting", "waiting"]);
-    assert.is(await again.writer.run(() => again.store.jobs.releaseAll()), 1);
+    assert.is(await again.writer.run(() => again.store.jobs.releaseAllLeases()), 1);
     await again.runner.drained();
     assert.equal(again.sent, [
       ["a", 0],
@@ -535,7 +535,7 @@ test("a process that ends before its lease was written, or right after, loses an
     // A write whose commit is the last thing that this process does, and a lease that nobody works on.
     const { db, store, organizationId } = first;
     db.transaction(() =>
-      store.deliveries.add({
+      store.outbox.add({
         organizationId,
         queue: "q",
         targetId: null,
@@ -547,7 +547,7 @@ test("a process that ends before its lease was written, or right after, loses an
     const second = given(accepted, { db: open(), time });
     await second.runner.drained();
     assert.equal(second.sent, [], "the lease is somebody else's, until the next owner of the data directory ends it");
-    await second.writer.run(() => second.store.jobs.releaseAll());
+    await second.writer.run(() => second.store.jobs.releaseAllLeases());
     await second.runner.drained();
     assert.equal(second.sent, [["a", 0]]);
     assert.equal(second.left(), [0, 0]);
@@ -560,7 +560,7 @@ test("what the command line adds beside a running server is sent when the server
     const server = given(accepted, { db: open(), time });
     server.runner.wake();
     const beside = openStore(open(), { now: () => time.at, newId: () => "beside" });
-    beside.deliveries.add({
+    beside.outbox.add({
       organizationId: server.organizationId,
       queue: "q",
       targetId: null,

@@ -61,7 +61,7 @@ function spreadsIn(text: string): string[] {
         if (item.type === "SpreadElement" && item.argument) found.push(`...${sourceOf(item.argument)}`);
       const { callee } = node;
       const isApply = callee?.type === "MemberExpression" && callee.property?.name === "apply";
-      if (isApply && !sourceOf(callee).endsWith("store.recording.apply")) found.push(sourceOf(node));
+      if (isApply && !sourceOf(callee).endsWith("store.snapshotRecorder.apply")) found.push(sourceOf(node));
     }
     Object.values(node).forEach(visit);
   };

@@ -38,7 +38,7 @@ function world() {
       clock.monotonic += seconds;
     },
     change: (): void =>
-      store.audit.append({
+      store.auditLog.append({
         organizationId: null,
         actor: { kind: "operator", publicId: "", name: "test", keyPublicId: "" },
         operation: "test",

@@ -10,7 +10,7 @@ import { createLogger } from "../../src/log.ts";
 import { createMetrics } from "../../src/server/metrics.ts";
 import type { MetricSources, Metrics } from "../../src/server/metrics.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
-import { figuresStore } from "../../src/store/db/metrics-queries.ts";
+import { metricsStore } from "../../src/store/db/metrics-queries.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { dial, exchange, logged } from "../http/socket.ts";
@@ -20,11 +20,11 @@ const test = suite("server/metrics");
 const TOKEN = "metrics-token-0123456789";
 const BUILD = { version: "1.2.3", commit: "abc" };
 const NO_FIGURES: MetricSources["figures"] = {
-  space: () => ({ bytes: 4096, free: 0 }),
-  jobs: () => [],
-  failingJobs: () => 0,
-  deliveries: () => ({ waiting: 0, dead: 0, oldest: null }),
-  evidence: () => ({ files: 0, bytes: 0 }),
+  readSpace: () => ({ bytes: 4096, free: 0 }),
+  listJobs: () => [],
+  countFailingJobs: () => 0,
+  summarizeDeliveries: () => ({ waiting: 0, dead: 0, oldest: null }),
+  summarizeEvidence: () => ({ files: 0, bytes: 0 }),
 };
 const metricsOf = (more: Partial<MetricSources> = {}): Metrics =>
   createMetrics({
@@ -308,7 +308,7 @@ test("the sizes of the files are those of the data directory", async () => {
   try {
     db.exec("CREATE TABLE large (x) STRICT".replace(" (x) STRICT", " (x TEXT) STRICT"));
     db.prepare("INSERT INTO large VALUES (?)").run("x".repeat(100_000));
-    const series = await collected(metricsOf({ figures: figuresStore(db), directory }));
+    const series = await collected(metricsOf({ figures: metricsStore(db), directory }));
     assert.ok((series.get("assay_wal_bytes") ?? 0) > 100_000);
     assert.ok((series.get("assay_database_bytes") ?? 0) > 100_000);
     assert.ok((series.get("assay_disk_free_bytes") ?? 0) > 0);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { checkForeignKeys, checkIntegrity } from "../../src/diagnostics/verify/soundness.ts";
-import { readHeader, schemaVersion } from "../../src/store/db/database.ts";
+import { readFileHeader, schemaVersion } from "../../src/store/db/database.ts";
 import Database from "better-sqlite3";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { clientOf } from "../binary/client.ts";
@@ -56,7 +56,7 @@ for (const version of fixtureVersions()) {
       ]);
       const url = /listening on (http:\/\/[^\s"]+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
       try {
-        assert.is(readHeader(join(data, "assay.db"))?.schemaVersion, schemaVersion());
+        assert.is(readFileHeader(join(data, "assay.db"))?.schemaVersion, schemaVersion());
         const client = clientOf(url, key);
         const problems: string[] = [];
         for (const [path, answer] of Object.entries(answers)) {
@@ -92,7 +92,7 @@ for (const version of fixtureVersions()) {
       const [copy = "", ...others] = copies;
       assert.equal(others, []);
       assert.match(copy, new RegExp(`^assay-schema-${version}-before-${schemaVersion()}-\\d{8}T\\d{6}Z\\.db$`));
-      assert.is(readHeader(join(data, "backups", copy))?.schemaVersion, version);
+      assert.is(readFileHeader(join(data, "backups", copy))?.schemaVersion, version);
       assert.equal(rowsOf(join(data, "backups", copy)), rowsOf(original));
     }));
 }

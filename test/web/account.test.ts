@@ -102,7 +102,7 @@ test("people see their own sessions, and end them", async () => {
   const page = shown(await browser.get("/account"));
   assert.match(page, /127\.0\.0\.1 Browser\/1 <b> password .* this one .*127\.0\.0\.1 Browser\/2 password .* End /);
   const idOf = async (one: Browser) =>
-    server.store.sessions.holder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
+    server.store.sessions.findHolder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
   assert.is((await browser.fill("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);
   assert.ok(await isIn(stranger), "the session of somebody else");
   assert.is(

@@ -346,7 +346,7 @@ inBrowser("a session that ended is told in the page, and the browser asks for no
   await givePassword(server, `${org}-admin`);
   await visit({ login: `${org}-admin` }, async ({ page, complaints }) => {
     await page.getByText(`Signed in as ${org}-admin`).waitFor();
-    server.store.sessions.endOfUser(server.store.users.find(`${org}-admin`)?.id as number);
+    server.store.sessions.endByUser(server.store.users.find(`${org}-admin`)?.id as number);
     const { status } = await execute(page, org);
     assert.is(status, "401");
     assert.equal(complaints.splice(0), [

@@ -80,7 +80,7 @@ async function given(options: Given, body: (place: Place) => Promise<void>): Pro
 const rolesOf = ({ server }: Place, name: string): Record<string, string> =>
   Object.fromEntries(
     server.store.users
-      .memberships(server.store.users.find(name)?.id as number)
+      .listMemberships(server.store.users.find(name)?.id as number)
       .map(({ organization, role }) => [organization, role]),
   );
 const eventsOf = ({ server }: Place, name: string) =>
@@ -180,7 +180,7 @@ test("nobody becomes a user who is here already, whatever name or address the pr
     const id = server.store.users.create({ name: "ann", displayName: "", email: "ann@example.com" });
     oidc.state.person = { sub: "42", preferred_username: "ann", email: "Ann@example.com", groups: ["devs"] };
     assert.is((await login()).status, 303);
-    assert.equal(server.store.users.memberships(id), []);
+    assert.equal(server.store.users.listMemberships(id), []);
     assert.equal(
       { email: server.store.users.find("ann-2")?.email, rolesOf: rolesOf(place, "ann-2") },
       { email: null, rolesOf: { acme: "member", "ann-2": "admin", beta: "reader" } },
@@ -324,7 +324,7 @@ test("an ID token that the provider did not sign is refused", () => {
     const answer = await login();
     assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: REFUSED });
     assert.is(
-      server.store.organizations.roleOf(
+      server.store.organizations.findRole(
         server.store.organizations.find("acme")?.id as number,
         server.store.users.find("ann")?.id as number,
       ),

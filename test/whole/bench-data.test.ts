@@ -66,7 +66,7 @@ test("everything is there, and every stored verdict is what evaluating the facts
   const store = openStore(db, { now: () => 0, newId: () => "-" });
   type Trail = { id: number; state: string; compliance_json: string; last_modified_at: number };
   for (const trail of db.prepare<[], Trail>("SELECT id, state, compliance_json, last_modified_at FROM trails").all()) {
-    const { result } = store.evaluation.judge(trail.id, trail.last_modified_at);
+    const { result } = store.trailEvaluation.computeVerdicts(trail.id, trail.last_modified_at);
     assert.equal(
       { status: result.compliance_status.status, compliance_status: JSON.stringify(result.compliance_status) },
       { status: trail.state, compliance_status: trail.compliance_json },

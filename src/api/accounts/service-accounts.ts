@@ -242,7 +242,7 @@ export const deleteServiceAccount = operation({
       privilege: account.privilege,
       keys: store.apiKeys.listActive(account.id).map((key) => key.public_id),
     });
-    store.serviceAccounts.remove(account.id);
+    store.serviceAccounts.delete(account.id);
     return { status: 200, body: "OK" };
   },
 });

@@ -65,7 +65,7 @@ export const putDefaultOrg = operation({
       if (store.serviceAccounts.get(principal.id).organization_id !== organization.id) throw denied();
       return { status: 200, body: "OK" };
     }
-    if (store.organizations.roleOf(organization.id, principal.id) === null) throw denied();
+    if (store.organizations.findRole(organization.id, principal.id) === null) throw denied();
     store.users.setDefaultOrganization(principal.id, organization.id);
     note({ organization: organization.name });
     return { status: 200, body: "OK" };

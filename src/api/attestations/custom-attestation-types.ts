@@ -167,7 +167,7 @@ const presentType = (context: OperationContext, row: CustomTypeRow, allowance: A
   created_by: row.created_by,
   created_at: row.created_at,
   last_modified_at: row.last_modified_at,
-  versions: presentVersions(context.store.customAttestationTypes.versions(row.id), allowance),
+  versions: presentVersions(context.store.customAttestationTypes.listVersions(row.id), allowance),
 });
 
 /**
@@ -294,7 +294,7 @@ export const getCustomAttestationType = operation({
     if (!/^[+-]?\d+$/.test(query.version ?? ""))
       return { status: 200, body: presentType(context, row, listAllowance()) };
     const number = Number(query.version);
-    const version = Number.isSafeInteger(number) ? types.version(row.id, number) : null;
+    const version = Number.isSafeInteger(number) ? types.findVersion(row.id, number) : null;
     if (!version) throw notFound(`version ${query.version} does not exist for custom attestation type '${row.name}'`);
     return {
       status: 200,

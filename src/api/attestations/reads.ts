@@ -140,7 +140,7 @@ function findNames({ store, organization }: OperationContext, pattern: string): 
     invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
   const regex = compileRegex(pattern);
   if ("problem" in regex) throw refuse(regex.problem);
-  const names = store.attestationSearch.names(organization.id);
+  const names = store.attestationSearch.listNames(organization.id);
   const characters = names.reduce((sum, name) => sum + name.length, 0);
   if (characters * regex.size > MAX_REGEX_STEPS)
     throw refuse(`the regular expression is too large to match against ${names.length} names`);
@@ -296,7 +296,7 @@ export const getTrailAttestation = operation({
     const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
     return {
       status: 200,
-      body: presentAttestations(context, store.attestationLists.underTrail(trail.id, params.attestation_name)),
+      body: presentAttestations(context, store.attestationLists.listByTrail(trail.id, params.attestation_name)),
     };
   },
 });
@@ -333,7 +333,7 @@ export const getArtifactAttestation = operation({
       status: 200,
       body: presentAttestations(
         context,
-        store.attestationLists.underArtifact(flow.id, fingerprint, params.attestation_name),
+        store.attestationLists.listByArtifact(flow.id, fingerprint, params.attestation_name),
       ),
     };
   },

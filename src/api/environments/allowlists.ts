@@ -72,13 +72,13 @@ export const allowArtifact = operation({
       user_id: principal.publicId,
       user_name: principal.displayName,
     };
-    const latest = store.allowlists.latest(environment.id, entry.fingerprint);
+    const latest = store.allowlists.findLatest(environment.id, entry.fingerprint);
     // Clients repeat a PUT whose response was lost (wire-contract 1.6).
     const isRepeated =
       latest?.artifact_name === entry.artifact_name &&
       latest.description === entry.description &&
       latest.user_id === entry.user_id;
-    const allowlist_id = isRepeated ? latest.public_id : store.allowlists.allow(environment, entry);
+    const allowlist_id = isRepeated ? latest.public_id : store.allowlists.create(environment, entry);
     note({
       environment: environment.name,
       artifact_fingerprint: body.artifact_fingerprint,

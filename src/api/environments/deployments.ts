@@ -47,7 +47,7 @@ const DeploymentFrequencyResponse = named(
 
 /** The environments that have the deployments of an environment: itself, or the members of a logical one. */
 export const deploymentEnvironmentIds = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] =>
-  type === "logical" ? store.environments.members(id) : [id];
+  type === "logical" ? store.environments.listMemberIds(id) : [id];
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const PAGES = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
@@ -123,7 +123,7 @@ export const getDeployment = operation({
   handle(context, { params }) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
-    const row = store.deployments.latest(deploymentEnvironmentIds(context, environment), params.fingerprint);
+    const row = store.deployments.findLatest(deploymentEnvironmentIds(context, environment), params.fingerprint);
     if (!row)
       throw notFound(`Deployment '${params.fingerprint}' does not exist in organization '${organization.name}'`);
     return { status: 200, body: presentDeployment(context, row) };
@@ -191,7 +191,7 @@ export const getDeploymentFrequency = operation({
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
     const flow = query.flow_id
-      ? (store.flows.withPublicId(organization.id, query.flow_id) ?? store.flows.find(organization.id, query.flow_id))
+      ? (store.flows.findByPublicId(organization.id, query.flow_id) ?? store.flows.find(organization.id, query.flow_id))
       : null;
     if (query.flow_id && !flow)
       throw notFound(`Flow '${query.flow_id}' does not exist in organization '${organization.name}'`);

@@ -130,7 +130,7 @@ function readSide(
     }
     addInstances(artifact, row);
   }
-  const flowNames = context.store.flows.presentNames([...artifacts.values()].flatMap(({ flowId }) => flowId ?? []));
+  const flowNames = context.store.flows.findPresentNames([...artifacts.values()].flatMap(({ flowId }) => flowId ?? []));
   for (const artifact of artifacts.values())
     if (artifact.flowId !== null) artifact.flow = flowNames.get(artifact.flowId) ?? artifact.flow;
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
@@ -158,10 +158,10 @@ function readRunning(
   environment: EnvironmentRow,
   { idx }: SnapshotRow,
 ): RunningArtifactRow[] {
-  if (environment.type !== "logical") return store.snapshots.running(environment.id, idx);
+  if (environment.type !== "logical") return store.snapshots.listRunning(environment.id, idx);
   return store.snapshots
-    .members(environment.id, idx)
-    .flatMap(({ member_id, member_index }) => store.snapshots.running(member_id, member_index));
+    .listMembers(environment.id, idx)
+    .flatMap(({ member_id, member_index }) => store.snapshots.listRunning(member_id, member_index));
 }
 
 const isFacts = hasMembers<Facts>("flows");

@@ -85,7 +85,7 @@ export const getEnvAuditlog = operation({
       flows: findFlowFilter(context, nonEmpty(query.flow_names)),
       repoIds: repoIds && new Set(repoIds),
     };
-    const range = store.environmentEvents.between(environment, {
+    const range = store.environmentEvents.findRange(environment, {
       from: query.from_timestamp ?? -Infinity,
       to: query.to_timestamp ?? Infinity,
       now: context.now(),
@@ -138,7 +138,7 @@ async function* generateLines(
   yield csvLine(COLUMNS);
   let from = { ...range, id: 0 };
   for (;;) {
-    const rows = store.environmentEvents.after(environment, from, PAGE_SIZE);
+    const rows = store.environmentEvents.listAfter(environment, from, PAGE_SIZE);
     // Yields even when the filter leaves nothing of a page: a disconnected client ends the generator only here.
     yield rows.flatMap(createLineRenderer(store, rows, filter)).join("");
     const last = rows.at(-1);
@@ -157,7 +157,7 @@ function createLineRenderer(
   const flowsByEvent = readFlowsByEvent(store, rows);
   const records =
     repoIds &&
-    store.environmentEvents.records(
+    store.environmentEvents.findRecords(
       [...flowsByEvent.values()].flatMap((provenance) => provenance?.map(({ artifact_id }) => artifact_id) ?? []),
     );
   const matchesFlows = (provenance: readonly FlowRecord[]): boolean =>

@@ -12,7 +12,7 @@ import { hasMembers, isListOf, readStoredJsonOrNull } from "../../domain/stored-
 import { compareUrl } from "../../domain/network/urls.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Deprecated, Message, Nullable, Repeated, named } from "../../http/schema.ts";
-import { selectorOf } from "../../store/flows/artifact-selector.ts";
+import { readSelector } from "../../store/flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentEventRow, Exit } from "../../store/environments/environment-events.ts";
 import { operation } from "../context.ts";
@@ -112,7 +112,7 @@ export const getEnvEvents = operation({
     const filter = { ...range, repoIds: requireRepoIds(context, query.repo_name) };
     const window = PAGES.window(query);
     const total = store.environmentEvents.count(environment, filter);
-    const rows = store.environmentEvents.page(environment, filter, query.reverse, window.limit, window.offset);
+    const rows = store.environmentEvents.list(environment, filter, query.reverse, window.limit, window.offset);
     const address = urls.environmentEventsApi(organization.name, environment.name);
     return {
       status: 200,
@@ -132,7 +132,7 @@ export function requireRepoIds(
 ): number[] | null {
   const nonEmpty = (names ?? []).filter((name) => name !== "");
   if (nonEmpty.length === 0) return null;
-  return nonEmpty.flatMap((name) => store.repos.requireNamed(organization, name).map(({ id }) => id));
+  return nonEmpty.flatMap((name) => store.repos.requireByName(organization, name).map(({ id }) => id));
 }
 
 /** The flows of each event under their present names, the first flow first; null for a damaged record. */
@@ -141,7 +141,7 @@ export function readFlowsByEvent(
   rows: readonly EnvironmentEventRow[],
 ): Map<EnvironmentEventRow, readonly FlowRecord[] | null> {
   const stored = new Map(rows.map((row) => [row, readStoredJsonOrNull(row.facts_json, isFacts)]));
-  const names = flows.presentNames(
+  const names = flows.findPresentNames(
     [...stored.values()].flatMap((facts) => facts?.flows.map(({ flow_id }) => flow_id) ?? []),
   );
   return new Map(
@@ -156,8 +156,8 @@ const isFacts = (value: unknown): value is Facts => hasFlows(value) && isFlowLis
 /** What the events of one page have in common, read with one query each. */
 type PageFacts = {
   flows: ReadonlyMap<EnvironmentEventRow, readonly FlowRecord[] | null>;
-  records: ReturnType<OperationContext["store"]["environmentEvents"]["records"]>;
-  replaced: ReturnType<OperationContext["store"]["snapshots"]["replaced"]>;
+  records: ReturnType<OperationContext["store"]["environmentEvents"]["findRecords"]>;
+  replaced: ReturnType<OperationContext["store"]["snapshots"]["findReplaced"]>;
   successors: ReturnType<typeof readSuccessors>;
 };
 
@@ -167,8 +167,8 @@ function presentEvents(context: OperationContext, rows: readonly EnvironmentEven
   const known = [...flows.values()].flatMap((provenance) => provenance ?? []);
   const facts: PageFacts = {
     flows,
-    records: store.environmentEvents.records(known.map(({ artifact_id }) => artifact_id)),
-    replaced: store.snapshots.replaced(known.flatMap(({ deployment_id }) => deployment_id ?? [])),
+    records: store.environmentEvents.findRecords(known.map(({ artifact_id }) => artifact_id)),
+    replaced: store.snapshots.findReplaced(known.flatMap(({ deployment_id }) => deployment_id ?? [])),
     successors: readSuccessors(store, rows, flows),
   };
   return presentEach(
@@ -203,7 +203,7 @@ function readSuccessors(
       });
     }
   }
-  return store.environmentEvents.successors(exits);
+  return store.environmentEvents.findSuccessors(exits);
 }
 
 type Provenance = readonly FlowRecord[];

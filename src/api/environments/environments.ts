@@ -100,7 +100,7 @@ export const createEnv = operation({
     const { store, organization, note } = context;
     const { environments } = store;
     const existing =
-      environments.holder(organization.id, body.name) && environments.requireWritable(organization, body.name);
+      environments.findHolder(organization.id, body.name) && environments.requireWritable(organization, body.name);
     if (existing && existing.type !== body.type)
       throw invalid({
         type:
@@ -174,7 +174,7 @@ export const getEnvironment = operation({
   example: { params: { org: "acme", env_name: "production" } },
   handle({ store, organization }, { params }) {
     const { id } = store.environments.require(organization, params.env_name);
-    return { status: 200, body: presentEnvironment(store.environmentLists.view(id), organization.name) };
+    return { status: 200, body: presentEnvironment(store.environmentLists.get(id), organization.name) };
   },
 });
 
@@ -247,7 +247,7 @@ export const archiveEnv = operation({
   example: { params: { org: "acme", env_name: "production" } },
   handle({ store, organization, note }, { params }) {
     const environment = store.environments.requireWritable(organization, params.env_name);
-    const actions = store.actions.placeArchived("env", environment.id);
+    const actions = store.actions.removeArchivedPlace("env", environment.id);
     note({
       environment: environment.name,
       archived_as: store.environments.archive(environment),
@@ -276,7 +276,7 @@ export const renameEnvironment = operation({
   example: { params: { org: "acme", env_name: "production" }, body: { new_name: "production-eu" } },
   handle({ store, organization, note }, { params, body }) {
     const environment = store.environments.requireWritable(organization, params.env_name);
-    const holder = store.environments.holder(organization.id, body.new_name);
+    const holder = store.environments.findHolder(organization.id, body.new_name);
     if (holder && holder.id !== environment.id)
       throw invalid({ new_name: `An environment with this name already exists [input: ${body.new_name}]` });
     if (!holder) store.environments.rename(environment, body.new_name);

@@ -38,7 +38,7 @@ export function resolveEventRange(
     [query.start_ts, query.end_ts],
   ])
     if (from !== undefined || to !== undefined)
-      return environmentEvents.between(environment, { from: from ?? -Infinity, to: to ?? Infinity, now });
+      return environmentEvents.findRange(environment, { from: from ?? -Infinity, to: to ?? Infinity, now });
 
   const toIndexes = (from: Position, to: Position): IndexRange => ({
     first: resolveBound(context, { environment, now }, { position: from, side: "first" }),
@@ -92,5 +92,5 @@ function resolveBound(
 ): number {
   if (position.kind !== "time") return resolvePosition(position, environment.snapshot_count, () => 0);
   const times = side === "first" ? { from: position.at, to: Infinity } : { from: -Infinity, to: position.at };
-  return store.environmentEvents.between(environment, { ...times, now })[side];
+  return store.environmentEvents.findRange(environment, { ...times, now })[side];
 }

@@ -57,12 +57,12 @@ export async function prepareReport(
   const environment = requireReportable(context, target);
   const digest = digestOf(artifacts);
   const prepared = { artifacts, digest, survey: null, done: null };
-  if (store.recording.isUnchanged(environment, digest)) return prepared;
-  const size = Math.max(artifacts.length, store.snapshots.size(environment.id));
+  if (store.snapshotRecorder.isUnchanged(environment, digest)) return prepared;
+  const size = Math.max(artifacts.length, store.snapshots.countRunning(environment.id));
   const survey =
     size > MAX_INLINE_SURVEY && recorder.accepts(size)
       ? null
-      : store.recording.readCurrent(environment, "report", artifacts);
+      : store.snapshotRecorder.readCurrent(environment, "report", artifacts);
   if (survey && !recorder.accepts(survey.workload)) return { ...prepared, survey };
   const { planned, index } = await recorder.report({
     environmentId: environment.id,
@@ -99,8 +99,8 @@ export async function prepareLargeReport(
     actor: actorOf(context),
     touch(digest) {
       const environment = store.environments.get(id);
-      const isUnchanged = environment.archived_at === null && store.recording.isUnchanged(environment, digest);
-      if (isUnchanged) store.recording.touch(id);
+      const isUnchanged = environment.archived_at === null && store.snapshotRecorder.isUnchanged(environment, digest);
+      if (isUnchanged) store.snapshotRecorder.recordUnchanged(id);
       return isUnchanged;
     },
     entry(artifacts) {
@@ -128,14 +128,14 @@ export function recordReport(
   const { store } = context;
   if (done) return { ...toReply(done.index), unaudited: true };
   const environment = requireReportable(context, target);
-  if (store.recording.isUnchanged(environment, digest)) {
-    store.recording.touch(environment.id);
+  if (store.snapshotRecorder.isUnchanged(environment, digest)) {
+    store.snapshotRecorder.recordUnchanged(environment.id);
     return { ...toReply(null), unaudited: true };
   }
   // By now the name may belong to another environment.
-  const isSurveyCurrent = survey?.environment.id === environment.id && store.recording.isCurrent(survey);
-  const current = isSurveyCurrent ? survey : store.recording.readCurrent(environment, "report", artifacts);
-  const index = store.recording.apply(store.recording.plan(current), actorOf(context));
+  const isSurveyCurrent = survey?.environment.id === environment.id && store.snapshotRecorder.isCurrent(survey);
+  const current = isSurveyCurrent ? survey : store.snapshotRecorder.readCurrent(environment, "report", artifacts);
+  const index = store.snapshotRecorder.apply(store.snapshotRecorder.plan(current), actorOf(context));
   context.note({ snapshot: index });
   return index === null ? { ...toReply(null), unaudited: true } : toReply(index);
 }
@@ -166,11 +166,11 @@ function reevaluate(
   const environment = store.environments.get(environmentId);
   if (environment.snapshot_count === 0) return;
   const actor = actorOf(context);
-  const survey = recorder.accepts(store.snapshots.size(environmentId))
+  const survey = recorder.accepts(store.snapshots.countRunning(environmentId))
     ? null
-    : store.recording.readCurrent(environment, cause, null);
+    : store.snapshotRecorder.readCurrent(environment, cause, null);
   if (survey && !recorder.accepts(survey.workload)) {
-    store.recording.apply(store.recording.plan(survey), actor);
+    store.snapshotRecorder.apply(store.snapshotRecorder.plan(survey), actor);
     return;
   }
   const job = store.reevaluation.ask(environment, cause, actor);

@@ -86,7 +86,7 @@ export function requireSnapshot(
   { position, label, name, now }: { position: Position; label: string; name: string; now: number },
 ): SnapshotRow {
   const count = environment.snapshot_count;
-  const index = resolvePosition(position, count, (time) => store.snapshots.indexAt(environment, time, now));
+  const index = resolvePosition(position, count, (time) => store.snapshots.findIndexAt(environment, time, now));
   const snapshot = index >= 1 && index <= count ? store.snapshots.find(environment.id, index) : null;
   if (!snapshot)
     throw notFound(
@@ -149,12 +149,12 @@ export const listSnapshots = operation({
     if (!bounds) throw invalid({ interval: `Input should be a valid interval [input: ${interval}]` });
     const environment = store.environments.require(context.organization, name);
     const { id, snapshot_count: count } = environment;
-    const range = resolveRange(bounds, count, (time) => store.snapshots.indexAt(environment, time, now));
+    const range = resolveRange(bounds, count, (time) => store.snapshots.findIndexAt(environment, time, now));
     const order = query.reverse ? "oldest-first" : "newest-first";
     const page = range && findPage(range, PAGES.window(query), order);
     if (!page) return { status: 200, body: [] };
     // Includes the snapshot after the page: its time is the end of the last one on the page.
-    const rows = store.snapshots.between(id, page.first, page.last + 1);
+    const rows = store.snapshots.listBetween(id, page.first, page.last + 1);
     const items = rows
       .filter(({ idx }) => idx <= page.last)
       .map((row, index) => presentItem(row, rows[index + 1] ?? null, now));

@@ -184,7 +184,7 @@ export const getArtifactByCommit = operation({
     const flow = store.flows.require(organization, params.flow_name);
     const trailId = requireTrailId(context, { id: flow.id, name: params.flow_name }, query.trail);
     const rows = matches(COMMIT_PREFIX, params.commit_sha)
-      ? store.artifacts.ofCommit(flow.id, params.commit_sha, trailId)
+      ? store.artifacts.listByCommit(flow.id, params.commit_sha, trailId)
       : [];
     if (rows.length === 0)
       throw notFound(
@@ -221,9 +221,9 @@ export const getLatestArtifactCommit = operation({
   },
   handle({ store, organization }, { params, query }) {
     const flow = store.flows.require(organization, params.flow_name);
-    const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
+    const fingerprint = store.artifacts.resolveFingerprint(flow.id, params.fingerprint);
     const commit =
-      fingerprint === null ? null : store.artifacts.latestCommit(flow.id, fingerprint, query.branch || null);
+      fingerprint === null ? null : store.artifacts.findLatestCommit(flow.id, fingerprint, query.branch || null);
     return { status: 200, body: { latest_commit: commit } };
   },
 });
@@ -259,11 +259,11 @@ export const listArtifacts = operation({
     const { limit, offset } = PAGING.window(query);
     if (query.flow_name) {
       const flow = store.flows.require(organization, query.flow_name);
-      return { status: 200, body: presentArtifactItems(context, store.artifacts.listFlow(flow.id, limit, offset)) };
+      return { status: 200, body: presentArtifactItems(context, store.artifacts.listByFlow(flow.id, limit, offset)) };
     }
     if (query.repo_name) {
-      const repos = store.repos.requireNamed(organization, query.repo_name);
-      const rows = store.artifacts.listRepos(
+      const repos = store.repos.requireByName(organization, query.repo_name);
+      const rows = store.artifacts.listByRepos(
         repos.map(({ id }) => id),
         limit,
         offset,
@@ -272,7 +272,7 @@ export const listArtifacts = operation({
     }
     return {
       status: 200,
-      body: presentArtifactItems(context, store.artifacts.listOrganization(organization.id, limit, offset)),
+      body: presentArtifactItems(context, store.artifacts.listByOrganization(organization.id, limit, offset)),
     };
   },
 });
@@ -299,6 +299,6 @@ export const listArtifactsDeprecated = operation({
     const { store, organization } = context;
     const { limit, offset } = PAGING.window(query);
     const flow = store.flows.require(organization, params.flow_name);
-    return { status: 200, body: presentArtifactItems(context, store.artifacts.listFlow(flow.id, limit, offset)) };
+    return { status: 200, body: presentArtifactItems(context, store.artifacts.listByFlow(flow.id, limit, offset)) };
   },
 });

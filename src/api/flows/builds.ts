@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, named } from "../../http/schema.ts";
-import { selectorOf } from "../../store/flows/artifact-selector.ts";
+import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { BuildFilter, BuildRow } from "../../store/flows/builds.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
@@ -85,11 +85,11 @@ function findRepoIds(
   { repo_inner_id, repo_id, repo_name }: RepoQuery,
 ): number[] | null {
   if (repo_inner_id) {
-    const repo = repos.withPublicId(id, repo_inner_id);
+    const repo = repos.findByPublicId(id, repo_inner_id);
     return repo ? [repo.id] : [];
   }
-  if (repo_id) return repos.withExternalId(id, repo_id).map((repo) => repo.id);
-  if (repo_name) return repos.named(id, repo_name).map((repo) => repo.id);
+  if (repo_id) return repos.listByExternalId(id, repo_id).map((repo) => repo.id);
+  if (repo_name) return repos.listByName(id, repo_name).map((repo) => repo.id);
   return null;
 }
 

@@ -352,7 +352,7 @@ export const renameFlow = operation({
   example: { params: { org: "acme", flow_name: "payments" }, body: { new_name: "payment-service" } },
   handle({ store, organization, note }, { params, body }) {
     const flow = store.flows.requireWritable(organization, params.flow_name);
-    const holder = store.flows.holder(organization.id, body.new_name);
+    const holder = store.flows.findHolder(organization.id, body.new_name);
     if (holder && holder.id !== flow.id)
       throw invalid({ new_name: `A flow with this name already exists [input: ${body.new_name}]` });
     if (!holder) store.flows.rename(flow, body.new_name);

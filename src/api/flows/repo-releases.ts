@@ -6,7 +6,7 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Nullable, Repeated, named } from "../../http/schema.ts";
 import { selectorOf } from "../../store/flows/artifact-selector.ts";
 import type { DeploymentFilter } from "../../store/environments/deployments.ts";
-import type { LiveRow } from "../../store/environments/artifact-locations.ts";
+import type { RunningInRepoRow } from "../../store/environments/artifact-locations.ts";
 import { DeploymentListPage, deploymentPage, deploymentEnvironmentIds } from "../environments/deployments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
@@ -66,7 +66,7 @@ const RepoLiveStatusResponse = named(
 function presentLive(
   { urls, organization: { name: org } }: OperationContext,
   repoId: string,
-  rows: readonly LiveRow[],
+  rows: readonly RunningInRepoRow[],
 ): Static<typeof RepoLiveStatusResponse> {
   const artifacts = new Map(rows.map((row) => [row.artifact_id, row]));
   const environments = new Map(rows.map((row) => [row.environment_id, row]));

@@ -244,7 +244,7 @@ export const listRepoTagChoices = operation({
   body: NO_BODY,
   responses: { 200: { description: "The tags", schema: Type.Array(TagChoice) } },
   example: { params: { org: "acme" } },
-  handle: ({ store, organization }) => ({ status: 200, body: store.repoLists.tagChoices(organization.id) }),
+  handle: ({ store, organization }) => ({ status: 200, body: store.repoLists.listTagChoices(organization.id) }),
 });
 
 export const getRepo = operation({

@@ -4,7 +4,7 @@ import type { Static } from "typebox";
 import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../../http/schema.ts";
-import { selectorOf } from "../../store/flows/artifact-selector.ts";
+import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { RecentArtifactLocations } from "../../store/environments/artifact-locations.ts";
 import type { FoundRow } from "../../store/flows/search.ts";
 import { operation } from "../context.ts";
@@ -146,17 +146,18 @@ function findArtifacts(
   const { store, organization } = context;
   const presences = new Map<string, RecentArtifactLocations>();
   const presenceOf = (fingerprint: string): RecentArtifactLocations => {
-    const presence = presences.get(fingerprint) ?? store.presence.recent(organization.id, fingerprint);
+    const presence =
+      presences.get(fingerprint) ?? store.artifactLocations.findRecentByFingerprint(organization.id, fingerprint);
     presences.set(fingerprint, presence);
     return presence;
   };
   const byFingerprint = fingerprints.map((fingerprint) => ({
     fingerprint,
-    rows: store.search.ofFingerprint(organization.id, fingerprint),
+    rows: store.search.listByFingerprint(organization.id, fingerprint),
   }));
   const rows = [
     ...byFingerprint.flatMap(({ rows }) => rows),
-    ...commits.flatMap((commit) => store.search.ofCommit(organization.id, commit)),
+    ...commits.flatMap((commit) => store.search.listByCommit(organization.id, commit)),
   ];
   const reported = [...new Map(rows.map((row) => [row.id, row])).values()]
     .sort((a, b) => b.id - a.id)
@@ -165,7 +166,11 @@ function findArtifacts(
   return [
     ...reported.map((row) => presentReported(context, row, presenceOf(row.fingerprint))),
     ...unreported.map((fingerprint) =>
-      presentUnreported(fingerprint, store.search.nameOf(organization.id, fingerprint), presenceOf(fingerprint)),
+      presentUnreported(
+        fingerprint,
+        store.search.findRunningName(organization.id, fingerprint),
+        presenceOf(fingerprint),
+      ),
     ),
   ];
 }

@@ -95,7 +95,7 @@ export const getTrail = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    return { status: 200, body: presentTrail(context, store.trails.listed(trail.id)) };
+    return { status: 200, body: presentTrail(context, store.trails.getListed(trail.id)) };
   },
 });
 

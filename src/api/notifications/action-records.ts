@@ -75,7 +75,7 @@ const isTriggerList = isListOf(isText);
 
 /** @throws StoredJsonError for a damaged record */
 export function presentProperties({ store, role }: OperationContext, row: ActionRow) {
-  const targets = store.actions.targets(row);
+  const targets = store.actions.listTargets(row);
   return {
     ...presentFrame(row),
     triggers: readStoredJson(row.triggers_json, isTriggerList),
@@ -135,7 +135,7 @@ const describeTaken = (name: string, kind: ActionKind): string =>
 export function putAction(context: OperationContext, input: EnvInput | FlowInput): { status: 200 | 201; body: "OK" } {
   const { store, organization, principal, note } = context;
   const kind = "environments" in input ? "env" : "flow";
-  const existing = store.actions.named(organization.id, input.name);
+  const existing = store.actions.findByName(organization.id, input.name);
   if (existing && existing.kind !== kind) throw invalid({ name: describeTaken(input.name, existing.kind) });
   const fields = readFields(context, input);
   if (existing) return updateAction(context, existing, fields);
@@ -149,7 +149,7 @@ export function putAction(context: OperationContext, input: EnvInput | FlowInput
 
 /** Replaces an environment action. @throws AppError invalid, also for a name that another action has */
 export function replaceAction(context: OperationContext, row: ActionRow, input: EnvInput): { status: 200; body: "OK" } {
-  const holder = context.store.actions.named(context.organization.id, input.name);
+  const holder = context.store.actions.findByName(context.organization.id, input.name);
   if (holder && holder.id !== row.id) throw invalid({ name: describeTaken(input.name, holder.kind) });
   return updateAction(context, row, readFields(context, input));
 }
@@ -167,7 +167,7 @@ function updateAction(
 const targetTypes = ({ targets }: ActionFields): string[] => targets.map(({ type }) => type ?? "other");
 
 export function deleteActionRecord({ store, note }: OperationContext, row: ActionRow): { status: 200; body: "OK" } {
-  store.actions.remove(row);
+  store.actions.delete(row);
   note({ action: row.name, number: row.number });
   return { status: 200, body: "OK" };
 }

@@ -32,7 +32,7 @@ const presentAction = (context: OperationContext, row: ActionRow) => ({
 });
 
 function presentPlaces({ store }: OperationContext, row: ActionRow) {
-  const places = store.actions.places(row);
+  const places = store.actions.listPlaces(row);
   return row.kind === "env" ? { environments: places, flows: null } : { environments: null, flows: places };
 }
 

@@ -24,7 +24,7 @@ const EnvironmentNotificationResponse = named(
 
 const present = (context: OperationContext, row: ActionRow) => ({
   ...records.presentProperties(context, row),
-  environments: context.store.actions.places(row),
+  environments: context.store.actions.listPlaces(row),
 });
 
 /** @throws AppError not_found, also for a flow action */
@@ -52,7 +52,7 @@ export const listEnvironmentNotifications = operation({
     body: presentEach(
       context.store.actions.list(context.organization.id).filter(({ kind }) => kind === "env"),
       (row) => present(context, row),
-      (row) => ({ ...records.placeholderProperties(row), environments: context.store.actions.places(row) }),
+      (row) => ({ ...records.placeholderProperties(row), environments: context.store.actions.listPlaces(row) }),
     ),
   }),
 });

@@ -121,7 +121,7 @@ export const sonarWebhook = operation({
     const webhook = requireWebhook(context, "sonar", params.hook_uid);
     const { place, problems } = placeOfScan(call, readStoredJson(webhook.settings_json, isSonarFlowNames));
     if (problems) throw invalid(problems);
-    if (!store.inboundWebhooks.receive(webhook.id, rawBody ?? Buffer.alloc(0)))
+    if (!store.inboundWebhooks.recordReceipt(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
     const flow = findOrCreateFlow(context, place.flow, place.flowDescription);
     recordAttestation(context, SONAR, {
@@ -213,7 +213,7 @@ export const launchDarklyWebhook = operation({
       throw invalid({
         target: `A change may touch at most ${MAX_CHANGES} flags and environments [input: ${places.length}]`,
       });
-    if (!store.inboundWebhooks.receive(webhook.id, rawBody ?? Buffer.alloc(0)))
+    if (!store.inboundWebhooks.recordReceipt(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
     for (const { project, environment, flag, flow: flowName, trail: trailName } of places) {
       const flow = findOrCreateFlow(context, flowName, `Changes of LaunchDarkly flags in ${environment}`);

@@ -224,7 +224,7 @@ export const deleteNotificationConfig = operation({
   responses: { 200: { description: "Messages go to the default recipients again", schema: Ok } },
   example: { params: { org: "acme", notification_type: "api_key_expiry" } },
   handle({ store, organization, note }, { params }) {
-    const removed = store.notificationTargets.removeAll({
+    const removed = store.notificationTargets.deleteAll({
       organizationId: organization.id,
       notificationType: params.notification_type,
     });

@@ -125,23 +125,23 @@ export const assertArtifact = operation({
     const environment =
       query.environment_name === undefined ? null : store.environments.require(organization, query.environment_name);
     const flow = query.flow_name === undefined ? null : store.flows.require(organization, query.flow_name);
-    const records = store.subjects.records(organization.id, fingerprint, flow?.id ?? null);
-    const allowed = environment && store.allowlists.latest(environment.id, fingerprint);
+    const records = store.policySubjects.listRecords(organization.id, fingerprint, flow?.id ?? null);
+    const allowed = environment && store.allowlists.findLatest(environment.id, fingerprint);
     const flows = records.map((row) => presentFlow(context, row));
     // A request about a flow is about provenance, which an allowlist entry does not replace.
     const first =
       flows[0] ?? (environment && allowed && !flow ? presentUnreported(context, environment.name, allowed) : null);
     if (!first)
       throw flow
-        ? store.artifacts.missing(fingerprint, query.flow_name as string, organization.name)
+        ? store.artifacts.notFoundError(fingerprint, query.flow_name as string, organization.name)
         : notFound(`Artifact with fingerprint '${fingerprint}' does not exist in organization '${organization.name}'`);
 
     const scope = environment ? "environment" : policyNames.length > 0 ? "policy" : "flow";
     const policies = environment
-      ? store.policies.inForce(environment.id)
-      : policyNames.map((name) => store.policies.latestOf(organization, name));
+      ? store.policies.listInForce(environment.id)
+      : policyNames.map((name) => store.policies.requireLatestVersion(organization, name));
     const evaluations = evaluatePolicies(context, policies, () =>
-      store.subjects.subject(fingerprint, records, flows.length === 0 ? allowed?.artifact_name : ""),
+      store.policySubjects.buildSubject(fingerprint, records, flows.length === 0 ? allowed?.artifact_name : ""),
     );
     const isSatisfied =
       policies.length > 0
@@ -187,7 +187,7 @@ function evaluate(
 ): Static<typeof PolicyEvaluation> {
   if (version_id === null)
     return { policy_name, policy_version: version, status: "NON-COMPLIANT", rule_evaluations: [] };
-  const verdict = evaluatePolicy(store.policies.parsed(version_id), subject);
+  const verdict = evaluatePolicy(store.policies.getDocument(version_id), subject);
   return {
     policy_name,
     policy_version: version,
@@ -228,7 +228,7 @@ function presentFlow(
   { store, organization, urls }: OperationContext,
   row: PlacedArtifactRow,
 ): Static<typeof AssertArtifactFlowResponse> {
-  const trail = row.trail_id === null ? null : store.trails.compliance(row.trail_id);
+  const trail = row.trail_id === null ? null : store.trails.getCompliance(row.trail_id);
   const own = readStoredJson(row.attestations_json, isStatusList);
   const entry =
     trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);

@@ -70,7 +70,7 @@ export const getControlCoverage = operation({
     const { id } = store.controls.require(organization, params.identifier);
     const filter = { search: query.search ?? "", covered: query.covered ?? null };
     const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
-    const { total, covered } = store.controlCoverage.summary(organization.id, id);
+    const { total, covered } = store.controlCoverage.summarize(organization.id, id);
     const environments = store.controlCoverage.list(organization.id, id, filter, slice).map((row) => ({
       name: row.name,
       type: row.type,

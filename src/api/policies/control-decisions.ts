@@ -67,7 +67,7 @@ function presentDecision(
   const [item] = presentAttestations(context, [row], { allowance }) as [
     Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> },
   ];
-  const artifact = controlDecisions.artifactOf(row);
+  const artifact = controlDecisions.findArtifact(row);
   return {
     ...item,
     id: row.public_id,

@@ -63,7 +63,7 @@ export const listControlVersions = operation({
     const control = store.controls.require(organization, params.identifier);
     const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
     const versions = presentEach(
-      store.controls.versions(control.id, query.sort_direction, slice),
+      store.controls.listVersions(control.id, query.sort_direction, slice),
       (row) => presentVersion(control.identifier, row),
       (row) => presentVersion(control.identifier, { ...row, description: UNREADABLE, links_json: "{}" }),
     );
@@ -96,7 +96,7 @@ export const getControlVersion = operation({
   example: { params: { org: "acme", identifier: "SDLC-7", version_number: "1" } },
   handle({ store, organization }, { params }) {
     const { id, identifier } = store.controls.require(organization, params.identifier);
-    const row = store.controls.version(id, params.version_number);
+    const row = store.controls.findVersion(id, params.version_number);
     if (!row)
       throw notFound(
         `Version '${params.version_number}' of control '${identifier}' does not exist ` +

@@ -110,9 +110,9 @@ const placeholder = (row: ControlListRow): Static<typeof ControlListItem> =>
   presentListItem({ ...row, description: UNREADABLE, links_json: "{}" }, {});
 
 const presentControl = ({ store }: OperationContext, row: ControlRow): Static<typeof ControlResponse> => ({
-  ...presentListItem(row, store.controls.tags(row.id)),
+  ...presentListItem(row, store.controls.getTags(row.id)),
   archived: row.archived === 1,
-  policies_referencing: store.controls.policiesReferencing(row.id),
+  policies_referencing: store.controls.listReferencingPolicies(row.id),
 });
 
 /** The reply to an edit. An edit without effect makes no version and is not audited. */
@@ -218,7 +218,7 @@ export const listControlTagChoices = operation({
   body: NO_BODY,
   responses: { 200: { description: "The tags", schema: Type.Array(TagChoice) } },
   example: { params: { org: "acme" } },
-  handle: ({ store, organization }) => ({ status: 200, body: store.controls.tagChoices(organization.id) }),
+  handle: ({ store, organization }) => ({ status: 200, body: store.controls.listTagChoices(organization.id) }),
 });
 
 export const getControl = operation({
@@ -261,7 +261,7 @@ export const putControl = operation({
   handle(context, { params, body }) {
     const { store, organization, principal } = context;
     const before = store.controls.require(organization, params.identifier);
-    const after = store.controls.edit(
+    const after = store.controls.update(
       before,
       {
         name: body.name ?? before.name,

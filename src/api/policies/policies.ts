@@ -114,11 +114,11 @@ type Allowance = { bytes: number; readonly isSingle: boolean };
  */
 function presentVersions({ policies }: Store, policyId: number, allowance: Allowance) {
   const versions = policies
-    .versionSizes(policyId)
+    .listVersions(policyId)
     .map(({ id, version, comment, timestamp, created_by, bytes }, index) => {
       const isShown = bytes <= allowance.bytes || (allowance.isSingle && index === 0);
       if (isShown) allowance.bytes = Math.max(0, allowance.bytes - bytes);
-      const policy_yaml = isShown ? policies.text(id) : describeOmitted(bytes, allowance);
+      const policy_yaml = isShown ? policies.getText(id) : describeOmitted(bytes, allowance);
       return { version, comment, timestamp, created_by, policy_yaml };
     });
   return versions.reverse();
@@ -150,8 +150,8 @@ const presentPolicy = (store: Store, row: PolicyRow, allowance: Allowance) => ({
   last_modified_at: row.last_modified_at,
   archived: false,
   versions: presentVersions(store, row.id, allowance),
-  events: store.policies.events(row.id).map(presentEvent),
-  consuming_envs: store.policies.consumingEnvironments(row.id),
+  events: store.policies.listEvents(row.id).map(presentEvent),
+  consuming_envs: store.policies.listConsumingEnvironments(row.id),
 });
 
 /**
@@ -222,7 +222,7 @@ export const putPolicy = operation({
       user: principal.displayName,
       file: file && { ...file, controls: file.controls.map(({ control }) => control), comment },
     });
-    if (version) store.reevaluation.policyVersion(policy.id, principal);
+    if (version) store.reevaluationQueue.enqueueForPolicy(policy.id, principal);
     note({ policy: name, created, described, version: version?.version ?? null });
     return { status: created ? 201 : 200, body: presentSinglePolicy(store, policy) };
   },

@@ -87,7 +87,7 @@ function applyUsers({ store, operator, tell }: Applying, plans: readonly UserPla
   // Users of one plan may swap addresses, and an address is unique at every moment.
   for (const { plan, user } of known) {
     if (user && user.email !== plan.email)
-      store.users.describe(user.id, { displayName: user.display_name, email: null });
+      store.users.updateProfile(user.id, { displayName: user.display_name, email: null });
   }
   for (const { plan, user } of known) {
     const wanted = { displayName: plan.displayName, email: plan.email };
@@ -135,7 +135,7 @@ function applyMember(
   member: { user: string; role: Role },
 ): void {
   const user = existing(store.users.find(member.user));
-  const previous = store.organizations.roleOf(organization.id, user.id);
+  const previous = store.organizations.findRole(organization.id, user.id);
   const name = `${organization.name}/${user.name}`;
   if (previous !== member.role) operator.setRole(organization.id, user, member.role, previous);
   if (previous === null) tell("member", name, "created", member.role);
@@ -176,7 +176,7 @@ function applyKeys({ store, operator, tell }: Applying, owner: Owner, plans: rea
 }
 
 const liveKey = (store: Store, owner: Owner, description: string) =>
-  store.apiKeys.list(owner).find((key) => key.description === description && store.apiKeys.isAlive(key)) ?? null;
+  store.apiKeys.listByOwner(owner).find((key) => key.description === description && store.apiKeys.isAlive(key)) ?? null;
 
 type Named = { id: number; name: string };
 
@@ -240,7 +240,7 @@ function checkOrganization(checking: Checking, organization: OrganizationPlan, w
     found &&
     kind === "shared" &&
     !keepsAdmin(
-      store.organizations.members(found.id),
+      store.organizations.listMembers(found.id),
       new Map(organization.members.map(({ user, role }) => [user, role])),
     )
   ) {

@@ -35,10 +35,10 @@ export const actionSecret: Command = {
       if (args.switches.has("rotate"))
         change(data, () => {
           const operator = operatorOf(data.store, "action secret");
-          for (const { id } of data.store.notificationTargets.secrets(owner))
+          for (const { id } of data.store.notificationTargets.listSecrets(owner))
             operator.setTargetSecret(owner.organizationId, of, id, newSecret());
         });
-      return data.store.notificationTargets.secrets(owner);
+      return data.store.notificationTargets.listSecrets(owner);
     });
     if (args.switches.has("json"))
       io.stdout(`${JSON.stringify({ webhooks: webhooks.map(({ webhook, secret }) => ({ webhook, secret })) })}\n`);
@@ -54,7 +54,7 @@ const isNotificationType = (word: string): boolean => (NOTIFICATION_TYPES as rea
 function ownerOf(store: Store, org: string, of: string): TargetOwner {
   const organization = requireOrganization(store, org);
   if (isNotificationType(of)) return { organizationId: organization.id, notificationType: of };
-  const action = store.actions.get(organization.id, Number(of));
+  const action = store.actions.find(organization.id, Number(of));
   if (!action) throw commandFailure(`Action '${of}' does not exist in organization '${org}'`);
   return { organizationId: organization.id, actionId: action.id };
 }

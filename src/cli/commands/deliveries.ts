@@ -92,7 +92,7 @@ export const deliveriesShow: Command = {
     const directory = await dataDirectory(args, io);
     const { row, attempts } = withData(directory, ({ store }) => {
       const found = findRow(store, args.positionals[0] ?? "");
-      return { row: found, attempts: store.deliveryLog.attempts(found.id) };
+      return { row: found, attempts: store.deliveryLog.listAttempts(found.id) };
     });
     if (args.switches.has("json"))
       io.stdout(

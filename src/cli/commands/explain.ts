@@ -60,7 +60,7 @@ export const explain: Command = {
         const organization = organizationOf(store, args.texts.get("org")?.[0] ?? null);
         const environment = environmentOf(store, organization, place.environment);
         const index = resolvePosition(place.position, environment.snapshot_count, (at) =>
-          store.snapshots.indexAt(environment, at, now),
+          store.snapshots.findIndexAt(environment, at, now),
         );
         if (index < 1 || index > environment.snapshot_count)
           throw outOfRange(organization, environment, expression, place.environment, index);
@@ -123,7 +123,7 @@ function environmentOf(store: Store, organization: OrganizationRow, name: string
     return store.environments.require(organization, name);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    throw commandFailure([error.message, ...hint(name, store.explanations.environmentNames(organization.id))]);
+    throw commandFailure([error.message, ...hint(name, store.explanations.listEnvironmentNames(organization.id))]);
   }
 }
 

@@ -90,7 +90,7 @@ export const keyList: Command = {
     const find = ownerOption(args);
     const directory = await dataDirectory(args, io);
     const keys = withData(directory, ({ store }) =>
-      store.apiKeys.list(find(store)).filter((key) => store.apiKeys.isAlive(key)),
+      store.apiKeys.listByOwner(find(store)).filter((key) => store.apiKeys.isAlive(key)),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ keys: keys.map(present) })}\n`);
     else {
@@ -128,7 +128,7 @@ export const keyRevoke: Command = {
       change(data, () => {
         const owner = find(data.store);
         const key = data.store.apiKeys
-          .list(owner)
+          .listByOwner(owner)
           .find((candidate) => candidate.public_id === id && data.store.apiKeys.isAlive(candidate));
         if (!key)
           throw commandFailure(

@@ -110,7 +110,9 @@ export const memberList: Command = {
   async run(args, io) {
     const org = orgOf(args);
     const directory = await dataDirectory(args, io);
-    const members = withData(directory, ({ store }) => store.organizations.members(requireOrganization(store, org).id));
+    const members = withData(directory, ({ store }) =>
+      store.organizations.listMembers(requireOrganization(store, org).id),
+    );
     if (args.switches.has("json")) {
       const shown = members.map(({ name, display_name, email, role, created_at }) => ({
         user: name,
@@ -148,7 +150,7 @@ async function changeMember(
       const user = requireUser(store, args.positionals[0] ?? "");
       if (organization.kind === "personal")
         throw commandFailure(`${org} is the personal organization of its user, who stays its only member and admin`);
-      const outcome = work(store, organization, user, store.organizations.roleOf(organization.id, user.id));
+      const outcome = work(store, organization, user, store.organizations.findRole(organization.id, user.id));
       return { made: outcome, accounts: outcome.outcome === "removed" ? accountsOf(store, organization, user) : [] };
     }),
   );
@@ -183,7 +185,7 @@ function refuseLastAdmin(
 ): void {
   if (
     args.switches.has("force") ||
-    keepsAdmin(store.organizations.members(organization.id), new Map([[user.name, role]]))
+    keepsAdmin(store.organizations.listMembers(organization.id), new Map([[user.name, role]]))
   )
     return;
   throw commandFailure(

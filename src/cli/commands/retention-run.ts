@@ -121,7 +121,7 @@ async function runPlan(
 ): Promise<Done> {
   const { plans, runs } = retentionOf(data);
   const earlier = runs.find(id);
-  const plan = reading(data, () => plans.make(organizationId, at, earlier ? runs.deletedBy(earlier.id) : []));
+  const plan = reading(data, () => plans.make(organizationId, at, earlier ? runs.listDeletedBy(earlier.id) : []));
   if (plan.id !== id)
     throw commandFailure([
       "that plan does not hold any more: rules, holds or trails changed since, or --org is another one",
@@ -129,10 +129,10 @@ async function runPlan(
     ]);
   const operator = operatorOf(data.store, "retention run");
   const run = change(data, () => runs.begin(id, by));
-  const pieces = runs.pieces(plan, run.id, operator.note);
+  const pieces = runs.planPieces(plan, run.id, operator.note);
   const done: Done = { trails: 0, stripped: 0, kept: 0, finished: false };
   try {
-    await runs.unchecked(async () => {
+    await runs.withDeferredForeignKeys(async () => {
       for (let next = 0; next < pieces.length && done.trails + done.stripped < limit; ) {
         const step = { trails: 0, stripped: 0, kept: 0 };
         let started = 0;
@@ -210,7 +210,7 @@ export const retentionDeleted: Command = {
     const directory = await dataDirectory(args, io);
     const rows = withData(directory, (data) => {
       const { organizationId, flowId } = scopeOf(data.store, args);
-      return retentionOf(data).runs.tombstones(organizationId, flowId, { limit, before });
+      return retentionOf(data).runs.listTombstones(organizationId, flowId, { limit, before });
     });
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ deleted: rows.map(presentTombstone) })}\n`);
     else {

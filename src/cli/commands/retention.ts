@@ -126,7 +126,7 @@ export const retentionSet: Command = {
         const [scope, { rules }] = [scopeOf(data.store, args), retentionOf(data)];
         rules.set(scope, days);
         const found = rules
-          .rules()
+          .list()
           .find(
             (row) => row.organization_id === scope.organizationId && row.flow_id === scope.flowId,
           ) as RetentionRuleRow;
@@ -156,7 +156,7 @@ export const retentionUnset: Command = {
     const place = withData(directory, (data) =>
       change(data, () => {
         const scope = scopeOf(data.store, args);
-        if (!retentionOf(data).rules.unset(scope))
+        if (!retentionOf(data).rules.delete(scope))
           throw commandFailure(`there is no rule of ${placeOf(scope)}; assay retention list shows all`);
         operatorOf(data.store, "retention unset").note(
           scope.organizationId,
@@ -191,8 +191,8 @@ export const retentionList: Command = {
         only === null || organization_id === only;
       const { rules: stored } = retentionOf(data);
       return {
-        rules: stored.rules().filter(within),
-        holds: (args.switches.has("all") ? stored.holds() : stored.active()).filter(within),
+        rules: stored.list().filter(within),
+        holds: (args.switches.has("all") ? stored.listHolds() : stored.listActiveHolds()).filter(within),
       };
     });
     if (args.switches.has("json"))
@@ -251,7 +251,7 @@ export const retentionHold: Command = {
         const trail = name === undefined || scope.flow === null ? null : data.store.trails.find(scope.flow.id, name);
         if (name !== undefined && !trail)
           throw commandFailure(`${placeOf(scope)} has no trail ${JSON.stringify(name.slice(0, 100))}`);
-        const publicId = rules.hold(scope, trail, { reason, by: byOption(args) });
+        const publicId = rules.createHold(scope, trail, { reason, by: byOption(args) });
         operatorOf(data.store, "retention hold").note(scope.organizationId, "retention.hold_placed", publicId, {
           on: trail ? `${placeOf(scope)}/${trail.name}` : placeOf(scope),
           reason,
@@ -283,7 +283,7 @@ export const retentionRelease: Command = {
         const found = rules.findHold(id);
         if (!found)
           throw commandFailure(`there is no hold ${JSON.stringify(id.slice(0, 100))}; assay retention list shows all`);
-        if (!rules.release(found.id, byOption(args)))
+        if (!rules.releaseHold(found.id, byOption(args)))
           throw commandFailure(`the hold ${id} was released before, at ${shownTime(found.released_at ?? 0)}`);
         operatorOf(data.store, "retention release").note(found.organization_id, "retention.hold_released", id, {
           on: heldPlace(found),

@@ -102,15 +102,15 @@ export const userShow: Command = {
     const directory = await dataDirectory(args, io);
     const shown = withData(directory, ({ store }) => {
       const user = requireUser(store, args.positionals[0] ?? "");
-      const keys = store.apiKeys.list({ userId: user.id }).filter(store.apiKeys.isAlive);
+      const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(store.apiKeys.isAlive);
       const defaultOrg =
         user.default_organization_id === null ? "" : store.organizations.get(user.default_organization_id).name;
       const logins = {
         hasPassword: store.passwords.find(user.id) !== null,
-        identities: store.identities.list(user.id),
+        identities: store.identities.listByUser(user.id),
         sessions: store.sessions.list(user.id).length,
       };
-      return { user, logins, keys: keys.length, defaultOrg, memberships: store.users.memberships(user.id) };
+      return { user, logins, keys: keys.length, defaultOrg, memberships: store.users.listMemberships(user.id) };
     });
     if (args.switches.has("json")) {
       const memberships = shown.memberships.map(({ organization, kind, role, created_at }) => ({
@@ -213,7 +213,7 @@ export const userDisable: Command = {
       change(data, () => {
         const { store } = data;
         const user = requireUser(store, args.positionals[0] ?? "");
-        const shared = store.users.memberships(user.id).filter(({ kind }) => kind === "shared");
+        const shared = store.users.listMemberships(user.id).filter(({ kind }) => kind === "shared");
         const lost = args.switches.has("force")
           ? []
           : shared.filter((membership) => isLastAdmin(store, membership, user));
@@ -228,7 +228,7 @@ export const userDisable: Command = {
           accountsOf(store, { id: organization_id }, user).map((name) => `${organization}/${name}`),
         );
         for (const { organization_id, role } of shared) operator.removeMember(organization_id, user, role);
-        const keys = store.apiKeys.list({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
+        const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
         for (const key of keys) operator.revokeKey({ userId: user.id, name: user.name }, key);
         const { sessions } = operator.removePassword(user);
         operator.admitIdentities(user, false);
@@ -284,7 +284,7 @@ export const userEnable: Command = {
 };
 
 const isLastAdmin = (store: Store, membership: UserMembership, user: UserRow): boolean =>
-  !keepsAdmin(store.organizations.members(membership.organization_id), new Map([[user.name, null]]));
+  !keepsAdmin(store.organizations.listMembers(membership.organization_id), new Map([[user.name, null]]));
 
 function profileProblems({ texts }: Args): string[] {
   const displayName = texts.get("display-name")?.[0] ?? "";

@@ -6,8 +6,8 @@ import { systemSources } from "../../server/app.ts";
 import { SWEEP_AGE } from "../../server/scheduler.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
 import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../../store/db/data-directory-lock.ts";
-import { spaceStore } from "../../store/db/incremental-vacuum.ts";
-import { damageOf, databaseBytes, NoRoomError, vacuumDatabase } from "../../store/db/vacuum.ts";
+import { freePageStore } from "../../store/db/incremental-vacuum.ts";
+import { findDamage, databaseBytes, NoSpaceForVacuumError, vacuumDatabase } from "../../store/db/vacuum.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { Vault } from "../../evidence/local-store.ts";
 import { EVIDENCE_OPTIONS, evidenceDirectory } from "../command-config.ts";
@@ -62,7 +62,8 @@ async function work(directory: string, access: EvidenceAccess | null): Promise<D
     const data = openData(directory, { locked: true });
     try {
       // Opened first: without the keys of a storage nothing is begun.
-      const evidence = access && (await openEvidence(directory, access, data.store.evidencePlace.current())).vault;
+      const evidence =
+        access && (await openEvidence(directory, access, data.store.evidenceLocation.findCurrent())).vault;
       try {
         return { sizes: written(data, directory), swept: evidence && (await sweep(data, directory, evidence)) };
       } finally {
@@ -83,18 +84,19 @@ const damaged = (problems: readonly string[]): Error =>
 
 /** @throws a command failure when the file is damaged, or there is no room. */
 function written({ db }: Data, directory: string): { before: number; after: number } {
-  const damage = damageOf(db);
+  const damage = findDamage(db);
   if (damage.length > 0) throw damaged(damage);
   const before = databaseBytes(directory);
   try {
     vacuumDatabase(db, directory, directory);
   } catch (error) {
-    if (error instanceof NoRoomError) throw commandFailure(error.message);
+    if (error instanceof NoSpaceForVacuumError) throw commandFailure(error.message);
     if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY"))
       throw commandFailure("another command uses the database; nothing was changed, try again");
     throw error;
   }
-  if (!spaceStore(db).pages().givesBack) throw new Error("the database was written anew, and does not give back pages");
+  if (!freePageStore(db).readPageCounts().isIncremental)
+    throw new Error("the database was written anew, and does not give back pages");
   return { before, after: databaseBytes(directory) };
 }
 

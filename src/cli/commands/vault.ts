@@ -35,8 +35,8 @@ export const vaultStatus: Command = {
   async run(args, io) {
     const { directory, access } = await evidenceDirectory(args, io);
     const { recorded, total } = withData(directory, ({ store }) => ({
-      recorded: store.evidencePlace.current(),
-      total: store.figures.evidence(),
+      recorded: store.evidenceLocation.findCurrent(),
+      total: store.metrics.summarizeEvidence(),
     }));
     const place = placeFor(recorded, access);
     const { vault, remote } = await openEvidence(directory, access, recorded);
@@ -155,7 +155,7 @@ async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>)
   const data = openData(directory);
   try {
     // What the configuration says is no matter here: somebody may have changed it already.
-    const from = data.store.evidencePlace.current() ?? IN_DIRECTORY;
+    const from = data.store.evidenceLocation.findCurrent() ?? IN_DIRECTORY;
     if (from === to) {
       if (args.switches.has("json"))
         io.stdout(`${JSON.stringify({ from, to, switched: false, files: 0, copied: 0 })}\n`);
@@ -191,7 +191,7 @@ async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>)
 
 async function copy({ data, source, target, signal, to, directory }: Move, args: Args, io: Io): Promise<Copied> {
   const progress = showProgress(io, args.switches.has("json"));
-  progress.begin("evidence", data.store.figures.evidence().bytes);
+  progress.begin("evidence", data.store.metrics.summarizeEvidence().bytes);
   try {
     return await copyEvidence({ store: data.store, source, target, signal, reached: progress.reach });
   } catch (error) {

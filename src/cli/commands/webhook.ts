@@ -57,7 +57,7 @@ export const webhookEnable: Command = {
           `${organization.name} is a personal organization, which has no service accounts; webhooks need one`,
         );
       const operator = operatorOf(store, "webhook enable");
-      const known = store.inboundWebhooks.inUse(organization.id, kind);
+      const known = store.inboundWebhooks.findEnabled(organization.id, kind);
       if (known) {
         operator.configureWebhook(organization.id, known, settings);
         const stays = `the ${kind} webhook of ${organization.name} is enabled already; its address and its secret stay as they are\n`;
@@ -235,7 +235,7 @@ function freeName(store: Store, organizationId: number, kind: WebhookKind): stri
 }
 
 function inUse(store: Store, organization: OrganizationRow, kind: WebhookKind): InboundWebhookRow {
-  const hook = store.inboundWebhooks.inUse(organization.id, kind);
+  const hook = store.inboundWebhooks.findEnabled(organization.id, kind);
   if (!hook)
     throw commandFailure(`${organization.name} takes in no ${kind} webhook; assay webhook enable ${kind} opens one`);
   return hook;

@@ -6,8 +6,8 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { ClockRecord } from "../../domain/clock.ts";
 import { clockStore } from "../../store/db/clock.ts";
-import { bindingPlaceIn } from "../../store/flows/evidence-location.ts";
-import { APPLICATION_ID, readHeader, schemaVersion } from "../../store/db/database.ts";
+import { findRequiredLocation } from "../../store/flows/evidence-location.ts";
+import { APPLICATION_ID, readFileHeader, schemaVersion } from "../../store/db/database.ts";
 import type { FileHeader } from "../../store/db/database.ts";
 import type { Check, Machine } from "./check.ts";
 import { fail, ok, fileSizeText, warn } from "./check.ts";
@@ -27,7 +27,7 @@ export function checkDatabase(
   const none: DatabaseState = { header: null, newer: false, usable: false };
   let header: FileHeader | null;
   try {
-    header = readHeader(file);
+    header = readFileHeader(file);
   } catch (error) {
     return {
       check: fail(
@@ -181,7 +181,7 @@ export function checkContents(db: Db, served: boolean, { now }: Pick<Machine, "n
   const clock = clockStore(db, NO_QUEUES).read();
   return {
     evidence: totals?.bytes ?? 0,
-    place: bindingPlaceIn(db),
+    place: findRequiredLocation(db),
     newest: latest.newest,
     clock,
     backwards: latest.backwards ?? 0,

@@ -197,7 +197,7 @@ function differencesOf(store: Store, row: Row): string[] {
     };
     return replay(
       { artifact: row, facts: JSON.parse(row.facts_json) as Facts, allowlisted: row.allowlist_id !== null, kept },
-      store.policies.parsed,
+      store.policies.getDocument,
     ).differences;
   } catch (error) {
     return [`cannot be judged again: ${reasonOf(error)}`];

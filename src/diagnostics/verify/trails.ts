@@ -46,7 +46,7 @@ export async function checkTrails(
     const about = `trail ${trail.name} (${trail.id})`;
     try {
       const stored = JSON.parse(trail.compliance_json) as { evaluated_at: number; status: string };
-      const { rows, result } = store.evaluation.judge(trail.id, stored.evaluated_at);
+      const { rows, result } = store.trailEvaluation.computeVerdicts(trail.id, stored.evaluated_at);
       const again = result.compliance_status.status;
       if (trail.state !== again) found(about, `is stored as ${trail.state}, and is ${again} when judged again`);
       else if (stored.status !== trail.state || trail.compliance_json !== JSON.stringify(result.compliance_status))

@@ -155,9 +155,9 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
 
   return {
     /** Who holds the key with this SHA-256, alive or not any more; null when it is unknown or revoked. */
-    holder: (digest: Buffer): KeyHolder | null => byDigest.get(digest) ?? null,
+    findHolder: (digest: Buffer): KeyHolder | null => byDigest.get(digest) ?? null,
     /** Notes a use of the key. @returns false when its time is over: then it is none. */
-    use(holder: KeyHolder): boolean {
+    recordUse(holder: KeyHolder): boolean {
       const at = now();
       if (!alive(holder, at)) return false;
       used.set(holder.key_public_id, at);
@@ -167,7 +167,7 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     /** The record of a key whatever its state, with its owner; null when it was never stored. */
     find: (digest: Buffer) => anyByDigest.get(digest) ?? null,
     /** All keys of an owner, oldest first, dead ones included. */
-    list: (owner: KeyOwner): ApiKeyRow[] =>
+    listByOwner: (owner: KeyOwner): ApiKeyRow[] =>
       "userId" in owner ? ofUser.all(owner.userId) : ofAccount.all(owner.serviceAccountId),
     isAlive,
     /** A key by its public id, revoked by nobody; it must be there. */
@@ -186,7 +186,7 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
         .map(withLatestUse);
     },
     /** Whether the key of that public id is still there and not revoked. */
-    isHeld: (publicId: string): boolean => isUnrevoked.get(publicId) !== undefined,
+    isUnrevoked: (publicId: string): boolean => isUnrevoked.get(publicId) !== undefined,
     /**
      * Puts a new key in the place of an active one, which goes on until `graceEnds`, epoch seconds, and asks for the
      * job that then closes its record; `lapsed` is what the audit log will hold of that. An earlier end is never moved,
@@ -211,9 +211,9 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     /** Closes the record of a key whose grace period is over. @returns false when it was revoked or removed before. */
     lapse: (publicId: string): boolean => lapse.run(publicId).changes > 0,
     /** When the grace period of a key ends, epoch seconds; null for one that was not rotated, or that is closed. */
-    graceEnd: (publicId: string): number | null => graceEnd.get(publicId)?.at ?? null,
+    findGraceEnd: (publicId: string): number | null => graceEnd.get(publicId)?.at ?? null,
     /** At most so many keys whose time was over at `at` (epoch seconds) and whose records are open. */
-    findLapsed: (at: number, limit: number): LapsedKey[] => lapsed.all({ at, limit }),
+    listLapsed: (at: number, limit: number): LapsedKey[] => lapsed.all({ at, limit }),
     /** Closes the record of a key whose time is over, as of its end. */
     close: ({ public_id, ended_at }: Pick<LapsedKey, "public_id" | "ended_at">): void =>
       void close.run(ended_at, public_id),
@@ -225,7 +225,7 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     /** Whether uses were noted that are not written yet. */
     hasUnwrittenUses: (): boolean => used.size > 0,
     /** Writes the noted uses; to be called inside a write. */
-    writeUses(): void {
+    flushUses(): void {
       for (const [id, at] of used) touch.run(at, id);
       used.clear();
     },

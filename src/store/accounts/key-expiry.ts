@@ -26,7 +26,7 @@ export type EndingKeyRow = {
 
 export type DueWarning = { key: EndingKeyRow; days: number };
 
-export function keyWarningStore(db: Db, { now }: Pick<SchemaSources, "now">) {
+export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   // Keys that a rotation replaced end on purpose.
   const ending = db.prepare<{ after: number; until: number; days: number; limit: number }, EndingKeyRow>(
     `SELECT k.id, k.public_id, k.description, k.created_at, k.expires_at, k.user_id, k.service_account_id, k.creating_user_id,
@@ -51,7 +51,7 @@ export function keyWarningStore(db: Db, { now }: Pick<SchemaSources, "now">) {
 
   return {
     /** Warnings that are due and were not given, at most so many; the keys that end first come first. */
-    due(limit: number): DueWarning[] {
+    listDue(limit: number): DueWarning[] {
       const at = now();
       const found = WARNINGS.flatMap(({ days, until }) =>
         ending
@@ -61,18 +61,18 @@ export function keyWarningStore(db: Db, { now }: Pick<SchemaSources, "now">) {
       return found.slice(0, limit);
     },
     /** Notes that a warning was given, or that there is nobody to give it to. */
-    mark: ({ key, days }: DueWarning): void => void mark.run(key.id, key.expires_at, days, now()),
+    markWarned: ({ key, days }: DueWarning): void => void mark.run(key.id, key.expires_at, days, now()),
     /**
      * Addresses of those who are told of a key of a service account unless others were configured: admins, and the
      * member who made it.
      */
-    responsible: (organizationId: number, creator: string | null): string[] =>
+    listRecipients: (organizationId: number, creator: string | null): string[] =>
       responsible.all(organizationId, creator ?? "").map(({ email }) => email),
     /**
      * The address of a user, and the organization in whose log their mail is kept: their personal one, their default
      * one, any; null when there is no address or no organization.
      */
-    owner(userId: number): { email: string; organizationId: number } | null {
+    findOwner(userId: number): { email: string; organizationId: number } | null {
       const email = addressOf.get(userId)?.email ?? null;
       const home = homeOf.get(userId);
       return email === null || !home ? null : { email, organizationId: home.id };

@@ -23,9 +23,9 @@ export function identityStore(db: Db, { now }: SchemaSources) {
 
   return {
     find: (issuer: string, subject: string): IdentityRow | null => one.get(issuer, subject) ?? null,
-    list: (userId: number): IdentityRow[] => ofUser.all(userId),
+    listByUser: (userId: number): IdentityRow[] => ofUser.all(userId),
     /** The identity must not be known yet. */
-    add: (issuer: string, subject: string, userId: number): void => void insert.run(issuer, subject, userId, now()),
+    create: (issuer: string, subject: string, userId: number): void => void insert.run(issuer, subject, userId, now()),
     /** Refuses the logins of a user from now on. @returns how many identities that were let in before. */
     block: (userId: number): number => block.run(now(), userId).changes,
     /** @returns how many identities that were refused before. */

@@ -104,11 +104,11 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
       );
     },
     /** Changes the settings. */
-    configure(id: number, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
+    updateSettings(id: number, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
       update.run(Number(settings.isPublic), Number(settings.controlsEnabled), now(), id);
     },
     /** The role of a user, null for somebody who is no member. */
-    roleOf: (organizationId: number, userId: number): Role | null => role.get(organizationId, userId)?.role ?? null,
+    findRole: (organizationId: number, userId: number): Role | null => role.get(organizationId, userId)?.role ?? null,
     /**
      * Gives a role and appends the change to the history. Nothing happens when it is already held. @returns whether it
      * changed.
@@ -153,6 +153,6 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
       return true;
     },
     /** The members of an organization, by name. */
-    members: (organizationId: number): MemberRow[] => members.all(organizationId),
+    listMembers: (organizationId: number): MemberRow[] => members.all(organizationId),
   };
 }

@@ -19,8 +19,8 @@ export function passwordStore(db: Db, { now }: SchemaSources) {
     set: (userId: number, { hash, salt, cost, block_size, parallelism }: PasswordHash): void =>
       void put.run(userId, hash, salt, cost, block_size, parallelism, now()),
     /** @returns whether there was one. */
-    remove: (userId: number): boolean => remove.run(userId).changes > 0,
+    delete: (userId: number): boolean => remove.run(userId).changes > 0,
     /** Whether the password still is the one that was read: it may have been changed while it was checked. */
-    isStill: (userId: number, row: PasswordRow): boolean => byUser.get(userId)?.hash.equals(row.hash) ?? false,
+    isCurrent: (userId: number, row: PasswordRow): boolean => byUser.get(userId)?.hash.equals(row.hash) ?? false,
   };
 }

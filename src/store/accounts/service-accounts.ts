@@ -103,10 +103,10 @@ export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
       });
       return true;
     },
-    describe: (id: number, description: string | null): void => void describe.run(description, id),
+    setDescription: (id: number, description: string | null): void => void describe.run(description, id),
     /** Removes an account with its keys, for good. No incoming webhook that is enabled may use it. */
-    remove: (id: number): void => void remove.run(id),
+    delete: (id: number): void => void remove.run(id),
     /** The kinds of the enabled incoming webhooks that act through the account. */
-    enabledHooks: (id: number): string[] => enabledHooks.all(id).map(({ kind }) => kind),
+    listEnabledWebhookKinds: (id: number): string[] => enabledHooks.all(id).map(({ kind }) => kind),
   };
 }

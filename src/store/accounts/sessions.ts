@@ -55,9 +55,9 @@ const AGENT_CHARACTERS = 300;
 
 /** What names a session where keys have their id, as in the audit log. */
 const PREFIX = "session:";
-export const sessionActor = (publicId: string): string => `${PREFIX}${publicId}`;
+export const sessionActorId = (publicId: string): string => `${PREFIX}${publicId}`;
 /** The session that `sessionActor` named; null for the id of a key. */
-export const actingSession = (keyPublicId: string): string | null =>
+export const parseSessionActorId = (keyPublicId: string): string | null =>
   keyPublicId.startsWith(PREFIX) ? keyPublicId.slice(PREFIX.length) : null;
 
 /** The SHA-256 under which a cookie is stored, 32 bytes. */
@@ -117,10 +117,10 @@ export function sessionStore(db: Db, { now, newId }: SchemaSources) {
 
   return {
     /** Who has the cookie with this SHA-256, or had it before its latest change; null when it is unknown or ended. */
-    holder: (digest: Buffer): SessionHolder | null => byDigest.get(digest) ?? byPrevious.get(digest) ?? null,
+    findHolder: (digest: Buffer): SessionHolder | null => byDigest.get(digest) ?? byPrevious.get(digest) ?? null,
     isStale,
     /** Notes a use of the session. @returns false when its time is over, or that of the cookie: then it is none. */
-    use(holder: SessionHolder): boolean {
+    recordUse(holder: SessionHolder): boolean {
       const at = now();
       if (!alive(holder, at) || isStale(holder, at)) return false;
       used.set(holder.public_id, at);
@@ -149,7 +149,7 @@ export function sessionStore(db: Db, { now, newId }: SchemaSources) {
     /** Gives the session another cookie. @returns false when it does not have the old one any more, or ended. */
     rotate: (publicId: string, from: Buffer, to: Buffer): boolean => rotate.run(to, now(), publicId, from).changes > 0,
     /** Whether the session of that public id still is one. */
-    isHeld(publicId: string): boolean {
+    isOpen(publicId: string): boolean {
       const row = byId.get(publicId);
       return row !== undefined && alive(row, now());
     },
@@ -159,7 +159,7 @@ export function sessionStore(db: Db, { now, newId }: SchemaSources) {
       return end.run(now(), publicId).changes > 0;
     },
     /** Ends the sessions of a user, all but one where that is said. @returns how many were not ended before. */
-    endOfUser: (userId: number, except = ""): number => endOfUser.run(now(), userId, except).changes,
+    endByUser: (userId: number, except = ""): number => endOfUser.run(now(), userId, except).changes,
     /** The open session of that public id; null when there is none. */
     find(publicId: string): SessionRow | null {
       const row = byId.get(publicId);
@@ -168,10 +168,10 @@ export function sessionStore(db: Db, { now, newId }: SchemaSources) {
     /** Those that are open, oldest first; of everybody by user. */
     list: (userId: number | null = null): SessionRow[] => open(userId === null ? all.all() : ofUser.all(userId)),
     /** Deletes records whose time was over at `before`. @returns how many. */
-    sweep: (before: number, limit: number): number => sweep.run(before, limit).changes,
+    deleteExpired: (before: number, limit: number): number => sweep.run(before, limit).changes,
     hasUnwrittenUses: (): boolean => used.size > 0,
     /** Writes the noted uses; to be called inside a write. */
-    writeUses(): void {
+    flushUses(): void {
       for (const [id, at] of used) touch.run(at, id);
       used.clear();
     },

@@ -53,7 +53,7 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
     /** All users, by name. */
     list: (): UserRow[] => all.all(),
     /** Where a user is a member, by the name of the organization. */
-    memberships: (id: number): UserMembership[] => memberships.all(id),
+    listMemberships: (id: number): UserMembership[] => memberships.all(id),
     count: (): number => count.get()?.n ?? 0,
     /** Creates a user; name and address must be free. @returns its key. */
     create(fields: { name: string; displayName: string; email: string | null }): number {
@@ -61,7 +61,7 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
       return Number(insert.run(newId(), fields.name, fields.displayName, fields.email, at, at).lastInsertRowid);
     },
     /** Changes what people see of a user. */
-    describe: (id: number, fields: { displayName: string; email: string | null }): void =>
+    updateProfile: (id: number, fields: { displayName: string; email: string | null }): void =>
       void update.run(fields.displayName, fields.email, now(), id),
     setDefaultOrganization: (id: number, organizationId: number): void =>
       void setDefault.run(organizationId, now(), id),

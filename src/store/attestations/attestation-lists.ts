@@ -33,21 +33,21 @@ export function attestationListStore(db: Db) {
 
   return {
     /** The history under a name on the trail itself, row by row: it has no pages, and may be longer than memory. */
-    underTrail: (trailId: number, name: string): IterableIterator<PlacedAttestationRow> =>
+    listByTrail: (trailId: number, name: string): IterableIterator<PlacedAttestationRow> =>
       ofName.iterate(trailId, name),
     /** The history under a name on an artifact of a flow, in whatever trail it was reported; row by row. */
-    underArtifact: (flowId: number, fingerprint: string, name: string): IterableIterator<PlacedAttestationRow> =>
+    listByArtifact: (flowId: number, fingerprint: string, name: string): IterableIterator<PlacedAttestationRow> =>
       ofArtifact.iterate(name, flowId, fingerprint),
     /** One page of a flow's records within a time span. */
-    ofFlow: (flowId: number, span: Span, limit: number, offset: number): PlacedAttestationRow[] =>
+    listByFlow: (flowId: number, span: Span, limit: number, offset: number): PlacedAttestationRow[] =>
       ofFlow.all(flowId, ...bounds(span), limit, offset),
-    countOfFlow(flowId: number, span: Span): number {
+    countByFlow(flowId: number, span: Span): number {
       const counted =
         span.from === null && span.to === null ? countAllOfFlow.get(flowId) : countOfFlow.get(flowId, ...bounds(span));
       return counted?.n ?? 0;
     },
     /** All records about a commit, row by row. */
-    ofCommit: (organizationId: number, sha: string): IterableIterator<PlacedAttestationRow> =>
+    listByCommit: (organizationId: number, sha: string): IterableIterator<PlacedAttestationRow> =>
       ofCommit.iterate(organizationId, sha),
   };
 }

@@ -1,4 +1,4 @@
-import { withStubs } from "../db/large-json.ts";
+import { selectWithStubs } from "../db/large-json.ts";
 
 export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
 
@@ -92,4 +92,4 @@ export const placed = (columns: string): string => `SELECT ${columns}, f.name AS
   FROM attestations a JOIN flows f ON f.id = a.flow_id JOIN trails t ON t.id = a.trail_id`;
 
 /** The start of every query that answers show: long texts are stubs (large-json.ts). */
-export const LISTED_ATTESTATIONS = placed(withStubs("a", COLUMNS, LARGE));
+export const LISTED_ATTESTATIONS = placed(selectWithStubs("a", COLUMNS, LARGE));

@@ -171,7 +171,7 @@ export function attestationSearchStore(db: Db, newest = NEWEST) {
       return among(filter, fits, end, limit) ?? throughSeries(filter, fits, end, limit);
     },
     /** Every name in use in an organization, in code point order. */
-    names: (organizationId: number): string[] => names.all(organizationId, organizationId).map((row) => row.name),
+    listNames: (organizationId: number): string[] => names.all(organizationId, organizationId).map((row) => row.name),
   };
 }
 

@@ -128,7 +128,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       const publicId = newId();
       const id = Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid);
       addToSeries(id, record);
-      triggers.attested(record.flow_id, id, record.created_at);
+      triggers.raiseAttested(record.flow_id, id, record.created_at);
       return { id, publicId };
     },
     /** Makes a record one of the trail itself. */
@@ -143,15 +143,15 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       setCurrent.run(trailId, artifactId, name, id);
     },
     /** Lets a record wait for artifacts of that name and commit. */
-    waitForArtifact: (trailId: number, referenceName: string, commit: string, id: number): void =>
+    addPendingBinding: (trailId: number, referenceName: string, commit: string, id: number): void =>
       void wait.run(trailId, referenceName, commit, id),
     /** The latest record under a name on the trail (artifactId null) or on an artifact. */
-    current(trailId: number, artifactId: number | null, name: string): AttestationRow | null {
+    findCurrent(trailId: number, artifactId: number | null, name: string): AttestationRow | null {
       const found = currentOf.get(trailId, artifactId ?? TRAIL_LEVEL, name);
       return found ? (byId.get(found.attestation_id) ?? null) : null;
     },
     /** The latest record under a name that waits for artifacts of that reference name and commit. */
-    latestWaiting(trailId: number, referenceName: string, commit: string, name: string): AttestationRow | null {
+    findLatestPending(trailId: number, referenceName: string, commit: string, name: string): AttestationRow | null {
       const found = latestWaitingFor.get(trailId, referenceName, commit, name);
       return found ? (byId.get(found.attestation_id) ?? null) : null;
     },
@@ -159,7 +159,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
      * What an artifact of this identity may receive of what was reported before it: candidates for pendingFor, in the
      * order of their reports (semantics 3.2).
      */
-    candidatesFor(
+    listBindingCandidates(
       trailId: number,
       artifact: { fingerprint: string; referenceName: string | null; gitCommit: string },
     ): BindingCandidate[] {
@@ -185,7 +185,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       ].sort((a, b) => a.id - b.id);
     },
     /** The latest record of every name in a trail, by artifact key; the trail's own under null. */
-    facts(trailId: number): Map<number | null, AttestationFact[]> {
+    readFacts(trailId: number): Map<number | null, AttestationFact[]> {
       const facts = new Map<number | null, AttestationFact[]>();
       for (const row of currentOfTrail.all(trailId)) {
         const key = row.artifact_id === TRAIL_LEVEL ? null : row.artifact_id;
@@ -199,7 +199,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
      * What a policy may look at for an artifact in its trail: the latest record of each name on both levels (semantics
      * 5.4).
      */
-    policyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
+    listPolicyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
       return currentOfBoth.all(trailId, artifactId).map((row) => ({
         name: row.name,
         type: factOf(row).type,
@@ -213,9 +213,9 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
     /** Whether any record has the content with this SHA-256 (hex) attached. */
     isEvidenceReferenced: (digest: string): boolean => byEvidence.get(digest) !== undefined,
     /** Name and time of every record that an artifact ever received, oldest first. */
-    receivedBy: (artifactId: number): { name: string; created_at: number }[] => received.all(artifactId),
+    listReceivedBy: (artifactId: number): { name: string; created_at: number }[] => received.all(artifactId),
     /** The latest record of each name on an artifact, oldest first. */
-    latestOfArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] =>
+    listLatestByArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] =>
       boundLatest.all(trailId, artifactId),
   };
 }

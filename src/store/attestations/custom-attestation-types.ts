@@ -104,11 +104,12 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
     /** All types of an organization by name, archived ones too. */
     list: (organizationId: number): CustomTypeRow[] => ofOrganization.all(organizationId),
     /** All versions, newest first (semantics 3.4), row by row: each may have a schema of megabytes. */
-    versions: (typeId: number): IterableIterator<CustomTypeVersionRow> => versionsOf.iterate(typeId),
+    listVersions: (typeId: number): IterableIterator<CustomTypeVersionRow> => versionsOf.iterate(typeId),
     /** The version of that number, null when there is none. */
-    version: (typeId: number, version: number): CustomTypeVersionRow | null => versionOf.get(typeId, version) ?? null,
+    findVersion: (typeId: number, version: number): CustomTypeVersionRow | null =>
+      versionOf.get(typeId, version) ?? null,
     /** The version in force. */
-    latest(typeId: number): CustomTypeVersionRow {
+    getLatestVersion(typeId: number): CustomTypeVersionRow {
       const row = latestOf.get(typeId);
       if (!row) throw new Error(`custom attestation type ${typeId} has no version`);
       return row;

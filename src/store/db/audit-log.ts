@@ -27,7 +27,7 @@ export type AuditRow = {
   detail_json: string | null;
 };
 
-export function auditStore(db: Db, { now }: SchemaSources, clock: ReturnType<typeof clockStore>) {
+export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<typeof clockStore>) {
   const insert = db.prepare(
     `INSERT INTO audit_log (timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -56,6 +56,6 @@ export function auditStore(db: Db, { now }: SchemaSources, clock: ReturnType<typ
       );
     },
     /** The newest entries of an organization, newest first. */
-    latest: (organizationId: number, limit: number): AuditRow[] => list.all(organizationId, limit),
+    listLatest: (organizationId: number, limit: number): AuditRow[] => list.all(organizationId, limit),
   };
 }

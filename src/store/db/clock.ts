@@ -8,7 +8,7 @@
  */
 import { disprovesJump, judgeClock, timeOfSnapshot } from "../../domain/clock.ts";
 import type { ClockRecord } from "../../domain/clock.ts";
-import type { deliveryStore } from "../notifications/outbox.ts";
+import type { outboxStore } from "../notifications/outbox.ts";
 import type { jobStore } from "./jobs.ts";
 import type { Db } from "./types.ts";
 
@@ -22,7 +22,7 @@ type Row = { good_at: number; jump_from: number | null; jump_to: number | null; 
 
 type Parts = {
   jobs: Pick<ReturnType<typeof jobStore>, "pullForward">;
-  deliveries: Pick<ReturnType<typeof deliveryStore>, "pullForward">;
+  deliveries: Pick<ReturnType<typeof outboxStore>, "pullForward">;
 };
 
 export function clockStore(db: Db, { jobs, deliveries }: Parts) {
@@ -70,9 +70,9 @@ export function clockStore(db: Db, { jobs, deliveries }: Parts) {
      * The time of the newest record: of the entry that was appended last to the audit log; null: nothing was recorded
      * yet.
      */
-    newestRecord,
+    findNewestRecordTime: newestRecord,
     /** The latest time that can be trusted, when the database was just opened; null: nothing is known. */
-    reference: (): number | null => referenceOf(read()),
+    findReferenceTime: (): number | null => referenceOf(read()),
 
     /**
      * Holds a change at this time against the last known good time and the newest record. More than a day past both,
@@ -104,7 +104,7 @@ export function clockStore(db: Db, { jobs, deliveries }: Parts) {
 
     confirm,
     /** The clock jumped ahead; `at` is the good time that can be reckoned without it. The jump stays as it is. */
-    keepGoodTime(at: number): void {
+    setGoodTime(at: number): void {
       if (read() === null) insert.run(at);
       else moveGood.run(at);
     },

@@ -22,7 +22,7 @@ export type Lock = { release(): void };
  * Whoever only looks whether the lock is taken (isServed) holds it for less than a millisecond, and must not keep a
  * server from starting.
  */
-const GLANCE_MS = 100;
+const PROBE_TIMEOUT_MS = 100;
 
 /**
  * Takes the directory for this process until `release` is called or the process ends.
@@ -45,7 +45,10 @@ export const lockEvidence = (directory: string): Lock | null => take(directory, 
 
 function take(directory: string, name: string): Lock | null {
   const file = join(directory, name);
-  const db = new Database(file, { nativeBinding: loadAddon(directory) as unknown as string, timeout: GLANCE_MS });
+  const db = new Database(file, {
+    nativeBinding: loadAddon(directory) as unknown as string,
+    timeout: PROBE_TIMEOUT_MS,
+  });
   try {
     chmodSync(file, 0o600);
     db.pragma("locking_mode = EXCLUSIVE");

@@ -2,7 +2,7 @@ import { openCopy } from "./database.ts";
 import type { Db } from "./types.ts";
 
 /** Pages that are copied in one step: two megabytes. */
-const STEP = 512;
+const PAGES_PER_STEP = 512;
 
 /** A database, or a copy of one, is damaged; each problem is one line. */
 export class DamagedDatabaseError extends Error {
@@ -19,7 +19,7 @@ export class DamagedDatabaseError extends Error {
 export type CopyContents = { schemaVersion: number; rows: Record<string, number> };
 
 /** Evidence that rows name: the SHA-256 of a file and its size in bytes. */
-export type Reference = { digest: string; size: number };
+export type EvidenceReference = { digest: string; size: number };
 
 /** The size of the database in bytes. */
 export const sizeOf = (db: Db): number =>
@@ -45,7 +45,7 @@ export async function copyDatabase(
       progress({ totalPages, remainingPages }) {
         signal.throwIfAborted();
         reached((totalPages - remainingPages) * page, totalPages * page);
-        return STEP;
+        return PAGES_PER_STEP;
       },
     });
   } catch (error) {
@@ -110,17 +110,17 @@ function contentsOf(db: Db): CopyContents {
  * All evidence that rows name, each once, in the order of the digests. The connection is busy until the last one was
  * taken.
  */
-export const references = (db: Db): IterableIterator<Reference> =>
+export const listEvidenceReferences = (db: Db): IterableIterator<EvidenceReference> =>
   db
-    .prepare<[], Reference>(
+    .prepare<[], EvidenceReference>(
       "SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest ORDER BY evidence_digest",
     )
     .iterate();
 
 /** How many files of evidence rows name, and their bytes. */
-export function countReferences(db: Db): { files: number; bytes: number } {
+export function countEvidenceReferences(db: Db): { files: number; bytes: number } {
   let [files, bytes] = [0, 0];
-  for (const { size } of references(db)) {
+  for (const { size } of listEvidenceReferences(db)) {
     files += 1;
     bytes += size;
   }

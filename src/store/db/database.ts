@@ -13,7 +13,7 @@ import { listAssets, readTextAsset } from "../../assets.ts";
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
 import { loadAddon } from "./native-addon.ts";
-import { copyBefore } from "./pre-migration-backup.ts";
+import { backUpBeforeMigration } from "./pre-migration-backup.ts";
 import { readStoredText } from "../flows/templates.ts";
 import type { Db } from "./types.ts";
 /** A truth value as SQLite keeps it; null stays null: unknown is not false. */
@@ -61,7 +61,7 @@ export class UnfinishedRestoreError extends Error {
 }
 
 /** @throws UnfinishedRestoreError */
-export function refuseUnfinished(directory: string): void {
+export function refuseUnfinishedRestore(directory: string): void {
   const mark = statSync(join(directory, UNFINISHED_RESTORE), { throwIfNoEntry: false });
   if (mark && (!mark.isDirectory() || existsSync(join(directory, UNFINISHED_RESTORE, UNFINISHED_RESTORE))))
     throw new UnfinishedRestoreError(directory);
@@ -107,8 +107,8 @@ export type OpenOptions = {
 export function openDatabase(directory: string, now: number, options: OpenOptions = {}): Db {
   const { steps = migrations(), onUpgrade = () => undefined } = options;
   const file = join(directory, "assay.db");
-  refuseUnfinished(directory);
-  refuseUnknown(file, steps.length);
+  refuseUnfinishedRestore(directory);
+  refuseUnknownSchema(file, steps.length);
   const db = connect(file, directory);
   try {
     migrate(db, { file, backups: join(directory, "backups"), now, steps, onUpgrade });
@@ -123,10 +123,10 @@ export function openDatabase(directory: string, now: number, options: OpenOption
  * The database of a data directory as it is, whatever its schema: nothing is created and nothing migrated.
  * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, the driver's error for a missing file.
  */
-export function openAsIs(directory: string): Db {
+export function openUnmigrated(directory: string): Db {
   const file = join(directory, "assay.db");
-  refuseUnfinished(directory);
-  refuseUnknown(file, schemaVersion());
+  refuseUnfinishedRestore(directory);
+  refuseUnknownSchema(file, schemaVersion());
   return connect(file, directory, { fileMustExist: true });
 }
 
@@ -138,7 +138,7 @@ export const openCopy = (file: string, readonly = true): Db =>
  * A further connection to a database that this process has open, for a thread that writes while the right to do so is
  * lent to it (writer.ts).
  */
-export function openBeside(directory: string): Db {
+export function openSecondWriter(directory: string): Db {
   const db = connect(join(directory, "assay.db"), directory);
   db.pragma("cache_size = -2048"); // 2 MiB: it reads what it writes, and holds on to nothing between two tasks
   return db;
@@ -149,7 +149,7 @@ export function openBeside(directory: string): Db {
  * only helps out when the log has 64 MiB; or of a program beside this server ("external"), and this connection never
  * does any.
  */
-export const leaveCheckpoints = (db: Db, to: "own" | "external" = "own"): void =>
+export const delegateCheckpoints = (db: Db, to: "own" | "external" = "own"): void =>
   void db.pragma(`wal_autocheckpoint = ${to === "own" ? 16_384 : 0}`);
 
 /**
@@ -173,7 +173,7 @@ export function openReadOnly(directory: string, { immutable = false } = {}): Db 
 /** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
 export function openMemory(image: Buffer | null = null): Db {
   const db = withPlannerStability(new Database(image ?? ":memory:", options(null)));
-  db.pragma(GIVING_BACK);
+  db.pragma(INCREMENTAL_AUTO_VACUUM);
   db.pragma("foreign_keys = ON");
   if (!image) createSchema(db);
   return db;
@@ -211,12 +211,12 @@ const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
  * empty file, before another pragma writes to it (in any other one it would be a write of its own); an older file stays
  * as it is until `assay vacuum`.
  */
-const GIVING_BACK = "auto_vacuum = INCREMENTAL";
+const INCREMENTAL_AUTO_VACUUM = "auto_vacuum = INCREMENTAL";
 
 /** A connection with the pragmas that every connection of ours has. */
 function connect(file: string, directory: string, more: Database.Options = {}): Db {
   const db = withPlannerStability(new Database(file, { ...options(directory), ...more }));
-  if (db.pragma("page_count", { simple: true }) === 0) db.pragma(GIVING_BACK);
+  if (db.pragma("page_count", { simple: true }) === 0) db.pragma(INCREMENTAL_AUTO_VACUUM);
   db.pragma("journal_mode = WAL");
   // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power goes.
   db.pragma("synchronous = FULL");
@@ -248,7 +248,7 @@ export type FileHeader = {
  * process died at once.
  * @throws ForeignDatabaseError when it is no SQLite database.
  */
-export function readHeader(file: string): FileHeader | null {
+export function readFileHeader(file: string): FileHeader | null {
   if (!existsSync(file)) return null;
   const header = Buffer.alloc(100);
   const descriptor = openSync(file, "r");
@@ -275,8 +275,8 @@ export function readHeader(file: string): FileHeader | null {
 }
 
 /** @throws NewerDatabaseError, ForeignDatabaseError. */
-export function refuseUnknown(file: string, known: number): void {
-  const header = readHeader(file);
+export function refuseUnknownSchema(file: string, known: number): void {
+  const header = readFileHeader(file);
   if (!header) return;
   const { schemaVersion: version, applicationId: application } = header;
   if (application !== APPLICATION_ID && (version !== 0 || application !== 0))
@@ -297,7 +297,7 @@ function migrate(db: Db, { file, backups, now, steps, onUpgrade }: Migrating): v
     createSchema(db);
   } else {
     onUpgrade({ step: "begun", from: found, to: target });
-    onUpgrade({ step: "copied", ...copyBefore(db, backups, found, target, now) });
+    onUpgrade({ step: "copied", ...backUpBeforeMigration(db, backups, found, target, now) });
     const pending = steps.filter((migration) => migration.version > found);
     applyMigrations(db, pending, ({ version, name }) => onUpgrade({ step: "migrated", version, name }));
     onUpgrade({ step: "done", from: found, to: target });

@@ -2,9 +2,9 @@ import { AppError, unavailable } from "../../errors.ts";
 import type { Db } from "./types.ts";
 
 /** A batch ends after this many writes ... */
-const BATCH_JOBS = 64;
+const MAX_BATCH_JOBS = 64;
 /** ... or this many milliseconds, so that reads that wait for the thread are not starved. */
-const BATCH_MS = 5;
+const MAX_BATCH_MS = 5;
 
 /** Decides whether anything is written at all, and is told of what the storage failed. */
 export type WriteGuard = {
@@ -122,8 +122,8 @@ export class GroupCommitWriter {
       this.#sql.begin.run();
       while (
         this.#queue.length > 0 &&
-        batch.length < BATCH_JOBS &&
-        (batch.length === 0 || this.#clock() - started < BATCH_MS)
+        batch.length < MAX_BATCH_JOBS &&
+        (batch.length === 0 || this.#clock() - started < MAX_BATCH_MS)
       ) {
         const job = this.#queue.shift() as Job;
         batch.push(job);

@@ -64,11 +64,11 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
 
   return {
     /** The largest id that was ever given or seen here. */
-    newest: (): number => newest,
+    newestId: (): number => newest,
     /**
      * Ids up to that one are taken, by jobs that are done perhaps: for a second connection, which cannot know of those.
      */
-    reserve: (id: number): void => void (newest = Math.max(newest, id)),
+    reserveIds: (id: number): void => void (newest = Math.max(newest, id)),
     /**
      * Adds a job. `payload` is anything that JSON can hold; it is stored as it is, so no secrets.
      * @param dueAt epoch seconds; left out: at once.
@@ -85,19 +85,19 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
      * Whether `add`, or `hasten` with effect, was called since this was asked last. Also true when the write was
      * undone: whoever looks finds nothing then.
      */
-    wereAdded(): boolean {
+    takeAddedFlag(): boolean {
       const answer = added;
       added = false;
       return answer;
     },
     /** The job, null when it is done. */
-    get: (id: number): JobRow | null => byId.get(id) ?? null,
-    kinds,
+    find: (id: number): JobRow | null => byId.get(id) ?? null,
+    listKinds: kinds,
     /**
      * The time from which a job of that kind can be leased, epoch seconds: not after `at` when one can be at once, null
      * when there is none.
      */
-    nextDue(kind: string, at: number): number | null {
+    findNextDue(kind: string, at: number): number | null {
       const [first] = ready.all(kind, at, at, 1);
       if (first) return first.due_at;
       // Here all that are due are leased, so they are few.
@@ -119,20 +119,20 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
     /** Holds a lease until then. @returns false when the job is gone or somebody else has it. */
     renew: ({ id, attempts }: Lease, until: number): boolean => extend.run(until, id, attempts).changes > 0,
     /** Removes a job whose work is done, whoever has its lease now. */
-    done: (id: number): void => void remove.run(id),
+    complete: (id: number): void => void remove.run(id),
     /** The attempt failed: the job is due again at `dueAt`. Changes nothing when it is gone or somebody else has it. */
-    failed: ({ id, attempts }: Lease, error: string, dueAt: number): void =>
+    fail: ({ id, attempts }: Lease, error: string, dueAt: number): void =>
       void postpone.run(dueAt, error, id, attempts),
     /**
      * The attempt went well and there is more to do: the job is due again at `dueAt`. Changes nothing when it is gone
      * or somebody else has it.
      */
-    again: ({ id, attempts }: Lease, dueAt: number): void => void repeat.run(dueAt, id, attempts),
+    reschedule: ({ id, attempts }: Lease, dueAt: number): void => void repeat.run(dueAt, id, attempts),
     /**
      * Makes a job due at `dueAt` if it is due later; one that somebody works on keeps its lease. Whoever does so wakes
      * the runner.
      */
-    hasten(id: number, dueAt: number): void {
+    expedite(id: number, dueAt: number): void {
       if (advance.run(dueAt, id, dueAt).changes > 0) added = true;
     },
     /**
@@ -146,6 +146,6 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
      * Ends all leases. Only for who knows that nobody works on a job: the process that took the data directory
      * (lock.ts). @returns how many.
      */
-    releaseAll: (): number => release.run().changes,
+    releaseAllLeases: (): number => release.run().changes,
   };
 }

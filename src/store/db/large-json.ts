@@ -7,13 +7,15 @@ const TABLES = ["artifacts", "attestations", "trails"] as const;
 export type LargeJsonTable = (typeof TABLES)[number];
 
 /** The select list of a query whose `large` columns may be stubs. @param alias the table in the query */
-export const withStubs = (alias: string, columns: readonly string[], large: readonly string[]): string =>
+export const selectWithStubs = (alias: string, columns: readonly string[], large: readonly string[]): string =>
   columns
-    .map((column) => (large.includes(column) ? `${orStub(`${alias}.${column}`)} AS ${column}` : `${alias}.${column}`))
+    .map((column) =>
+      large.includes(column) ? `${columnOrStub(`${alias}.${column}`)} AS ${column}` : `${alias}.${column}`,
+    )
     .join(", ");
 
 /** An SQL expression for a column, or for its stub. */
-export const orStub = (name: string): string =>
+export const columnOrStub = (name: string): string =>
   `CASE WHEN octet_length(${name}) > ${MAX_INLINE_JSON_BYTES} THEN '@' || octet_length(${name}) ELSE ${name} END`;
 
 /** The bytes of the text that a stub stands for; null for a text that is none. */
@@ -30,7 +32,7 @@ export function largeJsonStore(db: Db) {
     );
   return {
     /** The text that a stub stands for, null when it is no JSON. */
-    text(table: LargeJsonTable, column: string, id: number): string | null {
+    findText(table: LargeJsonTable, column: string, id: number): string | null {
       const key = `${table} ${column}`;
       const statement = statements.get(key) ?? prepare(table, column);
       statements.set(key, statement);

@@ -1,23 +1,23 @@
 import type { Db } from "./types.ts";
 
-export type JobFigures = {
+export type JobMetrics = {
   kind: string;
   count: number;
   /** When the one that should be done first was, or will be, due; epoch seconds. */
   due_at: number;
 };
-export type DeliveryFigures = {
+export type DeliveryMetrics = {
   waiting: number;
   dead: number /** When the oldest that waits was added, epoch seconds; null when none does. */;
   oldest: number | null;
 };
 /** Contents that attestations name, each counted once, and their bytes. */
-export type EvidenceFigures = { files: number; bytes: number };
+export type EvidenceMetrics = { files: number; bytes: number };
 
-export function figuresStore(db: Db) {
+export function metricsStore(db: Db) {
   const pragma = (name: string) => db.prepare<[], number>(`PRAGMA ${name}`).pluck();
   const [pageSize, pages, freePages] = [pragma("page_size"), pragma("page_count"), pragma("freelist_count")];
-  const jobs = db.prepare<[], JobFigures>(
+  const jobs = db.prepare<[], JobMetrics>(
     "SELECT kind, count(*) AS count, min(due_at) AS due_at FROM jobs GROUP BY kind",
   );
   const failing = db.prepare<[], number>("SELECT count(last_error) FROM jobs").pluck();
@@ -25,21 +25,21 @@ export function figuresStore(db: Db) {
   const oldest = db
     .prepare<[], number>("SELECT waiting_since FROM deliveries WHERE state = 'waiting' ORDER BY id LIMIT 1")
     .pluck();
-  const evidence = db.prepare<[], EvidenceFigures>("SELECT files, bytes FROM evidence_totals");
+  const evidence = db.prepare<[], EvidenceMetrics>("SELECT files, bytes FROM evidence_totals");
   return {
     /** Bytes of the database file, and of the pages in it that are free. */
-    space(): { bytes: number; free: number } {
+    readSpace(): { bytes: number; free: number } {
       const size = pageSize.get() as number;
       return { bytes: size * (pages.get() as number), free: size * (freePages.get() as number) };
     },
-    jobs: (): JobFigures[] => jobs.all(),
+    listJobs: (): JobMetrics[] => jobs.all(),
     /** Jobs whose latest attempt failed; they are tried again. */
-    failingJobs: (): number => failing.get() as number,
-    deliveries: (): DeliveryFigures => ({
+    countFailingJobs: (): number => failing.get() as number,
+    summarizeDeliveries: (): DeliveryMetrics => ({
       waiting: inState.get("waiting") as number,
       dead: inState.get("dead") as number,
       oldest: oldest.get() ?? null,
     }),
-    evidence: (): EvidenceFigures => evidence.get() ?? { files: 0, bytes: 0 },
+    summarizeEvidence: (): EvidenceMetrics => evidence.get() ?? { files: 0, bytes: 0 },
   };
 }

@@ -81,9 +81,9 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
      * The one, active or archived, whose name this is at present; aliases do not count. What decides whether a name is
      * taken.
      */
-    holder: (organizationId: number, name: string): Row | null => byName.get(organizationId, name) ?? null,
+    findHolder: (organizationId: number, name: string): Row | null => byName.get(organizationId, name) ?? null,
     /** Before a name is given to a new one: an alias of that name ends. */
-    take: (organizationId: number, name: string): void => void dropAlias.run(organizationId, name),
+    releaseAlias: (organizationId: number, name: string): void => void dropAlias.run(organizationId, name),
     /** Gives an active one a new name that none holds; the old one becomes an alias. @param at epoch seconds. */
     rename(row: Row, name: string, at: number): void {
       dropAlias.run(row.organization_id, name);

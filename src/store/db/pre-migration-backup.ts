@@ -6,7 +6,7 @@ import { freeBytesSync } from "./disk-space.ts";
 import type { Db } from "./types.ts";
 
 /** There is no room for the copy, so nothing was begun. */
-export class NoRoomForCopyError extends Error {
+export class NoSpaceForBackupError extends Error {
   /** For whoever shows errors: the message says it all. */
   readonly code = "NO_ROOM_FOR_COPY";
 
@@ -21,7 +21,7 @@ export class NoRoomForCopyError extends Error {
 }
 
 /** Copies of so many upgrades are kept. */
-const KEPT = 3;
+const MAX_UPGRADES_KEPT = 3;
 
 const COPY = /^assay-schema-(\d+)-before-(\d+)-(\d{8}T\d{6}Z)\.db$/;
 
@@ -33,7 +33,7 @@ const COPY = /^assay-schema-(\d+)-before-(\d+)-(\d{8}T\d{6}Z)\.db$/;
  * @returns the path and the size of the copy.
  * @throws NoRoomForCopyError, the driver's and the system's errors; nothing of the copy is left then.
  */
-export function copyBefore(
+export function backUpBeforeMigration(
   db: Db,
   directory: string,
   from: number,
@@ -44,7 +44,7 @@ export function copyBefore(
   const needed =
     (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
   const free = freeBytesSync(directory);
-  if (needed > free) throw new NoRoomForCopyError(directory, needed, free);
+  if (needed > free) throw new NoSpaceForBackupError(directory, needed, free);
 
   const stamp = new Date(now * 1000).toISOString().replace(/[-:]/g, "").replace(/\.\d+/, "");
   const name = `assay-schema-${from}-before-${to}-${stamp}.db`;
@@ -61,13 +61,13 @@ export function copyBefore(
     rmSync(partial, { force: true });
     throw error;
   }
-  for (const old of outdated(readdirSync(directory), name)) rmSync(join(directory, old), { force: true });
+  for (const old of listSuperseded(readdirSync(directory), name)) rmSync(join(directory, old), { force: true });
   const file = join(directory, name);
   return { file, bytes: statSync(file).size };
 }
 
 /** Which of the files in a directory are copies that `newest` makes superfluous. */
-export function outdated(names: readonly string[], newest: string): string[] {
+export function listSuperseded(names: readonly string[], newest: string): string[] {
   const upgradeOf = (name: string): string => /^assay-schema-\d+-before-\d+/.exec(name)?.[0] ?? "";
   const stampOf = (name: string): string => COPY.exec(name)?.[3] ?? "";
   const copies = names.filter((name) => COPY.test(name) && name !== newest);
@@ -75,7 +75,7 @@ export function outdated(names: readonly string[], newest: string): string[] {
   const others = copies
     .filter((name) => upgradeOf(name) !== upgradeOf(newest))
     .sort((a, b) => (stampOf(a) < stampOf(b) ? 1 : -1));
-  return [...superseded, ...others.slice(KEPT - 1)];
+  return [...superseded, ...others.slice(MAX_UPGRADES_KEPT - 1)];
 }
 
 function sync(path: string): void {

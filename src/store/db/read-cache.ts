@@ -1,7 +1,7 @@
 import type { Db } from "./types.ts";
 
 /** Characters that are kept at most; texts are what counts, a holder of a key stands for a few hundred. */
-const MOST_CHARACTERS = 4 << 20;
+const MAX_CHARS = 4 << 20;
 
 export type ReadCache = {
   /**
@@ -51,8 +51,8 @@ export function createReadCache(db: Db): ReadCache {
     keep(key, value, size, of) {
       // Callers choose the texts of keys too: a name in a path may have a hundred thousand characters.
       const whole = key.length + size;
-      if (of !== state || whole > MOST_CHARACTERS) return;
-      if (characters + whole > MOST_CHARACTERS) forget();
+      if (of !== state || whole > MAX_CHARS) return;
+      if (characters + whole > MAX_CHARS) forget();
       kept.set(key, value);
       characters += whole;
     },

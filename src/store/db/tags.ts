@@ -30,7 +30,7 @@ export function tagTable(db: Db, ...[table, owner]: TagTable) {
   const drop = db.prepare(`DELETE FROM ${table} WHERE ${owner} = ? AND key = ?`);
   return {
     /** All tags of a resource, in the order of their keys. */
-    of: (id: number): Tags => Object.fromEntries(all.all(id).map(({ key, value }) => [key, value])),
+    get: (id: number): Tags => Object.fromEntries(all.all(id).map(({ key, value }) => [key, value])),
     /**
      * Sets (overwriting) and removes tags; removing an absent key is harmless (semantics 8.3).
      * @throws AppError 400 on `set_tags` when the resource would have more tags than MAX_TAGS and more than before: one
@@ -73,7 +73,10 @@ export type TagChoice = { key: string; value: string };
  * Every tag in use on the resources of an organization, each once, by key and value. `resources`: the table that the
  * tags belong to.
  */
-export const tagChoices = (db: Db, ...[table, owner, resources]: [...TagTable, resources: "repos" | "controls"]) =>
+export const prepareTagChoices = (
+  db: Db,
+  ...[table, owner, resources]: [...TagTable, resources: "repos" | "controls"]
+) =>
   db.prepare<[number], TagChoice>(
     `SELECT DISTINCT tag.key, tag.value FROM ${resources} AS resource JOIN ${table} AS tag ON tag.${owner} = resource.id
      WHERE resource.organization_id = ? ORDER BY tag.key, tag.value`,

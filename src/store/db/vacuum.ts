@@ -2,12 +2,12 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { freeBytesSync } from "./disk-space.ts";
-import { spaceStore } from "./incremental-vacuum.ts";
+import { freePageStore } from "./incremental-vacuum.ts";
 import { walBytes } from "./wal.ts";
 import type { Db } from "./types.ts";
 
 /** There is too little room for the second copy; nothing was changed. Numbers in bytes. */
-export class NoRoomError extends Error {
+export class NoSpaceForVacuumError extends Error {
   override readonly name = "NoRoomError";
   constructor(directory: string, needed: number, free: number) {
     super(
@@ -19,14 +19,14 @@ export class NoRoomError extends Error {
 const mb = (bytes: number): string => (bytes / 1_048_576).toFixed(1);
 
 /** Mistakes that are told at most; one is enough not to go on. */
-const MOST_PROBLEMS = 20;
+const MAX_PROBLEMS = 20;
 
 /** For the file system's own books, in bytes. */
-const MARGIN = 8 << 20;
+const MARGIN_BYTES = 8 << 20;
 
 /** What is wrong with the file, in SQLite's words; empty when nothing is. Reads all of it. */
-export const damageOf = (db: Db): string[] =>
-  (db.pragma(`integrity_check(${MOST_PROBLEMS})`) as { integrity_check: string }[])
+export const findDamage = (db: Db): string[] =>
+  (db.pragma(`integrity_check(${MAX_PROBLEMS})`) as { integrity_check: string }[])
     .map((row) => row.integrity_check)
     .filter((line) => line !== "ok");
 
@@ -48,10 +48,10 @@ export function vacuumDatabase(
   free: () => number = () => freeBytesSync(directory),
 ): void {
   db.pragma("wal_checkpoint(TRUNCATE)");
-  const { total, free: unused, bytes } = spaceStore(db).pages();
-  const needed = 2 * (total - unused) * bytes + MARGIN;
+  const { total, free: unused, bytes } = freePageStore(db).readPageCounts();
+  const needed = 2 * (total - unused) * bytes + MARGIN_BYTES;
   const room = free();
-  if (room < needed) throw new NoRoomError(directory, needed, room);
+  if (room < needed) throw new NoSpaceForVacuumError(directory, needed, room);
   // Our connections keep temporary things in memory; this one may be larger than that. The directory counts for the
   // whole process.
   db.pragma("temp_store = FILE");

@@ -19,7 +19,7 @@ const [FIRST_LOCK, LAST_LOCK] = [124, 127];
  * The processes that read from the log at this moment, as the kernel knows their locks. Empty where it does not tell
  * (no Linux, or a container that sees other numbers), and for readers that are gone already.
  */
-export function walReaders(
+export function listWalReaders(
   directory: string,
   locks: () => string = () => readFileSync("/proc/locks", "utf8"),
 ): WalReader[] {

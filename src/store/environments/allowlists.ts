@@ -56,7 +56,7 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { stalenes
      * Adds an entry, of which actions are told; where the artifact runs, its verdict has to be found anew. @returns the
      * public id of the entry.
      */
-    allow(environment: { id: number; organization_id: number }, entry: AllowlistEntry): string {
+    create(environment: { id: number; organization_id: number }, entry: AllowlistEntry): string {
       const id = newId();
       const at = now();
       const { lastInsertRowid } = insert.run(
@@ -70,12 +70,12 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { stalenes
         entry.user_name,
         at,
       );
-      triggers.artifactAllowed(environment.id, Number(lastInsertRowid), at);
-      staleness.allowlistChanged(environment.id, entry.fingerprint);
+      triggers.raiseArtifactAllowed(environment.id, Number(lastInsertRowid), at);
+      staleness.markAllowlisted(environment.id, entry.fingerprint);
       return id;
     },
     /** The entry that counts for a fingerprint, null when the environment does not accept it. */
-    latest: (environmentId: number, fingerprint: string): AllowlistRow | null =>
+    findLatest: (environmentId: number, fingerprint: string): AllowlistRow | null =>
       latest.get(environmentId, fingerprint) ?? null,
     /** Every entry in an organization, newest first, with the name that its environment has now. */
     list: (organizationId: number): (AllowlistRow & { environment_name: string })[] =>

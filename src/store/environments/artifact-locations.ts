@@ -32,7 +32,7 @@ export type ArtifactLocations = {
   /** Where it ran and runs no more, with the snapshot that showed its exit. */
   exited: Place[];
   /** Oldest first. */
-  moves: ArtifactTransition[];
+  transitions: ArtifactTransition[];
   firstStarts: FirstStart[];
 };
 
@@ -53,7 +53,7 @@ type PresenceRow = {
 };
 
 /** A record of a trail started or stopped running, while it was the provenance of what ran. */
-export type TrailMoveRow = {
+export type TrailTransitionRow = {
   id: number;
   trail_id: number;
   artifact_id: string;
@@ -72,7 +72,7 @@ export type TrailMoveRow = {
 };
 
 /** An artifact of a repository that runs in an environment now. Names are those of now. */
-export type LiveRow = {
+export type RunningInRepoRow = {
   environment_id: string;
   environment_name: string;
   environment_type: string;
@@ -101,7 +101,7 @@ const PLACED = `FROM snapshot_artifacts x CROSS JOIN snapshots s ON s.environmen
  * Rows of an environment that are looked at for what is recent. A job that starts every few minutes leaves hundreds a
  * day.
  */
-const RECENT = 50;
+const MAX_RECENT_ROWS = 50;
 
 export function artifactLocationStore(db: Db) {
   const ofArtifact = db.prepare<[number, string], PresenceRow>(
@@ -117,10 +117,10 @@ export function artifactLocationStore(db: Db) {
   const recentOfArtifact = db.prepare<[number, string, number], PresenceRow>(
     `${PRESENT}, EXISTS (SELECT 1 FROM snapshot_artifacts o WHERE o.organization_id = x.organization_id AND o.fingerprint = x.fingerprint
                            AND o.environment_id = x.environment_id AND o.last_index = ${OPEN}) AS is_running ${PLACED}
-     WHERE x.organization_id = ? AND x.fingerprint = ? AND x.environment_id = ? ORDER BY x.first_index DESC, x.id DESC LIMIT ${RECENT}`,
+     WHERE x.organization_id = ? AND x.fingerprint = ? AND x.environment_id = ? ORDER BY x.first_index DESC, x.id DESC LIMIT ${MAX_RECENT_ROWS}`,
   );
   // The facts decide whose provenance it was; a damaged record was nobody's.
-  const ofTrails = db.prepare<[string], TrailMoveRow>(
+  const ofTrails = db.prepare<[string], TrailTransitionRow>(
     `SELECT r.trail_id, r.public_id AS artifact_id, r.filename, r.fingerprint, r.reference_name, r.git_commit_info_json, r.repo_info_json,
             x.id, x.annotation, x.was, x.now, x.first_index AS snapshot_index, s.timestamp, n.public_id AS environment_id, n.name AS environment_name
      FROM json_each(?) t CROSS JOIN artifacts r ON r.trail_id = t.value
@@ -133,7 +133,7 @@ export function artifactLocationStore(db: Db) {
   );
   // What runs is little beside what was ever built, so it is looked at first; one step into an index tells whether it
   // is of the repository.
-  const ofRepo = db.prepare<{ organization: number; repo: number }, LiveRow>(
+  const ofRepo = db.prepare<{ organization: number; repo: number }, RunningInRepoRow>(
     `SELECT n.public_id AS environment_id, n.name AS environment_name, n.type AS environment_type, n.snapshot_count AS snapshot_index,
             x.name, x.compliant, s.timestamp AS started_at, r.public_id AS artifact_id, r.fingerprint,
             r.git_commit, r.commit_url, f.name AS flow_name, ${selectorColumn("r")}
@@ -150,33 +150,33 @@ export function artifactLocationStore(db: Db) {
      * What runs of a repository: artifacts with a record that names it, in active environments. By environment and
      * name.
      */
-    ofRepo: (organizationId: number, repoId: number): LiveRow[] =>
+    listRunningByRepo: (organizationId: number, repoId: number): RunningInRepoRow[] =>
       ofRepo.all({ organization: organizationId, repo: repoId }),
     /** Where a fingerprint runs and ran in an organization; environments in the order in which they were made. */
-    ofArtifact(organizationId: number, fingerprint: string): ArtifactLocations {
+    findByFingerprint(organizationId: number, fingerprint: string): ArtifactLocations {
       const environments = Map.groupBy(
         ofArtifact.all(organizationId, fingerprint),
         ({ environment_id }) => environment_id,
       );
-      const presence: ArtifactLocations = { running: [], exited: [], moves: [], firstStarts: [] };
+      const presence: ArtifactLocations = { running: [], exited: [], transitions: [], firstStarts: [] };
       for (const rows of environments.values()) tell(presence, rows);
-      presence.moves.sort((a, b) => a.id - b.id);
+      presence.transitions.sort((a, b) => a.id - b.id);
       return presence;
     },
     /** As ofArtifact, but of each environment the latest moves only, so that what is read has a bound. */
-    recent(organizationId: number, fingerprint: string): RecentArtifactLocations {
-      const presence: ArtifactLocations = { running: [], exited: [], moves: [], firstStarts: [] };
+    findRecentByFingerprint(organizationId: number, fingerprint: string): RecentArtifactLocations {
+      const presence: ArtifactLocations = { running: [], exited: [], transitions: [], firstStarts: [] };
       for (
         let id = environmentBehind.get(organizationId, fingerprint, 0);
         id !== undefined;
         id = environmentBehind.get(organizationId, fingerprint, id)
       )
         tell(presence, recentOfArtifact.all(organizationId, fingerprint, id).reverse());
-      const { running, exited, moves } = presence;
-      return { running, exited, moves: moves.sort((a, b) => a.id - b.id) };
+      const { running, exited, transitions: moves } = presence;
+      return { running, exited, transitions: moves.sort((a, b) => a.id - b.id) };
     },
     /** What the artifacts of these trails did, by trail, oldest first. */
-    ofTrails: (trailIds: readonly number[]): Map<number, TrailMoveRow[]> =>
+    listTransitionsByTrail: (trailIds: readonly number[]): Map<number, TrailTransitionRow[]> =>
       Map.groupBy(
         ofTrails.all(JSON.stringify(trailIds)).sort((a, b) => a.id - b.id),
         ({ trail_id }) => trail_id,
@@ -185,7 +185,10 @@ export function artifactLocationStore(db: Db) {
 }
 
 /** Adds what the rows of one environment tell, in the order of its snapshots. */
-function tell({ running, exited, moves, firstStarts }: ArtifactLocations, rows: readonly PresenceRow[]): void {
+function tell(
+  { running, exited, transitions: moves, firstStarts }: ArtifactLocations,
+  rows: readonly PresenceRow[],
+): void {
   const [row] = rows;
   if (!row) return;
   const { environment_name, snapshot_count, archived_at } = row;

@@ -1,7 +1,7 @@
 /** The facts on which an artifact is judged in an environment, read as they are now (semantics 5.4). */
 import type { Facts, FlowRecord } from "../../domain/compliance/environment.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
-import { latestOfFlows } from "../flows/artifacts.ts";
+import { pickLatestPerFlow } from "../flows/artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
 import type { flowStore } from "../flows/flows.ts";
 import type { Db } from "../db/types.ts";
@@ -24,7 +24,7 @@ type RecordRow = {
 
 export type FactParts = { attestations: ReturnType<typeof attestationStore>; flows: ReturnType<typeof flowStore> };
 
-export function factStore(db: Db, { attestations, flows }: FactParts) {
+export function complianceFactStore(db: Db, { attestations, flows }: FactParts) {
   const records = db.prepare<[number, string], RecordRow>(
     `SELECT a.id, a.flow_id, f.name AS flow_name, a.trail_id, t.name AS trail_name, a.reference_name, a.filename, a.git_commit, a.commit_url,
             nullif(a.git_commit_info_json ->> 'timestamp', 0) AS committed_at, a.state, a.reasons_json,
@@ -47,9 +47,9 @@ export function factStore(db: Db, { attestations, flows }: FactParts) {
      * The most recent record of a fingerprint in every flow it was reported to, archived flows included (decision 65);
      * the flow of its first report comes first. None: it has no provenance. `deployment_id` is null in all of them.
      */
-    of(organizationId: number, fingerprint: string): Facts {
+    read(organizationId: number, fingerprint: string): Facts {
       if (fingerprint === "") return { flows: [] };
-      return { flows: latestOfFlows(records.all(organizationId, fingerprint)).map(flowRecord) };
+      return { flows: pickLatestPerFlow(records.all(organizationId, fingerprint)).map(flowRecord) };
     },
   };
 
@@ -57,7 +57,7 @@ export function factStore(db: Db, { attestations, flows }: FactParts) {
     return {
       flow_id: row.flow_id,
       flow: row.flow_name,
-      tags: flows.tags(row.flow_id),
+      tags: flows.getTags(row.flow_id),
       trail_id: row.trail_id,
       trail: row.trail_name,
       artifact_id: row.id,
@@ -68,7 +68,7 @@ export function factStore(db: Db, { attestations, flows }: FactParts) {
       committed_at: row.committed_at,
       state: row.state,
       reasons: JSON.parse(row.reasons_json) as string[],
-      candidates: row.trail_id === null ? [] : attestations.policyCandidates(row.trail_id, row.id),
+      candidates: row.trail_id === null ? [] : attestations.listPolicyCandidates(row.trail_id, row.id),
       deployment_id: null,
     };
   }

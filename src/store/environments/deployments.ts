@@ -172,20 +172,20 @@ export function deploymentStore(db: Db) {
       return count.get(parameters)?.total ?? 0;
     },
     /** All of them for charts, the oldest first. */
-    points(filter: DeploymentFilter): DeploymentPoint[] {
+    listPoints(filter: DeploymentFilter): DeploymentPoint[] {
       const { points, parameters } = choose(filter);
       return points.all(parameters);
     },
     /**
      * The deployment of a fingerprint in these environments that was recorded last (decision 97); null: there was none.
      */
-    latest: (environmentIds: readonly number[], fingerprint: string): DeploymentRow | null =>
+    findLatest: (environmentIds: readonly number[], fingerprint: string): DeploymentRow | null =>
       latest.get({ environments: JSON.stringify(environmentIds), fingerprint }) ?? null,
     /** Every deployment of a fingerprint in an organization, oldest first. */
-    ofFingerprint: (organizationId: number, fingerprint: string): IterableIterator<DeploymentRow> =>
+    listByFingerprint: (organizationId: number, fingerprint: string): IterableIterator<DeploymentRow> =>
       ofFingerprint.iterate(organizationId, fingerprint),
     /** Deployments of each UTC day that had any, of one flow or of all. Both bounds, in epoch seconds, count. */
-    perDay(environmentIds: readonly number[], flowId: number | null, bounds: Bounds): Map<number, number> {
+    countPerDay(environmentIds: readonly number[], flowId: number | null, bounds: Bounds): Map<number, number> {
       const statement = flowId === null ? perDayOfAll : perDayOfFlow;
       const rows = statement.all({
         environments: JSON.stringify(environmentIds),
@@ -196,7 +196,7 @@ export function deploymentStore(db: Db) {
       return new Map(rows.map(({ day, count }) => [day, count]));
     },
     /** Epoch seconds of the latest deployment of a flow, null when it never was deployed. */
-    latestOfFlow: (organizationId: number, flowId: number): number | null =>
+    findLatestTimeByFlow: (organizationId: number, flowId: number): number | null =>
       latestOfFlow.get(flowId, organizationId)?.at ?? null,
   };
 }

@@ -212,7 +212,7 @@ export function environmentEventStore(db: Db) {
 
   return {
     /** One page, newest first unless `reverse`; within a snapshot in the order of recording, turned with the rest. */
-    page(
+    list(
       environment: Environment,
       filter: EventFilter,
       reverse: boolean,
@@ -230,24 +230,24 @@ export function environmentEventStore(db: Db) {
      * The next events after one, oldest first: for reading all of them with little memory.
      * @param from `first`: position of the event after which to go on, `id` its id; 0 to begin with `first`.
      */
-    after: (environment: Environment, from: IndexRange & { id: number }, limit: number): EnvironmentEventRow[] =>
+    listAfter: (environment: Environment, from: IndexRange & { id: number }, limit: number): EnvironmentEventRow[] =>
       rowsOf(sourceOf(environment).after.all({ environment: environment.id, ...from, limit })),
     /**
      * The snapshots of an environment made from one time to another, both included; infinite: without bound. From `now`
      * on all are in, whatever time a clock that ran ahead gave them. Times in epoch seconds.
      */
-    between(
+    findRange(
       { id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">,
       { from, to, now }: { from: number; to: number; now: number },
     ): IndexRange {
-      const first = from === -Infinity ? 1 : times.lastBefore(id, from) + 1;
-      return { first, last: to >= now ? snapshot_count : times.lastUntil(id, to) };
+      const first = from === -Infinity ? 1 : times.findLastBefore(id, from) + 1;
+      return { first, last: to >= now ? snapshot_count : times.findLastUntil(id, to) };
     },
     /**
      * What runs in the place of artifacts that exited: of the same flow and reference name, started after them, and
      * the latest of those that ran when they exited. Exits that nothing replaced are not in the answer.
      */
-    successors<Key>(exits: ReadonlyMap<Key, Exit>): Map<Key, SuccessorRow> {
+    findSuccessors<Key>(exits: ReadonlyMap<Key, Exit>): Map<Key, SuccessorRow> {
       if (exits.size === 0) return new Map();
       const keys = [...exits.keys()];
       const values = [...exits.values()].map((exit) => [
@@ -261,7 +261,7 @@ export function environmentEventStore(db: Db) {
       return new Map(successors.all(JSON.stringify(values)).map(({ place, ...row }) => [keys[place] as Key, row]));
     },
     /** Records by key; keys without a record are left out. */
-    records: (ids: Iterable<number>): Map<number, EventRecordRow> =>
+    findRecords: (ids: Iterable<number>): Map<number, EventRecordRow> =>
       new Map(records.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
   };
 }

@@ -100,7 +100,7 @@ export function environmentListStore(db: Db) {
 
   return {
     /** One environment, active or archived; it must exist. */
-    view(id: number): EnvironmentView {
+    get(id: number): EnvironmentView {
       const row = byId.get(id);
       if (!row) throw new Error(`environment ${id} is gone`);
       return row;

@@ -135,14 +135,14 @@ export function environmentStore(
 
   function policiesChanged(environmentId: number): void {
     setModified.run(now(), environmentId);
-    staleness.policiesChanged(environmentId);
+    staleness.markPoliciesChanged(environmentId);
   }
 
   return {
     find: named.find,
     require: named.require,
     requireWritable: named.requireWritable,
-    holder: named.holder,
+    findHolder: named.findHolder,
     get,
 
     /** Creates an environment; none may hold the name, an alias of that name ends. */
@@ -151,7 +151,7 @@ export function environmentStore(
       { name, type, ...fields }: EnvironmentFields & { name: string; type: EnvironmentType },
     ): EnvironmentRow {
       const at = now();
-      named.take(organizationId, name);
+      named.releaseAlias(organizationId, name);
       const { lastInsertRowid } = insert.run(
         newId(),
         organizationId,
@@ -198,7 +198,7 @@ export function environmentStore(
     },
 
     /** Keys of the members of a logical environment, in their order. */
-    members: memberIds,
+    listMemberIds: memberIds,
 
     /**
      * Replaces the members of a logical environment: active physical ones, each once. @returns whether they, or their
@@ -224,10 +224,10 @@ export function environmentStore(
     },
 
     /** The attached policies in their order, those without a version included. */
-    attached,
+    listPolicies: attached,
 
     /** Attaches policies behind those that are attached already. @returns whether any was not yet attached. */
-    attach(environmentId: number, policyIds: readonly number[]): boolean {
+    attachPolicies(environmentId: number, policyIds: readonly number[]): boolean {
       const last = lastPolicy.get(environmentId)?.position ?? 0;
       const changes = policyIds.map((id, place) => putPolicy.run(environmentId, id, last + place + 1).changes);
       if (!changes.includes(1)) return false;
@@ -236,7 +236,7 @@ export function environmentStore(
     },
 
     /** Detaches policies. @returns whether any was attached. */
-    detach(environmentId: number, policyIds: readonly number[]): boolean {
+    detachPolicies(environmentId: number, policyIds: readonly number[]): boolean {
       const changes = policyIds.map((id) => dropPolicy.run(environmentId, id).changes);
       if (!changes.includes(1)) return false;
       policiesChanged(environmentId);

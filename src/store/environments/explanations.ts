@@ -166,7 +166,7 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
       comment: row.comment,
       createdBy: row.created_by,
       createdAt: row.timestamp,
-      document: attempt(() => policies.parsed(versionId)),
+      document: attempt(() => policies.getDocument(versionId)),
     };
   }
 
@@ -245,7 +245,8 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
       const verdicts = JSON.parse(row.verdicts_json) as StoredVerdict[];
       explained.reasons = JSON.parse(row.reasons_json) as string[];
       explained.attestations = attestationsOf(environment.organization_id, explained.facts, problems);
-      const documentOf = (versionId: number): PolicyDocument => known(versionId).document ?? policies.parsed(versionId);
+      const documentOf = (versionId: number): PolicyDocument =>
+        known(versionId).document ?? policies.getDocument(versionId);
       const kept: Evaluation = { compliant, verdicts, reasons: [...explained.reasons] };
       const again = replay(
         { artifact: row, facts: explained.facts, allowlisted: row.allowlist_id !== null, kept },
@@ -311,7 +312,7 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
       );
     }
     explanation.artifacts = snapshots
-      .evaluated(environment.id, snapshot.idx)
+      .listEvaluated(environment.id, snapshot.idx)
       .map((row) => artifact(environment, row, known));
     const running = explanation.artifacts.filter(({ exited }) => !exited);
     const found = checkSnapshot(
@@ -330,7 +331,7 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
 
   function explainMembers(explanation: Explanation): void {
     const { environment, snapshot, problems } = explanation;
-    for (const { member_id, member_index } of snapshots.members(environment.id, snapshot.idx)) {
+    for (const { member_id, member_index } of snapshots.listMembers(environment.id, snapshot.idx)) {
       const member = environments.get(member_id);
       const shown = explain(member, member_index);
       if (shown) explanation.members.push(shown);
@@ -381,11 +382,11 @@ export function explanationStore(db: Db, { environments, flows, policies, snapsh
      */
     withPresentFlowNames(explanation: Explanation): Explanation {
       const ids = artifactsOf(explanation).flatMap(({ facts }) => facts.flows.map(({ flow_id }) => flow_id));
-      const names = flows.presentNames(ids);
+      const names = flows.findPresentNames(ids);
       return withNames(explanation, (id) => names.get(id));
     },
     /** Names of all environments of an organization, archived ones included. */
-    environmentNames: (organizationId: number): string[] => namesOf.all(organizationId).map(({ name }) => name),
+    listEnvironmentNames: (organizationId: number): string[] => namesOf.all(organizationId).map(({ name }) => name),
   };
 }
 

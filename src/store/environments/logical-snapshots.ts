@@ -92,12 +92,12 @@ export function logicalSnapshotStore(
     );
     if (time < (group.last_changed_at ?? 0)) addSetback.run(group.id, index, time);
     advance.run(index, time, compliant, group.id);
-    triggers.snapshotMade(group.id, index, time);
+    triggers.raiseSnapshotMade(group.id, index, time);
   }
 
   return {
     /** A member has a new snapshot: every group it is in gets one. @param at epoch seconds of that snapshot. */
-    memberChanged(environmentId: number, actor: Actor, at: number): void {
+    recordMemberSnapshot(environmentId: number, actor: Actor, at: number): void {
       for (const group of groupsOf.all(environmentId)) snapshotOf(group, environmentId, actor, at);
     },
   };

@@ -18,7 +18,7 @@ export type ReevaluatePayload = {
 
 export type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof staleArtifactStore> };
 
-export function reevaluationStore(db: Db, { jobs, staleness }: ReevaluationParts) {
+export function reevaluationQueue(db: Db, { jobs, staleness }: ReevaluationParts) {
   const using = db.prepare<[number], { id: number; snapshot_count: number }>(
     `SELECT environment.id, environment.snapshot_count FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
      WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY attachment.environment_id`,
@@ -40,15 +40,15 @@ export function reevaluationStore(db: Db, { jobs, staleness }: ReevaluationParts
   }
 
   return {
-    ask,
+    enqueue: ask,
     /**
      * A policy got a new version: every active environment that it is attached to is evaluated again, by a job.
      * @param by who made the version.
      * @returns the ids of the jobs.
      */
-    policyVersion(policyId: number, by: Actor): number[] {
+    enqueueForPolicy(policyId: number, by: Actor): number[] {
       return using.all(policyId).map((environment) => {
-        staleness.policiesChanged(environment.id);
+        staleness.markPoliciesChanged(environment.id);
         return ask(environment, "policy_version", by);
       });
     },

@@ -18,7 +18,7 @@ import type { allowlistStore } from "./allowlists.ts";
 import type { clockStore } from "../db/clock.ts";
 import { fromSqlBoolean, toSqlBoolean } from "../db/database.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
-import type { factStore } from "./compliance-facts.ts";
+import type { complianceFactStore } from "./compliance-facts.ts";
 import type { logicalSnapshotStore } from "./logical-snapshots.ts";
 import type { policyStore } from "../policies/policies.ts";
 import { ADD_SETBACK } from "./snapshot-times.ts";
@@ -76,7 +76,7 @@ type Before = Running & { row: OpenRow };
 type After = Running & { present: Present; evaluation: RunningEvaluation | null };
 
 export type Plan = {
-  readCurrent: Survey;
+  survey: Survey;
   snapshot: boolean;
   running: readonly Annotated<After>[];
   exited: readonly Annotated<Before>[];
@@ -86,7 +86,7 @@ export type RecordingParts = {
   environments: ReturnType<typeof environmentStore>;
   policies: ReturnType<typeof policyStore>;
   allowlists: ReturnType<typeof allowlistStore>;
-  facts: ReturnType<typeof factStore>;
+  facts: ReturnType<typeof complianceFactStore>;
   logical: ReturnType<typeof logicalSnapshotStore>;
   triggers: ReturnType<typeof triggerStore>;
   clock: ReturnType<typeof clockStore>;
@@ -96,7 +96,7 @@ export type RecordingParts = {
 const ARTIFACT_MS = 0.2;
 
 /** Above this it is work for the thread anyway (jobs/recorder.ts), and counting flows is not free. */
-const MAX_COUNTED_WEIGHT = 100;
+const MAX_COUNTED_WORKLOAD = 100;
 
 export function snapshotRecorderStore(
   db: Db,
@@ -158,11 +158,11 @@ export function snapshotRecorderStore(
   const clearStale = db.prepare("DELETE FROM stale_artifacts WHERE environment_id = ?");
 
   function appliedPolicies(environmentId: number): AppliedPolicy[] {
-    return policies.inForce(environmentId).map(({ policy_name, version_id, version }) => ({
+    return policies.listInForce(environmentId).map(({ policy_name, version_id, version }) => ({
       policyName: policy_name,
       versionId: version_id,
       version,
-      document: policies.parsed(version_id),
+      document: policies.getDocument(version_id),
     }));
   }
 
@@ -178,7 +178,7 @@ export function snapshotRecorderStore(
   /** Whether the latest snapshot was evaluated under the policies that are in force; false without a snapshot. */
   const isUnderPolicies = ({ id, snapshot_count }: EnvironmentRow): boolean =>
     versionsOf.get(id, snapshot_count)?.policy_versions_json ===
-    JSON.stringify(policies.inForce(id).map(({ version_id }) => version_id));
+    JSON.stringify(policies.listInForce(id).map(({ version_id }) => version_id));
 
   /** Reads what is stored. @param artifacts the report; null: what ran still runs. */
   function readCurrent(
@@ -246,7 +246,7 @@ export function snapshotRecorderStore(
     const perFlow = applied.reduce((sum, { document }) => sum + evaluationMs(document), 0);
     let workload = written;
     for (const present of after) {
-      if (workload > MAX_COUNTED_WEIGHT || perFlow === 0) break;
+      if (workload > MAX_COUNTED_WORKLOAD || perFlow === 0) break;
       if (!present.evaluate) continue;
       const flows = Math.max(1, facts.countFlows(organization_id, present.fingerprint));
       workload += Math.max(0, Math.floor((flows * perFlow) / ARTIFACT_MS) - 1);
@@ -267,8 +267,8 @@ export function snapshotRecorderStore(
   function evaluate(survey: Survey, { name, fingerprint, row }: Present): RunningEvaluation {
     const { id, organization_id } = survey.environment;
     const previous = row ? (stored.get(row.evaluation_id) ?? null) : null;
-    const found = facts.of(organization_id, fingerprint);
-    const entry = allowlists.latest(id, fingerprint)?.id ?? null;
+    const found = facts.read(organization_id, fingerprint);
+    const entry = allowlists.findLatest(id, fingerprint)?.id ?? null;
     const earlier = previous && readFacts(previous.facts_json);
     const known = earlier ? carryDeployments(found, earlier) : found;
     return {
@@ -318,14 +318,14 @@ export function snapshotRecorderStore(
       };
     });
     return {
-      readCurrent: found,
+      survey: found,
       ...compareRunning(found.before === null ? null : [...earlier.values()], after, found.cause),
     };
   }
 
   /** Writes a plan that is current. @returns the index of the snapshot, null when none was made. */
   function apply(
-    { readCurrent: { environment, cause, policies: applied, versionsJson, digest }, snapshot, running, exited }: Plan,
+    { survey: { environment, cause, policies: applied, versionsJson, digest }, snapshot, running, exited }: Plan,
     actor: Actor,
   ): number | null {
     const time = now();
@@ -378,8 +378,8 @@ export function snapshotRecorderStore(
     if (at < (environment.last_changed_at ?? 0)) addSetback.run(environment.id, index, at);
     advance.run(index, at, state, digest, environment.id);
     clearStale.run(environment.id);
-    triggers.snapshotMade(environment.id, index, at);
-    logical.memberChanged(environment.id, actor, at);
+    triggers.raiseSnapshotMade(environment.id, index, at);
+    logical.recordMemberSnapshot(environment.id, actor, at);
     return index;
   }
 
@@ -487,7 +487,7 @@ export function snapshotRecorderStore(
     plan,
     apply,
     /** Notes a report that changes nothing. */
-    touch: (environmentId: number): void => void reported.run(now(), environmentId),
+    recordUnchanged: (environmentId: number): void => void reported.run(now(), environmentId),
     /** All steps in one, inside a write. @returns the index of the snapshot, null when none was made. */
     record(
       environment: EnvironmentRow,

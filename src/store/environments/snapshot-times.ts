@@ -41,5 +41,5 @@ export function snapshotTimes(db: Db) {
     };
   }
 
-  return { lastUntil: finder("<="), lastBefore: finder("<") };
+  return { findLastUntil: finder("<="), findLastBefore: finder("<") };
 }

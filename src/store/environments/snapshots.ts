@@ -68,7 +68,7 @@ export type EvaluatedArtifactRow = SnapshotArtifactRow & {
 };
 
 /** What an evaluation was found on and what it found. */
-export type KeptEvaluation = { facts: Facts; verdicts: readonly StoredVerdict[] };
+export type ParsedEvaluation = { facts: Facts; verdicts: readonly StoredVerdict[] };
 
 /** What a comparison of two snapshots looks at. */
 export type RunningArtifactRow = Pick<SnapshotArtifactRow, "fingerprint" | "name" | "now" | "instances_json"> &
@@ -175,55 +175,55 @@ export function snapshotStore(db: Db) {
 
   return {
     /** How many artifacts run in the latest snapshot. */
-    size: (environmentId: number): number => sizeOf.get(environmentId)?.size ?? 0,
+    countRunning: (environmentId: number): number => sizeOf.get(environmentId)?.size ?? 0,
     /** One snapshot, null when there is none of that index. */
     find: (environmentId: number, index: number): SnapshotRow | null => byIndex.get(environmentId, index) ?? null,
     /** What a snapshot of a physical environment shows, what exited in it included, by name. */
-    artifacts: (environmentId: number, index: number): SnapshotArtifactRow[] =>
+    listArtifacts: (environmentId: number, index: number): SnapshotArtifactRow[] =>
       artifactsOf.all({ environment: environmentId, index }),
     /** As artifacts, with the evaluations. */
-    evaluated: (environmentId: number, index: number): EvaluatedArtifactRow[] =>
+    listEvaluated: (environmentId: number, index: number): EvaluatedArtifactRow[] =>
       evaluatedOf.all({ environment: environmentId, index }),
     /**
      * The evaluation of a row of `evaluated`. The value is shared: nobody may change it. @throws Error for a damaged
      * one.
      */
-    kept: evaluations.read,
+    parseEvaluation: evaluations.read,
     /**
      * A text about an evaluation that `kept` gave, made once and kept for as long as the evaluation is. It must follow
      * from the evaluation and from the values in `from` alone; with other ones it is made anew. @throws what `make`
      * throws.
      */
-    textOf: evaluations.textOf,
+    getOrMakeText: evaluations.textOf,
     /**
      * The snapshot in force at a moment; 0 before the first. From `now` on it is the latest, whatever time a clock that
      * ran ahead gave it. Times in epoch seconds.
      */
-    indexAt: (
+    findIndexAt: (
       { id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">,
       time: number,
       now: number,
-    ): number => (time >= now ? snapshot_count : times.lastUntil(id, time)),
+    ): number => (time >= now ? snapshot_count : times.findLastUntil(id, time)),
     /** Snapshots from one index to another, both included, oldest first. */
-    between: (environmentId: number, first: number, last: number): SnapshotRow[] =>
+    listBetween: (environmentId: number, first: number, last: number): SnapshotRow[] =>
       between.all(environmentId, first, last),
     /** The members of a logical environment in one of its snapshots, in their order. */
-    members: (environmentId: number, index: number): SnapshotMemberRow[] =>
+    listMembers: (environmentId: number, index: number): SnapshotMemberRow[] =>
       membersOf.all({ environment: environmentId, index }),
     /** What runs in a snapshot of a physical environment, by name. */
-    running: (environmentId: number, index: number): RunningArtifactRow[] =>
+    listRunning: (environmentId: number, index: number): RunningArtifactRow[] =>
       runningOf.all({ environment: environmentId, index }),
     /** The fingerprints of what runs in a snapshot of a physical environment. */
-    fingerprints: (environmentId: number, index: number): Set<string> =>
+    listFingerprints: (environmentId: number, index: number): Set<string> =>
       new Set(fingerprintsOf.all({ environment: environmentId, index })),
     /** Records of artifacts by their keys. */
-    records: (artifactIds: Iterable<number>): Map<number, ShownRecordRow> =>
+    findRecords: (artifactIds: Iterable<number>): Map<number, ShownRecordRow> =>
       new Map(recordsById.all(JSON.stringify([...artifactIds])).map((row) => [row.id, row])),
     /** What each of these deployments replaced; those that replaced nothing are not in the answer. */
-    replaced: (deploymentIds: Iterable<number>): Map<number, ReplacedRow> =>
+    findReplaced: (deploymentIds: Iterable<number>): Map<number, ReplacedRow> =>
       new Map(replacedBy.all(JSON.stringify([...deploymentIds])).map((row) => [row.deployment_id, row])),
     /** Policy versions by their keys, with what names them. */
-    policyVersions: (versionIds: Iterable<number>): Map<number, ShownPolicyRow> =>
+    findPolicyVersions: (versionIds: Iterable<number>): Map<number, ShownPolicyRow> =>
       new Map(policiesOf.all(JSON.stringify([...versionIds])).map((row) => [row.version_id, row])),
   };
 }
@@ -235,14 +235,14 @@ export function snapshotStore(db: Db) {
  */
 function evaluationCache() {
   type Text = { from: readonly unknown[]; text: string };
-  type Entry = { facts: string; verdicts: string; value: KeptEvaluation; shown: Text | null };
+  type Entry = { facts: string; verdicts: string; value: ParsedEvaluation; shown: Text | null };
   const known = new Map<number, Entry>();
   let bytes = 0;
   const add = (id: number, entry: Entry): void => {
     known.set(id, entry);
     bytes += bytesOf(entry);
     for (const oldest of known.keys()) {
-      if (bytes <= CACHED_BYTES) break;
+      if (bytes <= MAX_CACHED_BYTES) break;
       drop(oldest);
     }
   };
@@ -256,7 +256,7 @@ function evaluationCache() {
     (facts.length + verdicts.length) * READ_BYTES + (shown?.text.length ?? 0);
 
   return {
-    read({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluatedArtifactRow): KeptEvaluation {
+    read({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluatedArtifactRow): ParsedEvaluation {
       const entry = known.get(id);
       if (entry?.facts === facts && entry.verdicts === verdicts) {
         known.delete(id);
@@ -268,7 +268,7 @@ function evaluationCache() {
       add(id, { facts, verdicts, value, shown: null });
       return value;
     },
-    textOf(id: number, value: KeptEvaluation, from: readonly unknown[], make: () => string): string {
+    textOf(id: number, value: ParsedEvaluation, from: readonly unknown[], make: () => string): string {
       const entry = known.get(id);
       if (entry?.value !== value) return make();
       if (
@@ -286,7 +286,7 @@ function evaluationCache() {
 }
 
 /** Room for a snapshot of about 1,600 artifacts under three policies of four rules. */
-const CACHED_BYTES = 20 << 20;
+const MAX_CACHED_BYTES = 20 << 20;
 /**
  * What a character of an evaluation takes in memory at most, with what was read from it; one of a text takes one byte,
  * or two.
@@ -294,7 +294,7 @@ const CACHED_BYTES = 20 << 20;
 const READ_BYTES = 4;
 
 /** @throws Error when the texts are not what evaluations keep. */
-function readEvaluation(factsJson: string, verdictsJson: string): KeptEvaluation {
+function readEvaluation(factsJson: string, verdictsJson: string): ParsedEvaluation {
   const facts = JSON.parse(factsJson) as Facts;
   const verdicts = JSON.parse(verdictsJson) as StoredVerdict[];
   const readable =

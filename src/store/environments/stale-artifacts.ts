@@ -46,16 +46,16 @@ export function staleArtifactStore(db: Db) {
 
   return {
     /** Something in a trail changed: its artifacts, its attestations or its verdict. */
-    trailChanged: (trailId: number): void => bumpRevisions(ofTrail.all(trailId)),
+    markTrail: (trailId: number): void => bumpRevisions(ofTrail.all(trailId)),
     /** An artifact that was reported without a trail changed. */
-    artifactChanged: (artifactId: number): void => bumpRevisions(ofArtifact.all(artifactId)),
+    markArtifact: (artifactId: number): void => bumpRevisions(ofArtifact.all(artifactId)),
     /** Name or tags of a flow changed. */
-    flowChanged: (organizationId: number, flowId: number): void =>
+    markFlow: (organizationId: number, flowId: number): void =>
       bumpRevisions(ofFlow.all({ organization: organizationId, flow: flowId })),
     /**
      * An artifact was allowlisted in an environment, perhaps one that is about to start in a snapshot in the making.
      */
-    allowlistChanged(environmentId: number, fingerprint: string): void {
+    markAllowlisted(environmentId: number, fingerprint: string): void {
       ofEnvironment.run(environmentId, fingerprint);
       move.run(environmentId);
     },
@@ -63,6 +63,6 @@ export function staleArtifactStore(db: Db) {
     markStartedSince: (environmentId: number, index: number): void =>
       bumpRevisions(ofSnapshot.all(environmentId, index)),
     /** The policies of an environment changed, or one of them has a new version. */
-    policiesChanged: (environmentId: number): void => void move.run(environmentId),
+    markPoliciesChanged: (environmentId: number): void => void move.run(environmentId),
   };
 }

@@ -24,5 +24,5 @@ export const selectorColumn = (alias: string): string => {
 };
 
 /** The value of a `selector_json` column. */
-export const selectorOf = ({ selector_json }: { selector_json: string }): ArtifactSelector =>
+export const readSelector = ({ selector_json }: { selector_json: string }): ArtifactSelector =>
   JSON.parse(selector_json) as ArtifactSelector;

@@ -3,7 +3,7 @@ import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { selectorColumn } from "./artifact-selector.ts";
 import type { buildStore } from "./builds.ts";
-import { withStubs } from "../db/large-json.ts";
+import { selectWithStubs } from "../db/large-json.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 export type ArtifactRow = {
@@ -113,7 +113,7 @@ const placed = (
 /** The start of every query for whole records; `a` is the artifact. */
 export const PLACED_ARTIFACTS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
 /** The start of every query that answers show: long texts are stubs (large-json.ts). */
-const LISTED_ARTIFACTS = placed(withStubs("a", COLUMNS, LARGE));
+const LISTED_ARTIFACTS = placed(selectWithStubs("a", COLUMNS, LARGE));
 
 /** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
 export type ArtifactInTrailRow = Pick<
@@ -127,7 +127,7 @@ const NEXT_REPORT = "(SELECT coalesce(max(report_number), 0) + 1 FROM artifacts 
 const LATEST_REPORT = "ORDER BY a.report_number DESC, a.id DESC";
 
 /** Above every text that begins with a hex prefix: the upper bound of an index range. */
-export const afterPrefix = (prefix: string): string => `${prefix}g`;
+export const prefixUpperBound = (prefix: string): string => `${prefix}g`;
 
 export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnType<typeof buildStore>) {
   const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
@@ -223,7 +223,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       return row;
     },
     /** All records of a trail, oldest first. */
-    inTrail: (trailId: number): ArtifactInTrailRow[] => inTrail.all(trailId),
+    listByTrail: (trailId: number): ArtifactInTrailRow[] => inTrail.all(trailId),
     /**
      * The record that a report of this fingerprint and reference name would update; null when it would be a new one.
      */
@@ -270,7 +270,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
         at.fingerprint,
       );
       const id = Number(lastInsertRowid);
-      builds.recorded(id);
+      builds.recordArtifact(id);
       return id;
     },
     /**
@@ -278,7 +278,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
      */
     update(id: number, fields: ArtifactFields, at: number): void {
       update.run(...FIELDS.map((field) => fields[field]), at, id);
-      builds.moved(id, fields.repo_id);
+      builds.setRepo(id, fields.repo_id);
     },
     /**
      * For evaluation.ts: a verdict that changed at that time (epoch seconds), its reasons and the artifact-level status
@@ -290,34 +290,34 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
      * The full fingerprint that a prefix of 5 to 64 hex characters stands for in a flow; null when there is none or
      * when it is ambiguous: both are "not found" (semantics 2.4).
      */
-    resolve(flowId: number, prefix: string): string | null {
+    resolveFingerprint(flowId: number, prefix: string): string | null {
       if (prefix.length === 64) return prefix;
-      const found = matching.all(flowId, prefix, afterPrefix(prefix));
+      const found = matching.all(flowId, prefix, prefixUpperBound(prefix));
       return found.length === 1 ? (found[0]?.fingerprint ?? null) : null;
     },
     /** The most recently reported record of a fingerprint in a flow, or in one of its trails. */
-    latest(flowId: number, fingerprint: string, trailId: number | null): PlacedArtifactRow | null {
+    findLatest(flowId: number, fingerprint: string, trailId: number | null): PlacedArtifactRow | null {
       return (
         (trailId === null ? latestInFlow.get(flowId, fingerprint) : latestInTrail.get(flowId, fingerprint, trailId)) ??
         null
       );
     },
     /** As latest, of the records to which the attestation with that public id belongs. */
-    latestBound: (
+    findLatestBound: (
       flowId: number,
       fingerprint: string,
       trailId: number | null,
       attestationId: string,
     ): PlacedArtifactRow | null => latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
     /** The record of a fingerprint with that public id, null when the flow has none. */
-    byPublicId: (flowId: number, fingerprint: string, publicId: string): PlacedArtifactRow | null =>
+    findByPublicId: (flowId: number, fingerprint: string, publicId: string): PlacedArtifactRow | null =>
       byPublicId.get(flowId, fingerprint, publicId) ?? null,
     /** Whether the attestation with that public id belongs to a record. */
     isBound: (id: number, attestationId: string): boolean => isBound.get(id, attestationId) !== undefined,
     /**
      * The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those that name it.
      */
-    latestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
+    findLatestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
       const row =
         branch === null
           ? latestCommit.get(flowId, fingerprint)
@@ -325,30 +325,30 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       return row?.git_commit ?? null;
     },
     /** The records of a commit (or of the one commit with that prefix), newest first; empty when none or ambiguous. */
-    ofCommit(flowId: number, prefix: string, trailId: number | null): PlacedArtifactRow[] {
+    listByCommit(flowId: number, prefix: string, trailId: number | null): PlacedArtifactRow[] {
       const found =
-        prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, afterPrefix(prefix));
+        prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, prefixUpperBound(prefix));
       if (found.length !== 1 || !found[0]) return [];
       const commit = found[0].git_commit;
       return trailId === null ? ofCommit.all(flowId, commit) : ofCommitInTrail.all(flowId, commit, trailId);
     },
     /** One page of an organization's records, newest first. */
-    listOrganization: (organizationId: number, limit: number, offset: number): PlacedArtifactRow[] =>
+    listByOrganization: (organizationId: number, limit: number, offset: number): PlacedArtifactRow[] =>
       listOrganization.all(organizationId, limit, offset),
-    listFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] =>
+    listByFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] =>
       listFlow.all(flowId, limit, offset),
     /** One page of the records whose reports named one of these repositories. */
-    listRepos(repoIds: readonly number[], limit: number, offset: number): PlacedArtifactRow[] {
+    listByRepos(repoIds: readonly number[], limit: number, offset: number): PlacedArtifactRow[] {
       const [only] = repoIds;
       return repoIds.length === 1 && only !== undefined
         ? listRepo.all(only, limit, offset)
         : listSeveralRepos.all(JSON.stringify(repoIds), limit, offset);
     },
     /** Every record of a fingerprint in an organization, oldest first. */
-    everywhere: (organizationId: number, fingerprint: string): PlacedArtifactRow[] =>
+    listByFingerprint: (organizationId: number, fingerprint: string): PlacedArtifactRow[] =>
       ofFingerprint.all(organizationId, fingerprint),
     /** The 404 of an artifact that a flow does not hold (messages 4). */
-    missing: (fingerprint: string, flow: string, organization: string) =>
+    notFoundError: (fingerprint: string, flow: string, organization: string) =>
       notFound(
         `Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization '${organization}'`,
       ),
@@ -360,7 +360,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
  * first row.
  * @param rows records of one fingerprint, the oldest first
  */
-export function latestOfFlows<Row extends { flow_id: number; report_number: number }>(rows: readonly Row[]): Row[] {
+export function pickLatestPerFlow<Row extends { flow_id: number; report_number: number }>(rows: readonly Row[]): Row[] {
   const latest = new Map<number, Row>();
   for (const row of rows) {
     const known = latest.get(row.flow_id);

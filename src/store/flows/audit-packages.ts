@@ -43,7 +43,7 @@ export type RunRow = EvaluatedArtifactRow & {
   allowlist_public_id: string | null;
 };
 
-export type AllowedRow = {
+export type PackagedAllowlistRow = {
   public_id: string;
   environment_name: string;
   fingerprint: string;
@@ -143,7 +143,7 @@ export function auditPackageStore(db: Db) {
        LEFT JOIN allowlist_entries w ON w.id = e.allowlist_id
      WHERE x.organization_id = ? AND x.fingerprint = ? ORDER BY x.environment_id, x.first_index, x.id`,
   );
-  const allowed = db.prepare<[string, number], AllowedRow>(
+  const allowed = db.prepare<[string, number], PackagedAllowlistRow>(
     `SELECT a.public_id, n.name AS environment_name, a.fingerprint, a.artifact_name, a.description, a.user_name, a.timestamp
      FROM environments n CROSS JOIN allowlist_entries a ON a.environment_id = n.id AND a.fingerprint = ?
      WHERE n.organization_id = ?`,
@@ -176,39 +176,39 @@ export function auditPackageStore(db: Db) {
 
   return {
     /** Every record, oldest first. */
-    attestations: (subject: PackageSubject): Generator<PlacedAttestationRow> =>
+    listAttestations: (subject: PackageSubject): Generator<PlacedAttestationRow> =>
       each(attestationIds[subject.kind].all(keyOf(subject)), attestation),
-    extras(id: number): AttestationExtras {
+    getExtras(id: number): AttestationExtras {
       const row = extras.get(id);
       if (!row) throw new Error(`attestation ${id} is gone`);
       return row;
     },
     /** Fingerprints of the artifacts that a record of the trail belongs to. */
-    belongsTo: (trailId: number, id: number): string[] => belongsTo.all(id, trailId),
+    listBoundFingerprints: (trailId: number, id: number): string[] => belongsTo.all(id, trailId),
     /** Every artifact record, oldest first. */
-    artifacts: (subject: PackageSubject): Generator<PlacedArtifactRow> =>
+    listArtifacts: (subject: PackageSubject): Generator<PlacedArtifactRow> =>
       each(artifactIds[subject.kind].all(keyOf(subject)), artifact),
     /** Every distinct fingerprint. */
-    fingerprints: (subject: PackageSubject): string[] =>
+    listFingerprints: (subject: PackageSubject): string[] =>
       subject.kind === "trail" ? fingerprints.all(subject.trailId) : [subject.fingerprint],
     /** Every attached file, by digest and name. */
-    evidence: (subject: PackageSubject): IterableIterator<EvidenceRow> =>
+    listEvidence: (subject: PackageSubject): IterableIterator<EvidenceRow> =>
       evidence[subject.kind].iterate(keyOf(subject)),
     /** The text of a template, null when there is none of that public id. */
-    template: (publicId: string): string | null => template.get(publicId) ?? null,
+    findTemplate: (publicId: string): string | null => template.get(publicId) ?? null,
     /** Where a fingerprint ran and runs, by environment, the oldest interval first. */
-    runs: (organizationId: number, fingerprint: string): IterableIterator<RunRow> =>
+    listRuns: (organizationId: number, fingerprint: string): IterableIterator<RunRow> =>
       runs.iterate(organizationId, fingerprint),
     /** Every allowlist entry for a fingerprint, oldest first. */
-    allowed: (organizationId: number, fingerprint: string): AllowedRow[] =>
+    listAllowlistEntries: (organizationId: number, fingerprint: string): PackagedAllowlistRow[] =>
       allowed
         .all(fingerprint, organizationId)
         .sort((a, b) => a.timestamp - b.timestamp || (a.public_id < b.public_id ? -1 : 1)),
-    policyVersion: (id: number): UsedPolicyRow | null => policyVersion.get(id) ?? null,
-    typeVersion: (organizationId: number, name: string, version: number): UsedTypeRow | null =>
+    findPolicyVersion: (id: number): UsedPolicyRow | null => policyVersion.get(id) ?? null,
+    findTypeVersion: (organizationId: number, name: string, version: number): UsedTypeRow | null =>
       typeVersion.get(organizationId, name, version) ?? null,
     /** A control with all its versions, oldest first; null for an identifier that no control has. */
-    control(
+    findControl(
       organizationId: number,
       identifier: string,
     ): (PackagedControlRow & { versions: PackagedControlVersionRow[] }) | null {

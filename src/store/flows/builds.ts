@@ -81,9 +81,9 @@ export function buildStore(db: Db) {
 
   return {
     /** Notes a new record of an artifact, in the write that makes it: it is a build when its fingerprint is new. */
-    recorded: (artifactId: number): void => void note.run(artifactId),
+    recordArtifact: (artifactId: number): void => void note.run(artifactId),
     /** Notes from which repository a record comes now, in the write that changes it. */
-    moved: (artifactId: number, repoId: number | null): void =>
+    setRepo: (artifactId: number, repoId: number | null): void =>
       void setRepo.run({ artifact: artifactId, repo: repoId }),
     /** One page, newest first. */
     list(filter: BuildFilter, { limit, offset }: { limit: number; offset: number }): BuildRow[] {
@@ -97,7 +97,7 @@ export function buildStore(db: Db) {
       return count.get(parameters) ?? 0;
     },
     /** The times of all of them, epoch seconds, the oldest first. */
-    times(filter: BuildFilter): number[] {
+    listTimes(filter: BuildFilter): number[] {
       const { times, parameters } = choose(filter);
       return times.all(parameters);
     },

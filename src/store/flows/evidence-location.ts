@@ -14,7 +14,7 @@ const hasPlace = (db: Db): boolean =>
   db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'evidence_place'").get() !== undefined;
 
 /** What `current` of the store says, of a database of any schema since the first. */
-export function recordedPlaceIn(db: Db): string | null {
+export function findRecordedLocation(db: Db): string | null {
   const place = hasPlace(db) ? db.prepare<[], string>(PLACE).pluck().get() : undefined;
   return place ?? (db.prepare(ANY).get() === undefined ? null : IN_DIRECTORY);
 }
@@ -23,15 +23,15 @@ export function recordedPlaceIn(db: Db): string | null {
  * The place that a server must be started with; null where any will do, because no attestation names a file. Of a
  * database of any schema.
  */
-export const bindingPlaceIn = (db: Db): string | null =>
-  db.prepare(ANY).get() === undefined ? null : recordedPlaceIn(db);
+export const findRequiredLocation = (db: Db): string | null =>
+  db.prepare(ANY).get() === undefined ? null : findRecordedLocation(db);
 
 /** Makes the directory the place again, in a database of any schema. */
-export function forgetPlace(db: Db): void {
+export function clearLocation(db: Db): void {
   if (hasPlace(db)) db.prepare("DELETE FROM evidence_place").run();
 }
 
-export function evidencePlaceStore(db: Db, sources: SchemaSources) {
+export function evidenceLocationStore(db: Db, sources: SchemaSources) {
   const current = db.prepare<[], string>(PLACE).pluck();
   const set = db.prepare<[string, number]>(
     "INSERT INTO evidence_place (id, place, since) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET place = excluded.place, since = excluded.since",
@@ -46,14 +46,14 @@ export function evidencePlaceStore(db: Db, sources: SchemaSources) {
      * `directory` or an s3:// URL; null while nothing says so and no attestation names a file, which means the
      * directory as well.
      */
-    current: (): string | null => current.get() ?? (any.get() === undefined ? null : IN_DIRECTORY),
+    findCurrent: (): string | null => current.get() ?? (any.get() === undefined ? null : IN_DIRECTORY),
     /** Whether any attestation names a file. */
-    isNamed: (): boolean => any.get() !== undefined,
+    hasEvidence: (): boolean => any.get() !== undefined,
     set: (place: string): void => void set.run(place, sources.now()),
     /**
      * The files that attestations name, each once, in the order of their digests: at most `limit` of them behind the
      * digest `after`.
      */
-    files: (after: string, limit: number): NamedFile[] => page.all(after, limit),
+    listFiles: (after: string, limit: number): NamedFile[] => page.all(after, limit),
   };
 }

@@ -1,4 +1,4 @@
-import { orStub } from "../db/large-json.ts";
+import { columnOrStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "../db/tags.ts";
@@ -83,7 +83,7 @@ const ORDERS = {
 } as const;
 
 const listSql = (order: string): string =>
-  `SELECT ${COLUMNS}, ${orStub("template.content")} AS template,
+  `SELECT ${COLUMNS}, ${columnOrStub("template.content")} AS template,
      (SELECT json_group_object(key, value) FROM flow_tags WHERE flow_id = flow.id) AS tags_json
    FROM flows AS flow LEFT JOIN templates AS template ON template.id = flow.template_id
    WHERE ${LISTED} ORDER BY ${order} LIMIT @limit OFFSET @offset`;
@@ -144,22 +144,22 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     find: named.find,
     require: named.require,
     requireWritable: named.requireWritable,
-    holder: named.holder,
+    findHolder: named.findHolder,
     get,
     /**
      * The present names of flows by their keys, archived ones with their suffix. Stored facts name flows as they were
      * called at the evaluation; whatever is shown of them takes its names from here. Unknown keys are left out.
      */
-    presentNames: (flowIds: Iterable<number>): Map<number, string> =>
+    findPresentNames: (flowIds: Iterable<number>): Map<number, string> =>
       new Map(nameOf.all(JSON.stringify([...new Set(flowIds)])).map(({ id, name }) => [id, name])),
     /** The flow with that public id in the organization, archived or not. */
-    withPublicId: (organizationId: number, publicId: string): FlowRow | null =>
+    findByPublicId: (organizationId: number, publicId: string): FlowRow | null =>
       byPublicId.get(publicId, organizationId) ?? null,
 
     /** Creates a flow; no flow may hold the name, an alias of that name ends. */
     create(organizationId: number, { name, description, visibility, templateId, repoUrl }: FlowFields): FlowRow {
       const at = now();
-      named.take(organizationId, name);
+      named.releaseAlias(organizationId, name);
       const { lastInsertRowid } = insert.run(
         newId(),
         organizationId,
@@ -182,7 +182,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     /** Gives an active flow a new name that no flow holds; the old one becomes an alias (semantics 1.8). */
     rename(flow: FlowRow, name: string): void {
       named.rename(flow, name, now());
-      staleness.flowChanged(flow.organization_id, flow.id);
+      staleness.markFlow(flow.organization_id, flow.id);
     },
 
     /**
@@ -192,7 +192,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     archive(flow: FlowRow): string {
       const at = now();
       const name = named.archive(flow, at);
-      staleness.flowChanged(flow.organization_id, flow.id);
+      staleness.markFlow(flow.organization_id, flow.id);
       return name;
     },
 
@@ -217,13 +217,13 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
       counting.get(parameters(organizationId, filter))?.total ?? 0,
 
     /** The tags of a flow. */
-    tags: (flowId: number): Tags => tags.of(flowId),
+    getTags: (flowId: number): Tags => tags.get(flowId),
 
     /** Sets and removes tags of a flow. */
     patchTags(flowId: number, change: TagChange): void {
       tags.patch(flowId, change);
       setModified.run(now(), flowId);
-      staleness.flowChanged(get(flowId).organization_id, flowId);
+      staleness.markFlow(get(flowId).organization_id, flowId);
     },
   };
 }

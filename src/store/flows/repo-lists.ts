@@ -6,7 +6,7 @@
 import { searchForm, withoutEmptyLevels } from "../../domain/network/repository-url.ts";
 import { REPO_COLUMNS } from "./repos.ts";
 import type { RepoRow } from "./repos.ts";
-import { hasAllTags, tagChoices, tagFilterJson } from "../db/tags.ts";
+import { hasAllTags, prepareTagChoices, tagFilterJson } from "../db/tags.ts";
 import type { TagChoice, TagFilter } from "../db/tags.ts";
 import type { Db } from "../db/types.ts";
 
@@ -93,7 +93,7 @@ export function repoListStore(db: Db) {
        WHERE ${[OF_ORGANIZATION, OF_PROVIDER, OF_INSTANCE, IN_NAMESPACE, TAGGED].join(" AND ")} AND length(repo.namespace) > length(@above) ORDER BY value`,
     )
     .pluck();
-  const choices = tagChoices(db, "repo_tags", "repo_id", "repos");
+  const choices = prepareTagChoices(db, "repo_tags", "repo_id", "repos");
 
   const facetParameters = (
     organization: number,
@@ -119,7 +119,7 @@ export function repoListStore(db: Db) {
 
   return {
     /** One repository; it must exist. */
-    view(id: number): RepoView {
+    get(id: number): RepoView {
       const row = byId.get(id);
       if (!row) throw new Error(`repository ${id} is gone`);
       return row;
@@ -143,7 +143,7 @@ export function repoListStore(db: Db) {
      * The values that there are for each facet among the repositories that fit the others. Of namespaces: those one
      * level below the given one, in full; of none: the highest.
      */
-    options(organizationId: number, facets: RepoFacets): RepoFilterOptions {
+    listFilterOptions(organizationId: number, facets: RepoFacets): RepoFilterOptions {
       const parameters = facetParameters(organizationId, facets);
       return {
         providers: providers.all(parameters),
@@ -155,6 +155,6 @@ export function repoListStore(db: Db) {
       };
     },
     /** Every tag in use on a repository of the organization, by key and value. */
-    tagChoices: (organizationId: number): TagChoice[] => choices.all(organizationId),
+    listTagChoices: (organizationId: number): TagChoice[] => choices.all(organizationId),
   };
 }

@@ -101,9 +101,9 @@ export function repoStore(db: Db, { now, newId }: SchemaSources) {
     notFound(`Repo '${asked}' not found in organization '${organization}'`);
 
   return {
-    named,
-    withPublicId,
-    missing,
+    listByName: named,
+    findByPublicId: withPublicId,
+    notFoundError: missing,
     /** The repository with that public id. @throws AppError 404. */
     require(organization: { id: number; name: string }, publicId: string): RepoRow {
       const row = withPublicId(organization.id, publicId);
@@ -111,7 +111,7 @@ export function repoStore(db: Db, { now, newId }: SchemaSources) {
       return row;
     },
     /** As named, at least one. @throws AppError 404. */
-    requireNamed(organization: { id: number; name: string }, name: string): RepoRow[] {
+    requireByName(organization: { id: number; name: string }, name: string): RepoRow[] {
       const rows = named(organization.id, name);
       if (rows.length === 0) throw missing(name, organization.name);
       return rows;
@@ -134,7 +134,7 @@ export function repoStore(db: Db, { now, newId }: SchemaSources) {
       return known.id;
     },
     /** All repositories with that id at their forge, newest first: there is one for each provider at most. */
-    withExternalId: (organizationId: number, externalId: string): RepoRow[] =>
+    listByExternalId: (organizationId: number, externalId: string): RepoRow[] =>
       byExternalId.all(organizationId, externalId),
     /** Sets and removes tags of a repository. */
     patchTags(repoId: number, change: TagChange): void {

@@ -3,7 +3,7 @@
  * however much there is: each further match takes one step into an index, and of each match the newest records count.
  */
 import { selectorColumn } from "./artifact-selector.ts";
-import { afterPrefix } from "./artifacts.ts";
+import { prefixUpperBound } from "./artifacts.ts";
 import type { PlacedArtifactRow } from "./artifacts.ts";
 import type { Db } from "../db/types.ts";
 
@@ -11,7 +11,7 @@ import type { Db } from "../db/types.ts";
  * Records of one match that are looked at, the newest ones: far more than a fingerprint has flows, or a commit has
  * artifacts.
  */
-const RECORDS = 200;
+const MAX_RECORDS_PER_MATCH = 200;
 
 /** What a search shows of a record. */
 export type FoundRow = Pick<
@@ -50,10 +50,10 @@ export function searchStore(db: Db) {
     commits: next("artifacts", "git_commit"),
   };
   const ofFingerprint = db.prepare<[number, string], FoundRow>(
-    `${FOUND} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT ${RECORDS}`,
+    `${FOUND} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT ${MAX_RECORDS_PER_MATCH}`,
   );
   const ofCommit = db.prepare<[number, string], FoundRow>(
-    `${FOUND} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC LIMIT ${RECORDS}`,
+    `${FOUND} WHERE a.organization_id = ? AND a.git_commit = ? ORDER BY a.id DESC LIMIT ${MAX_RECORDS_PER_MATCH}`,
   );
   // In the order of the index, so that few rows are read: where it ran last in the youngest of its environments.
   const lastName = db
@@ -66,7 +66,7 @@ export function searchStore(db: Db) {
     const found: string[] = [];
     let from = prefix;
     while (found.length < most) {
-      const value = step.get(organizationId, from, afterPrefix(prefix));
+      const value = step.get(organizationId, from, prefixUpperBound(prefix));
       if (value === undefined) break;
       found.push(value);
       // Behind the value and before every other one: all have the same length.
@@ -80,21 +80,22 @@ export function searchStore(db: Db) {
      * Distinct fingerprints with that prefix, of artifacts that were reported or that ran; in their order, at most
      * `most`.
      */
-    fingerprints(organizationId: number, prefix: string, most: number): string[] {
+    listFingerprints(organizationId: number, prefix: string, most: number): string[] {
       const both = [steps.reported, steps.ran].flatMap((step) => distinct(step, organizationId, prefix, most));
       return [...new Set(both)].sort().slice(0, most);
     },
     /** Distinct commits with that prefix from which artifacts were reported; in their order, at most `most`. */
-    commits: (organizationId: number, prefix: string, most: number): string[] =>
+    listCommits: (organizationId: number, prefix: string, most: number): string[] =>
       distinct(steps.commits, organizationId, prefix, most),
     /** Of a fingerprint the latest record in each flow, the newest first. */
-    ofFingerprint: (organizationId: number, fingerprint: string): FoundRow[] =>
+    listByFingerprint: (organizationId: number, fingerprint: string): FoundRow[] =>
       latestOfEach(ofFingerprint.all(organizationId, fingerprint)),
     /** Of the artifacts of a commit the latest record in each flow, the newest first. */
-    ofCommit: (organizationId: number, commit: string): FoundRow[] =>
+    listByCommit: (organizationId: number, commit: string): FoundRow[] =>
       latestOfEach(ofCommit.all(organizationId, commit)),
     /** The name under which an artifact ran; empty when it never did. */
-    nameOf: (organizationId: number, fingerprint: string): string => lastName.get(organizationId, fingerprint) ?? "",
+    findRunningName: (organizationId: number, fingerprint: string): string =>
+      lastName.get(organizationId, fingerprint) ?? "",
   };
 }
 

@@ -17,7 +17,7 @@ type ParsedRow = { public_id: string; parsed_json: string | null; content: strin
  * Parsed templates kept at hand. Rows never change, so entries never go stale; 200 cover the flows that report at one
  * time, and even templates of thousands of entries then stay within some tens of megabytes.
  */
-const CACHED = 200;
+const MAX_CACHED_TEMPLATES = 200;
 
 export function templateStore(db: Db, { newId }: SchemaSources) {
   const byId = db.prepare<[number], TemplateRow>("SELECT id, public_id, content FROM templates WHERE id = ?");
@@ -48,7 +48,7 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
 
   return {
     get,
-    publicIdOf,
+    getPublicId: publicIdOf,
 
     /**
      * The row that holds exactly `content`: the row `previous` when its text is the same, else a new one. The text must
@@ -63,13 +63,13 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
     },
 
     /** What the template with that key expects. The value is shared: do not change it. Never refuses a stored text. */
-    parsed(id: number): Template {
+    getParsed(id: number): Template {
       const key = publicIdOf(id);
       const known = cache.get(key);
       const template = known ?? read(parsedById.get(id) as ParsedRow);
       // Entered anew, so that the Map's order is the order of use.
       if (known) cache.delete(key);
-      else if (cache.size >= CACHED) cache.delete(cache.keys().next().value as string);
+      else if (cache.size >= MAX_CACHED_TEMPLATES) cache.delete(cache.keys().next().value as string);
       cache.set(key, template);
       return template;
     },

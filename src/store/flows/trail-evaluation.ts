@@ -22,7 +22,10 @@ export type EvaluationParts = {
   staleness: ReturnType<typeof staleArtifactStore>;
 };
 
-export function evaluationStore(db: Db, { artifacts, attestations, templates, flows, staleness }: EvaluationParts) {
+export function trailEvaluationStore(
+  db: Db,
+  { artifacts, attestations, templates, flows, staleness }: EvaluationParts,
+) {
   // Not the text of the template, which may be long and is at hand parsed.
   const subject = db.prepare<[number], { flow_id: number; template_id: number; template_public_id: string }>(
     "SELECT t.flow_id, t.template_id, p.public_id AS template_public_id FROM trails t JOIN templates p ON p.id = t.template_id WHERE t.id = ?",
@@ -35,10 +38,10 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
   function judge(trailId: number, at: number) {
     const trail = subject.get(trailId);
     if (!trail) throw new Error(`trail ${trailId} is gone`);
-    const facts = attestations.facts(trailId);
-    const rows = artifacts.inTrail(trailId);
+    const facts = attestations.readFacts(trailId);
+    const rows = artifacts.listByTrail(trailId);
     const result = evaluateTrail({
-      template: templates.parsed(trail.template_id),
+      template: templates.getParsed(trail.template_id),
       flowTemplateId: trail.template_public_id,
       evaluatedAt: at,
       trailAttestations: facts.get(null) ?? [],
@@ -53,7 +56,7 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
   }
 
   return {
-    judge,
+    computeVerdicts: judge,
     /**
      * Evaluates a trail and everything in it and stores the verdicts.
      * @param at epoch seconds of the event that caused it (semantics 4.3, evaluated_at).
@@ -71,7 +74,7 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
           artifacts.setVerdict(row.id, { state: verdict.state, reasons, attestations: entries }, at);
       }
       flows.touch(flowId, at, status.status);
-      staleness.trailChanged(trailId);
+      staleness.markTrail(trailId);
       return status;
     },
     /**
@@ -89,7 +92,7 @@ export function evaluationStore(db: Db, { artifacts, attestations, templates, fl
       const attestations = JSON.stringify(legacyAttestationStatuses(expected));
       artifacts.setVerdict(artifactId, { state, reasons: JSON.stringify(reasons), attestations }, at);
       flows.touch(flowId, at, state);
-      staleness.artifactChanged(artifactId);
+      staleness.markArtifact(artifactId);
       return state;
     },
   };

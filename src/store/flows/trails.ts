@@ -2,8 +2,8 @@
 import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
-import { afterPrefix } from "./artifacts.ts";
-import { withStubs } from "../db/large-json.ts";
+import { prefixUpperBound } from "./artifacts.ts";
+import { selectWithStubs } from "../db/large-json.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
@@ -49,7 +49,7 @@ export const TRAIL_COLUMNS =
   "template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json";
 /** The same for answers: texts whose length follows from what a client sent are stubs (large-json.ts). */
 const listedTrails = (alias: string): string =>
-  withStubs(alias, TRAIL_COLUMNS.split(", "), ["git_commit_info_json", "external_urls_json", "user_data_json"]);
+  selectWithStubs(alias, TRAIL_COLUMNS.split(", "), ["git_commit_info_json", "external_urls_json", "user_data_json"]);
 
 export type TrailFilter = {
   organizationId: number;
@@ -132,7 +132,7 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       parts.push(
         "t.id IN (SELECT trail_id FROM artifacts WHERE organization_id = ? AND fingerprint >= ? AND fingerprint < ? AND trail_id IS NOT NULL)",
       );
-      values.push(organizationId, fingerprint, afterPrefix(fingerprint));
+      values.push(organizationId, fingerprint, prefixUpperBound(fingerprint));
     }
     if (flowId === null) {
       parts.push("t.organization_id = ?");
@@ -167,7 +167,7 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       return row;
     },
     /** The stored verdict of a trail that is known to exist. */
-    compliance(id: number): TrailStatus {
+    getCompliance(id: number): TrailStatus {
       const text = complianceOf.get(id);
       if (text === undefined) throw new Error(`trail ${id} is gone`);
       return JSON.parse(text) as TrailStatus;
@@ -199,7 +199,7 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       );
       countOne.run(at.flowId);
       const row = byId.get(Number(lastInsertRowid)) as TrailRow;
-      triggers.trailBegun(at.flowId, row.id, time, at.createdBy);
+      triggers.raiseTrailStarted(at.flowId, row.id, time, at.createdBy);
       return row;
     },
     /** Replaces what reports set; evaluation.ts must follow in the same write, and sets the time of the change. */
@@ -216,24 +216,24 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       );
     },
     /** The template of a flow's newest trail, null before the first: what the next trail most likely brings again. */
-    latestTemplate: (flowId: number): number | null => latestTemplate.get(flowId)?.template_id ?? null,
+    findLatestTemplateId: (flowId: number): number | null => latestTemplate.get(flowId)?.template_id ?? null,
     /** Appends to the history; `event` holds what is special to the type. */
     addEvent: (trailId: number, type: string, at: number, event: Readonly<Record<string, unknown>>): void =>
       void addEvent.run(trailId, type, at, JSON.stringify(event)),
     /** The history, oldest first. */
-    events: (trailId: number): TrailEventRow[] => events.all(trailId),
+    listEvents: (trailId: number): TrailEventRow[] => events.all(trailId),
     /** Bytes of the history. */
-    eventBytes: (trailId: number): number => eventBytes.get(trailId) ?? 0,
+    countEventBytes: (trailId: number): number => eventBytes.get(trailId) ?? 0,
     /** The history, oldest first, for whoever passes it on as text. */
-    eventTexts: (trailId: number): TrailEventText[] => eventTexts.all(trailId),
+    listEventTexts: (trailId: number): TrailEventText[] => eventTexts.all(trailId),
     /** As events, one after the other: there may be more of them than memory should hold. */
-    eachEvent: (trailId: number): IterableIterator<TrailEventRow> => events.iterate(trailId),
+    iterateEvents: (trailId: number): IterableIterator<TrailEventRow> => events.iterate(trailId),
     /** @returns whether the trail did not name that repository before. */
     addRepo: (trailId: number, repoId: number): boolean => addRepo.run(trailId, repoId).changes > 0,
     /** Public ids of the repositories that reports to the trail named. */
-    repoIds: (trailId: number): string[] => repos.all(trailId).map((row) => row.public_id),
+    listRepoIds: (trailId: number): string[] => repos.all(trailId).map((row) => row.public_id),
     /** The trail as lists have it, long texts as stubs. */
-    listed(id: number): TrailRow {
+    getListed(id: number): TrailRow {
       const row = listed.get(id);
       if (!row) throw new Error(`trail ${id} is gone`);
       return row;

@@ -99,7 +99,7 @@ export function actionStore(
   }
 
   function drop(row: ActionRow): void {
-    targets.removeAll({ organizationId: row.organization_id, actionId: row.id });
+    targets.deleteAll({ organizationId: row.organization_id, actionId: row.id });
     remove.run(row.id);
   }
 
@@ -107,7 +107,7 @@ export function actionStore(
     byNumber.get(organizationId, number) ?? null;
 
   return {
-    get,
+    find: get,
     /** @param kind null: any. @throws AppError not_found, also for an action of another kind. */
     require(organization: { id: number; name: string }, number: number, kind: ActionKind | null = null): ActionRow {
       const row = get(organization.id, number);
@@ -116,12 +116,13 @@ export function actionStore(
       return row;
     },
     /** The action that has a name, whatever its kind. */
-    named: (organizationId: number, name: string): ActionRow | null => byName.get(organizationId, name) ?? null,
+    findByName: (organizationId: number, name: string): ActionRow | null => byName.get(organizationId, name) ?? null,
     /** All of an organization, by number. */
     list: (organizationId: number): ActionRow[] => all.all(organizationId),
     /** Present names of its environments or flows, in the order given. */
-    places: ({ id, kind }: ActionRow): string[] => placesOf[kind].names(id),
-    targets: ({ id, organization_id }: ActionRow) => targets.list({ organizationId: organization_id, actionId: id }),
+    listPlaces: ({ id, kind }: ActionRow): string[] => placesOf[kind].names(id),
+    listTargets: ({ id, organization_id }: ActionRow) =>
+      targets.list({ organizationId: organization_id, actionId: id }),
 
     /** Creates an action; none may have the name. @param fromChat whether the chat's app made it. */
     create(
@@ -159,13 +160,13 @@ export function actionStore(
     },
 
     /** Deletes an action. Messages that wait to be sent for it are not sent any more. */
-    remove: drop,
+    delete: drop,
 
     /**
      * An environment or flow is archived: actions that name others too go on without it, the others end.
      * @returns their numbers.
      */
-    placeArchived(kind: ActionKind, placeId: number): { changed: number[]; deleted: number[] } {
+    removeArchivedPlace(kind: ActionKind, placeId: number): { changed: number[]; deleted: number[] } {
       const result = { changed: [] as number[], deleted: [] as number[] };
       for (const row of actionsAt[kind].all(placeId)) {
         placesOf[kind].leave(row.id, placeId);

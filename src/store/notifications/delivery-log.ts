@@ -60,7 +60,7 @@ export function deliveryLogStore(db: Db) {
     hasAction: (organizationId: number, name: string): boolean => action.get(organizationId, name) !== undefined,
     find: (publicId: string): DeliveryRow | null => byId.get(publicId) ?? null,
     /** All attempts of a message, oldest first, those before it was retried too. */
-    attempts: (id: number): AttemptRow[] => attempts.all(id),
+    listAttempts: (id: number): AttemptRow[] => attempts.all(id),
     /** At most `limit` messages that fit every given filter, newest first. */
     list({ organizationId, state, action, before }: DeliveryFilter, limit: number): DeliveryRow[] {
       const parts: string[] = [];

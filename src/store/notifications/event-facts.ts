@@ -12,9 +12,9 @@ import type {
   Provenance,
 } from "../../domain/notification/event.ts";
 import type { ArtifactTrigger } from "../../domain/notification/triggers.ts";
-import { selectorColumn, selectorOf } from "../flows/artifact-selector.ts";
+import { selectorColumn, readSelector } from "../flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../db/database.ts";
-import type { factStore } from "../environments/compliance-facts.ts";
+import type { complianceFactStore } from "../environments/compliance-facts.ts";
 import type { Db } from "../db/types.ts";
 
 type SnapshotRow = {
@@ -70,7 +70,7 @@ const EVENT_ROWS = `SELECT s.id, s.name, s.fingerprint, s.annotation, s.was, s.n
 const RECORD = `a.public_id, f.name AS flow, a.trail_id, a.filename AS name, a.fingerprint, a.state, a.git_commit,
   a.commit_url, a.build_url, ${selectorColumn("a")}`;
 
-export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
+export function eventFactStore(db: Db, facts: ReturnType<typeof complianceFactStore>) {
   const snapshot = db.prepare<[number, number], SnapshotRow>(
     `SELECT o.name AS org, e.name AS environment, s.compliant, s.non_compliant_count, s.member_id, s.member_index, m.name AS member
      FROM snapshots s JOIN environments e ON e.id = s.environment_id JOIN organizations o ON o.id = e.organization_id LEFT JOIN environments m ON m.id = s.member_id
@@ -149,7 +149,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
           commitUrl: first.commit_url,
           buildUrl: row.build_url,
           artifactId: row.public_id,
-          selector: selectorOf(row),
+          selector: readSelector(row),
         }
       : null;
   }
@@ -175,7 +175,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
   }
 
   return {
-    snapshot(environmentId: number, index: number): SnapshotFacts {
+    getSnapshot(environmentId: number, index: number): SnapshotFacts {
       const row = found(snapshot.get(environmentId, index), `snapshot ${index} of environment ${environmentId}`);
       return {
         moment: { org: row.org, environment: row.environment, index, compliant: fromSqlBoolean(row.compliant) },
@@ -185,10 +185,10 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
       };
     },
     /** The events behind `after`, at most so many, in the order in which they were recorded. */
-    events: ({ environmentId, index, member }: Source, after: number, limit: number): KeyedEvent[] =>
+    listEvents: ({ environmentId, index, member }: Source, after: number, limit: number): KeyedEvent[] =>
       eventsAfter.all(environmentId, index, after, limit).map(eventOf(member)),
     /** The first events that raise a trigger, at most so many, and how many there are. */
-    eventsOf(
+    listEventsByTrigger(
       { environmentId, index, member }: Source,
       trigger: ArtifactTrigger,
       limit: number,
@@ -199,7 +199,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
       return { events, total };
     },
     /** An entry of an allowlist, and what is known of its artifact now. */
-    allowed(
+    getAllowlisted(
       environmentId: number,
       index: number,
       allowlistId: number,
@@ -208,17 +208,17 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
       const artifact = {
         name: row.artifact_name,
         fingerprint: row.fingerprint,
-        provenance: provenanceOf(facts.of(row.organization_id, row.fingerprint)),
+        provenance: provenanceOf(facts.read(row.organization_id, row.fingerprint)),
       };
       return { moment: momentOf(environmentId, index), artifact, by: row.user_name, reason: row.description };
     },
-    trail: (flowId: number, trailId: number): EventFlow => ({
+    getTrail: (flowId: number, trailId: number): EventFlow => ({
       ...found(flowPlace.get(flowId), `flow ${flowId}`),
       trail: found(trailOf.get(trailId), `trail ${trailId}`),
       artifact: null,
       attestation: null,
     }),
-    artifact(flowId: number, artifactId: number): EventFlow {
+    getArtifact(flowId: number, artifactId: number): EventFlow {
       const row = found(record.get(artifactId), `artifact ${artifactId}`);
       const trail = row.trail_id === null ? null : found(trailOf.get(row.trail_id), `trail ${row.trail_id}`);
       return { ...found(flowPlace.get(flowId), `flow ${flowId}`), trail, artifact: artifactOf(row), attestation: null };
@@ -227,7 +227,7 @@ export function noticeStore(db: Db, facts: ReturnType<typeof factStore>) {
      * `artifact` is the first that the attestation belongs to, null for one of the trail's own or one that waits for
      * its artifact.
      */
-    attestation(flowId: number, attestationId: number): EventFlow & { by: string } {
+    getAttestation(flowId: number, attestationId: number): EventFlow & { by: string } {
       const row = found(attestation.get(attestationId), `attestation ${attestationId}`);
       const artifact = bound.get(attestationId, row.trail_id);
       return {
@@ -255,5 +255,5 @@ const artifactOf = (row: RecordRow): EventFlow["artifact"] => ({
   commit: row.git_commit,
   commitUrl: row.commit_url,
   buildUrl: row.build_url,
-  selector: selectorOf(row),
+  selector: readSelector(row),
 });

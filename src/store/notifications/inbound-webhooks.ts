@@ -53,7 +53,7 @@ export function inboundWebhookStore(db: Db, { now }: Pick<SchemaSources, "now">)
     /** The door with that id, null when there is none of that kind or it was closed. */
     find: (kind: WebhookKind, publicId: string): InboundWebhookRow | null => byPublicId.get(publicId, kind) ?? null,
     /** The door of that kind that an organization uses, null for none. */
-    inUse: (organizationId: number, kind: WebhookKind): InboundWebhookRow | null =>
+    findEnabled: (organizationId: number, kind: WebhookKind): InboundWebhookRow | null =>
       inUse.get(organizationId, kind) ?? null,
     /** All doors of an organization, oldest first, closed ones included. */
     list: (organizationId: number): InboundWebhookRow[] => ofOrganization.all(organizationId),
@@ -83,12 +83,12 @@ export function inboundWebhookStore(db: Db, { now }: Pick<SchemaSources, "now">)
     disable: (id: number): void => void disable.run(now(), id),
     /** From now on only this secret counts. */
     setSecret: (id: number, secret: string): void => void setSecret.run(secret, id),
-    configure: (id: number, settings: object): void => void setSettings.run(JSON.stringify(settings), id),
+    updateSettings: (id: number, settings: object): void => void setSettings.run(JSON.stringify(settings), id),
     /**
      * Notes that a body came through. To be called in the write that records it. @returns false when it had come
      * before.
      */
-    receive(id: number, body: Buffer): boolean {
+    recordReceipt(id: number, body: Buffer): boolean {
       const at = now();
       if (remember.run(id, createHash("sha256").update(body).digest(), at).changes === 0) return false;
       touch.run(at, id);

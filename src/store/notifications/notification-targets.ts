@@ -100,14 +100,14 @@ export function notificationTargetStore(db: Db) {
     },
 
     /** Removes all of them. @returns how many there were. */
-    removeAll(owner: TargetOwner): number {
+    deleteAll(owner: TargetOwner): number {
       const rows = list(owner);
       rows.forEach(drop);
       return rows.length;
     },
 
     /** The secrets of the WEBHOOKs, in their order. For the operator. */
-    secrets: (owner: TargetOwner): { id: number; webhook: string; secret: string }[] =>
+    listSecrets: (owner: TargetOwner): { id: number; webhook: string; secret: string }[] =>
       list(owner).flatMap(({ id, type, target_json }) =>
         type === "WEBHOOK"
           ? [

@@ -57,7 +57,7 @@ export type Attempt = {
  * What becomes of a message after an attempt. `left`: the recipients of an e-mail who have not accepted it yet, all
  * others have.
  */
-export type Fate =
+export type DeliveryOutcome =
   | { state: "delivered" }
   | { state: "dead" }
   | { state: "waiting"; dueAt: number; left: readonly string[] | null };
@@ -71,9 +71,9 @@ export const DELIVER_MAIL = "deliver_mail";
 export type DeliverPayload = { queue: string };
 
 /** Characters of an error that are kept; the log has all of it. */
-const ERROR_CHARACTERS = 500;
+const MAX_ERROR_CHARS = 500;
 
-export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnType<typeof jobStore>) {
+export function outboxStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnType<typeof jobStore>) {
   const insert = db.prepare(
     `INSERT INTO deliveries (public_id, organization_id, queue, target_id, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?)`,
@@ -118,7 +118,7 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
   /** Sees to it that a queue in which something waits has its job, due at `at` or before. */
   function employ({ queue, type }: Pick<WaitingDelivery, "queue" | "type">, at: number): void {
     const job = jobOf.get(queue);
-    if (job && jobs.get(job.job_id)) jobs.hasten(job.job_id, at);
+    if (job && jobs.find(job.job_id)) jobs.expedite(job.job_id, at);
     else setJob.run(queue, jobs.add(type === "EMAIL" ? DELIVER_MAIL : DELIVER, { queue } satisfies DeliverPayload, at));
   }
 
@@ -155,7 +155,7 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
       if (isFirst) employ({ queue, type: message.type }, at);
     },
     /** What is to be sent next out of a queue, whether or not it is due; null when nothing waits. */
-    first: (queue: string): WaitingDelivery | null => first.get(queue) ?? null,
+    findFirst: (queue: string): WaitingDelivery | null => first.get(queue) ?? null,
     /**
      * When a queue wants its job again, epoch seconds. null when nothing waits in it any more: then its job has to be
      * ended in this same write, because the next message brings a job of its own.
@@ -170,24 +170,25 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
      * more.
      * @param told the error in words for the organization, null after a success.
      */
-    attempted(
+    recordAttempt(
       delivery: Pick<WaitingDelivery, "id" | "target_id">,
       attempt: Attempt,
-      fate: Fate,
+      fate: DeliveryOutcome,
       told: string | null,
     ): void {
       if (!isWaiting.get(delivery.id)) return;
       const ended = attempt.startedAt + attempt.seconds;
-      const error = attempt.error?.slice(0, ERROR_CHARACTERS) ?? null;
+      const error = attempt.error?.slice(0, MAX_ERROR_CHARS) ?? null;
       logAttempt.run(delivery.id, attempt.startedAt, attempt.seconds, attempt.address, attempt.status, error);
       if (fate.state === "waiting")
         wait.run(fate.dueAt, error, fate.left && JSON.stringify({ emails: fate.left }), delivery.id);
       else finish.run(fate.state, 1, ended, error, delivery.id);
       if (told === null) succeeded.run(ended, delivery.target_id);
-      else failed.run(ended, told.slice(0, ERROR_CHARACTERS), delivery.target_id);
+      else failed.run(ended, told.slice(0, MAX_ERROR_CHARS), delivery.target_id);
     },
     /** Gives a waiting message up without an attempt. */
-    giveUp: (id: number, reason: string): void => void (isWaiting.get(id) && finish.run("dead", 0, now(), reason, id)),
+    markDead: (id: number, reason: string): void =>
+      void (isWaiting.get(id) && finish.run("dead", 0, now(), reason, id)),
     /**
      * Deletes at most `limit` messages that were delivered before a time, and their log. Those that are dead stay.
      * @returns how many.
@@ -204,6 +205,6 @@ export function deliveryStore(db: Db, { now, newId }: SchemaSources, jobs: Retur
       return row !== undefined;
     },
     /** Deletes a dead message and its log. @returns whether. */
-    purge: (id: number): boolean => deleteDead.run(id).changes > 0,
+    deleteDead: (id: number): boolean => deleteDead.run(id).changes > 0,
   };
 }

@@ -66,7 +66,7 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
 
   return {
     /** An environment, physical or logical, has a new snapshot. */
-    snapshotMade: (environmentId: number, index: number, at: number): void =>
+    raiseSnapshotMade: (environmentId: number, index: number, at: number): void =>
       raise(ofEnvironment.all(environmentId), SNAPSHOT_TRIGGERS, {
         type: "snapshot",
         environment_id: environmentId,
@@ -75,7 +75,7 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
       }),
 
     /** An entry was added to the allowlist of an environment; the logical ones that include it tell of it as well. */
-    artifactAllowed(environmentId: number, allowlistId: number, at: number): void {
+    raiseArtifactAllowed(environmentId: number, allowlistId: number, at: number): void {
       for (const { id } of [{ id: environmentId }, ...groupsOf.all(environmentId)]) {
         const index = latestIndex.get(id)?.snapshot_count ?? 0;
         raise(ofEnvironment.all(id), ["ON_ALLOWED_ARTIFACT"], {
@@ -89,11 +89,11 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
     },
 
     /** A trail was begun, by somebody or by a report that named it. */
-    trailBegun: (flowId: number, trailId: number, at: number, by: string): void =>
+    raiseTrailStarted: (flowId: number, trailId: number, at: number, by: string): void =>
       raise(ofFlow.all(flowId), ["ON_STARTED_TRAIL"], { type: "trail", flow_id: flowId, trail_id: trailId, at, by }),
 
     /** An artifact was reported that was not known so. */
-    artifactReported: (flowId: number, artifactId: number, at: number, by: string): void =>
+    raiseArtifactReported: (flowId: number, artifactId: number, at: number, by: string): void =>
       raise(ofFlow.all(flowId), ["ON_ATTESTED_PROVENANCE"], {
         type: "artifact",
         flow_id: flowId,
@@ -103,7 +103,7 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
       }),
 
     /** An attestation of any kind was reported. */
-    attested: (flowId: number, attestationId: number, at: number): void =>
+    raiseAttested: (flowId: number, attestationId: number, at: number): void =>
       raise(ofFlow.all(flowId), ["ON_ATTESTATION"], {
         type: "attestation",
         flow_id: flowId,

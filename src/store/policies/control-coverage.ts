@@ -52,7 +52,7 @@ export function controlCoverageStore(db: Db) {
 
   return {
     /** Of all environments, whatever a filter shows: how many there are, and how many are covered. */
-    summary: (organization: number, control: number): { total: number; covered: number } =>
+    summarize: (organization: number, control: number): { total: number; covered: number } =>
       summary.get({ organization, control }) ?? { total: 0, covered: 0 },
     /** Environments by name. */
     list: (

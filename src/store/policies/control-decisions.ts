@@ -77,7 +77,7 @@ export function controlDecisionStore(db: Db) {
      * The artifact that a decision belongs to; null for one on a trail, and for one whose artifact was not reported
      * yet.
      */
-    artifactOf: ({ id, scope, trail_id }: PlacedAttestationRow): DecidedArtifact | null =>
+    findArtifact: ({ id, scope, trail_id }: PlacedAttestationRow): DecidedArtifact | null =>
       scope === "artifact" ? (bound.get(trail_id, id) ?? null) : null,
   };
 }

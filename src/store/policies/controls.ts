@@ -7,7 +7,7 @@
  */
 import { conflict, notFound } from "../../errors.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
-import { hasAllTags, tagChoices, tagFilterJson, tagTable } from "../db/tags.ts";
+import { hasAllTags, prepareTagChoices, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagChoice, TagFilter, Tags } from "../db/tags.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
@@ -134,7 +134,7 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
   );
   const tags = tagTable(db, "control_tags", "control_id");
   const setModified = db.prepare("UPDATE controls SET last_modified_at = ? WHERE id = ?");
-  const choices = tagChoices(db, "control_tags", "control_id", "controls");
+  const choices = prepareTagChoices(db, "control_tags", "control_id", "controls");
 
   const find = (organizationId: number, identifier: string): ControlRow | null =>
     byIdentifier.get(organizationId, identifier) ?? null;
@@ -219,7 +219,7 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
      * Gives a control these fields: the next version, and none when it has them already. @returns the control as it is
      * now.
      */
-    edit(control: ControlRow, { name, description, links }: ControlFields, user: string): ControlRow {
+    update(control: ControlRow, { name, description, links }: ControlFields, user: string): ControlRow {
       const sameLinks = inOrder(JSON.parse(control.links_json) as ControlLinks) === inOrder(links);
       if (name === control.name && description === control.description && sameLinks) return control;
       const links_json = sameLinks ? control.links_json : JSON.stringify(links);
@@ -236,10 +236,10 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
     },
 
     /** A part of the versions; how many there are is the number of the latest. */
-    versions: (controlId: number, direction: Direction, { limit, offset }: Part): ControlVersionRow[] =>
+    listVersions: (controlId: number, direction: Direction, { limit, offset }: Part): ControlVersionRow[] =>
       versions[direction].all(controlId, limit, offset),
     /** One version, null when there is none of that number. */
-    version: (controlId: number, version: number): ControlVersionRow | null =>
+    findVersion: (controlId: number, version: number): ControlVersionRow | null =>
       oneVersion.get(controlId, version) ?? null,
 
     /** Controls of an organization by name. */
@@ -254,17 +254,17 @@ export function controlStore(db: Db, { now, newId }: SchemaSources) {
       counting.get(parameters(organizationId, filter))?.total ?? 0,
 
     /** Names of the policies whose latest version has a rule for the control, in their order. */
-    policiesReferencing: (controlId: number): string[] => referencing.all(controlId).map(({ name }) => name),
+    listReferencingPolicies: (controlId: number): string[] => referencing.all(controlId).map(({ name }) => name),
 
     /** The tags of a control. */
-    tags: (controlId: number): Tags => tags.of(controlId),
+    getTags: (controlId: number): Tags => tags.get(controlId),
     /** Sets and removes tags; they belong to no version (semantics 7.1). */
     patchTags(controlId: number, change: TagChange): void {
       tags.patch(controlId, change);
       setModified.run(now(), controlId);
     },
     /** Every pair of key and value on a control of the organization, archived ones included, each once. */
-    tagChoices: (organizationId: number): TagChoice[] => choices.all(organizationId),
+    listTagChoices: (organizationId: number): TagChoice[] => choices.all(organizationId),
   };
 }
 

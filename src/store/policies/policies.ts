@@ -179,7 +179,7 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
       return row;
     },
     /** The latest version of the policy of that name. @throws AppError not_found with the text of messages 13. */
-    latestOf(organization: OrganizationKey, name: string): LatestVersion {
+    requireLatestVersion(organization: OrganizationKey, name: string): LatestVersion {
       const row = named.get(organization.id, name);
       if (!row) throw missing(organization, name);
       return row;
@@ -191,24 +191,24 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
      * All versions with the sizes of their texts, newest first; `text` reads one. None for a policy that was created
      * without a file.
      */
-    versionSizes: (policyId: number): VersionSize[] => sizesOf.all(policyId),
+    listVersions: (policyId: number): VersionSize[] => sizesOf.all(policyId),
     /** The text of a version, which must exist. */
-    text: (versionId: number): string => textOf.get(versionId) as string,
+    getText: (versionId: number): string => textOf.get(versionId) as string,
     /**
      * The version that applies, null for a policy without a file, which takes part in no evaluation (semantics 5.5).
      */
-    latestVersion,
+    findLatestVersion: latestVersion,
     /**
      * What an artifact must satisfy in an environment, in the order of attaching; policies without a version are not
      * among it (semantics 5.5).
      */
-    inForce: (environmentId: number): PolicyInForce[] => attached.all(environmentId),
+    listInForce: (environmentId: number): PolicyInForce[] => attached.all(environmentId),
     /**
      * The rules of a version, ready for evaluation. The document is shared: nobody may change it.
      * @throws Error when the version is gone or this program does not accept its text: whoever evaluates decides what
      * that means.
      */
-    parsed(versionId: number): PolicyDocument {
+    getDocument(versionId: number): PolicyDocument {
       const known = documents.get(versionId);
       if (known) return known;
       const row = rulesById.get(versionId);
@@ -218,9 +218,9 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
       return document;
     },
     /** The history, oldest first. */
-    events: (policyId: number): PolicyEventRow[] => eventsOf.all(policyId),
+    listEvents: (policyId: number): PolicyEventRow[] => eventsOf.all(policyId),
     /** Names of the active environments to which the policy is attached, in their order. */
-    consumingEnvironments: (policyId: number): string[] => consumersOf.all(policyId).map(({ name }) => name),
+    listConsumingEnvironments: (policyId: number): string[] => consumersOf.all(policyId).map(({ name }) => name),
 
     /**
      * Creates a policy or changes it (semantics 5.5); to be called inside a write, whose serial order is what numbers
@@ -296,7 +296,7 @@ function documentCache() {
       kept.set(versionId, { document, characters: length });
       characters += length;
       for (const oldest of kept.keys()) {
-        if (kept.size <= CACHED_DOCUMENTS && (characters <= CACHED_CHARACTERS || kept.size === 1)) break;
+        if (kept.size <= MAX_CACHED_DOCUMENTS && (characters <= MAX_CACHED_CHARS || kept.size === 1)) break;
         remove(oldest);
       }
     },
@@ -305,6 +305,6 @@ function documentCache() {
 }
 
 /** More policies than most organizations ever attach to their environments. */
-const CACHED_DOCUMENTS = 64;
+const MAX_CACHED_DOCUMENTS = 64;
 /** Room for some of the largest policies beside ordinary ones, which are pages. */
-const CACHED_CHARACTERS = 4 << 20;
+const MAX_CACHED_CHARS = 4 << 20;

@@ -74,7 +74,7 @@ export type RetentionPlan = {
 };
 
 /** Kept trails that are told by name, of each flow. */
-const EXAMPLES = 5;
+const MAX_EXAMPLES = 5;
 
 /** The text of a rule, as tombstones keep it. */
 export function retentionRuleText({
@@ -155,11 +155,11 @@ export function retentionPlanStore(db: Db, rules: ReturnType<typeof retentionRul
       `UPDATE temp.due SET action = 'evidence', kept = NULL WHERE kept = 'shared' AND ${withEvidence("due.trail_id")}
          AND EXISTS (SELECT 1 FROM retention_rules r WHERE r.id = due.rule_id AND r.evidence_after_days IS NOT NULL)`,
     );
-    const all = rules.rules();
+    const all = rules.list();
     for (const flow of flows) {
       const rule = ruleOf(all, flow);
       if (!rule) continue;
-      const [trails, evidence] = endsOf(rule, at);
+      const [trails, evidence] = expiryTimes(rule, at);
       const latest = Math.max(trails, evidence);
       if (latest > NEVER) expired.run({ rule: rule.id, flow: flow.id, trails, latest });
     }
@@ -188,13 +188,13 @@ export function retentionPlanStore(db: Db, rules: ReturnType<typeof retentionRul
       .pluck()
       .all();
     const what = [...going, ...deleted].sort();
-    const state = rules.state();
+    const state = rules.digest();
     const id = `${at}-${hash("sha256", JSON.stringify([organizationId, at, state, what])).slice(0, 24)}`;
     return { id, at, state, flows: flowPlans() };
   }
 
   function flowPlans(): FlowPlan[] {
-    const all = rules.rules();
+    const all = rules.list();
     db.exec(`
       DROP TABLE IF EXISTS temp.going_files;
       CREATE TEMP TABLE going_files AS
@@ -242,7 +242,7 @@ export function retentionPlanStore(db: Db, rules: ReturnType<typeof retentionRul
         ...(files.get(flow_id) as { files: number; bytes: number }),
         kept: reasons,
         examples: examples
-          .all(flow_id, EXAMPLES)
+          .all(flow_id, MAX_EXAMPLES)
           .map(({ trail_id, name, kept: because }) => ({ trail: name, because, by: keeper(trail_id, because) })),
       };
     });
@@ -275,7 +275,7 @@ export function retentionPlanStore(db: Db, rules: ReturnType<typeof retentionRul
   return {
     make,
     /** The trails that the latest `make` found to go, those first whose artifacts were reported first. */
-    going: (): DueRow[] =>
+    listGoing: (): DueRow[] =>
       db
         .prepare<[], DueRow>(
           `SELECT due.trail_id, t.public_id, due.action, due.flow_id, due.rule_id, due.last_event, due.kept FROM temp.due JOIN trails t ON t.id = due.trail_id
@@ -288,7 +288,7 @@ export function retentionPlanStore(db: Db, rules: ReturnType<typeof retentionRul
 const NEVER = Number.NEGATIVE_INFINITY;
 
 /** Trails whose last event lies before the first time go, those before the second lose their files; epoch seconds. */
-export function endsOf(
+export function expiryTimes(
   { trails_after_days, evidence_after_days }: Pick<RetentionRuleRow, "trails_after_days" | "evidence_after_days">,
   at: number,
 ): [trails: number, evidence: number] {

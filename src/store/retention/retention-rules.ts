@@ -68,21 +68,21 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
 
   return {
     /** All rules, by organization, each with the rule of the organization first. */
-    rules: (): RetentionRuleRow[] => rules.all(),
+    list: (): RetentionRuleRow[] => rules.all(),
     /** Sets the rule of an organization or flow. */
     set({ organizationId, flowId }: RetentionScope, { trails, evidence }: RetentionDays): void {
       const at = now();
       put.run(organizationId, flowId, trails, evidence, at, at);
     },
     /** @returns whether there was one. */
-    unset: ({ organizationId, flowId }: RetentionScope): boolean => remove.run(organizationId, flowId).changes > 0,
+    delete: ({ organizationId, flowId }: RetentionScope): boolean => remove.run(organizationId, flowId).changes > 0,
     /** All holds that ever were, oldest first. */
-    holds: (): LegalHoldRow[] => holds.all(),
+    listHolds: (): LegalHoldRow[] => holds.all(),
     /** Holds that are in force. */
-    active,
+    listActiveHolds: active,
     findHold: (publicId: string): LegalHoldRow | null => holdByPublicId.get(publicId) ?? null,
     /** @returns the public id of the hold. */
-    hold(
+    createHold(
       { organizationId, flowId }: RetentionScope,
       trail: { public_id: string; name: string } | null,
       why: { reason: string; by: string },
@@ -101,9 +101,9 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
       return publicId;
     },
     /** Ends a hold, which stays in the history. @returns whether it was in force. */
-    release: (id: number, by: string): boolean => release.run(by, now(), id).changes > 0,
+    releaseHold: (id: number, by: string): boolean => release.run(by, now(), id).changes > 0,
     /** A text that changes with every rule, and with every hold that is in force. */
-    state: (): string =>
+    digest: (): string =>
       hash(
         "sha256",
         JSON.stringify([

@@ -9,7 +9,7 @@
  */
 import { createHash } from "node:crypto";
 import type { buildStore } from "../flows/builds.ts";
-import { COUNTS, endsOf, LAST_EVENT, RAN, retentionPlanStore, retentionRuleText } from "./retention-plan.ts";
+import { COUNTS, expiryTimes, LAST_EVENT, RAN, retentionPlanStore, retentionRuleText } from "./retention-plan.ts";
 import type { DueRow, RetentionAction, RetentionPlan } from "./retention-plan.ts";
 import { retentionRuleStore } from "./retention-rules.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
@@ -88,7 +88,7 @@ type RecordRow = {
 type ArtifactRow = { id: number; fingerprint: string };
 
 /** Tables with rows that name what is deleted, directly or through each other. */
-const CHILDREN = [
+const CHECKED_TABLES = [
   "trails",
   "trail_events",
   "trail_repos",
@@ -231,7 +231,7 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     // The next record of a fingerprint whose first one is gone is the first one now.
     for (const fingerprint of built) {
       const first = firstOf.get(trail.organization_id, fingerprint) ?? null;
-      if (first !== null) builds.recorded(first);
+      if (first !== null) builds.recordArtifact(first);
     }
     if (artifacts.length > 0) factsChanged.run(trail.organization_id);
     bury.run({
@@ -308,7 +308,7 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     /** The run of a plan, null before it began. */
     find: (plan: string): RetentionRunRow | null => runOf.get(plan) ?? null,
     /** What a run deleted so far, as a plan names it. */
-    deletedBy: (run: number): string[] => deletedBy.all(run),
+    listDeletedBy: (run: number): string[] => deletedBy.all(run),
     /** Begins the run of a plan, or goes on with it. Inside a write. */
     begin(plan: string, by: string): RetentionRunRow {
       const known = runOf.get(plan);
@@ -318,7 +318,7 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
     /** Notes that nothing of the plan is left. Inside a write. */
     finish: (run: number): void => void finish.run(now(), run),
     /** What was deleted, the latest first; `before` is the id of the last one of the part before. */
-    tombstones: (
+    listTombstones: (
       organizationId: number,
       flowId: number | null,
       { limit, before }: { limit: number; before: number | null },
@@ -331,10 +331,10 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
      * @param plan made at `at` (epoch seconds) in this connection just before, and not changed since
      * @throws RetentionChangedError when rules or holds change on the way.
      */
-    pieces(plan: Pick<RetentionPlan, "at" | "state">, run: number, note: RetentionNote): (() => RetentionStep)[] {
-      const going = new Map(plans.going().map((row) => [row.trail_id, row]));
+    planPieces(plan: Pick<RetentionPlan, "at" | "state">, run: number, note: RetentionNote): (() => RetentionStep)[] {
+      const going = new Map(plans.listGoing().map((row) => [row.trail_id, row]));
       const words = new Map(
-        rules.rules().map((rule) => [rule.id, { rule: retentionRuleText(rule), ends: endsOf(rule, plan.at) }]),
+        rules.list().map((rule) => [rule.id, { rule: retentionRuleText(rule), ends: expiryTimes(rule, plan.at) }]),
       );
 
       /** The trail if it still may go; asked under the write lock. */
@@ -349,7 +349,7 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
         const step: RetentionStep = { trails: 0, stripped: 0, kept: 0 };
         // It went together with an earlier one.
         if (!going.has(id)) return step;
-        if (rules.state() !== plan.state) throw new RetentionChangedError("rules or holds were changed meanwhile");
+        if (rules.digest() !== plan.state) throw new RetentionChangedError("rules or holds were changed meanwhile");
         const unit = (due.action === "evidence" ? [id] : together(id, going))?.map((each) => going.get(each) as DueRow);
         const trails = unit?.map(still) ?? [null];
         for (const { trail_id } of unit ?? [due]) going.delete(trail_id);
@@ -368,11 +368,13 @@ function retentionRunStore(db: Db, { now, newId }: SchemaSources, { rules, plans
      * afterwards that no row names one that is gone. Not inside a transaction.
      * @throws Error when there is such a row.
      */
-    async unchecked<T>(work: () => Promise<T>): Promise<T> {
+    async withDeferredForeignKeys<T>(work: () => Promise<T>): Promise<T> {
       db.pragma("foreign_keys = OFF");
       try {
         const result = await work();
-        const broken = CHILDREN.filter((table) => (db.pragma(`foreign_key_check(${table})`) as unknown[]).length > 0);
+        const broken = CHECKED_TABLES.filter(
+          (table) => (db.pragma(`foreign_key_check(${table})`) as unknown[]).length > 0,
+        );
         if (broken.length > 0)
           throw new Error(
             `rows of ${broken.join(", ")} name rows that are gone; keep this database and its latest backup, and report this`,

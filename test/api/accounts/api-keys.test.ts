@@ -30,7 +30,7 @@ function given(privilege: Role = "member", creator: At | null = null): At {
 }
 function account(at: At, name: string, privilege: Role, creator: At | null): void {
   const creatingUserId =
-    creator === null ? "" : (server.store.apiKeys.holder(keyDigest(creator.key))?.holder_public_id as string);
+    creator === null ? "" : (server.store.apiKeys.findHolder(keyDigest(creator.key))?.holder_public_id as string);
   server.store.serviceAccounts.create({
     organizationId: organizationId(at),
     name,
@@ -99,7 +99,7 @@ test("shows a new key once, accepts it at once, lists it without its text and re
   // Used just now, although the last use is written only once a minute.
   const used = (await get(at, id)).body.last_used_at as number;
   assert.ok(used > created_at && used <= server.clock.at);
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   assert.equal(await list(at), [{ ...item, last_used_at: used }]);
 
   const gone = await revoke(at, id);
@@ -260,7 +260,7 @@ test("responds with 404 to an unknown account, an unknown key, and the key of an
   const at = given();
   account(at, "other", "member", null);
   const { id, key } = (await mint(at, { description: "d" }, "other")).body;
-  const personal = server.store.apiKeys.list({ userId: 1 })[0]?.public_id as string;
+  const personal = server.store.apiKeys.listByOwner({ userId: 1 })[0]?.public_id as string;
   await withoutTrace(async () => {
     for (const name of ["none", "a_b", "x".repeat(100)]) {
       for (const answering of [
@@ -519,7 +519,7 @@ test("no caller can get a key that is more powerful than their role", async () =
   // The creator is lowered.
   account(at, name, "member", member);
   const own = (await mint(member, undefined, name)).body.id;
-  const holder = server.store.apiKeys.holder(keyDigest(userKey))?.user_id as number;
+  const holder = server.store.apiKeys.findHolder(keyDigest(userKey))?.user_id as number;
   server.store.organizations.setRole(organizationId(at), { id: holder }, "snapshotter", "test");
   await withoutTrace(async () => {
     for (const answering of [mint(member, undefined, name), rotate(member, own, {}, name)])
@@ -549,8 +549,8 @@ test("refuses a request whose rights end while its body arrives", async () => {
   };
   const begin = (role: Role) => {
     const key = server.given.user(at.org, role);
-    server.store.apiKeys.writeUses();
-    const id = server.store.apiKeys.holder(keyDigest(key))?.user_id as number;
+    server.store.apiKeys.flushUses();
+    const id = server.store.apiKeys.findHolder(keyDigest(key))?.user_id as number;
     return { key, id };
   };
   const [removed, lowered, revoked] = [begin("admin"), begin("admin"), begin("admin")];
@@ -564,7 +564,7 @@ test("refuses a request whose rights end while its body arrives", async () => {
     server.db.prepare("UPDATE api_keys SET revoked_at = NULL WHERE user_id = ?").run(revoked.id);
   });
   const before = await list(at);
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   assert.equal(
     await answerTo(
       removed.key,
@@ -588,7 +588,7 @@ test("refuses a request whose rights end while its body arrives", async () => {
 test("refuses a caller whose account is deleted during a read", async () => {
   const at = given();
   const { key } = (await mint(at)).body;
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   const wire = await dial(server.url);
   await wire.send(
     `GET /api/v2/user/default-org HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\nContent-Length: 4\r\n\r\nnu`,
@@ -608,7 +608,7 @@ test("the text of a key is in its one response and in no log, table or audit ent
   for (const key of [made.key, rotated.key]) assert.ok(await works(key));
   server.clock.at = rotated.grace_period_expires_at;
   await server.settled();
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   const image = server.db.serialize();
   const log = server.lines.join("\n");
   const seen = JSON.stringify([await list(at), (await get(at, rotated.id)).body]);

@@ -31,7 +31,7 @@ test("logs every change of a membership, with the display names of the time", as
   organizations.setRole(organizationId(at), ann, "reader", "operator");
   organizations.setRole(organizationId(at), ann, "member", "operator");
   organizations.setRole(organizationId(at), ann, "member", "operator");
-  server.store.users.describe(ann.id, { displayName: "Ann Other", email: null });
+  server.store.users.updateProfile(ann.id, { displayName: "Ann Other", email: null });
   organizations.setRole(organizationId(at), bob, "admin", "operator");
   assert.is(organizations.removeMember(organizationId(at), ann, "operator"), true);
   assert.is(organizations.removeMember(organizationId(at), ann, "operator"), false);

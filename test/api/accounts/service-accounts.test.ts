@@ -33,7 +33,7 @@ const as = (at: At, role: Role, kind: "user" | "service_account" = "user"): At =
   org: at.org,
   key: kind === "user" ? server.given.user(at.org, role) : server.given.serviceAccount(at.org, role),
 });
-const callerId = (at: At): string => server.store.apiKeys.holder(keyDigest(at.key))?.holder_public_id as string;
+const callerId = (at: At): string => server.store.apiKeys.findHolder(keyDigest(at.key))?.holder_public_id as string;
 const organizationId = (at: At): number => (server.store.organizations.find(at.org) as { id: number }).id;
 
 /** An account of that privilege, created by an admin and assigned to `creator`. */
@@ -399,7 +399,7 @@ test("deleting an account revokes all its keys at once and keeps its reports und
   // Pending last-used times of its keys apply to no other account.
   const next = await given(at, null);
   const { id } = (await mint(at, next)).body;
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   assert.is(
     (await server.call("GET", `/service-accounts/${at.org}/${next}/api-keys/${id}`, { key: at.key })).body.last_used_at,
     0,

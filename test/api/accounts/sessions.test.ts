@@ -126,7 +126,7 @@ test("the audit log names the user and the session", async () => {
   const admin = given(org, "admin");
   await by(admin, "PUT", `/flows/${org}/template_file`, flow());
   const { actor_kind, actor_name, key_id, event } =
-    server.store.audit.latest(server.store.organizations.find(org)?.id as number, 1)[0] ?? {};
+    server.store.auditLog.listLatest(server.store.organizations.find(org)?.id as number, 1)[0] ?? {};
   assert.equal(
     { actor_kind, actor_name, key_id, event },
     { actor_kind: "user", actor_name: admin.user, key_id: `session:${admin.id}`, event: "flow.applied" },
@@ -169,7 +169,7 @@ test("refuses a change whose session or role ends while its body arrives", async
   for (const [end, status, body] of [
     [(one: Session) => server.store.sessions.end(one.id), 401, UNAUTHENTICATED],
     [
-      (one: Session) => server.store.sessions.endOfUser(server.store.users.find(one.user)?.id as number),
+      (one: Session) => server.store.sessions.endByUser(server.store.users.find(one.user)?.id as number),
       401,
       UNAUTHENTICATED,
     ],
@@ -200,9 +200,9 @@ test("refuses a change whose session or role ends while its body arrives", async
     });
     // Authenticated once when the headers arrive; the body is sent only after that.
     const seen = new Promise<void>((resolve) => {
-      const holder = server.store.sessions.use;
-      server.store.sessions.use = (row) => {
-        server.store.sessions.use = holder;
+      const holder = server.store.sessions.recordUse;
+      server.store.sessions.recordUse = (row) => {
+        server.store.sessions.recordUse = holder;
         queueMicrotask(resolve);
         return holder(row);
       };

@@ -28,7 +28,7 @@ function reportRunning(at: At, environment: string, ...fingerprints: string[]): 
     fingerprint,
     instances: { created: [1] },
   }));
-  server.store.recording.record(rowOf(at, environment), "report", artifacts, {
+  server.store.snapshotRecorder.record(rowOf(at, environment), "report", artifacts, {
     publicId: "reporter",
     displayName: "reporter",
   });
@@ -154,7 +154,7 @@ test("makes a running artifact compliant at once in a new snapshot, in this envi
   };
   assert.equal({ cause, user_name }, { cause: "allowlist", user_name: `${at.org}-admin` });
   assert.equal(
-    server.store.snapshots.artifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation),
+    server.store.snapshots.listArtifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation),
     ["became-compliant"],
   );
   await allow(at, prod, input(fingerprint));
@@ -166,7 +166,7 @@ test("makes a running artifact compliant at once in a new snapshot, in this envi
     ],
     "no verdict flips a second time",
   );
-  const [own] = server.store.snapshots.evaluated(rowOf(at, prod).id, 2);
+  const [own] = server.store.snapshots.listEvaluated(rowOf(at, prod).id, 2);
   assert.ok(own?.allowlist_id);
 });
 
@@ -179,7 +179,7 @@ test("an artifact that was allowed before it runs starts as compliant", async ()
   await allow(at, prod, input(fingerprint));
   reportRunning(at, prod, fingerprint);
   assert.equal(
-    server.store.snapshots.artifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation),
+    server.store.snapshots.listArtifacts(rowOf(at, prod).id, 2).map(({ annotation }) => annotation),
     ["started-compliant"],
   );
 });

@@ -253,9 +253,9 @@ test("lists of trails show the same with one query per page", async () => {
     running.push({ name: trail, fingerprint: await server.given.artifact(at, { flow: at.flow, trail }) });
   world.report(env.id, running.slice(0, 2));
   const queriedCounts: number[] = [];
-  const { presence } = server.store;
-  const ofTrails = presence.ofTrails;
-  presence.ofTrails = (ids) => {
+  const { artifactLocations } = server.store;
+  const ofTrails = artifactLocations.ofTrails;
+  artifactLocations.ofTrails = (ids) => {
     queriedCounts.push(ids.length);
     return ofTrails(ids);
   };
@@ -271,7 +271,7 @@ test("lists of trails show the same with one query per page", async () => {
     assert.equal(types((await server.call("GET", `/trails/${at.org}/${at.flow}`, { key: at.key })).body), expected);
     assert.equal(queriedCounts, [3, 3]);
   } finally {
-    presence.ofTrails = ofTrails;
+    artifactLocations.listTransitionsByTrail = ofTrails;
   }
 });
 

@@ -205,10 +205,10 @@ test("excludes events recorded while the file is sent", async () => {
   const at = givenEnvironment([{ name: "a", fingerprint: "" }]);
   const { store } = server;
   const environment = store.environments.get(at.id);
-  const range = store.environmentEvents.between(environment, { from: -Infinity, to: Infinity, now: 0 });
+  const range = store.environmentEvents.findRange(environment, { from: -Infinity, to: Infinity, now: 0 });
   world.report(at.id, []);
   assert.equal(
-    store.environmentEvents.after(environment, { ...range, id: 0 }, 10).map(({ annotation }) => annotation),
+    store.environmentEvents.listAfter(environment, { ...range, id: 0 }, 10).map(({ annotation }) => annotation),
     ["started-unknown"],
   );
 });
@@ -216,7 +216,7 @@ test("excludes events recorded while the file is sent", async () => {
 test("stops reading when the client disconnects, also when the filter excludes every event", async () => {
   const at = givenEnvironment([{ name: "a", fingerprint: "" }]);
   const organization = server.store.organizations.find(at.org);
-  const [event] = server.store.environmentEvents.after(
+  const [event] = server.store.environmentEvents.listAfter(
     server.store.environments.get(at.id),
     { first: 1, last: 1, id: 0 },
     1,

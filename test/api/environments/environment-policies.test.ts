@@ -264,8 +264,8 @@ test("records attaching and detaching in the audit log with their effect", async
   await attach(at, "prod", "a");
   await detachByQuery(at, "prod", "policy_names=a");
   const { id } = server.store.organizations.find(at.org) as { id: number };
-  const entries = server.store.audit
-    .latest(id, 3)
+  const entries = server.store.auditLog
+    .listLatest(id, 3)
     .map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
   assert.equal(entries, [
     ["environment.policies_detached", { environment: "prod", policies: ["a"], changed: true }],

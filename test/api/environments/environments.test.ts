@@ -562,8 +562,8 @@ test("records every change in the audit log with its environment", async () => {
   await join(at, "all", "a");
   await rename(at, "a", "b");
   await archive(at, "b");
-  const entries = server.store.audit
-    .latest(organizationOf(at).id, 10)
+  const entries = server.store.auditLog
+    .listLatest(organizationOf(at).id, 10)
     .map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
   assert.equal(entries.reverse(), [
     ["environment.put", { environment: "a", created: true }],

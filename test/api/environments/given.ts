@@ -16,9 +16,9 @@ export function runningIn({ store, db, clock }: TestServer) {
     (store.environments.find(organizationId(at), name) as { id: number }).id;
 
   function look(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): number | null {
-    const { recording, environments } = store;
-    return recording.apply(
-      recording.plan(recording.readCurrent(environments.get(environmentId), cause, artifacts)),
+    const { snapshotRecorder, environments } = store;
+    return snapshotRecorder.apply(
+      snapshotRecorder.plan(snapshotRecorder.readCurrent(environments.get(environmentId), cause, artifacts)),
       REPORTER,
     );
   }
@@ -54,7 +54,7 @@ export function runningIn({ store, db, clock }: TestServer) {
           "INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (@id, @policy, " +
             "(SELECT count(*) FROM environment_policies WHERE environment_id = @id))",
         ).run({ id, policy: store.policies.require({ id: organizationId(at), name: at.org }, policy).id });
-      store.staleness.policiesChanged(id);
+      store.staleArtifacts.markPoliciesChanged(id);
       look(id, "policies", null);
     },
     /** Reports what runs. Returns the index of the new snapshot; null when none was made. */
@@ -69,7 +69,7 @@ export function runningIn({ store, db, clock }: TestServer) {
             timestamp)
          VALUES (?, ?, ?, ?, 'x', 'because', 'u', 'U', 1)`,
       ).run(newPublicId(), organizationId(at), id, fingerprint);
-      store.staleness.allowlistChanged(id, fingerprint);
+      store.staleArtifacts.markAllowlisted(id, fingerprint);
       look(id, "allowlist", null);
     },
     /** The times of all snapshots of an environment, oldest first. */

@@ -42,8 +42,8 @@ function setUp() {
     baseUrl: "http://assay.test",
   });
   let surveys = 0;
-  const { readCurrent: survey } = store.recording;
-  store.recording.readCurrent = (...request) => {
+  const { readCurrent: survey } = store.snapshotRecorder;
+  store.snapshotRecorder.readCurrent = (...request) => {
     surveys += 1;
     return survey(...request);
   };
@@ -59,7 +59,7 @@ const artifacts = (count: number) =>
 
 test("hands a small report for a large environment to the thread without reading its current state", async () => {
   const { context, environment, store, organizationId, handedOver, surveys } = setUp();
-  store.recording.record(
+  store.snapshotRecorder.record(
     store.environments.get(environment(organizationId, "large")),
     "report",
     artifacts(2_001),

@@ -87,7 +87,7 @@ const put = (at: At, name: string, type: string, body: unknown): Promise<Answer>
 const row = (at: At, name: string) => server.store.environments.require({ id: idOf(at), name: at.org }, name);
 const running = (at: At, name: string) => {
   const { id, snapshot_count } = row(at, name);
-  return server.store.snapshots.artifacts(id, snapshot_count).filter(({ annotation }) => annotation !== "exited");
+  return server.store.snapshots.listArtifacts(id, snapshot_count).filter(({ annotation }) => annotation !== "exited");
 };
 const audits = (at: At): { detail: unknown; target: string }[] =>
   (

@@ -381,8 +381,8 @@ test("every change is in the audit log with its flow", async () => {
   await rename(at, "a", "b");
   await archive(at, "b");
   const { id } = server.store.organizations.find(at.org) as { id: number };
-  const entries = server.store.audit
-    .latest(id, 10)
+  const entries = server.store.auditLog
+    .listLatest(id, 10)
     .map(({ event, detail_json }) => [event, JSON.parse(detail_json ?? "{}")]);
   assert.equal(entries, [
     ["flow.archived", { flow: "b", archived_as: suffixedName(at, "b") }],

@@ -363,7 +363,7 @@ test("an inherited template follows the flow at the next begin, an explicit one 
   assert.equal(replaced.events.at(-1).changes, ["template"]);
   assert.is(replaced.events.at(-1).template_id, replaced.compliance_status.flow_template_id);
 
-  const audit = server.store.audit.latest((server.store.organizations.find(at.org) as { id: number }).id, 100);
+  const audit = server.store.auditLog.listLatest((server.store.organizations.find(at.org) as { id: number }).id, 100);
   const decisions = audit
     .filter((entry) => entry.event === "trail.begun")
     .map((entry) => JSON.parse(entry.detail_json ?? "{}").template);

@@ -366,7 +366,7 @@ test("records a body once; a repeated delivery changes nothing", async () => {
 
 test("refuses a body if the secret was replaced or the webhook disabled while it arrives", async () => {
   const { at, hook } = givenWebhook("sonar");
-  const { id } = server.store.inboundWebhooks.inUse(
+  const { id } = server.store.inboundWebhooks.findEnabled(
     (server.store.organizations.find(at.org) as { id: number }).id,
     "sonar",
   ) as { id: number };
@@ -401,7 +401,7 @@ test("refuses calls to a disabled webhook, and when its service account may no l
   await assertRefused(() => send(hook, scan()), 403, { message: "You don't have permission to access this resource" });
   server.store.serviceAccounts.setPrivilege(hook.account, "member");
   const organizationId = (server.store.organizations.find(at.org) as { id: number }).id;
-  const row = server.store.inboundWebhooks.inUse(organizationId, "sonar");
+  const row = server.store.inboundWebhooks.findEnabled(organizationId, "sonar");
   server.store.inboundWebhooks.setSecret(row?.id ?? 0, "another");
   await assertRefused(() => send(hook, scan()), 401, { message: "Authentication credentials are missing or invalid" });
   assert.is((await send({ ...hook, secret: "another" }, scan())).status, 200);

@@ -67,7 +67,7 @@ test("creates everything, tells what it did, and does nothing the second time", 
         [minted, "ci"],
         [`${KEY}2`, "ops"],
       ] as const) {
-        assert.is(store.apiKeys.holder(keyDigest(key))?.name, name);
+        assert.is(store.apiKeys.findHolder(keyDigest(key))?.name, name);
       }
       const rows = store.organizations.list().map((row) => [row.name, row.kind, row.is_public, row.controls_enabled]);
       assert.equal(rows, [
@@ -131,11 +131,11 @@ users:
     look(data, (store, db) => {
       const acme = store.organizations.find("acme")?.id ?? 0;
       assert.is(
-        store.organizations.roleOf(acme, store.users.find("ops")?.id ?? 0),
+        store.organizations.findRole(acme, store.users.find("ops")?.id ?? 0),
         "admin",
         "members that are not named stay",
       );
-      assert.is(store.apiKeys.holder(keyDigest(`${KEY}1`))?.name, "ci", "keys that are not named stay");
+      assert.is(store.apiKeys.findHolder(keyDigest(`${KEY}1`))?.name, "ci", "keys that are not named stay");
       assert.is(store.serviceAccounts.find(acme, "plain")?.privilege, "reader");
       assert.equal(
         db

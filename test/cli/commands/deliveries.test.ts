@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { RenderedMessage } from "../../../src/domain/notification/render.ts";
-import type { Fate } from "../../../src/store/notifications/outbox.ts";
+import type { DeliveryOutcome } from "../../../src/store/notifications/outbox.ts";
 import { endReceivers, receiver } from "../../notifications/given.ts";
 import { auditOf, cli, inDirectory, look, start } from "../in-process.ts";
 
@@ -13,7 +13,7 @@ const T = 1_700_000_000;
 type Made = {
   org: string;
   n: string;
-  fate?: Fate["state"];
+  fate?: DeliveryOutcome["state"];
   action?: number;
   error?: string;
   message?: RenderedMessage;
@@ -55,7 +55,7 @@ const given = (body: (data: string, make: (made: Made) => string) => Promise<voi
             webhook: "https://ann:pw@hooks.example:8443/secret/path?token=x",
             body: { n },
           };
-          store.deliveries.add({
+          store.outbox.add({
             organizationId: store.organizations.find(org)?.id as number,
             queue,
             targetId: action,
@@ -72,7 +72,8 @@ const given = (body: (data: string, make: (made: Made) => string) => Promise<voi
             T + row.id,
             row.id,
           );
-          const how: Fate = fate === "waiting" ? { state: "waiting", dueAt: T + 3600, left: null } : { state: fate };
+          const how: DeliveryOutcome =
+            fate === "waiting" ? { state: "waiting", dueAt: T + 3600, left: null } : { state: fate };
           if (fate !== "waiting") {
             const attempt = {
               startedAt: T + 60,
@@ -81,7 +82,7 @@ const given = (body: (data: string, make: (made: Made) => string) => Promise<voi
               status: fate === "delivered" ? 200 : 500,
               error: fate === "delivered" ? null : error,
             };
-            store.deliveries.attempted({ id: row.id, target_id: action }, attempt, how, attempt.error);
+            store.outbox.recordAttempt({ id: row.id, target_id: action }, attempt, how, attempt.error);
           }
           return row.public_id;
         }),

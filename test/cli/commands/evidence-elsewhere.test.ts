@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, truncateSync
 import { basename, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { readHeader } from "../../../src/store/db/database.ts";
+import { readFileHeader } from "../../../src/store/db/database.ts";
 import { lockEvidence } from "../../../src/store/db/data-directory-lock.ts";
 import { evidencePath } from "../../../src/evidence/layout.ts";
 import { removeRoots } from "../../evidence/given.ts";
@@ -45,7 +45,8 @@ const elsewhere = (body: (given: OnStorage) => Promise<void>): Promise<void> =>
     });
   });
 
-const recorded = (directory: string): string | null => look(directory, ({ evidencePlace }) => evidencePlace.current());
+const recorded = (directory: string): string | null =>
+  look(directory, ({ evidenceLocation }) => evidenceLocation.findCurrent());
 const [FIRST = "", SECOND = ""] = DIGESTS;
 /** The words of a failure that is the storage's: nothing is said of evidence, and no stack is shown. */
 const noAnswer = (err: string): void => {
@@ -118,7 +119,7 @@ test("a backup of every schema before the present is restored as it is", async (
       assert.is(made.code, 0, made.err);
       const restored = await cli(["restore", archive, "--data", target]);
       assert.is(restored.code, 0, restored.err);
-      assert.is(readHeader(join(target, "assay.db"))?.schemaVersion, schema);
+      assert.is(readFileHeader(join(target, "assay.db"))?.schemaVersion, schema);
       assert.equal(
         readdirSync(join(target, "evidence"), { recursive: true }).sort(),
         readdirSync(join(data, "evidence"), { recursive: true }).sort(),

@@ -37,19 +37,20 @@ export function world() {
     flow,
     otherFlow: house.flow,
     policy,
-    attach: (environmentId: number, policyId: number): boolean => store.environments.attach(environmentId, [policyId]),
+    attach: (environmentId: number, policyId: number): boolean =>
+      store.environments.attachPolicies(environmentId, [policyId]),
     /** Reports what runs as [name, fingerprint]. @returns the index of the snapshot. */
     report: (environmentId: number, ...running: [string, string][]): number | null =>
-      store.recording.record(
+      store.snapshotRecorder.record(
         store.environments.get(environmentId),
         "report",
         running.map(([name, fingerprint]) => ({ name, fingerprint, instances: { created: [100] } })),
         ADA,
       ),
     again: (environmentId: number, cause: "policies" | "policy_version" | "allowlist"): number | null =>
-      store.recording.record(store.environments.get(environmentId), cause, null, ADA),
+      store.snapshotRecorder.record(store.environments.get(environmentId), cause, null, ADA),
     allow: (environmentId: number, fingerprint: string, description: string): string =>
-      store.allowlists.allow(
+      store.allowlists.create(
         { id: environmentId, organization_id: organizationId },
         { fingerprint, artifact_name: "app", description, user_id: "eve-id", user_name: "Eve" },
       ),
@@ -60,7 +61,7 @@ export function world() {
         referenceName: "app",
         git_commit: fingerprint.slice(0, 40),
       });
-      store.evaluation.evaluate(trail, house.clock.at);
+      store.trailEvaluation.evaluate(trail, house.clock.at);
       return { trail, id };
     },
     attest(at: { trail: number; id: number }, name: string, compliant: 0 | 1, evidence: string | null = null): string {
@@ -72,7 +73,7 @@ export function world() {
         evidence_filename: evidence && "report.xml",
       });
       store.attestations.bindToArtifact(at.trail, at.id, record.id, name);
-      store.evaluation.evaluate(at.trail, house.clock.at);
+      store.trailEvaluation.evaluate(at.trail, house.clock.at);
       return record.publicId;
     },
   };

@@ -156,7 +156,7 @@ test("a decision is told with the control that it is about, and so is the rule t
     control_version: 1,
   });
   w.store.attestations.bindToTrail(built.trail, record.id, "go");
-  w.store.evaluation.evaluate(built.trail, w.clock.at);
+  w.store.trailEvaluation.evaluate(built.trail, w.clock.at);
   w.report(w.prod, ["app", A]);
   return asDirectory(w.db, async (data) => {
     const { code, out } = await explain(data, "prod", A);
@@ -397,7 +397,7 @@ test("an override, the conditions of rules and more than one flow or name", asyn
     overridden_type: "generic",
   });
   w.store.attestations.bindToArtifact(a.trail, a.id, id, "tests");
-  w.store.evaluation.evaluate(a.trail, w.clock.at);
+  w.store.trailEvaluation.evaluate(a.trail, w.clock.at);
   w.store.flows.patchTags(w.flow.id, { set: { risk: "high" }, remove: [] });
   const other = w.otherFlow("other");
   w.artifact(other.id, null, A);
@@ -772,7 +772,7 @@ test("a rule about a type that the organization defined, and the record that it 
     is_compliant: 0,
   });
   w.store.attestations.bindToArtifact(a.trail, a.id, record.id, "check");
-  w.store.evaluation.evaluate(a.trail, w.clock.at);
+  w.store.trailEvaluation.evaluate(a.trail, w.clock.at);
   w.attach(w.prod, w.policy("scanned", "artifacts:\n  attestations:\n    - type: custom:scan\n      name: check\n"));
   w.report(w.prod, ["app", A]);
   return asDirectory(w.db, async (data) => {

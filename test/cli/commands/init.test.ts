@@ -31,7 +31,7 @@ test("makes organization, admin, personal organization and a key, which is print
     assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"]);
     look(data, (store) => {
       const user = store.users.find("ops");
-      assert.is(store.apiKeys.holder(keyDigest(out.trim()))?.user_id, user?.id);
+      assert.is(store.apiKeys.findHolder(keyDigest(out.trim()))?.user_id, user?.id);
       assert.equal(
         { display_name: user?.display_name, email: user?.email },
         { display_name: "Operations", email: "ops@example.com" },
@@ -44,7 +44,7 @@ test("makes organization, admin, personal organization and a key, which is print
             kind,
             is_public,
             controls_enabled,
-            store.organizations.roleOf(id, user?.id ?? 0),
+            store.organizations.findRole(id, user?.id ?? 0),
           ]),
         [
           ["acme", "shared", 0, 1, "admin"],

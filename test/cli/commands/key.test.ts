@@ -31,7 +31,7 @@ test("create prints the key alone; list shows it; revoke ends it", () =>
       assert.match(made.out, /^[\w-]{43}\n$/);
       const id = /^API key ([0-9a-f-]{32}) of (\S+), never expires; it is not shown again\n$/.exec(made.err);
       assert.is(id?.[2], name);
-      const works = () => look(data, (store) => store.apiKeys.holder(keyDigest(made.out.trim())) !== null);
+      const works = () => look(data, (store) => store.apiKeys.findHolder(keyDigest(made.out.trim())) !== null);
       assert.ok(works());
 
       const listed = await cli(["key", "list", ...owner, "--data", data]);
@@ -235,7 +235,7 @@ test("who and what does not exist is named, with exit code 1", () =>
     assert.is((await cli(["key", "revoke", keys[0].id, ...ACCOUNT, "--data", data])).code, 1);
     assert.equal(countRows(data), before);
     assert.is(
-      look(data, (store) => store.apiKeys.list({ userId: 1 })[0]?.revoked_at),
+      look(data, (store) => store.apiKeys.listByOwner({ userId: 1 })[0]?.revoked_at),
       null,
     );
 

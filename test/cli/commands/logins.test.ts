@@ -132,7 +132,7 @@ test("a disabled user has no session, no password, and no way in from a provider
     await run(data, ["user", "passwd", "ann"], { stdin: "correct horse battery" });
     look(data, (store) => {
       const id = store.users.find("ann")?.id as number;
-      store.identities.add("https://id.example", "42", id);
+      store.identities.create("https://id.example", "42", id);
       store.sessions.create({
         digest: cookieDigest("four"),
         csrfToken: "t",

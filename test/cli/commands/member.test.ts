@@ -26,7 +26,7 @@ const OPERATOR = `operator (${userInfo().username})`;
 const ACME = ["--org", "acme"];
 const roleOf = (data: string, user: string) =>
   look(data, (store) =>
-    store.organizations.roleOf(store.organizations.find("acme")?.id ?? 0, store.users.find(user)?.id ?? 0),
+    store.organizations.findRole(store.organizations.find("acme")?.id ?? 0, store.users.find(user)?.id ?? 0),
   );
 const history = (data: string) =>
   look(data, (_, db) =>

@@ -134,7 +134,7 @@ test("what was committed before the process ended is told by the next one", () =
         { name: "a", triggers: ["ON_STARTED_ARTIFACT"], places: [id], targets, newSecret: () => "s" },
         { user: "ada", fromChat: false },
       );
-      store.recording.record(
+      store.snapshotRecorder.record(
         store.environments.get(id),
         "report",
         [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }],

@@ -77,7 +77,7 @@ const given = (body: (data: string, make: (trail: Trail) => void) => Promise<voi
           created_at: 1,
         });
         store.attestations.bindToTrail(trail.id, id, "tests");
-        store.evaluation.evaluate(trail.id, 1);
+        store.trailEvaluation.evaluate(trail.id, 1);
         const at = Date.now() / 1000 - days * 86_400;
         db.prepare("UPDATE trails SET created_at = ?, last_modified_at = ? WHERE id = ?").run(at, at, trail.id);
       }),

@@ -386,7 +386,7 @@ test("keys made and revoked beside a running server count at once; their last us
     assert.equal({ "ask key": await ask(key), "ask second": await ask(second) }, { "ask key": 200, "ask second": 401 });
     assert.is((await server.stop()).code, 0);
     const used = look(data, (store) =>
-      store.apiKeys.list({ userId: 1 }).map((row) => row.last_used_at > 1_700_000_000),
+      store.apiKeys.listByOwner({ userId: 1 }).map((row) => row.last_used_at > 1_700_000_000),
     );
     assert.equal(used, [true, true]);
   }));

@@ -114,7 +114,7 @@ test("a disabled user has neither keys nor memberships, and stays known", () =>
     await cli(["member", "add", "ann", "--org", "acme", "--role", "admin", "--data", data]);
     const before = auditOf(data).length;
     assert.equal(await user(data, "disable", "ann"), done("disabled ann: 1 API key revoked, removed from acme\n"));
-    look(data, (store) => assert.is(store.apiKeys.holder(keyDigest(key)), null));
+    look(data, (store) => assert.is(store.apiKeys.findHolder(keyDigest(key)), null));
     assert.equal(auditOf(data).slice(before), [
       'user disable member.removed ann {"previous_role":"admin"}',
       'user disable api_key.revoked - {"owner":"ann","description":"d"}',

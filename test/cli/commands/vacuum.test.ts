@@ -18,7 +18,7 @@ import * as assert from "uvu/assert";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import { openDatabase } from "../../../src/store/db/database.ts";
 import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
-import { NoRoomError, vacuumDatabase } from "../../../src/store/db/vacuum.ts";
+import { NoSpaceForVacuumError, vacuumDatabase } from "../../../src/store/db/vacuum.ts";
 import { cli, inDirectory, look } from "../in-process.ts";
 
 const test = suite("cli/commands/vacuum");
@@ -121,7 +121,7 @@ test("without room for itself twice more nothing is begun", () =>
     assert.throws(
       () => vacuumDatabase(db, data, data, () => 9 << 20),
       (error: Error) =>
-        error instanceof NoRoomError &&
+        error instanceof NoSpaceForVacuumError &&
         /takes \d+\.\d MB beside it for a while, and \S+ has 9\.0 MB; nothing was changed/.test(error.message),
     );
     db.close();

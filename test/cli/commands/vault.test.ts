@@ -25,7 +25,8 @@ test.after(async () => {
 });
 
 const onData = <T>(body: Parameters<typeof onStorage<T>>[1]): Promise<T> => onStorage(storage, body);
-const recorded = (directory: string): string | null => look(directory, ({ evidencePlace }) => evidencePlace.current());
+const recorded = (directory: string): string | null =>
+  look(directory, ({ evidenceLocation }) => evidenceLocation.findCurrent());
 
 test("evidence moves to the storage and back, checked, and the database names the place where it is", async () => {
   await onData(async ({ directory, place, vault, inDirectory, onStorage }) => {

@@ -14,7 +14,7 @@ const given = (body: (data: string) => Promise<void>): Promise<void> =>
 const webhook = (data: string, ...words: string[]) => cli(["webhook", ...words, "--org", "acme", "--data", data]);
 const ADDRESS = ["--base-url", "https://assay.example.com", "--base-path", "/x"];
 const inUse = (data: string, kind: "sonar" | "launch-darkly") =>
-  look(data, (store) => store.inboundWebhooks.inUse(store.organizations.find("acme")?.id ?? 0, kind));
+  look(data, (store) => store.inboundWebhooks.findEnabled(store.organizations.find("acme")?.id ?? 0, kind));
 
 test("enable prints address and secret once, list shows no secret, rotate gives a new one, disable ends it", () =>
   given(async (data) => {

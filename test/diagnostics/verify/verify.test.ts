@@ -34,7 +34,7 @@ function history() {
     fingerprints.slice(0, 6 + at).map((fingerprint, i) => {
       const trail = store.trails.find(f.id, `t-${i % 3}`) ?? house.trail(f.id, `t-${i % 3}`);
       const id = house.artifact(f.id, trail.id, fingerprint, { referenceName: "app" });
-      store.evaluation.evaluate(trail.id, clock.at);
+      store.trailEvaluation.evaluate(trail.id, clock.at);
       return { flowId: f.id, trailId: trail.id, id };
     }),
   );
@@ -48,13 +48,13 @@ function history() {
       user: "ada",
       file: { yaml, comment: "" },
     });
-    store.reevaluation.policyVersion(policy.id, ADA);
+    store.reevaluationQueue.enqueueForPolicy(policy.id, ADA);
     for (const job of store.jobs.lease("reevaluate", clock.at, 60, 50)) {
       const environment = store.environments.get(
         (JSON.parse(job.payload_json) as { environment_id: number }).environment_id,
       );
-      if (environment.snapshot_count > 0) store.recording.record(environment, "policy_version", null, ADA);
-      store.jobs.done(job.id);
+      if (environment.snapshot_count > 0) store.snapshotRecorder.record(environment, "policy_version", null, ADA);
+      store.jobs.complete(job.id);
     }
     return policy.id;
   }
@@ -89,7 +89,7 @@ function history() {
           instances: { created: Array.from({ length: 1 + pick(2) }, () => pick(9)) },
         }))
         .sort((a, b) => (a.name < b.name || (a.name === b.name && a.fingerprint < b.fingerprint) ? -1 : 1));
-      const made = store.recording.record(at, "report", artifacts, ADA) !== null;
+      const made = store.snapshotRecorder.record(at, "report", artifacts, ADA) !== null;
       acknowledged.push({
         kind: "report",
         environment: at.name,
@@ -100,9 +100,9 @@ function history() {
       });
     } else if (what < 0.6) {
       const policyId = policyIds[pick(2)] as number;
-      const attached = store.environments.attach(at.id, [policyId]);
-      if (!attached) store.environments.detach(at.id, [policyId]);
-      store.recording.record(store.environments.get(at.id), "policies", null, ADA);
+      const attached = store.environments.attachPolicies(at.id, [policyId]);
+      if (!attached) store.environments.detachPolicies(at.id, [policyId]);
+      store.snapshotRecorder.record(store.environments.get(at.id), "policies", null, ADA);
       acknowledged.push({
         kind: "attached",
         environment: at.name,
@@ -114,14 +114,14 @@ function history() {
     } else if (what < 0.7) version(["tests", "known"][pick(2)] as string, random() < 0.7);
     else if (what < 0.8) {
       const fingerprint = fingerprints[pick(12)] as string;
-      store.allowlists.allow(at, {
+      store.allowlists.create(at, {
         fingerprint,
         artifact_name: "app",
         description: `${step}`,
         user_id: "u",
         user_name: "U",
       });
-      store.recording.record(store.environments.get(at.id), "allowlist", null, ADA);
+      store.snapshotRecorder.record(store.environments.get(at.id), "allowlist", null, ADA);
       acknowledged.push({ kind: "allowed", environment: at.name, fingerprint, n: step, sent, answered: clock.at });
     } else if (what < 0.85) {
       store.flows.patchTags(flow.id, { set: { "lane-1": `${step}` }, remove: [] });
@@ -133,7 +133,7 @@ function history() {
         is_compliant: random() < 0.8 ? 1 : 0,
       });
       store.attestations.bindToArtifact(trailId, id, record.id, "unit-tests");
-      store.evaluation.evaluate(trailId, clock.at);
+      store.trailEvaluation.evaluate(trailId, clock.at);
     }
   }
   return {
@@ -189,7 +189,7 @@ test("members that leave a group and come back, and groups that are archived, ar
     });
   const [a, b, group] = [environment("a"), environment("b"), environment("group", "logical")];
   const report = (id: number, ...names: string[]) =>
-    store.recording.record(
+    store.snapshotRecorder.record(
       store.environments.get(id),
       "report",
       names.map((name) => ({ name, fingerprint: name.repeat(64), instances: { created: [1] } })),

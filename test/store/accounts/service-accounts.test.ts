@@ -109,18 +109,18 @@ test("a key lapses once, at the moment that was told, and only when it was rotat
   clock.at += 10_000;
   assert.equal([store.apiKeys.lapse(rotated), store.apiKeys.lapse(rotated)], [true, false]);
   assert.is(db.prepare("SELECT revoked_at FROM api_keys WHERE public_id = ?").pluck().get(rotated), graceEnds);
-  assert.is(store.apiKeys.isHeld(rotated), false);
-  assert.is(store.apiKeys.isHeld(plain), true);
+  assert.is(store.apiKeys.isUnrevoked(rotated), false);
+  assert.is(store.apiKeys.isUnrevoked(plain), true);
 });
 
 test("a use that was noted of a removed key goes to no key that gets its number", () => {
   const { db, store, account, organizationId, key } = given();
   key("one");
-  const holder = store.apiKeys.holder(keyDigest("one"));
-  assert.ok(holder && store.apiKeys.use(holder));
+  const holder = store.apiKeys.findHolder(keyDigest("one"));
+  assert.ok(holder && store.apiKeys.recordUse(holder));
   const number = () => db.prepare("SELECT max(id) FROM api_keys").pluck().get();
   const before = number();
-  store.serviceAccounts.remove(account);
+  store.serviceAccounts.delete(account);
   const next = store.serviceAccounts.create({
     organizationId,
     name: "bot",
@@ -133,7 +133,7 @@ test("a use that was noted of a removed key goes to no key that gets its number"
     { digest: keyDigest("two"), description: "two", expiresAt: 0 },
   );
   assert.is(number(), before);
-  store.apiKeys.writeUses();
+  store.apiKeys.flushUses();
   assert.is(store.apiKeys.get(id).last_used_at, 0);
 });
 

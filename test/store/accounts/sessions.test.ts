@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { actingSession, cookieDigest, sessionActor } from "../../../src/store/accounts/sessions.ts";
+import { parseSessionActorId, cookieDigest, sessionActorId } from "../../../src/store/accounts/sessions.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
 import { openStore } from "../../../src/store/index.ts";
 
@@ -38,11 +38,11 @@ test("only a digest of the cookie is stored, and of what a browser says of itsel
 test("a use counts before it is written, and is written when asked for", () => {
   const { clock, db, sessions, create } = given();
   const id = create("one");
-  const holder = () => sessions.holder(cookieDigest("one"));
+  const holder = () => sessions.findHolder(cookieDigest("one"));
   clock.at = 1099;
-  assert.ok(sessions.use(holder() as never));
+  assert.ok(sessions.recordUse(holder() as never));
   clock.at = 1150;
-  assert.ok(sessions.isHeld(id));
+  assert.ok(sessions.isOpen(id));
   assert.equal(
     {
       last_used_at: sessions.list()[0]?.last_used_at,
@@ -51,7 +51,7 @@ test("a use counts before it is written, and is written when asked for", () => {
     { last_used_at: 1099, get: 1000 },
   );
   assert.ok(sessions.hasUnwrittenUses());
-  sessions.writeUses();
+  sessions.flushUses();
   assert.equal(
     {
       hasUnwrittenUses: sessions.hasUnwrittenUses(),
@@ -61,7 +61,7 @@ test("a use counts before it is written, and is written when asked for", () => {
   );
   clock.at = 1199;
   assert.equal(
-    { isHeld: sessions.isHeld(id), use: sessions.use(holder() as never), sessions: sessions.find(id) },
+    { isHeld: sessions.isOpen(id), use: sessions.recordUse(holder() as never), sessions: sessions.find(id) },
     { isHeld: false, use: false, sessions: null },
   );
 });
@@ -70,9 +70,9 @@ test("the end of its lifetime ends it however it is used", () => {
   const { clock, sessions, create } = given();
   const id = create("one", { idle: 10_000, lifetime: 500 });
   clock.at = 1499.9;
-  assert.ok(sessions.use(sessions.holder(cookieDigest("one")) as never) && sessions.isHeld(id));
+  assert.ok(sessions.recordUse(sessions.findHolder(cookieDigest("one")) as never) && sessions.isOpen(id));
   clock.at = 1500;
-  assert.not.ok(sessions.use(sessions.holder(cookieDigest("one")) as never) || sessions.isHeld(id));
+  assert.not.ok(sessions.recordUse(sessions.findHolder(cookieDigest("one")) as never) || sessions.isOpen(id));
 });
 
 test("of its earlier cookies the latest is let in for a minute, the others not at all", () => {
@@ -82,8 +82,8 @@ test("of its earlier cookies the latest is let in for a minute, the others not a
   assert.ok(sessions.rotate(id, cookieDigest("one"), cookieDigest("two")));
   assert.not.ok(sessions.rotate(id, cookieDigest("one"), cookieDigest("three")), "somebody was first");
   const uses = (cookie: string) => {
-    const holder = sessions.holder(cookieDigest(cookie));
-    return holder && sessions.use(holder);
+    const holder = sessions.findHolder(cookieDigest(cookie));
+    return holder && sessions.recordUse(holder);
   };
   clock.at = 1069;
   assert.equal(
@@ -106,15 +106,15 @@ test("an ended session has no cookie any more, neither the present one nor the o
   assert.equal([sessions.end(id), sessions.end(id)], [true, false]);
   assert.equal(
     {
-      'holder(cookieDigest("one"))': sessions.holder(cookieDigest("one")),
-      'holder(cookieDigest("two"))': sessions.holder(cookieDigest("two")),
+      'holder(cookieDigest("one"))': sessions.findHolder(cookieDigest("one")),
+      'holder(cookieDigest("two"))': sessions.findHolder(cookieDigest("two")),
       "sessions.rotate": sessions.rotate(id, cookieDigest("two"), cookieDigest("x")),
     },
     { 'holder(cookieDigest("one"))': null, 'holder(cookieDigest("two"))': null, "sessions.rotate": false },
   );
   const bob = store.users.create({ name: "bob", displayName: "", email: null });
   const [mine] = [create("three"), create("four"), create("five", { userId: bob })];
-  assert.is(sessions.endOfUser(1, mine), 1);
+  assert.is(sessions.endByUser(1, mine), 1);
   assert.equal(
     sessions.list().map(({ public_id, user_id }) => [public_id, user_id]),
     [
@@ -129,7 +129,12 @@ test("what is known of a session goes some time after its end", () => {
   for (let count = 0; count < 5; count += 1) create(`short ${count}`);
   create("long", { lifetime: 5000 });
   assert.equal(
-    [sessions.sweep(2000, 2), sessions.sweep(2001, 2), sessions.sweep(2001, 2), sessions.sweep(2001, 2)],
+    [
+      sessions.deleteExpired(2000, 2),
+      sessions.deleteExpired(2001, 2),
+      sessions.deleteExpired(2001, 2),
+      sessions.deleteExpired(2001, 2),
+    ],
     [0, 2, 2, 1],
   );
   assert.is(db.prepare("SELECT count(*) FROM sessions").pluck().get(), 1);
@@ -161,9 +166,9 @@ test("lists and look-ups use an index", () => {
 test("a session is told from a key by what names it in the audit log", () => {
   assert.equal(
     {
-      "actingSession sessionActor": actingSession(sessionActor("abc")),
-      "actingSession abc": actingSession("abc"),
-      "actingSession ": actingSession(""),
+      "actingSession sessionActor": parseSessionActorId(sessionActorId("abc")),
+      "actingSession abc": parseSessionActorId("abc"),
+      "actingSession ": parseSessionActorId(""),
     },
     { "actingSession sessionActor": "abc", "actingSession abc": null, "actingSession ": null },
   );

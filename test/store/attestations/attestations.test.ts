@@ -81,9 +81,9 @@ test("the latest of a name counts in each place, in whatever order records are b
   bind(older.id, "a");
   assert.equal(
     {
-      'current(t.id, null, "a").id': attestations.current(t.id, null, "a")?.id,
-      'current(t.id, artifact, "a").id': attestations.current(t.id, artifact, "a")?.id,
-      'current(t.id, artifact, "b")': attestations.current(t.id, artifact, "b"),
+      'current(t.id, null, "a").id': attestations.findCurrent(t.id, null, "a")?.id,
+      'current(t.id, artifact, "a").id': attestations.findCurrent(t.id, artifact, "a")?.id,
+      'current(t.id, artifact, "b")': attestations.findCurrent(t.id, artifact, "b"),
     },
     {
       'current(t.id, null, "a").id': second.id,
@@ -92,18 +92,18 @@ test("the latest of a name counts in each place, in whatever order records are b
     },
   );
   assert.equal(
-    [...attestations.facts(t.id)],
+    [...attestations.readFacts(t.id)],
     [
       [null, [fact("a", "generic", second.publicId, null)]],
       [artifact, [fact("a", "generic", newer.publicId, null, false)]],
     ],
   );
   assert.equal(
-    attestations.receivedBy(artifact).map(({ name }) => name),
+    attestations.listReceivedBy(artifact).map(({ name }) => name),
     ["a", "a"],
   );
   assert.equal(
-    attestations.latestOfArtifact(t.id, artifact).map(({ id }) => id),
+    attestations.listLatestByArtifact(t.id, artifact).map(({ id }) => id),
     [newer.id],
   );
 });
@@ -116,14 +116,14 @@ test("an override stands for the newest ordinary record of its own place, howeve
   const last = onTrail("a", override({ original_id: original.id, overridden_type: "snyk", is_compliant: 0 }));
   const alone = onArtifact("a", override({ overridden_type: "jira" }));
   assert.equal(
-    [...attestations.facts(t.id)],
+    [...attestations.readFacts(t.id)],
     [
       [null, [fact("a", "snyk", original.publicId, last.publicId, false)]],
       [artifact, [fact("a", "jira", null, alone.publicId)]],
     ],
   );
   const ended = onTrail("a");
-  assert.equal(attestations.facts(t.id).get(null), [fact("a", "generic", ended.publicId, null)]);
+  assert.equal(attestations.readFacts(t.id).get(null), [fact("a", "generic", ended.publicId, null)]);
 });
 
 test("an override finds what it overrides also when both came before the artifact, and in each artifact its own", () => {
@@ -133,19 +133,19 @@ test("an override finds what it overrides also when both came before the artifac
   const own = onArtifact("a", { type: "jira" }, second);
   const over = made("a", override({ overridden_type: "junit" }));
   bind(over.id, "a");
-  assert.equal(attestations.facts(t.id).get(artifact), [fact("a", "junit", null, over.publicId)]);
+  assert.equal(attestations.readFacts(t.id).get(artifact), [fact("a", "junit", null, over.publicId)]);
   bind(early.id, "a");
   bind(over.id, "a", second);
-  assert.equal(attestations.facts(t.id).get(artifact), [fact("a", "snyk", early.publicId, over.publicId)]);
-  assert.equal(attestations.facts(t.id).get(second), [fact("a", "jira", own.publicId, over.publicId)]);
+  assert.equal(attestations.readFacts(t.id).get(artifact), [fact("a", "snyk", early.publicId, over.publicId)]);
+  assert.equal(attestations.readFacts(t.id).get(second), [fact("a", "jira", own.publicId, over.publicId)]);
 });
 
 test("records wait for a name and a commit, and go on waiting for the next artifact", () => {
   const { t, attestations, made } = world();
   const waiting = (name: string, commit = COMMIT, target = "app") => {
     const { id } = made(name, { git_commit: commit, target_artifacts_json: JSON.stringify([target]) });
-    attestations.waitForArtifact(t.id, target, commit, id);
-    attestations.waitForArtifact(t.id, target, commit, id);
+    attestations.addPendingBinding(t.id, target, commit, id);
+    attestations.addPendingBinding(t.id, target, commit, id);
     return id;
   };
   const [a, again, other] = [waiting("a"), waiting("a"), waiting("b")];
@@ -153,7 +153,7 @@ test("records wait for a name and a commit, and go on waiting for the next artif
   waiting("a", COMMIT, "db");
   const byFingerprint = made("c", { artifact_fingerprint: FINGERPRINT }).id;
   const candidates = (referenceName: string | null, fingerprint = FINGERPRINT) =>
-    attestations.candidatesFor(t.id, { fingerprint, referenceName, gitCommit: COMMIT }).map(({ id }) => id);
+    attestations.listBindingCandidates(t.id, { fingerprint, referenceName, gitCommit: COMMIT }).map(({ id }) => id);
   assert.equal(candidates("app"), [a, again, other, byFingerprint]);
   assert.equal(candidates("app"), candidates("app"));
   assert.equal(
@@ -161,7 +161,9 @@ test("records wait for a name and a commit, and go on waiting for the next artif
     { "candidates(null)": [byFingerprint], "candidates web": [] },
   );
   assert.equal(
-    attestations.candidatesFor(t.id, { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT }).at(-1),
+    attestations
+      .listBindingCandidates(t.id, { fingerprint: FINGERPRINT, referenceName: "app", gitCommit: COMMIT })
+      .at(-1),
     {
       id: byFingerprint,
       name: "c",
@@ -171,9 +173,9 @@ test("records wait for a name and a commit, and go on waiting for the next artif
       commit: null,
     },
   );
-  assert.is(attestations.latestWaiting(t.id, "app", COMMIT, "a")?.id, again);
-  assert.is(attestations.latestWaiting(t.id, "app", COMMIT, "c"), null);
-  assert.is(attestations.latestWaiting(t.id, "web", COMMIT, "a"), null);
+  assert.is(attestations.findLatestPending(t.id, "app", COMMIT, "a")?.id, again);
+  assert.is(attestations.findLatestPending(t.id, "app", COMMIT, "c"), null);
+  assert.is(attestations.findLatestPending(t.id, "web", COMMIT, "a"), null);
 });
 
 test("a policy sees the latest of each name on both levels, overrides under the type and control of what they override", () => {
@@ -185,7 +187,7 @@ test("a policy sees the latest of each name on both levels, overrides under the 
   const over = onArtifact("go", override({ overridden_type: "generic", original_id: decision.id, is_compliant: 0 }));
   const sibling = onArtifact("scan", {}, another("e".repeat(64)));
   assert.ok(sibling.id > scan.id);
-  assert.equal(attestations.policyCandidates(t.id, artifact), [
+  assert.equal(attestations.listPolicyCandidates(t.id, artifact), [
     {
       name: "scan",
       type: "generic",
@@ -251,7 +253,7 @@ function lists() {
     letters,
     search,
     lists: all.store.attestationLists,
-    names: all.store.attestationSearch.names,
+    names: all.store.attestationSearch.listNames,
   };
 }
 
@@ -282,8 +284,8 @@ test("a search gives what fits every filter, newest first", () => {
 test("lists of a flow, of a name, of an artifact, of a commit", () => {
   const { lists: stored, names, letters, f, g, t, organizationId } = lists();
   const span = (from: number | null, to: number | null) => [
-    letters(stored.ofFlow(f.id, { from, to }, 10, 0)),
-    stored.countOfFlow(f.id, { from, to }),
+    letters(stored.listByFlow(f.id, { from, to }, 10, 0)),
+    stored.countByFlow(f.id, { from, to }),
   ];
   assert.equal(
     {
@@ -303,30 +305,30 @@ test("lists of a flow, of a name, of an artifact, of a commit", () => {
   );
   assert.equal(
     [
-      letters(stored.ofFlow(f.id, { from: null, to: null }, 2, 1)),
-      letters(stored.ofFlow(g.id, { from: null, to: null }, 2, 1)),
+      letters(stored.listByFlow(f.id, { from: null, to: null }, 2, 1)),
+      letters(stored.listByFlow(g.id, { from: null, to: null }, 2, 1)),
     ],
     ["CB", ""],
   );
   assert.equal(
     {
-      "letters underTrail b": letters(stored.underTrail(t.id, "b")),
-      "letters underTrail a": letters(stored.underTrail(t.id, "a")),
-      "letters underTrail c": letters(stored.underTrail(t.id, "c")),
+      "letters underTrail b": letters(stored.listByTrail(t.id, "b")),
+      "letters underTrail a": letters(stored.listByTrail(t.id, "a")),
+      "letters underTrail c": letters(stored.listByTrail(t.id, "c")),
     },
     { "letters underTrail b": "CB", "letters underTrail a": "A", "letters underTrail c": "" },
   );
   assert.equal(
     {
-      'letters underArtifact(f.id, FINGERPRINT, "a")': letters(stored.underArtifact(f.id, FINGERPRINT, "a")),
-      'letters underArtifact(g.id, FINGERPRINT, "a")': letters(stored.underArtifact(g.id, FINGERPRINT, "a")),
+      'letters underArtifact(f.id, FINGERPRINT, "a")': letters(stored.listByArtifact(f.id, FINGERPRINT, "a")),
+      'letters underArtifact(g.id, FINGERPRINT, "a")': letters(stored.listByArtifact(g.id, FINGERPRINT, "a")),
     },
     { 'letters underArtifact(f.id, FINGERPRINT, "a")': "D", 'letters underArtifact(g.id, FINGERPRINT, "a")': "" },
   );
   assert.equal(
     {
-      "letters ofCommit(organizationId, COMMIT)": letters(stored.ofCommit(organizationId, COMMIT)),
-      "letters ofCommit 99": letters(stored.ofCommit(99, COMMIT)),
+      "letters ofCommit(organizationId, COMMIT)": letters(stored.listByCommit(organizationId, COMMIT)),
+      "letters ofCommit 99": letters(stored.listByCommit(99, COMMIT)),
     },
     { "letters ofCommit(organizationId, COMMIT)": "BA", "letters ofCommit 99": "" },
   );
@@ -349,8 +351,8 @@ test("no list and no lookup reads the whole table or sorts it", () => {
   search({ names: ["a"] });
   search({ flowIds: [f.id], before: 5 });
   search({ names: ["a", "b"], types: ["snyk"], isCompliant: true, from: 1, to: 2 });
-  letters(stored.ofFlow(f.id, { from: 1, to: 2 }, 1, 1));
-  letters([...stored.underTrail(t.id, "a"), ...stored.ofCommit(organizationId, COMMIT)]);
+  letters(stored.listByFlow(f.id, { from: 1, to: 2 }, 1, 1));
+  letters([...stored.listByTrail(t.id, "a"), ...stored.listByCommit(organizationId, COMMIT)]);
   // A package sorts the files of its own trail, by content (audit-packages.test.ts).
   const about = sql.filter(
     (text) =>

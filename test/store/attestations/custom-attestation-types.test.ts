@@ -74,13 +74,13 @@ test("each put adds a version to the type of that name; the head tells of the la
     rules_json: '["true"]',
     summary_json: '[{"name":"a","expression":"."}]',
   };
-  assert.equal([...types.versions(row.id)], [two, one]);
+  assert.equal([...types.listVersions(row.id)], [two, one]);
   assert.equal(
     {
-      "latest(row.id)": types.latest(row.id),
-      "version 1": types.version(row.id, 1),
-      "version 3": types.version(row.id, 3),
-      "version 0": types.version(row.id, 0),
+      "latest(row.id)": types.getLatestVersion(row.id),
+      "version 1": types.findVersion(row.id, 1),
+      "version 3": types.findVersion(row.id, 3),
+      "version 0": types.findVersion(row.id, 0),
     },
     { "latest(row.id)": two, "version 1": one, "version 3": null, "version 0": null },
   );
@@ -116,7 +116,7 @@ test("archiving is done once; the next version ends it and counts on", () => {
   assert.equal(types.require(acme, "cov"), archived);
   assert.equal(types.list(acme.id), [archived]);
   assert.equal(put("cov"), { created: false, version: 2 });
-  assert.equal([types.require(acme, "cov").archived_at, [...types.versions(id)].length], [null, 2]);
+  assert.equal([types.require(acme, "cov").archived_at, [...types.listVersions(id)].length], [null, 2]);
 });
 
 test("every query on types is served by an index, and nothing is sorted", () => {

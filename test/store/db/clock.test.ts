@@ -28,7 +28,7 @@ function world() {
   /** Records a change at a time. */
   const change = (at: number): void => {
     clock.at = at;
-    store.audit.append(ENTRY);
+    store.auditLog.append(ENTRY);
   };
   return { db, store, clock, change };
 }
@@ -81,7 +81,7 @@ test("a database without a row, as after an upgrade, is judged by its newest rec
   change(T);
   db.exec("DELETE FROM clock");
   const fresh = openStore(db, { now: () => T + YEARS, newId: () => "unused" });
-  fresh.audit.append(ENTRY);
+  fresh.auditLog.append(ENTRY);
   assert.equal(store.clock.read(), { goodAt: T, jumpFrom: T, jumpTo: T + YEARS, isOpen: true });
 });
 
@@ -108,7 +108,7 @@ test("what was put off to the time of the jump is due at once when the clock is 
     VALUES ('d1', 9, 'q', 0, '', 'SLACK', '{}', '{}', 'waiting', 0, 0, ${T + YEARS}), ('d2', 9, 'q', 0, '', 'SLACK', '{}', '{}', 'waiting', 0, 0, ${T})`);
   change(T + 60);
   assert.equal(
-    [early, late].map((id) => store.jobs.get(id)?.due_at),
+    [early, late].map((id) => store.jobs.find(id)?.due_at),
     [T + DAY, T + 60],
   );
   assert.equal(db.prepare("SELECT due_at FROM deliveries ORDER BY id").pluck().all(), [T + 60, T]);

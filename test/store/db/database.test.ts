@@ -22,7 +22,7 @@ import {
   openMemory,
   schemaVersion,
 } from "../../../src/store/db/database.ts";
-import { NoRoomForCopyError } from "../../../src/store/db/pre-migration-backup.ts";
+import { NoSpaceForBackupError } from "../../../src/store/db/pre-migration-backup.ts";
 import { DataDirectoryInUseError, lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
 import { walBytes } from "../../../src/store/db/wal.ts";
 
@@ -319,7 +319,7 @@ test("a copy that cannot be made is the end of the migration, before it began", 
 
 test("too little room is told with what is needed and what there is", () => {
   assert.is(
-    new NoRoomForCopyError("/data/backups", 3_000_000_000, 10_000_000).message,
+    new NoSpaceForBackupError("/data/backups", 3_000_000_000, 10_000_000).message,
     "the database must be brought up to date, and before that it is copied to /data/backups: that needs 2862 MB, and 10 MB are free. Nothing was changed; make room and start again",
   );
 });

@@ -24,10 +24,10 @@ test("an added job is due at once unless it says otherwise, and nobody has it", 
     attempts: 0,
     last_error: null,
   };
-  assert.equal(store.jobs.get(id), job);
+  assert.equal(store.jobs.find(id), job);
   const later = store.jobs.add("mail", null, T);
-  assert.equal(store.jobs.get(later), { ...job, id: later, payload_json: "null", created_at: at + 1, due_at: T });
-  assert.is(store.jobs.get(later + 1), null);
+  assert.equal(store.jobs.find(later), { ...job, id: later, payload_json: "null", created_at: at + 1, due_at: T });
+  assert.is(store.jobs.find(later + 1), null);
 });
 
 test("what is due is leased oldest due first, equals in the order of adding, and nothing else is", () => {
@@ -37,7 +37,7 @@ test("what is due is leased oldest due first, equals in the order of adding, and
   const future = store.jobs.add("k", 5, T + 0.5);
   const leased = store.jobs.lease("k", T, 60, 2);
   assert.equal(ids(leased), [a, b]);
-  assert.equal(leased[0], store.jobs.get(a as number), "as it is stored now");
+  assert.equal(leased[0], store.jobs.find(a as number), "as it is stored now");
   assert.equal(
     { leased_until: leased[0]?.leased_until, attempts: leased[0]?.attempts },
     { leased_until: T + 60, attempts: 1 },
@@ -67,8 +67,8 @@ test("a lease is renewed by its holder only", () => {
   assert.equal(store.jobs.lease("k", T + 99, 60, 1), []);
   const [second] = store.jobs.lease("k", T + 100, 60, 1) as [JobRow];
   assert.is(store.jobs.renew(first, T + 900), false);
-  assert.is(store.jobs.get(second.id)?.leased_until, T + 160);
-  store.jobs.done(second.id);
+  assert.is(store.jobs.find(second.id)?.leased_until, T + 160);
+  store.jobs.complete(second.id);
   assert.is(store.jobs.renew(second, T + 900), false);
 });
 
@@ -76,9 +76,9 @@ test("a job that is done is gone", () => {
   const { store } = opened();
   const [id, kept] = [store.jobs.add("k", 1, T), store.jobs.add("k", 2, T)];
   store.jobs.lease("k", T, 60, 1);
-  store.jobs.done(id);
-  store.jobs.done(id);
-  assert.is(store.jobs.get(id), null);
+  store.jobs.complete(id);
+  store.jobs.complete(id);
+  assert.is(store.jobs.find(id), null);
   assert.equal(ids(store.jobs.lease("k", T, 60, 9)), [kept]);
 });
 
@@ -86,18 +86,18 @@ test("a job that failed is due again later, with its error; who lost the lease c
   const { store } = opened();
   const id = store.jobs.add("k", 1, T);
   const [first] = store.jobs.lease("k", T, 60, 1) as [JobRow];
-  store.jobs.failed(first, "no answer", T + 4);
-  assert.equal(store.jobs.get(id), { ...first, due_at: T + 4, leased_until: 0, last_error: "no answer" });
+  store.jobs.fail(first, "no answer", T + 4);
+  assert.equal(store.jobs.find(id), { ...first, due_at: T + 4, leased_until: 0, last_error: "no answer" });
   assert.equal(store.jobs.lease("k", T + 3.9, 60, 1), []);
   const [second] = store.jobs.lease("k", T + 4, 60, 1) as [JobRow];
   assert.equal({ attempts: second.attempts, last_error: second.last_error }, { attempts: 2, last_error: "no answer" });
-  store.jobs.failed(first, "too late", T + 5);
-  assert.equal(store.jobs.get(id), second);
+  store.jobs.fail(first, "too late", T + 5);
+  assert.equal(store.jobs.find(id), second);
 });
 
 test("the next time is that of the first job that can be had", () => {
   const { store } = opened();
-  const next = (at: number) => store.jobs.nextDue("k", at);
+  const next = (at: number) => store.jobs.findNextDue("k", at);
   store.jobs.add("other", 1, T - 9);
   assert.is(next(T), null);
   store.jobs.add("k", 1, T + 90);
@@ -110,7 +110,7 @@ test("the next time is that of the first job that can be had", () => {
   assert.is(next(T), T + 20, "before the end of the lease");
   store.jobs.lease("k", T + 20, 60, 1);
   assert.is(next(T + 20), T + 60, "the lease that ends first");
-  store.jobs.done(due);
+  store.jobs.complete(due);
   assert.is(next(T + 20), T + 80);
   assert.is(next(T + 80), T + 20, "its lease is over");
 });
@@ -119,8 +119,8 @@ test("all leases can be ended at once", () => {
   const { store } = opened();
   const all = [1, 2, 3].map((n) => store.jobs.add("k", n, T + n));
   store.jobs.lease("k", T + 2, 60, 9);
-  assert.is(store.jobs.releaseAll(), 2);
-  assert.is(store.jobs.releaseAll(), 0);
+  assert.is(store.jobs.releaseAllLeases(), 2);
+  assert.is(store.jobs.releaseAllLeases(), 0);
   const leased = store.jobs.lease("k", T + 3, 60, 9);
   assert.equal(ids(leased), all);
   assert.equal(
@@ -132,13 +132,13 @@ test("all leases can be ended at once", () => {
 
 test("ids are not used twice, and the kinds of what waits are known", () => {
   const { store } = opened();
-  assert.equal(store.jobs.kinds(), []);
+  assert.equal(store.jobs.listKinds(), []);
   const first = store.jobs.add("mail", 1);
-  store.jobs.done(first);
+  store.jobs.complete(first);
   const second = store.jobs.add("mail", 2);
   assert.ok(second > first);
   for (const kind of ["mail", "audit", "mail", "zebra"]) store.jobs.add(kind, 1);
-  assert.equal(store.jobs.kinds(), ["audit", "mail", "zebra"]);
+  assert.equal(store.jobs.listKinds(), ["audit", "mail", "zebra"]);
 });
 
 test("jobs that are due from a time on can be made due at an earlier one, whatever their kind", () => {
@@ -152,17 +152,17 @@ test("jobs that are due from a time on can be made due at an earlier one, whatev
     jobs.add("audit", 3, T + 500),
     jobs.add("audit", 4, T),
   ];
-  jobs.wereAdded();
+  jobs.takeAddedFlag();
   jobs.pullForward(T + 100, T + 5);
   assert.equal(
-    due.map((id) => jobs.get(id)?.due_at),
+    due.map((id) => jobs.find(id)?.due_at),
     [T + 99, T + 5, T + 5, T],
   );
-  assert.is(jobs.wereAdded(), true, "the runner is woken");
+  assert.is(jobs.takeAddedFlag(), true, "the runner is woken");
   const before = db.prepare("SELECT total_changes() AS n").pluck().get();
   jobs.pullForward(T + 100, T + 5);
   assert.equal(
-    { get: db.prepare("SELECT total_changes() AS n").pluck().get(), wereAdded: jobs.wereAdded() },
+    { get: db.prepare("SELECT total_changes() AS n").pluck().get(), wereAdded: jobs.takeAddedFlag() },
     { get: before, wereAdded: false },
   );
 });
@@ -170,7 +170,7 @@ test("jobs that are due from a time on can be made due at an earlier one, whatev
 test("a write that is undone adds no job", async () => {
   const { db, store } = opened();
   const writer = new GroupCommitWriter(db);
-  assert.is(store.jobs.wereAdded(), false);
+  assert.is(store.jobs.takeAddedFlag(), false);
   const outcomes = await Promise.allSettled([
     writer.run(() => {
       store.jobs.add("k", "refused");
@@ -182,8 +182,8 @@ test("a write that is undone adds no job", async () => {
     outcomes.map(({ status }) => status),
     ["rejected", "fulfilled"],
   );
-  assert.is(store.jobs.wereAdded(), true);
-  assert.is(store.jobs.wereAdded(), false);
+  assert.is(store.jobs.takeAddedFlag(), true);
+  assert.is(store.jobs.takeAddedFlag(), false);
   assert.equal(
     store.jobs.lease("k", T, 60, 9).map(({ payload_json }) => payload_json),
     ['"kept"'],

@@ -1,7 +1,7 @@
 /** Counts that are kept beside what they count. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { figuresStore } from "../../../src/store/db/metrics-queries.ts";
+import { metricsStore } from "../../../src/store/db/metrics-queries.ts";
 import { startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import type { Db } from "../../../src/store/db/types.ts";
@@ -24,8 +24,8 @@ const counted = (): unknown =>
     .get();
 
 test("evidence is counted once for each content, whoever comes and goes", async () => {
-  const { figures } = server.store;
-  assert.equal(figures.evidence(), { files: 0, bytes: 0 });
+  const { metrics } = server.store;
+  assert.equal(metrics.summarizeEvidence(), { files: 0, bytes: 0 });
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
   const attest = (content: string | null) =>
@@ -36,8 +36,8 @@ test("evidence is counted once for each content, whoever comes and goes", async 
     });
   const ids: string[] = [];
   for (const content of ["first", "second one", "first", null, "", "first"]) ids.push(await attest(content));
-  assert.equal(figures.evidence(), { files: 3, bytes: 15 });
-  assert.equal(figures.evidence(), counted());
+  assert.equal(metrics.summarizeEvidence(), { files: 3, bytes: 15 });
+  assert.equal(metrics.summarizeEvidence(), counted());
 
   const { db } = server;
   db.pragma("foreign_keys = OFF");
@@ -59,23 +59,23 @@ test("evidence is counted once for each content, whoever comes and goes", async 
     "one that comes back": () => become.run("e".repeat(64), 7, ids[2]),
   })) {
     change();
-    assert.equal(figures.evidence(), counted(), step);
+    assert.equal(metrics.summarizeEvidence(), counted(), step);
   }
-  assert.equal(figures.evidence(), { files: 2, bytes: 1007 });
+  assert.equal(metrics.summarizeEvidence(), { files: 2, bytes: 1007 });
   assert.throws(() =>
     db.transaction(() => {
       remove.run(ids[2]);
       throw new Error("no");
     })(),
   );
-  assert.equal(figures.evidence(), { files: 2, bytes: 1007 }, "what is undone was not counted");
+  assert.equal(metrics.summarizeEvidence(), { files: 2, bytes: 1007 }, "what is undone was not counted");
 });
 
 test("jobs by kind with the first of each, messages by state with the oldest that waits", () => {
   const { store, db } = server;
   db.exec("DELETE FROM jobs");
   assert.equal(
-    { jobs: store.figures.jobs(), deliveries: store.figures.deliveries() },
+    { jobs: store.metrics.listJobs(), deliveries: store.metrics.summarizeDeliveries() },
     { jobs: [], deliveries: { waiting: 0, dead: 0, oldest: null } },
   );
   for (const [kind, due] of [
@@ -84,25 +84,25 @@ test("jobs by kind with the first of each, messages by state with the oldest tha
     ["reevaluate", 50],
   ] as const)
     store.jobs.add(kind, {}, due);
-  assert.equal(store.figures.jobs(), [
+  assert.equal(store.metrics.listJobs(), [
     { kind: "notify", count: 2, due_at: 20 },
     { kind: "reevaluate", count: 1, due_at: 50 },
   ]);
   db.exec("UPDATE jobs SET last_error = 'no' WHERE due_at = 20");
-  assert.is(store.figures.failingJobs(), 1);
+  assert.is(store.metrics.countFailingJobs(), 1);
   const insert =
     db.prepare(`INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
     VALUES (?, (SELECT max(id) FROM organizations), 'q', 0, 's', 'SLACK', '{}', '{}', ?, 1, ?, 1)`);
   for (const [n, state] of ["delivered", "waiting", "dead", "waiting", "delivered"].entries())
     insert.run(`d${n}`, state, 100 + n);
-  assert.equal(store.figures.deliveries(), { waiting: 2, dead: 1, oldest: 101 });
+  assert.equal(store.metrics.summarizeDeliveries(), { waiting: 2, dead: 1, oldest: 101 });
   db.exec("DELETE FROM deliveries; DELETE FROM jobs");
 });
 
 test("no figure reads a table that grows with what is recorded", () => {
   const { db } = server;
   const statements: string[] = [];
-  figuresStore({ prepare: (sql: string) => (statements.push(sql), db.prepare(sql)) } as unknown as Db);
+  metricsStore({ prepare: (sql: string) => (statements.push(sql), db.prepare(sql)) } as unknown as Db);
   const plans = statements
     .filter((sql) => sql.startsWith("SELECT"))
     .flatMap((sql) =>

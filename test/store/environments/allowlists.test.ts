@@ -17,14 +17,14 @@ function world() {
       requireProvenance: false,
     });
   const allow = (row: { id: number; organization_id: number }, fingerprint: string, description = "why") =>
-    store.allowlists.allow(row, { fingerprint, artifact_name: "app", description, user_id: "u-1", user_name: "Ada" });
+    store.allowlists.create(row, { fingerprint, artifact_name: "app", description, user_id: "u-1", user_name: "Ada" });
   const report = (name: string, ...fingerprints: string[]) => {
     const artifacts = fingerprints.map((fingerprint) => ({
       name: fingerprint[0] as string,
       fingerprint,
       instances: { created: [1] },
     }));
-    return store.recording.record(
+    return store.snapshotRecorder.record(
       store.environments.require({ id: organizationId, name: "acme" }, name),
       "report",
       artifacts,
@@ -38,15 +38,15 @@ function world() {
 test("the latest entry of a fingerprint counts, in its environment only", () => {
   const { store, environment, allow, clock, organizationId } = world();
   const [prod, staging] = [environment("prod"), environment("staging")];
-  assert.is(store.allowlists.latest(prod.id, NEVER), null);
+  assert.is(store.allowlists.findLatest(prod.id, NEVER), null);
   const first = allow(prod, NEVER, "one");
   const second = allow(prod, NEVER, "two");
   const at = clock.at;
   const entry = { environment_id: prod.id, fingerprint: NEVER, artifact_name: "app", user_id: "u-1", user_name: "Ada" };
   const latest = { ...entry, id: 2, public_id: second, description: "two", timestamp: at };
-  assert.equal(store.allowlists.latest(prod.id, NEVER), latest);
-  assert.is(store.allowlists.latest(staging.id, NEVER), null);
-  assert.is(store.allowlists.latest(prod.id, GONE), null);
+  assert.equal(store.allowlists.findLatest(prod.id, NEVER), latest);
+  assert.is(store.allowlists.findLatest(staging.id, NEVER), null);
+  assert.is(store.allowlists.findLatest(prod.id, GONE), null);
   assert.equal(store.allowlists.list(organizationId), [
     { ...latest, environment_name: "prod" },
     { ...entry, id: 1, public_id: first, description: "one", timestamp: at - 1, environment_name: "prod" },

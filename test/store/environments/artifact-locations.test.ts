@@ -20,7 +20,7 @@ function told() {
     prod,
     stage,
     time,
-    of: (fingerprint: string) => world.store.presence.ofArtifact(world.organizationId, fingerprint),
+    of: (fingerprint: string) => world.store.artifactLocations.findByFingerprint(world.organizationId, fingerprint),
   };
 }
 const app = (fingerprint: string, fields: { name?: string; instances?: number; created?: number } = {}) => ({
@@ -32,7 +32,7 @@ const app = (fingerprint: string, fields: { name?: string; instances?: number; c
 test("what never ran is nowhere", () => {
   const { of, report, prod } = told();
   report(prod, [app(B)]);
-  assert.equal(of(A), { running: [], exited: [], moves: [], firstStarts: [] });
+  assert.equal(of(A), { running: [], exited: [], transitions: [], firstStarts: [] });
 });
 
 test("it runs in the latest snapshot, exited where it runs no more, and every move is told by time", () => {
@@ -41,9 +41,9 @@ test("it runs in the latest snapshot, exited where it runs no more, and every mo
   report(prod, [app(A, { created: 200 })]);
   report(stage, []);
   report(prod, [app(A), { name: "other", fingerprint: B }]);
-  const { moves, ...rest } = of(A);
+  const { transitions, ...rest } = of(A);
   assert.equal(
-    { ...rest, moves: moves.map(({ id: _, ...move }) => move) },
+    { ...rest, transitions: transitions.map(({ id: _, ...move }) => move) },
     {
       running: [{ environment_name: "prod", snapshot_index: 2 }],
       exited: [{ environment_name: "stage", snapshot_index: 2 }],
@@ -51,7 +51,7 @@ test("it runs in the latest snapshot, exited where it runs no more, and every mo
         { environment_name: "prod", created: 200 },
         { environment_name: "stage", created: 100 },
       ],
-      moves: [
+      transitions: [
         { environment_name: "stage", snapshot_index: 1, timestamp: time(stage, 1), started: true },
         { environment_name: "prod", snapshot_index: 1, timestamp: time(prod, 1), started: true },
         { environment_name: "stage", snapshot_index: 2, timestamp: time(stage, 2), started: false },
@@ -65,10 +65,10 @@ test("what came back runs and is not among what exited; the first start stays th
   report(prod, [app(A, { created: 100 })]);
   report(prod, []);
   report(prod, [app(A, { created: 900 })]);
-  const { running, exited, moves, firstStarts } = of(A);
+  const { running, exited, transitions, firstStarts } = of(A);
   assert.equal({ running, exited }, { running: [{ environment_name: "prod", snapshot_index: 3 }], exited: [] });
   assert.equal(
-    moves.map(({ snapshot_index, started }) => [snapshot_index, started]),
+    transitions.map(({ snapshot_index, started }) => [snapshot_index, started]),
     [
       [1, true],
       [2, false],
@@ -86,13 +86,13 @@ test("changes while it runs move nothing", () => {
   const f = flow("f");
   const t = trail(f.id, "t");
   artifact(f.id, t.id, A);
-  store.evaluation.evaluate(t.id, 1);
+  store.trailEvaluation.evaluate(t.id, 1);
   assert.is(report(prod, [app(A, { instances: 3 })]), 2);
   assert.is(report(prod, [app(A, { instances: 3 }), { name: "other", fingerprint: B }]), 3);
-  const { running, moves } = of(A);
+  const { running, transitions } = of(A);
   assert.equal(
-    { running, "moves.length": moves.length },
-    { running: [{ environment_name: "prod", snapshot_index: 3 }], "moves.length": 1 },
+    { running, "transitions.length": transitions.length },
+    { running: [{ environment_name: "prod", snapshot_index: 3 }], "transitions.length": 1 },
   );
 });
 
@@ -100,10 +100,10 @@ test("one fingerprint under two names starts once, and runs while one of them do
   const { of, report, prod } = told();
   report(prod, [app(A), app(A, { name: "second" })]);
   report(prod, [app(A)]);
-  const { running, exited, moves } = of(A);
+  const { running, exited, transitions } = of(A);
   assert.equal({ running, exited }, { running: [{ environment_name: "prod", snapshot_index: 2 }], exited: [] });
   assert.equal(
-    moves.map(({ snapshot_index, started }) => [snapshot_index, started]),
+    transitions.map(({ snapshot_index, started }) => [snapshot_index, started]),
     [
       [1, true],
       [2, false],
@@ -135,7 +135,7 @@ test("trails are told of starts and stops of their records, when those were the 
   const [f, g] = [flow("f"), flow("g")];
   const [first, second, elsewhere] = [trail(f.id, "first"), trail(f.id, "second"), trail(g.id, "elsewhere")];
   const moves = (...ids: number[]) =>
-    [...store.presence.ofTrails(ids)].map(([id, rows]) => [
+    [...store.artifactLocations.listTransitionsByTrail(ids)].map(([id, rows]) => [
       id,
       ...rows.map(
         ({ annotation, environment_name, snapshot_index, was, now }) =>
@@ -165,8 +165,8 @@ test("trails are told of starts and stops of their records, when those were the 
   );
   assert.equal(moves(), []);
 
-  const [start] = store.presence.ofTrails([first.id]).get(first.id) ?? [];
-  const record = store.artifacts.inTrail(first.id)[0] as { public_id: string };
+  const [start] = store.artifactLocations.listTransitionsByTrail([first.id]).get(first.id) ?? [];
+  const record = store.artifacts.listByTrail(first.id)[0] as { public_id: string };
   assert.equal(
     { ...start, id: 0 },
     {
@@ -240,15 +240,15 @@ test("every question is answered from the index of fingerprints", () => {
 
 test("what is recent of an artifact is all there is, but for the first starts, while there is little of it", () => {
   const { of, report, prod, stage, store, organizationId } = told();
-  const recent = () => store.presence.recent(organizationId, A);
-  assert.equal(recent(), { running: [], exited: [], moves: [] });
+  const recent = () => store.artifactLocations.findRecentByFingerprint(organizationId, A);
+  assert.equal(recent(), { running: [], exited: [], transitions: [] });
   report(stage, [app(A)]);
   report(prod, [app(A), { name: "second", fingerprint: A }]);
   report(prod, [app(A, { instances: 3 }), { name: "other", fingerprint: B }]);
   report(stage, []);
   for (const _step of [1, 2]) {
-    const { running, exited, moves } = of(A);
-    assert.equal(recent(), { running, exited, moves });
+    const { running, exited, transitions } = of(A);
+    assert.equal(recent(), { running, exited, transitions });
     report(prod, []);
   }
 });
@@ -261,18 +261,18 @@ test("what is recent has a bound in each environment, and still tells that it ru
     report(prod, [steady, { name: "job", fingerprint: A }]);
     report(prod, [steady]);
   }
-  const [all, recent] = [of(A), store.presence.recent(organizationId, A)];
+  const [all, recent] = [of(A), store.artifactLocations.findRecentByFingerprint(organizationId, A)];
   assert.equal({ running: recent.running, exited: recent.exited }, { running: all.running, exited: all.exited });
   assert.equal(
-    { "all.moves.length": all.moves.length, "recent.moves.length": recent.moves.length },
-    { "all.moves.length": 81, "recent.moves.length": 51 },
+    { "all.transitions.length": all.transitions.length, "recent.transitions.length": recent.transitions.length },
+    { "all.transitions.length": 81, "recent.transitions.length": 51 },
   );
   assert.equal(
-    recent.moves.filter(({ environment_name }) => environment_name === "prod"),
-    all.moves.slice(-50),
+    recent.transitions.filter(({ environment_name }) => environment_name === "prod"),
+    all.transitions.slice(-50),
   );
   report(prod, []);
-  assert.equal(store.presence.recent(organizationId, A).exited, of(A).exited);
+  assert.equal(store.artifactLocations.findRecentByFingerprint(organizationId, A).exited, of(A).exited);
 });
 
 test("of a repository runs whatever has a record that names it, once for each name in each active environment", () => {
@@ -328,13 +328,15 @@ test("of a repository runs whatever has a record that names it, once for each na
     };
   };
   assert.is.not(first, again);
-  assert.equal(store.presence.ofRepo(organizationId, shop), [
+  assert.equal(store.artifactLocations.listRunningByRepo(organizationId, shop), [
     row(prod, 2, "app"),
     row(stage, 2, "a"),
     row(stage, 2, "z"),
   ]);
   assert.equal(
-    store.presence.ofRepo(organizationId, other).map(({ environment_name, name }) => [environment_name, name]),
+    store.artifactLocations
+      .listRunningByRepo(organizationId, other)
+      .map(({ environment_name, name }) => [environment_name, name]),
     [
       ["prod", "app"],
       ["stage", "a"],
@@ -343,8 +345,8 @@ test("of a repository runs whatever has a record that names it, once for each na
   );
   assert.equal(
     {
-      "ofRepo(organizationId, 99)": store.presence.ofRepo(organizationId, 99),
-      "ofRepo(99, shop)": store.presence.ofRepo(99, shop),
+      "ofRepo(organizationId, 99)": store.artifactLocations.listRunningByRepo(organizationId, 99),
+      "ofRepo(99, shop)": store.artifactLocations.listRunningByRepo(99, shop),
     },
     { "ofRepo(organizationId, 99)": [], "ofRepo(99, shop)": [] },
   );

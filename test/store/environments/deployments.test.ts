@@ -127,7 +127,7 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
     previous_trail_name: "t",
     selector_json: "{}",
   };
-  const latest = () => store.deployments.latest([prod], NEW);
+  const latest = () => store.deployments.findLatest([prod], NEW);
   assert.equal(latest(), row);
   assert.equal(store.deployments.list(all, { limit: 1, offset: 0 }), [row]);
 
@@ -164,7 +164,7 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
 test("of a fingerprint the start that was recorded last counts, whatever time a wrong clock gave another one", () => {
   const { store, prod, staging, deployed } = world();
   const latest = (environments: number[], fingerprint = OLD) =>
-    store.deployments.latest(environments, fingerprint)?.id ?? null;
+    store.deployments.findLatest(environments, fingerprint)?.id ?? null;
   assert.is(latest([prod]), null);
   deployed(prod, 100, OLD);
   deployed(prod, 9_000, OLD);
@@ -208,7 +208,7 @@ test("days are counted in UTC, of all starts or of a flow wherever it stands amo
   const day = MIDNIGHT / DAY;
   const bounds = { from: MIDNIGHT - DAY, to: MIDNIGHT + DAY };
   const counted = (environments: number[], flowId: number | null, within = bounds) =>
-    [...store.deployments.perDay(environments, flowId, within)].sort((a, b) => a[0] - b[0]);
+    [...store.deployments.countPerDay(environments, flowId, within)].sort((a, b) => a[0] - b[0]);
   assert.equal(counted([prod], null), [
     [day - 1, 1],
     [day, 2],
@@ -227,7 +227,7 @@ test("days are counted in UTC, of all starts or of a flow wherever it stands amo
   assert.equal(counted([], null), []);
 
   const at = (flowId: number, organization = release.organization_id) =>
-    store.deployments.latestOfFlow(organization, flowId);
+    store.deployments.findLatestTimeByFlow(organization, flowId);
   assert.equal(
     {
       "at release.id": at(release.id),
@@ -261,7 +261,7 @@ test("points for charts: the deployments of a list, the oldest first, with what 
   deployed(prod, builtAt + 9, OLD, { artifactId: built, repoId: repo });
   deployed(prod, builtAt + 20, OLD, { artifactId: built, repoId: repo, ordinal: 1 });
   deployed(prod, builtAt + 10, OTHER, { artifactId: built });
-  const points = (filter: Partial<DeploymentFilter>) => store.deployments.points({ ...all, ...filter });
+  const points = (filter: Partial<DeploymentFilter>) => store.deployments.listPoints({ ...all, ...filter });
   const [first, second] = [
     { environment_id: prod, deployed_at: builtAt + 9, lead_time: 9 },
     { environment_id: staging, deployed_at: builtAt + 50, lead_time: 50 },

@@ -46,8 +46,8 @@ const LOG = [
 
 test("events come newest first, turned round on request, with what a snapshot shows of them", () => {
   const { store, prod } = told();
-  assert.equal(store.environmentEvents.page(prod(), EVERYTHING, true, 100, 0).map(short), LOG);
-  const newest = store.environmentEvents.page(prod(), EVERYTHING, false, 100, 0);
+  assert.equal(store.environmentEvents.list(prod(), EVERYTHING, true, 100, 0).map(short), LOG);
+  const newest = store.environmentEvents.list(prod(), EVERYTHING, false, 100, 0);
   assert.equal(newest.map(short), [...LOG].reverse());
   const { id, timestamp, ...rest } = newest.at(-2) as (typeof newest)[number];
   assert.equal(
@@ -75,7 +75,7 @@ test("events come newest first, turned round on request, with what a snapshot sh
 test("pages, ranges and counts", () => {
   const { store, prod } = told();
   const page = (filter: { first: number; last: number }, reverse: boolean, limit: number, offset: number) =>
-    store.environmentEvents.page(prod(), { ...filter, repoIds: null }, reverse, limit, offset).map(short);
+    store.environmentEvents.list(prod(), { ...filter, repoIds: null }, reverse, limit, offset).map(short);
   assert.equal(page(EVERYTHING, false, 2, 0), [LOG[5], LOG[4]]);
   assert.equal(page(EVERYTHING, false, 2, 4), [LOG[1], LOG[0]]);
   assert.equal(page(EVERYTHING, true, 4, 4), [LOG[4], LOG[5]]);
@@ -96,7 +96,7 @@ test("an artifact that only goes on, whatever its instances, is no event", () =>
     { name: "a", fingerprint: A, instances: 3 },
     { name: "b", fingerprint: B },
   ]);
-  assert.equal(store.environmentEvents.page(prod(), { first: 6, last: 6, repoIds: null }, true, 100, 0).map(short), [
+  assert.equal(store.environmentEvents.list(prod(), { first: 6, last: 6, repoIds: null }, true, 100, 0).map(short), [
     "6 b started-unknown 0-1",
   ]);
 });
@@ -107,7 +107,7 @@ test("all events are read piece by piece", () => {
     const read: string[] = [];
     let from = { first: 1, last: 4, id: 0 };
     for (;;) {
-      const rows = store.environmentEvents.after(prod(), from, size);
+      const rows = store.environmentEvents.listAfter(prod(), from, size);
       read.push(...rows.map(short));
       const last = rows.at(-1);
       if (!last) break;
@@ -120,7 +120,7 @@ test("all events are read piece by piece", () => {
 test("the snapshots between two times, both included", () => {
   const { store, prod } = told();
   const at = (index: number) => store.snapshots.find(prod().id, index)?.timestamp ?? 0;
-  const between = (from: number, to: number) => store.environmentEvents.between(prod(), { from, to, now: 9e9 });
+  const between = (from: number, to: number) => store.environmentEvents.findRange(prod(), { from, to, now: 9e9 });
   assert.equal(between(-Infinity, Infinity), { first: 1, last: 4 });
   assert.equal(between(at(2), at(3)), { first: 2, last: 3 });
   assert.equal(between(at(2) + 0.001, at(4) - 0.001), { first: 3, last: 3 });
@@ -140,7 +140,7 @@ test("the events of a logical environment are those of the snapshots that caused
   ]);
   report(two, []);
   const logical = store.environments.get(all);
-  const rows = store.environmentEvents.page(logical, EVERYTHING, true, 100, 0);
+  const rows = store.environmentEvents.list(logical, EVERYTHING, true, 100, 0);
   assert.equal(
     rows.map((row) => [row.position, row.environment_name, short(row)]),
     [
@@ -149,17 +149,17 @@ test("the events of a logical environment are those of the snapshots that caused
       [3, "two", "2 b exited 1-0"],
     ],
   );
-  assert.equal(store.environmentEvents.page(logical, { first: 2, last: 2, repoIds: null }, false, 100, 0).map(short), [
+  assert.equal(store.environmentEvents.list(logical, { first: 2, last: 2, repoIds: null }, false, 100, 0).map(short), [
     "2 c started-unknown 0-1",
   ]);
   assert.is(store.environmentEvents.count(logical, EVERYTHING), 3);
   assert.equal(
-    store.environmentEvents.after(logical, { first: 1, last: 3, id: 0 }, 2).map(short),
+    store.environmentEvents.listAfter(logical, { first: 1, last: 3, id: 0 }, 2).map(short),
     rows.slice(0, 2).map(short),
   );
   const last = rows[1] as (typeof rows)[number];
   assert.equal(
-    store.environmentEvents.after(logical, { first: last.position, last: 3, id: last.id }, 2).map(short),
+    store.environmentEvents.listAfter(logical, { first: last.position, last: 3, id: last.id }, 2).map(short),
     rows.slice(2).map(short),
   );
 });
@@ -190,7 +190,7 @@ test("a repository filter looks at the provenance of that time", () => {
   report(env, [{ name: "b", fingerprint: B }]);
   const stage = store.environments.get(env);
   const of = (...repoIds: number[]) =>
-    store.environmentEvents.page(stage, { first: 1, last: 9, repoIds }, true, 100, 0).map(short);
+    store.environmentEvents.list(stage, { first: 1, last: 9, repoIds }, true, 100, 0).map(short);
   assert.equal(of(first), ["1 a started-unknown 0-1", "3 a exited 1-0"]);
   assert.equal(of(second), ["3 b started-unknown 0-1"]);
   assert.equal(of(first, second), ["1 a started-unknown 0-1", "3 b started-unknown 0-1", "3 a exited 1-0"]);
@@ -213,7 +213,7 @@ test("records by key", () => {
   const id = artifact(f.id, trail(f.id, "t").id, A, { repo_url: "https://git.example.com/x" });
   const { public_id } = store.artifacts.get(id);
   assert.equal(
-    [...store.environmentEvents.records([id, 99, id])],
+    [...store.environmentEvents.findRecords([id, 99, id])],
     [
       [
         id,
@@ -221,7 +221,7 @@ test("records by key", () => {
       ],
     ],
   );
-  assert.is(store.environmentEvents.records([]).size, 0);
+  assert.is(store.environmentEvents.findRecords([]).size, 0);
 });
 
 test("pages and counts walk the index of the events, and rows are read for what is shown only", () => {

@@ -65,7 +65,7 @@ test("unknown, archived and read-only are three different answers", () => {
   assert.is(require(acme, suffixed).archived_name, "a");
   assert.is(find(acme.id, "x"), null);
   assert.throws(() => store.environments.get(99), /environment 99 is gone/);
-  assert.throws(() => store.environmentLists.view(99), /environment 99 is gone/);
+  assert.throws(() => store.environmentLists.get(99), /environment 99 is gone/);
 });
 
 test("a name is never an environment and an alias at once, whatever happens to it", () => {
@@ -132,13 +132,13 @@ test("members keep their order, through additions, replacements and the archivin
   assert.is(environments.setMembers(all, [c.id, a.id]), false);
   assert.is(environments.addMember(all, b.id), true);
   assert.is(environments.addMember(all, a.id), false);
-  assert.equal(environments.members(all), [c.id, a.id, b.id]);
+  assert.equal(environments.listMemberIds(all), [c.id, a.id, b.id]);
   assert.is(environments.setMembers(all, [a.id, b.id, c.id]), true);
   environments.archive(b);
-  assert.equal(environments.members(all), [a.id, c.id]);
+  assert.equal(environments.listMemberIds(all), [a.id, c.id]);
   const fresh = environment("b");
   environments.addMember(all, fresh.id);
-  assert.equal(environments.members(all), [a.id, c.id, fresh.id]);
+  assert.equal(environments.listMemberIds(all), [a.id, c.id, fresh.id]);
   assert.is(environments.setMembers(all, []), true);
   assert.is(environments.setMembers(all, []), false);
   assert.is(environments.get(all).revision, 0);
@@ -149,29 +149,29 @@ test("attached policies keep their order, and tell whether the set changed", () 
   const { environments } = store;
   const { id } = environment("a");
   const [p, q, r] = ["p", "q", "r"].map(policy) as [number, number, number];
-  const names = () => environments.attached(id).map(({ name }) => name);
+  const names = () => environments.listPolicies(id).map(({ name }) => name);
   const revision = () => environments.get(id).revision;
   assert.equal(
-    { attach: environments.attach(id, [q, p]), names: names(), revision: revision() },
+    { attach: environments.attachPolicies(id, [q, p]), names: names(), revision: revision() },
     { attach: true, names: ["q", "p"], revision: 1 },
   );
   assert.equal(
-    { attach: environments.attach(id, [p, r]), names: names(), revision: revision() },
+    { attach: environments.attachPolicies(id, [p, r]), names: names(), revision: revision() },
     { attach: true, names: ["q", "p", "r"], revision: 2 },
   );
   assert.equal(
     {
-      "attach(id, [p, q])": environments.attach(id, [p, q]),
-      "attach(id, [])": environments.attach(id, []),
+      "attach(id, [p, q])": environments.attachPolicies(id, [p, q]),
+      "attach(id, [])": environments.attachPolicies(id, []),
       revision: revision(),
     },
     { "attach(id, [p, q])": false, "attach(id, [])": false, revision: 2 },
   );
   assert.equal(
-    { detach: environments.detach(id, [q, q]), names: names(), revision: revision() },
+    { detach: environments.detachPolicies(id, [q, q]), names: names(), revision: revision() },
     { detach: true, names: ["p", "r"], revision: 3 },
   );
-  assert.equal({ detach: environments.detach(id, [q]), revision: revision() }, { detach: false, revision: 3 });
+  assert.equal({ detach: environments.detachPolicies(id, [q]), revision: revision() }, { detach: false, revision: 3 });
   assert.equal(
     { setPolicies: environments.setPolicies(id, [p, r]), revision: revision() },
     { setPolicies: false, revision: 3 },
@@ -186,7 +186,7 @@ test("attached policies keep their order, and tell whether the set changed", () 
     { setPolicies: true, names: ["p", "q"], revision: 5 },
   );
   assert.equal(
-    { attach: environments.attach(id, [r]), attached: environments.attached(id) },
+    { attach: environments.attachPolicies(id, [r]), attached: environments.listPolicies(id) },
     {
       attach: true,
       attached: [
@@ -206,12 +206,12 @@ test("consumers of a policy are active environments by name", () => {
   const { store, environment, policy } = opened();
   const [p, q] = [policy("p"), policy("q")];
   const rows = ["b", "a", "c"].map((name) => environment(name));
-  for (const { id } of rows) store.environments.attach(id, [p]);
-  assert.equal(store.policies.consumingEnvironments(p), ["a", "b", "c"]);
+  for (const { id } of rows) store.environments.attachPolicies(id, [p]);
+  assert.equal(store.policies.listConsumingEnvironments(p), ["a", "b", "c"]);
   store.environments.archive(rows[1] as EnvironmentRow);
   store.environments.rename(rows[2] as EnvironmentRow, "A");
-  assert.equal(store.policies.consumingEnvironments(p), ["A", "b"]);
-  assert.equal(store.policies.consumingEnvironments(q), []);
+  assert.equal(store.policies.listConsumingEnvironments(p), ["A", "b"]);
+  assert.equal(store.policies.listConsumingEnvironments(q), []);
 });
 
 test("a view has its lists as JSON, in order, names with quotes and all", () => {
@@ -220,7 +220,7 @@ test("a view has its lists as JSON, in order, names with quotes and all", () => 
   const all = environment("all", "logical").id;
   const [a, b] = [environment("a"), environment("b")];
   environments.setMembers(all, [b.id, a.id]);
-  environments.attach(a.id, [policy("z"), policy("y")]);
+  environments.attachPolicies(a.id, [policy("z"), policy("y")]);
   environments.patchTags(a.id, { set: { k: '"v"\n', n: "1" }, remove: [] });
   const views = store.environmentLists.list(
     a.organization_id,
@@ -241,7 +241,7 @@ test("a view has its lists as JSON, in order, names with quotes and all", () => 
       ["b", {}, [], null],
     ],
   );
-  assert.equal(store.environmentLists.view(all), views[1]);
+  assert.equal(store.environmentLists.get(all), views[1]);
 });
 
 test("environments of another organization are in no list and no count", () => {

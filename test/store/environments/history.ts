@@ -91,7 +91,7 @@ export function history(seed: number) {
 
   function again(id: number, cause: "policies" | "policy_version" | "allowlist"): void {
     if (count(id) === 0) return;
-    store.recording.record(store.environments.get(id), cause, null, pick(WHO));
+    store.snapshotRecorder.record(store.environments.get(id), cause, null, pick(WHO));
     judged.push(id);
   }
 
@@ -115,19 +115,19 @@ export function history(seed: number) {
       });
     if (known) store.artifacts.update(id, { ...known, git_commit: commit, filename: `app-${random(3)}` }, clock.at);
     const artifact = { fingerprint: at.fingerprint, referenceName: at.referenceName, gitCommit: commit };
-    const candidates = store.attestations.candidatesFor(trail.id, artifact);
+    const candidates = store.attestations.listBindingCandidates(trail.id, artifact);
     const received = new Set(pendingFor(artifact, candidates));
     for (const candidate of candidates)
       if (received.has(candidate.attestationId))
         store.attestations.bindToArtifact(trail.id, id, candidate.id, candidate.name);
-    store.evaluation.evaluate(trail.id, clock.at);
+    store.trailEvaluation.evaluate(trail.id, clock.at);
   }
 
   function buildWithoutTrail(): void {
     const at = { flowId: pick(flows), trailId: null, fingerprint: pick(fingerprints.slice(0, 7)), referenceName: null };
     const id = store.artifacts.find(at)?.id ?? house.artifact(at.flowId, null, at.fingerprint);
     const expected = chance(50) ? [] : [{ name: "tests", type: "*" }];
-    store.evaluation.evaluateLegacy(id, at.flowId, { expected, isCompliant: pick([null, true, false]) }, clock.at);
+    store.trailEvaluation.evaluateLegacy(id, at.flowId, { expected, isCompliant: pick([null, true, false]) }, clock.at);
   }
 
   function attest(): void {
@@ -135,10 +135,10 @@ export function history(seed: number) {
     if (trails.length === 0) return;
     const { id: trail, flow_id: flow } = pick(trails);
     const name = pick(NAMES);
-    const artifacts = store.artifacts.inTrail(trail);
+    const artifacts = store.artifacts.listByTrail(trail);
     const artifact = chance(70) && artifacts.length > 0 ? pick(artifacts) : null;
     const early = artifact === null && chance(30);
-    const previous = store.attestations.current(trail, artifact?.id ?? null, name);
+    const previous = store.attestations.findCurrent(trail, artifact?.id ?? null, name);
     const override = !early && chance(15);
     const type = pick(TYPES);
     const overridden = override ? (previous?.overridden_type ?? previous?.type ?? pick(TYPES)) : null;
@@ -155,9 +155,9 @@ export function history(seed: number) {
     if (artifact)
       for (const { id: each, fingerprint } of artifacts)
         if (fingerprint === artifact.fingerprint) store.attestations.bindToArtifact(trail, each, id, name);
-    if (early) store.attestations.waitForArtifact(trail, "app", COMMITS[0] as string, id);
+    if (early) store.attestations.addPendingBinding(trail, "app", COMMITS[0] as string, id);
     if (!artifact && !early) store.attestations.bindToTrail(trail, id, name);
-    store.evaluation.evaluate(trail, clock.at);
+    store.trailEvaluation.evaluate(trail, clock.at);
   }
 
   function changeFlow(): void {
@@ -185,9 +185,9 @@ export function history(seed: number) {
     });
     if (put.version === null) return;
     for (const id of physical.filter((each) =>
-      store.environments.attached(each).some((policy) => policy.id === put.policy.id),
+      store.environments.listPolicies(each).some((policy) => policy.id === put.policy.id),
     )) {
-      store.staleness.policiesChanged(id);
+      store.staleArtifacts.markPoliciesChanged(id);
       // The job may come late, or after a report that already did its work.
       if (chance(70)) again(id, "policy_version");
     }
@@ -197,14 +197,14 @@ export function history(seed: number) {
     const policy = store.policies.find(organizationId, pick(policies));
     if (!policy) return;
     const id = pick(physical);
-    if (!store.environments.detach(id, [policy.id])) store.environments.attach(id, [policy.id]);
+    if (!store.environments.detachPolicies(id, [policy.id])) store.environments.attachPolicies(id, [policy.id]);
     again(id, "policies");
   }
 
   function allow(): void {
     const id = pick(physical);
     const fingerprint = pick(fingerprints);
-    store.allowlists.allow(
+    store.allowlists.create(
       { id, organization_id: organizationId },
       { fingerprint, artifact_name: "app", description: "why", user_id: "eve-id", user_name: "Eve" },
     );
@@ -228,8 +228,8 @@ export function history(seed: number) {
     const artifacts = [...reported.values()].sort((a, b) => (a.name + a.fingerprint < b.name + b.fingerprint ? -1 : 1));
     running.set(id, artifacts);
     const row = store.environments.get(id);
-    if (store.recording.isUnchanged(row, digestOf(artifacts))) store.recording.touch(id);
-    else store.recording.record(row, "report", artifacts, pick(WHO));
+    if (store.snapshotRecorder.isUnchanged(row, digestOf(artifacts))) store.snapshotRecorder.recordUnchanged(id);
+    else store.snapshotRecorder.record(row, "report", artifacts, pick(WHO));
     judged.push(id);
     return id;
   }

@@ -31,10 +31,10 @@ test("a new version asks for every active environment that uses the policy, once
   env("theirs", [otherId]);
   env("old", [policyId], 5);
   const staging = env("staging", [policyId]);
-  const jobs = store.reevaluation.policyVersion(policyId, { publicId: "u-1", displayName: "Ann" });
+  const jobs = store.reevaluationQueue.enqueueForPolicy(policyId, { publicId: "u-1", displayName: "Ann" });
   assert.equal(
     jobs
-      .map((id) => store.jobs.get(id))
+      .map((id) => store.jobs.find(id))
       .map((job) => [job?.kind, job?.attempts, JSON.parse(job?.payload_json ?? "null")]),
     [prod, staging].map((id) => [
       "reevaluate",
@@ -54,8 +54,8 @@ test("a new version asks for every active environment that uses the policy, once
 test("a policy that nobody uses asks for nothing", () => {
   const { store, policyId, otherId, env, revisions } = given();
   env("prod", [otherId]);
-  assert.equal(store.reevaluation.policyVersion(policyId, { publicId: "u-1", displayName: "Ann" }), []);
-  assert.equal(store.jobs.kinds(), []);
+  assert.equal(store.reevaluationQueue.enqueueForPolicy(policyId, { publicId: "u-1", displayName: "Ann" }), []);
+  assert.equal(store.jobs.listKinds(), []);
   assert.equal(revisions(), [["prod", 7]]);
 });
 

@@ -10,7 +10,7 @@ import type { AppliedPolicy, Facts, Evaluation, StoredVerdict } from "../../../s
 import { replay } from "../../../src/domain/compliance/replay.ts";
 import { problemsOf } from "../../../src/store/environments/explanations.ts";
 import type { Explanation } from "../../../src/store/environments/explanations.ts";
-import { factStore } from "../../../src/store/environments/compliance-facts.ts";
+import { complianceFactStore } from "../../../src/store/environments/compliance-facts.ts";
 import { OPEN } from "../../../src/store/environments/snapshots.ts";
 import { history } from "./history.ts";
 
@@ -34,25 +34,25 @@ const picture = (explanation: Explanation | null): string =>
 
 /** What is true now, found without anything that was stored of earlier verdicts. */
 function judgeFromScratch({ db, store, organizationId }: World, environment: number) {
-  const facts = factStore(db, { attestations: store.attestations, flows: store.flows });
-  const policies = store.environments.attached(environment).map(({ id, name }): AppliedPolicy => {
-    const version = store.policies.latestVersion(id);
+  const facts = complianceFactStore(db, { attestations: store.attestations, flows: store.flows });
+  const policies = store.environments.listPolicies(environment).map(({ id, name }): AppliedPolicy => {
+    const version = store.policies.findLatestVersion(id);
     if (!version) throw new Error("every policy of a history has a version");
     return {
       policyName: name,
       versionId: version.id,
       version: version.version,
-      document: store.policies.parsed(version.id),
+      document: store.policies.getDocument(version.id),
     };
   });
   return (artifact: { name: string; fingerprint: string }): Evaluation & { facts: Facts } => {
-    const found = facts.of(organizationId, artifact.fingerprint);
+    const found = facts.read(organizationId, artifact.fingerprint);
     return {
       ...evaluateInEnvironment(
         policies,
         artifact,
         found,
-        store.allowlists.latest(environment, artifact.fingerprint) !== null,
+        store.allowlists.findLatest(environment, artifact.fingerprint) !== null,
       ),
       facts: found,
     };
@@ -77,7 +77,7 @@ for (const seed of SEEDS) {
         reportedIn.set(at, (running.get(environment) ?? []).map(identity).sort());
         // A new snapshot stands on what is true at that moment, all of it.
         const judge = judgeFromScratch(world, environment);
-        for (const row of store.snapshots.evaluated(environment, index)) {
+        for (const row of store.snapshots.listEvaluated(environment, index)) {
           if (row.annotation === "exited") continue;
           const fresh = judge(row);
           const kept = {
@@ -96,7 +96,7 @@ for (const seed of SEEDS) {
       // provenance.
       for (const id of judged) {
         const judge = judgeFromScratch(world, id);
-        for (const row of store.snapshots.evaluated(id, store.environments.get(id).snapshot_count)) {
+        for (const row of store.snapshots.listEvaluated(id, store.environments.get(id).snapshot_count)) {
           if (row.annotation === "exited") continue;
           const fresh = judge(row);
           assert.is(booleanOf(row.compliant), fresh.compliant, `step ${step}: ${identity(row)}`);
@@ -150,7 +150,7 @@ for (const seed of SEEDS) {
           allowlisted: row.allowlist_id !== null,
           kept: { compliant: booleanOf(row.compliant), verdicts, reasons: JSON.parse(row.reasons_json) },
         },
-        store.policies.parsed,
+        store.policies.getDocument,
       );
       assert.equal(again.differences, []);
       assert.equal(JSON.stringify(again.judgement.verdicts), row.verdicts_json);

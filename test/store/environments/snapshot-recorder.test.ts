@@ -42,16 +42,16 @@ function world() {
       policyId,
       policyId,
     );
-    store.staleness.policiesChanged(environmentId);
+    store.staleArtifacts.markPoliciesChanged(environmentId);
   };
   const report = (environmentId: number, ...artifacts: ReportedArtifact[]) =>
-    store.recording.record(store.environments.get(environmentId), "report", artifacts, ADA);
+    store.snapshotRecorder.record(store.environments.get(environmentId), "report", artifacts, ADA);
   const again = (environmentId: number, cause: "policies" | "policy_version" | "allowlist") =>
-    store.recording.record(store.environments.get(environmentId), cause, null, ADA);
+    store.snapshotRecorder.record(store.environments.get(environmentId), cause, null, ADA);
   /** A snapshot as [name, first character of the fingerprint, annotation there, was, now, compliant]. */
   const shown = (environmentId: number, index: number) =>
     store.snapshots
-      .artifacts(environmentId, index)
+      .listArtifacts(environmentId, index)
       .map(({ name, fingerprint, first_index, annotation, was, now, compliant }) =>
         first_index === index
           ? [name, fingerprint.charAt(0), annotation, was, now, compliant]
@@ -72,13 +72,13 @@ function world() {
       git_commit: fingerprint.slice(0, 40),
       commit_url: `https://git.test/${fingerprint.charAt(0)}`,
     });
-    store.evaluation.evaluate(t.id, 5);
+    store.trailEvaluation.evaluate(t.id, 5);
     return { trail: t.id, id };
   };
   const attest = (trailId: number, artifactId: number, name: string, compliant: 0 | 1) => {
     const record = house.attestation(f.id, trailId, name, { scope: "artifact", is_compliant: compliant });
     store.attestations.bindToArtifact(trailId, artifactId, record.id, name);
-    store.evaluation.evaluate(trailId, 6);
+    store.trailEvaluation.evaluate(trailId, 6);
     return record;
   };
   return { ...house, f, environment, policy, attach, report, again, shown, counts, build, attest };
@@ -212,8 +212,8 @@ test("attaching makes a snapshot at once and detaching another; versions and cou
     },
     { cause: "policies", compliant: 0, compliant_count: 1, non_compliant_count: 1, unknown_count: 0 },
   );
-  assert.equal(JSON.parse(snapshot?.policy_versions_json ?? ""), [store.policies.latestVersion(id)?.id]);
-  const [app, missing] = store.snapshots.evaluated(env, 2);
+  assert.equal(JSON.parse(snapshot?.policy_versions_json ?? ""), [store.policies.findLatestVersion(id)?.id]);
+  const [app, missing] = store.snapshots.listEvaluated(env, 2);
   assert.equal(JSON.parse(missing?.reasons_json ?? ""), [
     "Policy 'prod' requires provenance, but the artifact was not reported to any flow.",
   ]);
@@ -225,7 +225,7 @@ test("attaching makes a snapshot at once and detaching another; versions and cou
   assert.is(report(env, runs("app", A)), 3);
   assert.is(store.environments.get(env).state, 1);
   db.prepare("DELETE FROM environment_policies").run();
-  store.staleness.policiesChanged(env);
+  store.staleArtifacts.markPoliciesChanged(env);
   assert.is(again(env, "policies"), 4);
   assert.equal(shown(env, 4), [["app", "a", "unchanged", 1, 1, null]]);
   assert.is(store.environments.get(env).state, null);
@@ -275,7 +275,7 @@ test("new provenance without a flip is updated-provenance: a first flow, a furth
   assert.is(report(env, runs("app", A)), 4);
   assert.equal(shown(env, 4), [["app", "a", "updated-provenance", 1, 1, null]]);
   assert.is(report(env, runs("app", A)), null);
-  store.evaluation.evaluate(trail, 7);
+  store.trailEvaluation.evaluate(trail, 7);
   assert.is(report(env, runs("app", A)), null, "evaluating a trail again is no new provenance");
 });
 
@@ -294,7 +294,7 @@ test("a changed tag alone makes no snapshot, but flips what depends on it, and t
   store.flows.patchTags(f.id, { set: { team: "x" }, remove: [] });
   assert.is(report(env, runs("app", A)), null);
   assert.is(report(env, runs("app", A), runs("db", B)), 2);
-  const app = store.snapshots.evaluated(env, 2)[0];
+  const app = store.snapshots.listEvaluated(env, 2)[0];
   assert.equal(
     { annotation: app?.annotation, tags: (JSON.parse(app?.facts_json ?? "") as Facts).flows[0]?.tags },
     { annotation: "unchanged", tags: { team: "x" } },
@@ -302,7 +302,7 @@ test("a changed tag alone makes no snapshot, but flips what depends on it, and t
   assert.is(db.prepare("SELECT count(*) FROM stale_artifacts").pluck().get(), 0);
   store.flows.patchTags(f.id, { set: { risk: "high" }, remove: [] });
   assert.is(report(env, runs("app", A), runs("db", B)), 3);
-  assert.equal(store.snapshots.artifacts(env, 3)[0]?.annotation, "became-non-compliant");
+  assert.equal(store.snapshots.listArtifacts(env, 3)[0]?.annotation, "became-non-compliant");
 });
 
 test("a new version of a policy makes a snapshot where a verdict flips, and none where it does not", () => {
@@ -313,11 +313,11 @@ test("a new version of a policy makes a snapshot where a verdict flips, and none
   report(env, runs("app", A));
   assert.is(store.environments.get(env).state, 1);
   policy("prod", "artifacts:\n  trail-compliance:\n    required: false\n");
-  store.staleness.policiesChanged(env);
+  store.staleArtifacts.markPoliciesChanged(env);
   assert.is(again(env, "policy_version"), null);
   assert.is(report(env, runs("app", A)), null);
   policy("prod", "artifacts:\n  provenance:\n    required: true\n");
-  store.staleness.policiesChanged(env);
+  store.staleArtifacts.markPoliciesChanged(env);
   assert.is(again(env, "policy_version"), 2);
   assert.equal(shown(env, 2), [["app", "a", "became-non-compliant", 1, 1, 0]]);
   assert.is(again(env, "policy_version"), null);
@@ -334,13 +334,13 @@ test("the allowlist makes up for the policies, in this environment only, and say
   db.prepare(
     "INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp) VALUES ('w', ?, ?, ?, 'app', 'why', 'u', 'U', 1)",
   ).run(organizationId, env, A);
-  store.staleness.allowlistChanged(env, A);
+  store.staleArtifacts.markAllowlisted(env, A);
   assert.is(again(env, "allowlist"), 2);
   assert.equal(shown(env, 2), [
     ["app", "a", "became-compliant", 1, 1, 1],
     ["db", "b", "-", 1, 1, 0],
   ]);
-  const app = store.snapshots.evaluated(env, 2)[0];
+  const app = store.snapshots.listEvaluated(env, 2)[0];
   assert.equal(
     {
       allowlist_id: app?.allowlist_id,
@@ -421,17 +421,17 @@ test("a survey that was overtaken is not current; one that was not can be applie
   const env = environment();
   report(env, runs("app", A));
   const survey = () =>
-    store.recording.readCurrent(store.environments.get(env), "report", [runs("app", A), runs("db", B)]);
+    store.snapshotRecorder.readCurrent(store.environments.get(env), "report", [runs("app", A), runs("db", B)]);
   const [first, second] = [survey(), survey()];
   assert.equal(
-    { workload: first.workload, isCurrent: store.recording.isCurrent(first) },
+    { workload: first.workload, isCurrent: store.snapshotRecorder.isCurrent(first) },
     { workload: 1, isCurrent: true },
   );
-  assert.is(store.recording.apply(store.recording.plan(first), ADA), 2);
-  assert.is(store.recording.isCurrent(second), false);
+  assert.is(store.snapshotRecorder.apply(store.snapshotRecorder.plan(first), ADA), 2);
+  assert.is(store.snapshotRecorder.isCurrent(second), false);
   const third = survey();
   build(A);
-  assert.is(store.recording.isCurrent(third), false, "a fact changed");
+  assert.is(store.snapshotRecorder.isCurrent(third), false, "a fact changed");
 });
 
 test("a logical environment numbers its own snapshots and shows the latest of each member", () => {

@@ -27,8 +27,8 @@ function world() {
         instances: { created: Array.from({ length: count }, () => 5) },
       }),
     );
-    return store.recording.apply(
-      store.recording.plan(store.recording.readCurrent(store.environments.get(id), "report", artifacts)),
+    return store.snapshotRecorder.apply(
+      store.snapshotRecorder.plan(store.snapshotRecorder.readCurrent(store.environments.get(id), "report", artifacts)),
       actor,
     );
   };
@@ -53,13 +53,13 @@ test("a snapshot holds the rows whose interval covers it, and nothing of another
     [2, "a2 b0", "a2"],
     [3, "a2 c1", "a2 c1"],
   ] as const) {
-    assert.is(names(snapshots.artifacts(one, index)), all);
-    assert.is(names(snapshots.evaluated(one, index)), all);
-    assert.is(names(snapshots.running(one, index)), running);
-    assert.is(snapshots.fingerprints(one, index).size, running.split(" ").length);
+    assert.is(names(snapshots.listArtifacts(one, index)), all);
+    assert.is(names(snapshots.listEvaluated(one, index)), all);
+    assert.is(names(snapshots.listRunning(one, index)), running);
+    assert.is(snapshots.listFingerprints(one, index).size, running.split(" ").length);
   }
-  assert.equal([...snapshots.fingerprints(one, 2)], [print(97)]);
-  assert.is(names(snapshots.evaluated(two, 1)), "z1");
+  assert.equal([...snapshots.listFingerprints(one, 2)], [print(97)]);
+  assert.is(names(snapshots.listEvaluated(two, 1)), "z1");
 });
 
 test("an evaluation is read once, and anew when its text is another one", () => {
@@ -70,24 +70,24 @@ test("an evaluation is read once, and anew when its text is another one", () => 
   } = world();
   const id = environment("one");
   report(id, { a: 1 });
-  const [row] = snapshots.evaluated(id, 1);
+  const [row] = snapshots.listEvaluated(id, 1);
   assert.ok(row);
-  const kept = snapshots.kept(row);
+  const kept = snapshots.parseEvaluation(row);
   assert.equal(kept, { facts: { flows: [] }, verdicts: [] });
-  assert.is(snapshots.kept({ ...row }), kept);
-  assert.throws(() => snapshots.kept({ ...row, facts_json: "{" }), /JSON/);
-  assert.throws(() => snapshots.kept({ ...row, verdicts_json: '[{"policy":"p"}]' }), /damaged/);
-  assert.is(snapshots.kept(row), kept, "a damaged one is not kept");
+  assert.is(snapshots.parseEvaluation({ ...row }), kept);
+  assert.throws(() => snapshots.parseEvaluation({ ...row, facts_json: "{" }), /JSON/);
+  assert.throws(() => snapshots.parseEvaluation({ ...row, verdicts_json: '[{"policy":"p"}]' }), /damaged/);
+  assert.is(snapshots.parseEvaluation(row), kept, "a damaged one is not kept");
   const flow = { artifact_id: 1, flow: "x".repeat(1 << 20) };
-  const large = snapshots.kept({ ...row, facts_json: JSON.stringify({ flows: [flow] }) });
+  const large = snapshots.parseEvaluation({ ...row, facts_json: JSON.stringify({ flows: [flow] }) });
   assert.is(large.facts.flows[0]?.artifact_id, 1);
-  assert.not(snapshots.kept(row) === kept, "the same key with another text took its place");
+  assert.not(snapshots.parseEvaluation(row) === kept, "the same key with another text took its place");
   for (let n = 0; n < 5; n += 1)
-    snapshots.kept({ ...row, evaluation_id: 100 + n, facts_json: JSON.stringify({ flows: [flow] }) });
+    snapshots.parseEvaluation({ ...row, evaluation_id: 100 + n, facts_json: JSON.stringify({ flows: [flow] }) });
   const last = { ...row, evaluation_id: 104, facts_json: JSON.stringify({ flows: [flow] }) };
-  assert.is(snapshots.kept(last), snapshots.kept(last));
+  assert.is(snapshots.parseEvaluation(last), snapshots.parseEvaluation(last));
   const first = { ...last, evaluation_id: 100 };
-  assert.equal(snapshots.kept(first), snapshots.kept(last), "dropped, and read again");
+  assert.equal(snapshots.parseEvaluation(first), snapshots.parseEvaluation(last), "dropped, and read again");
 });
 
 test("a text about an evaluation is made once, and anew when it would be another one", () => {
@@ -98,9 +98,9 @@ test("a text about an evaluation is made once, and anew when it would be another
   } = world();
   const id = environment("one");
   report(id, { a: 1 });
-  const [row] = snapshots.evaluated(id, 1);
+  const [row] = snapshots.listEvaluated(id, 1);
   assert.ok(row);
-  const kept = snapshots.kept(row);
+  const kept = snapshots.parseEvaluation(row);
   let made = 0;
   const make = (text: string) => () => {
     made += 1;
@@ -109,14 +109,14 @@ test("a text about an evaluation is made once, and anew when it would be another
   const [policy, other] = [{}, {}];
   assert.throws(
     () =>
-      snapshots.textOf(row.evaluation_id, kept, [policy], () => {
+      snapshots.getOrMakeText(row.evaluation_id, kept, [policy], () => {
         throw new Error("damaged");
       }),
     /damaged/,
   );
   for (const text of ["first", "never made"])
-    assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make(text)), "first");
-  assert.is(snapshots.kept(row), kept, "the evaluation is the same still");
+    assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, [policy], make(text)), "first");
+  assert.is(snapshots.parseEvaluation(row), kept, "the evaluation is the same still");
   assert.is(made, 1);
   for (const [from, text] of [
     [[other], "other"],
@@ -125,19 +125,19 @@ test("a text about an evaluation is made once, and anew when it would be another
     [[null], "null"],
     [[policy], "back"],
   ] as const)
-    assert.is(snapshots.textOf(row.evaluation_id, kept, from, make(text)), text);
+    assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, from, make(text)), text);
   assert.is(made, 6);
 
   const changed = { ...row, facts_json: '{"flows":[{"artifact_id":1}]}' };
-  const anew = snapshots.kept(changed);
-  assert.is(snapshots.textOf(row.evaluation_id, kept, [policy], make("of the former")), "of the former");
-  assert.is(snapshots.textOf(row.evaluation_id, anew, [policy], make("of another")), "of another");
+  const anew = snapshots.parseEvaluation(changed);
+  assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, [policy], make("of the former")), "of the former");
+  assert.is(snapshots.getOrMakeText(row.evaluation_id, anew, [policy], make("of another")), "of another");
   assert.is(
-    snapshots.textOf(row.evaluation_id, kept, [policy], make("not kept")),
+    snapshots.getOrMakeText(row.evaluation_id, kept, [policy], make("not kept")),
     "not kept",
     "what is not kept has no kept text",
   );
-  assert.is(snapshots.textOf(row.evaluation_id, anew, [policy], make("never made")), "of another");
+  assert.is(snapshots.getOrMakeText(row.evaluation_id, anew, [policy], make("never made")), "of another");
 });
 
 test("texts take part in what is kept at most", () => {
@@ -148,30 +148,30 @@ test("texts take part in what is kept at most", () => {
   } = world();
   const id = environment("one");
   report(id, { a: 1 });
-  const [row] = snapshots.evaluated(id, 1);
+  const [row] = snapshots.listEvaluated(id, 1);
   assert.ok(row);
   const rows = Array.from({ length: 6 }, (_, n) => ({ ...row, evaluation_id: 100 + n }));
-  const values = rows.map((one) => snapshots.kept(one));
+  const values = rows.map((one) => snapshots.parseEvaluation(one));
   const large = "x".repeat(4 << 20);
   rows.forEach(({ evaluation_id }, n) =>
     assert.is(
-      snapshots.textOf(evaluation_id, values[n] as (typeof values)[0], [], () => large),
+      snapshots.getOrMakeText(evaluation_id, values[n] as (typeof values)[0], [], () => large),
       large,
     ),
   );
-  assert.not(snapshots.kept(rows[0] as typeof row) === values[0], "dropped with its text");
+  assert.not(snapshots.parseEvaluation(rows[0] as typeof row) === values[0], "dropped with its text");
   const [last, huge] = [rows[4] as typeof row, values[4]];
   assert.ok(huge);
-  assert.is(snapshots.kept(last), huge);
+  assert.is(snapshots.parseEvaluation(last), huge);
   const text = "y".repeat(32 << 20);
   assert.is(
-    snapshots.textOf(last.evaluation_id, huge, [null], () => text),
+    snapshots.getOrMakeText(last.evaluation_id, huge, [null], () => text),
     text,
     "larger than everything that is kept",
   );
-  const alone = snapshots.kept(last);
+  const alone = snapshots.parseEvaluation(last);
   assert.not(alone === huge);
-  assert.is(snapshots.kept(last), alone, "and there is room again");
+  assert.is(snapshots.parseEvaluation(last), alone, "and there is room again");
 });
 
 test("the snapshot in force at a moment is the last that was made until then", () => {
@@ -182,7 +182,7 @@ test("the snapshot in force at a moment is the last that was made until then", (
     report,
   } = world();
   const id = environment("one");
-  const indexAt = (time: number, now = 1e19): number => snapshots.indexAt(environments.get(id), time, now);
+  const indexAt = (time: number, now = 1e19): number => snapshots.findIndexAt(environments.get(id), time, now);
   assert.is(indexAt(9e9), 0);
   for (const name of "abcd") report(id, { [name]: 1 });
   for (const [idx, timestamp] of [
@@ -202,11 +202,11 @@ test("the snapshot in force at a moment is the last that was made until then", (
     "from now on it is the latest, whatever its time",
   );
   assert.equal(
-    snapshots.between(id, 2, 3).map(({ idx }) => idx),
+    snapshots.listBetween(id, 2, 3).map(({ idx }) => idx),
     [2, 3],
   );
   assert.equal(
-    snapshots.between(id, 4, 9).map(({ idx }) => idx),
+    snapshots.listBetween(id, 4, 9).map(({ idx }) => idx),
     [4],
   );
   assert.equal([snapshots.find(id, 4)?.idx, snapshots.find(id, 5), snapshots.find(id, 0)], [4, null, null]);
@@ -226,7 +226,7 @@ test("members are those that a logical snapshot showed, at the snapshots of thei
   report(two, { b: 1 });
   report(one, { a: 1, c: 1 });
   const members = (index: number) =>
-    snapshots.members(group, index).map(({ member_id, member_index }) => [member_id, member_index]);
+    snapshots.listMembers(group, index).map(({ member_id, member_index }) => [member_id, member_index]);
   assert.equal([1, 2, 3].map(members), [
     [[one, 1]],
     [
@@ -258,7 +258,7 @@ test("what a deployment replaced comes with its record; one that replaced nothin
   const deployments = db.prepare<[], number>("SELECT id FROM deployments ORDER BY id").pluck().all();
   assert.is(deployments.length, 2);
   assert.equal(
-    [...store.snapshots.replaced(deployments).values()],
+    [...store.snapshots.findReplaced(deployments).values()],
     [
       {
         deployment_id: deployments[1],
@@ -273,7 +273,7 @@ test("what a deployment replaced comes with its record; one that replaced nothin
       },
     ],
   );
-  const records = store.snapshots.records(new Set(ids));
+  const records = store.snapshots.findRecords(new Set(ids));
   assert.equal([...records.keys()], ids);
   assert.equal(records.get(ids[0] as number), {
     id: ids[0],
@@ -281,7 +281,7 @@ test("what a deployment replaced comes with its record; one that replaced nothin
     git_commit_info_json: null,
     repo_url: "r",
   });
-  assert.is(store.snapshots.records([]).size, 0);
+  assert.is(store.snapshots.findRecords([]).size, 0);
 });
 
 test("policy versions come with what names them", () => {
@@ -294,7 +294,7 @@ test("policy versions come with what names them", () => {
   });
   const id = version?.id as number;
   assert.equal(
-    [...store.snapshots.policyVersions([id, 99])],
+    [...store.snapshots.findPolicyVersions([id, 99])],
     [[id, { version_id: id, public_id: policy.public_id, name: "p", version: 1 }]],
   );
 });

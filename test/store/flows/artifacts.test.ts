@@ -40,12 +40,12 @@ test("a prefix resolves in its flow, unless several fingerprints begin with it",
   artifact(f.id, trail(f.id, "t").id, F0);
   artifact(f.id, trail(f.id, "u").id, F0);
   artifact(g.id, trail(g.id, "t").id, F1);
-  assert.is(store.artifacts.resolve(f.id, "fffff"), F0);
-  assert.is(store.artifacts.resolve(f.id, "eeeee"), null);
-  assert.is(store.artifacts.resolve(f.id, F1), F1, "a whole fingerprint needs no look-up");
+  assert.is(store.artifacts.resolveFingerprint(f.id, "fffff"), F0);
+  assert.is(store.artifacts.resolveFingerprint(f.id, "eeeee"), null);
+  assert.is(store.artifacts.resolveFingerprint(f.id, F1), F1, "a whole fingerprint needs no look-up");
   artifact(f.id, null, F1);
-  assert.is(store.artifacts.resolve(f.id, "fffff"), null);
-  assert.is(store.artifacts.resolve(f.id, F1.slice(0, 63)), null);
+  assert.is(store.artifacts.resolveFingerprint(f.id, "fffff"), null);
+  assert.is(store.artifacts.resolveFingerprint(f.id, F1.slice(0, 63)), null);
 });
 
 test("the latest record of a fingerprint, of a trail, and of an attestation", () => {
@@ -57,7 +57,7 @@ test("the latest record of a fingerprint, of a trail, and of an attestation", ()
   const third = artifact(f.id, u.id, F0);
   const { id, publicId } = attestation(f.id, t.id, "tests");
   store.attestations.bindToArtifact(t.id, first, id, "tests");
-  const { latest, latestBound } = store.artifacts;
+  const { findLatest: latest, findLatestBound: latestBound } = store.artifacts;
   assert.equal(
     {
       "latest(f.id, F0, null).id": latest(f.id, F0, null)?.id,
@@ -92,7 +92,7 @@ test("the latest commit, and that of a branch in the commit or in the list of co
   report("a", 1, { git_commit_info_json: '{"branch":"a+b"}' });
   report("b", 2, { commits_list_json: '[{"branch":""},{"branch":"main"}]' });
   report("c", 3, { git_commit_info_json: '{"branch":""}' });
-  const latest = (branch: string | null) => store.artifacts.latestCommit(f.id, F0, branch);
+  const latest = (branch: string | null) => store.artifacts.findLatestCommit(f.id, F0, branch);
   assert.equal(
     {
       "latest(null)": latest(null),
@@ -109,7 +109,7 @@ test("the latest commit, and that of a branch in the commit or in the list of co
       "latest none": null,
     },
   );
-  assert.is(store.artifacts.latestCommit(f.id, F1, null), null);
+  assert.is(store.artifacts.findLatestCommit(f.id, F1, null), null);
 });
 
 test("what an artifact may receive comes in the order of its report, each once", () => {
@@ -123,7 +123,7 @@ test("what an artifact may receive comes in the order of its report, each once",
       target_artifacts_json: '["server"]',
       git_commit: commit,
     });
-    store.attestations.waitForArtifact(t.id, "server", commit, id);
+    store.attestations.addPendingBinding(t.id, "server", commit, id);
     return id;
   };
   const first = wait("a", sha1);
@@ -131,7 +131,9 @@ test("what an artifact may receive comes in the order of its report, each once",
   const third = wait("c", sha1);
   wait("d", other);
   const of = (fingerprint: string, referenceName: string | null, gitCommit = sha1) =>
-    store.attestations.candidatesFor(t.id, { fingerprint, referenceName, gitCommit }).map(({ id, name }) => [id, name]);
+    store.attestations
+      .listBindingCandidates(t.id, { fingerprint, referenceName, gitCommit })
+      .map(({ id, name }) => [id, name]);
   assert.equal(of(F0, "server"), [
     [first, "a"],
     [second, "b"],
@@ -158,7 +160,7 @@ test("the records of one repository, or of several, are paged newest first", () 
   const t = trail(f.id, "t");
   const records = [one, two, other, one, two].map((repo_id, n) => artifact(f.id, t.id, `${n}`.repeat(64), { repo_id }));
   const list = (repos: number[], limit = 9, offset = 0) =>
-    store.artifacts.listRepos(repos, limit, offset).map(({ id }) => records.indexOf(id));
+    store.artifacts.listByRepos(repos, limit, offset).map(({ id }) => records.indexOf(id));
   assert.equal(
     {
       "list([one])": list([one]),

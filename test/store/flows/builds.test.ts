@@ -25,7 +25,7 @@ function world() {
   const found = (filter: Partial<BuildFilter> = {}) => {
     const builds = store.builds.list({ ...all, ...filter }, { limit: 50, offset: 0 });
     assert.is(store.builds.count({ ...all, ...filter }), builds.length);
-    assert.equal(store.builds.times({ ...all, ...filter }), builds.map(({ created_at }) => created_at).reverse());
+    assert.equal(store.builds.listTimes({ ...all, ...filter }), builds.map(({ created_at }) => created_at).reverse());
     return builds.map(({ fingerprint }) => fingerprint);
   };
   const stored = () =>
@@ -147,7 +147,7 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
     flow_name: "f",
     trail_name: "t",
     repo_name: "acme/shop",
-    repo_public_id: store.repos.named(all.organizationId, "acme/shop")[0]?.public_id,
+    repo_public_id: store.repos.listByName(all.organizationId, "acme/shop")[0]?.public_id,
     repo_external_id: "acme/shop",
     selector_json: "{}",
   };

@@ -131,13 +131,13 @@ test("a template text is stored once for a flow, and each text is a row of its o
   assert.is.not(second.id, first.id);
   assert.equal(store.templates.get(second.id), { id: second.id, public_id: second.public_id, content: "version: 1\n" });
   assert.throws(() => store.templates.get(99), /template 99 is gone/);
-  assert.throws(() => store.templates.parsed(99), /template 99 is gone/);
+  assert.throws(() => store.templates.getParsed(99), /template 99 is gone/);
 });
 
 test("parsed templates are kept, and not confused when a write is undone", () => {
   const { db, store } = opened();
   const text = (name: string) => `trail: {attestations: [{name: ${name}, type: junit}]}`;
-  const names = (id: number) => store.templates.parsed(id).trail.attestations.map(({ name }) => name);
+  const names = (id: number) => store.templates.getParsed(id).trail.attestations.map(({ name }) => name);
   db.exec("BEGIN");
   const undone = store.templates.intern(text("undone"));
   assert.equal(names(undone.id), ["undone"]);
@@ -145,7 +145,7 @@ test("parsed templates are kept, and not confused when a write is undone", () =>
   const kept = store.templates.intern(text("kept"));
   assert.is(kept.id, undone.id);
   assert.equal(names(kept.id), ["kept"]);
-  assert.is(store.templates.parsed(kept.id), store.templates.parsed(kept.id));
+  assert.is(store.templates.getParsed(kept.id), store.templates.getParsed(kept.id));
   for (let n = 0; n < 300; n += 1) assert.equal(names(store.templates.intern(text(`n${n}`)).id), [`n${n}`]);
   assert.equal(names(kept.id), ["kept"]);
 });
@@ -155,10 +155,10 @@ test("the stored form of a large template is what counts, and its text is not pa
   const template = { version: 1 as const, trail: { attestations: [{ name: "scan", type: "snyk" }], artifacts: [] } };
   const text = `# ${"long ".repeat(2_000)}\n[this is not parsed`;
   const { id, public_id } = store.templates.intern(text, null, JSON.stringify(template));
-  assert.equal(store.templates.parsed(id), template);
+  assert.equal(store.templates.getParsed(id), template);
   assert.equal(store.templates.get(id), { id, public_id, content: text });
-  assert.is(store.templates.publicIdOf(id), public_id);
-  assert.throws(() => store.templates.publicIdOf(99), /template 99 is gone/);
+  assert.is(store.templates.getPublicId(id), public_id);
+  assert.throws(() => store.templates.getPublicId(99), /template 99 is gone/);
 });
 
 test("a template that is larger than new ones may be still loads", () => {
@@ -168,7 +168,7 @@ test("a template that is larger than new ones may be still loads", () => {
     type: "junit",
   }));
   const text = `trail:\n  attestations:\n${entries.map(({ name, type }) => `  - {name: ${name}, type: ${type}}\n`).join("")}`;
-  assert.equal(store.templates.parsed(store.templates.intern(text).id).trail.attestations, entries);
+  assert.equal(store.templates.getParsed(store.templates.intern(text).id).trail.attestations, entries);
 });
 
 test("a stored template that today's grammar refuses still says what it can", () => {
@@ -176,7 +176,7 @@ test("a stored template that today's grammar refuses still says what it can", ()
   const { id } = store.templates.intern(
     "version: 1\ntrail:\n  attestations:\n  - {name: '', type: junit}\n  artifacts:\n  - name: a b\n    attestations: [{name: old}]\n",
   );
-  assert.equal(store.templates.parsed(id), {
+  assert.equal(store.templates.getParsed(id), {
     version: 1,
     trail: {
       attestations: [{ name: "", type: "junit" }],

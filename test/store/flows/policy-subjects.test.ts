@@ -13,7 +13,7 @@ test("an artifact's records are the newest of each flow, flows in the order of t
   const inF = artifact(f.id, trail(f.id, "new").id, FINGERPRINT);
   artifact(f.id, trail(f.id, "sibling").id, OTHER);
   const records = (flowId: number | null, organization = organizationId, fingerprint = FINGERPRINT) =>
-    store.subjects.records(organization, fingerprint, flowId).map(({ id, trail_name }) => [id, trail_name]);
+    store.policySubjects.listRecords(organization, fingerprint, flowId).map(({ id, trail_name }) => [id, trail_name]);
   assert.equal(records(null), [
     [inF, "new"],
     [inG, null],
@@ -40,7 +40,7 @@ test("a report of an older record makes it the one that counts in its flow, and 
   const second = artifact(f.id, trail(f.id, "second").id, FINGERPRINT);
   const alone = artifact(f.id, null, FINGERPRINT);
   const other = artifact(f.id, trail(f.id, "third").id, OTHER);
-  const counting = () => store.subjects.records(organizationId, FINGERPRINT, null).map(({ id }) => id);
+  const counting = () => store.policySubjects.listRecords(organizationId, FINGERPRINT, null).map(({ id }) => id);
   assert.equal(counting(), [alone, inG], "a record without a trail is one of its flow like any other");
   for (const [id, latest] of [
     [first, first],
@@ -52,8 +52,8 @@ test("a report of an older record makes it the one that counts in its flow, and 
   ] as const) {
     store.artifacts.update(id, store.artifacts.get(id), clock.at);
     assert.equal(counting(), [latest, inG]);
-    assert.is(store.artifacts.latest(f.id, FINGERPRINT, null)?.id, latest);
-    assert.is(store.artifacts.latest(g.id, FINGERPRINT, null)?.id, inG);
+    assert.is(store.artifacts.findLatest(f.id, FINGERPRINT, null)?.id, latest);
+    assert.is(store.artifacts.findLatest(g.id, FINGERPRINT, null)?.id, inG);
   }
 });
 
@@ -71,9 +71,9 @@ test("a subject has what policies look at in each flow, and nothing of its sibli
   store.attestations.bindToArtifact(t.id, sibling, foreign.id, "tests");
   const review = attestation(f.id, t.id, "review", { type: "pull_request" });
   store.attestations.bindToTrail(t.id, review.id, "review");
-  store.evaluation.evaluate(t.id, 5);
+  store.trailEvaluation.evaluate(t.id, 5);
 
-  const rows = store.subjects.records(organizationId, FINGERPRINT, null);
+  const rows = store.policySubjects.listRecords(organizationId, FINGERPRINT, null);
   const flows = [
     {
       flowName: "f",
@@ -106,13 +106,21 @@ test("a subject has what policies look at in each flow, and nothing of its sibli
     },
     { flowName: "g", flowTags: {}, artifactName: "app.tgz", artifactState: "INCOMPLETE", trail: null },
   ];
-  assert.equal(store.subjects.subject(FINGERPRINT, rows), { fingerprint: FINGERPRINT, artifactName: "", flows });
-  assert.equal(store.subjects.subject(FINGERPRINT, rows, "running"), {
+  assert.equal(store.policySubjects.buildSubject(FINGERPRINT, rows), {
+    fingerprint: FINGERPRINT,
+    artifactName: "",
+    flows,
+  });
+  assert.equal(store.policySubjects.buildSubject(FINGERPRINT, rows, "running"), {
     fingerprint: FINGERPRINT,
     artifactName: "running",
     flows,
   });
-  assert.equal(store.subjects.subject(FINGERPRINT, []), { fingerprint: FINGERPRINT, artifactName: "", flows: [] });
+  assert.equal(store.policySubjects.buildSubject(FINGERPRINT, []), {
+    fingerprint: FINGERPRINT,
+    artifactName: "",
+    flows: [],
+  });
 });
 
 test("an archived flow goes on being one of them, under its new name", () => {
@@ -120,9 +128,9 @@ test("an archived flow goes on being one of them, under its new name", () => {
   const f = flow("f");
   artifact(f.id, trail(f.id, "t").id, FINGERPRINT);
   const name = store.flows.archive(store.flows.get(f.id));
-  const rows = store.subjects.records(organizationId, FINGERPRINT, null);
+  const rows = store.policySubjects.listRecords(organizationId, FINGERPRINT, null);
   assert.equal(
-    store.subjects.subject(FINGERPRINT, rows).flows.map(({ flowName }) => flowName),
+    store.policySubjects.buildSubject(FINGERPRINT, rows).flows.map(({ flowName }) => flowName),
     [name],
   );
 });

@@ -34,7 +34,8 @@ function world() {
     assert.is(store.repoLists.count(organizationId, { ...ALL, ...filter }), names.length, JSON.stringify(filter));
     return names;
   };
-  const options = (filter: Partial<RepoFilter> = {}) => store.repoLists.options(organizationId, { ...ALL, ...filter });
+  const options = (filter: Partial<RepoFilter> = {}) =>
+    store.repoLists.listFilterOptions(organizationId, { ...ALL, ...filter });
   return { ...house, capture, row, add, find, options };
 }
 
@@ -135,26 +136,26 @@ test("repositories are found by name, by their id at the forge and by their publ
   capture({}, other);
   const { repos } = store;
   assert.equal(
-    repos.named(organizationId, "acme/shop").map(({ id }) => id),
+    repos.listByName(organizationId, "acme/shop").map(({ id }) => id),
     [gitlab, github],
   );
-  assert.equal(repos.named(organizationId, "acme/SHOP"), []);
+  assert.equal(repos.listByName(organizationId, "acme/SHOP"), []);
   assert.equal(
-    repos.withExternalId(organizationId, "17").map(({ id }) => id),
+    repos.listByExternalId(organizationId, "17").map(({ id }) => id),
     [gitlab, github],
   );
-  assert.equal(repos.withExternalId(organizationId, "nothing"), []);
+  assert.equal(repos.listByExternalId(organizationId, "nothing"), []);
   const { public_id } = row(github);
-  assert.is(repos.withPublicId(organizationId, public_id)?.id, github);
-  assert.is(repos.withPublicId(other, public_id), null);
+  assert.is(repos.findByPublicId(organizationId, public_id)?.id, github);
+  assert.is(repos.findByPublicId(other, public_id), null);
   assert.is(repos.require(organization, public_id).id, github);
   assert.throws(
     () => repos.require({ id: other, name: "other" }, public_id),
     (error: Error) => error.message === `Repo '${public_id}' not found in organization 'other'`,
   );
-  assert.equal(repos.requireNamed(organization, "acme/shop").length, 2);
+  assert.equal(repos.requireByName(organization, "acme/shop").length, 2);
   assert.throws(
-    () => repos.requireNamed(organization, "x"),
+    () => repos.requireByName(organization, "x"),
     (error: Error) => error.message === "Repo 'x' not found in organization 'acme'",
   );
 });
@@ -276,20 +277,20 @@ test("tags: a change is a change of the repository, and every pair in use is lis
   const { add, store, organizationId, row, clock } = world();
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
   const [a, b, foreign] = [add("a"), add("b"), store.repos.capture(other, FACTS)];
-  assert.equal(store.repoLists.tagChoices(organizationId), []);
+  assert.equal(store.repoLists.listTagChoices(organizationId), []);
   const before = row(a);
   store.repos.patchTags(a, { set: { team: "pay", tier: "1" }, remove: [] });
   assert.equal(row(a), { ...before, last_modified_at: clock.at });
   store.repos.patchTags(b, { set: { team: "pay", tier: "2" }, remove: ["never"] });
   store.repos.patchTags(foreign, { set: { secret: "x" }, remove: [] });
-  assert.equal(store.repoLists.tagChoices(organizationId), [
+  assert.equal(store.repoLists.listTagChoices(organizationId), [
     { key: "team", value: "pay" },
     { key: "tier", value: "1" },
     { key: "tier", value: "2" },
   ]);
-  assert.equal(store.repoLists.view(a).tags_json, '{"team":"pay","tier":"1"}');
+  assert.equal(store.repoLists.get(a).tags_json, '{"team":"pay","tier":"1"}');
   store.repos.patchTags(a, { set: {}, remove: ["team", "tier"] });
-  assert.is(store.repoLists.view(a).tags_json, "{}");
+  assert.is(store.repoLists.get(a).tags_json, "{}");
 });
 
 test("every query on repositories is served by an index, and lists are read in its order", () => {

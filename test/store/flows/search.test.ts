@@ -13,9 +13,9 @@ function world() {
   const { environment, report } = runtime({ db, store });
   const flow = house.flow("f");
   const find = (prefix: string, most = 9, organization = organizationId) =>
-    store.search.fingerprints(organization, prefix, most);
+    store.search.listFingerprints(organization, prefix, most);
   const commits = (prefix: string, most = 9, organization = organizationId) =>
-    store.search.commits(organization, prefix, most);
+    store.search.listCommits(organization, prefix, most);
   return { ...house, runs: environment, report, flow, addFlow: house.flow, find, commits };
 }
 
@@ -86,16 +86,16 @@ test("of each flow the latest record is found, the newest first", () => {
   artifact(other.id, house.trail(other.id, "u").id, fingerprint, { git_commit: commit });
   artifact(flow.id, house.trail(flow.id, "v").id, fingerprint, { git_commit: commit, referenceName: "app" });
   artifact(flow.id, null, full("b"), { git_commit: commit });
-  const shown = (rows: ReturnType<typeof store.search.ofCommit>) =>
+  const shown = (rows: ReturnType<typeof store.search.listByCommit>) =>
     rows.map((row) => [row.flow_name, row.trail_name, row.reference_name, row.fingerprint]);
   const [inF, inG, alone] = [
     ["f", "v", "app", fingerprint],
     ["g", "u", null, fingerprint],
     ["f", null, null, full("b")],
   ];
-  assert.equal(shown(store.search.ofFingerprint(organizationId, fingerprint)), [inF, inG]);
-  assert.equal(shown(store.search.ofCommit(organizationId, commit)), [alone, inF, inG]);
-  assert.equal(store.search.ofFingerprint(99, fingerprint), []);
+  assert.equal(shown(store.search.listByFingerprint(organizationId, fingerprint)), [inF, inG]);
+  assert.equal(shown(store.search.listByCommit(organizationId, commit)), [alone, inF, inG]);
+  assert.equal(store.search.listByFingerprint(99, fingerprint), []);
 });
 
 test("the name of what only ran is the one it ran under last, in the youngest of its environments", () => {
@@ -107,9 +107,9 @@ test("the name of what only ran is the one it ran under last, in the youngest of
   report(older, [{ name: "elsewhere", fingerprint }]);
   assert.equal(
     {
-      "nameOf(organizationId, fingerprint)": store.search.nameOf(organizationId, fingerprint),
-      'nameOf(organizationId, full("b"))': store.search.nameOf(organizationId, full("b")),
-      "nameOf 99": store.search.nameOf(99, fingerprint),
+      "nameOf(organizationId, fingerprint)": store.search.findRunningName(organizationId, fingerprint),
+      'nameOf(organizationId, full("b"))': store.search.findRunningName(organizationId, full("b")),
+      "nameOf 99": store.search.findRunningName(99, fingerprint),
     },
     { "nameOf(organizationId, fingerprint)": "second", 'nameOf(organizationId, full("b"))': "", "nameOf 99": "" },
   );

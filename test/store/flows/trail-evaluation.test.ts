@@ -28,7 +28,7 @@ function world() {
 
 test("the verdict and its reasons are stored beside the facts, on the trail and on its artifacts", () => {
   const { store, t, artifact, verdict } = world();
-  const status = store.evaluation.evaluate(t.id, 50);
+  const status = store.trailEvaluation.evaluate(t.id, 50);
   const stored = verdict();
   assert.equal(stored.status, status);
   assert.equal(
@@ -61,8 +61,8 @@ test("the verdict and its reasons are stored beside the facts, on the trail and 
 
 test("an artifact whose verdict stays is not touched", () => {
   const { store, t, artifact } = world();
-  store.evaluation.evaluate(t.id, 50);
-  store.evaluation.evaluate(t.id, 60);
+  store.trailEvaluation.evaluate(t.id, 50);
+  store.trailEvaluation.evaluate(t.id, 60);
   assert.is(store.artifacts.get(artifact).last_modified_at, 50);
 });
 
@@ -78,7 +78,7 @@ test("the latest record of a name counts, on both levels, and the activity of th
       "tests",
     );
   const states = () => {
-    store.evaluation.evaluate(t.id, 70);
+    store.trailEvaluation.evaluate(t.id, 70);
     return [verdict().state, store.artifacts.get(artifact).state, store.flows.get(f.id).latest_state];
   };
   onTrail(0);
@@ -99,8 +99,8 @@ test("an older record that is bound late does not replace a newer one", () => {
   const newer = attestation(f.id, t.id, "tests", { scope: "artifact", type: "junit" });
   store.attestations.bindToArtifact(t.id, artifact, newer.id, "tests");
   store.attestations.bindToArtifact(t.id, artifact, older.id, "tests");
-  assert.is(store.attestations.current(t.id, artifact, "tests")?.id, newer.id);
-  assert.equal(store.attestations.receivedBy(artifact).length, 2);
+  assert.is(store.attestations.findCurrent(t.id, artifact, "tests")?.id, newer.id);
+  assert.equal(store.attestations.listReceivedBy(artifact).length, 2);
 });
 
 test("an override stands for what it overrides", () => {
@@ -113,7 +113,7 @@ test("an override stands for what it overrides", () => {
     original_id: original.id,
   });
   store.attestations.bindToTrail(t.id, override.id, "review");
-  store.evaluation.evaluate(t.id, 80);
+  store.trailEvaluation.evaluate(t.id, 80);
   assert.equal(verdict().status.attestations_statuses, [
     {
       attestation_name: "review",
@@ -137,7 +137,7 @@ test("an artifact without a trail is judged by its own report", () => {
     [[], false, "NON-COMPLIANT", ["The artifact was reported as not compliant"], []],
   ] as const) {
     const expected = names.map((name) => ({ name, type: "junit" }));
-    assert.is(store.evaluation.evaluateLegacy(id, f.id, { expected, isCompliant }, 90), state);
+    assert.is(store.trailEvaluation.evaluateLegacy(id, f.id, { expected, isCompliant }, 90), state);
     const row = store.artifacts.get(id);
     assert.equal(
       { state: row.state, reasons_json: JSON.parse(row.reasons_json), last_modified_at: row.last_modified_at },
@@ -160,7 +160,7 @@ test("an artifact without a trail is judged by its own report", () => {
 });
 
 test("a trail that is not there is a bug, not a verdict", () => {
-  assert.throws(() => opened().store.evaluation.evaluate(7, 1), /trail 7 is gone/);
+  assert.throws(() => opened().store.trailEvaluation.evaluate(7, 1), /trail 7 is gone/);
 });
 
 test.run();

@@ -22,7 +22,7 @@ test("a new trail has one time, an update none of its own: the evaluation that f
   });
   assert.equal(store.trails.get(row.id), { ...row, description: "e", template_inherited: 0 });
   assert.is(description, "d");
-  store.evaluation.evaluate(row.id, 42);
+  store.trailEvaluation.evaluate(row.id, 42);
   assert.is(store.trails.get(row.id).last_modified_at, 42);
 });
 
@@ -71,7 +71,7 @@ test("the history keeps its order and what is special to each event", () => {
   store.trails.addEvent(id, "trail_reported", 2, { template_id: "x" });
   store.trails.addEvent(id, "trail_updated", 1, { changes: ["description"] });
   assert.equal(
-    store.trails.events(id).map(({ type, timestamp, event_json }) => [type, timestamp, JSON.parse(event_json)]),
+    store.trails.listEvents(id).map(({ type, timestamp, event_json }) => [type, timestamp, JSON.parse(event_json)]),
     [
       ["trail_reported", 2, { template_id: "x" }],
       ["trail_updated", 1, { changes: ["description"] }],
@@ -93,17 +93,17 @@ test("a repository is linked to a trail once", () => {
   });
   assert.is(store.trails.addRepo(id, repo), true);
   assert.is(store.trails.addRepo(id, repo), false);
-  assert.is(store.trails.repoIds(id).length, 1);
+  assert.is(store.trails.listRepoIds(id).length, 1);
 });
 
 test("the latest template of a flow is that of its newest trail", () => {
   const { store, flow, trail } = opened();
   const f = flow("f");
-  assert.is(store.trails.latestTemplate(f.id), null);
+  assert.is(store.trails.findLatestTemplateId(f.id), null);
   const own = store.templates.intern("version: 1\n").id;
   trail(f.id, "a");
   trail(f.id, "b", { template_id: own, template_inherited: 0 });
-  assert.is(store.trails.latestTemplate(f.id), own);
+  assert.is(store.trails.findLatestTemplateId(f.id), own);
 });
 
 test("filters combine, and never reach into another organization", () => {

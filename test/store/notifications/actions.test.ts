@@ -62,7 +62,7 @@ test("targets are kept by who they are, in any order, also when one is there twi
       webhooks.map((webhook) => ({ type: "WEBHOOK", target: { type: "WEBHOOK", webhook } })),
       () => `secret-${(made += 1)}`,
     );
-  const kept = () => store.notificationTargets.secrets(owner).map(({ webhook, secret }) => `${webhook} ${secret}`);
+  const kept = () => store.notificationTargets.listSecrets(owner).map(({ webhook, secret }) => `${webhook} ${secret}`);
   assert.is(replace("a", "b", "a"), true);
   assert.equal(kept(), ["a secret-1", "b secret-2", "a secret-3"]);
   assert.is(replace("a", "b", "a"), false);
@@ -84,12 +84,12 @@ test("the number of a deleted action is not given again, and what it had is gone
       { user: "ada", fromChat: false },
     );
   const [one, two] = [create("one"), create("two")];
-  store.actions.remove(two);
+  store.actions.delete(two);
   assert.equal(
     { number: create("three").number, list: store.actions.list(organizationId).map(({ number }) => number) },
     { number: 3, list: [1, 3] },
   );
-  store.actions.remove(one);
+  store.actions.delete(one);
   assert.equal(
     ["actions", "action_flows", "notification_targets"].map((table) =>
       db.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),

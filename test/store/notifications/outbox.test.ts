@@ -15,10 +15,10 @@ const HOOK: RenderedMessage = {
 function given() {
   const all = opened();
   const add = (queue = "q", message = HOOK, targetId: number | null = null): void =>
-    all.store.deliveries.add({ organizationId: all.organizationId, queue, targetId, subject: "s", message });
+    all.store.outbox.add({ organizationId: all.organizationId, queue, targetId, subject: "s", message });
   const jobs = () => all.db.prepare("SELECT kind, payload_json FROM jobs ORDER BY id").raw().all();
   const queues = () => all.db.prepare("SELECT queue, job_id FROM delivery_queues ORDER BY queue").raw().all();
-  return { ...all, deliveries: all.store.deliveries, add, jobs, queues };
+  return { ...all, deliveries: all.store.outbox, add, jobs, queues };
 }
 
 test("each type is stored in the form that it is sent in", () => {
@@ -50,12 +50,12 @@ test("a queue has one job for as long as something waits in it", () => {
     ["q", 1],
     ["r", 2],
   ]);
-  const [first, second] = [deliveries.first("q")?.id as number, 2];
-  deliveries.giveUp(first, "no");
+  const [first, second] = [deliveries.findFirst("q")?.id as number, 2];
+  deliveries.markDead(first, "no");
   assert.is.not(deliveries.nextDue("q"), null);
-  deliveries.giveUp(second, "no");
+  deliveries.markDead(second, "no");
   assert.is(deliveries.nextDue("q"), null);
-  store.jobs.done(1);
+  store.jobs.complete(1);
   assert.equal(queues(), [["r", 2]]);
   add("q");
   assert.equal(queues(), [
@@ -92,17 +92,17 @@ test("a queue whose job is missing gets one with its next message or retry", () 
 test("what does not wait any more is neither tried, given up nor purged as if it did", () => {
   const { add, db, deliveries } = given();
   add();
-  const waiting = deliveries.first("q");
+  const waiting = deliveries.findFirst("q");
   assert.ok(waiting);
-  assert.is(deliveries.purge(1), false);
+  assert.is(deliveries.deleteDead(1), false);
   const attempt = { startedAt: 1, seconds: 1, address: null, status: 200, error: null };
-  deliveries.attempted(waiting, attempt, { state: "delivered" }, null);
-  deliveries.attempted(waiting, attempt, { state: "dead" }, "late");
-  deliveries.giveUp(1, "late");
+  deliveries.recordAttempt(waiting, attempt, { state: "delivered" }, null);
+  deliveries.recordAttempt(waiting, attempt, { state: "dead" }, "late");
+  deliveries.markDead(1, "late");
   assert.equal(db.prepare("SELECT state, attempts, last_error FROM deliveries").raw().all(), [["delivered", 1, null]]);
   assert.is(db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get(), 1);
   assert.equal(
-    { "retry 1": deliveries.retry(1), "purge 1": deliveries.purge(1), "retry 99": deliveries.retry(99) },
+    { "retry 1": deliveries.retry(1), "purge 1": deliveries.deleteDead(1), "retry 99": deliveries.retry(99) },
     { "retry 1": false, "purge 1": false, "retry 99": false },
   );
 });
@@ -111,10 +111,10 @@ test("what was delivered long ago is deleted with its log, a part at a time; the
   const { add, db, deliveries } = given();
   for (let n = 0; n < 5; n += 1) {
     add();
-    const message = deliveries.first("q");
+    const message = deliveries.findFirst("q");
     assert.ok(message);
     if (n < 4)
-      deliveries.attempted(
+      deliveries.recordAttempt(
         message,
         { startedAt: 100 * n, seconds: 0, address: null, status: 200, error: null },
         { state: n === 1 ? "dead" : "delivered" },
@@ -126,16 +126,16 @@ test("what was delivered long ago is deleted with its log, a part at a time; the
   assert.is(deliveries.deleteDelivered(300, 10), 0);
   assert.equal(db.prepare("SELECT state FROM deliveries ORDER BY id").pluck().all(), ["dead", "delivered", "waiting"]);
   assert.equal(db.prepare("SELECT delivery_id FROM delivery_attempts ORDER BY id").pluck().all(), [2, 4]);
-  assert.is(deliveries.purge(2), true);
+  assert.is(deliveries.deleteDead(2), true);
   assert.equal(db.prepare("SELECT delivery_id FROM delivery_attempts").pluck().all(), [4]);
 });
 
 test("errors are kept at a bounded length", () => {
   const { add, db, deliveries } = given();
   add();
-  const message = deliveries.first("q");
+  const message = deliveries.findFirst("q");
   assert.ok(message);
-  deliveries.attempted(
+  deliveries.recordAttempt(
     message,
     { startedAt: 1, seconds: 1, address: null, status: null, error: "x".repeat(9999) },
     { state: "dead" },

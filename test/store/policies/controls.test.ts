@@ -18,11 +18,11 @@ function open() {
 test("every change is a version with a copy of what it led to, by whom and when", () => {
   const { controls, create, db } = open();
   let control = create("C-1");
-  control = controls.edit(control, { name: "two", description: "d", links: { a: "b" } }, "bob");
+  control = controls.update(control, { name: "two", description: "d", links: { a: "b" } }, "bob");
   control = controls.setArchived(control, true, "eve");
-  control = controls.edit(control, { name: "three", description: "d", links: { a: "b" } }, "bob");
+  control = controls.update(control, { name: "three", description: "d", links: { a: "b" } }, "bob");
   control = controls.setArchived(control, false, "eve");
-  const rows = controls.versions(control.id, "asc", { limit: 10, offset: 0 });
+  const rows = controls.listVersions(control.id, "asc", { limit: 10, offset: 0 });
   assert.equal(
     rows.map(({ timestamp: _, ...row }) => Object.values(row)),
     [
@@ -39,8 +39,8 @@ test("every change is a version with a copy of what it led to, by whom and when"
   );
   assert.is(rows[0]?.timestamp, control.created_at);
   assert.is(rows[4]?.timestamp, db.prepare("SELECT last_modified_at FROM controls").pluck().get());
-  assert.equal(controls.version(control.id, 2), rows[1]);
-  assert.is(controls.version(control.id, 6), null);
+  assert.equal(controls.findVersion(control.id, 2), rows[1]);
+  assert.is(controls.findVersion(control.id, 6), null);
 });
 
 test("what changes nothing writes nothing", () => {
@@ -48,7 +48,7 @@ test("what changes nothing writes nothing", () => {
   const control = create("C-1", { links: { b: "1", a: "2" } });
   const changes = () => db.prepare("SELECT total_changes()").pluck().get();
   const before = changes();
-  assert.is(controls.edit(control, { ...FIELDS, links: { a: "2", b: "1" } }, "bob"), control);
+  assert.is(controls.update(control, { ...FIELDS, links: { a: "2", b: "1" } }, "bob"), control);
   assert.is(controls.setArchived(control, false, "bob"), control);
   assert.is(changes(), before);
 });
@@ -73,7 +73,7 @@ test("a name that was changed is found by its new letters only", () => {
   const found = (search: string): number => controls.count(organizationId, { ...ANY, search });
   const control = create("C-1", { name: "STRASSE Ä" });
   assert.equal(["strasse", "ä", "a\u0308", "straße"].map(found), [1, 1, 1, 0]);
-  controls.edit(control, { ...FIELDS, name: "Weg" }, "ada");
+  controls.update(control, { ...FIELDS, name: "Weg" }, "ada");
   assert.equal(["strasse", "weg"].map(found), [0, 1]);
 });
 
@@ -91,16 +91,16 @@ test("a policy version keeps the controls of its text, once each, whether or not
   put(`artifacts:\n  attestations:\n${rule("C-1")}${rule("C-1")}${rule("C-2")}`);
   assert.equal(
     {
-      "policiesReferencing(one.id)": controls.policiesReferencing(one.id),
-      "policiesReferencing(two.id)": controls.policiesReferencing(two.id),
+      "policiesReferencing(one.id)": controls.listReferencingPolicies(one.id),
+      "policiesReferencing(two.id)": controls.listReferencingPolicies(two.id),
     },
     { "policiesReferencing(one.id)": ["p"], "policiesReferencing(two.id)": ["p"] },
   );
   put(`artifacts:\n  attestations:\n${rule("C-2")}`);
   assert.equal(
     {
-      "policiesReferencing(one.id)": controls.policiesReferencing(one.id),
-      "policiesReferencing(two.id)": controls.policiesReferencing(two.id),
+      "policiesReferencing(one.id)": controls.listReferencingPolicies(one.id),
+      "policiesReferencing(two.id)": controls.listReferencingPolicies(two.id),
     },
     { "policiesReferencing(one.id)": [], "policiesReferencing(two.id)": ["p"] },
   );

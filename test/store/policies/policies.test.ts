@@ -31,13 +31,15 @@ function open() {
       file: yaml === null ? null : { yaml, comment },
     });
   const events = (id: number) =>
-    policies.events(id).map(({ type, timestamp, user_name, data_json }) => ({ type, timestamp, user_name, data_json }));
+    policies
+      .listEvents(id)
+      .map(({ type, timestamp, user_name, data_json }) => ({ type, timestamp, user_name, data_json }));
   const versions = (id: number) =>
     policies
-      .versionSizes(id)
+      .listVersions(id)
       .reverse()
       .map(({ bytes, ...version }) => {
-        const policy_yaml = policies.text(version.id);
+        const policy_yaml = policies.getText(version.id);
         assert.is(bytes, Buffer.byteLength(policy_yaml));
         return { ...version, policy_yaml };
       });
@@ -63,7 +65,7 @@ test("a policy with a file is created with version 1 and both events, all of one
   assert.equal(versions(policy.id), [
     { id: version?.id, version: 1, comment: "first", timestamp: at, created_by: "ann", policy_yaml: V1 },
   ]);
-  assert.equal(version, policies.latestVersion(policy.id));
+  assert.equal(version, policies.findLatestVersion(policy.id));
   assert.equal(events(policy.id), [
     { type: "creation", timestamp: at, user_name: "ann", data_json: null },
     { type: "new_version", timestamp: at, user_name: "ann", data_json: '{"version":1}' },
@@ -76,7 +78,7 @@ test("a policy without a file has no version until it gets one", () => {
   assert.is(created, true);
   assert.is(version, null);
   assert.equal(versions(policy.id), []);
-  assert.is(policies.latestVersion(policy.id), null);
+  assert.is(policies.findLatestVersion(policy.id), null);
   assert.equal(
     events(policy.id).map((event) => event.type),
     ["creation"],
@@ -192,7 +194,7 @@ test("names belong to an organization; lists are in order of name", () => {
     assert.is((error as AppError).message, "Policy 'a-first' does not exist in organization 'other'");
   }
   assert.equal(
-    policies.consumingEnvironments(policies.require({ id: organization, name: "acme" }, "production").id),
+    policies.listConsumingEnvironments(policies.require({ id: organization, name: "acme" }, "production").id),
     [],
   );
 });
@@ -201,10 +203,10 @@ test("a version gives its rules, the same document again and again", () => {
   const { policies, put } = open();
   const one = put("", V1).version?.id ?? 0;
   const two = put("", V2).version?.id ?? 0;
-  assert.is(policies.parsed(one).provenance.required, false);
-  assert.is(policies.parsed(two).provenance.required, true);
-  assert.is(policies.parsed(two), policies.parsed(two));
-  assert.throws(() => policies.parsed(two + 1), /policy version \d+ is gone/);
+  assert.is(policies.getDocument(one).provenance.required, false);
+  assert.is(policies.getDocument(two).provenance.required, true);
+  assert.is(policies.getDocument(two), policies.getDocument(two));
+  assert.throws(() => policies.getDocument(two + 1), /policy version \d+ is gone/);
 });
 
 test("the rules of an undone version are not taken for those of the version that gets its id", () => {
@@ -212,11 +214,11 @@ test("the rules of an undone version are not taken for those of the version that
   put("", null);
   db.exec("SAVEPOINT attempt");
   const undone = put("", V1).version?.id ?? 0;
-  assert.is(policies.parsed(undone).provenance.required, false);
+  assert.is(policies.getDocument(undone).provenance.required, false);
   db.exec("ROLLBACK TO attempt; RELEASE attempt");
   const stored = put("", V2).version?.id ?? 0;
   assert.is(stored, undone);
-  assert.is(policies.parsed(stored).provenance.required, true);
+  assert.is(policies.getDocument(stored).provenance.required, true);
 });
 
 test("more documents than the cache keeps are all read right", () => {
@@ -226,8 +228,8 @@ test("more documents than the cache keeps are all read right", () => {
     ids.push(put("", `${V2}  attestations:\n    - {type: generic, name: check-${n}}\n`).version?.id ?? 0);
   for (const round of [1, 2])
     for (const [n, id] of ids.entries())
-      assert.is(policies.parsed(id).attestations[0]?.name, `check-${n}`, `round ${round}`);
-  assert.is(policies.parsed(ids[69] ?? 0), policies.parsed(ids[69] ?? 0));
+      assert.is(policies.getDocument(id).attestations[0]?.name, `check-${n}`, `round ${round}`);
+  assert.is(policies.getDocument(ids[69] ?? 0), policies.getDocument(ids[69] ?? 0));
 });
 
 const large = (rules: string): string =>
@@ -243,9 +245,9 @@ test("the stored form of a large policy is what counts, and its text is not pars
     parsedJson: serializePolicy(policy as PolicyDocument),
   };
   const { version } = policies.put(organization, { name: "p", description: "", user: "ann", file });
-  const rules = policies.parsed(version?.id ?? 0);
+  const rules = policies.getDocument(version?.id ?? 0);
   assert.equal(JSON.stringify(rules), JSON.stringify(policy));
-  assert.is(policies.parsed(version?.id ?? 0), rules);
+  assert.is(policies.getDocument(version?.id ?? 0), rules);
 });
 
 test("a policy that is larger than new ones may be still loads", () => {
@@ -253,7 +255,7 @@ test("a policy that is larger than new ones may be still loads", () => {
   const chain = Array(30_000).fill("true").join(" or ");
   const rules = Array.from({ length: 600 }, (_, index) => `    - {type: generic, name: check-${index}}\n`).join("");
   const { version } = put("", large(`    - {type: snyk, name: ${"n".repeat(300)}, if: "${chain}"}\n${rules}`));
-  const { attestations } = policies.parsed(version?.id ?? 0);
+  const { attestations } = policies.getDocument(version?.id ?? 0);
   assert.is(attestations.length, 601);
   assert.is(attestations[0]?.condition?.text, chain);
 });
@@ -268,7 +270,7 @@ test("a stored text that is no valid policy is told apart from one that is gone"
       )
       .run(policy.id).lastInsertRowid,
   );
-  assert.throws(() => policies.parsed(id), /version 2 of policy \d+ is stored but no valid policy/);
+  assert.throws(() => policies.getDocument(id), /version 2 of policy \d+ is stored but no valid policy/);
 });
 
 test("a put that is undone leaves nothing, its neighbours in the batch stay", async () => {
@@ -292,7 +294,7 @@ test("a put that is undone leaves nothing, its neighbours in the batch stay", as
     [1, 2],
   );
   assert.equal(
-    policies.events(policy.id).map((event) => event.type),
+    policies.listEvents(policy.id).map((event) => event.type),
     ["creation", "new_version", "new_version"],
   );
 });

@@ -32,9 +32,9 @@ export async function carriedOut(
   const sum: RetentionStep = { trails: 0, stripped: 0, kept: 0 };
   const notes: string[] = [];
   const run = runs.begin(plan.id, "ops");
-  await runs.unchecked(async () => {
+  await runs.withDeferredForeignKeys(async () => {
     for (const piece of runs
-      .pieces(plan, run.id, (_, event, target) => void notes.push(`${event} ${target}`))
+      .planPieces(plan, run.id, (_, event, target) => void notes.push(`${event} ${target}`))
       .slice(0, most)) {
       const step = db.transaction(piece).immediate();
       sum.trails += step.trails;
@@ -134,7 +134,7 @@ export function built(world: ArbitraryWorld) {
       else store.attestations.bindToTrail(trail.id, made.id, `test-${record}`);
     }
     store.trails.addEvent(trail.id, "artifact_reported", clock.at, {});
-    store.evaluation.evaluate(trail.id, clock.at);
+    store.trailEvaluation.evaluate(trail.id, clock.at);
   }
 
   clock.at = start + 100 * DAY;
@@ -145,7 +145,10 @@ export function built(world: ArbitraryWorld) {
     instances: { created: [clock.at] },
   }));
   if (ran.length > 0)
-    store.recording.record(store.environments.get(environment), "report", ran, { publicId: "ci", displayName: "ci" });
+    store.snapshotRecorder.record(store.environments.get(environment), "report", ran, {
+      publicId: "ci",
+      displayName: "ci",
+    });
 
   const retention = retentionOf(house);
   const days = ({ trails, evidence }: { trails: number | null; evidence: number | null }) => ({
@@ -158,11 +161,11 @@ export function built(world: ArbitraryWorld) {
   for (const { flow, trail, released } of world.holds) {
     const found = trail === null ? null : store.trails.find(flows[flow] as number, `late-${trail}`);
     if (trail !== null && !found) continue;
-    const id = retention.rules.hold({ organizationId, flowId: flows[flow] as number }, found, {
+    const id = retention.rules.createHold({ organizationId, flowId: flows[flow] as number }, found, {
       reason: "court",
       by: "legal",
     });
-    if (released) retention.rules.release(retention.rules.findHold(id)?.id as number, "legal");
+    if (released) retention.rules.releaseHold(retention.rules.findHold(id)?.id as number, "legal");
   }
   // The same names in an organization without rules.
   db.prepare(

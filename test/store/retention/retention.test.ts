@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { problemsOf } from "../../../src/store/environments/explanations.ts";
-import { factStore } from "../../../src/store/environments/compliance-facts.ts";
+import { complianceFactStore } from "../../../src/store/environments/compliance-facts.ts";
 import { recordsDigest, RetentionChangedError } from "../../../src/store/retention/retention.ts";
 import { sourceFiles } from "../../rules/source.ts";
 import { opened } from "../given.ts";
@@ -33,11 +33,11 @@ function pictures({ store, db }: Pick<World, "store" | "db">): string[] {
 
 /** What a policy would look at for every fingerprint that was ever reported, flows in the order of their keys. */
 function factsOfAll({ db, store, organizationId }: World, fingerprints: readonly string[]): Map<string, string> {
-  const facts = factStore(db, { attestations: store.attestations, flows: store.flows });
+  const facts = complianceFactStore(db, { attestations: store.attestations, flows: store.flows });
   return new Map(
     fingerprints.map((fingerprint) => [
       fingerprint,
-      JSON.stringify([...facts.of(organizationId, fingerprint).flows].sort((a, b) => a.flow_id - b.flow_id)),
+      JSON.stringify([...facts.read(organizationId, fingerprint).flows].sort((a, b) => a.flow_id - b.flow_id)),
     ]),
   );
 }
@@ -98,7 +98,7 @@ test("whatever the world and the rules: a run deletes what the plan showed, and 
       const plan = planOf(world, retention, organizationId);
       const going = new Set(
         retention.plans
-          .going()
+          .listGoing()
           .filter(({ action }) => action === "trail")
           .map(({ public_id }) => public_id),
       );
@@ -201,7 +201,7 @@ function place(days: { trails: number | null; evidence: number | null } = { trai
       file === null ? {} : { evidence_digest: file.repeat(64), evidence_size: 5, evidence_filename: "junit.xml" },
     );
     house.store.attestations.bindToTrail(id, record.id, "tests");
-    house.store.evaluation.evaluate(id, house.clock.at);
+    house.store.trailEvaluation.evaluate(id, house.clock.at);
     house.clock.at = NOW;
     return id;
   };
@@ -233,7 +233,7 @@ test("a trail ends with its last event, not with its beginning, and the rule of 
   );
   assert.equal(names(), ["busy", "kept", "young"]);
   clock.at = NOW + 500 * DAY;
-  assert.ok(retention.rules.unset({ organizationId, flowId: other.id }));
+  assert.ok(retention.rules.delete({ organizationId, flowId: other.id }));
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 3);
   assert.equal(names(), []);
   assert.is(house.db.prepare("SELECT trail_count FROM flows WHERE id = ?").pluck().get(house.flow.id), 0);
@@ -246,7 +246,7 @@ test("what holds a trail is told: holds, snapshots, messages that are to be made
   const told = trail("told", 90);
   trail("ran", 90, ["a"]);
   trail("gone", 90, ["b"]);
-  const hold = retention.rules.hold({ organizationId, flowId: flow.id }, store.trails.find(flow.id, "held"), {
+  const hold = retention.rules.createHold({ organizationId, flowId: flow.id }, store.trails.find(flow.id, "held"), {
     reason: "case 7",
     by: "legal",
   });
@@ -270,7 +270,7 @@ test("what holds a trail is told: holds, snapshots, messages that are to be made
     includeScaling: false,
     requireProvenance: false,
   });
-  store.recording.record(
+  store.snapshotRecorder.record(
     environment,
     "report",
     [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
@@ -292,7 +292,7 @@ test("what holds a trail is told: holds, snapshots, messages that are to be made
   ]);
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
   db.exec("DELETE FROM jobs");
-  retention.rules.release(retention.rules.findHold(hold)?.id as number, "legal");
+  retention.rules.releaseHold(retention.rules.findHold(hold)?.id as number, "legal");
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 2);
   assert.equal(names(), ["ran"], "what ran stays for as long as its snapshots, which is for ever");
 });
@@ -357,16 +357,16 @@ test("a run that was stopped goes on under the same plan; a hold or a rule that 
   const plan = planOf(house, retention);
   const first = await carriedOut(house, retention, plan, 1);
   assert.is(first.trails, 1);
-  const deleted = retention.runs.deletedBy(first.run.id);
+  const deleted = retention.runs.listDeletedBy(first.run.id);
   const again = db.transaction(() => retention.plans.make(null, house.clock.at, deleted)).deferred();
   assert.is(again.id, plan.id, "what is left and what is gone are the plan");
   const second = await carriedOut(house, retention, again, 1);
   assert.equal({ trails: second.trails, id: second.run.id }, { trails: 1, id: first.run.id });
   assert.equal(names(), ["c", "d"]);
 
-  const pieces = retention.runs.pieces(plan, first.run.id, () => undefined);
+  const pieces = retention.runs.planPieces(plan, first.run.id, () => undefined);
   assert.is(pieces.length, 2);
-  retention.rules.hold({ organizationId, flowId: null }, null, { reason: "case 7", by: "legal" });
+  retention.rules.createHold({ organizationId, flowId: null }, null, { reason: "case 7", by: "legal" });
   assert.throws(
     () => pieces[0]?.(),
     (error: Error) => error instanceof RetentionChangedError,
@@ -390,7 +390,7 @@ test("what happens after the plan is seen under the write lock: an artifact that
     includeScaling: false,
     requireProvenance: false,
   });
-  store.recording.record(
+  store.snapshotRecorder.record(
     environment,
     "report",
     [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
@@ -414,12 +414,12 @@ test("a snapshot that was planned on what is deleted meanwhile begins anew", asy
     includeScaling: false,
     requireProvenance: false,
   });
-  const survey = store.recording.readCurrent(environment, "report", [
+  const survey = store.snapshotRecorder.readCurrent(environment, "report", [
     { name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } },
   ]);
-  assert.ok(store.recording.isCurrent(survey));
+  assert.ok(store.snapshotRecorder.isCurrent(survey));
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
-  assert.not(store.recording.isCurrent(survey));
+  assert.not(store.snapshotRecorder.isCurrent(survey));
 });
 
 test("a tombstone says what there was, and its digest is that of the records and files, also of files that went before", async () => {
@@ -450,7 +450,7 @@ test("a tombstone says what there was, and its digest is that of the records and
   );
   clock.at = NOW + 11 * DAY;
   assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
-  const list = retention.runs.tombstones(organizationId, null, { limit: 10, before: null });
+  const list = retention.runs.listTombstones(organizationId, null, { limit: 10, before: null });
   const shown = list.map(
     ({
       kind,
@@ -503,7 +503,7 @@ test("a tombstone says what there was, and its digest is that of the records and
       fingerprints_json: "[]",
     },
   ]);
-  assert.is(retention.runs.tombstones(organizationId, null, { limit: 10, before: list[0]?.id ?? 0 }).length, 1);
+  assert.is(retention.runs.listTombstones(organizationId, null, { limit: 10, before: list[0]?.id ?? 0 }).length, 1);
 });
 
 test("a name is free again, and a new trail of that name is another one with a tombstone of its own", async () => {
@@ -517,7 +517,7 @@ test("a name is free again, and a new trail of that name is another one with a t
   assert.is.not(store.trails.find(flow.id, "main")?.public_id, first);
   await carriedOut(house, retention, planOf(house, retention));
   assert.equal(
-    retention.runs.tombstones(organizationId, flow.id, { limit: 10, before: null }).map(({ name }) => name),
+    retention.runs.listTombstones(organizationId, flow.id, { limit: 10, before: null }).map(({ name }) => name),
     ["main", "main"],
   );
 });
@@ -527,11 +527,13 @@ test("rows that would name what is gone are found, whoever left them", async () 
   const { trail, retention, db } = house;
   trail("old", 60);
   const plan = planOf(house, retention);
-  const pieces = retention.runs.pieces(plan, retention.runs.begin(plan.id, "ops").id, () =>
+  const pieces = retention.runs.planPieces(plan, retention.runs.begin(plan.id, "ops").id, () =>
     db.exec("INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (1, 'x', 0, '{}')"),
   );
   let message = "";
-  await retention.runs.unchecked(async () => void pieces[0]?.()).catch((error: Error) => (message = error.message));
+  await retention.runs
+    .withDeferredForeignKeys(async () => void pieces[0]?.())
+    .catch((error: Error) => (message = error.message));
   assert.match(message, "rows of trail_events name rows that are gone");
   assert.is(db.pragma("foreign_keys", { simple: true }), 1, "and the checks are on again");
 });
