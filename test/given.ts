@@ -228,7 +228,10 @@ export async function startServer(options: ServerOptions = {}) {
       });
       const admin = `${name}-admin`;
       const key = createUserKey(admin);
-      store.organizations.setRole(id, store.users.find(admin) as { id: number; name: string }, "admin", "test");
+      store.organizations.setRole(id, store.users.find(admin) as { id: number; name: string }, {
+        role: "admin",
+        changedBy: "test",
+      });
       return { org: name, key };
     },
     /** Creates a user with that role in the organization, or a non-member for null; returns its key. */
@@ -237,12 +240,10 @@ export async function startServer(options: ServerOptions = {}) {
       const key = createUserKey(name);
       const organization = store.organizations.find(org);
       if (role && organization)
-        store.organizations.setRole(
-          organization.id,
-          store.users.find(name) as { id: number; name: string },
+        store.organizations.setRole(organization.id, store.users.find(name) as { id: number; name: string }, {
           role,
-          "test",
-        );
+          changedBy: "test",
+        });
       return key;
     },
     /** Creates a service account of the organization; returns its key. */

@@ -59,9 +59,13 @@ export function runtime({ db, store }: { db: Db; store: Store }) {
         fingerprint,
         instances: { created: Array.from({ length: instances }, (_, index) => created + index) },
       }));
-      return store.snapshotRecorder.record(store.environments.get(environment), "report", artifacts, {
-        publicId: `id-of-${reporter}`,
-        displayName: reporter,
+      return store.snapshotRecorder.record(store.environments.get(environment), {
+        cause: "report",
+        artifacts,
+        actor: {
+          publicId: `id-of-${reporter}`,
+          displayName: reporter,
+        },
       });
     },
   };

@@ -54,13 +54,13 @@ export function changesBy(store: Store, { actor, operation, requestId, shown, so
     },
     /** Gives a role that the user does not hold yet; `previous` is null for somebody who is no member. */
     setRole(organizationId: number, user: Somebody, role: Role, previous: Role | null): void {
-      store.organizations.setRole(organizationId, user, role, shown, source);
+      store.organizations.setRole(organizationId, user, { role, changedBy: shown, source });
       const event = previous === null ? "member.added" : "member.role_changed";
       note(organizationId, event, user.name, previous === null ? { role } : { role, previous_role: previous });
     },
     /** Ends a membership; `previous` is the role that the user held. */
     removeMember(organizationId: number, user: Somebody, previous: Role): void {
-      store.organizations.removeMember(organizationId, user, shown, source);
+      store.organizations.removeMember(organizationId, user, { changedBy: shown, source });
       note(organizationId, "member.removed", user.name, { previous_role: previous });
     },
     /** Gives a password, and ends what was begun with the one before. @returns how many sessions that were. */

@@ -208,8 +208,8 @@ async function copyOf(order: BackupOrder, partial: string): Promise<Copy> {
     await (await open(name, "wx", 0o600)).close();
     watch.begin("copying the database", sizeOf(db));
     const at = now();
-    await copyDatabase(db, name, { reached: watch.reach, signal });
-    const contents = checkCopy(name, false);
+    await copyDatabase(db, name, { onProgress: watch.reach, signal });
+    const contents = checkCopy(name, { thorough: false });
     const file = await open(name, "r");
     try {
       return { at, file, bytes: (await file.stat()).size, contents, lines: openCopy(name) };

@@ -240,7 +240,7 @@ function publishing(vault: Vault): {
 
 /** No record of a place means the directory. */
 async function settleInDirectory(file: string): Promise<void> {
-  const db = openCopy(file, false);
+  const db = openCopy(file, { readonly: false });
   try {
     clearLocation(db);
   } finally {
@@ -256,7 +256,7 @@ async function checkWhole(
   file: string,
   vault: Vault,
 ): Promise<void> {
-  const { schemaVersion: version, rows } = checkCopy(file, true);
+  const { schemaVersion: version, rows } = checkCopy(file, { thorough: true });
   if (version !== manifest.schema_version)
     throw new DamagedBackupError(`its database has schema version ${version} instead of ${manifest.schema_version}`);
   const tables = new Set([...Object.keys(rows), ...Object.keys(manifest.database.rows)]);

@@ -35,13 +35,13 @@
  */
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
-import { problemsOf } from "../store/environments/explanations.ts";
+import { problemsOf } from "../store/environments/explanation-types.ts";
 import type {
   ExplainedArtifact,
   ExplainedAttestation,
   ExplainedVersion,
   Explanation,
-} from "../store/environments/explanations.ts";
+} from "../store/environments/explanation-types.ts";
 import type { Question } from "./explain-question.ts";
 
 /** See the head of this file. */

@@ -6,13 +6,13 @@ import { verdictWord } from "../domain/compliance/replay.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
-import { problemsOf } from "../store/environments/explanations.ts";
+import { problemsOf } from "../store/environments/explanation-types.ts";
 import type {
   ExplainedArtifact,
   ExplainedAttestation,
   ExplainedVersion,
   Explanation,
-} from "../store/environments/explanations.ts";
+} from "../store/environments/explanation-types.ts";
 import { oneLine } from "./framework.ts";
 import type { Question } from "./explain-question.ts";
 

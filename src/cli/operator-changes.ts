@@ -66,7 +66,7 @@ export function operatorOf(store: Store, operation: string) {
       account: { id: number; organization_id: number; name: string; privilege: Role },
       privilege: Role,
     ): void {
-      store.serviceAccounts.setPrivilege(account.id, privilege, store.operatorName(), "script");
+      store.serviceAccounts.setPrivilege(account.id, privilege, { changedBy: store.operatorName(), source: "script" });
       note(account.organization_id, "service_account.updated", account.name, {
         privilege,
         previous_privilege: account.privilege,

@@ -63,7 +63,7 @@ function cacheOf<Context, M extends Membership>(
   const { responseCache } = server;
   const { state } = responseCache;
   const key = `answer ${membership?.organizationId} ${baseUrl} ${ctx.url}`;
-  const keep = (answer: Representation): void => responseCache.keep(key, answer, charactersOf(answer), state);
+  const keep = (answer: Representation): void => responseCache.set(key, answer, { chars: charactersOf(answer), state });
   return {
     keep,
     /** Sends the cached answer. @returns false if there is none. */

@@ -92,7 +92,7 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   responseCache: {
     readonly state: number;
     get(key: string): unknown;
-    keep(key: string, value: unknown, characters: number, state: number): void;
+    set(key: string, value: unknown, size: { chars: number; state: number }): void;
   };
   evidence: EvidenceStage;
   /** Bounds the large bodies that are in memory at the same time. */

@@ -159,7 +159,7 @@ export function createRunner({
     // A lease that ran out while its job still runs here, because the machine was asleep, is none that another worker
     // may take.
     renewRunning();
-    return jobs.lease(kind, now(), LEASE, 1)[0] ?? null;
+    return jobs.lease(kind, { at: now(), seconds: LEASE, limit: 1 })[0] ?? null;
   }
 
   async function attempt(handler: JobHandler, job: JobRow): Promise<void> {

@@ -171,7 +171,9 @@ export function createRecorder({
   async function checkpoint(thread: RecordingPool, patience: number): Promise<void> {
     await thread.run({ type: "checkpoint", patience: 0 }, { deadline: DEADLINE });
     // Also while no changes are taken: it gives room back.
-    await writer.withExclusiveWrite(() => thread.run({ type: "checkpoint", patience }, { deadline: DEADLINE }), true);
+    await writer.withExclusiveWrite(() => thread.run({ type: "checkpoint", patience }, { deadline: DEADLINE }), {
+      bypassGuard: true,
+    });
   }
 
   /**
@@ -296,7 +298,7 @@ export function createRecorder({
       }
       await writer.run(() => {
         const environment = store.environments.get(environmentId);
-        if (!isDone(environment)) store.snapshotRecorder.record(environment, cause, null, actor);
+        if (!isDone(environment)) store.snapshotRecorder.record(environment, { cause, artifacts: null, actor });
       });
     },
   };

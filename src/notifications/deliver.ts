@@ -85,7 +85,11 @@ export function createDeliverer({ store: { outbox }, sender, now, logger }: Part
     if (error === null) logger.info(fields, "delivery");
     else logger.warn(fields, "delivery");
     return () => {
-      outbox.recordAttempt(message, { startedAt, seconds, address, status, error }, fate, outcome.told);
+      outbox.recordAttempt(
+        message,
+        { startedAt, seconds, address, status, error },
+        { outcome: fate, publicError: outcome.told },
+      );
       return nextTurn(queue);
     };
   };

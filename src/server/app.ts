@@ -124,16 +124,14 @@ export function createWritePath(parts: {
   trustedNow?(): number;
 }) {
   const { db, store, pool, sender, urls, guard, batchEnded, checkpoints = "own", readingTurns, ...rest } = parts;
-  const writer: GroupCommitWriter = new GroupCommitWriter(
-    db,
-    (writes, milliseconds, committed) => {
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, {
+    onBatch(writes, milliseconds, committed) {
       batchEnded?.(writes, milliseconds, committed);
       if (store.jobs.takeAddedFlag()) runner.wake();
       recorder.committed(writes);
     },
-    undefined,
-    guard,
-  );
+    ...(guard && { guard }),
+  });
   const recorder = createRecorder({
     store,
     writer,

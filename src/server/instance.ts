@@ -207,7 +207,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       free: () => freeBytes(directory),
       probeWrite: async () => {
         for (const place of [staging, evidence]) await probeWrite(place);
-        await writer.run(() => store.probeWrite(), true);
+        await writer.run(() => store.probeWrite(), { bypassGuard: true });
       },
       reopened: () => runner.wake(),
     });
@@ -259,7 +259,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     });
     // The lock says that whoever worked on a job is gone.
     const interrupted = await writer
-      .run(() => store.jobs.releaseAllLeases(), true)
+      .run(() => store.jobs.releaseAllLeases(), { bypassGuard: true })
       .catch((error: unknown) => {
         // On a full disk the server still reads; the leases end by themselves.
         if (!(error instanceof AppError) || room.readOnlyReason() === null) throw error;

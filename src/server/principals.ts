@@ -32,7 +32,7 @@ export function createAuthenticator(
     const known = unchanged.get(key) as T | undefined;
     if (known !== undefined) return known;
     const value = read();
-    unchanged.keep(key, value, PERSON_CHARACTERS, state);
+    unchanged.set(key, value, { chars: PERSON_CHARACTERS, state });
     return value;
   }
   return {

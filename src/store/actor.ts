@@ -1,2 +1,2 @@
-/** Who reported, or changed the policies or the allowlist. */
+/** The user or service account that a record names as the author of a report or a change. */
 export type Actor = { publicId: string; displayName: string };

@@ -1,4 +1,4 @@
-/** All stores over one connection. Each prepares its statements once. */
+/** Opens all stores over one connection. Each prepares its statements once. */
 import { actionStore } from "./notifications/actions.ts";
 import { allowlistStore } from "./environments/allowlists.ts";
 import { apiKeyStore } from "./accounts/api-keys.ts";
@@ -75,7 +75,7 @@ export function openStore(db: Db, sources: SchemaSources) {
   const facts = complianceFactStore(db, { attestations, flows });
   const notificationTargets = notificationTargetStore(db);
   return {
-    /** What the history of memberships calls the one who works on the command line: `operator (root)`. */
+    /** The name under which the membership history records the command line: `operator (root)`. */
     operatorName: (): string => (sources.osUser ? `operator (${sources.osUser()})` : "operator"),
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
@@ -137,7 +137,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),
     reevaluationQueue: reevaluationQueue(db, { jobs, staleness }),
-    /** Writes the version of the schema anew: a page of the log, and no change. */
+    /** Writes the unchanged schema version again: one page of the log, and no change. Probes whether writing works. */
     probeWrite: () => void db.pragma(`user_version = ${db.pragma("user_version", { simple: true })}`),
   };
 }

@@ -47,8 +47,7 @@ test.before(async () => {
   organizations.setRole(
     (organizations.find("spare") as { id: number }).id,
     users.find("acme-admin") as { id: number; name: string },
-    "admin",
-    "test",
+    { role: "admin", changedBy: "test" },
   );
 });
 test.after(async () => {

@@ -229,15 +229,13 @@ export async function fill(
     else if (running.length === RUNNING) running.shift();
     running.push({ name: flowName(flow), fingerprint: fingerprintOf(trail, 0), created: at });
     const environment = store.environments.find(organization(store).id, environmentName(n)) as { id: number };
-    store.snapshotRecorder.record(
-      store.environments.get(environment.id),
-      "report",
-      // In the order of names, as reports are brought into.
-      running
+    store.snapshotRecorder.record(store.environments.get(environment.id), {
+      cause: "report",
+      artifacts: running
         .map(({ name, fingerprint, created }) => ({ name, fingerprint, instances: { created: [created] } }))
         .sort((a, b) => (a.name < b.name ? -1 : 1)),
-      { publicId: "operator", displayName: "operator" },
-    );
+      actor: { publicId: "operator", displayName: "operator" },
+    });
   }
 }
 
@@ -278,7 +276,7 @@ function caller(store: Store, now: () => number) {
     controlsEnabled: true,
   });
   const userId = store.users.create({ name: "operator", displayName: "", email: null });
-  store.organizations.setRole(organizationId, { id: userId }, "admin", "script");
+  store.organizations.setRole(organizationId, { id: userId }, { role: "admin", changedBy: "script" });
   store.apiKeys.create({ userId }, { digest: keyDigest(KEY), description: "bench", expiresAt: 0 });
   const never = (): never => {
     throw new Error("nothing that is reported here needs this");

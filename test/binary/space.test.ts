@@ -49,7 +49,7 @@ async function given(data: string): Promise<string> {
         },
       );
       for (let event = 0; event < 5; event += 1)
-        store.trails.addEvent(trail.id, "note", 1_600_000_000, { text: "x".repeat(2000) });
+        store.trails.addEvent(trail.id, { type: "note", at: 1_600_000_000, event: { text: "x".repeat(2000) } });
       store.trailEvaluation.evaluate(trail.id, 1_600_000_000);
     }
   })();

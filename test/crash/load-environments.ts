@@ -2,7 +2,7 @@
 // runs.
 import { normalizePlain } from "../../src/domain/snapshot/normalize.ts";
 import type { PhysicalType } from "../../src/store/environments/environments.ts";
-import { digestOf } from "../../src/store/environments/snapshot-recorder.ts";
+import { digestOf } from "../../src/store/environments/snapshot-survey.ts";
 import { ORG, sha256 } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
 import type { EnvironmentEntry } from "./ledger-environments.ts";

@@ -106,7 +106,7 @@ const serverContext: ServerContext<Context> = {
   audit: () => void done.push("audited"),
   afterCommit: async () => undefined,
   read: (work) => work(),
-  responseCache: { state: 1, get: () => undefined, keep: () => undefined },
+  responseCache: { state: 1, get: () => undefined, set: () => undefined },
   evidence: {
     async stage(source) {
       for await (const _chunk of source);

@@ -64,7 +64,7 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   responseCache: {
     state: 1,
     get: (key) => cached.get(key)?.value,
-    keep: (key, value, size) => void cached.set(key, { value, size }),
+    set: (key, value, { chars }) => void cached.set(key, { value, size: chars }),
   },
   evidence: {
     stage: () => Promise.reject(new Error("not here")),

@@ -70,9 +70,11 @@ export function given(
     level: "info",
     destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
   });
-  const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => {
-    onCommit(writes);
-    if (store.jobs.takeAddedFlag()) runner.wake();
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, {
+    onBatch: (writes) => {
+      onCommit(writes);
+      if (store.jobs.takeAddedFlag()) runner.wake();
+    },
   });
   const runner: Runner = createRunner({
     store,

@@ -42,7 +42,7 @@ test("when a fifth of the file is free, pages are given back until a tenth is, i
     let batches = 0;
     const giveBack = createGiveBack({
       db,
-      writer: new GroupCommitWriter(db, () => (batches += 1)),
+      writer: new GroupCommitWriter(db, { onBatch: () => (batches += 1) }),
       least: 1,
       clock: () => 0,
     });
@@ -72,10 +72,12 @@ test("a step that takes long is followed by smaller ones", async () => {
   let now = 0;
   const sizes: number[] = [];
   let before = freePageStore(db).readPageCounts().total;
-  const writer = new GroupCommitWriter(db, () => {
-    const { total } = freePageStore(db).readPageCounts();
-    sizes.push(before - total);
-    before = total;
+  const writer = new GroupCommitWriter(db, {
+    onBatch: () => {
+      const { total } = freePageStore(db).readPageCounts();
+      sizes.push(before - total);
+      before = total;
+    },
   });
   await createGiveBack({ db, writer, least: 1, clock: () => (now += 4) })();
   assert.equal(sizes.slice(0, 6), [16, 8, 4, 2, 1, 1]);

@@ -196,7 +196,11 @@ test("reports that race are recorded one after the other, writes beside them too
     const light = await Promise.all([
       report(artifacts(MANY, 4)),
       writer.run(() =>
-        store.snapshotRecorder.record(store.environments.get(environmentId), "report", artifacts(3), ADA),
+        store.snapshotRecorder.record(store.environments.get(environmentId), {
+          cause: "report",
+          artifacts: artifacts(3),
+          actor: ADA,
+        }),
       ),
     ]);
     assert.equal([...indexes, ...light].sort(), [1, 2, 3, 4, 5, 6]);
@@ -289,7 +293,9 @@ test("the thread raises what actions listen to in the transaction of the snapsho
       targets: [],
       newSecret: () => "s",
     };
-    await writer.run(() => store.actions.create(organizationId, "env", fields, { user: "ada", fromChat: false }));
+    await writer.run(() =>
+      store.actions.create(organizationId, { ...fields, kind: "env" }, { user: "ada", fromChat: false }),
+    );
     // Given, done and gone: the thread cannot see it in the table.
     const done = await writer.run(() => store.jobs.add("other", {}));
     await writer.run(() => store.jobs.complete(done));
@@ -313,7 +319,7 @@ test("the thread raises what actions listen to in the transaction of the snapsho
     assert.is(woken, 1);
 
     // What the thread added and somebody here did is not given again either.
-    const [leased] = await writer.run(() => store.jobs.lease("notify", 5000, 60, 1));
+    const [leased] = await writer.run(() => store.jobs.lease("notify", { at: 5000, seconds: 60, limit: 1 }));
     await writer.run(() => store.jobs.complete(leased?.id ?? 0));
     assert.is(await writer.run(() => store.jobs.add("other", {})), done + 2);
 

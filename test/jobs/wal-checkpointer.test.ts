@@ -51,7 +51,7 @@ async function open(directory: string, checkpoints: "own" | "external") {
   db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
   const store = openStore(db, { now: () => 5000, newId: () => "id" });
   const pool = createRecordingPool(directory, checkpoints);
-  const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => recorder.committed(writes));
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, { onBatch: (writes) => recorder.committed(writes) });
   const recorder = createRecorder({ store, writer, now: () => 5000, pool, checkpoints });
   const readers = [0, 1].map(
     () =>

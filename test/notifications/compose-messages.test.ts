@@ -198,9 +198,13 @@ test("an environment of which nothing was known turns non-compliant at once, and
   server.store.environments.detachPolicies(world.idOf(at, detached), [
     server.store.policies.require(organization, policy).id,
   ]);
-  server.store.snapshotRecorder.record(server.store.environments.get(world.idOf(at, detached)), "policies", null, {
-    publicId: "u",
-    displayName: "U",
+  server.store.snapshotRecorder.record(server.store.environments.get(world.idOf(at, detached)), {
+    cause: "policies",
+    artifacts: null,
+    actor: {
+      publicId: "u",
+      displayName: "U",
+    },
   });
   world.attach(at, detached, policy);
   assert.equal(await told(), [`NON_COMPLIANT_ENV ${unknownToBad} 2`, `NON_COMPLIANT_ENV ${detached} 1`]);
@@ -481,8 +485,7 @@ test("an action that is made after the change is told nothing of it, and one tha
   const fields = { name: "late", triggers, places: [world.idOf(at, env)], targets: [], newSecret: () => "s" };
   server.store.actions.create(
     organization.id,
-    "env",
-    { ...fields, targets: [{ type: "WEBHOOK", target: { type: "WEBHOOK", webhook: HOOK } }] },
+    { kind: "env", ...fields, targets: [{ type: "WEBHOOK", target: { type: "WEBHOOK", webhook: HOOK } }] },
     { user: "u", fromChat: false },
   );
   assert.equal(

@@ -51,8 +51,10 @@ function given(
     },
     close: () => undefined,
   };
-  const writer: GroupCommitWriter = new GroupCommitWriter(db, () => {
-    if (store.jobs.takeAddedFlag()) runner.wake();
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, {
+    onBatch: () => {
+      if (store.jobs.takeAddedFlag()) runner.wake();
+    },
   });
   const deliver = createDeliverer({ store, sender, now: () => time.at, logger });
   const handlers = jobHandlers({
@@ -543,7 +545,7 @@ test("a process that ends before its lease was written, or right after, loses an
         message: { type: "SLACK", webhook: "https://x.example/", body: { n: "a" } },
       }),
     )();
-    store.jobs.lease("deliver", time.at, 60, 1);
+    store.jobs.lease("deliver", { at: time.at, seconds: 60, limit: 1 });
     const second = given(accepted, { db: open(), time });
     await second.runner.drained();
     assert.equal(second.sent, [], "the lease is somebody else's, until the next owner of the data directory ends it");

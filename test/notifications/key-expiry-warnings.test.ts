@@ -36,7 +36,7 @@ function world() {
     zoe: user("zoe", "zoe@x.org"),
   };
   const join = (id: number, role: "admin" | "member") =>
-    store.organizations.setRole(organizationId, { id }, role, "test");
+    store.organizations.setRole(organizationId, { id }, { role, changedBy: "test" });
   join(people.ada, "admin");
   join(people.eve, "admin");
   join(people.bob, "member");

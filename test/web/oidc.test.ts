@@ -206,12 +206,12 @@ test("the last admin of an organization stays one", () =>
     await login();
     const acme = server.store.organizations.find("acme")?.id as number;
     const admin = server.store.users.find("acme-admin")?.id as number;
-    server.store.organizations.removeMember(acme, { id: admin }, "test");
+    server.store.organizations.removeMember(acme, { id: admin }, { changedBy: "test" });
     oidc.state.person = { sub: "42", groups: ["devs"] };
     assert.is((await login()).status, 303);
     assert.equal(rolesOf(place, "ann"), { acme: "admin", ann: "admin", beta: "reader" });
     assert.ok(server.lines.some((line) => line.includes("the groups of the last admin no longer say so")));
-    server.store.organizations.setRole(acme, { id: admin }, "admin", "test");
+    server.store.organizations.setRole(acme, { id: admin }, { role: "admin", changedBy: "test" });
     await login();
     assert.is(rolesOf(place, "ann")["acme"], "member");
   }));

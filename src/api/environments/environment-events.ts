@@ -112,7 +112,11 @@ export const getEnvEvents = operation({
     const filter = { ...range, repoIds: requireRepoIds(context, query.repo_name) };
     const window = PAGES.window(query);
     const total = store.environmentEvents.count(environment, filter);
-    const rows = store.environmentEvents.list(environment, filter, query.reverse, window.limit, window.offset);
+    const rows = store.environmentEvents.list(environment, filter, {
+      reverse: query.reverse,
+      limit: window.limit,
+      offset: window.offset,
+    });
     const address = urls.environmentEventsApi(organization.name, environment.name);
     return {
       status: 200,

@@ -199,7 +199,7 @@ export const listRepos = operation({
       only: query.repo_id ? { externalId: query.repo_id } : query.name ? { name: query.name } : null,
       search: query.search || null,
     };
-    const rows = store.repoLists.list(organization.id, filter, query.sort_direction ?? "asc", window);
+    const rows = store.repoLists.list(organization.id, filter, { direction: query.sort_direction ?? "asc", ...window });
     const total = store.repoLists.count(organization.id, filter);
     return {
       status: 200,

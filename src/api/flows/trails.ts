@@ -198,7 +198,7 @@ function presentPage(
   { limit, offset, page, perPage }: ReturnType<typeof PAGING.window>,
 ): { status: 200; texts: string[] } {
   const { trails } = context.store;
-  const data = presentTrails(context, trails.list(filter, limit, offset));
+  const data = presentTrails(context, trails.list(filter, { limit, offset }));
   return {
     status: 200,
     texts: [

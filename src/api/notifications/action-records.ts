@@ -142,7 +142,11 @@ export function putAction(context: OperationContext, input: EnvInput | FlowInput
   const fromChat = fields.targets.some(
     ({ type, target }) => type === "SLACK" && "context" in target && target.context != null,
   );
-  const { number } = store.actions.create(organization.id, kind, fields, { user: principal.displayName, fromChat });
+  const { number } = store.actions.create(
+    organization.id,
+    { ...fields, kind },
+    { user: principal.displayName, fromChat },
+  );
   note({ action: input.name, number, created: true, targets: targetTypes(fields) });
   return { status: 201, body: "OK" };
 }

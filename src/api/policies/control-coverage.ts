@@ -70,13 +70,15 @@ export const getControlCoverage = operation({
     const { id } = store.controls.require(organization, params.identifier);
     const filter = { search: query.search ?? "", covered: query.covered ?? null };
     const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
-    const { total, covered } = store.controlCoverage.summarize(organization.id, id);
-    const environments = store.controlCoverage.list(organization.id, id, filter, slice).map((row) => ({
-      name: row.name,
-      type: row.type,
-      covered: row.covered === 1,
-      policies: readStoredJson(row.policies_json, isTextList),
-    }));
+    const { total, covered } = store.controlCoverage.summarize({ organizationId: organization.id, controlId: id });
+    const environments = store.controlCoverage
+      .list({ organizationId: organization.id, controlId: id }, filter, slice)
+      .map((row) => ({
+        name: row.name,
+        type: row.type,
+        covered: row.covered === 1,
+        policies: readStoredJson(row.policies_json, isTextList),
+      }));
     return {
       status: 200,
       body: {

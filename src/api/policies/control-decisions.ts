@@ -116,7 +116,10 @@ export const listControlDecisions = operation({
       flows: query.flow_id ?? null,
     };
     const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
-    const rows = store.controlDecisions.list(organization.id, identifier, filter, query.sort_direction, slice);
+    const rows = store.controlDecisions.list({ organizationId: organization.id, control: identifier }, filter, {
+      direction: query.sort_direction,
+      ...slice,
+    });
     const allowance = listAllowance();
     const decisions = rows.map((row) => presentDecision(context, row, { control: identifier, allowance }));
     return {

@@ -145,7 +145,7 @@ export const listControls = operation({
   handle({ store, organization }, { query }) {
     const filter = { search: query.search ?? "", archived: query.archived, tags: parseTagFilters(query.tag) };
     const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
-    const rows = store.controls.list(organization.id, filter, query.sort_direction, slice);
+    const rows = store.controls.list(organization.id, filter, { direction: query.sort_direction, ...slice });
     const controls = presentEach(
       rows,
       (row) => presentListItem(row, readStoredJson(row.tags_json, isTags)),
@@ -193,8 +193,7 @@ export const postControl = operation({
       });
     const row = store.controls.create(
       organization,
-      identifier,
-      { name, description: description || null, links: links ?? {} },
+      { identifier, name, description: description || null, links: links ?? {} },
       principal.displayName,
     );
     note({ control: identifier });
@@ -292,7 +291,7 @@ const archiveOperation = (action: "archive" | "unarchive", texts: { summary: str
     handle(context, { params }) {
       const { store, organization, principal } = context;
       const before = store.controls.require(organization, params.identifier);
-      const after = store.controls.setArchived(before, action === "archive", principal.displayName);
+      const after = store.controls[action](before, principal.displayName);
       return replyToEdit(context, before, after);
     },
   });

@@ -176,7 +176,8 @@ function applyKeys({ store, operator, tell }: Applying, owner: Owner, plans: rea
 }
 
 const liveKey = (store: Store, owner: Owner, description: string) =>
-  store.apiKeys.listByOwner(owner).find((key) => key.description === description && store.apiKeys.isAlive(key)) ?? null;
+  store.apiKeys.listByOwner(owner).find((key) => key.description === description && store.apiKeys.isActive(key)) ??
+  null;
 
 type Named = { id: number; name: string };
 
@@ -299,7 +300,7 @@ function checkKeys(
     if (!isOwn) refuse(place, `${here}.key: this key belongs to somebody else, give another one`);
     else if (known.revoked_at !== null && !store.apiKeys.hasLapsed(known))
       refuse(place, `${here}.key: this key was revoked, give a new one`);
-    else if (!store.apiKeys.isAlive(known)) refuse(place, `${here}.key: this key has expired, give a new one`);
+    else if (!store.apiKeys.isActive(known)) refuse(place, `${here}.key: this key has expired, give a new one`);
   });
 }
 

@@ -61,7 +61,7 @@ function setUp(data: Data, directory: string): string {
   }
   const kept = readToken(file);
   const known = kept === null ? null : store.apiKeys.find(keyDigest(kept));
-  if (kept !== null && known && store.apiKeys.isAlive(known)) return kept;
+  if (kept !== null && known && store.apiKeys.isActive(known)) return kept;
 
   // Written before it is stored: a start that dies in between leaves a file with an unknown key, which the next
   // replaces.

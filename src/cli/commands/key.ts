@@ -90,7 +90,7 @@ export const keyList: Command = {
     const find = ownerOption(args);
     const directory = await dataDirectory(args, io);
     const keys = withData(directory, ({ store }) =>
-      store.apiKeys.listByOwner(find(store)).filter((key) => store.apiKeys.isAlive(key)),
+      store.apiKeys.listByOwner(find(store)).filter((key) => store.apiKeys.isActive(key)),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ keys: keys.map(present) })}\n`);
     else {
@@ -129,7 +129,7 @@ export const keyRevoke: Command = {
         const owner = find(data.store);
         const key = data.store.apiKeys
           .listByOwner(owner)
-          .find((candidate) => candidate.public_id === id && data.store.apiKeys.isAlive(candidate));
+          .find((candidate) => candidate.public_id === id && data.store.apiKeys.isActive(candidate));
         if (!key)
           throw commandFailure(
             `API key not found: ${owner.name} has no key ${JSON.stringify(id.slice(0, 100))} that works`,

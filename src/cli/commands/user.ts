@@ -102,7 +102,7 @@ export const userShow: Command = {
     const directory = await dataDirectory(args, io);
     const shown = withData(directory, ({ store }) => {
       const user = requireUser(store, args.positionals[0] ?? "");
-      const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(store.apiKeys.isAlive);
+      const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(store.apiKeys.isActive);
       const defaultOrg =
         user.default_organization_id === null ? "" : store.organizations.get(user.default_organization_id).name;
       const logins = {

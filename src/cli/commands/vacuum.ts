@@ -88,7 +88,7 @@ function written({ db }: Data, directory: string): { before: number; after: numb
   if (damage.length > 0) throw damaged(damage);
   const before = databaseBytes(directory);
   try {
-    vacuumDatabase(db, directory, directory);
+    vacuumDatabase(db, { directory, scratch: directory });
   } catch (error) {
     if (error instanceof NoSpaceForVacuumError) throw commandFailure(error.message);
     if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY"))

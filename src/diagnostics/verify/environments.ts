@@ -5,7 +5,7 @@
 import { environmentState, logicalState } from "../../domain/compliance/environment.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import { digestOf } from "../../store/environments/snapshot-recorder.ts";
+import { digestOf } from "../../store/environments/snapshot-survey.ts";
 import { OPEN } from "../../store/environments/snapshots.ts";
 import { breathe, isDamagedFile, reasonOf } from "./check.ts";
 import type { Sink } from "./check.ts";

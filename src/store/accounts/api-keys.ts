@@ -1,6 +1,9 @@
 /**
- * API keys. Only the SHA-256 of a key is stored; its text exists once, in the answer that creates it. When a key was
- * last used is noted in memory and written every now and then, so that a read costs no write.
+ * API keys, of users and of service accounts.
+ *
+ * Invariants: only the SHA-256 of a key is stored, its text exists once, in the response that creates it; a revoked or
+ * closed key never becomes valid again. The time of last use is kept in memory and flushed at intervals, so that a read
+ * costs no write. All times are epoch seconds.
  */
 import { createHash } from "node:crypto";
 import type { Role } from "../../domain/access.ts";
@@ -8,7 +11,7 @@ import type { AuditEntry } from "../db/audit-log.ts";
 import type { jobStore } from "../db/jobs.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-/** A live key with its holder: exactly one of user and service account. */
+/** An unrevoked key with its holder: exactly one of user and service account. */
 export type KeyHolder = {
   key_public_id: string;
   expires_at: number;
@@ -18,7 +21,7 @@ export type KeyHolder = {
   holder_public_id: string;
   name: string;
   display_name: string;
-  /** Of a service account: the only organization where it acts, and its role there. */
+  /** Set for a service account: the only organization in which it acts, and its role there. */
   organization_id: number | null;
   privilege: Role | null;
 };
@@ -32,27 +35,27 @@ export type ApiKeyRow = {
   last_used_at: number;
   grace_period_expires_at: number | null;
   revoked_at: number | null;
-  /** Public id of the key that a rotation made in its place. */
+  /** Public id of the key that replaced this one in a rotation. */
   replaced_by: string | null;
 };
 
-/** A key whose time is over and whose record is open. */
+/** An expired key whose record has not been closed yet. */
 export type LapsedKey = {
   public_id: string;
-  /** When it ended: its expiry, or the end of the grace period after a rotation. Epoch seconds. */
+  /** When it ended: its expiry, or the end of the grace period after a rotation. */
   ended_at: number;
   /** Name of the user or the service account. */
   holder: string;
-  /** Of a service account. */
+  /** Set for a service account. */
   organization_id: number | null;
 };
 
-/** Payload of the jobs of kind `lapse_key`: a rotated key, and what the audit log will hold of its end. */
+/** Payload of the jobs of kind `lapse_key`: a rotated key, and the audit entry for its end. */
 export type LapsePayload = { key_id: string; entry: AuditEntry };
 
 /**
- * A key to be stored. `expiresAt` in epoch seconds, 0 for never; `creatingUserId` is the public id of the user who
- * makes it, left out for others.
+ * A key to store. `expiresAt` is 0 for a key that never expires; `creatingUserId` is the public id of the user who
+ * creates it, absent for other creators.
  */
 export type NewKey = { digest: Buffer; description: string; expiresAt: number; creatingUserId?: string | null };
 
@@ -64,69 +67,76 @@ const COLUMNS =
 /** The SHA-256 under which a key is stored, 32 bytes. */
 export const keyDigest = (key: string): Buffer => createHash("sha256").update(key).digest();
 
+const isActiveAt = (key: Pick<ApiKeyRow, "expires_at" | "grace_period_expires_at">, at: number): boolean =>
+  (key.expires_at === 0 || key.expires_at > at) &&
+  (key.grace_period_expires_at === null || key.grace_period_expires_at > at);
+
 export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnType<typeof jobStore>) {
-  const byDigest = db.prepare<[Buffer], KeyHolder>(
+  const holderByDigest = db.prepare<[Buffer], KeyHolder>(
     `SELECT k.public_id AS key_public_id, k.expires_at, k.grace_period_expires_at, k.user_id, k.service_account_id,
-            coalesce(u.public_id, a.public_id) AS holder_public_id, coalesce(u.name, a.name) AS name,
-            coalesce(u.display_name, '') AS display_name, a.organization_id, a.privilege
-     FROM api_keys k LEFT JOIN users u ON u.id = k.user_id LEFT JOIN service_accounts a ON a.id = k.service_account_id
+            coalesce(u.public_id, acc.public_id) AS holder_public_id, coalesce(u.name, acc.name) AS name,
+            coalesce(u.display_name, '') AS display_name, acc.organization_id, acc.privilege
+     FROM api_keys k
+       LEFT JOIN users u ON u.id = k.user_id
+       LEFT JOIN service_accounts acc ON acc.id = k.service_account_id
      WHERE k.digest = ? AND k.revoked_at IS NULL`,
   );
   const anyByDigest = db.prepare<[Buffer], ApiKeyRow & { user_id: number | null; service_account_id: number | null }>(
     `SELECT ${COLUMNS}, user_id, service_account_id FROM api_keys WHERE digest = ?`,
   );
   const insert = db.prepare(
-    `INSERT INTO api_keys (public_id, digest, user_id, service_account_id, description, created_at, expires_at, creating_user_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO api_keys (public_id, digest, user_id, service_account_id, description, created_at, expires_at,
+                           creating_user_id)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const ofUser = db.prepare<[number], ApiKeyRow>(`SELECT ${COLUMNS} FROM api_keys WHERE user_id = ? ORDER BY id`);
-  const ofAccount = db.prepare<[number], ApiKeyRow>(
+  const byUser = db.prepare<[number], ApiKeyRow>(`SELECT ${COLUMNS} FROM api_keys WHERE user_id = ? ORDER BY id`);
+  const byAccount = db.prepare<[number], ApiKeyRow>(
     `SELECT ${COLUMNS} FROM api_keys WHERE service_account_id = ? ORDER BY id`,
   );
-  const unrevokedOfAccount = db.prepare<[number], ApiKeyRow>(
+  const unrevokedByAccount = db.prepare<[number], ApiKeyRow>(
     `SELECT ${COLUMNS} FROM api_keys WHERE service_account_id = ? AND revoked_at IS NULL ORDER BY id`,
   );
   const unrevoked = db.prepare<[string], ApiKeyRow & { service_account_id: number | null }>(
     `SELECT ${COLUMNS}, service_account_id FROM api_keys WHERE public_id = ? AND revoked_at IS NULL`,
   );
-  const isUnrevoked = db.prepare<[string], { one: number }>(
+  const unrevokedId = db.prepare<[string], { one: number }>(
     "SELECT 1 AS one FROM api_keys WHERE public_id = ? AND revoked_at IS NULL",
   );
-  const revoke = db.prepare("UPDATE api_keys SET revoked_at = ? WHERE public_id = ? AND revoked_at IS NULL");
-  const rotate = db.prepare("UPDATE api_keys SET grace_period_expires_at = ?, replaced_by = ? WHERE public_id = ?");
+  const setRevoked = db.prepare("UPDATE api_keys SET revoked_at = ? WHERE public_id = ? AND revoked_at IS NULL");
+  const setGrace = db.prepare("UPDATE api_keys SET grace_period_expires_at = ?, replaced_by = ? WHERE public_id = ?");
   const lapse = db.prepare(
-    "UPDATE api_keys SET revoked_at = grace_period_expires_at WHERE public_id = ? AND revoked_at IS NULL AND grace_period_expires_at IS NOT NULL",
+    `UPDATE api_keys SET revoked_at = grace_period_expires_at
+     WHERE public_id = ? AND revoked_at IS NULL AND grace_period_expires_at IS NOT NULL`,
   );
   const graceEnd = db.prepare<[string], { at: number | null }>(
     "SELECT grace_period_expires_at AS at FROM api_keys WHERE public_id = ? AND revoked_at IS NULL",
   );
-  // A rotation never moves the end of a key: its grace period ends no later than the key itself would.
+  // A rotation never extends a key: the grace period ends no later than the key itself.
   const lapsed = db.prepare<{ at: number; limit: number }, LapsedKey>(
-    `SELECT k.public_id, coalesce(u.name, a.name) AS holder, a.organization_id,
+    `SELECT k.public_id, coalesce(u.name, acc.name) AS holder, acc.organization_id,
             coalesce(k.grace_period_expires_at, k.expires_at) AS ended_at
-     FROM (SELECT id FROM api_keys WHERE expires_at > 0 AND expires_at <= @at AND revoked_at IS NULL AND grace_period_expires_at IS NULL
+     FROM (SELECT id FROM api_keys
+           WHERE expires_at > 0 AND expires_at <= @at AND revoked_at IS NULL AND grace_period_expires_at IS NULL
            UNION ALL
-           SELECT id FROM api_keys WHERE grace_period_expires_at <= @at AND revoked_at IS NULL AND grace_period_expires_at IS NOT NULL) found
-       JOIN api_keys k ON k.id = found.id
-       LEFT JOIN users u ON u.id = k.user_id LEFT JOIN service_accounts a ON a.id = k.service_account_id
+           SELECT id FROM api_keys
+           WHERE grace_period_expires_at <= @at AND revoked_at IS NULL AND grace_period_expires_at IS NOT NULL) ended
+       JOIN api_keys k ON k.id = ended.id
+       LEFT JOIN users u ON u.id = k.user_id
+       LEFT JOIN service_accounts acc ON acc.id = k.service_account_id
      LIMIT @limit`,
   );
-  const close = db.prepare("UPDATE api_keys SET revoked_at = ? WHERE public_id = ? AND revoked_at IS NULL");
   const touch = db.prepare("UPDATE api_keys SET last_used_at = max(last_used_at, ?) WHERE public_id = ?");
-  // By public id: SQLite gives the number of a key that was removed to another one.
-  const used = new Map<string, number>();
+  // Keyed by public id: SQLite reuses the row ids of deleted keys.
+  const unflushedUses = new Map<string, number>();
 
-  const alive = (key: { expires_at: number; grace_period_expires_at: number | null }, at: number): boolean =>
-    (key.expires_at === 0 || key.expires_at > at) &&
-    (key.grace_period_expires_at === null || key.grace_period_expires_at > at);
-
-  const isAlive = (key: ApiKeyRow): boolean => key.revoked_at === null && alive(key, now());
-  /** With the uses that are not written yet. */
+  const isActive = (key: ApiKeyRow): boolean => key.revoked_at === null && isActiveAt(key, now());
+  /** Adds a use that has not been flushed yet. */
   const withLatestUse = <T extends ApiKeyRow>(row: T): T => ({
     ...row,
-    last_used_at: Math.max(row.last_used_at, used.get(row.public_id) ?? 0),
+    last_used_at: Math.max(row.last_used_at, unflushedUses.get(row.public_id) ?? 0),
   });
 
-  /** Stores a new key, which must not be known yet. @returns its public id. */
+  /** Stores a key that does not exist yet. @returns its public id. */
   function create(owner: KeyOwner, fields: NewKey): string {
     const publicId = newId();
     const user = "userId" in owner ? owner.userId : null;
@@ -145,52 +155,51 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
   }
 
   /**
-   * The key of a service account that works, by its public id; null for one that is unknown, of somebody else, revoked
-   * or past its time.
+   * The active key of a service account with that public id; null when unknown, of another holder, revoked or expired.
    */
   function findActive(serviceAccountId: number, publicId: string): ApiKeyRow | null {
     const row = unrevoked.get(publicId);
-    return row && row.service_account_id === serviceAccountId && isAlive(row) ? withLatestUse(row) : null;
+    return row && row.service_account_id === serviceAccountId && isActive(row) ? withLatestUse(row) : null;
   }
 
   return {
-    /** Who holds the key with this SHA-256, alive or not any more; null when it is unknown or revoked. */
-    findHolder: (digest: Buffer): KeyHolder | null => byDigest.get(digest) ?? null,
-    /** Notes a use of the key. @returns false when its time is over: then it is none. */
+    /** The holder of the key with this SHA-256, expired or not; null when it is unknown or revoked. */
+    findHolder: (digest: Buffer): KeyHolder | null => holderByDigest.get(digest) ?? null,
+    /** Records a use of the key. @returns false when it has expired; then the request is not authenticated. */
     recordUse(holder: KeyHolder): boolean {
       const at = now();
-      if (!alive(holder, at)) return false;
-      used.set(holder.key_public_id, at);
+      if (!isActiveAt(holder, at)) return false;
+      unflushedUses.set(holder.key_public_id, at);
       return true;
     },
     create,
-    /** The record of a key whatever its state, with its owner; null when it was never stored. */
+    /** The record of a key in any state, with its owner; null when it was never stored. */
     find: (digest: Buffer) => anyByDigest.get(digest) ?? null,
-    /** All keys of an owner, oldest first, dead ones included. */
+    /** All keys of an owner, oldest first, inactive ones included. */
     listByOwner: (owner: KeyOwner): ApiKeyRow[] =>
-      "userId" in owner ? ofUser.all(owner.userId) : ofAccount.all(owner.serviceAccountId),
-    isAlive,
-    /** A key by its public id, revoked by nobody; it must be there. */
+      "userId" in owner ? byUser.all(owner.userId) : byAccount.all(owner.serviceAccountId),
+    isActive,
+    /** The unrevoked key with that public id; it must exist. */
     get(publicId: string): ApiKeyRow {
       const row = unrevoked.get(publicId);
       if (!row) throw new Error(`the key ${publicId} is gone`);
       return row;
     },
     findActive,
-    /** The keys of a service account that work, oldest first. */
+    /** The active keys of a service account, oldest first. */
     listActive(serviceAccountId: number): ApiKeyRow[] {
       const at = now();
-      return unrevokedOfAccount
+      return unrevokedByAccount
         .all(serviceAccountId)
-        .filter((key) => alive(key, at))
+        .filter((key) => isActiveAt(key, at))
         .map(withLatestUse);
     },
-    /** Whether the key of that public id is still there and not revoked. */
-    isUnrevoked: (publicId: string): boolean => isUnrevoked.get(publicId) !== undefined,
+    /** Whether a key with that public id exists and is not revoked. */
+    isUnrevoked: (publicId: string): boolean => unrevokedId.get(publicId) !== undefined,
     /**
-     * Puts a new key in the place of an active one, which goes on until `graceEnds`, epoch seconds, and asks for the
-     * job that then closes its record; `lapsed` is what the audit log will hold of that. An earlier end is never moved,
-     * and the end of the key itself counts too. @returns the public id of the new key, and the end of the old one.
+     * Replaces an active key by a new one. The old key stays valid until `graceEnds`, but never longer than it would
+     * have been without the rotation. Adds the job that closes its record then and appends the audit entry `lapsed`.
+     * @returns the public id of the new key, and the end of the old one.
      */
     rotate(
       serviceAccountId: number,
@@ -204,30 +213,29 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
       ];
       const graceEnds = Math.min(...ends);
       const id = create({ serviceAccountId }, { ...fields, description: old.description });
-      rotate.run(graceEnds, id, old.public_id);
+      setGrace.run(graceEnds, id, old.public_id);
       jobs.add("lapse_key", { key_id: old.public_id, entry: fields.lapsed } satisfies LapsePayload, graceEnds);
       return { id, graceEnds };
     },
-    /** Closes the record of a key whose grace period is over. @returns false when it was revoked or removed before. */
+    /** Closes the record of a key after its grace period. @returns false when it was revoked or deleted before. */
     lapse: (publicId: string): boolean => lapse.run(publicId).changes > 0,
-    /** When the grace period of a key ends, epoch seconds; null for one that was not rotated, or that is closed. */
+    /** When the grace period of a key ends; null for a key that was not rotated or is closed. */
     findGraceEnd: (publicId: string): number | null => graceEnd.get(publicId)?.at ?? null,
-    /** At most so many keys whose time was over at `at` (epoch seconds) and whose records are open. */
+    /** At most `limit` keys that had expired at `at` and whose records are still open. */
     listLapsed: (at: number, limit: number): LapsedKey[] => lapsed.all({ at, limit }),
-    /** Closes the record of a key whose time is over, as of its end. */
+    /** Closes the record of an expired key, as of its end. */
     close: ({ public_id, ended_at }: Pick<LapsedKey, "public_id" | "ended_at">): void =>
-      void close.run(ended_at, public_id),
-    /** Whether a closed key ended by its time, and not because somebody revoked it. */
+      void setRevoked.run(ended_at, public_id),
+    /** Whether a closed key expired, as opposed to being revoked. */
     hasLapsed: ({ revoked_at, expires_at, grace_period_expires_at }: ApiKeyRow): boolean =>
       revoked_at !== null && (revoked_at === expires_at || revoked_at === grace_period_expires_at),
-    /** Revokes at once. @returns false when there is no such live key. */
-    revoke: (publicId: string): boolean => revoke.run(now(), publicId).changes > 0,
-    /** Whether uses were noted that are not written yet. */
-    hasUnwrittenUses: (): boolean => used.size > 0,
-    /** Writes the noted uses; to be called inside a write. */
+    /** Revokes a key now. @returns false when no unrevoked key has that public id. */
+    revoke: (publicId: string): boolean => setRevoked.run(now(), publicId).changes > 0,
+    hasUnwrittenUses: (): boolean => unflushedUses.size > 0,
+    /** Writes the recorded uses. Call it inside a write. */
     flushUses(): void {
-      for (const [id, at] of used) touch.run(at, id);
-      used.clear();
+      for (const [id, at] of unflushedUses) touch.run(at, id);
+      unflushedUses.clear();
     },
   };
 }

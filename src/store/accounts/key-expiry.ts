@@ -1,6 +1,8 @@
 /**
- * Which API keys are about to end, who is told of it, and what they were told: a mark for each warning of each key and
- * end, so that it is given once, whatever ends the process in between.
+ * Warnings before API keys expire: which are due, who receives them, and which were sent.
+ *
+ * Invariant: a row of api_key_warnings for each key, expiry and threshold, so that a warning is sent once, whenever the
+ * process dies.
  */
 import { WARNINGS } from "../../domain/notification/key-expiry.ts";
 import { DAY } from "../../domain/time.ts";
@@ -15,11 +17,11 @@ export type EndingKeyRow = {
   expires_at: number;
   user_id: number | null;
   service_account_id: number | null;
-  /** Public id of who made it, null when the operator did. */
+  /** Public id of the user who created it; null when the operator did. */
   creating_user_id: string | null;
-  /** Of the user or the service account. */
+  /** Name of the user or the service account. */
   holder: string;
-  /** Of a service account. */
+  /** Set for a service account. */
   organization_id: number | null;
   org: string | null;
 };
@@ -27,53 +29,57 @@ export type EndingKeyRow = {
 export type DueWarning = { key: EndingKeyRow; days: number };
 
 export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
-  // Keys that a rotation replaced end on purpose.
+  // Keys that a rotation replaced expire on purpose.
   const ending = db.prepare<{ after: number; until: number; days: number; limit: number }, EndingKeyRow>(
-    `SELECT k.id, k.public_id, k.description, k.created_at, k.expires_at, k.user_id, k.service_account_id, k.creating_user_id,
-            coalesce(u.name, a.name) AS holder, a.organization_id, o.name AS org
-     FROM api_keys k LEFT JOIN users u ON u.id = k.user_id LEFT JOIN service_accounts a ON a.id = k.service_account_id
-       LEFT JOIN organizations o ON o.id = a.organization_id
-     WHERE k.expires_at > @after AND k.expires_at <= @until AND k.expires_at > 0 AND k.revoked_at IS NULL AND k.grace_period_expires_at IS NULL
-       AND k.created_at < k.expires_at - @days * ${DAY}
-       AND NOT EXISTS (SELECT 1 FROM api_key_warnings w WHERE w.key_id = k.id AND w.expires_at = k.expires_at AND w.days <= @days)
+    `SELECT k.id, k.public_id, k.description, k.created_at, k.expires_at, k.user_id, k.service_account_id,
+            k.creating_user_id, coalesce(u.name, acc.name) AS holder, acc.organization_id, o.name AS org
+     FROM api_keys k
+       LEFT JOIN users u ON u.id = k.user_id
+       LEFT JOIN service_accounts acc ON acc.id = k.service_account_id
+       LEFT JOIN organizations o ON o.id = acc.organization_id
+     WHERE k.expires_at > @after AND k.expires_at <= @until AND k.expires_at > 0 AND k.revoked_at IS NULL
+       AND k.grace_period_expires_at IS NULL AND k.created_at < k.expires_at - @days * ${DAY}
+       AND NOT EXISTS (SELECT 1 FROM api_key_warnings w
+                       WHERE w.key_id = k.id AND w.expires_at = k.expires_at AND w.days <= @days)
      ORDER BY k.expires_at LIMIT @limit`,
   );
   const mark = db.prepare("INSERT INTO api_key_warnings (key_id, expires_at, days, warned_at) VALUES (?, ?, ?, ?)");
-  const addressOf = db.prepare<[number], { email: string | null }>("SELECT email FROM users WHERE id = ?");
-  const responsible = db.prepare<[number, string], { email: string }>(
+  const emailOf = db.prepare<[number], { email: string | null }>("SELECT email FROM users WHERE id = ?");
+  const recipients = db.prepare<[number, string], { email: string }>(
     `SELECT u.email FROM memberships m JOIN users u ON u.id = m.user_id
      WHERE m.organization_id = ? AND u.email IS NOT NULL AND (m.role = 'admin' OR u.public_id = ?) ORDER BY u.name`,
   );
   const homeOf = db.prepare<[number], { id: number }>(
     `SELECT o.id FROM memberships m JOIN organizations o ON o.id = m.organization_id JOIN users u ON u.id = m.user_id
-     WHERE m.user_id = ? ORDER BY o.kind = 'personal' AND o.name = u.name DESC, o.id = u.default_organization_id DESC, o.id LIMIT 1`,
+     WHERE m.user_id = ?
+     ORDER BY o.kind = 'personal' AND o.name = u.name DESC, o.id = u.default_organization_id DESC, o.id LIMIT 1`,
   );
 
   return {
-    /** Warnings that are due and were not given, at most so many; the keys that end first come first. */
+    /** At most `limit` warnings that are due and were not sent; keys that expire first come first. */
     listDue(limit: number): DueWarning[] {
       const at = now();
-      const found = WARNINGS.flatMap(({ days, until }) =>
+      const warnings = WARNINGS.flatMap(({ days, until }) =>
         ending
           .all({ after: at + until * DAY, until: at + days * DAY, days, limit })
           .map((key): DueWarning => ({ key, days })),
       );
-      return found.slice(0, limit);
+      return warnings.slice(0, limit);
     },
-    /** Notes that a warning was given, or that there is nobody to give it to. */
+    /** Records that a warning was sent, or that it has no recipient. */
     markWarned: ({ key, days }: DueWarning): void => void mark.run(key.id, key.expires_at, days, now()),
     /**
-     * Addresses of those who are told of a key of a service account unless others were configured: admins, and the
-     * member who made it.
+     * The default recipients for a key of a service account: the admins of the organization, and the member who created
+     * the key.
      */
     listRecipients: (organizationId: number, creator: string | null): string[] =>
-      responsible.all(organizationId, creator ?? "").map(({ email }) => email),
+      recipients.all(organizationId, creator ?? "").map(({ email }) => email),
     /**
-     * The address of a user, and the organization in whose log their mail is kept: their personal one, their default
-     * one, any; null when there is no address or no organization.
+     * The address of a user, and the organization whose delivery log gets the mail: the personal one, else the default
+     * one, else any. null without an address or an organization.
      */
     findOwner(userId: number): { email: string; organizationId: number } | null {
-      const email = addressOf.get(userId)?.email ?? null;
+      const email = emailOf.get(userId)?.email ?? null;
       const home = homeOf.get(userId);
       return email === null || !home ? null : { email, organizationId: home.id };
     },

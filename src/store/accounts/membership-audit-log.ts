@@ -1,3 +1,7 @@
+/**
+ * The history of memberships: who changed the role of which user or service account, when and from what to what.
+ * Append-only, written in the transaction of the change; read with filters, in one of five orders.
+ */
 import type { Db } from "../db/types.ts";
 
 export const MEMBERSHIP_CHANGES = ["added", "changed", "removed"] as const;
@@ -7,7 +11,7 @@ export type MembershipEventRow = {
   /** Epoch seconds. */
   timestamp: number;
   event_type: (typeof MEMBERSHIP_CHANGES)[number];
-  /** The login name; of a service account `organization/name`, which no login name can be. */
+  /** The login name; for a service account `organization/name`, which no login name can be. */
   user_name: string;
   user_shown: string;
   role: string | null;
@@ -17,7 +21,7 @@ export type MembershipEventRow = {
 };
 
 export type MembershipEventFilter = {
-  /** A part of a name of the user or of who did it, in any case; empty: everybody. */
+  /** Part of a name of the user or of the author, ignoring case; empty matches all. */
   search: string;
   /** null: any. */
   eventType: MembershipEventRow["event_type"] | null;
@@ -25,7 +29,6 @@ export type MembershipEventFilter = {
   roles: readonly string[] | null;
   /** Any of these; null: any. */
   sources: readonly string[] | null;
-  /** Epoch seconds, inclusive; null: no bound. */
   from: number | null;
   to: number | null;
 };
@@ -33,10 +36,10 @@ export type MembershipEventFilter = {
 export const MEMBERSHIP_ORDERS = ["when", "user", "role", "changed_by", "source"] as const;
 export type MembershipOrder = { by: (typeof MEMBERSHIP_ORDERS)[number]; direction: "asc" | "desc" };
 
-/** What a text is searched by. Names hold no line feed, so nothing is found across two of them. */
+/** The text that a search looks in. Names hold no line feed, so a match never spans two of them. */
 export const membershipSearchText = (...names: readonly string[]): string => names.join("\n").toLowerCase();
 
-/** Appends to the history. To be called in the write of the change. */
+/** Returns a function that appends to the history. Call it in the write of the change. */
 export function membershipEventWriter(db: Db): (organizationId: number, event: MembershipEventRow) => void {
   const insert = db.prepare(
     `INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, user_shown, role, previous_role,
@@ -70,10 +73,9 @@ type Parameters = {
   to: number;
 };
 
-// The unary plus keeps the index over the time out of the orders that have one of their own.
-const fitting = (
-  timestamp: string,
-): string => `organization_id = @organization AND ${timestamp} >= @from AND ${timestamp} <= @to
+// A unary plus on the time keeps its index from being used where the order has an index of its own.
+const matching = (timestamp: string): string =>
+  `organization_id = @organization AND ${timestamp} >= @from AND ${timestamp} <= @to
    AND (@type IS NULL OR event_type = @type)
    AND (@roles IS NULL OR role IN (SELECT value FROM json_each(@roles)))
    AND (@sources IS NULL OR source IN (SELECT value FROM json_each(@sources)))
@@ -90,14 +92,15 @@ const COLUMNS = {
 export function membershipAuditLogStore(db: Db) {
   const listing = (by: MembershipOrder["by"], direction: "ASC" | "DESC") =>
     db.prepare<[Parameters & { limit: number; offset: number }], MembershipEventRow>(
-      `SELECT timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source FROM membership_events
-       WHERE ${fitting(by === "when" ? "timestamp" : "+timestamp")} ORDER BY ${COLUMNS[by]} ${direction}, id ${direction} LIMIT @limit OFFSET @offset`,
+      `SELECT timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source
+       FROM membership_events WHERE ${matching(by === "when" ? "timestamp" : "+timestamp")}
+       ORDER BY ${COLUMNS[by]} ${direction}, id ${direction} LIMIT @limit OFFSET @offset`,
     );
   const lists = Object.fromEntries(
     MEMBERSHIP_ORDERS.map((by) => [by, { asc: listing(by, "ASC"), desc: listing(by, "DESC") }]),
   ) as Record<MembershipOrder["by"], Record<MembershipOrder["direction"], ReturnType<typeof listing>>>;
   const counting = db.prepare<[Parameters], { total: number }>(
-    `SELECT count(*) AS total FROM membership_events WHERE ${fitting("timestamp")}`,
+    `SELECT count(*) AS total FROM membership_events WHERE ${matching("timestamp")}`,
   );
 
   const parameters = (organization: number, filter: MembershipEventFilter): Parameters => ({
@@ -111,18 +114,14 @@ export function membershipAuditLogStore(db: Db) {
   });
 
   return {
-    /**
-     * One page of the events of an organization; what happened later comes later among equals, in the direction asked
-     * for.
-     */
+    /** One page of the events of an organization. Events that compare equal keep their order in time. */
     list: (
       organizationId: number,
       filter: MembershipEventFilter,
-      { by, direction }: MembershipOrder,
-      window: { limit: number; offset: number },
+      { order: { by, direction }, window }: { order: MembershipOrder; window: { limit: number; offset: number } },
     ): MembershipEventRow[] =>
       lists[by][direction].all({ ...parameters(organizationId, filter), limit: window.limit, offset: window.offset }),
-    /** How many events fit. */
+    /** How many events match. */
     count: (organizationId: number, filter: MembershipEventFilter): number =>
       counting.get(parameters(organizationId, filter))?.total ?? 0,
   };

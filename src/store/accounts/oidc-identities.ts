@@ -1,3 +1,6 @@
+/**
+ * Identities of users at OpenID providers. A blocked identity cannot log in, and cannot create a second user either.
+ */
 import type { Db, SchemaSources } from "../db/types.ts";
 
 export type IdentityRow = {
@@ -11,10 +14,10 @@ export type IdentityRow = {
 const COLUMNS = "issuer, subject, user_id, created_at, blocked_at";
 
 export function identityStore(db: Db, { now }: SchemaSources) {
-  const one = db.prepare<[string, string], IdentityRow>(
+  const byKey = db.prepare<[string, string], IdentityRow>(
     `SELECT ${COLUMNS} FROM identities WHERE issuer = ? AND subject = ?`,
   );
-  const ofUser = db.prepare<[number], IdentityRow>(
+  const byUser = db.prepare<[number], IdentityRow>(
     `SELECT ${COLUMNS} FROM identities WHERE user_id = ? ORDER BY issuer, subject`,
   );
   const insert = db.prepare("INSERT INTO identities (issuer, subject, user_id, created_at) VALUES (?, ?, ?, ?)");
@@ -22,13 +25,13 @@ export function identityStore(db: Db, { now }: SchemaSources) {
   const unblock = db.prepare("UPDATE identities SET blocked_at = NULL WHERE user_id = ? AND blocked_at IS NOT NULL");
 
   return {
-    find: (issuer: string, subject: string): IdentityRow | null => one.get(issuer, subject) ?? null,
-    listByUser: (userId: number): IdentityRow[] => ofUser.all(userId),
-    /** The identity must not be known yet. */
+    find: (issuer: string, subject: string): IdentityRow | null => byKey.get(issuer, subject) ?? null,
+    listByUser: (userId: number): IdentityRow[] => byUser.all(userId),
+    /** Adds an identity that does not exist yet. */
     create: (issuer: string, subject: string, userId: number): void => void insert.run(issuer, subject, userId, now()),
-    /** Refuses the logins of a user from now on. @returns how many identities that were let in before. */
+    /** Blocks all identities of a user. @returns how many were not blocked before. */
     block: (userId: number): number => block.run(now(), userId).changes,
-    /** @returns how many identities that were refused before. */
+    /** @returns how many were blocked before. */
     unblock: (userId: number): number => unblock.run(userId).changes,
   };
 }

@@ -21,9 +21,12 @@ export type MemberRow = {
   display_name: string;
   email: string | null;
   role: Role;
-  /** Epoch seconds: since when they are a member, whatever became of their role. */
+  /** Epoch seconds: the start of the membership; changes of the role do not move it. */
   created_at: number;
 };
+
+/** Who changed a membership, as the history names them, and by which way. */
+export type MembershipAuthor = { changedBy: string; source?: MembershipEventRow["source"] };
 
 const COLUMNS = "id, public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at";
 
@@ -32,31 +35,36 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   const byId = db.prepare<[number], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE id = ?`);
   const all = db.prepare<[], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations ORDER BY name`);
   const insert = db.prepare(
-    "INSERT INTO organizations (public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    `INSERT INTO organizations (public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare(
     "UPDATE organizations SET is_public = ?, controls_enabled = ?, last_modified_at = ? WHERE id = ?",
   );
-  const role = db.prepare<[number, number], { role: Role }>(
+  const roleOf = db.prepare<[number, number], { role: Role }>(
     "SELECT role FROM memberships WHERE organization_id = ? AND user_id = ?",
   );
   // A changed role leaves the date of the membership untouched (semantics 1.3).
-  const setRole = db.prepare(
+  const upsertMembership = db.prepare(
     `INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES (?, ?, ?, ?)
      ON CONFLICT (organization_id, user_id) DO UPDATE SET role = excluded.role`,
   );
-  const removeMember = db.prepare("DELETE FROM memberships WHERE organization_id = ? AND user_id = ?");
-  const forgetDefault = db.prepare(
-    "UPDATE users SET default_organization_id = NULL, last_modified_at = ? WHERE id = ? AND default_organization_id = ?",
+  const deleteMembership = db.prepare("DELETE FROM memberships WHERE organization_id = ? AND user_id = ?");
+  const clearDefault = db.prepare(
+    `UPDATE users SET default_organization_id = NULL, last_modified_at = ?
+     WHERE id = ? AND default_organization_id = ?`,
   );
   const members = db.prepare<[number], MemberRow>(
     `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
      FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? ORDER BY u.name`,
   );
-  const names = db.prepare<[number], { name: string; shown: string }>(
+  const namesOf = db.prepare<[number], { name: string; shown: string }>(
     "SELECT name, coalesce(nullif(display_name, ''), name) AS shown FROM users WHERE id = ?",
   );
   const appendEvent = membershipEventWriter(db);
+
+  const findRole = (organizationId: number, userId: number): Role | null =>
+    roleOf.get(organizationId, userId)?.role ?? null;
 
   function recordChange(
     organizationId: number,
@@ -70,7 +78,7 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
       source: MembershipEventRow["source"];
     },
   ): void {
-    const user = names.get(userId);
+    const user = namesOf.get(userId);
     if (!user) throw new Error(`user ${userId} is gone`);
     const { at, type, role, previous, changedBy, source } = change;
     appendEvent(organizationId, {
@@ -86,16 +94,16 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   }
 
   return {
-    /** The organization of that name, null when there is none. */
+    /** The organization with that name; null when there is none. */
     find: (name: string): OrganizationRow | null => byName.get(name) ?? null,
-    /** The organization with that key; it must exist. */
+    /** The organization with that id; it must exist. */
     get(id: number): OrganizationRow {
       const row = byId.get(id);
       if (!row) throw new Error(`organization ${id} is gone`);
       return row;
     },
     list: (): OrganizationRow[] => all.all(),
-    /** Creates an organization; the name must be free. @returns its key. */
+    /** Creates an organization; the name must be free. @returns its id. */
     create(fields: { name: string; kind: "personal" | "shared"; isPublic: boolean; controlsEnabled: boolean }): number {
       const at = now();
       return Number(
@@ -103,56 +111,47 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
           .lastInsertRowid,
       );
     },
-    /** Changes the settings. */
+    /** Replaces the settings. */
     updateSettings(id: number, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
       update.run(Number(settings.isPublic), Number(settings.controlsEnabled), now(), id);
     },
-    /** The role of a user, null for somebody who is no member. */
-    findRole: (organizationId: number, userId: number): Role | null => role.get(organizationId, userId)?.role ?? null,
+    /** The role of a user; null when the user is not a member. */
+    findRole,
     /**
-     * Gives a role and appends the change to the history. Nothing happens when it is already held. @returns whether it
+     * Assigns a role and appends the change to the history; no effect when the user has it. @returns whether it
      * changed.
      */
     setRole(
       organizationId: number,
       user: { id: number },
-      wanted: Role,
-      changedBy: string,
-      source: MembershipEventRow["source"] = "script",
+      { role, changedBy, source = "script" }: MembershipAuthor & { role: Role },
     ): boolean {
-      const previous = role.get(organizationId, user.id)?.role ?? null;
-      if (previous === wanted) return false;
+      const previous = findRole(organizationId, user.id);
+      if (previous === role) return false;
       const at = now();
-      setRole.run(organizationId, user.id, wanted, at);
-      recordChange(organizationId, user.id, {
-        at,
-        type: previous === null ? "added" : "changed",
-        role: wanted,
-        previous,
-        changedBy,
-        source,
-      });
+      upsertMembership.run(organizationId, user.id, role, at);
+      const type = previous === null ? "added" : "changed";
+      recordChange(organizationId, user.id, { at, type, role, previous, changedBy, source });
       return true;
     },
     /**
-     * Ends a membership and appends that to the history; the organization is the user's default no more. Nothing
-     * happens when there is none. @returns whether there was one.
+     * Ends a membership and appends the change to the history; the organization is no longer the user's default. No
+     * effect for a user who is not a member. @returns whether the user was one.
      */
     removeMember(
       organizationId: number,
       user: { id: number },
-      changedBy: string,
-      source: MembershipEventRow["source"] = "script",
+      { changedBy, source = "script" }: MembershipAuthor,
     ): boolean {
-      const previous = role.get(organizationId, user.id)?.role ?? null;
+      const previous = findRole(organizationId, user.id);
       if (previous === null) return false;
       const at = now();
-      removeMember.run(organizationId, user.id);
-      forgetDefault.run(at, user.id, organizationId);
+      deleteMembership.run(organizationId, user.id);
+      clearDefault.run(at, user.id, organizationId);
       recordChange(organizationId, user.id, { at, type: "removed", role: null, previous, changedBy, source });
       return true;
     },
-    /** The members of an organization, by name. */
+    /** The members of an organization, ordered by name. */
     listMembers: (organizationId: number): MemberRow[] => members.all(organizationId),
   };
 }

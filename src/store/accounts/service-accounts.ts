@@ -1,7 +1,7 @@
-/** Service accounts: machines that act in one shared organization, with a role of their own. */
+/** Service accounts: principals for machines, each in one shared organization, with a role of its own. */
 import type { Role } from "../../domain/access.ts";
+import type { MembershipAuthor } from "./organizations.ts";
 import { membershipEventWriter } from "./membership-audit-log.ts";
-import type { MembershipEventRow } from "./membership-audit-log.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 export type ServiceAccountRow = {
@@ -25,21 +25,25 @@ export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
   );
   const byId = db.prepare<[number], ServiceAccountRow>(`SELECT ${COLUMNS} FROM service_accounts WHERE id = ?`);
   const insert = db.prepare(
-    `INSERT INTO service_accounts (public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at)
+    `INSERT INTO service_accounts (public_id, organization_id, name, description, privilege, creating_user_id,
+                                   for_webhook, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const ofOrganization = db.prepare<[number], ServiceAccountRow>(
+  const byOrganization = db.prepare<[number], ServiceAccountRow>(
     `SELECT ${COLUMNS} FROM service_accounts WHERE organization_id = ? ORDER BY name`,
   );
-  const setPrivilege = db.prepare("UPDATE service_accounts SET privilege = ? WHERE id = ?");
-  const placed = db.prepare<[number], { organization_id: number; organization: string; name: string; privilege: Role }>(
-    `SELECT a.organization_id, o.name AS organization, a.name, a.privilege
-     FROM service_accounts a JOIN organizations o ON o.id = a.organization_id WHERE a.id = ?`,
+  const updatePrivilege = db.prepare("UPDATE service_accounts SET privilege = ? WHERE id = ?");
+  const withOrganization = db.prepare<
+    [number],
+    { organization_id: number; organization: string; name: string; privilege: Role }
+  >(
+    `SELECT acc.organization_id, o.name AS organization, acc.name, acc.privilege
+     FROM service_accounts acc JOIN organizations o ON o.id = acc.organization_id WHERE acc.id = ?`,
   );
   const appendEvent = membershipEventWriter(db);
-  const describe = db.prepare("UPDATE service_accounts SET description = ? WHERE id = ?");
+  const updateDescription = db.prepare("UPDATE service_accounts SET description = ? WHERE id = ?");
   const remove = db.prepare("DELETE FROM service_accounts WHERE id = ?");
-  const enabledHooks = db.prepare<[number], { kind: string }>(
+  const enabledWebhookKinds = db.prepare<[number], { kind: string }>(
     "SELECT kind FROM inbound_webhooks WHERE service_account_id = ? AND disabled_at IS NULL ORDER BY kind",
   );
 
@@ -51,8 +55,8 @@ export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
       return row;
     },
     /**
-     * Creates an account; the name must be free in the organization. `creatingUserId` is '' for the operator. @returns
-     * its key.
+     * Creates an account; the name must be free in the organization. `creatingUserId` is '' for the operator.
+     * @returns its id.
      */
     create(fields: {
       organizationId: number;
@@ -75,22 +79,22 @@ export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
         ).lastInsertRowid,
       );
     },
-    /** The accounts of an organization, by name. */
-    list: (organizationId: number): ServiceAccountRow[] => ofOrganization.all(organizationId),
+    /** The accounts of an organization, ordered by name. */
+    list: (organizationId: number): ServiceAccountRow[] => byOrganization.all(organizationId),
     /**
-     * Gives a privilege and appends the change to the history of memberships. Nothing happens when it is already held.
-     * @param changedBy as people know them. @returns whether it changed.
+     * Assigns a privilege and appends the change to the history of memberships; no effect when the account has it.
+     * @param author the operator's command line unless given.
+     * @returns whether it changed.
      */
     setPrivilege(
       id: number,
       privilege: Role,
-      changedBy = "operator",
-      source: MembershipEventRow["source"] = "script",
+      { changedBy, source = "script" }: MembershipAuthor = { changedBy: "operator" },
     ): boolean {
-      const account = placed.get(id);
+      const account = withOrganization.get(id);
       if (!account) throw new Error(`service account ${id} is gone`);
       if (account.privilege === privilege) return false;
-      setPrivilege.run(privilege, id);
+      updatePrivilege.run(privilege, id);
       appendEvent(account.organization_id, {
         timestamp: now(),
         event_type: "changed",
@@ -103,10 +107,10 @@ export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
       });
       return true;
     },
-    setDescription: (id: number, description: string | null): void => void describe.run(description, id),
-    /** Removes an account with its keys, for good. No incoming webhook that is enabled may use it. */
+    setDescription: (id: number, description: string | null): void => void updateDescription.run(description, id),
+    /** Deletes an account and its keys. No enabled inbound webhook may use it. */
     delete: (id: number): void => void remove.run(id),
-    /** The kinds of the enabled incoming webhooks that act through the account. */
-    listEnabledWebhookKinds: (id: number): string[] => enabledHooks.all(id).map(({ kind }) => kind),
+    /** The kinds of the enabled inbound webhooks that act as this account. */
+    listEnabledWebhookKinds: (id: number): string[] => enabledWebhookKinds.all(id).map(({ kind }) => kind),
   };
 }

@@ -1,4 +1,4 @@
-/** Users: people with a login name, known to organizations through memberships. */
+/** Users: people with a login name. Memberships connect them to organizations. */
 import type { Role } from "../../domain/access.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
@@ -29,7 +29,7 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
   const byEmail = db.prepare<[string], UserRow>(
     `SELECT ${COLUMNS} FROM users WHERE lower(email) = lower(?) AND email IS NOT NULL`,
   );
-  const all = db.prepare<[], UserRow>(`SELECT ${COLUMNS} FROM users ORDER BY name`);
+  const selectAll = db.prepare<[], UserRow>(`SELECT ${COLUMNS} FROM users ORDER BY name`);
   const memberships = db.prepare<[number], UserMembership>(
     `SELECT o.id AS organization_id, o.name AS organization, o.kind, m.role, m.created_at
      FROM memberships m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = ? ORDER BY o.name`,
@@ -43,24 +43,24 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
 
   return {
     find: (name: string): UserRow | null => byName.get(name) ?? null,
-    /** The user with this address, whatever its case (semantics 1.3). */
+    /** The user with this e-mail address, ignoring case (semantics 1.3). */
     findByEmail: (email: string): UserRow | null => byEmail.get(email) ?? null,
     get(id: number): UserRow {
       const row = byId.get(id);
       if (!row) throw new Error(`user ${id} is gone`);
       return row;
     },
-    /** All users, by name. */
-    list: (): UserRow[] => all.all(),
-    /** Where a user is a member, by the name of the organization. */
+    /** All users, ordered by name. */
+    list: (): UserRow[] => selectAll.all(),
+    /** The memberships of a user, ordered by the name of the organization. */
     listMemberships: (id: number): UserMembership[] => memberships.all(id),
     count: (): number => count.get()?.n ?? 0,
-    /** Creates a user; name and address must be free. @returns its key. */
+    /** Creates a user; name and e-mail address must be free. @returns its id. */
     create(fields: { name: string; displayName: string; email: string | null }): number {
       const at = now();
       return Number(insert.run(newId(), fields.name, fields.displayName, fields.email, at, at).lastInsertRowid);
     },
-    /** Changes what people see of a user. */
+    /** Replaces the display name and the e-mail address. */
     updateProfile: (id: number, fields: { displayName: string; email: string | null }): void =>
       void update.run(fields.displayName, fields.email, now(), id),
     setDefaultOrganization: (id: number, organizationId: number): void =>

@@ -1,8 +1,9 @@
+/** Columns and row types of attestation records, and the select lists that queries share. */
 import { selectWithStubs } from "../db/large-json.ts";
 
 export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
 
-/** A record with the names of its flow and trail, as answers show it. */
+/** A record with the names of its flow and trail, as responses show it. */
 export type PlacedAttestationRow = AttestationRow & { flow_name: string; trail_name: string };
 
 export type AttestationRow = {
@@ -28,11 +29,11 @@ export type AttestationRow = {
   payload_json: string;
   reasons_json: string;
   overridden_type: string | null;
-  /** Of an override: the record that it overrode when it was reported. What counts now is found anew, see CURRENT. */
+  /** Set for an override: the record it overrode when it was reported. What counts now is computed, see CURRENT. */
   original_id: number | null;
   control: string | null;
   control_version: number | null;
-  /** Of a custom type: the number of the version that judged it. */
+  /** Set for a custom type: the number of the version that evaluated it. */
   type_version: number | null;
   evidence_digest: string | null;
   evidence_size: number | null;
@@ -77,7 +78,7 @@ export const FIELDS = [
 
 export const COLUMNS = ["id", "public_id", ...FIELDS];
 
-/** Columns whose length follows from what a client sent. */
+/** Columns whose size a client controls. */
 export const LARGE = [
   "target_artifacts_json",
   "git_commit_info_json",
@@ -88,8 +89,11 @@ export const LARGE = [
   "payload_json",
 ] as const;
 
-export const placed = (columns: string): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name
-  FROM attestations a JOIN flows f ON f.id = a.flow_id JOIN trails t ON t.id = a.trail_id`;
+export const placed = (columns: string): string =>
+  `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name
+   FROM attestations att JOIN flows f ON f.id = att.flow_id JOIN trails t ON t.id = att.trail_id`;
 
-/** The start of every query that answers show: long texts are stubs (large-json.ts). */
-export const LISTED_ATTESTATIONS = placed(selectWithStubs("a", COLUMNS, LARGE));
+/**
+ * The start of every query for responses: long texts are stubs (db/large-json.ts). The alias of the record is `att`.
+ */
+export const LISTED_ATTESTATIONS = placed(selectWithStubs("att", COLUMNS, LARGE));

@@ -1,7 +1,10 @@
 /**
- * Attestation records, append-only, and the two derived tables beside them: to which artifacts a record belongs, and
- * which record of each name is the latest. Both are written in the transaction that records the attestation.
+ * Attestation records, append-only, and two derived tables: the artifacts that each record is bound to, and the latest
+ * record of each name.
+ *
+ * Invariant: the derived tables are written in the transaction that records the attestation or the artifact.
  */
+import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import type { ArtifactAttestation } from "../../domain/attestation/binding.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
@@ -10,11 +13,12 @@ import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 import { LISTED_ATTESTATIONS, COLUMNS, placed, FIELDS } from "./attestation-rows.ts";
 import type { NewAttestation, PlacedAttestationRow, AttestationRow } from "./attestation-rows.ts";
-/** A record that an artifact may receive; `attestationId` is its key as text. */
+
+/** A record that can be bound to an artifact; `attestationId` is its id as text. */
 export type BindingCandidate = ArtifactAttestation & { id: number; name: string };
-/** The start of every query for whole records; `a` is the attestation. */
-export const PLACED_ATTESTATIONS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
-/** The artifact_id of the trail's own entries in current_attestations. */
+/** The start of every query for whole records. The alias of the record is `att`. */
+export const PLACED_ATTESTATIONS = placed(COLUMNS.map((column) => `att.${column}`).join(", "));
+/** The artifact_id of the trail's own rows in current_attestations. */
 const TRAIL_LEVEL = 0;
 
 type CurrentRow = {
@@ -31,35 +35,44 @@ type CurrentRow = {
   original_control: string | null;
 };
 
+/** The artifacts that a record waits for. */
+type PendingKey = { trailId: number; referenceName: string; commit: string };
+type PendingRow = { id: number; name: string; git_commit: string; target_artifacts_json: string | null };
+/** The identity of an artifact, as far as bindings depend on it. */
+type BindingTarget = { fingerprint: string; referenceName: string | null; gitCommit: string };
+
 /**
- * The latest records, overrides with what they override: the newest ordinary record of the name in the same place. That
- * is not settled when the override is reported, because an artifact may come after both, and one override may belong to
- * several artifacts with originals of their own.
+ * The latest records, overrides with the record they override: the newest ordinary record of the same name on the same
+ * trail or artifact. The override's report cannot fix that record, because an artifact may be reported after both, and
+ * one override may be bound to several artifacts with originals of their own.
  */
-const CURRENT = `SELECT c.artifact_id, a.id, a.public_id, a.name, a.type, a.is_compliant, a.overridden_type, a.control,
-    o.public_id AS original_public_id, o.type AS original_type, o.control AS original_control
-  FROM current_attestations c JOIN attestations a ON a.id = c.attestation_id
-  LEFT JOIN attestations o ON o.id = CASE
-    WHEN a.overridden_type IS NULL THEN NULL
-    WHEN c.artifact_id = 0 THEN (
-      SELECT y.id FROM attestations y
-      WHERE y.trail_id = c.trail_id AND y.name = c.name AND y.scope = 'trail' AND y.overridden_type IS NULL ORDER BY y.id DESC LIMIT 1)
+const CURRENT = `SELECT cur.artifact_id, att.id, att.public_id, att.name, att.type, att.is_compliant,
+    att.overridden_type, att.control, original.public_id AS original_public_id, original.type AS original_type,
+    original.control AS original_control
+  FROM current_attestations cur JOIN attestations att ON att.id = cur.attestation_id
+  LEFT JOIN attestations original ON original.id = CASE
+    WHEN att.overridden_type IS NULL THEN NULL
+    WHEN cur.artifact_id = 0 THEN (
+      SELECT earlier.id FROM attestations earlier
+      WHERE earlier.trail_id = cur.trail_id AND earlier.name = cur.name AND earlier.scope = 'trail'
+        AND earlier.overridden_type IS NULL
+      ORDER BY earlier.id DESC LIMIT 1)
     ELSE (
-      SELECT max(y.id) FROM attestation_bindings b JOIN attestations y ON y.id = b.attestation_id
-      WHERE b.artifact_id = c.artifact_id AND y.name = c.name AND y.overridden_type IS NULL)
+      SELECT max(earlier.id) FROM attestation_bindings b JOIN attestations earlier ON earlier.id = b.attestation_id
+      WHERE b.artifact_id = cur.artifact_id AND earlier.name = cur.name AND earlier.overridden_type IS NULL)
     END`;
 
 /**
- * A latest record as what counts (semantics 3.6): an override in force keeps id and type of the newest ordinary record.
- * If there is none, it has no id, and the type that was given for the original.
+ * The fact that a latest record stands for (semantics 3.6). An override in force has the id and type of the newest
+ * ordinary record; without one, it has no id, and the type that the report named for the original.
  */
 function factOf(row: CurrentRow): AttestationFact {
-  const overridden = row.overridden_type !== null;
+  const isOverride = row.overridden_type !== null;
   return {
     name: row.name,
     type: row.original_type ?? row.overridden_type ?? row.type,
-    attestationId: overridden ? row.original_public_id : row.public_id,
-    overriddenAttestationId: overridden ? row.public_id : null,
+    attestationId: isOverride ? row.original_public_id : row.public_id,
+    overriddenAttestationId: isOverride ? row.public_id : null,
     isCompliant: row.is_compliant === 1,
   };
 }
@@ -71,49 +84,66 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
   );
   const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
   const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(
-    `${LISTED_ATTESTATIONS} WHERE a.public_id = ? AND a.organization_id = ?`,
+    `${LISTED_ATTESTATIONS} WHERE att.public_id = ? AND att.organization_id = ?`,
   );
   const bind = db.prepare(
     "INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
   );
-  const wait = db.prepare(
-    "INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+  const insertPending = db.prepare(
+    `INSERT INTO pending_bindings (trail_id, reference_name, git_commit, attestation_id) VALUES (?, ?, ?, ?)
+     ON CONFLICT DO NOTHING`,
   );
   // The latest record wins, also when an older one is bound after it.
   const setCurrent = db.prepare(
     `INSERT INTO current_attestations (trail_id, artifact_id, name, attestation_id) VALUES (?, ?, ?, ?)
-     ON CONFLICT (trail_id, artifact_id, name) DO UPDATE SET attestation_id = max(attestation_id, excluded.attestation_id)`,
+     ON CONFLICT (trail_id, artifact_id, name) DO UPDATE
+     SET attestation_id = max(attestation_id, excluded.attestation_id)`,
   );
-  const currentOf = db.prepare<[number, number, string], { attestation_id: number }>(
+  const currentId = db.prepare<[number, number, string], { attestation_id: number }>(
     "SELECT attestation_id FROM current_attestations WHERE trail_id = ? AND artifact_id = ? AND name = ?",
   );
-  const currentOfTrail = db.prepare<[number], CurrentRow>(`${CURRENT} WHERE c.trail_id = ? ORDER BY a.id`);
-  const currentOfBoth = db.prepare<[number, number], CurrentRow>(
-    `${CURRENT} WHERE c.trail_id = ? AND c.artifact_id IN (?, ${TRAIL_LEVEL}) ORDER BY c.artifact_id DESC, a.id`,
+  const currentByTrail = db.prepare<[number], CurrentRow>(`${CURRENT} WHERE cur.trail_id = ? ORDER BY att.id`);
+  const currentOnBothLevels = db.prepare<[number, number], CurrentRow>(
+    `${CURRENT} WHERE cur.trail_id = ? AND cur.artifact_id IN (?, ${TRAIL_LEVEL})
+     ORDER BY cur.artifact_id DESC, att.id`,
   );
-  const waitingFor = db.prepare<
-    [number, string, string],
-    { id: number; name: string; git_commit: string; target_artifacts_json: string | null }
-  >(
-    `SELECT a.id, a.name, a.git_commit, a.target_artifacts_json FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
-     WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? ORDER BY a.id`,
+  const pending = db.prepare<[number, string, string], PendingRow>(
+    `SELECT att.id, att.name, att.git_commit, att.target_artifacts_json
+     FROM pending_bindings pb JOIN attestations att ON att.id = pb.attestation_id
+     WHERE pb.trail_id = ? AND pb.reference_name = ? AND pb.git_commit = ? ORDER BY att.id`,
   );
-  const latestWaitingFor = db.prepare<[number, string, string, string], { attestation_id: number }>(
-    `SELECT p.attestation_id FROM pending_bindings p JOIN attestations a ON a.id = p.attestation_id
-     WHERE p.trail_id = ? AND p.reference_name = ? AND p.git_commit = ? AND a.name = ? ORDER BY p.attestation_id DESC LIMIT 1`,
+  const latestPending = db.prepare<[number, string, string, string], { attestation_id: number }>(
+    `SELECT pb.attestation_id FROM pending_bindings pb JOIN attestations att ON att.id = pb.attestation_id
+     WHERE pb.trail_id = ? AND pb.reference_name = ? AND pb.git_commit = ? AND att.name = ?
+     ORDER BY pb.attestation_id DESC LIMIT 1`,
   );
-  const ofFingerprint = db.prepare<[number, string], { id: number; name: string }>(
+  const byFingerprint = db.prepare<[number, string], { id: number; name: string }>(
     "SELECT id, name FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
   );
-  const received = db.prepare<[number], { name: string; created_at: number }>(
-    "SELECT a.name, a.created_at FROM attestation_bindings b JOIN attestations a ON a.id = b.attestation_id WHERE b.artifact_id = ? ORDER BY a.id",
+  const boundTo = db.prepare<[number], { name: string; created_at: number }>(
+    `SELECT att.name, att.created_at FROM attestation_bindings b JOIN attestations att ON att.id = b.attestation_id
+     WHERE b.artifact_id = ? ORDER BY att.id`,
   );
-  const boundLatest = db.prepare<[number, number], PlacedAttestationRow>(
-    `${LISTED_ATTESTATIONS} JOIN current_attestations c ON c.attestation_id = a.id WHERE c.trail_id = ? AND c.artifact_id = ? ORDER BY a.id`,
+  const latestByArtifact = db.prepare<[number, number], PlacedAttestationRow>(
+    `${LISTED_ATTESTATIONS} JOIN current_attestations cur ON cur.attestation_id = att.id
+     WHERE cur.trail_id = ? AND cur.artifact_id = ? ORDER BY att.id`,
   );
   const byEvidence = db.prepare<[string], { found: 1 }>(
     "SELECT 1 AS found FROM attestations WHERE evidence_digest = ? LIMIT 1",
   );
+
+  /** The records that can be bound to a new artifact because they waited for its reference name and commit. */
+  const pendingCandidates = (trailId: number, { referenceName, gitCommit }: BindingTarget): BindingCandidate[] =>
+    referenceName === null
+      ? []
+      : pending.all(trailId, referenceName, gitCommit).map((row) => ({
+          id: row.id,
+          name: row.name,
+          attestationId: String(row.id),
+          artifactFingerprint: null,
+          targetArtifacts: readStoredJson(row.target_artifacts_json ?? "[]", isListOf(isText)),
+          commit: row.git_commit,
+        }));
 
   return {
     get(id: number): AttestationRow {
@@ -123,7 +153,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
     },
     findByPublicId: (organizationId: number, publicId: string): PlacedAttestationRow | null =>
       byPublicId.get(publicId, organizationId) ?? null,
-    /** Appends a record, of which actions are told. @returns its key and public id. */
+    /** Appends a record and raises the triggers of actions. @returns its id and public id. */
     create(record: NewAttestation): { id: number; publicId: string } {
       const publicId = newId();
       const id = Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid);
@@ -131,42 +161,39 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       triggers.raiseAttested(record.flow_id, id, record.created_at);
       return { id, publicId };
     },
-    /** Makes a record one of the trail itself. */
+    /** Binds a record to the trail itself. */
     bindToTrail: (trailId: number, id: number, name: string): void =>
       void setCurrent.run(trailId, TRAIL_LEVEL, name, id),
     /**
-     * Gives a record to an artifact of the trail. Of several records of a name the latest counts, in whatever order
-     * they are bound.
+     * Binds a record to an artifact of the trail. The latest record of a name counts, in whatever order they are bound.
      */
-    bindToArtifact(trailId: number, artifactId: number, id: number, name: string): void {
+    bindToArtifact(
+      { trailId, artifactId }: { trailId: number; artifactId: number },
+      { id, name }: { id: number; name: string },
+    ): void {
       bind.run(artifactId, id);
       setCurrent.run(trailId, artifactId, name, id);
     },
-    /** Lets a record wait for artifacts of that name and commit. */
-    addPendingBinding: (trailId: number, referenceName: string, commit: string, id: number): void =>
-      void wait.run(trailId, referenceName, commit, id),
+    /** Lets a record wait for artifacts with that reference name and commit. */
+    addPendingBinding: (id: number, { trailId, referenceName, commit }: PendingKey): void =>
+      void insertPending.run(trailId, referenceName, commit, id),
     /** The latest record under a name on the trail (artifactId null) or on an artifact. */
     findCurrent(trailId: number, artifactId: number | null, name: string): AttestationRow | null {
-      const found = currentOf.get(trailId, artifactId ?? TRAIL_LEVEL, name);
+      const found = currentId.get(trailId, artifactId ?? TRAIL_LEVEL, name);
       return found ? (byId.get(found.attestation_id) ?? null) : null;
     },
-    /** The latest record under a name that waits for artifacts of that reference name and commit. */
-    findLatestPending(trailId: number, referenceName: string, commit: string, name: string): AttestationRow | null {
-      const found = latestWaitingFor.get(trailId, referenceName, commit, name);
+    /** The latest record under a name that waits for artifacts with that reference name and commit. */
+    findLatestPending({ trailId, referenceName, commit }: PendingKey, name: string): AttestationRow | null {
+      const found = latestPending.get(trailId, referenceName, commit, name);
       return found ? (byId.get(found.attestation_id) ?? null) : null;
     },
     /**
-     * What an artifact of this identity may receive of what was reported before it: candidates for pendingFor, in the
-     * order of their reports (semantics 3.2).
+     * The earlier records that can be bound to a new artifact: the candidates for pendingFor, in the order of their
+     * reports (semantics 3.2).
      */
-    listBindingCandidates(
-      trailId: number,
-      artifact: { fingerprint: string; referenceName: string | null; gitCommit: string },
-    ): BindingCandidate[] {
-      const waiting =
-        artifact.referenceName === null ? [] : waitingFor.all(trailId, artifact.referenceName, artifact.gitCommit);
+    listBindingCandidates(trailId: number, artifact: BindingTarget): BindingCandidate[] {
       return [
-        ...ofFingerprint.all(trailId, artifact.fingerprint).map(({ id, name }) => ({
+        ...byFingerprint.all(trailId, artifact.fingerprint).map(({ id, name }) => ({
           id,
           name,
           attestationId: String(id),
@@ -174,20 +201,13 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
           targetArtifacts: [],
           commit: null,
         })),
-        ...waiting.map((row) => ({
-          id: row.id,
-          name: row.name,
-          attestationId: String(row.id),
-          artifactFingerprint: null,
-          targetArtifacts: JSON.parse(row.target_artifacts_json ?? "[]") as string[],
-          commit: row.git_commit,
-        })),
+        ...pendingCandidates(trailId, artifact),
       ].sort((a, b) => a.id - b.id);
     },
-    /** The latest record of every name in a trail, by artifact key; the trail's own under null. */
+    /** The latest record of every name in a trail, by artifact id; the trail's own under null. */
     readFacts(trailId: number): Map<number | null, AttestationFact[]> {
       const facts = new Map<number | null, AttestationFact[]>();
-      for (const row of currentOfTrail.all(trailId)) {
+      for (const row of currentByTrail.all(trailId)) {
         const key = row.artifact_id === TRAIL_LEVEL ? null : row.artifact_id;
         const list = facts.get(key);
         if (list) list.push(factOf(row));
@@ -196,11 +216,11 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
       return facts;
     },
     /**
-     * What a policy may look at for an artifact in its trail: the latest record of each name on both levels (semantics
+     * The attestations that a policy sees for an artifact: the latest record of each name on both levels (semantics
      * 5.4).
      */
     listPolicyCandidates(trailId: number, artifactId: number): AttestationCandidate[] {
-      return currentOfBoth.all(trailId, artifactId).map((row) => ({
+      return currentOnBothLevels.all(trailId, artifactId).map((row) => ({
         name: row.name,
         type: factOf(row).type,
         isCompliant: row.is_compliant === 1,
@@ -210,12 +230,12 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
         sequence: row.id,
       }));
     },
-    /** Whether any record has the content with this SHA-256 (hex) attached. */
+    /** Whether any record names the evidence file with this SHA-256 (hex). */
     isEvidenceReferenced: (digest: string): boolean => byEvidence.get(digest) !== undefined,
-    /** Name and time of every record that an artifact ever received, oldest first. */
-    listReceivedBy: (artifactId: number): { name: string; created_at: number }[] => received.all(artifactId),
+    /** Name and time of every record that was ever bound to an artifact, oldest first. */
+    listReceivedBy: (artifactId: number): { name: string; created_at: number }[] => boundTo.all(artifactId),
     /** The latest record of each name on an artifact, oldest first. */
     listLatestByArtifact: (trailId: number, artifactId: number): PlacedAttestationRow[] =>
-      boundLatest.all(trailId, artifactId),
+      latestByArtifact.all(trailId, artifactId),
   };
 }

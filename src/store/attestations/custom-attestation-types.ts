@@ -1,8 +1,8 @@
 /**
- * Attestation types that organizations define for themselves, and their versions (semantics 3.4).
+ * Custom attestation types of organizations, and their versions (semantics 3.4).
  *
- * Invariants: a version is never changed or removed, and the versions of a type are numbered 1, 2, 3, ... without a
- * gap; a type keeps its name for ever, so that a record that names it can always be explained.
+ * Invariants: versions are immutable, and those of a type are numbered 1, 2, 3, ... without gaps; a type keeps its name
+ * for ever, so that a record that names it can always be explained.
  */
 import { notFound } from "../../errors.ts";
 import { MAX_INLINE_JSON_BYTES } from "../db/large-json.ts";
@@ -14,10 +14,10 @@ export type CustomTypeRow = {
   public_id: string;
   organization_id: number;
   name: string;
-  /** Null when it has none. */
+  /** null without one. */
   description: string | null;
   archived_at: number | null;
-  /** The name that people saw of the creator. */
+  /** The display name of the creator at the time. */
   created_by: string;
   created_at: number;
   last_modified_at: number;
@@ -32,17 +32,18 @@ export type CustomTypeVersionRow = {
   created_by: string;
   comment: string | null;
   /** A JSON object, null for a type that takes any data. */
+  /** A JSON object; null for a type that accepts any data. */
   schema_json: string | null;
   content_type: "jq" | "default";
   /** A list of texts. */
   rules_json: string;
-  /** A list of `{name, expression}`, null when none was given. */
+  /** A list of `{name, expression}`; null without one. */
   summary_json: string | null;
 };
 
 export type CustomTypePut = Pick<CustomTypeRow, "name" | "description"> &
   Pick<CustomTypeVersionRow, "schema_json" | "content_type" | "rules_json" | "summary_json"> & {
-    /** The name that people see of the caller. */
+    /** The display name of the caller. */
     user: string;
   };
 
@@ -53,18 +54,21 @@ const COLUMNS =
 const VERSION_COLUMNS =
   "id, type_id, version, timestamp, created_by, comment, schema_json, content_type, rules_json, summary_json";
 
-/** A long schema is passed on without being read, so SQLite looks whether it is JSON; empty for one that is not. */
-const SOUND_SCHEMA = `iif(octet_length(schema_json) > ${MAX_INLINE_JSON_BYTES} AND NOT json_valid(schema_json), '', schema_json) AS schema_json`;
+/** A long schema is passed on unread, so SQLite checks that it is valid JSON; selects '' when it is not. */
+const CHECKED_SCHEMA = `iif(octet_length(schema_json) > ${MAX_INLINE_JSON_BYTES} AND NOT json_valid(schema_json),
+    '', schema_json) AS schema_json`;
+const CHECKED_COLUMNS = VERSION_COLUMNS.replace("schema_json", CHECKED_SCHEMA);
 
 export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], CustomTypeRow>(
     `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? AND name = ?`,
   );
-  const ofOrganization = db.prepare<[number], CustomTypeRow>(
+  const byOrganization = db.prepare<[number], CustomTypeRow>(
     `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? ORDER BY name`,
   );
   const insert = db.prepare(
-    "INSERT INTO custom_types (public_id, organization_id, name, description, created_by, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    `INSERT INTO custom_types (public_id, organization_id, name, description, created_by, created_at, last_modified_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare(
     "UPDATE custom_types SET description = ?, archived_at = NULL, last_modified_at = ? WHERE id = ?",
@@ -72,52 +76,52 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
   const setArchived = db.prepare(
     "UPDATE custom_types SET archived_at = ?, last_modified_at = ? WHERE id = ? AND archived_at IS NULL",
   );
-  const versionsOf = db.prepare<[number], CustomTypeVersionRow>(
-    `SELECT ${VERSION_COLUMNS.replace("schema_json", SOUND_SCHEMA)} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC`,
+  const versionsByType = db.prepare<[number], CustomTypeVersionRow>(
+    `SELECT ${CHECKED_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC`,
   );
-  const versionOf = db.prepare<[number, number], CustomTypeVersionRow>(
-    `SELECT ${VERSION_COLUMNS.replace("schema_json", SOUND_SCHEMA)} FROM custom_type_versions WHERE type_id = ? AND version = ?`,
+  const versionByNumber = db.prepare<[number, number], CustomTypeVersionRow>(
+    `SELECT ${CHECKED_COLUMNS} FROM custom_type_versions WHERE type_id = ? AND version = ?`,
   );
-  const latestOf = db.prepare<[number], CustomTypeVersionRow>(
+  const latestVersion = db.prepare<[number], CustomTypeVersionRow>(
     `SELECT ${VERSION_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT 1`,
   );
   // Without the definition, which may be long.
-  const lastNumberOf = db.prepare<[number], { version: number }>(
+  const latestNumber = db.prepare<[number], { version: number }>(
     "SELECT version FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT 1",
   );
   const insertVersion = db.prepare(
-    `INSERT INTO custom_type_versions (type_id, version, timestamp, created_by, schema_json, content_type, rules_json, summary_json)
+    `INSERT INTO custom_type_versions (type_id, version, timestamp, created_by, schema_json, content_type, rules_json,
+                                       summary_json)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
 
   const find = (organizationId: number, name: string): CustomTypeRow | null => byName.get(organizationId, name) ?? null;
 
   return {
-    /** The type of that name, archived or not; null when there is none. */
+    /** The type with that name, archived or not; null when there is none. */
     find,
-    /** The type of that name, archived or not. @throws AppError not_found with the text of messages 6. */
+    /** The type with that name, archived or not. @throws AppError not_found with the text of messages 6. */
     require(organization: OrganizationKey, name: string): CustomTypeRow {
       const row = find(organization.id, name);
       if (!row) throw notFound(`Custom attestation type '${name}' does not exist for org '${organization.name}'`);
       return row;
     },
-    /** All types of an organization by name, archived ones too. */
-    list: (organizationId: number): CustomTypeRow[] => ofOrganization.all(organizationId),
+    /** All types of an organization, ordered by name, archived ones included. */
+    list: (organizationId: number): CustomTypeRow[] => byOrganization.all(organizationId),
     /** All versions, newest first (semantics 3.4), row by row: each may have a schema of megabytes. */
-    listVersions: (typeId: number): IterableIterator<CustomTypeVersionRow> => versionsOf.iterate(typeId),
-    /** The version of that number, null when there is none. */
+    listVersions: (typeId: number): IterableIterator<CustomTypeVersionRow> => versionsByType.iterate(typeId),
+    /** The version with that number; null when there is none. */
     findVersion: (typeId: number, version: number): CustomTypeVersionRow | null =>
-      versionOf.get(typeId, version) ?? null,
+      versionByNumber.get(typeId, version) ?? null,
     /** The version in force. */
     getLatestVersion(typeId: number): CustomTypeVersionRow {
-      const row = latestOf.get(typeId);
+      const row = latestVersion.get(typeId);
       if (!row) throw new Error(`custom attestation type ${typeId} has no version`);
       return row;
     },
     /**
-     * Adds a version, to a new type or to the one that has the name, which is active again then (semantics 3.4,
-     * decision 50); to be called inside a write, whose serial order is what numbers the versions. The description is
-     * taken as it is given.
+     * Adds a version to a new type, or to the type with that name, which becomes active again (semantics 3.4, decision
+     * 50). Call it inside a write, whose serial order numbers the versions. The description is stored as given.
      */
     put(organizationId: number, put: CustomTypePut): { created: boolean; version: number } {
       const at = now();
@@ -126,11 +130,11 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
         existing?.id ??
         Number(insert.run(newId(), organizationId, put.name, put.description, put.user, at, at).lastInsertRowid);
       if (existing) update.run(put.description, at, id);
-      const version = (lastNumberOf.get(id)?.version ?? 0) + 1;
+      const version = (latestNumber.get(id)?.version ?? 0) + 1;
       insertVersion.run(id, version, at, put.user, put.schema_json, put.content_type, put.rules_json, put.summary_json);
       return { created: existing === null, version };
     },
-    /** Retires a type. @returns whether it was active. */
+    /** Archives a type. @returns whether it was active. */
     archive(id: number): boolean {
       const at = now();
       return setArchived.run(at, at, id).changes === 1;

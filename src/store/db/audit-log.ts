@@ -1,8 +1,9 @@
-/** The audit log: one row for every change, written in the transaction of the change. */
+/** The audit log: one row for each change, written in the transaction of that change. Rows never change. */
 import type { clockStore } from "./clock.ts";
 import type { Db, SchemaSources } from "./types.ts";
 
 export type AuditEntry = {
+  /** null for a change of the whole server. */
   organizationId: number | null;
   actor: { kind: "user" | "service_account" | "operator"; publicId: string; name: string; keyPublicId: string };
   operation: string;
@@ -27,16 +28,17 @@ export type AuditRow = {
   detail_json: string | null;
 };
 
+const COLUMNS =
+  "timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, " +
+  "detail_json";
+
 export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<typeof clockStore>) {
-  const insert = db.prepare(
-    `INSERT INTO audit_log (timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
-  const list = db.prepare<[number, number], AuditRow>(
-    `SELECT id, timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json
-     FROM audit_log WHERE organization_id = ? ORDER BY id DESC LIMIT ?`,
+  const insert = db.prepare(`INSERT INTO audit_log (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+  const selectLatest = db.prepare<[number, number], AuditRow>(
+    `SELECT id, ${COLUMNS} FROM audit_log WHERE organization_id = ? ORDER BY id DESC LIMIT ?`,
   );
   return {
+    /** Appends an entry and checks its time against the last known good time (clock.ts). Call it inside a write. */
     append({ organizationId, actor, operation, event, target, requestId, detail }: AuditEntry): void {
       const json = detail === null ? null : JSON.stringify(detail);
       const at = now();
@@ -55,7 +57,7 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
         json,
       );
     },
-    /** The newest entries of an organization, newest first. */
-    listLatest: (organizationId: number, limit: number): AuditRow[] => list.all(organizationId, limit),
+    /** The latest entries of an organization, newest first. */
+    listLatest: (organizationId: number, limit: number): AuditRow[] => selectLatest.all(organizationId, limit),
   };
 }

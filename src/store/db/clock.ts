@@ -1,10 +1,11 @@
 /**
- * What the database remembers of the clock: the last known good time, and the latest jump ahead under which something
- * was recorded. One row. Every change is held against it (`observe`, with each audit entry), in the transaction of the
- * change, so the server, its threads and the command line agree, and a restart forgets nothing. The server decides what
- * becomes of a jump (clock-watch.ts).
+ * What the database remembers about the system clock: the last known good time, and the latest forward jump during
+ * which something was recorded. One row.
  *
- * All times are epoch seconds. Everything that changes something is to be called inside a write.
+ * Invariant: every change is checked (`observe`, called with each audit entry) in its own transaction. So the server,
+ * its threads and the command line agree, and the state survives a restart. The server decides how to react to a jump.
+ *
+ * All times are epoch seconds. Call every method that changes something inside a write.
  */
 import { disprovesJump, judgeClock, timeOfSnapshot } from "../../domain/clock.ts";
 import type { ClockRecord } from "../../domain/clock.ts";
@@ -13,8 +14,7 @@ import type { jobStore } from "./jobs.ts";
 import type { Db } from "./types.ts";
 
 /**
- * How far the stored good time may lag behind, in seconds: one small write an hour, and far less than the error that
- * matters.
+ * How far the stored good time may lag behind. One small write an hour, and far less than the clock errors that matter.
  */
 export const GOOD_TIME_INTERVAL_S = 3_600;
 
@@ -26,38 +26,40 @@ type Parts = {
 };
 
 export function clockStore(db: Db, { jobs, deliveries }: Parts) {
-  const row = db.prepare<[], Row>("SELECT good_at, jump_from, jump_to, is_open FROM clock WHERE id = 1");
+  const selectRow = db.prepare<[], Row>("SELECT good_at, jump_from, jump_to, is_open FROM clock WHERE id = 1");
   const newest = db.prepare<[], { timestamp: number }>("SELECT timestamp FROM audit_log ORDER BY id DESC LIMIT 1");
   const insert = db.prepare("INSERT INTO clock (id, good_at) VALUES (1, ?)");
-  const setGood = db.prepare("UPDATE clock SET good_at = ?, is_open = 0 WHERE id = 1");
-  const moveGood = db.prepare("UPDATE clock SET good_at = ? WHERE id = 1");
+  const closeJump = db.prepare("UPDATE clock SET good_at = ?, is_open = 0 WHERE id = 1");
+  const updateGoodTime = db.prepare("UPDATE clock SET good_at = ? WHERE id = 1");
   const openJump = db.prepare(
     "UPDATE clock SET good_at = @from, jump_from = @from, jump_to = @to, is_open = 1 WHERE id = 1",
   );
 
-  /** Changes up to this time need no look at the row, and the row needs no newer good time. */
-  let unquestioned = -Infinity;
+  /** Changes up to this time neither need a check nor move the stored good time. */
+  let trustedUntil = -Infinity;
 
   function read(): ClockRecord | null {
-    const found = row.get();
-    if (!found) return null;
-    return { goodAt: found.good_at, jumpFrom: found.jump_from, jumpTo: found.jump_to, isOpen: found.is_open === 1 };
+    const row = selectRow.get();
+    if (!row) return null;
+    return { goodAt: row.good_at, jumpFrom: row.jump_from, jumpTo: row.jump_to, isOpen: row.is_open === 1 };
   }
 
-  const newestRecord = (): number | null => newest.get()?.timestamp ?? null;
+  const findNewestRecordTime = (): number | null => newest.get()?.timestamp ?? null;
 
-  /** A change that an unresolved jump does not make doubtful says that its time was good, too. */
+  /** Without an open jump, the time of the newest record is as trustworthy as the stored good time. */
   function referenceOf(record: ClockRecord | null): number | null {
-    const latest = newestRecord();
+    const latest = findNewestRecordTime();
     if (record === null) return latest;
     return record.isOpen || latest === null ? record.goodAt : Math.max(record.goodAt, latest);
   }
 
-  /** The clock is right: the time is good, and what a wrong clock put off until a far day is due now. */
+  /**
+   * Records that the clock is right at `at`. Deliveries and jobs that a wrong clock scheduled far ahead become due now.
+   */
   function confirm(at: number): void {
     const record = read();
     if (record === null) return void insert.run(at);
-    setGood.run(at);
+    closeJump.run(at);
     const { jumpTo, isOpen } = record;
     if (jumpTo === null || at >= jumpTo || !(isOpen || disprovesJump(at, record))) return;
     deliveries.pullForward(jumpTo, at);
@@ -66,55 +68,51 @@ export function clockStore(db: Db, { jobs, deliveries }: Parts) {
 
   return {
     read,
-    /**
-     * The time of the newest record: of the entry that was appended last to the audit log; null: nothing was recorded
-     * yet.
-     */
-    findNewestRecordTime: newestRecord,
-    /** The latest time that can be trusted, when the database was just opened; null: nothing is known. */
+    /** The time of the newest entry of the audit log; null before the first. */
+    findNewestRecordTime,
+    /** The latest time that can be trusted when the database was just opened; null for an empty database. */
     findReferenceTime: (): number | null => referenceOf(read()),
 
     /**
-     * Holds a change at this time against the last known good time and the newest record. More than a day past both,
-     * the change is noted as the beginning of a jump, which stays open until the clock is right again or proves to be
-     * right.
+     * Checks the time of a change against the last known good time and the newest record. If it is more than a day
+     * later than both, a jump opens; it stays open until the clock is right again or turns out to have been right.
      */
     observe(at: number): void {
-      if (at <= unquestioned) return;
+      if (at <= trustedUntil) return;
       const record = read();
       const reference = referenceOf(record) ?? at;
       if (record === null) insert.run(reference);
       const state = judgeClock(at, reference);
       if (state === "ahead") {
-        // From here on every change is looked at, because any of them may show that the clock is right again.
-        unquestioned = -Infinity;
+        // While a jump is open, every change is checked: any of them may show that the clock is right again.
+        trustedUntil = -Infinity;
         if (!record?.isOpen) openJump.run({ from: reference, to: at });
         return;
       }
       if (state === "behind" && !(record && disprovesJump(at, record))) return;
       confirm(at);
-      unquestioned = at + GOOD_TIME_INTERVAL_S;
+      trustedUntil = at + GOOD_TIME_INTERVAL_S;
     },
 
-    /** Whether this time shows that a jump which was taken for right was none. */
+    /** Whether this time proves that a jump which was accepted as right was wrong. */
     isDisproved(at: number): boolean {
       const record = read();
       return record !== null && disprovesJump(at, record);
     },
 
     confirm,
-    /** The clock jumped ahead; `at` is the good time that can be reckoned without it. The jump stays as it is. */
+    /** Stores a good time that was computed independently of a jumped clock. The jump stays open. */
     setGoodTime(at: number): void {
       if (read() === null) insert.run(at);
-      else moveGood.run(at);
+      else updateGoodTime.run(at);
     },
 
-    /** The time of a snapshot made at `now`, after one at `latest` (null: the first). */
+    /** The timestamp of a snapshot made at `now` after one at `latest` (null for the first). */
     timeOfSnapshot: (now: number, latest: number | null): number =>
-      timeOfSnapshot(now, latest, () => read() ?? recordFrom(newestRecord())),
+      timeOfSnapshot(now, latest, () => read() ?? recordOf(findNewestRecordTime())),
   };
 }
 
-/** Before the first row: the newest record is all that is known. */
-const recordFrom = (goodAt: number | null): ClockRecord | null =>
+/** The clock record as it would be before its row exists: only the newest record is known. */
+const recordOf = (goodAt: number | null): ClockRecord | null =>
   goodAt === null ? null : { goodAt, jumpFrom: null, jumpTo: null, isOpen: false };

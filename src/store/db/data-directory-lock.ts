@@ -1,14 +1,14 @@
 /**
- * One serving process per data directory, and one who copies or sweeps its evidence. A lock is an exclusive SQLite
- * transaction on a file of its own: the kernel releases it when the process ends, however it ends, so a lock never
- * outlives its holder and needs no cleaning up.
+ * Locks on a data directory: one process serves it, and one process at a time copies or sweeps its evidence. A lock is
+ * an exclusive SQLite transaction on a file of its own. The kernel releases it when the process ends, however it ends,
+ * so a lock never outlives its holder and needs no clean-up.
  */
 import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { loadAddon } from "./native-addon.ts";
 
-/** Another process serves this data directory, or does what only one may do at a time. */
+/** Another process serves this data directory, or runs a task that is limited to one process at a time. */
 export class DataDirectoryInUseError extends Error {
   constructor(message: string) {
     super(message);
@@ -18,18 +18,15 @@ export class DataDirectoryInUseError extends Error {
 
 export type Lock = { release(): void };
 
-/**
- * Whoever only looks whether the lock is taken (isServed) holds it for less than a millisecond, and must not keep a
- * server from starting.
- */
+/** `isServed` holds the lock for less than a millisecond; that must not keep a server from starting. */
 const PROBE_TIMEOUT_MS = 100;
 
 /**
- * Takes the directory for this process until `release` is called or the process ends.
- * @throws DataDirectoryInUseError when another process holds it.
+ * Locks the directory for this process until `release` is called or the process ends.
+ * @throws DataDirectoryInUseError when another process holds the lock.
  */
 export function lockDirectory(directory: string): Lock {
-  const lock = take(directory, "assay.lock");
+  const lock = tryLock(directory, "assay.lock");
   if (lock) return lock;
   throw new DataDirectoryInUseError(
     `the data directory ${directory} is in use by another Assay process. ` +
@@ -38,12 +35,13 @@ export function lockDirectory(directory: string): Lock {
 }
 
 /**
- * Takes the right to rely on evidence staying where it is, which a backup needs, or else to remove some, which a sweep
- * does: what a copy of the database names must be there until it was read. null while somebody has it. Beside serving.
+ * Takes the lock that excludes backups and evidence sweeps from each other: a sweep must not remove a file that a
+ * copied database names before the backup has read it. Independent of the lock of a serving process.
+ * @returns null while another process holds it.
  */
-export const lockEvidence = (directory: string): Lock | null => take(directory, "evidence.lock");
+export const lockEvidence = (directory: string): Lock | null => tryLock(directory, "evidence.lock");
 
-function take(directory: string, name: string): Lock | null {
+function tryLock(directory: string, name: string): Lock | null {
   const file = join(directory, name);
   const db = new Database(file, {
     nativeBinding: loadAddon(directory) as unknown as string,
@@ -62,8 +60,8 @@ function take(directory: string, name: string): Lock | null {
 }
 
 /**
- * Whether a process serves the directory now; nothing is taken, created or changed. Somebody who may not
- * read the lock is told by the system's error.
+ * Whether a process serves the directory now. Takes, creates and changes nothing.
+ * @throws the system's error when this user may not read the lock file.
  */
 export function isServed(directory: string): boolean {
   const file = join(directory, "assay.lock");

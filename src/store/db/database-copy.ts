@@ -1,7 +1,8 @@
+/** Copies of the database as single files: how they are made and checked, and what evidence they name. */
 import { openCopy } from "./database.ts";
 import type { Db } from "./types.ts";
 
-/** Pages that are copied in one step: two megabytes. */
+/** Pages copied in one step: 2 MiB at 4 KiB a page. The event loop runs between two steps. */
 const PAGES_PER_STEP = 512;
 
 /** A database, or a copy of one, is damaged; each problem is one line. */
@@ -15,10 +16,10 @@ export class DamagedDatabaseError extends Error {
   }
 }
 
-/** What a copy has: its schema version, and the number of rows of each table in the order of their names. */
+/** The schema version of a copy, and the row count of each table, by table name. */
 export type CopyContents = { schemaVersion: number; rows: Record<string, number> };
 
-/** Evidence that rows name: the SHA-256 of a file and its size in bytes. */
+/** An evidence file that rows name: its SHA-256 in hex and its size in bytes. */
 export type EvidenceReference = { digest: string; size: number };
 
 /** The size of the database in bytes. */
@@ -26,25 +27,25 @@ export const sizeOf = (db: Db): number =>
   (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
 
 /**
- * Copies the database to `file`, which must exist and be empty, as a file that needs no log beside it. What is in it is
- * that of the moment of the call. Whatever fails, the caller removes the file.
- * @param reached is told bytes as they are copied.
- * @throws DamagedDatabaseError, what the signal was aborted with, the driver's errors.
+ * Copies the database, as of the moment of the call, to `file`, which must exist and be empty. The copy needs no
+ * write-ahead log beside it. After an error the caller removes the file.
+ * @param onProgress called with the bytes copied so far and the total.
+ * @throws DamagedDatabaseError, the reason of the abort signal, the driver's errors.
  */
 export async function copyDatabase(
   db: Db,
   file: string,
-  { reached, signal }: { reached(done: number, total: number): void; signal: AbortSignal },
+  { onProgress, signal }: { onProgress(done: number, total: number): void; signal: AbortSignal },
 ): Promise<void> {
   const page = db.pragma("page_size", { simple: true }) as number;
   db.exec("BEGIN");
   try {
-    // The transaction begins with the first read.
+    // BEGIN is deferred: the first read starts the transaction.
     db.prepare("SELECT count(*) FROM sqlite_schema").get();
     await db.backup(file, {
       progress({ totalPages, remainingPages }) {
         signal.throwIfAborted();
-        reached((totalPages - remainingPages) * page, totalPages * page);
+        onProgress((totalPages - remainingPages) * page, totalPages * page);
         return PAGES_PER_STEP;
       },
     });
@@ -53,8 +54,8 @@ export async function copyDatabase(
   } finally {
     if (db.inTransaction) db.exec("COMMIT");
   }
-  // What was copied says that there is a log beside it.
-  const copy = openCopy(file, false);
+  // The copied header says that the database is in WAL mode.
+  const copy = openCopy(file, { readonly: false });
   try {
     copy.pragma("journal_mode = DELETE");
   } finally {
@@ -63,27 +64,24 @@ export async function copyDatabase(
 }
 
 /**
- * Looks at every page of a copy. `thorough` also compares each index with its table and each reference with the row
- * that it names, which takes some ten times as long.
- * @throws DamagedDatabaseError
+ * Checks every page of a copy. `thorough` also compares each index with its table and each foreign key with its target,
+ * which takes about ten times as long.
+ * @throws DamagedDatabaseError with at most 20 problems of a kind.
  */
-export function checkCopy(file: string, thorough: boolean): CopyContents {
+export function checkCopy(file: string, { thorough }: { thorough: boolean }): CopyContents {
   try {
     const db = openCopy(file);
     try {
-      const check = db.pragma(thorough ? "integrity_check(20)" : "quick_check(20)", { simple: false }) as Record<
-        string,
-        string
-      >[];
+      const check = db.pragma(thorough ? "integrity_check(20)" : "quick_check(20)") as Record<string, string>[];
       const problems = check.flatMap((row) => Object.values(row)).filter((text) => text !== "ok");
-      const astray =
+      const dangling =
         thorough && problems.length === 0
           ? (db.pragma("foreign_key_check") as { table: string; parent: string }[])
           : [];
-      for (const { table, parent } of astray.slice(0, 20))
-        problems.push(`a row of ${table} names one of ${parent} that is not there`);
+      for (const { table, parent } of dangling.slice(0, 20))
+        problems.push(`a row of ${table} refers to a row of ${parent} that does not exist`);
       if (problems.length > 0) throw new DamagedDatabaseError(problems);
-      return contentsOf(db);
+      return readContents(db);
     } finally {
       db.close();
     }
@@ -92,7 +90,7 @@ export function checkCopy(file: string, thorough: boolean): CopyContents {
   }
 }
 
-function contentsOf(db: Db): CopyContents {
+function readContents(db: Db): CopyContents {
   const tables = db
     .prepare<[], string>(
       "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
@@ -107,17 +105,17 @@ function contentsOf(db: Db): CopyContents {
 }
 
 /**
- * All evidence that rows name, each once, in the order of the digests. The connection is busy until the last one was
- * taken.
+ * Every evidence file that rows name, once each, ordered by digest. The connection is busy until the iterator ends.
  */
 export const listEvidenceReferences = (db: Db): IterableIterator<EvidenceReference> =>
   db
     .prepare<[], EvidenceReference>(
-      "SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest ORDER BY evidence_digest",
+      `SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations
+       WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest ORDER BY evidence_digest`,
     )
     .iterate();
 
-/** How many files of evidence rows name, and their bytes. */
+/** How many evidence files rows name, and their total size in bytes. */
 export function countEvidenceReferences(db: Db): { files: number; bytes: number } {
   let [files, bytes] = [0, 0];
   for (const { size } of listEvidenceReferences(db)) {
@@ -127,6 +125,6 @@ export function countEvidenceReferences(db: Db): { files: number; bytes: number 
   return { files, bytes };
 }
 
-/** Whether SQLite says that a file is no whole database. */
+/** Whether SQLite reports that a file is damaged or not a database. */
 const isDamage = (error: unknown): error is Error =>
   error instanceof Error && /^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: unknown }).code));

@@ -1,9 +1,9 @@
 /**
- * The database file: opening, pragmas, the schema and its migrations.
+ * Opens the database file: pragmas, schema and migrations.
  *
- * Invariants: a database newer than this program is refused before a single statement runs on it; migrations run in one
- * transaction, after a complete copy of the database was written and synced; a commit that was acknowledged survives
- * the loss of power (WAL with synchronous=FULL).
+ * Invariants: a database newer than this program is refused before any statement runs on it; migrations run in one
+ * transaction, after a complete copy of the database was written and synced; an acknowledged commit survives a power
+ * loss (WAL with synchronous=FULL).
  */
 import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -16,16 +16,17 @@ import { loadAddon } from "./native-addon.ts";
 import { backUpBeforeMigration } from "./pre-migration-backup.ts";
 import { readStoredText } from "../flows/templates.ts";
 import type { Db } from "./types.ts";
-/** A truth value as SQLite keeps it; null stays null: unknown is not false. */
+
+/** A boolean as SQLite stores it. null (unknown) stays null. */
 export const toSqlBoolean = (value: boolean | null): 0 | 1 | null => (value === null ? null : value ? 1 : 0);
 
-/** What integerOf made of a truth value, back. */
+/** The inverse of `toSqlBoolean`. */
 export const fromSqlBoolean = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
 
-/** "ASSY": marks the file as ours. */
+/** "ASSY": identifies the file as a database of Assay. */
 export const APPLICATION_ID = 0x41535359;
 
-/** The database was written by a newer program. Nothing was touched. */
+/** A newer program wrote the database. Nothing was changed. */
 export class NewerDatabaseError extends Error {
   constructor(file: string, found: number, known: number) {
     super(
@@ -36,25 +37,26 @@ export class NewerDatabaseError extends Error {
   }
 }
 
-/** The file is a SQLite database of somebody else, or no database at all. */
+/** The file is a SQLite database of another program, or not a database. */
 export class ForeignDatabaseError extends Error {
-  constructor(file: string, why: string) {
-    super(`${file} is not a database of Assay: ${why}`);
+  constructor(file: string, reason: string) {
+    super(`${file} is not a database of Assay: ${reason}`);
     this.name = "ForeignDatabaseError";
   }
 }
 
 /**
- * The mark of a restore that has not ended: a file in a directory, or in a directory of the same name in it, where the
- * backup is unpacked. It is no data directory yet, whatever else is there.
+ * The marker of an unfinished restore: a file in the target directory, or in a directory of the same name inside it,
+ * where the backup is unpacked. While it exists, the directory is not a data directory, whatever else it holds.
  */
 export const UNFINISHED_RESTORE = "restore-unfinished";
 
-/** The directory holds part of a restored backup. */
+/** The directory holds a partly restored backup. */
 export class UnfinishedRestoreError extends Error {
   constructor(directory: string) {
     super(
-      `${directory} holds part of a backup: a restore began and did not end. Run assay restore again, which starts anew, or remove the directory`,
+      `${directory} holds part of a backup: a restore began and did not end. ` +
+        "Run assay restore again, which starts anew, or remove the directory",
     );
     this.name = "UnfinishedRestoreError";
   }
@@ -69,7 +71,7 @@ export function refuseUnfinishedRestore(directory: string): void {
 
 export type Migration = { version: number; name: string; sql: string };
 
-/** All migrations in order; version N is the N-th. */
+/** All migrations in order; the N-th one leads to schema version N. */
 export function migrations(): Migration[] {
   return listAssets("migrations/").map((key, index) => {
     const name = key.slice("migrations/".length);
@@ -82,9 +84,7 @@ export function migrations(): Migration[] {
 /** The schema version of this program. */
 export const schemaVersion = (): number => listAssets("migrations/").length;
 
-/**
- * What happens while the schema of a database is upgraded, each told when it is done. `bytes`: the size of the copy.
- */
+/** The steps of a schema upgrade, reported as each is done. `bytes` is the size of the copy. */
 export type UpgradeStep =
   | { step: "begun"; from: number; to: number }
   | { step: "copied"; file: string; bytes: number }
@@ -92,17 +92,17 @@ export type UpgradeStep =
   | { step: "done"; from: number; to: number };
 
 export type OpenOptions = {
-  /** The migrations that lead to the present; those of this program unless a test says otherwise. */
+  /** Every migration up to the current schema; tests pass others than those of this program. */
   steps?: readonly Migration[];
-  /** Called for each step of an upgrade; never for a database that is new or up to date. */
+  /** Called for each step of an upgrade; never for a database that is new or current. */
   onUpgrade?(step: UpgradeStep): void;
 };
 
 /**
- * Opens (and creates) the database of a data directory and brings it to the present schema.
- * @param directory the data directory; `assay.db` in it is opened, copies before migrations go to `backups/`.
+ * Opens (or creates) the database of a data directory and migrates it to the current schema.
+ * @param directory the data directory; opens `assay.db` in it and writes copies before migrations to `backups/`.
  * @param now epoch seconds, for the name of the copy.
- * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, NoRoomForCopyError.
+ * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, NoSpaceForBackupError.
  */
 export function openDatabase(directory: string, now: number, options: OpenOptions = {}): Db {
   const { steps = migrations(), onUpgrade = () => undefined } = options;
@@ -120,7 +120,7 @@ export function openDatabase(directory: string, now: number, options: OpenOption
 }
 
 /**
- * The database of a data directory as it is, whatever its schema: nothing is created and nothing migrated.
+ * Opens the database of a data directory with whatever schema it has; creates and migrates nothing.
  * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, the driver's error for a missing file.
  */
 export function openUnmigrated(directory: string): Db {
@@ -130,37 +130,38 @@ export function openUnmigrated(directory: string): Db {
   return connect(file, directory, { fileMustExist: true });
 }
 
-/** A copy of the database in a file of its own, which nobody else has open. */
-export const openCopy = (file: string, readonly = true): Db =>
-  withPlannerStability(new Database(file, { ...options(null), readonly, fileMustExist: true }));
+/** Opens a single-file copy of a database that no other process has open. */
+export const openCopy = (file: string, { readonly = true } = {}): Db =>
+  withPlannerStability(new Database(file, { ...driverOptions(null), readonly, fileMustExist: true }));
 
 /**
- * A further connection to a database that this process has open, for a thread that writes while the right to do so is
- * lent to it (writer.ts).
+ * Opens another connection to a database that this process has open, for a thread that writes while it has exclusive
+ * write access (GroupCommitWriter.withExclusiveWrite).
  */
 export function openSecondWriter(directory: string): Db {
   const db = connect(join(directory, "assay.db"), directory);
-  db.pragma("cache_size = -2048"); // 2 MiB: it reads what it writes, and holds on to nothing between two tasks
+  db.pragma("cache_size = -2048"); // 2 MiB: it reads back what it writes and keeps nothing between two tasks
   return db;
 }
 
 /**
- * Checkpoints are somebody else's business: that of the recording thread (jobs/checkpoints.ts), and this connection
- * only helps out when the log has 64 MiB; or of a program beside this server ("external"), and this connection never
- * does any.
+ * Leaves WAL checkpoints to others. "own": another thread of this process runs them (jobs/wal-checkpointer.ts), and
+ * this connection steps in only when the log reaches 64 MiB. "external": another program beside this server runs them,
+ * and this connection never does.
  */
 export const delegateCheckpoints = (db: Db, to: "own" | "external" = "own"): void =>
   void db.pragma(`wal_autocheckpoint = ${to === "own" ? 16_384 : 0}`);
 
 /**
- * A connection that only reads, beside a server or without one. `immutable`: nobody writes meanwhile and the log is
- * empty, which the caller answers for; then nothing is created beside the file, and it may lie where nobody can write.
+ * Opens a connection that only reads, with or without a server beside it. The caller sets `immutable` only if no
+ * process writes meanwhile and the write-ahead log is empty. SQLite then creates no files, so the directory may be
+ * read-only.
  */
 export function openReadOnly(directory: string, { immutable = false } = {}): Db {
   const file = join(directory, "assay.db");
   const db = withPlannerStability(
     new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, {
-      ...options(directory),
+      ...driverOptions(directory),
       readonly: true,
       fileMustExist: true,
     }),
@@ -170,68 +171,72 @@ export function openReadOnly(directory: string, { immutable = false } = {}): Db 
   return db;
 }
 
-/** A database in memory with the present schema, for tests; `image` is what `db.serialize()` of such a one gave. */
+/** A database in memory with the current schema, for tests. `image` is the result of `db.serialize()` of such a one. */
 export function openMemory(image: Buffer | null = null): Db {
-  const db = withPlannerStability(new Database(image ?? ":memory:", options(null)));
+  const db = withPlannerStability(new Database(image ?? ":memory:", driverOptions(null)));
   db.pragma(INCREMENTAL_AUTO_VACUUM);
   db.pragma("foreign_keys = ON");
   if (!image) createSchema(db);
   return db;
 }
 
-const options = (directory: string | null): Database.Options =>
-  // better-sqlite3 takes the loaded addon; its types know only the path form.
+const driverOptions = (directory: string | null): Database.Options =>
+  // better-sqlite3 accepts the loaded addon; its types know only the path form.
   ({ nativeBinding: loadAddon(directory) as unknown as string, timeout: BUSY_TIMEOUT_MS });
 
-/** How long a command line that writes beside a serving process may hold the write lock before the other gives up. */
+/** How long a connection waits for the write lock of a command line that writes beside a serving process. */
 const BUSY_TIMEOUT_MS = 5_000;
 
 /**
- * Compiles every statement once. SQLite with STAT4, as the driver builds it, compiles a statement again whenever a
- * parameter that is compared with an indexed column gets another value, because the value might suggest another plan
- * (its page on sqlite3_prepare_v2), and the driver then makes a new function for the rows. Together that costs ten to
- * twenty times what the query itself does. A unary plus hides the parameter from the planner and means nothing else; we
- * never ANALYZE, so a value could not have told it anything.
+ * Makes SQLite compile each statement once. SQLite's own switch is the query planner stability guarantee (QPSG,
+ * SQLITE_DBCONFIG_ENABLE_QPSG), but the driver exposes no sqlite3_db_config, its build leaves SQLITE_ENABLE_QPSG off
+ * and there is no pragma for it; so every parameter gets a unary plus, which hides its value from the planner and
+ * changes nothing else.
+ *
+ * Without this, a build with STAT4 (the driver's) compiles a statement again whenever a parameter that is compared with
+ * an indexed column gets another value, because the value might suggest another plan (sqlite3_prepare_v2), and the
+ * driver rebuilds its row function: ten to twenty times the cost of the query. We never run ANALYZE, so values cannot
+ * improve a plan.
  */
 function withPlannerStability(db: Db): Db {
   const prepare = db.prepare;
   db.prepare = ((sql: string) =>
     prepare.call(
       db,
-      sql.replace(PARAMETER, (text, parameter?: string) => (parameter ? `+${text}` : text)),
+      sql.replace(PARAMETER, (text, parameter?: string) => (parameter === undefined ? text : `+${text}`)),
     )) as Db["prepare"];
   return db;
 }
 
-/** A parameter, or a quoted text, in which there are none. */
+/** A parameter (captured), or a quoted text, which contains none. */
 const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
 
 /**
- * Pages that deleted rows leave can be given back to the file system in small steps (store/space.ts). It counts for an
- * empty file, before another pragma writes to it (in any other one it would be a write of its own); an older file stays
- * as it is until `assay vacuum`.
+ * Lets free pages be returned to the file system in small steps (store/db/incremental-vacuum.ts). Takes effect on an
+ * empty file only, before any other pragma writes to it; on an existing file it would be an extra write. An older file
+ * stays as it is until `assay vacuum`.
  */
 const INCREMENTAL_AUTO_VACUUM = "auto_vacuum = INCREMENTAL";
 
-/** A connection with the pragmas that every connection of ours has. */
+/** Opens a connection with the pragmas that all our read-write connections share. */
 function connect(file: string, directory: string, more: Database.Options = {}): Db {
-  const db = withPlannerStability(new Database(file, { ...options(directory), ...more }));
+  const db = withPlannerStability(new Database(file, { ...driverOptions(directory), ...more }));
   if (db.pragma("page_count", { simple: true }) === 0) db.pragma(INCREMENTAL_AUTO_VACUUM);
   db.pragma("journal_mode = WAL");
-  // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits when the power goes.
+  // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits on a power loss.
   db.pragma("synchronous = FULL");
   db.pragma("foreign_keys = ON");
   db.pragma("trusted_schema = OFF");
   db.pragma("temp_store = MEMORY");
-  db.pragma("cache_size = -16384"); // 16 MiB: the working set of a busy installation; the system caches the rest of the file
-  // 16 MiB: the pages that every write changes are copied to the main file once for thousands of writes.
+  db.pragma("cache_size = -16384"); // 16 MiB: the working set of a busy installation; the system caches the rest
+  // 16 MiB: pages that every write changes are copied to the main file once for thousands of writes.
   db.pragma("wal_autocheckpoint = 4096");
-  db.pragma("journal_size_limit = 67108864"); // a WAL that once grew is cut back to 64 MiB
+  db.pragma("journal_size_limit = 67108864"); // a WAL that grew beyond 64 MiB is truncated back to that
   return db;
 }
 
 /**
- * What the first page of a database tells (SQLite file format, 1.3), as far as migrations and the state of the file go.
+ * The fields of a database's first page (SQLite file format, section 1.3) that describe schema version and file layout.
  */
 export type FileHeader = {
   schemaVersion: number;
@@ -243,10 +248,9 @@ export type FileHeader = {
 };
 
 /**
- * Reads the header without opening the database. Migrations end with a checkpoint, so the main file always tells the
- * truth about its version. null where there is no file, or an empty one: created, but never written, because the
- * process died at once.
- * @throws ForeignDatabaseError when it is no SQLite database.
+ * Reads the header without opening the database. Migrations end with a checkpoint, so the main file always has the
+ * right version. null when the file is missing or empty (created by a process that died before its first write).
+ * @throws ForeignDatabaseError when the file is not a SQLite database.
  */
 export function readFileHeader(file: string): FileHeader | null {
   if (!existsSync(file)) return null;
@@ -262,7 +266,7 @@ export function readFileHeader(file: string): FileHeader | null {
   if (size < 100 || header.toString("latin1", 0, 15) !== "SQLite format 3")
     throw new ForeignDatabaseError(file, "it is no SQLite database");
   const field = (at: number): number => header.readUInt32BE(at);
-  // A page of 65536 bytes is written as 1.
+  // The format encodes a page of 65,536 bytes as 1.
   const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
   return {
     schemaVersion: field(60),
@@ -297,16 +301,16 @@ function migrate(db: Db, { file, backups, now, steps, onUpgrade }: Migrating): v
     createSchema(db);
   } else {
     onUpgrade({ step: "begun", from: found, to: target });
-    onUpgrade({ step: "copied", ...backUpBeforeMigration(db, backups, found, target, now) });
+    onUpgrade({ step: "copied", ...backUpBeforeMigration(db, backups, { from: found, to: target, now }) });
     const pending = steps.filter((migration) => migration.version > found);
     applyMigrations(db, pending, ({ version, name }) => onUpgrade({ step: "migrated", version, name }));
     onUpgrade({ step: "done", from: found, to: target });
   }
-  // So that the header of the main file carries the new version, see readHeader.
+  // Writes the new version into the header of the main file, see readFileHeader.
   db.pragma("wal_checkpoint(TRUNCATE)");
 }
 
-/** The present schema in an empty database, in one transaction. */
+/** Creates the current schema in an empty database, in one transaction. */
 export function createSchema(db: Db): void {
   inTransaction(db, () => {
     db.exec(readTextAsset("schema.sql"));
@@ -315,13 +319,13 @@ export function createSchema(db: Db): void {
   });
 }
 
-/** Applies migrations in one transaction: all or none. `applied` is called after each, before the commit. */
+/** Applies migrations in one transaction: all or none. `onApplied` is called after each, before the commit. */
 export function applyMigrations(
   db: Db,
   pending: readonly Migration[],
-  applied: (migration: Migration) => void = () => undefined,
+  onApplied: (migration: Migration) => void = () => undefined,
 ): void {
-  // For 0005-corrections.sql. What earlier versions accepted is read within their bounds, before the server listens.
+  // For 0005-corrections.sql. Reads what earlier versions accepted, within their limits, before the server listens.
   db.function("assay_parsed_template", (text) => JSON.stringify(readStoredText(String(text))));
   db.function("assay_parsed_policy", (text) => {
     const { policy } = parsePolicy(String(text), true);
@@ -331,12 +335,14 @@ export function applyMigrations(
     for (const migration of pending) {
       db.exec(migration.sql);
       db.pragma(`user_version = ${migration.version}`);
-      applied(migration);
+      onApplied(migration);
     }
     db.pragma(`application_id = ${APPLICATION_ID}`);
     const broken = db.pragma("foreign_key_check") as unknown[];
     if (broken.length > 0)
-      throw new Error(`the migration would leave ${broken.length} rows that point at nothing; nothing was changed`);
+      throw new Error(
+        `the migration would leave ${broken.length} rows that refer to missing rows; nothing was changed`,
+      );
   });
 }
 

@@ -1,4 +1,4 @@
-/** The bytes that this user may still write to the file system of a directory. Both fail with the system's error. */
+/** The bytes that this user may still write to the file system of a directory. Both throw the system's error. */
 import { statfsSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 

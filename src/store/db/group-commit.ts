@@ -1,19 +1,37 @@
+/**
+ * The write queue of the process (group commit): writes that arrive in one turn of the event loop share one transaction
+ * and one fsync.
+ *
+ * Invariants: each write runs in a savepoint of its own, so one that fails leaves the others alone; a promise resolves
+ * only after the commit that holds its write; nothing but this class begins a transaction on its connection.
+ */
 import { AppError, unavailable } from "../../errors.ts";
 import type { Db } from "./types.ts";
 
 /** A batch ends after this many writes ... */
 const MAX_BATCH_JOBS = 64;
-/** ... or this many milliseconds, so that reads that wait for the thread are not starved. */
+/** ... or this many milliseconds, so that reads waiting for the event loop are not starved. */
 const MAX_BATCH_MS = 5;
 
-/** Decides whether anything is written at all, and is told of what the storage failed. */
+/** Decides whether writes are accepted, and is notified of storage failures. */
 export type WriteGuard = {
-  /** @throws what is told to whoever wants to write now. */
+  /** @throws the error for the client when writes are refused. */
   ensureWritable(): void;
   reportFailure(error: unknown): void;
 };
 
 const OPEN: WriteGuard = { ensureWritable: () => undefined, reportFailure: () => undefined };
+
+export type WriterOptions = {
+  /** Called after every batch with its size and duration, and whether it was committed. */
+  onBatch?: (size: number, milliseconds: number, committed: boolean) => void;
+  /** Monotonic time in milliseconds. */
+  clock?: () => number;
+  guard?: WriteGuard;
+};
+
+/** `bypassGuard`: run even while the guard refuses writes, to probe whether writing works again. */
+export type WriteOptions = { bypassGuard?: boolean };
 
 type Job = {
   work: () => unknown;
@@ -33,15 +51,9 @@ export class GroupCommitWriter {
   #lent = false;
   #idle: (() => void)[] = [];
 
-  /**
-   * `onBatch` is told the size and duration of every batch, and whether it was committed; `clock` gives milliseconds
-   * that never go back.
-   */
   constructor(
     db: Db,
-    onBatch: (size: number, milliseconds: number, committed: boolean) => void = () => undefined,
-    clock: () => number = () => performance.now(),
-    guard = OPEN,
+    { onBatch = () => undefined, clock = () => performance.now(), guard = OPEN }: WriterOptions = {},
   ) {
     this.#db = db;
     this.#guard = guard;
@@ -57,33 +69,32 @@ export class GroupCommitWriter {
   }
 
   /**
-   * Runs `work` inside the next batch and resolves with its result after the batch was committed.
-   * Rejects with what `work` threw (its changes are undone), or with AppError `unavailable` when the batch itself could
-   * not be committed: then nothing of it was stored. While the guard admits no writes it rejects at once, unless the
-   * work is a `trial`.
+   * Runs `work` in the next batch and resolves with its result once the batch is committed.
+   *
+   * Rejects with what `work` threw (its changes are rolled back), with AppError `unavailable` when the batch could not
+   * be committed (nothing of it was stored), or at once with the guard's error.
    */
-  run<T>(work: () => T, trial = false): Promise<T> {
+  run<T>(work: () => T, { bypassGuard = false }: WriteOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (!trial) this.#guard.ensureWritable();
+      if (!bypassGuard) this.#guard.ensureWritable();
       this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
       this.#schedule();
     });
   }
 
   /**
-   * Lends the right to write to another connection: while `work` runs, no batch does, and whoever has the other
-   * connection finds the database unlocked. What is queued meanwhile waits; reads go on. Resolves or rejects as `work`
-   * does.
+   * Runs `work` while no batch does, so that another connection can write without waiting for the lock. Writes queue up
+   * meanwhile; reads go on. Resolves or rejects as `work` does, or rejects at once with the guard's error.
    */
-  withExclusiveWrite<T>(work: () => Promise<T>, trial = false): Promise<T> {
+  withExclusiveWrite<T>(work: () => Promise<T>, { bypassGuard = false }: WriteOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      if (!trial) this.#guard.ensureWritable();
+      if (!bypassGuard) this.#guard.ensureWritable();
       this.#loans.push(() => work().then(resolve, reject));
       this.#schedule();
     });
   }
 
-  /** Resolves when everything queued so far is committed, and nothing is lent. */
+  /** Resolves when everything queued so far is committed and no exclusive write runs. */
   idle(): Promise<void> {
     if (this.#queue.length === 0 && this.#loans.length === 0 && !this.#lent) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
@@ -133,7 +144,7 @@ export class GroupCommitWriter {
       committed = true;
     } catch (error) {
       if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
-      // BEGIN itself may have failed, with nothing taken from the queue: those who wait are told, not left hanging.
+      // BEGIN itself may have failed, before a job was taken from the queue: reject all of them instead of hanging.
       if (batch.length === 0) batch = this.#queue.splice(0);
       this.#guard.reportFailure(error);
       const failure = unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
@@ -145,8 +156,8 @@ export class GroupCommitWriter {
   }
 
   /**
-   * Runs one job in its savepoint; returns what tells its caller, to be called after COMMIT. Throws only when the batch
-   * is lost.
+   * Runs one job in its savepoint. Returns a function that settles the job's promise, to be called after COMMIT. Throws
+   * only when the whole batch is lost.
    */
   #runOne(job: Job): () => void {
     this.#sql.savepoint.run();
@@ -155,7 +166,7 @@ export class GroupCommitWriter {
       this.#sql.release.run();
       return () => job.resolve(value);
     } catch (error) {
-      // After a full disk or an I/O error SQLite may have rolled the whole batch back by itself.
+      // After a full disk or an I/O error SQLite may have rolled back the whole batch itself.
       if (!this.#db.inTransaction) throw error;
       this.#sql.undo.run();
       this.#sql.release.run();
@@ -169,6 +180,6 @@ export class GroupCommitWriter {
   }
 }
 
-/** Disk full, I/O error, read-only file system, busy: trouble of the machine, not of the request. */
+/** Disk full, I/O error, read-only file system, busy: an infrastructure failure, not an error of the request. */
 export const isStorageFailure = (error: unknown): boolean =>
   /^SQLITE_(FULL|IOERR|READONLY|BUSY|CANTOPEN|NOMEM)/.test(String((error as { code?: unknown }).code));

@@ -1,9 +1,12 @@
+/** Free pages of the database file, and their return to the file system in small steps (incremental vacuum). */
 import type { Db } from "./types.ts";
 
-/** Of the database file; `bytes` of one page. `givesBack`: whether pages can be given back without `assay vacuum`. */
+/**
+ * Page counts of the database file. `bytes`: the size of one page. `isIncremental`: whether `reclaim` has an effect.
+ */
 export type PageCounts = { total: number; free: number; bytes: number; isIncremental: boolean };
 
-/** Value of the pragma auto_vacuum: pages are given back when somebody asks. */
+/** Value of the pragma auto_vacuum for INCREMENTAL. */
 const INCREMENTAL = 2;
 
 export function freePageStore(db: Db) {
@@ -15,7 +18,10 @@ export function freePageStore(db: Db) {
       bytes: number("page_size"),
       isIncremental: number("auto_vacuum") === INCREMENTAL,
     }),
-    /** Gives back at most so many free pages, inside a write. The file itself gets shorter with the next checkpoint. */
+    /**
+     * Returns at most `pages` free pages to the file system. Call it inside a write. The file shrinks with the next
+     * checkpoint.
+     */
     reclaim: (pages: number): void => void db.pragma(`incremental_vacuum(${pages})`),
   };
 }

@@ -1,150 +1,155 @@
+/**
+ * Jobs: work that a committed change asks for, inserted in the transaction of the change (outbox).
+ *
+ * Invariants: a row exists exactly until its work is done; a job is leased to one worker at a time, and only the holder
+ * of the latest lease (the row's current number of attempts) can fail or reschedule it.
+ *
+ * All times are epoch seconds. Call every method that changes something inside a write.
+ */
 import type { Db, SchemaSources } from "./types.ts";
 
 export type JobRow = {
   id: number;
   kind: string;
   payload_json: string;
-  /** Epoch seconds. */
   created_at: number;
-  /** Epoch seconds. */
   due_at: number;
-  /** Epoch seconds, 0 without a lease. */
+  /** 0 without a lease. */
   leased_until: number;
   /** How often it was leased. */
   attempts: number;
-  /** Why the latest attempt failed, null before the first failure. */
+  /** Why the latest attempt failed; null before the first failure. */
   last_error: string | null;
 };
 
-/** A lease of a job: a later one has another number of attempts. */
+/** A lease of a job. Each lease raises the number of attempts, which identifies it. */
 export type Lease = Pick<JobRow, "id" | "attempts">;
 
 const COLUMNS = "id, kind, payload_json, created_at, due_at, leased_until, attempts, last_error";
 
 export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   const byId = db.prepare<[number], JobRow>(`SELECT ${COLUMNS} FROM jobs WHERE id = ?`);
-  const newestId = db.prepare<[], { id: number | null }>("SELECT max(id) AS id FROM jobs");
+  const maxId = db.prepare<[], { id: number | null }>("SELECT max(id) AS id FROM jobs");
   const insert = db.prepare("INSERT INTO jobs (id, kind, payload_json, created_at, due_at) VALUES (?, ?, ?, ?, ?)");
   const ready = db.prepare<[string, number, number, number], JobRow>(
     `SELECT ${COLUMNS} FROM jobs WHERE kind = ? AND due_at <= ? AND leased_until <= ? ORDER BY due_at, id LIMIT ?`,
   );
-  const leasedUntil = db.prepare<[string, number], { at: number | null }>(
+  const minLeasedUntil = db.prepare<[string, number], { at: number | null }>(
     "SELECT min(leased_until) AS at FROM jobs WHERE kind = ? AND due_at <= ?",
   );
-  const later = db.prepare<[string, number], { at: number }>(
+  const nextDueAt = db.prepare<[string, number], { at: number }>(
     "SELECT due_at AS at FROM jobs WHERE kind = ? AND due_at > ? ORDER BY due_at LIMIT 1",
   );
   const kindAfter = db.prepare<[string], { kind: string }>(
     "SELECT kind FROM jobs WHERE kind > ? ORDER BY kind LIMIT 1",
   );
-  const begin = db.prepare("UPDATE jobs SET leased_until = ?, attempts = attempts + 1 WHERE id = ?");
+  const setLease = db.prepare("UPDATE jobs SET leased_until = ?, attempts = attempts + 1 WHERE id = ?");
   const extend = db.prepare("UPDATE jobs SET leased_until = ? WHERE id = ? AND attempts = ?");
   const remove = db.prepare("DELETE FROM jobs WHERE id = ?");
-  const repeat = db.prepare(
+  const reschedule = db.prepare(
     "UPDATE jobs SET due_at = ?, leased_until = 0, last_error = NULL WHERE id = ? AND attempts = ?",
   );
   const advance = db.prepare("UPDATE jobs SET due_at = ? WHERE id = ? AND due_at > ?");
-  const postpone = db.prepare(
+  const recordFailure = db.prepare(
     "UPDATE jobs SET due_at = ?, leased_until = 0, last_error = ? WHERE id = ? AND attempts = ?",
   );
   const pull = db.prepare<[number, string, number]>("UPDATE jobs SET due_at = ? WHERE kind = ? AND due_at >= ?");
-  // Reads the whole table, once for each start of the program: an index would cost every job two writes more.
+  // Scans the whole table, but only once at each start: an index would cost every job two more writes.
   const release = db.prepare("UPDATE jobs SET leased_until = 0 WHERE leased_until > 0");
 
   let newest = 0;
-  let added = false;
+  let wereAdded = false;
 
-  /** The kinds of all jobs that wait, by name. */
-  function kinds(): string[] {
-    const found: string[] = [];
-    // From each to the next one in the index: as many steps as there are kinds, however many jobs there are.
-    for (let row = kindAfter.get(""); row; row = kindAfter.get(row.kind)) found.push(row.kind);
-    return found;
+  /** The kinds of all jobs, ordered by name. */
+  function listKinds(): string[] {
+    const kinds: string[] = [];
+    // A loose index scan: as many steps as there are kinds, however many jobs there are.
+    for (let row = kindAfter.get(""); row; row = kindAfter.get(row.kind)) kinds.push(row.kind);
+    return kinds;
   }
 
   return {
-    /** The largest id that was ever given or seen here. */
+    /** The largest id that this store ever assigned or saw. */
     newestId: (): number => newest,
-    /**
-     * Ids up to that one are taken, by jobs that are done perhaps: for a second connection, which cannot know of those.
-     */
+    /** Marks ids up to `id` as used, perhaps by jobs already done, which a second connection cannot know of. */
     reserveIds: (id: number): void => void (newest = Math.max(newest, id)),
     /**
-     * Adds a job. `payload` is anything that JSON can hold; it is stored as it is, so no secrets.
-     * @param dueAt epoch seconds; left out: at once.
-     * @returns its id, which no other job gets while this program runs, done ones included.
+     * Adds a job. `payload` is any JSON value; it is stored in plain text, so it must hold no secrets.
+     * @param dueAt now unless given.
+     * @returns its id, which no other job gets while this program runs, not even after this one is done.
      */
     add(kind: string, payload: unknown, dueAt?: number): number {
       const at = now();
-      newest = Math.max(newest, newestId.get()?.id ?? 0) + 1;
+      newest = Math.max(newest, maxId.get()?.id ?? 0) + 1;
       insert.run(newest, kind, JSON.stringify(payload), at, dueAt ?? at);
-      added = true;
+      wereAdded = true;
       return newest;
     },
     /**
-     * Whether `add`, or `hasten` with effect, was called since this was asked last. Also true when the write was
-     * undone: whoever looks finds nothing then.
+     * Whether a job was added or expedited since the last call. Also true when that write was rolled back: the runner
+     * then simply finds no job.
      */
     takeAddedFlag(): boolean {
-      const answer = added;
-      added = false;
-      return answer;
+      const flag = wereAdded;
+      wereAdded = false;
+      return flag;
     },
-    /** The job, null when it is done. */
+    /** The job; null when it is done. */
     find: (id: number): JobRow | null => byId.get(id) ?? null,
-    listKinds: kinds,
+    listKinds,
     /**
-     * The time from which a job of that kind can be leased, epoch seconds: not after `at` when one can be at once, null
+     * The earliest time at which a job of that kind can be leased: not after `at` when one can be leased at once, null
      * when there is none.
      */
     findNextDue(kind: string, at: number): number | null {
       const [first] = ready.all(kind, at, at, 1);
       if (first) return first.due_at;
-      // Here all that are due are leased, so they are few.
-      const times = [leasedUntil.get(kind, at)?.at, later.get(kind, at)?.at].filter((time) => typeof time === "number");
+      // Every due job is leased here, so these are few rows.
+      const times = [minLeasedUntil.get(kind, at)?.at, nextDueAt.get(kind, at)?.at].filter(
+        (time) => typeof time === "number",
+      );
       return times.length > 0 ? Math.min(...times) : null;
     },
     /**
-     * Takes at most `limit` jobs of a kind that are due `at` and that nobody has, for `seconds` from then; oldest due
+     * Leases at most `limit` jobs of a kind that are due and not leased at `at`, for `seconds` from then; oldest due
      * first.
      */
-    lease(kind: string, at: number, seconds: number, limit: number): JobRow[] {
+    lease(kind: string, { at, seconds, limit }: { at: number; seconds: number; limit: number }): JobRow[] {
       const until = at + seconds;
       return ready.all(kind, at, at, limit).map((row) => {
-        begin.run(until, row.id);
+        setLease.run(until, row.id);
         newest = Math.max(newest, row.id);
         return { ...row, leased_until: until, attempts: row.attempts + 1 };
       });
     },
-    /** Holds a lease until then. @returns false when the job is gone or somebody else has it. */
+    /** Extends a lease. @returns false when the job is done or leased to another worker. */
     renew: ({ id, attempts }: Lease, until: number): boolean => extend.run(until, id, attempts).changes > 0,
-    /** Removes a job whose work is done, whoever has its lease now. */
+    /** Deletes a job whose work is done, whoever holds its lease. */
     complete: (id: number): void => void remove.run(id),
-    /** The attempt failed: the job is due again at `dueAt`. Changes nothing when it is gone or somebody else has it. */
+    /**
+     * Records a failed attempt; the job is due again at `dueAt`. No effect when it is done or leased to another worker.
+     */
     fail: ({ id, attempts }: Lease, error: string, dueAt: number): void =>
-      void postpone.run(dueAt, error, id, attempts),
+      void recordFailure.run(dueAt, error, id, attempts),
     /**
-     * The attempt went well and there is more to do: the job is due again at `dueAt`. Changes nothing when it is gone
-     * or somebody else has it.
+     * Ends a successful attempt that leaves more to do; the job is due again at `dueAt`. No effect when it is done or
+     * leased to another worker.
      */
-    reschedule: ({ id, attempts }: Lease, dueAt: number): void => void repeat.run(dueAt, id, attempts),
-    /**
-     * Makes a job due at `dueAt` if it is due later; one that somebody works on keeps its lease. Whoever does so wakes
-     * the runner.
-     */
+    reschedule: ({ id, attempts }: Lease, dueAt: number): void => void reschedule.run(dueAt, id, attempts),
+    /** Makes a job due at `dueAt` if it is due later; a lease stays. The caller wakes the runner. */
     expedite(id: number, dueAt: number): void {
-      if (advance.run(dueAt, id, dueAt).changes > 0) added = true;
+      if (advance.run(dueAt, id, dueAt).changes > 0) wereAdded = true;
     },
     /**
-     * Makes all jobs that are due at `from` or later due at `at`: what a clock that ran ahead put off. A job that comes
-     * too early this way must not mind. Times in epoch seconds.
+     * Makes all jobs that are due at `from` or later due at `at`: those that a clock running ahead postponed. Every
+     * kind of job must tolerate running too early.
      */
     pullForward(from: number, at: number): void {
-      for (const kind of kinds()) if (pull.run(at, kind, from).changes > 0) added = true;
+      for (const kind of listKinds()) if (pull.run(at, kind, from).changes > 0) wereAdded = true;
     },
     /**
-     * Ends all leases. Only for who knows that nobody works on a job: the process that took the data directory
-     * (lock.ts). @returns how many.
+     * Ends all leases. Only for the process that just locked the data directory, because then no worker runs.
+     * @returns how many leases there were.
      */
     releaseAllLeases: (): number => release.run().changes,
   };

@@ -1,12 +1,16 @@
+/**
+ * JSON columns that a client can make large. Queries for lists select a stub `@BYTES` in place of a long text, and the
+ * text is read on its own while the response is streamed.
+ */
 import type { Db } from "./types.ts";
 
-/** Texts up to this many bytes stand in the row itself. */
+/** Texts up to this size are selected with their row. */
 export const MAX_INLINE_JSON_BYTES = 65_536;
 
 const TABLES = ["artifacts", "attestations", "trails"] as const;
 export type LargeJsonTable = (typeof TABLES)[number];
 
-/** The select list of a query whose `large` columns may be stubs. @param alias the table in the query */
+/** The select list of a query in which the `large` columns may be stubs. @param alias the alias of the table */
 export const selectWithStubs = (alias: string, columns: readonly string[], large: readonly string[]): string =>
   columns
     .map((column) =>
@@ -14,11 +18,11 @@ export const selectWithStubs = (alias: string, columns: readonly string[], large
     )
     .join(", ");
 
-/** An SQL expression for a column, or for its stub. */
+/** An SQL expression for a column, or for its stub when the text is long. */
 export const columnOrStub = (name: string): string =>
   `CASE WHEN octet_length(${name}) > ${MAX_INLINE_JSON_BYTES} THEN '@' || octet_length(${name}) ELSE ${name} END`;
 
-/** The bytes of the text that a stub stands for; null for a text that is none. */
+/** The size in bytes of the text that a stub replaces; null for a text that is not a stub. */
 export function stubBytes(text: string | null): number | null {
   const match = text === null ? null : /^@(\d+)$/.exec(text);
   return match ? Number(match[1]) : null;
@@ -31,7 +35,7 @@ export function largeJsonStore(db: Db) {
       `SELECT CASE WHEN json_valid(${column}) THEN ${column} END AS text FROM ${table} WHERE id = ?`,
     );
   return {
-    /** The text that a stub stands for, null when it is no JSON. */
+    /** The text that a stub replaces; null when it is not valid JSON. */
     findText(table: LargeJsonTable, column: string, id: number): string | null {
       const key = `${table} ${column}`;
       const statement = statements.get(key) ?? prepare(table, column);

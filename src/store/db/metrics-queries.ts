@@ -1,17 +1,19 @@
+/** Sizes and queue lengths for the metrics endpoint: each query is cheap enough to run on every scrape. */
 import type { Db } from "./types.ts";
 
 export type JobMetrics = {
   kind: string;
   count: number;
-  /** When the one that should be done first was, or will be, due; epoch seconds. */
+  /** The earliest due time among them, epoch seconds. */
   due_at: number;
 };
 export type DeliveryMetrics = {
   waiting: number;
-  dead: number /** When the oldest that waits was added, epoch seconds; null when none does. */;
+  dead: number;
+  /** When the oldest waiting delivery was added, epoch seconds; null when none waits. */
   oldest: number | null;
 };
-/** Contents that attestations name, each counted once, and their bytes. */
+/** Evidence files that attestations name, each counted once, and their total size in bytes. */
 export type EvidenceMetrics = { files: number; bytes: number };
 
 export function metricsStore(db: Db) {
@@ -27,13 +29,13 @@ export function metricsStore(db: Db) {
     .pluck();
   const evidence = db.prepare<[], EvidenceMetrics>("SELECT files, bytes FROM evidence_totals");
   return {
-    /** Bytes of the database file, and of the pages in it that are free. */
+    /** Size of the database file and of its free pages, in bytes. */
     readSpace(): { bytes: number; free: number } {
       const size = pageSize.get() as number;
       return { bytes: size * (pages.get() as number), free: size * (freePages.get() as number) };
     },
     listJobs: (): JobMetrics[] => jobs.all(),
-    /** Jobs whose latest attempt failed; they are tried again. */
+    /** Jobs whose latest attempt failed and that wait for a retry. */
     countFailingJobs: (): number => failing.get() as number,
     summarizeDeliveries: (): DeliveryMetrics => ({
       waiting: inState.get("waiting") as number,

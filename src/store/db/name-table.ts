@@ -1,11 +1,10 @@
 /**
- * Names of flows and environments (semantics 1.8): present ones, earlier ones (aliases), and those that archived ones
- * had. Each kind has a table of its own and one of its aliases, of the same shape.
+ * Names of flows and environments (semantics 1.8): current names, former names (aliases), and the names of archived
+ * rows. Flows and environments have a table each, and a table of aliases each, of the same shape.
  *
- * Invariants: `name` is unique in the organization among active and archived ones alike, because an archived one
- * carries its suffix there. A name never is both a present one and an alias: whoever takes a name removes the alias of
- * that name. Aliases of an archived one stay, so that its earlier names still say what became of it, but they no longer
- * resolve.
+ * Invariants: `name` is unique in the organization among active and archived rows, because archiving appends a suffix
+ * to it. A name is never both a current name and an alias: whoever takes a name deletes its alias. Aliases of an
+ * archived row remain, so that a request for a former name gets the right error, but they no longer resolve.
  */
 import { archivedName } from "../../domain/time.ts";
 import { notFound } from "../../errors.ts";
@@ -16,8 +15,8 @@ type Named = { id: number; organization_id: number; name: string; archived_at: n
 type OrganizationKey = { id: number; name: string };
 
 /**
- * `table`, `aliases` and `owner` are names of schema.sql; `columns` are those of a row, each qualified by `as`; `kind`
- * begins the texts of refusals.
+ * `table`, `aliases` and `owner` are identifiers of schema.sql; `columns` are the columns of a row, qualified by `as`;
+ * `kind` begins the error messages.
  */
 export type NameTable = {
   table: string;
@@ -33,7 +32,8 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
     `SELECT ${columns} FROM ${table} AS ${as} WHERE organization_id = ? AND name = ?`,
   );
   const byAlias = db.prepare<[number, string], Row>(
-    `SELECT ${columns} FROM ${aliases} AS alias JOIN ${table} AS ${as} ON ${as}.id = alias.${owner} WHERE alias.organization_id = ? AND alias.name = ?`,
+    `SELECT ${columns} FROM ${aliases} AS alias JOIN ${table} AS ${as} ON ${as}.id = alias.${owner}
+     WHERE alias.organization_id = ? AND alias.name = ?`,
   );
   const byArchivedName = db.prepare<[number, string], { id: number }>(
     `SELECT id FROM ${table} WHERE organization_id = ? AND archived_name = ? LIMIT 1`,
@@ -42,23 +42,25 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
   const setArchived = db.prepare(
     `UPDATE ${table} SET name = ?, archived_name = ?, archived_at = ?, last_modified_at = ? WHERE id = ?`,
   );
-  const dropAlias = db.prepare(`DELETE FROM ${aliases} WHERE organization_id = ? AND name = ?`);
-  const putAlias = db.prepare(`INSERT INTO ${aliases} (organization_id, name, ${owner}) VALUES (?, ?, ?)`);
+  const deleteAlias = db.prepare(`DELETE FROM ${aliases} WHERE organization_id = ? AND name = ?`);
+  const insertAlias = db.prepare(`INSERT INTO ${aliases} (organization_id, name, ${owner}) VALUES (?, ?, ?)`);
 
   const archivedError = (organization: OrganizationKey, name: string): AppError =>
     notFound(`${kind} named '${name}' has been archived for organization '${organization.name}'`);
 
-  /** The one of that name, else the active one that once had it; an archived one only under its suffixed name. */
+  /**
+   * The row with that name, else the active row with that alias. Archived rows are found by their suffixed name only.
+   */
   function find(organizationId: number, name: string): Row | null {
     const row = byName.get(organizationId, name) ?? byAlias.get(organizationId, name);
     return row && (row.archived_at === null || row.name === name) ? row : null;
   }
 
-  /** As find. @throws AppError not_found that tells an unknown one from an archived one (messages 9 and 11). */
+  /** As `find`. @throws AppError not_found, with different texts for unknown and archived names (messages 9 and 11). */
   function require(organization: OrganizationKey, name: string): Row {
     const row = find(organization.id, name);
     if (row) return row;
-    // An alias that find passed over belongs to an archived one.
+    // An alias that `find` ignored belongs to an archived row.
     const archived = byArchivedName.get(organization.id, name) ?? byAlias.get(organization.id, name);
     throw archived
       ? archivedError(organization, name)
@@ -69,8 +71,8 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
     find,
     require,
     /**
-     * As require, and refuses an archived one under its suffixed name too, which is read-only (semantics 1.8). @throws
-     * AppError not_found.
+     * As `require`, but also refuses archived rows, which are read-only (semantics 1.8).
+     * @throws AppError not_found.
      */
     requireWritable(organization: OrganizationKey, name: string): Row {
       const row = require(organization, name);
@@ -78,27 +80,27 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
       return row;
     },
     /**
-     * The one, active or archived, whose name this is at present; aliases do not count. What decides whether a name is
-     * taken.
+     * The active or archived row with exactly this current name; aliases do not count. Decides whether a name is free.
      */
     findHolder: (organizationId: number, name: string): Row | null => byName.get(organizationId, name) ?? null,
-    /** Before a name is given to a new one: an alias of that name ends. */
-    releaseAlias: (organizationId: number, name: string): void => void dropAlias.run(organizationId, name),
-    /** Gives an active one a new name that none holds; the old one becomes an alias. @param at epoch seconds. */
+    /** Deletes the alias with this name, before a new row takes the name. */
+    releaseAlias: (organizationId: number, name: string): void => void deleteAlias.run(organizationId, name),
+    /** Renames an active row; the new name must be free, and the old one becomes an alias. @param at epoch seconds. */
     rename(row: Row, name: string, at: number): void {
-      dropAlias.run(row.organization_id, name);
+      deleteAlias.run(row.organization_id, name);
       setName.run(name, at, row.id);
-      putAlias.run(row.organization_id, row.name, row.id);
+      insertAlias.run(row.organization_id, row.name, row.id);
     },
     /**
-     * Archives an active one: it goes on under a suffixed name, and its plain name is free. Of two of one name archived
-     * in one second, the later one takes the next second. @param at epoch seconds. @returns the suffixed name.
+     * Archives an active row: it gets a suffixed name, and its plain name becomes free. When two rows of the same name
+     * are archived in one second, the later one takes the next second. @param at epoch seconds. @returns the suffixed
+     * name.
      */
     archive(row: Row, at: number): string {
       let name = archivedName(row.name, at);
       for (let second = at + 1; byName.get(row.organization_id, name); second += 1)
         name = archivedName(row.name, second);
-      dropAlias.run(row.organization_id, name);
+      deleteAlias.run(row.organization_id, name);
       setArchived.run(name, row.name, at, at, row.id);
       return name;
     },

@@ -1,21 +1,23 @@
-// Loads the native half of better-sqlite3, and is the only module that does.
-//
-// Invariant: a process never maps two copies of the addon. Two copies are two SQLite libraries, and POSIX file locks do
-// not exclude each other inside one process: both would be granted the write lock of one database, which corrupts it.
-// So the main thread chooses the path once and leaves it in the environment data that every later worker thread
-// inherits; a worker opens that very path or refuses.
-//
-// The kernel maps only real files that lie on a mount without noexec. An executable therefore writes its copy into a
-// private directory, opens it, unlinks it and loads it as /proc/self/fd/N: nothing stays behind, nobody else can
-// replace it, simultaneous starts do not meet. The descriptor stays open for the life of the process, because N is the
-// name under which workers find it. $HOME plays no part: services often have none.
+/**
+ * Loads the native addon of better-sqlite3; no other module does.
+ *
+ * Invariant: a process never maps two copies of the addon. Two copies are two SQLite libraries, and POSIX file locks do
+ * not exclude each other within one process: both would get the write lock of one database, which corrupts it. So the
+ * main thread chooses the path once and leaves it in the environment data that worker threads inherit; a worker loads
+ * that path or fails.
+ *
+ * The kernel maps only real files on a mount without noexec. A packed executable therefore writes its copy into a
+ * private directory, opens it, unlinks it and loads it as /proc/self/fd/N: no file remains, no other process can
+ * replace it, and simultaneous starts do not collide. The descriptor stays open for the life of the process, because
+ * workers load the addon by that path. $HOME plays no part: services often have none.
+ */
 
 import { closeSync, mkdtempSync, openSync, realpathSync, rmdirSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 import { ADDON_ASSET, findCheckoutPath, readAsset } from "../../assets.ts";
 
-/** What better-sqlite3 takes as `nativeBinding`; its published types know only the string form. */
+/** What better-sqlite3 accepts as `nativeBinding`; its published types know only the string form. */
 export type Addon = object;
 
 interface Loaded {
@@ -28,11 +30,10 @@ const ENVIRONMENT_KEY = "assay.addon-path";
 let loaded: Loaded | null = null;
 
 /**
- * The addon, loaded at the first call of each thread, for `new Database(file, { nativeBinding })`.
- *
- * `dataDirectory` (or null) is one of the directories tried for the private copy. A worker thread loads what the main
- * thread loaded, so the main thread must have called this before it starts a worker that opens a database.
- * Throws one Error that lists every directory with the reason why it would not do.
+ * Returns the addon for `new Database(file, { nativeBinding })`; loads it on the first call in each thread. The main
+ * thread must call this before it starts a worker that opens a database.
+ * @param dataDirectory one of the directories tried for the private copy, or null.
+ * @throws Error that lists every directory that was tried and why it failed.
  */
 export function loadAddon(dataDirectory: string | null = null): Addon {
   loaded ??= isMainThread ? loadInMainThread(dataDirectory) : loadInWorker();
@@ -59,16 +60,15 @@ function loadInWorker(): Loaded {
 
 function loadFile(path: string): Loaded {
   const module = { exports: {} };
-  // Read by the addon when it is loaded: names of files may be URLs then, which is how a database is opened that nobody
-  // can write to.
+  // The addon reads this when it is loaded: it lets file names be URIs, which is how a database is opened immutable.
   process.env["SQLITE_USE_URI"] = "1";
   process.dlopen(module, path);
   return { addon: module.exports, path };
 }
 
 /**
- * The directories to try for the private copy, in order and each once: $ASSAY_NATIVE_DIR, where the operator says so;
- * then what is meant for temporary files, the data directory (always writable to us), and the usual places.
+ * The directories to try for the private copy, in order and without duplicates: $ASSAY_NATIVE_DIR, then the temporary
+ * directory, the data directory (always writable for us), and the usual places.
  */
 export function copyDirectories(environment: NodeJS.ProcessEnv, dataDirectory: string | null): string[] {
   const candidates = [
@@ -84,9 +84,9 @@ export function copyDirectories(environment: NodeJS.ProcessEnv, dataDirectory: s
 }
 
 /**
- * Writes the image of an addon into the first directory that lets it be loaded, and loads it from there. On return no
- * directory holds anything of it, and the returned path (/proc/self/fd/N) is good until the process ends.
- * Throws one Error that lists every directory with the reason why it would not do.
+ * Writes an addon image into the first directory from which it can be loaded, and loads it. Afterwards no directory
+ * holds the file, and the returned path (/proc/self/fd/N) is valid until the process ends.
+ * @throws Error that lists every directory that was tried and why it failed.
  */
 export function loadPrivateCopy(image: Buffer, directories: readonly string[]): Loaded {
   const refusals: string[] = [];
@@ -98,7 +98,8 @@ export function loadPrivateCopy(image: Buffer, directories: readonly string[]): 
     }
   }
   throw new Error(
-    "cannot load the built-in SQLite library: it must be written to a directory that is writable and not mounted noexec.\n" +
+    "cannot load the built-in SQLite library: " +
+      "it must be written to a directory that is writable and not mounted noexec.\n" +
       `These were tried:\n${refusals.join("\n")}\n` +
       "Set ASSAY_NATIVE_DIR to a directory that will do; nothing stays in it.",
   );
@@ -114,7 +115,7 @@ function loadFrom(directory: string, image: Buffer): Loaded {
   }
 }
 
-/** A read-only descriptor of a file with these bytes that has no name any more. */
+/** A read-only descriptor of an already unlinked file with these bytes. */
 function openUnlinkedCopy(directory: string, image: Buffer): number {
   const own = mkdtempSync(join(directory, ".assay-native-"));
   try {

@@ -1,44 +1,43 @@
-/** The copy of a database that is made before a migration touches it. */
+/** The copy of the database that is written before a migration changes it. */
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { MB } from "../../domain/text/units.ts";
 import { freeBytesSync } from "./disk-space.ts";
 import type { Db } from "./types.ts";
 
-/** There is no room for the copy, so nothing was begun. */
+/** There is not enough space for the copy, so the migration did not start. */
 export class NoSpaceForBackupError extends Error {
-  /** For whoever shows errors: the message says it all. */
+  /** Marks an expected error: the message alone is shown, without a stack. */
   readonly code = "NO_ROOM_FOR_COPY";
 
   constructor(directory: string, needed: number, free: number) {
     const megabytes = (bytes: number): string => `${Math.ceil(bytes / MB)} MB`;
     super(
-      `the database must be brought up to date, and before that it is copied to ${directory}: that needs ${megabytes(needed)}, and ${megabytes(free)} are free. ` +
+      `the database must be brought up to date, and before that it is copied to ${directory}: ` +
+        `that needs ${megabytes(needed)}, and ${megabytes(free)} are free. ` +
         "Nothing was changed; make room and start again",
     );
     this.name = "NoRoomForCopyError";
   }
 }
 
-/** Copies of so many upgrades are kept. */
+/** Copies of the latest upgrades that are kept. */
 const MAX_UPGRADES_KEPT = 3;
 
 const COPY = /^assay-schema-(\d+)-before-(\d+)-(\d{8}T\d{6}Z)\.db$/;
 
 /**
- * Writes a complete copy, what is in the write-ahead log included, which is on the disk when this returns; its name is
- * that of a whole file from the first moment. Then removes earlier copies of the same upgrade, which ended without it:
- * a server that starts again and again would fill the disk; and those of long ago.
+ * Writes a complete copy, including the contents of the write-ahead log. It is synced when this returns and appears
+ * under its name only when it is complete. Then deletes copies of earlier failed attempts at the same upgrade, because
+ * a server that restarts in a loop would fill the disk, and copies of old upgrades.
  * @param now epoch seconds, for the name.
  * @returns the path and the size of the copy.
- * @throws NoRoomForCopyError, the driver's and the system's errors; nothing of the copy is left then.
+ * @throws NoSpaceForBackupError, the driver's and the system's errors; then no part of the copy remains.
  */
 export function backUpBeforeMigration(
   db: Db,
   directory: string,
-  from: number,
-  to: number,
-  now: number,
+  { from, to, now }: { from: number; to: number; now: number },
 ): { file: string; bytes: number } {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const needed =
@@ -51,7 +50,7 @@ export function backUpBeforeMigration(
   const partial = join(directory, "assay-schema.partial");
   try {
     rmSync(partial, { force: true });
-    // SQLite writes into an empty file, which has our mode from the beginning.
+    // SQLite writes into an existing empty file, which has our mode from the start.
     closeSync(openSync(partial, "wx", 0o600));
     db.prepare("VACUUM INTO ?").run(partial);
     sync(partial);
@@ -66,7 +65,7 @@ export function backUpBeforeMigration(
   return { file, bytes: statSync(file).size };
 }
 
-/** Which of the files in a directory are copies that `newest` makes superfluous. */
+/** The files of a directory that are copies superseded by `newest`. */
 export function listSuperseded(names: readonly string[], newest: string): string[] {
   const upgradeOf = (name: string): string => /^assay-schema-\d+-before-\d+/.exec(name)?.[0] ?? "";
   const stampOf = (name: string): string => COPY.exec(name)?.[3] ?? "";

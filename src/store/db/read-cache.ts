@@ -1,39 +1,41 @@
+/**
+ * A read cache that any write, by any connection, invalidates as a whole. So it needs no rules about which write
+ * affects which entry.
+ */
 import type { Db } from "./types.ts";
 
-/** Characters that are kept at most; texts are what counts, a holder of a key stands for a few hundred. */
+/** Total size of keys and values. Texts dominate; a cached key holder counts as a few hundred characters. */
 const MAX_CHARS = 4 << 20;
 
 export type ReadCache = {
   /**
-   * Looks whether anything was written, and forgets everything if so. @returns the state of the database, for `keep`:
-   * whatever is read from now on is of this state or a later one.
+   * Drops all entries if the database changed since the last call.
+   * @returns the current state of the database, for `set`: everything read from now on is of this state or a later one.
    */
   refresh(): number;
-  /** What the latest `refresh` gave. */
+  /** The result of the latest `refresh`. */
   readonly state: number;
-  /**
-   * What was kept; undefined when nothing was. Only right after `refresh`, before the event loop does anything else.
-   */
+  /** The cached value, else undefined. Call it right after `refresh`, in the same turn of the event loop. */
   get(key: string): unknown;
   /**
-   * Keeps what was read after a `refresh` that gave `state`, if that still is the state. `characters`: about how large
-   * it is, without its key.
+   * Caches a value that was read after a `refresh` that returned `state`, if that still is the state.
+   * @param chars approximate size of the value, without its key.
    */
-  keep(key: string, value: unknown, characters: number, state: number): void;
+  set(key: string, value: unknown, size: { chars: number; state: number }): void;
 };
 
 export function createReadCache(db: Db): ReadCache {
-  // Rows that this connection ever changed, and a number that changes with every commit of any other connection.
-  const ours = db.prepare<[], number>("SELECT total_changes()").pluck();
-  const others = db.prepare<[], number>("PRAGMA data_version").pluck();
-  const kept = new Map<string, unknown>();
-  let characters = 0;
-  let [seenOurs, seenOthers] = [-1, -1];
+  // The number of rows that this connection ever changed, and a number that changes with every commit of another one.
+  const totalChanges = db.prepare<[], number>("SELECT total_changes()").pluck();
+  const dataVersion = db.prepare<[], number>("PRAGMA data_version").pluck();
+  const entries = new Map<string, unknown>();
+  let totalChars = 0;
+  let [lastChanges, lastVersion] = [-1, -1];
   let state = 0;
 
-  function forget(): void {
-    kept.clear();
-    characters = 0;
+  function clear(): void {
+    entries.clear();
+    totalChars = 0;
   }
 
   return {
@@ -41,20 +43,20 @@ export function createReadCache(db: Db): ReadCache {
       return state;
     },
     refresh() {
-      const [nowOurs, nowOthers] = [ours.get() as number, others.get() as number];
-      if (nowOurs === seenOurs && nowOthers === seenOthers) return state;
-      [seenOurs, seenOthers] = [nowOurs, nowOthers];
-      forget();
+      const [changes, version] = [totalChanges.get() as number, dataVersion.get() as number];
+      if (changes === lastChanges && version === lastVersion) return state;
+      [lastChanges, lastVersion] = [changes, version];
+      clear();
       return (state += 1);
     },
-    get: (key) => kept.get(key),
-    keep(key, value, size, of) {
-      // Callers choose the texts of keys too: a name in a path may have a hundred thousand characters.
-      const whole = key.length + size;
-      if (of !== state || whole > MAX_CHARS) return;
-      if (characters + whole > MAX_CHARS) forget();
-      kept.set(key, value);
-      characters += whole;
+    get: (key) => entries.get(key),
+    set(key, value, { chars, state: readAt }) {
+      // Clients choose keys too: a name in a path may have a hundred thousand characters.
+      const size = key.length + chars;
+      if (readAt !== state || size > MAX_CHARS) return;
+      if (totalChars + size > MAX_CHARS) clear();
+      entries.set(key, value);
+      totalChars += size;
     },
   };
 }

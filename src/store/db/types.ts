@@ -2,12 +2,15 @@ import type Database from "better-sqlite3";
 
 export type Db = Database.Database;
 
-/** Time and ids come in from outside, so that tests decide them. */
+/** How a list is sorted, and the part of it to read; null: all of it. */
+export type ListOptions<Order> = { order: Order; window: { limit: number; offset: number } | null };
+
+/** Sources of time and ids, passed in so that tests control them. */
 export type SchemaSources = {
   /** Epoch seconds, with fraction. */
   now(): number;
   /** A new public id, 8-4-4-4-8 hex. */
   newId(): string;
-  /** The user of the operating system who runs this process; absent where nobody is named by it. */
+  /** The operating system's user who runs this process; absent where its name is not recorded. */
   osUser?(): string;
 };

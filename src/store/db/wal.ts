@@ -1,23 +1,23 @@
-/** The write-ahead log as a file, and who keeps it from being emptied. */
+/** The write-ahead log as a file, and the processes that keep it from being truncated. */
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-/** A process that reads the database. `command` is its name, null where that cannot be known. */
+/** A process that reads the database. `command` is its command line, null where that cannot be read. */
 export type WalReader = { pid: number; command: string | null };
 
-/** How long the write-ahead log of a data directory is, in bytes; 0 without one. */
+/** The size of the write-ahead log of a data directory in bytes; 0 without one. */
 export const walBytes = (directory: string): number =>
   statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0;
 
 /**
- * The bytes of the index of the log that readers lock: WAL_READ_LOCK(1) to (4) in SQLite's wal.c. The one before is of
- * readers that keep nothing.
+ * The bytes of the WAL index that readers lock: WAL_READ_LOCK(1) to (4) in SQLite's wal.c. Readers with
+ * WAL_READ_LOCK(0) do not use the log.
  */
 const [FIRST_LOCK, LAST_LOCK] = [124, 127];
 
 /**
- * The processes that read from the log at this moment, as the kernel knows their locks. Empty where it does not tell
- * (no Linux, or a container that sees other numbers), and for readers that are gone already.
+ * The processes that read from the log now, according to the kernel's lock table. Empty where it is not available (not
+ * Linux, or a container with its own pid namespace), and for readers that have ended.
  */
 export function listWalReaders(
   directory: string,
@@ -26,14 +26,14 @@ export function listWalReaders(
   const index = statSync(join(directory, "assay.db-shm"), { throwIfNoEntry: false });
   if (!index) return [];
   try {
-    return readersOf(locks(), index.ino).map((pid) => ({ pid, command: commandOf(pid) }));
+    return readerPids(locks(), index.ino).map((pid) => ({ pid, command: readCommand(pid) }));
   } catch {
     return [];
   }
 }
 
-/** Lines such as `1: POSIX  ADVISORY  READ 1234 08:02:131090 123 123`: who, which inode, from which byte to which. */
-function readersOf(locks: string, inode: number): number[] {
+/** Parses lines such as `1: POSIX  ADVISORY  READ 1234 08:02:131090 123 123`: pid, inode, first and last byte. */
+function readerPids(locks: string, inode: number): number[] {
   const pids = [...locks.matchAll(/^\d+: POSIX +\S+ +READ +(\d+) +\S+:\S+:(\d+) +(\d+) +(\d+)$/gm)].flatMap(
     ([, pid, ino, from, to]) =>
       Number(ino) === inode && Number(to) >= FIRST_LOCK && Number(from) <= LAST_LOCK ? [Number(pid)] : [],
@@ -41,7 +41,7 @@ function readersOf(locks: string, inode: number): number[] {
   return [...new Set(pids)];
 }
 
-function commandOf(pid: number): string | null {
+function readCommand(pid: number): string | null {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").join(" ").trim().slice(0, 200) || null;
   } catch {

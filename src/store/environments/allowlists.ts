@@ -1,3 +1,7 @@
+/**
+ * Allowlist entries: artifacts that an environment accepts whatever its policies say. Append-only; the latest entry of
+ * a fingerprint counts.
+ */
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
@@ -8,9 +12,9 @@ export type AllowlistRow = {
   environment_id: number;
   fingerprint: string;
   artifact_name: string;
-  /** The reason. */
+  /** Why the artifact is allowed. */
   description: string;
-  /** Public id and shown name of who allowed it. */
+  /** Public id and display name of the user who added the entry. */
   user_id: string;
   user_name: string;
   /** Epoch seconds. */
@@ -30,7 +34,7 @@ const COLUMNS = [
   "user_name",
   "timestamp",
 ]
-  .map((name) => `a.${name}`)
+  .map((name) => `al.${name}`)
   .join(", ");
 
 export type AllowlistParts = {
@@ -40,21 +44,24 @@ export type AllowlistParts = {
 
 export function allowlistStore(db: Db, { now, newId }: SchemaSources, { staleness, triggers }: AllowlistParts) {
   const insert = db.prepare(
-    `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp)
+    `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description,
+                                    user_id, user_name, timestamp)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const latest = db.prepare<[number, string], AllowlistRow>(
-    `SELECT ${COLUMNS} FROM allowlist_entries a WHERE a.environment_id = ? AND a.fingerprint = ? ORDER BY a.id DESC LIMIT 1`,
+    `SELECT ${COLUMNS} FROM allowlist_entries al
+     WHERE al.environment_id = ? AND al.fingerprint = ? ORDER BY al.id DESC LIMIT 1`,
   );
-  const ofOrganization = db.prepare<[number], AllowlistRow & { environment_name: string }>(
-    `SELECT ${COLUMNS}, e.name AS environment_name FROM allowlist_entries a JOIN environments e ON e.id = a.environment_id
-     WHERE a.organization_id = ? ORDER BY a.id DESC`,
+  const byOrganization = db.prepare<[number], AllowlistRow & { environment_name: string }>(
+    `SELECT ${COLUMNS}, env.name AS environment_name
+     FROM allowlist_entries al JOIN environments env ON env.id = al.environment_id
+     WHERE al.organization_id = ? ORDER BY al.id DESC`,
   );
 
   return {
     /**
-     * Adds an entry, of which actions are told; where the artifact runs, its verdict has to be found anew. @returns the
-     * public id of the entry.
+     * Adds an entry and raises the triggers of actions. Where the artifact runs, its evaluation becomes stale.
+     * @returns the public id of the entry.
      */
     create(environment: { id: number; organization_id: number }, entry: AllowlistEntry): string {
       const id = newId();
@@ -74,11 +81,11 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { stalenes
       staleness.markAllowlisted(environment.id, entry.fingerprint);
       return id;
     },
-    /** The entry that counts for a fingerprint, null when the environment does not accept it. */
+    /** The entry that counts for a fingerprint; null when the environment does not allow it. */
     findLatest: (environmentId: number, fingerprint: string): AllowlistRow | null =>
       latest.get(environmentId, fingerprint) ?? null,
-    /** Every entry in an organization, newest first, with the name that its environment has now. */
+    /** Every entry of an organization, newest first, with the current name of its environment. */
     list: (organizationId: number): (AllowlistRow & { environment_name: string })[] =>
-      ofOrganization.all(organizationId),
+      byOrganization.all(organizationId),
   };
 }

@@ -1,4 +1,7 @@
-/** The facts on which an artifact is judged in an environment, read as they are now (semantics 5.4). */
+/**
+ * The facts that an evaluation of an artifact in an environment rests on, as they are now (semantics 5.4). Read-only.
+ */
+import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import type { Facts, FlowRecord } from "../../domain/compliance/environment.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { pickLatestPerFlow } from "../flows/artifacts.ts";
@@ -26,13 +29,12 @@ export type FactParts = { attestations: ReturnType<typeof attestationStore>; flo
 
 export function complianceFactStore(db: Db, { attestations, flows }: FactParts) {
   const records = db.prepare<[number, string], RecordRow>(
-    `SELECT a.id, a.flow_id, f.name AS flow_name, a.trail_id, t.name AS trail_name, a.reference_name, a.filename, a.git_commit, a.commit_url,
-            nullif(a.git_commit_info_json ->> 'timestamp', 0) AS committed_at, a.state, a.reasons_json,
-            a.report_number
+    `SELECT a.id, a.flow_id, f.name AS flow_name, a.trail_id, t.name AS trail_name, a.reference_name, a.filename,
+            a.git_commit, a.commit_url, nullif(a.git_commit_info_json ->> 'timestamp', 0) AS committed_at, a.state,
+            a.reasons_json, a.report_number
      FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id
      WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`,
   );
-
   const flowCount = db
     .prepare<[number, string]>(
       "SELECT count(DISTINCT a.flow_id) FROM artifacts a WHERE a.organization_id = ? AND a.fingerprint = ?",
@@ -40,12 +42,13 @@ export function complianceFactStore(db: Db, { attestations, flows }: FactParts) 
     .pluck();
 
   return {
-    /** How many flows a fingerprint was reported to: each policy is evaluated once for each of them. */
+    /** How many flows a fingerprint was reported to. Each policy is evaluated once for each of them. */
     countFlows: (organizationId: number, fingerprint: string): number =>
       flowCount.get(organizationId, fingerprint) as number,
     /**
-     * The most recent record of a fingerprint in every flow it was reported to, archived flows included (decision 65);
-     * the flow of its first report comes first. None: it has no provenance. `deployment_id` is null in all of them.
+     * The latest record of a fingerprint in each flow it was reported to, archived flows included (decision 65); the
+     * flow of its first report comes first. Empty for an artifact without provenance. `deployment_id` is null in all of
+     * them.
      */
     read(organizationId: number, fingerprint: string): Facts {
       if (fingerprint === "") return { flows: [] };
@@ -67,7 +70,7 @@ export function complianceFactStore(db: Db, { attestations, flows }: FactParts) 
       commit_url: row.commit_url,
       committed_at: row.committed_at,
       state: row.state,
-      reasons: JSON.parse(row.reasons_json) as string[],
+      reasons: readStoredJson(row.reasons_json, isListOf(isText)),
       candidates: row.trail_id === null ? [] : attestations.listPolicyCandidates(row.trail_id, row.id),
       deployment_id: null,
     };

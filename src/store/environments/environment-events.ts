@@ -1,9 +1,9 @@
 /**
- * The events of environments: rows of snapshot_artifacts that say something else than "unchanged" (schema.sql). Those
- * of a logical environment are the events of the member snapshots that caused its own (semantics 6.3); they stay events
- * of the member, but their place in the order, and in a range, is the logical snapshot.
+ * The events of environments: rows of snapshot_artifacts whose annotation is not "unchanged" (schema.sql). The events
+ * of a logical environment are those of the member snapshots that caused its own snapshots (semantics 6.3): they remain
+ * events of the member, but the logical snapshot determines their place in the order and in a range. Read-only.
  *
- * Pages and counts walk the index of the events and read rows only for what is shown.
+ * Pages and counts walk the index of the events, and rows are read only for what is shown.
  */
 import { selectorColumn } from "../flows/artifact-selector.ts";
 import { snapshotTimes } from "./snapshot-times.ts";
@@ -13,21 +13,21 @@ import type { Db } from "../db/types.ts";
 
 export type EnvironmentEventRow = {
   id: number;
-  /** Index of the snapshot of the environment that was asked for; of a physical one the same as snapshot_index. */
+  /** Index of the snapshot of the requested environment; for a physical one the same as snapshot_index. */
   position: number;
   /** The physical environment in which it happened. */
   environment_id: number;
-  /** Its present name. */
+  /** Its current name. */
   environment_name: string;
   snapshot_index: number;
   /** Epoch seconds of the snapshot. */
   timestamp: number;
   snapshot_compliant: 0 | 1 | null;
-  /** Who reported, or changed the policies or the allowlist. */
+  /** The author of the report, or of the change to the policies or the allowlist. */
   user_name: string;
   fingerprint: string;
   name: string;
-  /** The snapshot with which the artifact started. */
+  /** The snapshot in which the artifact started. */
   started_index: number;
   annotation: StoredAnnotation;
   was: number;
@@ -37,9 +37,9 @@ export type EnvironmentEventRow = {
   facts_json: string;
 };
 
-/** Snapshots of the environment by index, both included. None when first > last. */
+/** Snapshots of the environment by index, both inclusive. Empty when first > last. */
 export type IndexRange = { first: number; last: number };
-/** `repoIds`: only events of artifacts that then had provenance from one of these repositories; null for all. */
+/** `repoIds`: only events of artifacts whose provenance was then one of these repositories; null for all. */
 type EventFilter = IndexRange & { repoIds: readonly number[] | null };
 
 /** An artifact that exited, in one of its flows; `referenceName` is its name there. */
@@ -52,7 +52,7 @@ export type Exit = {
   exitedIndex: number;
 };
 
-/** The record of what runs in the place of an artifact that exited. */
+/** The record of what runs in place of an artifact that exited. */
 export type SuccessorRow = { git_commit: string; commit_url: string; repo_url: string | null };
 
 /** A record of an artifact as events refer to it. */
@@ -71,57 +71,63 @@ type Repos = { repo: number | null; repos: string | null };
 type KeyRow = Pick<EnvironmentEventRow, "id" | "position">;
 
 /**
- * Where events are found. `id` and `position` are SQL expressions; `distinct` where one event may be found several
- * times.
+ * Where events are found. `id` and `position` are SQL expressions; `distinct` is set where a query may return an event
+ * several times.
  */
 type Source = { id: string; position: string; from: string; where: string; distinct: "" | "DISTINCT" };
 
-const PHYSICAL = "x.environment_id = @environment AND x.first_index >= @first AND x.first_index <= @last";
-const LOGICAL = "l.environment_id = @environment AND l.idx >= @first AND l.idx <= @last";
-const EVENT = "x.annotation <> 'unchanged'";
-/** The usual filter has one repository, whose events lie in order. */
-const ONE_REPO = "x.repo_id = @repo";
-const SEVERAL_REPOS = "x.repo_id IN (SELECT value FROM json_each(@repos))";
+const PHYSICAL = "event.environment_id = @environment AND event.first_index >= @first AND event.first_index <= @last";
+const LOGICAL = "s.environment_id = @environment AND s.idx >= @first AND s.idx <= @last";
+const IS_EVENT = "event.annotation <> 'unchanged'";
+/** The usual filter names one repository, whose events the index has in order. */
+const ONE_REPO = "event.repo_id = @repo";
+const SEVERAL_REPOS = "event.repo_id IN (SELECT value FROM json_each(@repos))";
 
 const ofMembers = (table: string, condition: string): string =>
-  `snapshots l CROSS JOIN ${table} x ON x.environment_id = l.member_id AND x.first_index = l.member_index AND ${condition}`;
-
+  `snapshots s CROSS JOIN ${table} event
+     ON event.environment_id = s.member_id AND event.first_index = s.member_index AND ${condition}`;
 const SOURCES = {
   physical: {
     all: {
-      id: "x.id",
-      position: "x.first_index",
-      from: "snapshot_artifacts x",
-      where: `${PHYSICAL} AND ${EVENT}`,
+      id: "event.id",
+      position: "event.first_index",
+      from: "snapshot_artifacts event",
+      where: `${PHYSICAL} AND ${IS_EVENT}`,
       distinct: "",
     },
     one: {
-      id: "x.event_id",
-      position: "x.first_index",
-      from: "environment_event_repos x",
+      id: "event.event_id",
+      position: "event.first_index",
+      from: "environment_event_repos event",
       where: `${PHYSICAL} AND ${ONE_REPO}`,
       distinct: "",
     },
     several: {
-      id: "x.event_id",
-      position: "x.first_index",
-      from: "environment_event_repos x",
+      id: "event.event_id",
+      position: "event.first_index",
+      from: "environment_event_repos event",
       where: `${PHYSICAL} AND ${SEVERAL_REPOS}`,
       distinct: "DISTINCT",
     },
   },
   logical: {
-    all: { id: "x.id", position: "l.idx", from: ofMembers("snapshot_artifacts", EVENT), where: LOGICAL, distinct: "" },
+    all: {
+      id: "event.id",
+      position: "s.idx",
+      from: ofMembers("snapshot_artifacts", IS_EVENT),
+      where: LOGICAL,
+      distinct: "",
+    },
     one: {
-      id: "x.event_id",
-      position: "l.idx",
+      id: "event.event_id",
+      position: "s.idx",
       from: ofMembers("environment_event_repos", ONE_REPO),
       where: LOGICAL,
       distinct: "",
     },
     several: {
-      id: "x.event_id",
-      position: "l.idx",
+      id: "event.event_id",
+      position: "s.idx",
       from: ofMembers("environment_event_repos", SEVERAL_REPOS),
       where: LOGICAL,
       distinct: "DISTINCT",
@@ -129,80 +135,98 @@ const SOURCES = {
   },
 } as const satisfies Record<string, Record<string, Source>>;
 
-/** Later starts of a flow and reference name that are looked at for what is in the place of an artifact that exited. */
+/** Later starts under a flow and reference name that are examined to find what replaced an artifact. */
 const MAX_SUCCESSORS = 20;
 
-/** What is shown of the events with these keys, in no order. */
-const SHOWN = `SELECT x.id, x.environment_id, x.started_index, n.name AS environment_name, x.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant,
-    s.user_name, x.fingerprint, x.name, x.annotation, x.was, x.now, x.compliant, e.facts_json
-  FROM json_each(?) key CROSS JOIN snapshot_artifacts x ON x.id = key.value CROSS JOIN evaluations e ON e.id = x.evaluation_id
-  CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index CROSS JOIN environments n ON n.id = x.environment_id`;
+/** The rows of the events with these ids, unordered. */
+const SHOWN = `SELECT sa.id, sa.environment_id, sa.started_index, env.name AS environment_name,
+    sa.first_index AS snapshot_index, s.timestamp, s.compliant AS snapshot_compliant, s.user_name, sa.fingerprint,
+    sa.name, sa.annotation, sa.was, sa.now, sa.compliant, ev.facts_json
+  FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value
+    CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id
+    CROSS JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.first_index
+    CROSS JOIN environments env ON env.id = sa.environment_id`;
+
+/**
+ * For exits given as a JSON list of lists: what runs in their place. An artifact that started in the same snapshot as
+ * the exited one is not its successor, and neither is one that had stopped again when it exited.
+ */
+const SUCCESSORS = `SELECT exit.key AS place, a.git_commit, a.commit_url, a.repo_url
+  FROM json_each(?) exit CROSS JOIN deployments dep ON dep.id = (
+      SELECT page.id FROM (
+          SELECT id, organization_id, environment_id, fingerprint, snapshot_index FROM deployments
+          WHERE environment_id = exit.value ->> 0 AND flow_id = exit.value ->> 1 AND reference_name = exit.value ->> 2
+            AND fingerprint <> exit.value ->> 3 AND snapshot_index > exit.value ->> 4
+            AND snapshot_index <= exit.value ->> 5
+          ORDER BY snapshot_index DESC, id DESC LIMIT ${MAX_SUCCESSORS}) page
+      WHERE EXISTS (
+          SELECT 1 FROM snapshot_artifacts sa
+          WHERE sa.organization_id = page.organization_id AND sa.fingerprint = page.fingerprint
+            AND sa.environment_id = page.environment_id
+            AND sa.first_index <= exit.value ->> 5 AND sa.last_index >= exit.value ->> 5 AND sa.now > 0)
+      ORDER BY page.snapshot_index DESC, page.id DESC LIMIT 1)
+    CROSS JOIN artifacts a ON a.id = dep.artifact_id`;
+
+type SourceStatements = ReturnType<typeof prepareSource>;
+
+function prepareSource(db: Db, { id, position, from, where, distinct }: Source) {
+  const page = (direction: "ASC" | "DESC") =>
+    db.prepare<Partial<Values & Repos> & { limit: number; offset: number }, KeyRow>(
+      `SELECT ${distinct} ${id} AS id, ${position} AS position FROM ${from} WHERE ${where}
+       ORDER BY ${position} ${direction}, ${id} ${direction} LIMIT @limit OFFSET @offset`,
+    );
+  return {
+    newestFirst: page("DESC"),
+    oldestFirst: page("ASC"),
+    count: db.prepare<Partial<Values & Repos>, { n: number }>(
+      `SELECT count(${distinct ? `DISTINCT ${id}` : "*"}) AS n FROM ${from} WHERE ${where}`,
+    ),
+  };
+}
+
+function prepareSources(db: Db, { all, one, several }: Record<"all" | "one" | "several", Source>) {
+  const { id, position, from, where } = all;
+  return {
+    all: prepareSource(db, all),
+    one: prepareSource(db, one),
+    several: prepareSource(db, several),
+    after: db.prepare<Values & { id: number; limit: number }, KeyRow>(
+      `SELECT ${id} AS id, ${position} AS position FROM ${from}
+       WHERE ${where} AND (${position} > @first OR ${id} > @id) ORDER BY ${position}, ${id} LIMIT @limit`,
+    ),
+  };
+}
 
 export function environmentEventStore(db: Db) {
   const shown = db.prepare<[string], Omit<EnvironmentEventRow, "position">>(SHOWN);
-  const statements = ({ id, position, from, where, distinct }: Source) => {
-    const page = (direction: "ASC" | "DESC") =>
-      db.prepare<Partial<Values & Repos> & { limit: number; offset: number }, KeyRow>(
-        `SELECT ${distinct} ${id} AS id, ${position} AS position FROM ${from} WHERE ${where} ORDER BY ${position} ${direction}, ${id} ${direction} LIMIT @limit OFFSET @offset`,
-      );
-    return {
-      newestFirst: page("DESC"),
-      oldestFirst: page("ASC"),
-      count: db.prepare<Partial<Values & Repos>, { n: number }>(
-        `SELECT count(${distinct ? `DISTINCT ${id}` : "*"}) AS n FROM ${from} WHERE ${where}`,
-      ),
-    };
+  const prepared = {
+    physical: prepareSources(db, SOURCES.physical),
+    logical: prepareSources(db, SOURCES.logical),
   };
-  const after = ({ id, position, from, where }: Source) =>
-    db.prepare<Values & { id: number; limit: number }, KeyRow>(
-      `SELECT ${id} AS id, ${position} AS position FROM ${from} WHERE ${where} AND (${position} > @first OR ${id} > @id) ORDER BY ${position}, ${id} LIMIT @limit`,
-    );
-  const preparedFor = ({ all, one, several }: Record<"all" | "one" | "several", Source>) => ({
-    all: statements(all),
-    one: statements(one),
-    several: statements(several),
-    after: after(all),
-  });
-  const prepared = { physical: preparedFor(SOURCES.physical), logical: preparedFor(SOURCES.logical) };
   const times = snapshotTimes(db);
   const records = db.prepare<[string], EventRecordRow>(
     `SELECT a.id, a.public_id, f.name AS flow_name, a.repo_id, a.repo_url, ${selectorColumn("a")}
-     FROM json_each(?) k CROSS JOIN artifacts a ON a.id = k.value CROSS JOIN flows f ON f.id = a.flow_id`,
+     FROM json_each(?) wanted CROSS JOIN artifacts a ON a.id = wanted.value CROSS JOIN flows f ON f.id = a.flow_id`,
   );
-
-  // Exits come as one JSON list of lists. What started together with an artifact is not in its place, and neither is
-  // what had stopped again when the artifact exited.
-  const successors = db.prepare<[string], SuccessorRow & { place: number }>(
-    `SELECT k.key AS place, a.git_commit, a.commit_url, a.repo_url
-     FROM json_each(?) k CROSS JOIN deployments d ON d.id = (
-         SELECT page.id FROM (
-             SELECT id, organization_id, environment_id, fingerprint, snapshot_index FROM deployments
-             WHERE environment_id = k.value ->> 0 AND flow_id = k.value ->> 1 AND reference_name = k.value ->> 2
-               AND fingerprint <> k.value ->> 3 AND snapshot_index > k.value ->> 4 AND snapshot_index <= k.value ->> 5
-             ORDER BY snapshot_index DESC, id DESC LIMIT ${MAX_SUCCESSORS}) page
-         WHERE EXISTS (
-             SELECT 1 FROM snapshot_artifacts x
-             WHERE x.organization_id = page.organization_id AND x.fingerprint = page.fingerprint
-               AND x.environment_id = page.environment_id
-               AND x.first_index <= k.value ->> 5 AND x.last_index >= k.value ->> 5 AND x.now > 0)
-         ORDER BY page.snapshot_index DESC, page.id DESC LIMIT 1)
-       CROSS JOIN artifacts a ON a.id = d.artifact_id`,
-  );
+  const successors = db.prepare<[string], SuccessorRow & { place: number }>(SUCCESSORS);
 
   const sourceOf = ({ type }: Environment) => prepared[type === "logical" ? "logical" : "physical"];
-  /** The statements for a filter, and what is bound in them. */
-  function forFilter(environment: Environment, { first, last, repoIds }: EventFilter) {
+  /** The statements for a filter, and their parameters. */
+  function choose(
+    environment: Environment,
+    { first, last, repoIds }: EventFilter,
+  ): { statements: SourceStatements; values: Values & Partial<Repos> } {
     const values = { environment: environment.id, first, last };
     const source = sourceOf(environment);
-    if (!repoIds) return { found: source.all, values };
+    if (!repoIds) return { statements: source.all, values };
     const [repo] = repoIds;
     return repoIds.length === 1 && repo !== undefined
-      ? { found: source.one, values: { ...values, repo } }
-      : { found: source.several, values: { ...values, repos: JSON.stringify(repoIds) } };
+      ? { statements: source.one, values: { ...values, repo } }
+      : { statements: source.several, values: { ...values, repos: JSON.stringify(repoIds) } };
   }
 
-  /** The events with these keys, in the order of the keys. */
-  function rowsOf(keys: readonly KeyRow[]): EnvironmentEventRow[] {
+  /** The events with these ids, in the order of the keys. */
+  function readRows(keys: readonly KeyRow[]): EnvironmentEventRow[] {
     const rows = new Map(shown.all(JSON.stringify(keys.map(({ id }) => id))).map((row) => [row.id, row]));
     return keys.flatMap(({ id, position }) => {
       const row = rows.get(id);
@@ -211,30 +235,29 @@ export function environmentEventStore(db: Db) {
   }
 
   return {
-    /** One page, newest first unless `reverse`; within a snapshot in the order of recording, turned with the rest. */
+    /** One page, newest first unless `reverse`; within a snapshot in the order of recording, reversed along with it. */
     list(
       environment: Environment,
       filter: EventFilter,
-      reverse: boolean,
-      limit: number,
-      offset: number,
+      { reverse, limit, offset }: { reverse: boolean; limit: number; offset: number },
     ): EnvironmentEventRow[] {
-      const { found, values } = forFilter(environment, filter);
-      return rowsOf(found[reverse ? "oldestFirst" : "newestFirst"].all({ ...values, limit, offset }));
+      const { statements, values } = choose(environment, filter);
+      return readRows(statements[reverse ? "oldestFirst" : "newestFirst"].all({ ...values, limit, offset }));
     },
     count(environment: Environment, filter: EventFilter): number {
-      const { found, values } = forFilter(environment, filter);
-      return found.count.get(values)?.n ?? 0;
+      const { statements, values } = choose(environment, filter);
+      return statements.count.get(values)?.n ?? 0;
     },
     /**
-     * The next events after one, oldest first: for reading all of them with little memory.
-     * @param from `first`: position of the event after which to go on, `id` its id; 0 to begin with `first`.
+     * The next events after one, oldest first: reads all events with little memory.
+     * @param from `first` and `id`: position and id of the event to continue after; id 0 starts with `first`.
      */
     listAfter: (environment: Environment, from: IndexRange & { id: number }, limit: number): EnvironmentEventRow[] =>
-      rowsOf(sourceOf(environment).after.all({ environment: environment.id, ...from, limit })),
+      readRows(sourceOf(environment).after.all({ environment: environment.id, ...from, limit })),
     /**
-     * The snapshots of an environment made from one time to another, both included; infinite: without bound. From `now`
-     * on all are in, whatever time a clock that ran ahead gave them. Times in epoch seconds.
+     * The snapshots of an environment between two times, both inclusive; infinite: unbounded. If `to` is not before
+     * `now`, all snapshots up to the latest are in, also those that a clock running ahead dated later. Times in epoch
+     * seconds.
      */
     findRange(
       { id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">,
@@ -244,8 +267,8 @@ export function environmentEventStore(db: Db) {
       return { first, last: to >= now ? snapshot_count : times.findLastUntil(id, to) };
     },
     /**
-     * What runs in the place of artifacts that exited: of the same flow and reference name, started after them, and
-     * the latest of those that ran when they exited. Exits that nothing replaced are not in the answer.
+     * What runs in place of artifacts that exited: the latest of those with the same flow and reference name that
+     * started after them and ran when they exited. Exits that nothing replaced are left out.
      */
     findSuccessors<Key>(exits: ReadonlyMap<Key, Exit>): Map<Key, SuccessorRow> {
       if (exits.size === 0) return new Map();
@@ -260,7 +283,7 @@ export function environmentEventStore(db: Db) {
       ]);
       return new Map(successors.all(JSON.stringify(values)).map(({ place, ...row }) => [keys[place] as Key, row]));
     },
-    /** Records by key; keys without a record are left out. */
+    /** Records by id; ids without a record are left out. */
     findRecords: (ids: Iterable<number>): Map<number, EventRecordRow> =>
       new Map(records.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
   };

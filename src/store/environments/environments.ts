@@ -1,3 +1,10 @@
+/**
+ * Environments: their names, settings, tags, members (of logical ones) and attached policies.
+ *
+ * Invariants: the members of a logical environment are active physical ones, each once; whatever changes the policies
+ * of an environment marks it for re-evaluation. What follows from reports and snapshots is written by
+ * snapshot-writer.ts.
+ */
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import { tagTable } from "../db/tags.ts";
@@ -27,7 +34,7 @@ export type EnvironmentRow = {
   description: string;
   include_scaling: 0 | 1;
   require_provenance: 0 | 1;
-  /** Epoch seconds, null for an active environment. */
+  /** Epoch seconds; null for an active environment. */
   archived_at: number | null;
   /** The name before archiving. */
   archived_name: string | null;
@@ -37,18 +44,18 @@ export type EnvironmentRow = {
   /** Also the index of the latest snapshot; 0 before the first. */
   snapshot_count: number;
   last_changed_at: number | null;
-  /** Verdict of the latest snapshot, null for unknown. Of a logical environment it follows from the members. */
+  /** Verdict of the latest snapshot; null for unknown. In a logical environment it follows from the members. */
   state: 0 | 1 | null;
   running_digest: string | null;
   revision: number;
   checked_revision: number;
 };
 
-/** What people say about an environment beside its name and type. */
+/** The settings of an environment besides its name and type. */
 export type EnvironmentFields = { description: string; includeScaling: boolean; requireProvenance: boolean };
 export type PolicyKey = { id: number; name: string };
 
-const names = [
+const COLUMN_NAMES = [
   "id",
   "public_id",
   "organization_id",
@@ -69,7 +76,7 @@ const names = [
   "revision",
   "checked_revision",
 ] as const satisfies readonly (keyof EnvironmentRow)[];
-const COLUMNS = names.map((name) => `environment.${name}`).join(", ");
+const COLUMNS = COLUMN_NAMES.map((name) => `env.${name}`).join(", ");
 
 export function environmentStore(
   db: Db,
@@ -78,62 +85,65 @@ export function environmentStore(
 ) {
   const named = nameTable<EnvironmentRow>(db, {
     table: "environments",
-    as: "environment",
+    as: "env",
     columns: COLUMNS,
     aliases: "environment_aliases",
     owner: "environment_id",
     kind: "Environment",
   });
-  const byId = db.prepare<[number], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments environment WHERE id = ?`);
+  const byId = db.prepare<[number], EnvironmentRow>(`SELECT ${COLUMNS} FROM environments env WHERE id = ?`);
   const insert = db.prepare(
-    `INSERT INTO environments (public_id, organization_id, name, type, description, include_scaling, require_provenance, created_at, last_modified_at)
+    `INSERT INTO environments (public_id, organization_id, name, type, description, include_scaling,
+                               require_provenance, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
-  const setFields = db.prepare(
-    "UPDATE environments SET description = ?, include_scaling = ?, require_provenance = ?, last_modified_at = ? WHERE id = ?",
+  const updateFields = db.prepare(
+    `UPDATE environments SET description = ?, include_scaling = ?, require_provenance = ?, last_modified_at = ?
+     WHERE id = ?`,
   );
   const setModified = db.prepare("UPDATE environments SET last_modified_at = ? WHERE id = ?");
 
-  const membersOf = db.prepare<[number], { member_id: number }>(
+  const memberIds = db.prepare<[number], { member_id: number }>(
     "SELECT member_id FROM environment_members WHERE logical_id = ? ORDER BY position",
   );
   const lastMember = db.prepare<[number], { position: number | null }>(
     "SELECT max(position) AS position FROM environment_members WHERE logical_id = ?",
   );
-  const putMember = db.prepare(
+  const insertMember = db.prepare(
     "INSERT INTO environment_members (logical_id, position, member_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
   );
-  const dropMembers = db.prepare("DELETE FROM environment_members WHERE logical_id = ?");
-  const modifyLogicalOf = db.prepare(
-    "UPDATE environments SET last_modified_at = ? WHERE id IN (SELECT logical_id FROM environment_members WHERE member_id = ?)",
+  const deleteMembers = db.prepare("DELETE FROM environment_members WHERE logical_id = ?");
+  const setModifiedOfGroups = db.prepare(
+    `UPDATE environments SET last_modified_at = ?
+     WHERE id IN (SELECT logical_id FROM environment_members WHERE member_id = ?)`,
   );
-  const dropMember = db.prepare("DELETE FROM environment_members WHERE member_id = ?");
+  const leaveGroups = db.prepare("DELETE FROM environment_members WHERE member_id = ?");
 
-  const attachedTo = db.prepare<[number], PolicyKey>(
-    `SELECT policy.id, policy.name FROM environment_policies attachment JOIN policies policy ON policy.id = attachment.policy_id
-     WHERE attachment.environment_id = ? ORDER BY attachment.position`,
+  const policies = db.prepare<[number], PolicyKey>(
+    `SELECT pol.id, pol.name FROM environment_policies ep JOIN policies pol ON pol.id = ep.policy_id
+     WHERE ep.environment_id = ? ORDER BY ep.position`,
   );
   const lastPolicy = db.prepare<[number], { position: number | null }>(
     "SELECT max(position) AS position FROM environment_policies WHERE environment_id = ?",
   );
-  const putPolicy = db.prepare(
+  const insertPolicy = db.prepare(
     "INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
   );
-  const dropPolicy = db.prepare("DELETE FROM environment_policies WHERE environment_id = ? AND policy_id = ?");
-  const dropPolicies = db.prepare("DELETE FROM environment_policies WHERE environment_id = ?");
+  const deletePolicy = db.prepare("DELETE FROM environment_policies WHERE environment_id = ? AND policy_id = ?");
+  const deletePolicies = db.prepare("DELETE FROM environment_policies WHERE environment_id = ?");
   const tags = tagTable(db, "environment_tags", "environment_id");
 
-  /** The environment with that key; it must exist. */
+  /** The environment with that id; it must exist. */
   function get(id: number): EnvironmentRow {
     const row = byId.get(id);
     if (!row) throw new Error(`environment ${id} is gone`);
     return row;
   }
 
-  const memberIds = (logicalId: number): number[] => membersOf.all(logicalId).map(({ member_id }) => member_id);
-  const attached = (environmentId: number): PolicyKey[] => attachedTo.all(environmentId);
+  const listMemberIds = (logicalId: number): number[] => memberIds.all(logicalId).map(({ member_id }) => member_id);
+  const listPolicies = (environmentId: number): PolicyKey[] => policies.all(environmentId);
 
-  function policiesChanged(environmentId: number): void {
+  function markPoliciesChanged(environmentId: number): void {
     setModified.run(now(), environmentId);
     staleness.markPoliciesChanged(environmentId);
   }
@@ -145,7 +155,7 @@ export function environmentStore(
     findHolder: named.findHolder,
     get,
 
-    /** Creates an environment; none may hold the name, an alias of that name ends. */
+    /** Creates an environment; the name must be free, an alias of that name is released. */
     create(
       organizationId: number,
       { name, type, ...fields }: EnvironmentFields & { name: string; type: EnvironmentType },
@@ -166,93 +176,83 @@ export function environmentStore(
       return get(Number(lastInsertRowid));
     },
 
-    /**
-     * Replaces what people say about an environment. The same as before: nothing is written. @returns whether it
-     * changed.
-     */
+    /** Replaces the settings; writes nothing when they are the same. @returns whether they changed. */
     update(row: EnvironmentRow, { description, includeScaling, requireProvenance }: EnvironmentFields): boolean {
       const [scaling, provenance] = [Number(includeScaling), Number(requireProvenance)];
       if (description === row.description && scaling === row.include_scaling && provenance === row.require_provenance)
         return false;
-      setFields.run(description, scaling, provenance, now(), row.id);
+      updateFields.run(description, scaling, provenance, now(), row.id);
       return true;
     },
 
-    /** Gives an active environment a new name that none holds; the old one becomes an alias (semantics 1.8). */
+    /** Renames an active environment; the new name must be free, and the old one becomes an alias (semantics 1.8). */
     rename(row: EnvironmentRow, name: string): void {
       named.rename(row, name, now());
     },
 
     /**
-     * Archives an active environment: it goes on under a suffixed name, its plain name is free (semantics 1.8), and it
-     * leaves the logical environments that include it. Of two of one name archived in one second, the later one takes
-     * the next second. @returns the suffixed name.
+     * Archives an active environment: it gets a suffixed name, its plain name becomes free (semantics 1.8), and it
+     * leaves the logical environments that include it. @returns the suffixed name.
      */
     archive(row: EnvironmentRow): string {
       const at = now();
       const name = named.archive(row, at);
-      // For those that lose their last member with it, which show their own time of modification from then on.
-      modifyLogicalOf.run(at, row.id);
-      dropMember.run(row.id);
+      // For those that lose their last member and show their own time of modification from then on.
+      setModifiedOfGroups.run(at, row.id);
+      leaveGroups.run(row.id);
       return name;
     },
 
-    /** Keys of the members of a logical environment, in their order. */
-    listMemberIds: memberIds,
+    /** Ids of the members of a logical environment, in their order. */
+    listMemberIds,
 
-    /**
-     * Replaces the members of a logical environment: active physical ones, each once. @returns whether they, or their
-     * order, changed.
-     */
+    /** Replaces the members of a logical environment. @returns whether they or their order changed. */
     setMembers(logicalId: number, ids: readonly number[]): boolean {
-      if (sameList(memberIds(logicalId), ids)) return false;
-      dropMembers.run(logicalId);
-      ids.forEach((id, place) => putMember.run(logicalId, place + 1, id));
+      if (isSameList(listMemberIds(logicalId), ids)) return false;
+      deleteMembers.run(logicalId);
+      for (const [index, id] of ids.entries()) insertMember.run(logicalId, index + 1, id);
       setModified.run(now(), logicalId);
       return true;
     },
 
-    /**
-     * Adds an active physical environment as the last member of a logical one. @returns false when it is a member
-     * already.
-     */
+    /** Appends a member to a logical environment. @returns false when it already is a member. */
     addMember(logicalId: number, memberId: number): boolean {
       const position = (lastMember.get(logicalId)?.position ?? 0) + 1;
-      if (putMember.run(logicalId, position, memberId).changes === 0) return false;
+      if (insertMember.run(logicalId, position, memberId).changes === 0) return false;
       setModified.run(now(), logicalId);
       return true;
     },
 
-    /** The attached policies in their order, those without a version included. */
-    listPolicies: attached,
+    /** The attached policies in their order, including those without a version. */
+    listPolicies,
 
-    /** Attaches policies behind those that are attached already. @returns whether any was not yet attached. */
+    /** Attaches policies after those already attached. @returns whether any was not attached before. */
     attachPolicies(environmentId: number, policyIds: readonly number[]): boolean {
       const last = lastPolicy.get(environmentId)?.position ?? 0;
-      const changes = policyIds.map((id, place) => putPolicy.run(environmentId, id, last + place + 1).changes);
+      const changes = policyIds.map((id, index) => insertPolicy.run(environmentId, id, last + index + 1).changes);
       if (!changes.includes(1)) return false;
-      policiesChanged(environmentId);
+      markPoliciesChanged(environmentId);
       return true;
     },
 
     /** Detaches policies. @returns whether any was attached. */
     detachPolicies(environmentId: number, policyIds: readonly number[]): boolean {
-      const changes = policyIds.map((id) => dropPolicy.run(environmentId, id).changes);
+      const changes = policyIds.map((id) => deletePolicy.run(environmentId, id).changes);
       if (!changes.includes(1)) return false;
-      policiesChanged(environmentId);
+      markPoliciesChanged(environmentId);
       return true;
     },
 
     /**
-     * Attaches exactly these policies, each once, in this order. @returns whether any was attached or detached; a new
-     * order alone is kept, but is neither.
+     * Attaches exactly these policies, each once, in this order.
+     * @returns whether any was attached or detached; a changed order is stored, but does not count.
      */
     setPolicies(environmentId: number, policyIds: readonly number[]): boolean {
-      const before = attached(environmentId).map(({ id }) => id);
-      if (sameList(before, policyIds)) return false;
-      dropPolicies.run(environmentId);
-      policyIds.forEach((id, place) => putPolicy.run(environmentId, id, place + 1));
-      policiesChanged(environmentId);
+      const before = listPolicies(environmentId).map(({ id }) => id);
+      if (isSameList(before, policyIds)) return false;
+      deletePolicies.run(environmentId);
+      for (const [index, id] of policyIds.entries()) insertPolicy.run(environmentId, id, index + 1);
+      markPoliciesChanged(environmentId);
       const earlier = new Set(before);
       return before.length !== policyIds.length || policyIds.some((id) => !earlier.has(id));
     },
@@ -265,5 +265,5 @@ export function environmentStore(
   };
 }
 
-const sameList = (a: readonly number[], b: readonly number[]): boolean =>
-  a.length === b.length && a.every((id, place) => id === b[place]);
+const isSameList = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((id, index) => id === b[index]);

@@ -1,30 +1,31 @@
+/** Requests for the re-evaluation of environments: jobs, added in the transaction of the change that caused them. */
 import type { EnvironmentRow } from "./environments.ts";
 import type { jobStore } from "../db/jobs.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import type { Db } from "../db/types.ts";
 import type { Actor } from "../actor.ts";
 
-/** Payload of the jobs of kind `reevaluate`: which environment, and what its snapshot tells of its cause. */
+/** Payload of the jobs of kind `reevaluate`: the environment, and the cause that its snapshot will record. */
 export type ReevaluatePayload = {
   environment_id: number;
-  /** Number of its snapshots when this was asked for. */
+  /** Number of its snapshots when the job was added. */
   snapshot_count: number;
   cause: "policy_version" | "policies" | "allowlist";
-  /** Public id of who changed the policy, what is attached, or the allowlist. */
+  /** Public id of the user who changed the policy, the attachments or the allowlist. */
   user_id: string;
-  /** The name that people saw of them. */
+  /** The display name of that user at the time. */
   user_name: string;
 };
 
 export type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof staleArtifactStore> };
 
 export function reevaluationQueue(db: Db, { jobs, staleness }: ReevaluationParts) {
-  const using = db.prepare<[number], { id: number; snapshot_count: number }>(
-    `SELECT environment.id, environment.snapshot_count FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
-     WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY attachment.environment_id`,
+  const environmentsOf = db.prepare<[number], { id: number; snapshot_count: number }>(
+    `SELECT env.id, env.snapshot_count FROM environment_policies ep JOIN environments env ON env.id = ep.environment_id
+     WHERE ep.policy_id = ? AND env.archived_at IS NULL ORDER BY ep.environment_id`,
   );
   /** Adds the job. @returns its id. */
-  function ask(
+  function enqueue(
     { id, snapshot_count }: Pick<EnvironmentRow, "id" | "snapshot_count">,
     cause: ReevaluatePayload["cause"],
     by: Actor,
@@ -40,16 +41,16 @@ export function reevaluationQueue(db: Db, { jobs, staleness }: ReevaluationParts
   }
 
   return {
-    enqueue: ask,
+    enqueue,
     /**
-     * A policy got a new version: every active environment that it is attached to is evaluated again, by a job.
-     * @param by who made the version.
+     * Adds a job for every active environment that a policy with a new version is attached to.
+     * @param by the author of the version.
      * @returns the ids of the jobs.
      */
     enqueueForPolicy(policyId: number, by: Actor): number[] {
-      return using.all(policyId).map((environment) => {
+      return environmentsOf.all(policyId).map((environment) => {
         staleness.markPoliciesChanged(environment.id);
-        return ask(environment, "policy_version", by);
+        return enqueue(environment, "policy_version", by);
       });
     },
   };

@@ -1,7 +1,11 @@
+/**
+ * Finds snapshots by time. Timestamps rise with the index, except at setbacks, where a clock that had run ahead was
+ * right again; a row of snapshot_setbacks marks each of them.
+ */
 import type { Db } from "../db/types.ts";
 
-/** Notes that the time of a snapshot lies before that of the snapshot before it. */
-export const ADD_SETBACK = "INSERT INTO snapshot_setbacks (environment_id, idx, timestamp) VALUES (?, ?, ?)";
+/** Records that a snapshot has an earlier timestamp than the one before it. */
+export const INSERT_SETBACK = "INSERT INTO snapshot_setbacks (environment_id, idx, timestamp) VALUES (?, ?, ?)";
 
 export function snapshotTimes(db: Db) {
   const hasSetback = db.prepare<[number], { one: number }>(
@@ -17,19 +21,21 @@ export function snapshotTimes(db: Db) {
     "SELECT timestamp FROM snapshots WHERE environment_id = ? AND idx = ?",
   );
 
-  /** Finds the highest number among the snapshots whose time is `< time`, or `<= time`; 0: there is none. */
+  /** Returns a function that finds the highest index with a timestamp `< time` or `<= time`; 0 when there is none. */
   function finder(operator: "<" | "<=") {
     const byTime = db.prepare<[number, number], { idx: number }>(
-      `SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp ${operator} ? ORDER BY timestamp DESC, idx DESC LIMIT 1`,
+      `SELECT idx FROM snapshots WHERE environment_id = ? AND timestamp ${operator} ?
+       ORDER BY timestamp DESC, idx DESC LIMIT 1`,
     );
     const setback = db.prepare<[number, number], { idx: number }>(
-      `SELECT idx FROM snapshot_setbacks WHERE environment_id = ? AND timestamp ${operator} ? ORDER BY idx DESC LIMIT 1`,
+      `SELECT idx FROM snapshot_setbacks WHERE environment_id = ? AND timestamp ${operator} ?
+       ORDER BY idx DESC LIMIT 1`,
     );
     const isEarlier = (one: number, other: number): boolean => (operator === "<" ? one < other : one <= other);
     return (environmentId: number, time: number): number => {
       if (!hasSetback.get(environmentId)) return byTime.get(environmentId, time)?.idx ?? 0;
-      // From one setback to the next, times never go back, and each stretch begins with its earliest time: so it is the
-      // last stretch that begins early enough, or the first one of all.
+      // Between two setbacks timestamps never fall, and each such stretch begins with its earliest one. So the index is
+      // in the last stretch that begins early enough, or in the first of all.
       let low = setback.get(environmentId, time)?.idx ?? 1;
       let high = (setbackAfter.get(environmentId, low)?.idx ?? (latest.get(environmentId)?.idx ?? 0) + 1) - 1;
       while (low <= high) {

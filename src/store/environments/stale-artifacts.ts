@@ -1,68 +1,75 @@
+/**
+ * Marks running artifacts whose facts changed since they were evaluated. The next snapshot of the environment
+ * re-evaluates them and clears the marks.
+ *
+ * Invariant: every mark also raises the revision of the environment, so that an unchanged report does not skip it and a
+ * snapshot in the making starts over. Call everything inside the write of the change.
+ */
 import type { Db } from "../db/types.ts";
 
-/** Rows whose interval is open (snapshots.ts, OPEN); a literal, because partial indexes are found by literals only. */
-const RUNNING = "s.last_index = 9007199254740991";
-/** The update changes nothing; it makes a row that was there already come back too. */
-const MARK =
+/**
+ * Rows with an open interval (snapshots.ts, OPEN). A literal, because the planner matches partial indexes by literals.
+ */
+const RUNNING = "sa.last_index = 9007199254740991";
+const INSERT = `INSERT INTO stale_artifacts (environment_id, fingerprint)
+     SELECT DISTINCT sa.environment_id, sa.fingerprint`;
+/** The update changes nothing; it makes RETURNING include rows that existed before. */
+const RETURNING_ALL =
   "ON CONFLICT (environment_id, fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING environment_id";
 
-export function staleArtifactStore(db: Db) {
-  const ofTrail = db.prepare<[number], { environment_id: number }>(
-    `INSERT INTO stale_artifacts (environment_id, fingerprint)
-     SELECT DISTINCT s.environment_id, s.fingerprint
-     FROM artifacts a JOIN snapshot_artifacts s ON s.organization_id = a.organization_id AND s.fingerprint = a.fingerprint AND ${RUNNING}
-     WHERE a.trail_id = ? ${MARK}`,
-  );
-  const ofArtifact = db.prepare<[number], { environment_id: number }>(
-    `INSERT INTO stale_artifacts (environment_id, fingerprint)
-     SELECT DISTINCT s.environment_id, s.fingerprint
-     FROM artifacts a JOIN snapshot_artifacts s ON s.organization_id = a.organization_id AND s.fingerprint = a.fingerprint AND ${RUNNING}
-     WHERE a.id = ? ${MARK}`,
-  );
-  // From what runs, not from what the flow ever built: the latter grows without end.
-  const ofFlow = db.prepare<{ organization: number; flow: number }, { environment_id: number }>(
-    `INSERT INTO stale_artifacts (environment_id, fingerprint)
-     SELECT DISTINCT s.environment_id, s.fingerprint FROM snapshot_artifacts s
-     WHERE s.organization_id = @organization AND ${RUNNING}
-       AND EXISTS (SELECT 1 FROM artifacts a WHERE a.flow_id = @flow AND a.fingerprint = s.fingerprint)
-     ${MARK}`,
-  );
-  const ofEnvironment = db.prepare<[number, string]>(
-    `INSERT INTO stale_artifacts (environment_id, fingerprint)
-     SELECT DISTINCT s.environment_id, s.fingerprint FROM snapshot_artifacts s
-     WHERE s.environment_id = ? AND ${RUNNING} AND s.fingerprint = ? ON CONFLICT DO NOTHING`,
-  );
-  const ofSnapshot = db.prepare<[number, number], { environment_id: number }>(
-    `INSERT INTO stale_artifacts (environment_id, fingerprint)
-     SELECT DISTINCT s.environment_id, s.fingerprint FROM snapshot_artifacts s
-     WHERE s.environment_id = ? AND ${RUNNING} AND s.started_index = ? AND s.fingerprint <> '' ${MARK}`,
-  );
-  const move = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
+type MarkedRow = { environment_id: number };
 
-  function bumpRevisions(marked: readonly { environment_id: number }[]): void {
+export function staleArtifactStore(db: Db) {
+  const byRecord = (condition: string) =>
+    db.prepare<[number], MarkedRow>(
+      `${INSERT}
+       FROM artifacts a JOIN snapshot_artifacts sa
+         ON sa.organization_id = a.organization_id AND sa.fingerprint = a.fingerprint AND ${RUNNING}
+       WHERE ${condition} ${RETURNING_ALL}`,
+    );
+  const markByTrail = byRecord("a.trail_id = ?");
+  const markByArtifact = byRecord("a.id = ?");
+  // Starts from what runs, not from what the flow ever built, which grows without limit.
+  const markByFlow = db.prepare<{ organization: number; flow: number }, MarkedRow>(
+    `${INSERT} FROM snapshot_artifacts sa
+     WHERE sa.organization_id = @organization AND ${RUNNING}
+       AND EXISTS (SELECT 1 FROM artifacts a WHERE a.flow_id = @flow AND a.fingerprint = sa.fingerprint)
+     ${RETURNING_ALL}`,
+  );
+  const markInEnvironment = db.prepare<[number, string]>(
+    `${INSERT} FROM snapshot_artifacts sa
+     WHERE sa.environment_id = ? AND ${RUNNING} AND sa.fingerprint = ? ON CONFLICT DO NOTHING`,
+  );
+  const markBySnapshot = db.prepare<[number, number], MarkedRow>(
+    `${INSERT} FROM snapshot_artifacts sa
+     WHERE sa.environment_id = ? AND ${RUNNING} AND sa.started_index = ? AND sa.fingerprint <> '' ${RETURNING_ALL}`,
+  );
+  const bumpRevision = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
+
+  function bumpRevisions(marked: readonly MarkedRow[]): void {
     if (marked.length === 0) return;
-    for (const id of new Set(marked.map(({ environment_id }) => environment_id))) move.run(id);
+    for (const id of new Set(marked.map(({ environment_id }) => environment_id))) bumpRevision.run(id);
   }
 
   return {
-    /** Something in a trail changed: its artifacts, its attestations or its verdict. */
-    markTrail: (trailId: number): void => bumpRevisions(ofTrail.all(trailId)),
+    /** A trail changed: its artifacts, its attestations or its verdict. */
+    markTrail: (trailId: number): void => bumpRevisions(markByTrail.all(trailId)),
     /** An artifact that was reported without a trail changed. */
-    markArtifact: (artifactId: number): void => bumpRevisions(ofArtifact.all(artifactId)),
-    /** Name or tags of a flow changed. */
+    markArtifact: (artifactId: number): void => bumpRevisions(markByArtifact.all(artifactId)),
+    /** The name or the tags of a flow changed. */
     markFlow: (organizationId: number, flowId: number): void =>
-      bumpRevisions(ofFlow.all({ organization: organizationId, flow: flowId })),
+      bumpRevisions(markByFlow.all({ organization: organizationId, flow: flowId })),
     /**
-     * An artifact was allowlisted in an environment, perhaps one that is about to start in a snapshot in the making.
+     * An environment allowlisted an artifact. The revision rises even if it does not run yet: it may be about to start.
      */
     markAllowlisted(environmentId: number, fingerprint: string): void {
-      ofEnvironment.run(environmentId, fingerprint);
-      move.run(environmentId);
+      markInEnvironment.run(environmentId, fingerprint);
+      bumpRevision.run(environmentId);
     },
-    /** Artifacts started with that snapshot, and facts about them may have changed after they were read. */
+    /** Artifacts started in that snapshot, and facts about them may have changed after they were read. */
     markStartedSince: (environmentId: number, index: number): void =>
-      bumpRevisions(ofSnapshot.all(environmentId, index)),
+      bumpRevisions(markBySnapshot.all(environmentId, index)),
     /** The policies of an environment changed, or one of them has a new version. */
-    markPoliciesChanged: (environmentId: number): void => void move.run(environmentId),
+    markPoliciesChanged: (environmentId: number): void => void bumpRevision.run(environmentId),
   };
 }

@@ -1,15 +1,15 @@
 /**
- * What tells one record of an artifact from the others of its fingerprint in the same flow, so that its address leads
- * to it.
+ * Selectors: query parameters that distinguish one record of an artifact from the others of its fingerprint in a flow.
  */
+import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
 import type { ArtifactSelector } from "../../domain/notification/event.ts";
 
 /**
- * The column `selector_json` of an artifact record: an ArtifactSelector that stays right whichever record counts as the
+ * The column `selector_json` of an artifact record: an ArtifactSelector that stays valid whichever record becomes the
  * latest. It is `{}` for the only record of its fingerprint in the flow, names the trail where several trails have one,
- * and adds the id where the trail does not decide: under several reference names in one trail, and for a record without
- * a trail. Two steps into indexes.
- * @param alias of the table `artifacts`; under an outer join the selector of no record is `{}`
+ * and adds the id where the trail does not suffice: several reference names in one trail, or no trail. Costs two index
+ * lookups.
+ * @param alias of the table `artifacts`. Under an outer join without a match the selector is `{}`.
  */
 export const selectorColumn = (alias: string): string => {
   const trailName = `(SELECT name FROM trails WHERE id = ${alias}.trail_id)`;
@@ -23,6 +23,6 @@ export const selectorColumn = (alias: string): string => {
       ELSE json_object('trail', ${trailName}) END AS selector_json`;
 };
 
-/** The value of a `selector_json` column. */
+/** Parses a `selector_json` column. */
 export const readSelector = ({ selector_json }: { selector_json: string }): ArtifactSelector =>
-  JSON.parse(selector_json) as ArtifactSelector;
+  readStoredJson(selector_json, hasMembers<ArtifactSelector>());

@@ -1,4 +1,9 @@
-/** Artifact records: one for each (trail, fingerprint, reference name); legacy records have no trail. */
+/**
+ * Artifact records: one for each trail, fingerprint and reference name. Legacy records have no trail.
+ *
+ * Invariant: in a flow, the record of a fingerprint with the highest report number counts (semantics 2.4). Verdicts are
+ * written by trail-evaluation.ts only, in the write of the change.
+ */
 import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { selectorColumn } from "./artifact-selector.ts";
@@ -35,14 +40,14 @@ export type ArtifactRow = {
   state: State;
   attestations_json: string;
   reasons_json: string;
-  /** Of its latest report, in the order of the reports of the fingerprint to the flow; see `latestOfFlows`. */
+  /** Number of its latest report among the reports of the fingerprint to the flow; see `pickLatestPerFlow`. */
   report_number: number;
 };
 
-/** A record with the names of its flow and trail and the selector of its address, as answers show it. */
+/** A record with the names of its flow and trail and its selector, as responses show it. */
 export type PlacedArtifactRow = ArtifactRow & { flow_name: string; trail_name: string | null; selector_json: string };
 
-/** The facts of an artifact that a report sets; all of them are replaced by a further report. */
+/** The columns that a report sets; the next report replaces all of them. */
 export type ArtifactFields = Pick<
   ArtifactRow,
   | "filename"
@@ -97,7 +102,7 @@ const COLUMNS = [
   "reasons_json",
   "report_number",
 ];
-/** Columns whose length follows from what a client sent. */
+/** Columns whose size a client controls. */
 const LARGE = [
   "git_commit_info_json",
   "commits_list_json",
@@ -106,44 +111,45 @@ const LARGE = [
   "annotations_json",
   "user_data_json",
 ] as const;
-const placed = (
-  columns: string,
-): string => `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
-  FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
-/** The start of every query for whole records; `a` is the artifact. */
+const placed = (columns: string): string =>
+  `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
+   FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
+/** The start of every query for whole records. The alias of the record is `a`. */
 export const PLACED_ARTIFACTS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
-/** The start of every query that answers show: long texts are stubs (large-json.ts). */
+/** The start of every query for responses: long texts are stubs (db/large-json.ts). */
 const LISTED_ARTIFACTS = placed(selectWithStubs("a", COLUMNS, LARGE));
 
-/** What the verdict on a trail and the binding of attestations need to know of its artifacts. */
+/** The columns that the evaluation of a trail and the binding of attestations need. */
 export type ArtifactInTrailRow = Pick<
   ArtifactRow,
   "id" | "public_id" | "fingerprint" | "reference_name" | "git_commit" | "state" | "attestations_json" | "reasons_json"
 >;
 
-/** The number of the next report of a fingerprint to a flow; takes both as parameters. */
+/** The number of the next report of a fingerprint to a flow. Binds both. */
 const NEXT_REPORT = "(SELECT coalesce(max(report_number), 0) + 1 FROM artifacts WHERE flow_id = ? AND fingerprint = ?)";
 /** The record that counts comes first (semantics 2.4). */
 const LATEST_REPORT = "ORDER BY a.report_number DESC, a.id DESC";
 
-/** Above every text that begins with a hex prefix: the upper bound of an index range. */
+/** An upper bound for the texts that begin with a hex prefix, for an index range. */
 export const prefixUpperBound = (prefix: string): string => `${prefix}g`;
 
 export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnType<typeof buildStore>) {
   const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
-  const inTrail = db.prepare<[number], ArtifactInTrailRow>(
+  const byTrail = db.prepare<[number], ArtifactInTrailRow>(
     `SELECT id, public_id, fingerprint, reference_name, git_commit, state, attestations_json, reasons_json
      FROM artifacts WHERE trail_id = ? ORDER BY id`,
   );
   const sameInTrail = db.prepare<[number, string, string], ArtifactRow>(
-    `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE trail_id = ? AND fingerprint = ? AND coalesce(reference_name, '') = ?`,
+    `SELECT ${COLUMNS.join(", ")} FROM artifacts
+     WHERE trail_id = ? AND fingerprint = ? AND coalesce(reference_name, '') = ?`,
   );
   const sameLegacy = db.prepare<[number, string], ArtifactRow>(
     `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE flow_id = ? AND fingerprint = ? AND trail_id IS NULL`,
   );
   const insert = db.prepare(
-    `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, reference_name, ${FIELDS.join(", ")},
-                            created_by, created_at, last_modified_at, state, attestations_json, reasons_json, report_number)
+    `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, reference_name,
+                            ${FIELDS.join(", ")}, created_by, created_at, last_modified_at, state, attestations_json,
+                            reasons_json, report_number)
      VALUES (?, ?, ?, ?, ?, ?, ${FIELDS.map(() => "?").join(", ")}, ?, ?, ?, 'INCOMPLETE', '[]', '[]', ${NEXT_REPORT})`,
   );
   const update = db.prepare(
@@ -155,7 +161,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
   const setVerdict = db.prepare(
     "UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?",
   );
-  const matching = db.prepare<[number, string, string], { fingerprint: string }>(
+  const matchingFingerprints = db.prepare<[number, string, string], { fingerprint: string }>(
     "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
   );
   const latestInFlow = db.prepare<[number, string], PlacedArtifactRow>(
@@ -165,54 +171,55 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
     `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.trail_id = ? ${LATEST_REPORT} LIMIT 1`,
   );
   const latestBound = db.prepare<[number, string, number | null, number | null, string], PlacedArtifactRow>(
-    `${LISTED_ARTIFACTS} JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations e ON e.id = b.attestation_id
-     WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND e.public_id = ? ${LATEST_REPORT} LIMIT 1`,
+    `${LISTED_ARTIFACTS}
+       JOIN attestation_bindings b ON b.artifact_id = a.id JOIN attestations att ON att.id = b.attestation_id
+     WHERE a.flow_id = ? AND a.fingerprint = ? AND (? IS NULL OR a.trail_id = ?) AND att.public_id = ?
+     ${LATEST_REPORT} LIMIT 1`,
   );
   const byPublicId = db.prepare<[number, string, string], PlacedArtifactRow>(
     `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.public_id = ?`,
   );
-  const isBound = db
+  const binding = db
     .prepare<[number, string], 1>(
-      `SELECT 1 FROM attestation_bindings b JOIN attestations e ON e.id = b.attestation_id
-       WHERE b.artifact_id = ? AND e.public_id = ?`,
+      `SELECT 1 FROM attestation_bindings b JOIN attestations att ON att.id = b.attestation_id
+       WHERE b.artifact_id = ? AND att.public_id = ?`,
     )
     .pluck();
   const latestCommit = db.prepare<[number, string], { git_commit: string }>(
     `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
   );
-  // A `+` that a client did not escape in its query arrives as a space (wire-contract 1.1), so both count as one here.
+  // A `+` that a client did not escape in its query arrives as a space (wire-contract 1.1), so both compare as equal.
   const latestCommitOnBranch = db.prepare<
     { flow: number; fingerprint: string; branch: string },
     { git_commit: string }
   >(
     `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint
        AND (replace(a.git_commit_info_json ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')
-         OR EXISTS (SELECT 1 FROM json_each(a.commits_list_json) c WHERE replace(c.value ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')))
+         OR EXISTS (SELECT 1 FROM json_each(a.commits_list_json) listed
+                    WHERE replace(listed.value ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')))
      ${LATEST_REPORT} LIMIT 1`,
   );
-  const commitsMatching = db.prepare<[number, string, string], { git_commit: string }>(
+  const matchingCommits = db.prepare<[number, string, string], { git_commit: string }>(
     "SELECT DISTINCT git_commit FROM artifacts WHERE flow_id = ? AND git_commit >= ? AND git_commit < ? LIMIT 2",
   );
-  const ofCommit = db.prepare<[number, string], PlacedArtifactRow>(
+  const byCommit = db.prepare<[number, string], PlacedArtifactRow>(
     `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? ORDER BY a.id DESC`,
   );
-  const ofCommitInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
+  const byCommitInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
     `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
   );
-  const listOrganization = db.prepare<[number, number, number], PlacedArtifactRow>(
-    `${LISTED_ARTIFACTS} WHERE a.organization_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
+  const listBy = (column: "organization_id" | "flow_id" | "repo_id") =>
+    db.prepare<[number, number, number], PlacedArtifactRow>(
+      `${LISTED_ARTIFACTS} WHERE a.${column} = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
+    );
+  const [byOrganization, byFlow, byRepo] = [listBy("organization_id"), listBy("flow_id"), listBy("repo_id")];
+  // The records of several repositories are sorted by id alone.
+  const bySeveralRepos = db.prepare<[string, number, number], PlacedArtifactRow>(
+    `${LISTED_ARTIFACTS} WHERE a.id IN (
+       SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?
+     ) ORDER BY a.id DESC`,
   );
-  const listFlow = db.prepare<[number, number, number], PlacedArtifactRow>(
-    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
-  );
-  const listRepo = db.prepare<[number, number, number], PlacedArtifactRow>(
-    `${LISTED_ARTIFACTS} WHERE a.repo_id = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
-  );
-  // The records of several repositories are put in order by their keys alone.
-  const listSeveralRepos = db.prepare<[string, number, number], PlacedArtifactRow>(
-    `${LISTED_ARTIFACTS} WHERE a.id IN (SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY a.id DESC`,
-  );
-  const ofFingerprint = db.prepare<[number, string], PlacedArtifactRow>(
+  const byFingerprint = db.prepare<[number, string], PlacedArtifactRow>(
     `${LISTED_ARTIFACTS} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`,
   );
 
@@ -223,10 +230,8 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       return row;
     },
     /** All records of a trail, oldest first. */
-    listByTrail: (trailId: number): ArtifactInTrailRow[] => inTrail.all(trailId),
-    /**
-     * The record that a report of this fingerprint and reference name would update; null when it would be a new one.
-     */
+    listByTrail: (trailId: number): ArtifactInTrailRow[] => byTrail.all(trailId),
+    /** The record that a report of this fingerprint and reference name would update; null when it would create one. */
     find(at: {
       flowId: number;
       trailId: number | null;
@@ -240,8 +245,9 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       return row ?? null;
     },
     /**
-     * Records a new artifact without a verdict; evaluation.ts must follow in the same write. @param time epoch seconds
-     * of the report. @returns its key.
+     * Creates a record without a verdict; trail-evaluation.ts must follow in the same write.
+     * @param time epoch seconds of the report.
+     * @returns its id.
      */
     create(
       at: {
@@ -274,49 +280,46 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       return id;
     },
     /**
-     * Replaces what reports set; evaluation.ts must follow in the same write. @param at epoch seconds of the report.
+     * Replaces what reports set; trail-evaluation.ts must follow in the same write. @param at epoch seconds of the
+     * report.
      */
     update(id: number, fields: ArtifactFields, at: number): void {
       update.run(...FIELDS.map((field) => fields[field]), at, id);
       builds.setRepo(id, fields.repo_id);
     },
     /**
-     * For evaluation.ts: a verdict that changed at that time (epoch seconds), its reasons and the artifact-level status
-     * entries.
+     * Stores the verdict, its reasons and the artifact-level statuses, for trail-evaluation.ts. @param at epoch seconds
+     * of the change.
      */
     setVerdict: (id: number, verdict: { state: State; reasons: string; attestations: string }, at: number): void =>
       void setVerdict.run(verdict.state, verdict.reasons, verdict.attestations, at, id),
     /**
-     * The full fingerprint that a prefix of 5 to 64 hex characters stands for in a flow; null when there is none or
-     * when it is ambiguous: both are "not found" (semantics 2.4).
+     * The full fingerprint for a prefix of 5 to 64 hex characters in a flow; null when there is none or the prefix is
+     * ambiguous: both are "not found" (semantics 2.4).
      */
     resolveFingerprint(flowId: number, prefix: string): string | null {
       if (prefix.length === 64) return prefix;
-      const found = matching.all(flowId, prefix, prefixUpperBound(prefix));
+      const found = matchingFingerprints.all(flowId, prefix, prefixUpperBound(prefix));
       return found.length === 1 ? (found[0]?.fingerprint ?? null) : null;
     },
-    /** The most recently reported record of a fingerprint in a flow, or in one of its trails. */
+    /** The most recently reported record of a fingerprint in a flow, or in one of its trails; null without one. */
     findLatest(flowId: number, fingerprint: string, trailId: number | null): PlacedArtifactRow | null {
       return (
         (trailId === null ? latestInFlow.get(flowId, fingerprint) : latestInTrail.get(flowId, fingerprint, trailId)) ??
         null
       );
     },
-    /** As latest, of the records to which the attestation with that public id belongs. */
+    /** As `findLatest`, but only among the records that the attestation with that public id is bound to. */
     findLatestBound: (
-      flowId: number,
-      fingerprint: string,
-      trailId: number | null,
       attestationId: string,
+      { flowId, fingerprint, trailId }: { flowId: number; fingerprint: string; trailId: number | null },
     ): PlacedArtifactRow | null => latestBound.get(flowId, fingerprint, trailId, trailId, attestationId) ?? null,
-    /** The record of a fingerprint with that public id, null when the flow has none. */
+    /** The record of a fingerprint with that public id; null when the flow has none. */
     findByPublicId: (flowId: number, fingerprint: string, publicId: string): PlacedArtifactRow | null =>
       byPublicId.get(flowId, fingerprint, publicId) ?? null,
-    /** Whether the attestation with that public id belongs to a record. */
-    isBound: (id: number, attestationId: string): boolean => isBound.get(id, attestationId) !== undefined,
-    /**
-     * The commit of the most recently reported record of a fingerprint in a flow; with `branch`, of those that name it.
-     */
+    /** Whether the attestation with that public id is bound to a record. */
+    isBound: (id: number, attestationId: string): boolean => binding.get(id, attestationId) !== undefined,
+    /** The commit of the latest record of a fingerprint in a flow; with `branch`, of the latest one that names it. */
     findLatestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
       const row =
         branch === null
@@ -324,41 +327,42 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
           : latestCommitOnBranch.get({ flow: flowId, fingerprint, branch });
       return row?.git_commit ?? null;
     },
-    /** The records of a commit (or of the one commit with that prefix), newest first; empty when none or ambiguous. */
+    /** The records of a commit, given in full or by an unambiguous prefix, newest first. */
     listByCommit(flowId: number, prefix: string, trailId: number | null): PlacedArtifactRow[] {
       const found =
-        prefix.length === 40 ? [{ git_commit: prefix }] : commitsMatching.all(flowId, prefix, prefixUpperBound(prefix));
+        prefix.length === 40 ? [{ git_commit: prefix }] : matchingCommits.all(flowId, prefix, prefixUpperBound(prefix));
       if (found.length !== 1 || !found[0]) return [];
       const commit = found[0].git_commit;
-      return trailId === null ? ofCommit.all(flowId, commit) : ofCommitInTrail.all(flowId, commit, trailId);
+      return trailId === null ? byCommit.all(flowId, commit) : byCommitInTrail.all(flowId, commit, trailId);
     },
     /** One page of an organization's records, newest first. */
     listByOrganization: (organizationId: number, limit: number, offset: number): PlacedArtifactRow[] =>
-      listOrganization.all(organizationId, limit, offset),
+      byOrganization.all(organizationId, limit, offset),
     listByFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] =>
-      listFlow.all(flowId, limit, offset),
-    /** One page of the records whose reports named one of these repositories. */
+      byFlow.all(flowId, limit, offset),
+    /** One page of the records whose reports named one of these repositories, newest first. */
     listByRepos(repoIds: readonly number[], limit: number, offset: number): PlacedArtifactRow[] {
       const [only] = repoIds;
       return repoIds.length === 1 && only !== undefined
-        ? listRepo.all(only, limit, offset)
-        : listSeveralRepos.all(JSON.stringify(repoIds), limit, offset);
+        ? byRepo.all(only, limit, offset)
+        : bySeveralRepos.all(JSON.stringify(repoIds), limit, offset);
     },
     /** Every record of a fingerprint in an organization, oldest first. */
     listByFingerprint: (organizationId: number, fingerprint: string): PlacedArtifactRow[] =>
-      ofFingerprint.all(organizationId, fingerprint),
-    /** The 404 of an artifact that a flow does not hold (messages 4). */
+      byFingerprint.all(organizationId, fingerprint),
+    /** The 404 for an artifact that a flow does not have (messages 4). */
     notFoundError: (fingerprint: string, flow: string, organization: string) =>
       notFound(
-        `Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' belonging to organization '${organization}'`,
+        `Artifact with fingerprint '${fingerprint}' does not exist in flow '${flow}' ` +
+          `belonging to organization '${organization}'`,
       ),
   };
 }
 
 /**
- * The record of each flow that counts: the most recently reported one (semantics 2.4). Flows in the order of their
- * first row.
- * @param rows records of one fingerprint, the oldest first
+ * The record of each flow that counts: the most recently reported one (semantics 2.4). Flows are in the order of their
+ * first record.
+ * @param rows records of one fingerprint, oldest first.
  */
 export function pickLatestPerFlow<Row extends { flow_id: number; report_number: number }>(rows: readonly Row[]): Row[] {
   const latest = new Map<number, Row>();

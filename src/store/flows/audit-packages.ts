@@ -1,3 +1,7 @@
+/**
+ * The rows that belong into an audit package of a trail or an artifact. Read-only; lists are read row by row, because a
+ * package may exceed the memory. Read one package in one transaction.
+ */
 import { PLACED_ARTIFACTS } from "./artifacts.ts";
 import type { PlacedArtifactRow } from "./artifacts.ts";
 import { PLACED_ATTESTATIONS } from "../attestations/attestations.ts";
@@ -6,18 +10,18 @@ import type { EvaluatedArtifactRow, SnapshotCause } from "../environments/snapsh
 import type { Db } from "../db/types.ts";
 import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 
-/** Whose records: a trail, or a fingerprint in a flow. */
+/** The subject of a package: a trail, or a fingerprint in a flow. */
 export type PackageSubject =
   | { kind: "trail"; trailId: number }
   | { kind: "artifact"; flowId: number; fingerprint: string };
 
-/** An attached file, once for each name that it was uploaded under. `reported_at`: its first report, epoch seconds. */
+/** An attached file, once for each name it was uploaded under. `reported_at`: its first report, epoch seconds. */
 export type EvidenceRow = { digest: string; filename: string | null; size: number; reported_at: number };
 
 /**
- * What a record has beside what answers show. `original_id`: public id of the record that an override was made over.
+ * Columns of a record that responses do not show. `original_id`: public id of the record that an override was made for.
+ * `deleted_*`: set for a file that was deleted under a retention rule (retention.ts).
  */
-/** `deleted_*`: of a file that was deleted under a rule of retention (retention.ts). */
 export type AttestationExtras = {
   type_version: number | null;
   original_id: string | null;
@@ -26,10 +30,7 @@ export type AttestationExtras = {
   deleted_at: number | null;
 };
 
-/**
- * An interval in which an artifact ran somewhere with one verdict. Times are epoch seconds of the first and the last
- * snapshot of it.
- */
+/** An interval in which an artifact ran with one verdict. Times are epoch seconds of its first and last snapshot. */
 export type RunRow = EvaluatedArtifactRow & {
   environment_name: string;
   environment_type: EnvironmentType;
@@ -37,9 +38,9 @@ export type RunRow = EvaluatedArtifactRow & {
   started: number;
   cause: SnapshotCause;
   user_name: string;
-  /** Of the snapshot after the last one, in which it was so no more; null while it is. */
+  /** Time of the snapshot after the last one, which shows a change; null while the interval is open. */
   ended: number | null;
-  /** Public id of the allowlist entry that made up for what policies miss. */
+  /** Public id of the allowlist entry that allowed it despite its policies. */
   allowlist_public_id: string | null;
 };
 
@@ -89,86 +90,104 @@ export type PackagedControlVersionRow = {
 };
 
 /**
- * Records of the trail itself come along with those of an artifact, because the artifact's verdict counts them
+ * The attestations of an artifact. Those of its trails are included, because the artifact's verdict depends on them
  * (semantics 4.2).
  */
-const OF_ARTIFACT = `SELECT b.attestation_id FROM artifacts r JOIN attestation_bindings b ON b.artifact_id = r.id WHERE r.flow_id = @flow AND r.fingerprint = @fingerprint
-  UNION SELECT y.id FROM artifacts r JOIN attestations y ON y.trail_id = r.trail_id
-    WHERE r.flow_id = @flow AND r.fingerprint = @fingerprint AND y.scope = 'trail'`;
+const OF_ARTIFACT = `SELECT b.attestation_id FROM artifacts a JOIN attestation_bindings b ON b.artifact_id = a.id
+    WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint
+  UNION SELECT on_trail.id FROM artifacts a JOIN attestations on_trail ON on_trail.trail_id = a.trail_id
+    WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint AND on_trail.scope = 'trail'`;
 
 type Key = { trail: number } | { flow: number; fingerprint: string };
 
 export function auditPackageStore(db: Db) {
-  // Keys alone are sorted, and each record is then read by its key: a sort of whole records would hold all of them.
+  // Sorts ids alone and then reads each record by its id: a sort of whole records would hold all of them.
   const ids = (sql: string) => db.prepare<[Key], number>(sql).pluck();
   const attestationIds = {
     trail: ids("SELECT id FROM attestations WHERE trail_id = @trail ORDER BY id"),
-    artifact: ids(`SELECT a.id FROM attestations a WHERE a.id IN (${OF_ARTIFACT}) ORDER BY a.id`),
+    artifact: ids(`SELECT att.id FROM attestations att WHERE att.id IN (${OF_ARTIFACT}) ORDER BY att.id`),
   };
   const artifactIds = {
     trail: ids("SELECT id FROM artifacts WHERE trail_id = @trail ORDER BY id"),
     artifact: ids("SELECT id FROM artifacts WHERE flow_id = @flow AND fingerprint = @fingerprint ORDER BY id"),
   };
-  const evidenceOf = (condition: string) =>
+  const evidenceWhere = (condition: string) =>
     db.prepare<[Key], EvidenceRow>(
-      `SELECT a.evidence_digest AS digest, a.evidence_filename AS filename, a.evidence_size AS size, min(a.created_at) AS reported_at
-       FROM attestations a WHERE ${condition} AND a.evidence_digest IS NOT NULL
-       GROUP BY a.evidence_digest, a.evidence_filename ORDER BY a.evidence_digest, a.evidence_filename`,
+      `SELECT att.evidence_digest AS digest, att.evidence_filename AS filename, att.evidence_size AS size,
+              min(att.created_at) AS reported_at
+       FROM attestations att WHERE ${condition} AND att.evidence_digest IS NOT NULL
+       GROUP BY att.evidence_digest, att.evidence_filename ORDER BY att.evidence_digest, att.evidence_filename`,
     );
-  const evidence = { trail: evidenceOf("a.trail_id = @trail"), artifact: evidenceOf(`a.id IN (${OF_ARTIFACT})`) };
+  const evidence = {
+    trail: evidenceWhere("att.trail_id = @trail"),
+    artifact: evidenceWhere(`att.id IN (${OF_ARTIFACT})`),
+  };
   const fingerprints = db
     .prepare<[number], string>("SELECT DISTINCT fingerprint FROM artifacts WHERE trail_id = ? ORDER BY fingerprint")
     .pluck();
-  const attestation = db.prepare<[number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE a.id = ?`);
+  const attestation = db.prepare<[number], PlacedAttestationRow>(`${PLACED_ATTESTATIONS} WHERE att.id = ?`);
   const artifact = db.prepare<[number], PlacedArtifactRow>(`${PLACED_ARTIFACTS} WHERE a.id = ?`);
   const extras = db.prepare<[number], AttestationExtras>(
-    `SELECT a.type_version, o.public_id AS original_id, x.digest AS deleted_digest, x.size AS deleted_size, x.deleted_at
-     FROM attestations a LEFT JOIN attestations o ON o.id = a.original_id LEFT JOIN tombstones x ON x.kind = 'evidence' AND x.public_id = a.public_id WHERE a.id = ?`,
+    `SELECT att.type_version, original.public_id AS original_id, tomb.digest AS deleted_digest,
+            tomb.size AS deleted_size, tomb.deleted_at
+     FROM attestations att LEFT JOIN attestations original ON original.id = att.original_id
+       LEFT JOIN tombstones tomb ON tomb.kind = 'evidence' AND tomb.public_id = att.public_id
+     WHERE att.id = ?`,
   );
-  // From the artifacts of the trail, which are few, because nothing leads from a record to its artifacts.
-  const belongsTo = db
+  // Starts from the artifacts of the trail, which are few: no index leads from an attestation to its artifacts.
+  const boundFingerprints = db
     .prepare<[number, number], string>(
-      `SELECT DISTINCT r.fingerprint FROM artifacts r CROSS JOIN attestation_bindings b ON b.artifact_id = r.id AND b.attestation_id = ?
-       WHERE r.trail_id = ? ORDER BY r.fingerprint`,
+      `SELECT DISTINCT a.fingerprint
+       FROM artifacts a CROSS JOIN attestation_bindings b ON b.artifact_id = a.id AND b.attestation_id = ?
+       WHERE a.trail_id = ? ORDER BY a.fingerprint`,
     )
     .pluck();
   const template = db.prepare<[string], string>("SELECT content FROM templates WHERE public_id = ?").pluck();
   const runs = db.prepare<[number, string], RunRow>(
-    `SELECT x.id, x.environment_id, x.first_index, x.last_index, x.fingerprint, x.name, x.annotation, x.was, x.now, x.compliant, x.evaluation_id, x.started_index, x.instances_json,
-       e.allowlist_id, e.facts_json, e.verdicts_json, e.reasons_json, n.name AS environment_name, n.type AS environment_type, n.archived_at,
-       s.timestamp AS started, s.cause, s.user_name, l.timestamp AS ended, w.public_id AS allowlist_public_id
-     FROM snapshot_artifacts x CROSS JOIN evaluations e ON e.id = x.evaluation_id CROSS JOIN environments n ON n.id = x.environment_id
-       CROSS JOIN snapshots s ON s.environment_id = x.environment_id AND s.idx = x.first_index
-       LEFT JOIN snapshots l ON l.environment_id = x.environment_id AND l.idx = x.last_index + 1
-       LEFT JOIN allowlist_entries w ON w.id = e.allowlist_id
-     WHERE x.organization_id = ? AND x.fingerprint = ? ORDER BY x.environment_id, x.first_index, x.id`,
+    `SELECT sa.id, sa.environment_id, sa.first_index, sa.last_index, sa.fingerprint, sa.name, sa.annotation, sa.was,
+            sa.now, sa.compliant, sa.evaluation_id, sa.started_index, sa.instances_json, ev.allowlist_id, ev.facts_json,
+            ev.verdicts_json, ev.reasons_json, env.name AS environment_name, env.type AS environment_type,
+            env.archived_at, s.timestamp AS started, s.cause, s.user_name, following.timestamp AS ended,
+            al.public_id AS allowlist_public_id
+     FROM snapshot_artifacts sa CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id
+       CROSS JOIN environments env ON env.id = sa.environment_id
+       CROSS JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.first_index
+       LEFT JOIN snapshots following ON following.environment_id = sa.environment_id
+         AND following.idx = sa.last_index + 1
+       LEFT JOIN allowlist_entries al ON al.id = ev.allowlist_id
+     WHERE sa.organization_id = ? AND sa.fingerprint = ? ORDER BY sa.environment_id, sa.first_index, sa.id`,
   );
-  const allowed = db.prepare<[string, number], PackagedAllowlistRow>(
-    `SELECT a.public_id, n.name AS environment_name, a.fingerprint, a.artifact_name, a.description, a.user_name, a.timestamp
-     FROM environments n CROSS JOIN allowlist_entries a ON a.environment_id = n.id AND a.fingerprint = ?
-     WHERE n.organization_id = ?`,
+  const allowlistEntries = db.prepare<[string, number], PackagedAllowlistRow>(
+    `SELECT al.public_id, env.name AS environment_name, al.fingerprint, al.artifact_name, al.description, al.user_name,
+            al.timestamp
+     FROM environments env CROSS JOIN allowlist_entries al ON al.environment_id = env.id AND al.fingerprint = ?
+     WHERE env.organization_id = ?`,
   );
   const policyVersion = db.prepare<[number], UsedPolicyRow>(
-    `SELECT v.id, p.name, v.version, v.comment, v.timestamp, v.created_by, v.policy_yaml FROM policy_versions v JOIN policies p ON p.id = v.policy_id WHERE v.id = ?`,
+    `SELECT pv.id, pol.name, pv.version, pv.comment, pv.timestamp, pv.created_by, pv.policy_yaml
+     FROM policy_versions pv JOIN policies pol ON pol.id = pv.policy_id WHERE pv.id = ?`,
   );
   const typeVersion = db.prepare<[number, string, number], UsedTypeRow>(
-    `SELECT t.name, t.description, t.archived_at, v.version, v.timestamp, v.created_by, v.comment, v.schema_json, v.content_type, v.rules_json, v.summary_json
-     FROM custom_types t JOIN custom_type_versions v ON v.type_id = t.id WHERE t.organization_id = ? AND t.name = ? AND v.version = ?`,
+    `SELECT ct.name, ct.description, ct.archived_at, ctv.version, ctv.timestamp, ctv.created_by, ctv.comment,
+            ctv.schema_json, ctv.content_type, ctv.rules_json, ctv.summary_json
+     FROM custom_types ct JOIN custom_type_versions ctv ON ctv.type_id = ct.id
+     WHERE ct.organization_id = ? AND ct.name = ? AND ctv.version = ?`,
   );
   const control = db.prepare<[number, string], PackagedControlRow>(
     "SELECT id, identifier, archived FROM controls WHERE organization_id = ? AND identifier = ?",
   );
   const controlVersions = db.prepare<[number], PackagedControlVersionRow>(
-    "SELECT version, status, name, description, links_json, timestamp, created_by FROM control_versions WHERE control_id = ? ORDER BY version",
+    `SELECT version, status, name, description, links_json, timestamp, created_by
+     FROM control_versions WHERE control_id = ? ORDER BY version`,
   );
 
   const keyOf = (subject: PackageSubject): Key =>
     subject.kind === "trail" ? { trail: subject.trailId } : { flow: subject.flowId, fingerprint: subject.fingerprint };
 
-  /** The rows with these keys, which are there as long as the transaction is the one that gave the keys. */
-  function* each<Row>(found: readonly number[], read: { get(id: number): Row | undefined }): Generator<Row> {
-    for (const id of found) {
-      const row = read.get(id);
+  /** The rows with these ids, which exist as long as the transaction that read the ids is open. */
+  function* iterate<Row>(rowIds: readonly number[], statement: { get(id: number): Row | undefined }): Generator<Row> {
+    for (const id of rowIds) {
+      const row = statement.get(id);
       if (!row) throw new Error(`record ${id} is gone`);
       yield row;
     }
@@ -177,37 +196,37 @@ export function auditPackageStore(db: Db) {
   return {
     /** Every record, oldest first. */
     listAttestations: (subject: PackageSubject): Generator<PlacedAttestationRow> =>
-      each(attestationIds[subject.kind].all(keyOf(subject)), attestation),
+      iterate(attestationIds[subject.kind].all(keyOf(subject)), attestation),
     getExtras(id: number): AttestationExtras {
       const row = extras.get(id);
       if (!row) throw new Error(`attestation ${id} is gone`);
       return row;
     },
-    /** Fingerprints of the artifacts that a record of the trail belongs to. */
-    listBoundFingerprints: (trailId: number, id: number): string[] => belongsTo.all(id, trailId),
+    /** Fingerprints of the trail's artifacts that a record is bound to. */
+    listBoundFingerprints: (trailId: number, id: number): string[] => boundFingerprints.all(id, trailId),
     /** Every artifact record, oldest first. */
     listArtifacts: (subject: PackageSubject): Generator<PlacedArtifactRow> =>
-      each(artifactIds[subject.kind].all(keyOf(subject)), artifact),
+      iterate(artifactIds[subject.kind].all(keyOf(subject)), artifact),
     /** Every distinct fingerprint. */
     listFingerprints: (subject: PackageSubject): string[] =>
       subject.kind === "trail" ? fingerprints.all(subject.trailId) : [subject.fingerprint],
-    /** Every attached file, by digest and name. */
+    /** Every attached file, ordered by digest and name. */
     listEvidence: (subject: PackageSubject): IterableIterator<EvidenceRow> =>
       evidence[subject.kind].iterate(keyOf(subject)),
-    /** The text of a template, null when there is none of that public id. */
+    /** The text of a template; null when none has that public id. */
     findTemplate: (publicId: string): string | null => template.get(publicId) ?? null,
-    /** Where a fingerprint ran and runs, by environment, the oldest interval first. */
+    /** Where a fingerprint ran and runs, by environment, oldest interval first. */
     listRuns: (organizationId: number, fingerprint: string): IterableIterator<RunRow> =>
       runs.iterate(organizationId, fingerprint),
     /** Every allowlist entry for a fingerprint, oldest first. */
     listAllowlistEntries: (organizationId: number, fingerprint: string): PackagedAllowlistRow[] =>
-      allowed
+      allowlistEntries
         .all(fingerprint, organizationId)
         .sort((a, b) => a.timestamp - b.timestamp || (a.public_id < b.public_id ? -1 : 1)),
     findPolicyVersion: (id: number): UsedPolicyRow | null => policyVersion.get(id) ?? null,
     findTypeVersion: (organizationId: number, name: string, version: number): UsedTypeRow | null =>
       typeVersion.get(organizationId, name, version) ?? null,
-    /** A control with all its versions, oldest first; null for an identifier that no control has. */
+    /** A control with all its versions, oldest first; null when no control has that identifier. */
     findControl(
       organizationId: number,
       identifier: string,

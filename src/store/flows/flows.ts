@@ -1,9 +1,15 @@
+/**
+ * Flows: their names, settings and tags.
+ *
+ * Invariant: every change of a name or a tag marks the running artifacts of the flow as stale, because policies may
+ * depend on it.
+ */
 import { columnOrStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagFilter, Tags } from "../db/tags.ts";
-import type { Db, SchemaSources } from "../db/types.ts";
+import type { Db, ListOptions, SchemaSources } from "../db/types.ts";
 
 export type Visibility = "public" | "private";
 
@@ -15,20 +21,20 @@ export type FlowRow = {
   description: string;
   visibility: Visibility;
   template_id: number;
-  /** As it was reported; repaired when it is shown. */
+  /** As reported; the presenter repairs it. */
   repo_url: string | null;
-  /** Epoch seconds, null for an active flow. */
+  /** Epoch seconds; null for an active flow. */
   archived_at: number | null;
   /** The name before archiving. */
   archived_name: string | null;
-  /** Epoch seconds of the last change of a trail of the flow, null before the first. */
+  /** Epoch seconds of the last change of one of its trails; null before the first. */
   latest_activity_at: number | null;
   latest_state: string | null;
   created_at: number;
   last_modified_at: number;
 };
 
-/** A flow in a list. `template` is null only when the record is damaged; `tags_json` is an object of texts. */
+/** A flow in a list. `template` is null only for a damaged row; `tags_json` is a JSON object of strings. */
 export type FlowListRow = FlowRow & { template: string | null; tags_json: string };
 
 export type FlowFields = {
@@ -40,15 +46,15 @@ export type FlowFields = {
 };
 
 export type FlowFilter = {
-  /** A part of the name; empty: every name. */
+  /** Part of the name; empty matches all. */
   search: string;
   caseSensitive: boolean;
-  /** All must match. */
+  /** All of these. */
   tags: readonly TagFilter[];
 };
 export type FlowOrder = { by: "name" | "latest_activity"; direction: "asc" | "desc" };
 
-const names = [
+const COLUMN_NAMES = [
   "id",
   "public_id",
   "organization_id",
@@ -64,28 +70,23 @@ const names = [
   "created_at",
   "last_modified_at",
 ];
-const COLUMNS = names.map((name) => `flow.${name}`).join(", ");
+const COLUMNS = COLUMN_NAMES.map((name) => `f.${name}`).join(", ");
 
-// instr, not LIKE: the characters `_` and `%` mean themselves. lower() knows ASCII only, which is all that names hold.
-const LISTED = `flow.organization_id = @organization AND flow.archived_at IS NULL
-   AND instr(iif(@exact, flow.name, lower(flow.name)), iif(@exact, @search, lower(@search))) > 0
-   AND ${hasAllTags("flow_tags", "flow_id", "flow.id", "@tags")}`;
+// instr, not LIKE, so that `_` and `%` match themselves. lower() handles ASCII only, and names contain nothing else.
+const LISTED = `f.organization_id = @organization AND f.archived_at IS NULL
+   AND instr(iif(@exact, f.name, lower(f.name)), iif(@exact, @search, lower(@search))) > 0
+   AND ${hasAllTags("flow_tags", "flow_id", "f.id", "@tags")}`;
 
-/**
- * Flows without activity count as the oldest. The id decides between equals, in the order that the index has anyway.
- */
+/** Flows without activity count as the oldest. The id decides between equals, which is the order of the index. */
 const ORDERS = {
-  name: { asc: "flow.name ASC", desc: "flow.name DESC" },
-  latest_activity: {
-    asc: "flow.latest_activity_at ASC, flow.id ASC",
-    desc: "flow.latest_activity_at DESC, flow.id DESC",
-  },
+  name: { asc: "f.name ASC", desc: "f.name DESC" },
+  latest_activity: { asc: "f.latest_activity_at ASC, f.id ASC", desc: "f.latest_activity_at DESC, f.id DESC" },
 } as const;
 
 const listSql = (order: string): string =>
-  `SELECT ${COLUMNS}, ${columnOrStub("template.content")} AS template,
-     (SELECT json_group_object(key, value) FROM flow_tags WHERE flow_id = flow.id) AS tags_json
-   FROM flows AS flow LEFT JOIN templates AS template ON template.id = flow.template_id
+  `SELECT ${COLUMNS}, ${columnOrStub("tpl.content")} AS template,
+     (SELECT json_group_object(key, value) FROM flow_tags WHERE flow_id = f.id) AS tags_json
+   FROM flows AS f LEFT JOIN templates AS tpl ON tpl.id = f.template_id
    WHERE ${LISTED} ORDER BY ${order} LIMIT @limit OFFSET @offset`;
 
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
@@ -93,22 +94,24 @@ type ListParameters = { organization: number; exact: 0 | 1; search: string; tags
 export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: ReturnType<typeof staleArtifactStore>) {
   const named = nameTable<FlowRow>(db, {
     table: "flows",
-    as: "flow",
+    as: "f",
     columns: COLUMNS,
     aliases: "flow_aliases",
     owner: "flow_id",
     kind: "Flow",
   });
-  const byId = db.prepare<[number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS flow WHERE id = ?`);
+  const byId = db.prepare<[number], FlowRow>(`SELECT ${COLUMNS} FROM flows AS f WHERE id = ?`);
   const byPublicId = db.prepare<[string, number], FlowRow>(
-    `SELECT ${COLUMNS} FROM flows AS flow WHERE public_id = ? AND organization_id = ?`,
+    `SELECT ${COLUMNS} FROM flows AS f WHERE public_id = ? AND organization_id = ?`,
   );
   const insert = db.prepare(
-    `INSERT INTO flows (public_id, organization_id, name, description, visibility, template_id, repo_url, created_at, last_modified_at)
+    `INSERT INTO flows (public_id, organization_id, name, description, visibility, template_id, repo_url, created_at,
+                        last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare(
-    "UPDATE flows SET description = ?, visibility = ?, template_id = ?, repo_url = ?, last_modified_at = ? WHERE id = ?",
+    `UPDATE flows SET description = ?, visibility = ?, template_id = ?, repo_url = ?, last_modified_at = ?
+     WHERE id = ?`,
   );
   const setActivity = db.prepare("UPDATE flows SET latest_activity_at = ?, latest_state = ? WHERE id = ?");
   const setModified = db.prepare("UPDATE flows SET last_modified_at = ? WHERE id = ?");
@@ -119,10 +122,10 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     latest_activity: { asc: listing(ORDERS.latest_activity.asc), desc: listing(ORDERS.latest_activity.desc) },
   };
   const counting = db.prepare<[ListParameters], { total: number }>(
-    `SELECT count(*) AS total FROM flows AS flow WHERE ${LISTED}`,
+    `SELECT count(*) AS total FROM flows AS f WHERE ${LISTED}`,
   );
-  const nameOf = db.prepare<[string], { id: number; name: string }>(
-    "SELECT f.id, f.name FROM json_each(?) k CROSS JOIN flows f ON f.id = k.value",
+  const namesByIds = db.prepare<[string], { id: number; name: string }>(
+    "SELECT f.id, f.name FROM json_each(?) wanted CROSS JOIN flows f ON f.id = wanted.value",
   );
   const tags = tagTable(db, "flow_tags", "flow_id");
 
@@ -133,7 +136,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     tags: tagFilterJson(tags),
   });
 
-  /** The flow with that key; it must exist. */
+  /** The flow with that id; it must exist. */
   function get(id: number): FlowRow {
     const row = byId.get(id);
     if (!row) throw new Error(`flow ${id} is gone`);
@@ -147,16 +150,16 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     findHolder: named.findHolder,
     get,
     /**
-     * The present names of flows by their keys, archived ones with their suffix. Stored facts name flows as they were
-     * called at the evaluation; whatever is shown of them takes its names from here. Unknown keys are left out.
+     * The current names of flows by id, archived ones with their suffix; unknown ids are left out. Stored facts name
+     * flows as they were called at the evaluation, and every response takes the names from here instead.
      */
     findPresentNames: (flowIds: Iterable<number>): Map<number, string> =>
-      new Map(nameOf.all(JSON.stringify([...new Set(flowIds)])).map(({ id, name }) => [id, name])),
-    /** The flow with that public id in the organization, archived or not. */
+      new Map(namesByIds.all(JSON.stringify([...new Set(flowIds)])).map(({ id, name }) => [id, name])),
+    /** The flow with that public id in the organization, archived or not; null without one. */
     findByPublicId: (organizationId: number, publicId: string): FlowRow | null =>
       byPublicId.get(publicId, organizationId) ?? null,
 
-    /** Creates a flow; no flow may hold the name, an alias of that name ends. */
+    /** Creates a flow; the name must be free, an alias of that name is released. */
     create(organizationId: number, { name, description, visibility, templateId, repoUrl }: FlowFields): FlowRow {
       const at = now();
       named.releaseAlias(organizationId, name);
@@ -174,19 +177,19 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
       return get(Number(lastInsertRowid));
     },
 
-    /** Replaces everything about a flow but its name. */
+    /** Replaces everything but the name. */
     update(id: number, { description, visibility, templateId, repoUrl }: Omit<FlowFields, "name">): void {
       update.run(description, visibility, templateId, repoUrl, now(), id);
     },
 
-    /** Gives an active flow a new name that no flow holds; the old one becomes an alias (semantics 1.8). */
+    /** Renames an active flow; the new name must be free, and the old one becomes an alias (semantics 1.8). */
     rename(flow: FlowRow, name: string): void {
       named.rename(flow, name, now());
       staleness.markFlow(flow.organization_id, flow.id);
     },
 
     /**
-     * Archives an active flow: it goes on under a suffixed name, and its plain name is free (semantics 1.8).
+     * Archives an active flow: it gets a suffixed name, and its plain name becomes free (semantics 1.8).
      * @returns the suffixed name.
      */
     archive(flow: FlowRow): string {
@@ -196,30 +199,28 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
       return name;
     },
 
-    /** Notes that a trail of the flow changed. `at` in epoch seconds; `state` is the trail's state after the change. */
+    /** Records a change of a trail of the flow. @param at epoch seconds. @param state the state after the change. */
     touch(flowId: number, at: number, state: string | null): void {
       setActivity.run(at, state, flowId);
     },
 
-    /** Active flows of an organization. `window` null: all of them. */
+    /** Active flows of an organization; all of them without a window. */
     list(
       organizationId: number,
       filter: FlowFilter,
-      { by, direction }: FlowOrder,
-      window: { limit: number; offset: number } | null,
+      { order: { by, direction }, window }: ListOptions<FlowOrder>,
     ): FlowListRow[] {
       const { limit, offset } = window ?? { limit: -1, offset: 0 };
       return lists[by][direction].all({ ...parameters(organizationId, filter), limit, offset });
     },
 
-    /** How many flows `list` would give without a window. */
+    /** How many flows match. */
     count: (organizationId: number, filter: FlowFilter): number =>
       counting.get(parameters(organizationId, filter))?.total ?? 0,
 
-    /** The tags of a flow. */
     getTags: (flowId: number): Tags => tags.get(flowId),
 
-    /** Sets and removes tags of a flow. */
+    /** Sets and removes tags. */
     patchTags(flowId: number, change: TagChange): void {
       tags.patch(flowId, change);
       setModified.run(now(), flowId);

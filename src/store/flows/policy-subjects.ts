@@ -1,7 +1,4 @@
-/**
- * What policies are evaluated on: an artifact with its most recent record in every flow it was reported to (semantics
- * 5.4).
- */
+/** Builds what policies are evaluated on: an artifact with its latest record in each of its flows (semantics 5.4). */
 import type { FlowFacts, Subject } from "../../domain/policy/evaluate.ts";
 import { pickLatestPerFlow } from "./artifacts.ts";
 import type { artifactStore, PlacedArtifactRow } from "./artifacts.ts";
@@ -15,8 +12,8 @@ export type SubjectParts = {
 };
 
 export function policySubjectStore({ artifacts, attestations, flows }: SubjectParts) {
-  /** The most recently reported record of each flow; flows in the order of their first record, the build flow first. */
-  function records(organizationId: number, fingerprint: string, flowId: number | null): PlacedArtifactRow[] {
+  /** The latest record of each flow; flows in the order of their first record, so the build flow comes first. */
+  function listRecords(organizationId: number, fingerprint: string, flowId: number | null): PlacedArtifactRow[] {
     const rows = artifacts.listByFingerprint(organizationId, fingerprint);
     return pickLatestPerFlow(flowId === null ? rows : rows.filter(({ flow_id }) => flow_id === flowId));
   }
@@ -35,10 +32,10 @@ export function policySubjectStore({ artifacts, attestations, flows }: SubjectPa
   }
 
   return {
-    listRecords: records,
+    listRecords,
     /**
-     * The subject of these records; archived flows count like any other (decision 65). `artifactName` is the name under
-     * which the artifact runs; without it each flow's own name of the artifact stands in.
+     * The subject of these records; archived flows count like active ones (decision 65). `artifactName` is the name
+     * under which the artifact runs; without one, the name that each flow has for it is used.
      */
     buildSubject: (fingerprint: string, rows: readonly PlacedArtifactRow[], artifactName = ""): Subject => ({
       fingerprint,

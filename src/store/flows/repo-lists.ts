@@ -1,7 +1,6 @@
 /**
- * Repositories as they are listed, and the values that filter them. A list walks through the repositories of its
- * organization in the order of their names, in an index that holds all that is filtered by (repos_listed), and reads
- * the rows of its page only.
+ * Lists of repositories, and the values that can be filtered by. A list walks the repositories of its organization by
+ * name in an index that contains every filtered column (repos_listed), and reads only the rows of its page. Read-only.
  */
 import { searchForm, withoutEmptyLevels } from "../../domain/network/repository-url.ts";
 import { REPO_COLUMNS } from "./repos.ts";
@@ -10,43 +9,45 @@ import { hasAllTags, prepareTagChoices, tagFilterJson } from "../db/tags.ts";
 import type { TagChoice, TagFilter } from "../db/tags.ts";
 import type { Db } from "../db/types.ts";
 
-/** A repository with its tags, an object of texts. */
+/** A repository with its tags, a JSON object of strings. */
 export type RepoView = RepoRow & { tags_json: string };
 
-/** What narrows lists and values alike. null: not filtered by. */
+/** Filters of lists and of the values themselves. null: not filtered. */
 export type RepoFacets = {
   provider: string | null;
-  /** In any case. */
+  /** Ignoring case. */
   vcsInstance: string | null;
-  /** The namespace itself and all below it. */
+  /** The namespace itself and everything below it. */
   namespace: string | null;
-  /** All must match. */
+  /** All of these. */
   tags: readonly TagFilter[];
 };
 export type RepoFilter = RepoFacets & {
-  /** Which repositories at all: those of a name, or with an id at their forge. */
+  /** Only repositories with this name, or with this id at their forge. */
   only: { name: string } | { externalId: string } | null;
-  /** A part of the name in any case. */
+  /** Part of the name, ignoring case. */
   search: string | null;
 };
 export type RepoFilterOptions = { providers: string[]; vcsInstances: string[]; namespaces: string[] };
 
-const OF_PROVIDER = "(@provider IS NULL OR repo.provider = @provider)";
-const OF_INSTANCE = "(@instance IS NULL OR repo.vcs_instance = @instance)";
-// What is below begins with the namespace and a slash; 0 is the character behind the slash.
-const IN_NAMESPACE =
-  "(@namespace IS NULL OR repo.namespace = @namespace OR (repo.namespace > @namespace || '/' AND repo.namespace < @namespace || '0'))";
-const TAGGED = `(@tags IS NULL OR ${hasAllTags("repo_tags", "repo_id", "repo.id", "@tags")})`;
-// instr, not LIKE: the characters `_` and `%` mean themselves.
-const FOUND = "(@search IS NULL OR instr(repo.search_name, @search) > 0)";
+const OF_PROVIDER = "(@provider IS NULL OR r.provider = @provider)";
+const OF_INSTANCE = "(@instance IS NULL OR r.vcs_instance = @instance)";
+// Everything below a namespace begins with it and a slash; "0" is the character after the slash.
+const IN_NAMESPACE = `(@namespace IS NULL OR r.namespace = @namespace
+     OR (r.namespace > @namespace || '/' AND r.namespace < @namespace || '0'))`;
+const TAGGED = `(@tags IS NULL OR ${hasAllTags("repo_tags", "repo_id", "r.id", "@tags")})`;
+// instr, not LIKE, so that `_` and `%` match themselves.
+const FOUND = "(@search IS NULL OR instr(r.search_name, @search) > 0)";
 
-const OF_ORGANIZATION = "repo.organization_id = @organization";
+const OF_ORGANIZATION = "r.organization_id = @organization";
 const CHOICES = {
   all: OF_ORGANIZATION,
-  name: `${OF_ORGANIZATION} AND repo.name = @only`,
-  externalId: `${OF_ORGANIZATION} AND repo.external_id = @only`,
+  name: `${OF_ORGANIZATION} AND r.name = @only`,
+  externalId: `${OF_ORGANIZATION} AND r.external_id = @only`,
 } as const;
-const VIEW = `SELECT ${REPO_COLUMNS}, (SELECT json_group_object(key, value) FROM repo_tags WHERE repo_id = repo.id) AS tags_json FROM repos AS repo`;
+const VIEW = `SELECT ${REPO_COLUMNS},
+     (SELECT json_group_object(key, value) FROM repo_tags WHERE repo_id = r.id) AS tags_json
+   FROM repos AS r`;
 
 type FacetParameters = {
   organization: number;
@@ -58,39 +59,42 @@ type FacetParameters = {
 type Parameters = FacetParameters & { only: string | null; search: string | null };
 
 export function repoListStore(db: Db) {
-  const byId = db.prepare<[number], RepoView>(`${VIEW} WHERE repo.id = ?`);
-  const prepared = (choice: string) => {
-    const where = `WHERE ${choice} AND ${OF_PROVIDER} AND ${OF_INSTANCE} AND ${IN_NAMESPACE} AND ${FOUND} AND ${TAGGED}`;
+  const byId = db.prepare<[number], RepoView>(`${VIEW} WHERE r.id = ?`);
+  const prepareChoice = (choice: string) => {
+    const where = `WHERE ${[choice, OF_PROVIDER, OF_INSTANCE, IN_NAMESPACE, FOUND, TAGGED].join(" AND ")}`;
     const list = (direction: string) =>
       db.prepare<[Parameters & { limit: number; offset: number }], RepoView>(
-        `${VIEW} ${where} ORDER BY repo.name ${direction}, repo.id ${direction} LIMIT @limit OFFSET @offset`,
+        `${VIEW} ${where} ORDER BY r.name ${direction}, r.id ${direction} LIMIT @limit OFFSET @offset`,
       );
     return {
       asc: list("ASC"),
       desc: list("DESC"),
-      count: db.prepare<[Parameters], number>(`SELECT count(*) FROM repos AS repo ${where}`).pluck(),
+      count: db.prepare<[Parameters], number>(`SELECT count(*) FROM repos AS r ${where}`).pluck(),
     };
   };
   const statements = {
-    all: prepared(CHOICES.all),
-    name: prepared(CHOICES.name),
-    externalId: prepared(CHOICES.externalId),
+    all: prepareChoice(CHOICES.all),
+    name: prepareChoice(CHOICES.name),
+    externalId: prepareChoice(CHOICES.externalId),
   };
 
   const facet = (value: string, ...conditions: string[]) =>
     db
       .prepare<[FacetParameters], string>(
-        `SELECT DISTINCT ${value} AS value FROM repos AS repo WHERE ${[OF_ORGANIZATION, ...conditions, TAGGED].join(" AND ")} ORDER BY value`,
+        `SELECT DISTINCT ${value} AS value FROM repos AS r
+         WHERE ${[OF_ORGANIZATION, ...conditions, TAGGED].join(" AND ")} ORDER BY value`,
       )
       .pluck();
-  const providers = facet("repo.provider", "repo.provider <> ''", OF_INSTANCE, IN_NAMESPACE);
-  const instances = facet("repo.vcs_instance", "repo.vcs_instance <> ''", OF_PROVIDER, IN_NAMESPACE);
-  // The namespace up to the end of its first level behind @above, which is empty or ends in a slash.
-  const behind = "substr(repo.namespace, length(@above) + 1)";
+  const providers = facet("r.provider", "r.provider <> ''", OF_INSTANCE, IN_NAMESPACE);
+  const instances = facet("r.vcs_instance", "r.vcs_instance <> ''", OF_PROVIDER, IN_NAMESPACE);
+  // The namespace up to the end of its first level after @above, which is empty or ends in a slash.
+  const rest = "substr(r.namespace, length(@above) + 1)";
   const namespaces = db
     .prepare<[FacetParameters & { above: string }], string>(
-      `SELECT DISTINCT @above || substr(${behind}, 1, instr(${behind} || '/', '/') - 1) AS value FROM repos AS repo
-       WHERE ${[OF_ORGANIZATION, OF_PROVIDER, OF_INSTANCE, IN_NAMESPACE, TAGGED].join(" AND ")} AND length(repo.namespace) > length(@above) ORDER BY value`,
+      `SELECT DISTINCT @above || substr(${rest}, 1, instr(${rest} || '/', '/') - 1) AS value FROM repos AS r
+       WHERE ${[OF_ORGANIZATION, OF_PROVIDER, OF_INSTANCE, IN_NAMESPACE, TAGGED].join(" AND ")}
+         AND length(r.namespace) > length(@above)
+       ORDER BY value`,
     )
     .pluck();
   const choices = prepareTagChoices(db, "repo_tags", "repo_id", "repos");
@@ -105,6 +109,8 @@ export function repoListStore(db: Db) {
     namespace: namespace === null ? null : withoutEmptyLevels(namespace) || null,
     tags: tags.length === 0 ? null : tagFilterJson(tags),
   });
+
+  /** The statements for a filter, and their parameters. */
   function choose(organizationId: number, filter: RepoFilter) {
     const { only, search } = filter;
     const chosen = only === null ? statements.all : "name" in only ? statements.name : statements.externalId;
@@ -124,24 +130,23 @@ export function repoListStore(db: Db) {
       if (!row) throw new Error(`repository ${id} is gone`);
       return row;
     },
-    /** One page, by name. */
+    /** One page, ordered by name. */
     list(
       organizationId: number,
       filter: RepoFilter,
-      direction: "asc" | "desc",
-      { limit, offset }: { limit: number; offset: number },
+      { direction, limit, offset }: { direction: "asc" | "desc"; limit: number; offset: number },
     ): RepoView[] {
       const { parameters, ...chosen } = choose(organizationId, filter);
       return chosen[direction].all({ ...parameters, limit, offset });
     },
-    /** How many repositories all pages have together. */
+    /** How many repositories `list` has on all pages. */
     count(organizationId: number, filter: RepoFilter): number {
       const { count, parameters } = choose(organizationId, filter);
       return count.get(parameters) ?? 0;
     },
     /**
-     * The values that there are for each facet among the repositories that fit the others. Of namespaces: those one
-     * level below the given one, in full; of none: the highest.
+     * The values of each facet among the repositories that match the other facets. Namespaces are those one level below
+     * the given one, in full; without one, those of the top level.
      */
     listFilterOptions(organizationId: number, facets: RepoFacets): RepoFilterOptions {
       const parameters = facetParameters(organizationId, facets);
@@ -154,7 +159,7 @@ export function repoListStore(db: Db) {
         }),
       };
     },
-    /** Every tag in use on a repository of the organization, by key and value. */
+    /** Every tag in use on a repository of the organization, ordered by key and value. */
     listTagChoices: (organizationId: number): TagChoice[] => choices.all(organizationId),
   };
 }

@@ -1,5 +1,11 @@
-/** Source repositories, captured from the repo_info of reports; nobody creates them by hand (semantics 8.1). */
+/**
+ * Source repositories, captured from the repo_info of reports; there is no other way to create one (semantics 8.1).
+ *
+ * Invariants: external id and provider identify a repository; what a report leaves out keeps its value; search_name,
+ * vcs_instance and namespace are derived from the other columns.
+ */
 import { namespaceOf, searchForm, vcsInstanceOf } from "../../domain/network/repository-url.ts";
+import { isListOf, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
 import { tagTable } from "../db/tags.ts";
@@ -10,7 +16,7 @@ export type RepoRow = {
   id: number;
   public_id: string;
   external_id: string;
-  /** "" where no report told it. */
+  /** "" when no report named one. */
   provider: string;
   name: string;
   url: string;
@@ -19,20 +25,20 @@ export type RepoRow = {
   additional_info_json: string | null;
   created_at: number;
   last_modified_at: number;
-  /** The name as searches compare it. */
+  /** The name in the form that searches compare. */
   search_name: string;
   /** Host of the URL. */
   vcs_instance: string;
-  /** Levels joined by slashes; "" for none. */
+  /** Levels joined by slashes; "" without one. */
   namespace: string;
-  /** Epoch seconds of the latest report that named it. */
+  /** Epoch seconds of the latest report that named the repository. */
   latest_activity_at: number;
 };
 
-/** What a report told about its repository; recorded only with id, name and url together. */
+/** What a report says about its repository; captured only if it has id, name and url. */
 export type RepoFacts = {
   externalId: string;
-  /** '' where the report named none. */
+  /** '' when the report named none. */
   provider: string;
   name: string;
   url: string;
@@ -41,7 +47,7 @@ export type RepoFacts = {
   additionalInfo: Readonly<Record<string, unknown>> | null;
 };
 
-/** What reports may change, and what is derived from it. */
+/** The columns that reports change, and those derived from them. */
 const CHANGEABLE = [
   "name",
   "url",
@@ -64,62 +70,62 @@ export const REPO_COLUMNS = [
   "last_modified_at",
   "latest_activity_at",
 ]
-  .map((name) => `repo.${name}`)
+  .map((name) => `r.${name}`)
   .join(", ");
 
 export function repoStore(db: Db, { now, newId }: SchemaSources) {
   const byIdentity = db.prepare<[number, string, string], RepoRow>(
-    `SELECT ${REPO_COLUMNS} FROM repos AS repo WHERE organization_id = ? AND external_id = ? AND provider = ?`,
+    `SELECT ${REPO_COLUMNS} FROM repos AS r WHERE organization_id = ? AND external_id = ? AND provider = ?`,
   );
   const byPublicId = db.prepare<[string, number], RepoRow>(
-    `SELECT ${REPO_COLUMNS} FROM repos AS repo WHERE public_id = ? AND organization_id = ?`,
+    `SELECT ${REPO_COLUMNS} FROM repos AS r WHERE public_id = ? AND organization_id = ?`,
   );
   const byName = db.prepare<[number, string], RepoRow>(
-    `SELECT ${REPO_COLUMNS} FROM repos AS repo WHERE organization_id = ? AND name = ? ORDER BY id DESC`,
+    `SELECT ${REPO_COLUMNS} FROM repos AS r WHERE organization_id = ? AND name = ? ORDER BY id DESC`,
   );
   const byExternalId = db.prepare<[number, string], RepoRow>(
-    `SELECT ${REPO_COLUMNS} FROM repos AS repo WHERE organization_id = ? AND external_id = ? ORDER BY id DESC`,
+    `SELECT ${REPO_COLUMNS} FROM repos AS r WHERE organization_id = ? AND external_id = ? ORDER BY id DESC`,
   );
   const insert = db.prepare(
-    `INSERT INTO repos (public_id, organization_id, external_id, provider, ${CHANGEABLE.join(", ")}, created_at, last_modified_at, latest_activity_at)
+    `INSERT INTO repos (public_id, organization_id, external_id, provider, ${CHANGEABLE.join(", ")}, created_at,
+                        last_modified_at, latest_activity_at)
      VALUES (?, ?, ?, ?, ${CHANGEABLE.map(() => "?").join(", ")}, ?, ?, ?)`,
   );
   const update = db.prepare(
-    `UPDATE repos SET ${CHANGEABLE.map((name) => `${name} = ?`).join(", ")}, last_modified_at = ?, latest_activity_at = ? WHERE id = ?`,
+    `UPDATE repos SET ${CHANGEABLE.map((name) => `${name} = ?`).join(", ")}, last_modified_at = ?,
+       latest_activity_at = ?
+     WHERE id = ?`,
   );
   const touch = db.prepare("UPDATE repos SET latest_activity_at = ? WHERE id = ?");
   const setModified = db.prepare("UPDATE repos SET last_modified_at = ? WHERE id = ?");
   const tags = tagTable(db, "repo_tags", "repo_id");
 
-  /** All repositories of that name, newest first: names may repeat, also within a provider. */
-  const named = (organizationId: number, name: string): RepoRow[] => byName.all(organizationId, name);
-  /** The repository with that public id, null when the organization has none. */
-  const withPublicId = (organizationId: number, publicId: string): RepoRow | null =>
+  /** All repositories with that name, newest first. Names need not be unique, not even at one provider. */
+  const listByName = (organizationId: number, name: string): RepoRow[] => byName.all(organizationId, name);
+  /** The repository with that public id; null when the organization has none. */
+  const findByPublicId = (organizationId: number, publicId: string): RepoRow | null =>
     byPublicId.get(publicId, organizationId) ?? null;
-  /** The 404 of a repository, by the name or id that was asked for (messages 14). */
-  const missing = (asked: string, organization: string): AppError =>
-    notFound(`Repo '${asked}' not found in organization '${organization}'`);
+  /** The 404 of a repository, with the name or id in the request (messages 14). */
+  const notFoundError = (requested: string, organization: string): AppError =>
+    notFound(`Repo '${requested}' not found in organization '${organization}'`);
 
   return {
-    listByName: named,
-    findByPublicId: withPublicId,
-    notFoundError: missing,
+    listByName,
+    findByPublicId,
+    notFoundError,
     /** The repository with that public id. @throws AppError 404. */
     require(organization: { id: number; name: string }, publicId: string): RepoRow {
-      const row = withPublicId(organization.id, publicId);
-      if (!row) throw missing(publicId, organization.name);
+      const row = findByPublicId(organization.id, publicId);
+      if (!row) throw notFoundError(publicId, organization.name);
       return row;
     },
-    /** As named, at least one. @throws AppError 404. */
+    /** As `listByName`, at least one. @throws AppError 404. */
     requireByName(organization: { id: number; name: string }, name: string): RepoRow[] {
-      const rows = named(organization.id, name);
-      if (rows.length === 0) throw missing(name, organization.name);
+      const rows = listByName(organization.id, name);
+      if (rows.length === 0) throw notFoundError(name, organization.name);
       return rows;
     },
-    /**
-     * Creates the repository or brings its changeable facts up to date: what a report leaves out stays as it was told
-     * before. Identity: external id and provider. @returns its key.
-     */
+    /** Creates or updates the repository that a report names. @returns its id. */
     capture(organizationId: number, facts: RepoFacts): number {
       const known = byIdentity.get(organizationId, facts.externalId, facts.provider);
       const at = now();
@@ -133,10 +139,10 @@ export function repoStore(db: Db, { now, newId }: SchemaSources) {
       else touch.run(at, known.id);
       return known.id;
     },
-    /** All repositories with that id at their forge, newest first: there is one for each provider at most. */
+    /** All repositories with that id at their forge, newest first: at most one for each provider. */
     listByExternalId: (organizationId: number, externalId: string): RepoRow[] =>
       byExternalId.all(organizationId, externalId),
-    /** Sets and removes tags of a repository. */
+    /** Sets and removes tags. */
     patchTags(repoId: number, change: TagChange): void {
       tags.patch(repoId, change);
       setModified.run(now(), repoId);
@@ -144,13 +150,12 @@ export function repoStore(db: Db, { now, newId }: SchemaSources) {
   };
 }
 
-/** What is to be stored of a repository after a report. */
+/** The columns to store after a report. */
 function fieldsOf(facts: RepoFacts, known: RepoRow | undefined): Changeable {
   const { name, url } = facts;
-  // A repository that has another name now may have moved: then the namespace that an earlier report told says nothing
-  // any more.
-  const kept = known?.name === name ? known.namespace_path_json : null;
-  const path = facts.namespacePath === null ? kept : JSON.stringify(facts.namespacePath);
+  // A renamed repository may have moved, so the namespace of an earlier report no longer applies.
+  const knownPath = known?.name === name ? known.namespace_path_json : null;
+  const path = facts.namespacePath === null ? knownPath : JSON.stringify(facts.namespacePath);
   return {
     name,
     url,
@@ -160,16 +165,7 @@ function fieldsOf(facts: RepoFacts, known: RepoRow | undefined): Changeable {
       facts.additionalInfo === null ? (known?.additional_info_json ?? null) : JSON.stringify(facts.additionalInfo),
     search_name: searchForm(name),
     vcs_instance: vcsInstanceOf(url),
-    namespace: namespaceOf(name, facts.namespacePath ?? storedPath(kept)),
+    // A damaged path counts as none, so that no report is refused because of it.
+    namespace: namespaceOf(name, facts.namespacePath ?? readStoredJsonOrNull(knownPath, isListOf(isText))),
   };
-}
-
-/** A damaged path is none, so that no report is refused for it. */
-function storedPath(json: string | null): string[] | null {
-  try {
-    const path: unknown = json === null ? null : JSON.parse(json);
-    return Array.isArray(path) && path.every((level) => typeof level === "string") ? path : null;
-  } catch {
-    return null;
-  }
 }

@@ -1,6 +1,8 @@
 /**
- * Verdicts are computed on write: whoever records something in a trail calls `evaluate` before the transaction ends, so
- * that every read finds the verdict and its reasons beside the facts, and the two can never disagree.
+ * Evaluates trails and legacy artifacts on write.
+ *
+ * Invariant: whatever changes a trail calls `evaluate` in the same transaction. So every read finds the verdict and its
+ * reasons stored beside the facts, and the two never disagree.
  */
 import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
@@ -26,16 +28,17 @@ export function trailEvaluationStore(
   db: Db,
   { artifacts, attestations, templates, flows, staleness }: EvaluationParts,
 ) {
-  // Not the text of the template, which may be long and is at hand parsed.
+  // Without the text of the template, which may be long and is cached in parsed form.
   const subject = db.prepare<[number], { flow_id: number; template_id: number; template_public_id: string }>(
-    "SELECT t.flow_id, t.template_id, p.public_id AS template_public_id FROM trails t JOIN templates p ON p.id = t.template_id WHERE t.id = ?",
+    `SELECT t.flow_id, t.template_id, tpl.public_id AS template_public_id
+     FROM trails t JOIN templates tpl ON tpl.id = t.template_id WHERE t.id = ?`,
   );
   const setVerdict = db.prepare(
     "UPDATE trails SET state = ?, compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?",
   );
 
   /** The verdicts that follow from what is stored now, and the rows they are about. Stores nothing. */
-  function judge(trailId: number, at: number) {
+  function computeVerdicts(trailId: number, at: number) {
     const trail = subject.get(trailId);
     if (!trail) throw new Error(`trail ${trailId} is gone`);
     const facts = attestations.readFacts(trailId);
@@ -56,13 +59,13 @@ export function trailEvaluationStore(
   }
 
   return {
-    computeVerdicts: judge,
+    computeVerdicts,
     /**
-     * Evaluates a trail and everything in it and stores the verdicts.
+     * Evaluates a trail and everything in it, and stores the verdicts.
      * @param at epoch seconds of the event that caused it (semantics 4.3, evaluated_at).
      */
     evaluate(trailId: number, at: number): TrailStatus {
-      const { flowId, rows, result } = judge(trailId, at);
+      const { flowId, rows, result } = computeVerdicts(trailId, at);
       const status = result.compliance_status;
       setVerdict.run(status.status, JSON.stringify(status), JSON.stringify(result.reasons), at, trailId);
       for (const [index, verdict] of result.artifacts.entries()) {
@@ -78,13 +81,12 @@ export function trailEvaluationStore(
       return status;
     },
     /**
-     * Stores the verdict on an artifact that was reported without a trail, and the activity of its flow.
-     * @param report the expected attestations, and what the reporter said of the artifact; null when it said nothing.
+     * Evaluates an artifact that was reported without a trail, and stores the verdict and the activity of its flow.
+     * @param report the expected attestations, and the compliance that the report claimed; null when it claimed none.
      * @param at epoch seconds of the report.
      */
     evaluateLegacy(
-      artifactId: number,
-      flowId: number,
+      { artifactId, flowId }: { artifactId: number; flowId: number },
       { expected, isCompliant }: { expected: readonly TemplateAttestation[]; isCompliant: boolean | null },
       at: number,
     ): State {

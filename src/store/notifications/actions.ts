@@ -1,14 +1,15 @@
 /**
- * Actions: rules about whom to tell of what. Numbers count up in each organization and are never given twice, whatever
- * was deleted. An action names active environments or flows only; when its last one is archived, it goes with it
- * (decision 87).
+ * Notification actions: rules that send messages to targets when something happens in environments or flows.
+ *
+ * Invariants: the number of an action is unique in its organization and never reused; an action names active
+ * environments or flows only, and is deleted when the last of them is archived (decision 87).
  */
 import type { KeptTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";
 import type { notificationTargetStore } from "./notification-targets.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-/** What an action is about. */
+/** What an action watches. */
 export type ActionKind = "env" | "flow";
 
 export type ActionRow = {
@@ -17,7 +18,7 @@ export type ActionRow = {
   number: number;
   kind: ActionKind;
   name: string;
-  /** A list of texts, in the order in which they were given. */
+  /** A list of strings, in the order in which they were given. */
   triggers_json: string;
   from_chat: 0 | 1;
   created_by: string;
@@ -28,10 +29,10 @@ export type ActionRow = {
 export type ActionFields = {
   name: string;
   triggers: readonly string[];
-  /** Keys of active environments or flows, each once. */
+  /** Ids of active environments or flows, each once. */
   places: readonly number[];
   targets: readonly KeptTarget[];
-  /** Makes the secret of a WEBHOOK that is new. */
+  /** Makes the secret of a new WEBHOOK. */
   newSecret: () => string;
 };
 
@@ -47,7 +48,7 @@ const COLUMNS = [
   "created_at",
   "last_modified_at",
 ]
-  .map((name) => `action.${name}`)
+  .map((name) => `act.${name}`)
   .join(", ");
 
 export function actionStore(
@@ -56,79 +57,74 @@ export function actionStore(
   targets: ReturnType<typeof notificationTargetStore>,
 ) {
   const byNumber = db.prepare<[number, number], ActionRow>(
-    `SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? AND number = ?`,
+    `SELECT ${COLUMNS} FROM actions act WHERE organization_id = ? AND number = ?`,
   );
   const byName = db.prepare<[number, string], ActionRow>(
-    `SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? AND name = ?`,
+    `SELECT ${COLUMNS} FROM actions act WHERE organization_id = ? AND name = ?`,
   );
-  const all = db.prepare<[number], ActionRow>(
-    `SELECT ${COLUMNS} FROM actions action WHERE organization_id = ? ORDER BY number`,
+  const byOrganization = db.prepare<[number], ActionRow>(
+    `SELECT ${COLUMNS} FROM actions act WHERE organization_id = ? ORDER BY number`,
   );
   const nextNumber = db.prepare<[number], { last_number: number }>(
     `INSERT INTO action_numbers (organization_id, last_number) VALUES (?, 1)
      ON CONFLICT (organization_id) DO UPDATE SET last_number = last_number + 1 RETURNING last_number`,
   );
   const insert = db.prepare(
-    `INSERT INTO actions (organization_id, number, kind, name, triggers_json, from_chat, created_by, created_at, last_modified_at)
+    `INSERT INTO actions (organization_id, number, kind, name, triggers_json, from_chat, created_by, created_at,
+                          last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare("UPDATE actions SET name = ?, triggers_json = ? WHERE id = ?");
   const setModified = db.prepare("UPDATE actions SET last_modified_at = ? WHERE id = ?");
   const remove = db.prepare("DELETE FROM actions WHERE id = ?");
-  const actionsAt = {
-    env: db.prepare<[number], ActionRow>(
-      `SELECT ${COLUMNS} FROM action_environments place JOIN actions action ON action.id = place.action_id WHERE place.environment_id = ? ORDER BY action.number`,
-    ),
-    flow: db.prepare<[number], ActionRow>(
-      `SELECT ${COLUMNS} FROM action_flows place JOIN actions action ON action.id = place.action_id WHERE place.flow_id = ? ORDER BY action.number`,
-    ),
-  };
-  const placesOf = {
-    env: placeTable(db, "action_environments", "environment_id", "environments"),
-    flow: placeTable(db, "action_flows", "flow_id", "flows"),
+  const places = {
+    env: placeTable(db, { table: "action_environments", column: "environment_id", places: "environments" }),
+    flow: placeTable(db, { table: "action_flows", column: "flow_id", places: "flows" }),
   };
 
   /** Replaces what differs. @returns whether anything did. */
-  function apply(row: ActionRow, { name, triggers, places, targets: wanted, newSecret }: ActionFields): boolean {
+  function apply(row: ActionRow, fields: ActionFields): boolean {
+    const { name, triggers, targets: newTargets, newSecret } = fields;
     const triggersJson = JSON.stringify(triggers);
-    const described = name !== row.name || triggersJson !== row.triggers_json;
-    if (described) update.run(name, triggersJson, row.id);
-    const placed = placesOf[row.kind].replace(row.id, places);
-    const sent = targets.replace({ organizationId: row.organization_id, actionId: row.id }, wanted, newSecret);
-    return described || placed || sent;
+    const isDescriptionChanged = name !== row.name || triggersJson !== row.triggers_json;
+    if (isDescriptionChanged) update.run(name, triggersJson, row.id);
+    const arePlacesChanged = places[row.kind].replace(row.id, fields.places);
+    const owner = { organizationId: row.organization_id, actionId: row.id };
+    const areTargetsChanged = targets.replace(owner, newTargets, newSecret);
+    return isDescriptionChanged || arePlacesChanged || areTargetsChanged;
   }
 
-  function drop(row: ActionRow): void {
+  function deleteAction(row: ActionRow): void {
     targets.deleteAll({ organizationId: row.organization_id, actionId: row.id });
     remove.run(row.id);
   }
 
-  const get = (organizationId: number, number: number): ActionRow | null =>
+  const find = (organizationId: number, number: number): ActionRow | null =>
     byNumber.get(organizationId, number) ?? null;
 
   return {
-    find: get,
+    /** The action with that number; null without one. */
+    find,
     /** @param kind null: any. @throws AppError not_found, also for an action of another kind. */
     require(organization: { id: number; name: string }, number: number, kind: ActionKind | null = null): ActionRow {
-      const row = get(organization.id, number);
+      const row = find(organization.id, number);
       if (!row || (kind !== null && row.kind !== kind))
         throw notFound(`Action '${number}' does not exist in organization '${organization.name}'`);
       return row;
     },
-    /** The action that has a name, whatever its kind. */
+    /** The action with that name, of any kind; null without one. */
     findByName: (organizationId: number, name: string): ActionRow | null => byName.get(organizationId, name) ?? null,
-    /** All of an organization, by number. */
-    list: (organizationId: number): ActionRow[] => all.all(organizationId),
-    /** Present names of its environments or flows, in the order given. */
-    listPlaces: ({ id, kind }: ActionRow): string[] => placesOf[kind].names(id),
+    /** All actions of an organization, ordered by number. */
+    list: (organizationId: number): ActionRow[] => byOrganization.all(organizationId),
+    /** Current names of the environments or flows, in the order given. */
+    listPlaces: ({ id, kind }: ActionRow): string[] => places[kind].names(id),
     listTargets: ({ id, organization_id }: ActionRow) =>
       targets.list({ organizationId: organization_id, actionId: id }),
 
-    /** Creates an action; none may have the name. @param fromChat whether the chat's app made it. */
+    /** Creates an action; the name must be free. @param fromChat whether the chat app created it. */
     create(
       organizationId: number,
-      kind: ActionKind,
-      fields: ActionFields,
+      fields: ActionFields & { kind: ActionKind },
       { user, fromChat }: { user: string; fromChat: boolean },
     ): ActionRow {
       const at = now();
@@ -136,7 +132,7 @@ export function actionStore(
       insert.run(
         organizationId,
         number,
-        kind,
+        fields.kind,
         fields.name,
         JSON.stringify(fields.triggers),
         Number(fromChat),
@@ -144,14 +140,14 @@ export function actionStore(
         at,
         at,
       );
-      const row = get(organizationId, number) as ActionRow;
+      const row = find(organizationId, number) as ActionRow;
       apply(row, fields);
       return row;
     },
 
     /**
-     * Replaces an action but for its number and kind; no other one may have the name. The same as before: nothing is
-     * written. @returns whether it changed.
+     * Replaces everything but the number and the kind; the name must be free. Writes nothing when nothing differs.
+     * @returns whether it changed.
      */
     update(row: ActionRow, fields: ActionFields): boolean {
       if (!apply(row, fields)) return false;
@@ -159,22 +155,22 @@ export function actionStore(
       return true;
     },
 
-    /** Deletes an action. Messages that wait to be sent for it are not sent any more. */
-    delete: drop,
+    /** Deletes an action. Its messages that still wait are not sent any more. */
+    delete: deleteAction,
 
     /**
-     * An environment or flow is archived: actions that name others too go on without it, the others end.
-     * @returns their numbers.
+     * Removes an archived environment or flow from its actions; those that watch nothing else are deleted.
+     * @returns the numbers of the actions.
      */
     removeArchivedPlace(kind: ActionKind, placeId: number): { changed: number[]; deleted: number[] } {
       const result = { changed: [] as number[], deleted: [] as number[] };
-      for (const row of actionsAt[kind].all(placeId)) {
-        placesOf[kind].leave(row.id, placeId);
-        if (placesOf[kind].names(row.id).length > 0) {
+      for (const row of places[kind].actions(placeId)) {
+        places[kind].remove(row.id, placeId);
+        if (places[kind].names(row.id).length > 0) {
           setModified.run(now(), row.id);
           result.changed.push(row.number);
         } else {
-          drop(row);
+          deleteAction(row);
           result.deleted.push(row.number);
         }
       }
@@ -183,26 +179,35 @@ export function actionStore(
   };
 }
 
-/** Environments or flows of actions; the names are those of schema.sql. */
-function placeTable(db: Db, table: string, column: string, named: string) {
+type PlaceTable = { table: string; column: string; places: string };
+
+/** The environments or flows of actions. The identifiers are those of schema.sql. */
+function placeTable(db: Db, { table, column, places }: PlaceTable) {
   const idsOf = db.prepare<[number], { id: number }>(
     `SELECT ${column} AS id FROM ${table} WHERE action_id = ? ORDER BY position`,
   );
   const namesOf = db.prepare<[number], { name: string }>(
-    `SELECT named.name FROM ${table} place JOIN ${named} named ON named.id = place.${column} WHERE place.action_id = ? ORDER BY place.position`,
+    `SELECT place.name FROM ${table} watched JOIN ${places} place ON place.id = watched.${column}
+     WHERE watched.action_id = ? ORDER BY watched.position`,
+  );
+  const actionsOf = db.prepare<[number], ActionRow>(
+    `SELECT ${COLUMNS} FROM ${table} watched JOIN actions act ON act.id = watched.action_id
+     WHERE watched.${column} = ? ORDER BY act.number`,
   );
   const clear = db.prepare(`DELETE FROM ${table} WHERE action_id = ?`);
-  const put = db.prepare(`INSERT INTO ${table} (action_id, ${column}, position) VALUES (?, ?, ?)`);
-  const leave = db.prepare(`DELETE FROM ${table} WHERE action_id = ? AND ${column} = ?`);
+  const insert = db.prepare(`INSERT INTO ${table} (action_id, ${column}, position) VALUES (?, ?, ?)`);
+  const remove = db.prepare(`DELETE FROM ${table} WHERE action_id = ? AND ${column} = ?`);
   return {
     names: (actionId: number): string[] => namesOf.all(actionId).map(({ name }) => name),
-    leave: (actionId: number, id: number): void => void leave.run(actionId, id),
-    /** @returns whether they, or their order, changed. */
+    /** The actions that watch an environment or flow, ordered by number. */
+    actions: (placeId: number): ActionRow[] => actionsOf.all(placeId),
+    remove: (actionId: number, placeId: number): void => void remove.run(actionId, placeId),
+    /** @returns whether they or their order changed. */
     replace(actionId: number, ids: readonly number[]): boolean {
       const before = idsOf.all(actionId);
-      if (before.length === ids.length && before.every(({ id }, place) => id === ids[place])) return false;
+      if (before.length === ids.length && before.every(({ id }, position) => id === ids[position])) return false;
       clear.run(actionId);
-      ids.forEach((id, place) => put.run(actionId, id, place));
+      for (const [position, id] of ids.entries()) insert.run(actionId, id, position);
       return true;
     },
   };

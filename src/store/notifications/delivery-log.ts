@@ -1,3 +1,6 @@
+/**
+ * The delivery log: messages of the outbox with their attempts, as the API and the command line show them. Read-only.
+ */
 import type { RenderedMessage } from "../../domain/notification/render.ts";
 import type { Db } from "../db/types.ts";
 
@@ -9,7 +12,7 @@ export type DeliveryRow = {
   organization_id: number;
   organization_name: string;
   queue: string;
-  /** The action of its target; null without one, and when it was deleted since. */
+  /** The action of its target; null without one, and after it was deleted. */
   action_name: string | null;
   subject: string;
   type: RenderedMessage["type"];
@@ -34,22 +37,24 @@ export type AttemptRow = {
 export type DeliveryFilter = {
   organizationId: number | null;
   state: DeliveryState | null;
-  /** With `organizationId` only: the name of an action that exists. */
+  /** Together with `organizationId` only: the name of an existing action. */
   action: string | null;
-  /** Only messages that were added before the one with this key. */
+  /** Only messages added before the one with this id. */
   before: number | null;
 };
 
-const ROWS = `SELECT d.id, d.public_id, d.organization_id, o.name AS organization_name, d.queue, a.name AS action_name, d.subject, d.type, d.target_json,
-    d.message_json, d.state, d.attempts, d.created_at, d.due_at, d.finished_at, d.last_error
+const ROWS = `SELECT d.id, d.public_id, d.organization_id, o.name AS organization_name, d.queue,
+    act.name AS action_name, d.subject, d.type, d.target_json, d.message_json, d.state, d.attempts,
+    d.created_at, d.due_at, d.finished_at,
+    d.last_error
   FROM deliveries d JOIN organizations o ON o.id = d.organization_id
-  LEFT JOIN notification_targets t ON t.id = d.target_id LEFT JOIN actions a ON a.id = t.action_id`;
+  LEFT JOIN notification_targets tgt ON tgt.id = d.target_id LEFT JOIN actions act ON act.id = tgt.action_id`;
 
-const TARGETS_OF_ACTION =
-  "SELECT w.id FROM actions n JOIN notification_targets w ON w.action_id = n.id WHERE n.organization_id = ? AND n.name = ?";
+const TARGETS_OF_ACTION = `SELECT tgt.id FROM actions act JOIN notification_targets tgt ON tgt.action_id = act.id
+    WHERE act.organization_id = ? AND act.name = ?`;
 
 export function deliveryLogStore(db: Db) {
-  const byId = db.prepare<[string], DeliveryRow>(`${ROWS} WHERE d.public_id = ?`);
+  const byPublicId = db.prepare<[string], DeliveryRow>(`${ROWS} WHERE d.public_id = ?`);
   const attempts = db.prepare<[number], AttemptRow>(
     "SELECT started_at, seconds, address, status, error FROM delivery_attempts WHERE delivery_id = ? ORDER BY id",
   );
@@ -58,10 +63,10 @@ export function deliveryLogStore(db: Db) {
   );
   return {
     hasAction: (organizationId: number, name: string): boolean => action.get(organizationId, name) !== undefined,
-    find: (publicId: string): DeliveryRow | null => byId.get(publicId) ?? null,
-    /** All attempts of a message, oldest first, those before it was retried too. */
+    find: (publicId: string): DeliveryRow | null => byPublicId.get(publicId) ?? null,
+    /** All attempts of a message, oldest first, including those before a retry by the operator. */
     listAttempts: (id: number): AttemptRow[] => attempts.all(id),
-    /** At most `limit` messages that fit every given filter, newest first. */
+    /** At most `limit` messages that match every given filter, newest first. */
     list({ organizationId, state, action, before }: DeliveryFilter, limit: number): DeliveryRow[] {
       const parts: string[] = [];
       const values: (string | number)[] = [];
@@ -69,7 +74,7 @@ export function deliveryLogStore(db: Db) {
         parts.push(sql);
         for (const value of more) values.push(value);
       };
-      // Few are waiting or dead, so they lead; of what was delivered most organizations have their share.
+      // Few messages wait or are dead, so their index leads; delivered ones are spread over all organizations.
       const stateLeads = state === "waiting" || state === "dead" || organizationId === null;
       if (state !== null) add(`${stateLeads ? "" : "+"}d.state = ?`, state);
       if (organizationId !== null) add(`${stateLeads ? "+" : ""}d.organization_id = ?`, organizationId);

@@ -1,16 +1,18 @@
 /**
- * Where messages go: the targets of actions and of what the server itself raises, each with the times of what was sent
- * to it and, for a WEBHOOK, the secret that signs it. A target that stays the same recipient keeps its row, so that a
- * change of something else loses neither. Secrets leave this file through `secrets` only, which the command line alone
- * calls.
+ * Notification targets: the recipients of actions and of the server's own notifications, with the times of their last
+ * success and failure and, for a WEBHOOK, the secret that signs its messages.
+ *
+ * Invariants: a target that stays the same recipient keeps its row, so that other changes lose neither times nor
+ * secret; secrets leave this file through `listSecrets` only, which only the command line calls.
  */
+import { hasMembers, isObject, readStoredJson, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { identityOfTarget } from "../../domain/notification/targets.ts";
 import type { KeptTarget, TargetType } from "../../domain/notification/targets.ts";
 import type { Db } from "../db/types.ts";
 
 export type TargetRow = {
   id: number;
-  /** null: an object of a form that nothing is ever sent to. */
+  /** null for an object of a form that messages are never sent to. */
   type: TargetType | null;
   target_json: string;
   /** Epoch seconds, null before the first. */
@@ -19,17 +21,17 @@ export type TargetRow = {
   last_error: string | null;
 };
 
-/** Whose targets: those of an action, or of a kind of notification of an organization. */
+/** The owner of targets: an action, or a kind of notification of an organization. */
 export type TargetOwner =
   | { organizationId: number; actionId: number }
   | { organizationId: number; notificationType: string };
 
 const COLUMNS = "id, type, target_json, last_success_at, last_failure_at, last_error";
 
-/** The queue in which the messages to a target wait for each other. */
+/** The queue of the outbox in which the messages to a target are sent one after another. */
 export const queueOf = (targetId: number): string => `target ${targetId}`;
 
-/** Whether the latest message that was sent there did not arrive. */
+/** Whether the latest message to a target was not delivered. */
 export const isTargetFailing = ({
   last_success_at,
   last_failure_at,
@@ -37,15 +39,17 @@ export const isTargetFailing = ({
   last_failure_at !== null && (last_success_at === null || last_failure_at > last_success_at);
 
 export function notificationTargetStore(db: Db) {
-  const ofAction = db.prepare<[number], TargetRow>(
+  const byAction = db.prepare<[number], TargetRow>(
     `SELECT ${COLUMNS} FROM notification_targets WHERE action_id = ? ORDER BY position`,
   );
-  const ofType = db.prepare<[number, string], TargetRow>(
+  const byType = db.prepare<[number, string], TargetRow>(
     `SELECT ${COLUMNS} FROM notification_targets WHERE organization_id = ? AND notification_type = ? ORDER BY position`,
   );
   const byId = db.prepare<[number], TargetRow>(`SELECT ${COLUMNS} FROM notification_targets WHERE id = ?`);
   const insert = db.prepare(
-    `INSERT INTO notification_targets (organization_id, action_id, notification_type, position, type, target_json, secret) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO notification_targets (organization_id, action_id, notification_type, position, type, target_json,
+                                       secret)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare("UPDATE notification_targets SET position = ?, target_json = ? WHERE id = ?");
   const remove = db.prepare("DELETE FROM notification_targets WHERE id = ?");
@@ -55,80 +59,71 @@ export function notificationTargetStore(db: Db) {
   const setSecret = db.prepare("UPDATE notification_targets SET secret = ? WHERE id = ?");
 
   const list = (owner: TargetOwner): TargetRow[] =>
-    "actionId" in owner ? ofAction.all(owner.actionId) : ofType.all(owner.organizationId, owner.notificationType);
+    "actionId" in owner ? byAction.all(owner.actionId) : byType.all(owner.organizationId, owner.notificationType);
 
-  /** What still waits for it is not sent any more (deliveries.ts): whoever takes a recipient away means now. */
-  const drop = ({ id }: TargetRow): void => void remove.run(id);
+  /** Its waiting messages are not sent any more (outbox.ts): removing a recipient takes effect at once. */
+  const deleteTarget = ({ id }: TargetRow): void => void remove.run(id);
+
+  function insertTarget(owner: TargetOwner, kept: KeptTarget, at: { position: number; secret: string | null }): void {
+    const [action, type] = "actionId" in owner ? [owner.actionId, null] : [null, owner.notificationType];
+    const json = JSON.stringify(kept.target);
+    insert.run(owner.organizationId, action, type, at.position, kept.type, json, at.secret);
+  }
 
   return {
-    /** In their order. */
+    /** The targets of an owner, in their order. */
     list,
-    /** The target with that key, null when it is gone. */
+    /** The target with that id; null when it was deleted. */
     find: (id: number): TargetRow | null => byId.get(id) ?? null,
 
     /**
-     * Replaces the targets, in this order. @param newSecret makes the secret of a WEBHOOK that is new. @returns whether
-     * anything differs from before.
+     * Replaces the targets, in this order.
+     * @param newSecret makes the secret of a new WEBHOOK.
+     * @returns whether anything changed.
      */
     replace(owner: TargetOwner, targets: readonly KeptTarget[], newSecret: () => string): boolean {
       const before = list(owner);
-      const left = [...before];
-      let changed = targets.length !== before.length;
-      targets.forEach((kept, place) => {
+      const unmatched = [...before];
+      let isChanged = targets.length !== before.length;
+      for (const [position, kept] of targets.entries()) {
         const json = JSON.stringify(kept.target);
-        const found = left.findIndex((row) => identityOfRow(row) === identityOfTarget(kept));
-        const [row] = found === -1 ? [] : left.splice(found, 1);
+        const index = unmatched.findIndex((row) => identityOfRow(row) === identityOfTarget(kept));
+        const [row] = index === -1 ? [] : unmatched.splice(index, 1);
         if (row === undefined) {
-          const [action, type] = "actionId" in owner ? [owner.actionId, null] : [null, owner.notificationType];
-          insert.run(
-            owner.organizationId,
-            action,
-            type,
-            place,
-            kept.type,
-            json,
-            kept.type === "WEBHOOK" ? newSecret() : null,
-          );
-          changed = true;
-        } else if (before[place] !== row || row.target_json !== json) {
-          update.run(place, json, row.id);
-          changed = true;
+          insertTarget(owner, kept, { position, secret: kept.type === "WEBHOOK" ? newSecret() : null });
+          isChanged = true;
+        } else if (before[position] !== row || row.target_json !== json) {
+          update.run(position, json, row.id);
+          isChanged = true;
         }
-      });
-      left.forEach(drop);
-      return changed;
+      }
+      unmatched.forEach(deleteTarget);
+      return isChanged;
     },
 
-    /** Removes all of them. @returns how many there were. */
+    /** Deletes all targets of an owner. @returns how many there were. */
     deleteAll(owner: TargetOwner): number {
       const rows = list(owner);
-      rows.forEach(drop);
+      rows.forEach(deleteTarget);
       return rows.length;
     },
 
-    /** The secrets of the WEBHOOKs, in their order. For the operator. */
+    /** The secrets of the WEBHOOKs, in their order, for the operator. */
     listSecrets: (owner: TargetOwner): { id: number; webhook: string; secret: string }[] =>
-      list(owner).flatMap(({ id, type, target_json }) =>
-        type === "WEBHOOK"
-          ? [
-              {
-                id,
-                webhook: (JSON.parse(target_json) as { webhook: string }).webhook,
-                secret: secretOf.get(id)?.secret ?? "",
-              },
-            ]
-          : [],
-      ),
-    /** Gives a WEBHOOK another secret: what is sent from then on is signed with it. */
+      list(owner)
+        .filter(({ type }) => type === "WEBHOOK")
+        .map(({ id, target_json }) => ({
+          id,
+          webhook: readStoredJson(target_json, hasMembers<{ webhook: string }>("webhook")).webhook,
+          secret: secretOf.get(id)?.secret ?? "",
+        })),
+    /** Replaces the secret of a WEBHOOK; it signs every message from now on. */
     setSecret: (id: number, secret: string): void => void setSecret.run(secret, id),
   };
 }
 
-/** A damaged row is no recipient that anybody asks for. */
+/** null for a damaged row, which never is the recipient that was asked for. */
 function identityOfRow({ type, target_json }: TargetRow): string | null {
-  try {
-    return identityOfTarget({ type, target: JSON.parse(target_json) as KeptTarget["target"] });
-  } catch {
-    return null;
-  }
+  const target = readStoredJsonOrNull(target_json, isObject);
+  return target && identityOfTarget({ type, target });
 }

@@ -1,18 +1,18 @@
 /**
- * Raising: whoever changes something that actions may listen to says so here, in the same write. Where no action
- * listens that is one look at an index. Otherwise it adds a job, whatever the size of the change; the job makes the
- * messages right after the commit (jobs/notify.ts), from what is stored and does not change any more. So a message
- * comes from a change that was committed, and from each of them, in their order.
+ * Raises the triggers of notification actions: every change that actions may watch calls this, in its own write.
+ * Without a watching action that costs one index lookup; otherwise it adds one job, however large the change. The job
+ * makes the messages after the commit (notifications/compose-messages.ts), from rows that no longer change. So every
+ * committed change gets its messages, in order, and a rolled-back one gets none.
  *
- * The job names the actions that listened then: one that is made afterwards is told nothing of before. One that is gone
- * by then tells nobody.
+ * The job names the actions that were watching: later actions get no messages about earlier changes, and deleted ones
+ * none at all.
  */
 import { SNAPSHOT_TRIGGERS } from "../../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../../domain/notification/triggers.ts";
 import type { jobStore } from "../db/jobs.ts";
 import type { Db } from "../db/types.ts";
 
-/** What happened, by keys. `at`: epoch seconds; `index`: of the snapshot, or of the latest one then. */
+/** A change, by the ids of its rows. `at`: epoch seconds; `index`: that of the snapshot, or of the latest one then. */
 export type ChangeRef =
   | { type: "snapshot"; environment_id: number; index: number; at: number }
   | { type: "allowed"; environment_id: number; index: number; at: number; allowlist_id: number }
@@ -21,22 +21,22 @@ export type ChangeRef =
   | { type: "attestation"; flow_id: number; attestation_id: number; at: number };
 
 /**
- * Payload of the jobs of kind `notify`. `actions`: numbers of those that listened. `after`: of a snapshot whose
- * messages are made in several turns, the event with which the turn before ended; null for the first turn.
+ * Payload of the jobs of kind `notify`. `actions`: numbers of the watching actions. `after`: for a snapshot whose
+ * messages are made in several runs, the last event of the previous run; null for the first run.
  */
 export type NotifyPayload = ChangeRef & { organization_id: number; actions: readonly number[]; after: number | null };
 
-type Listener = { organization_id: number; number: number; triggers_json: string };
+type Watcher = { organization_id: number; number: number; triggers_json: string };
 
 export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
-  const ofEnvironment = db.prepare<[number], Listener>(
-    `SELECT action.organization_id, action.number, action.triggers_json FROM action_environments place JOIN actions action ON action.id = place.action_id
-     WHERE place.environment_id = ? ORDER BY action.number`,
-  );
-  const ofFlow = db.prepare<[number], Listener>(
-    `SELECT action.organization_id, action.number, action.triggers_json FROM action_flows place JOIN actions action ON action.id = place.action_id
-     WHERE place.flow_id = ? ORDER BY action.number`,
-  );
+  const watchersOf = (table: "action_environments" | "action_flows", column: "environment_id" | "flow_id") =>
+    db.prepare<[number], Watcher>(
+      `SELECT act.organization_id, act.number, act.triggers_json
+       FROM ${table} watched JOIN actions act ON act.id = watched.action_id
+       WHERE watched.${column} = ? ORDER BY act.number`,
+    );
+  const byEnvironment = watchersOf("action_environments", "environment_id");
+  const byFlow = watchersOf("action_flows", "flow_id");
   const groupsOf = db.prepare<[number], { id: number }>(
     "SELECT logical_id AS id FROM environment_members WHERE member_id = ? ORDER BY logical_id",
   );
@@ -45,40 +45,40 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
   );
 
   function raise(
-    listeners: readonly Listener[],
+    watchers: readonly Watcher[],
     triggers: readonly (EnvironmentTrigger | FlowTrigger)[],
-    happening: ChangeRef,
+    change: ChangeRef,
   ): void {
-    // Not parsed: a damaged action must not refuse a report.
-    const listening = listeners.filter(({ triggers_json }) =>
+    // Matches the text without parsing it: a damaged action must not make a report fail.
+    const watching = watchers.filter(({ triggers_json }) =>
       triggers.some((trigger) => triggers_json.includes(`"${trigger}"`)),
     );
-    const [first] = listening;
+    const [first] = watching;
     if (!first) return;
     const payload: NotifyPayload = {
-      ...happening,
+      ...change,
       organization_id: first.organization_id,
-      actions: listening.map(({ number }) => number),
+      actions: watching.map(({ number }) => number),
       after: null,
     };
     jobs.add("notify", payload);
   }
 
   return {
-    /** An environment, physical or logical, has a new snapshot. */
+    /** A physical or logical environment has a new snapshot. */
     raiseSnapshotMade: (environmentId: number, index: number, at: number): void =>
-      raise(ofEnvironment.all(environmentId), SNAPSHOT_TRIGGERS, {
+      raise(byEnvironment.all(environmentId), SNAPSHOT_TRIGGERS, {
         type: "snapshot",
         environment_id: environmentId,
         index,
         at,
       }),
 
-    /** An entry was added to the allowlist of an environment; the logical ones that include it tell of it as well. */
+    /** An allowlist entry was added; raised for the logical environments that include the environment as well. */
     raiseArtifactAllowed(environmentId: number, allowlistId: number, at: number): void {
       for (const { id } of [{ id: environmentId }, ...groupsOf.all(environmentId)]) {
         const index = latestIndex.get(id)?.snapshot_count ?? 0;
-        raise(ofEnvironment.all(id), ["ON_ALLOWED_ARTIFACT"], {
+        raise(byEnvironment.all(id), ["ON_ALLOWED_ARTIFACT"], {
           type: "allowed",
           environment_id: id,
           index,
@@ -88,13 +88,16 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
       }
     },
 
-    /** A trail was begun, by somebody or by a report that named it. */
-    raiseTrailStarted: (flowId: number, trailId: number, at: number, by: string): void =>
-      raise(ofFlow.all(flowId), ["ON_STARTED_TRAIL"], { type: "trail", flow_id: flowId, trail_id: trailId, at, by }),
+    /** A trail was created, explicitly or by a report that named it. */
+    raiseTrailStarted: (flowId: number, { trailId, at, by }: { trailId: number; at: number; by: string }): void =>
+      raise(byFlow.all(flowId), ["ON_STARTED_TRAIL"], { type: "trail", flow_id: flowId, trail_id: trailId, at, by }),
 
-    /** An artifact was reported that was not known so. */
-    raiseArtifactReported: (flowId: number, artifactId: number, at: number, by: string): void =>
-      raise(ofFlow.all(flowId), ["ON_ATTESTED_PROVENANCE"], {
+    /** A new artifact record was created. */
+    raiseArtifactReported: (
+      flowId: number,
+      { artifactId, at, by }: { artifactId: number; at: number; by: string },
+    ): void =>
+      raise(byFlow.all(flowId), ["ON_ATTESTED_PROVENANCE"], {
         type: "artifact",
         flow_id: flowId,
         artifact_id: artifactId,
@@ -104,7 +107,7 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
 
     /** An attestation of any kind was reported. */
     raiseAttested: (flowId: number, attestationId: number, at: number): void =>
-      raise(ofFlow.all(flowId), ["ON_ATTESTATION"], {
+      raise(byFlow.all(flowId), ["ON_ATTESTATION"], {
         type: "attestation",
         flow_id: flowId,
         attestation_id: attestationId,

@@ -1,3 +1,4 @@
+/** Control decisions: attestations that decide about a control, with filters. Read-only. */
 import type { Direction } from "./controls.ts";
 import type { Db } from "../db/types.ts";
 import { LISTED_ATTESTATIONS } from "../attestations/attestation-rows.ts";
@@ -8,20 +9,21 @@ export type DecisionFilter = {
   /** Epoch seconds, inclusive. */
   from: number | null;
   to: number | null;
-  /** Public ids of flows, any may match; null: every flow. */
+  /** Public ids of flows, any of them; null: every flow. */
   flows: readonly string[] | null;
 };
 
-/** The artifact that a decision belongs to. */
+/** The artifact that a decision is about. */
 export type DecidedArtifact = { filename: string; fingerprint: string };
 
 /**
- * All of it is in the index of the control, so that only the records of a page are read; the unary plus keeps the index
- * of times out of it.
+ * The index of the control contains every column of this, so that only the records of a page are read. The unary plus
+ * disables the index of times.
  */
 const DECIDED = `organization_id = @organization AND control = @control
    AND +created_at >= @from AND +created_at <= @to AND (@compliant IS NULL OR is_compliant = @compliant)
-   AND (@flows IS NULL OR flow_id IN (SELECT id FROM flows WHERE public_id IN (SELECT value FROM json_each(@flows))))`;
+   AND (@flows IS NULL OR flow_id IN (
+     SELECT id FROM flows WHERE public_id IN (SELECT value FROM json_each(@flows))))`;
 
 type Parameters = {
   organization: number;
@@ -32,28 +34,33 @@ type Parameters = {
   flows: string | null;
 };
 
+/** A control of an organization. `control` is its identifier. */
+export type DecisionKey = { organizationId: number; control: string };
+
 export function controlDecisionStore(db: Db) {
   const listing = (order: string) =>
     db.prepare<[Parameters & { limit: number; offset: number }], PlacedAttestationRow>(
-      `${LISTED_ATTESTATIONS} WHERE a.id IN (SELECT id FROM attestations WHERE ${DECIDED} ORDER BY id ${order} LIMIT @limit OFFSET @offset) ORDER BY a.id ${order}`,
+      `${LISTED_ATTESTATIONS} WHERE att.id IN (
+         SELECT id FROM attestations WHERE ${DECIDED} ORDER BY id ${order} LIMIT @limit OFFSET @offset
+       ) ORDER BY att.id ${order}`,
     );
   const lists = { asc: listing("ASC"), desc: listing("DESC") };
   const counting = db.prepare<[Parameters], { total: number }>(
     `SELECT count(*) AS total FROM attestations WHERE ${DECIDED}`,
   );
-  // The latest of several: an artifact that was built again, with the same name and commit.
-  const bound = db.prepare<[number, number], DecidedArtifact>(
-    `SELECT artifact.filename, artifact.fingerprint FROM artifacts AS artifact
-     WHERE artifact.trail_id = ? AND EXISTS (SELECT 1 FROM attestation_bindings WHERE artifact_id = artifact.id AND attestation_id = ?)
-     ORDER BY artifact.id DESC LIMIT 1`,
+  // The latest of several: the artifact was built again, with the same name and commit.
+  const boundArtifact = db.prepare<[number, number], DecidedArtifact>(
+    `SELECT a.filename, a.fingerprint FROM artifacts AS a
+     WHERE a.trail_id = ?
+       AND EXISTS (SELECT 1 FROM attestation_bindings b WHERE b.artifact_id = a.id AND b.attestation_id = ?)
+     ORDER BY a.id DESC LIMIT 1`,
   );
 
   const parameters = (
-    organization: number,
-    control: string,
+    { organizationId, control }: DecisionKey,
     { isCompliant, from, to, flows }: DecisionFilter,
   ): Parameters => ({
-    organization,
+    organization: organizationId,
     control,
     compliant: isCompliant === null ? null : isCompliant ? 1 : 0,
     from: from ?? -Infinity,
@@ -62,22 +69,18 @@ export function controlDecisionStore(db: Db) {
   });
 
   return {
-    /** Decisions by their time. */
+    /** One page of decisions, in the order of their time. */
     list: (
-      organization: number,
-      control: string,
+      key: DecisionKey,
       filter: DecisionFilter,
-      direction: Direction,
-      { limit, offset }: { limit: number; offset: number },
-    ): PlacedAttestationRow[] => lists[direction].all({ ...parameters(organization, control, filter), limit, offset }),
-    /** How many decisions `list` would give in all. */
-    count: (organization: number, control: string, filter: DecisionFilter): number =>
-      counting.get(parameters(organization, control, filter))?.total ?? 0,
+      { direction, limit, offset }: { direction: Direction; limit: number; offset: number },
+    ): PlacedAttestationRow[] => lists[direction].all({ ...parameters(key, filter), limit, offset }),
+    /** How many decisions `list` has on all pages. */
+    count: (key: DecisionKey, filter: DecisionFilter): number => counting.get(parameters(key, filter))?.total ?? 0,
     /**
-     * The artifact that a decision belongs to; null for one on a trail, and for one whose artifact was not reported
-     * yet.
+     * The artifact that a decision is about; null for one on a trail, and for one whose artifact was not reported yet.
      */
     findArtifact: ({ id, scope, trail_id }: PlacedAttestationRow): DecidedArtifact | null =>
-      scope === "artifact" ? (bound.get(trail_id, id) ?? null) : null,
+      scope === "artifact" ? (boundArtifact.get(trail_id, id) ?? null) : null,
   };
 }

@@ -1,10 +1,11 @@
 /**
  * Environment policies, their versions and their history (semantics 5.5).
  *
- * Invariants: a version is never changed or removed, and the versions of a policy are numbered 1, 2, 3, ... without a
- * gap; every version has exactly one `new_version` event, the first one too, and the controls that its text names
- * beside it; a put that changes nothing writes nothing, so that clients may repeat it as often as they like.
+ * Invariants: versions are immutable, and those of a policy are numbered 1, 2, 3, ... without gaps; every version has
+ * exactly one `new_version` event, the first one included, and rows for the controls that its text names; a put that
+ * changes nothing writes nothing, so that clients may repeat it.
  */
+import { createLru } from "../../domain/lru.ts";
 import { controlsReferenced, parsePolicy } from "../../domain/policy/document.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
 import { restorePolicy } from "../../domain/policy/stored.ts";
@@ -18,7 +19,7 @@ export type PolicyRow = {
   organization_id: number;
   name: string;
   description: string;
-  /** The name that people saw of the creator. */
+  /** The display name of the creator at the time. */
   created_by: string;
   created_at: number;
   last_modified_at: number;
@@ -32,16 +33,16 @@ export type PolicyVersionRow = {
   comment: string;
   timestamp: number;
   created_by: string;
-  /** The text of the file as it was uploaded, a byte order mark included. */
+  /** The text of the file as uploaded, including a byte order mark. */
   policy_yaml: string;
 };
 
-/** A version without its text, which has so many bytes. */
+/** A version with the size of its text in bytes in place of the text. */
 export type VersionSize = Pick<PolicyVersionRow, "id" | "version" | "comment" | "timestamp" | "created_by"> & {
   bytes: number;
 };
 
-/** A policy that is attached to an environment, at the version that applies there. */
+/** A policy attached to an environment, at the version that applies there. */
 export type PolicyInForce = { policy_name: string; version_id: number; version: number };
 
 export type PolicyEventType = "creation" | "metadata_update" | "new_version" | "renaming" | "archiving";
@@ -52,26 +53,25 @@ export type PolicyEventRow = {
   type: PolicyEventType;
   timestamp: number;
   user_name: string;
-  /** A JSON object, null when there is nothing to add. */
+  /** A JSON object; null without further data. */
   data_json: string | null;
 };
 
 export type PolicyPut = {
   name: string;
   description: string;
-  /** The name that people see of the caller. */
+  /** The display name of the caller. */
   user: string;
   /**
-   * The uploaded file, already found to be a valid policy; null when the request had none. `comment` belongs to the
-   * version. `controls` are those that its rules name, read from the text unless given; `parsedJson` is what
-   * `serializePolicy` makes of it, null or left out for a text that is quickly parsed.
+   * The uploaded file, already validated; null when the request had none. `comment` belongs to the version. `controls`
+   * are those that its rules name, read from the text if absent; `parsedJson` is the result of `serializePolicy`, null
+   * or absent for a text that is quick to parse.
    */
   file: { yaml: string; comment: string; controls?: readonly string[]; parsedJson?: string | null } | null;
 };
 
 /**
- * What a put did: `described` tells of a changed description, `version` is the version it added, null when it added
- * none.
+ * The effect of a put. `described`: the description changed. `version`: the version it added; null when it added none.
  */
 export type PolicyPutResult = {
   policy: PolicyRow;
@@ -96,7 +96,7 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
     `SELECT ${COLUMNS} FROM policies WHERE organization_id = ? AND name = ?`,
   );
   const byId = db.prepare<[number], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE id = ?`);
-  const ofOrganization = db.prepare<[number], PolicyRow>(
+  const byOrganization = db.prepare<[number], PolicyRow>(
     `SELECT ${COLUMNS} FROM policies WHERE organization_id = ? ORDER BY name`,
   );
   const insert = db.prepare(
@@ -104,25 +104,29 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
      VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare("UPDATE policies SET description = ?, last_modified_at = ? WHERE id = ?");
-  // The length comes from the header of the row: the texts, which may be long, are not read.
+  // SQLite knows the size from the header of the row: the texts, which may be long, are not read.
   const sizesOf = db.prepare<[number], VersionSize>(
     `SELECT id, version, comment, timestamp, created_by, octet_length(policy_yaml) AS bytes
      FROM policy_versions WHERE policy_id = ? ORDER BY version DESC`,
   );
-  const textOf = db.prepare<[number], string>("SELECT policy_yaml FROM policy_versions WHERE id = ?").pluck();
-  const latestOf = db.prepare<[number], PolicyVersionRow>(
+  const textById = db.prepare<[number], string>("SELECT policy_yaml FROM policy_versions WHERE id = ?").pluck();
+  const latestVersion = db.prepare<[number], PolicyVersionRow>(
     `SELECT ${VERSION_COLUMNS} FROM policy_versions WHERE policy_id = ? ORDER BY version DESC LIMIT 1`,
   );
-  const attached = db.prepare<[number], PolicyInForce>(
-    `SELECT p.name AS policy_name, v.id AS version_id, v.version FROM environment_policies ep
-       JOIN policies p ON p.id = ep.policy_id JOIN policy_versions v ON v.policy_id = ep.policy_id
-     WHERE ep.environment_id = ? AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = ep.policy_id) ORDER BY ep.position, ep.policy_id`,
+  const inForce = db.prepare<[number], PolicyInForce>(
+    `SELECT pol.name AS policy_name, pv.id AS version_id, pv.version
+     FROM environment_policies ep
+       JOIN policies pol ON pol.id = ep.policy_id JOIN policy_versions pv ON pv.policy_id = ep.policy_id
+     WHERE ep.environment_id = ?
+       AND pv.version = (SELECT max(version) FROM policy_versions WHERE policy_id = ep.policy_id)
+     ORDER BY ep.position, ep.policy_id`,
   );
-  // Without the text, which may be long: its rules are at hand parsed.
-  const named = db.prepare<[number, string], LatestVersion>(
-    `SELECT p.name AS policy_name, v.id AS version_id, coalesce(v.version, 0) AS version FROM policies p LEFT JOIN policy_versions v
-       ON v.policy_id = p.id AND v.version = (SELECT max(version) FROM policy_versions WHERE policy_id = p.id)
-     WHERE p.organization_id = ? AND p.name = ?`,
+  // Without the text, which may be long: the rules are cached in parsed form.
+  const latestByName = db.prepare<[number, string], LatestVersion>(
+    `SELECT pol.name AS policy_name, pv.id AS version_id, coalesce(pv.version, 0) AS version
+     FROM policies pol LEFT JOIN policy_versions pv ON pv.policy_id = pol.id
+       AND pv.version = (SELECT max(version) FROM policy_versions WHERE policy_id = pol.id)
+     WHERE pol.organization_id = ? AND pol.name = ?`,
   );
   const rulesById = db.prepare<[number], RulesRow>(
     `SELECT policy_id, version, parsed_json, iif(parsed_json IS NULL, policy_yaml, NULL) AS policy_yaml
@@ -136,109 +140,107 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
     `INSERT INTO policy_version_controls (policy_version_id, control_id)
      SELECT ?, id FROM controls WHERE organization_id = ? AND identifier IN (SELECT value FROM json_each(?))`,
   );
-  const eventsOf = db.prepare<[number], PolicyEventRow>(
+  const events = db.prepare<[number], PolicyEventRow>(
     "SELECT id, policy_id, type, timestamp, user_name, data_json FROM policy_events WHERE policy_id = ? ORDER BY id",
   );
   const insertEvent = db.prepare(
     "INSERT INTO policy_events (policy_id, type, timestamp, user_name, data_json) VALUES (?, ?, ?, ?, ?)",
   );
-  const consumersOf = db.prepare<[number], { name: string }>(
-    `SELECT environment.name FROM environment_policies attachment JOIN environments environment ON environment.id = attachment.environment_id
-     WHERE attachment.policy_id = ? AND environment.archived_at IS NULL ORDER BY environment.name`,
+  const consumers = db.prepare<[number], { name: string }>(
+    `SELECT env.name FROM environment_policies ep JOIN environments env ON env.id = ep.environment_id
+     WHERE ep.policy_id = ? AND env.archived_at IS NULL ORDER BY env.name`,
   );
-  // Versions never change; but the id of one whose write was undone is given again, so whatever inserts one forgets it.
-  const documents = documentCache();
+  // Versions never change, but SQLite reuses the id of one whose write was rolled back, so every insert clears its
+  // entry.
+  const documents = createLru<number, PolicyDocument>({
+    maxEntries: MAX_CACHED_DOCUMENTS,
+    maxWeight: MAX_CACHED_CHARS,
+  });
 
   const find = (organizationId: number, name: string): PolicyRow | null => byName.get(organizationId, name) ?? null;
-  const latestVersion = (policyId: number): PolicyVersionRow | null => latestOf.get(policyId) ?? null;
+  const findLatestVersion = (policyId: number): PolicyVersionRow | null => latestVersion.get(policyId) ?? null;
 
-  /** The row of a policy that is known to exist. */
+  /** The policy with that id; it must exist. */
   function get(id: number): PolicyRow {
     const row = byId.get(id);
     if (!row) throw new Error(`policy ${id} is gone`);
     return row;
   }
 
-  function record(
+  function appendEvent(
     policyId: number,
     type: PolicyEventType,
-    at: number,
-    user: string,
-    data: Record<string, unknown> | null,
+    { at, user, data = null }: { at: number; user: string; data?: Record<string, unknown> | null },
   ): void {
     insertEvent.run(policyId, type, at, user, data === null ? null : JSON.stringify(data));
   }
 
   return {
-    /** The policy of that name, null when there is none. */
+    /** The policy with that name; null without one. */
     find,
-    /** The policy of that name. @throws AppError not_found with the text of messages 13. */
+    /** The policy with that name. @throws AppError not_found with the text of messages 13. */
     require(organization: OrganizationKey, name: string): PolicyRow {
       const row = find(organization.id, name);
       if (!row) throw missing(organization, name);
       return row;
     },
-    /** The latest version of the policy of that name. @throws AppError not_found with the text of messages 13. */
+    /** The latest version of the policy with that name. @throws AppError not_found with the text of messages 13. */
     requireLatestVersion(organization: OrganizationKey, name: string): LatestVersion {
-      const row = named.get(organization.id, name);
+      const row = latestByName.get(organization.id, name);
       if (!row) throw missing(organization, name);
       return row;
     },
     get,
-    /** All policies of an organization by name. */
-    list: (organizationId: number): PolicyRow[] => ofOrganization.all(organizationId),
-    /**
-     * All versions with the sizes of their texts, newest first; `text` reads one. None for a policy that was created
-     * without a file.
-     */
+    /** All policies of an organization, ordered by name. */
+    list: (organizationId: number): PolicyRow[] => byOrganization.all(organizationId),
+    /** All versions with the sizes of their texts, newest first. None for a policy that was created without a file. */
     listVersions: (policyId: number): VersionSize[] => sizesOf.all(policyId),
     /** The text of a version, which must exist. */
-    getText: (versionId: number): string => textOf.get(versionId) as string,
+    getText: (versionId: number): string => textById.get(versionId) as string,
     /**
-     * The version that applies, null for a policy without a file, which takes part in no evaluation (semantics 5.5).
+     * The version that applies; null for a policy without a file, which takes part in no evaluation (semantics 5.5).
      */
-    findLatestVersion: latestVersion,
+    findLatestVersion,
+    /** The policies that apply in an environment, in the order of attachment, without those without a version. */
+    listInForce: (environmentId: number): PolicyInForce[] => inForce.all(environmentId),
     /**
-     * What an artifact must satisfy in an environment, in the order of attaching; policies without a version are not
-     * among it (semantics 5.5).
-     */
-    listInForce: (environmentId: number): PolicyInForce[] => attached.all(environmentId),
-    /**
-     * The rules of a version, ready for evaluation. The document is shared: nobody may change it.
-     * @throws Error when the version is gone or this program does not accept its text: whoever evaluates decides what
-     * that means.
+     * The rules of a version. The document is shared: do not change it.
+     * @throws Error when the version is gone or this program does not accept its text; the caller decides what follows.
      */
     getDocument(versionId: number): PolicyDocument {
-      const known = documents.get(versionId);
-      if (known) return known;
+      const cached = documents.get(versionId);
+      if (cached) return cached;
       const row = rulesById.get(versionId);
       if (!row) throw new Error(`policy version ${versionId} is gone`);
       const document = readRules(row);
-      documents.set(versionId, document, (row.parsed_json ?? row.policy_yaml ?? "").length);
+      const chars = (row.parsed_json ?? row.policy_yaml ?? "").length;
+      // A document larger than the cache counts as its whole: parsing it for every artifact would be far worse.
+      documents.set(versionId, document, Math.min(chars, MAX_CACHED_CHARS));
       return document;
     },
     /** The history, oldest first. */
-    listEvents: (policyId: number): PolicyEventRow[] => eventsOf.all(policyId),
-    /** Names of the active environments to which the policy is attached, in their order. */
-    listConsumingEnvironments: (policyId: number): string[] => consumersOf.all(policyId).map(({ name }) => name),
+    listEvents: (policyId: number): PolicyEventRow[] => events.all(policyId),
+    /** Names of the active environments that the policy is attached to, ordered. */
+    listConsumingEnvironments: (policyId: number): string[] => consumers.all(policyId).map(({ name }) => name),
 
     /**
-     * Creates a policy or changes it (semantics 5.5); to be called inside a write, whose serial order is what numbers
-     * the versions. The same bytes and description as before: nothing is written, whatever the comment says. Other
-     * bytes: the next version. Another description: a `metadata_update`. Both: both. A new policy: a `creation`, and
-     * its file becomes version 1. The time of last modification moves with a change only.
+     * Creates or changes a policy (semantics 5.5). Call it inside a write, whose serial order numbers the versions.
+     *
+     * The same bytes and description write nothing, whatever the comment. Other bytes add the next version, another
+     * description a `metadata_update`. A new policy has a `creation`, and its file becomes version 1. The time of last
+     * modification moves with a change only.
      */
     put(organizationId: number, { name, description, user, file }: PolicyPut): PolicyPutResult {
       const at = now();
       const existing = find(organizationId, name);
       const id =
         existing?.id ?? Number(insert.run(newId(), organizationId, name, description, user, at, at).lastInsertRowid);
-      if (!existing) record(id, "creation", at, user, null);
+      if (!existing) appendEvent(id, "creation", { at, user });
 
       const described = existing !== null && existing.description !== description;
-      if (described) record(id, "metadata_update", at, user, null);
+      if (described) appendEvent(id, "metadata_update", { at, user });
 
-      const previous = latestVersion(id);
+      const previous = findLatestVersion(id);
       let version: PolicyVersionRow | null = null;
       if (file && file.yaml !== previous?.policy_yaml) {
         const number = (previous?.version ?? 0) + 1;
@@ -247,8 +249,8 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
         );
         documents.delete(versionId);
         insertControls.run(versionId, organizationId, JSON.stringify(file.controls ?? controlsOf(file.yaml)));
-        record(id, "new_version", at, user, { version: number });
-        version = latestVersion(id);
+        appendEvent(id, "new_version", { at, user, data: { version: number } });
+        version = findLatestVersion(id);
       }
 
       if (existing && (described || version)) update.run(description, at, id);
@@ -257,10 +259,10 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
   };
 }
 
-/** What the rules of a version are read from: the stored form where there is one, else the text. */
+/** The source of the rules of a version: the stored parsed form if there is one, else the text. */
 type RulesRow = { policy_id: number; version: number; parsed_json: string | null; policy_yaml: string | null };
 
-/** @throws Error when this program does not accept what is stored. */
+/** @throws Error when this program does not accept the stored rules. */
 function readRules({ policy_id, version, parsed_json, policy_yaml }: RulesRow): PolicyDocument {
   if (parsed_json !== null) return restorePolicy(parsed_json);
   const { policy } = parsePolicy(policy_yaml ?? "", true);
@@ -268,43 +270,13 @@ function readRules({ policy_id, version, parsed_json, policy_yaml }: RulesRow): 
   return policy;
 }
 
-/** The controls that the rules of a text name; none for a text that is no policy. */
+/** The controls that the rules of a text name; none for a text that is not a valid policy. */
 function controlsOf(yaml: string): string[] {
   const { policy } = parsePolicy(yaml, true);
   return policy ? controlsReferenced(policy).map(({ control }) => control) : [];
 }
 
-/** Documents by the key of their version, those used last; `characters` is the length of what one was read from. */
-function documentCache() {
-  const kept = new Map<number, { document: PolicyDocument; characters: number }>();
-  let characters = 0;
-  const remove = (versionId: number): void => {
-    characters -= kept.get(versionId)?.characters ?? 0;
-    kept.delete(versionId);
-  };
-  return {
-    get(versionId: number): PolicyDocument | null {
-      const known = kept.get(versionId);
-      if (!known) return null;
-      // Entered anew, so that the Map's order is the order of use.
-      kept.delete(versionId);
-      kept.set(versionId, known);
-      return known.document;
-    },
-    set(versionId: number, document: PolicyDocument, length: number): void {
-      remove(versionId);
-      kept.set(versionId, { document, characters: length });
-      characters += length;
-      for (const oldest of kept.keys()) {
-        if (kept.size <= MAX_CACHED_DOCUMENTS && (characters <= MAX_CACHED_CHARS || kept.size === 1)) break;
-        remove(oldest);
-      }
-    },
-    delete: remove,
-  };
-}
-
 /** More policies than most organizations ever attach to their environments. */
 const MAX_CACHED_DOCUMENTS = 64;
-/** Room for some of the largest policies beside ordinary ones, which are pages. */
+/** Enough for some of the largest policies beside ordinary ones, which are a few pages long. */
 const MAX_CACHED_CHARS = 4 << 20;

@@ -1,11 +1,11 @@
 /**
- * What may be deleted when, and what may not: rules and legal holds, as the operator sets them. Nothing is deleted here
- * (retention.ts), and nothing by the clock: only `assay retention run` deletes.
+ * Retention rules and legal holds, as the operator sets them. Nothing is deleted here (retention.ts), and nothing by a
+ * timer: only `assay retention run` deletes.
  */
 import { hash } from "node:crypto";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-/** Days after the last thing that happened to a trail; null: never. */
+/** Days after the last event of a trail; null: never. */
 export type RetentionDays = { trails: number | null; evidence: number | null };
 
 /** `flow_id` and `flow_name` are null for the rule of an organization. */
@@ -36,50 +36,57 @@ export type LegalHoldRow = {
   released_at: number | null;
 };
 
-/** What a rule or a hold is on. */
+/** The scope of a rule or a hold: an organization (`flowId` null) or a flow. */
 export type RetentionScope = { organizationId: number; flowId: number | null };
 
-const RULES = `SELECT r.id, r.organization_id, o.name AS organization_name, r.flow_id, f.name AS flow_name, r.trails_after_days, r.evidence_after_days
-  FROM retention_rules r JOIN organizations o ON o.id = r.organization_id LEFT JOIN flows f ON f.id = r.flow_id`;
-const HOLDS = `SELECT h.id, h.public_id, h.organization_id, o.name AS organization_name, h.flow_id, f.name AS flow_name, h.trail_public_id, h.trail_name,
-    h.reason, h.placed_by, h.placed_at, h.released_by, h.released_at
-  FROM legal_holds h JOIN organizations o ON o.id = h.organization_id LEFT JOIN flows f ON f.id = h.flow_id`;
+const RULES = `SELECT rr.id, rr.organization_id, o.name AS organization_name, rr.flow_id, f.name AS flow_name,
+    rr.trails_after_days, rr.evidence_after_days
+  FROM retention_rules rr JOIN organizations o ON o.id = rr.organization_id LEFT JOIN flows f ON f.id = rr.flow_id`;
+const HOLDS = `SELECT hold.id, hold.public_id, hold.organization_id, o.name AS organization_name, hold.flow_id,
+    f.name AS flow_name, hold.trail_public_id, hold.trail_name, hold.reason, hold.placed_by, hold.placed_at,
+    hold.released_by, hold.released_at
+  FROM legal_holds hold JOIN organizations o ON o.id = hold.organization_id LEFT JOIN flows f ON f.id = hold.flow_id`;
 
 export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
   const rules = db.prepare<[], RetentionRuleRow>(`${RULES} ORDER BY o.name, f.name`);
-  const put = db.prepare<[number, number | null, number | null, number | null, number, number]>(
-    `INSERT INTO retention_rules (organization_id, flow_id, trails_after_days, evidence_after_days, created_at, last_modified_at) VALUES (?, ?, ?, ?, ?, ?)
+  const upsert = db.prepare<[number, number | null, number | null, number | null, number, number]>(
+    `INSERT INTO retention_rules (organization_id, flow_id, trails_after_days, evidence_after_days, created_at,
+                                  last_modified_at)
+     VALUES (?, ?, ?, ?, ?, ?)
      ON CONFLICT (organization_id, coalesce(flow_id, 0)) DO UPDATE
-     SET trails_after_days = excluded.trails_after_days, evidence_after_days = excluded.evidence_after_days, last_modified_at = excluded.last_modified_at`,
+     SET trails_after_days = excluded.trails_after_days, evidence_after_days = excluded.evidence_after_days,
+       last_modified_at = excluded.last_modified_at`,
   );
   const remove = db.prepare<[number, number | null]>(
     "DELETE FROM retention_rules WHERE organization_id = ? AND flow_id IS ?",
   );
-  const holds = db.prepare<[], LegalHoldRow>(`${HOLDS} ORDER BY h.id`);
-  const holdByPublicId = db.prepare<[string], LegalHoldRow>(`${HOLDS} WHERE h.public_id = ?`);
-  const place = db.prepare(
-    "INSERT INTO legal_holds (public_id, organization_id, flow_id, trail_public_id, trail_name, reason, placed_by, placed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+  const holds = db.prepare<[], LegalHoldRow>(`${HOLDS} ORDER BY hold.id`);
+  const holdByPublicId = db.prepare<[string], LegalHoldRow>(`${HOLDS} WHERE hold.public_id = ?`);
+  const insertHold = db.prepare(
+    `INSERT INTO legal_holds (public_id, organization_id, flow_id, trail_public_id, trail_name, reason, placed_by,
+                              placed_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const release = db.prepare(
     "UPDATE legal_holds SET released_by = ?, released_at = ? WHERE id = ? AND released_at IS NULL",
   );
 
-  const active = (): LegalHoldRow[] => holds.all().filter(({ released_at }) => released_at === null);
+  const listActiveHolds = (): LegalHoldRow[] => holds.all().filter(({ released_at }) => released_at === null);
 
   return {
-    /** All rules, by organization, each with the rule of the organization first. */
+    /** All rules, ordered by organization and flow; the rule of the organization comes first. */
     list: (): RetentionRuleRow[] => rules.all(),
-    /** Sets the rule of an organization or flow. */
+    /** Creates or replaces the rule of an organization or flow. */
     set({ organizationId, flowId }: RetentionScope, { trails, evidence }: RetentionDays): void {
       const at = now();
-      put.run(organizationId, flowId, trails, evidence, at, at);
+      upsert.run(organizationId, flowId, trails, evidence, at, at);
     },
-    /** @returns whether there was one. */
+    /** @returns whether there was a rule. */
     delete: ({ organizationId, flowId }: RetentionScope): boolean => remove.run(organizationId, flowId).changes > 0,
-    /** All holds that ever were, oldest first. */
+    /** All holds, oldest first, released ones included. */
     listHolds: (): LegalHoldRow[] => holds.all(),
-    /** Holds that are in force. */
-    listActiveHolds: active,
+    /** The holds in force. */
+    listActiveHolds,
     findHold: (publicId: string): LegalHoldRow | null => holdByPublicId.get(publicId) ?? null,
     /** @returns the public id of the hold. */
     createHold(
@@ -88,7 +95,7 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
       why: { reason: string; by: string },
     ): string {
       const publicId = newId();
-      place.run(
+      insertHold.run(
         publicId,
         organizationId,
         flowId,
@@ -100,9 +107,9 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
       );
       return publicId;
     },
-    /** Ends a hold, which stays in the history. @returns whether it was in force. */
+    /** Releases a hold, which stays in the history. @returns whether it was in force. */
     releaseHold: (id: number, by: string): boolean => release.run(by, now(), id).changes > 0,
-    /** A text that changes with every rule, and with every hold that is in force. */
+    /** A digest that changes with every rule, and with every hold in force. */
     digest: (): string =>
       hash(
         "sha256",
@@ -110,7 +117,7 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
           rules
             .all()
             .map((rule) => [rule.organization_id, rule.flow_id, rule.trails_after_days, rule.evidence_after_days]),
-          active().map(({ public_id }) => public_id),
+          listActiveHolds().map(({ public_id }) => public_id),
         ]),
       ),
   };

@@ -520,7 +520,7 @@ test("no caller can get a key that is more powerful than their role", async () =
   account(at, name, "member", member);
   const own = (await mint(member, undefined, name)).body.id;
   const holder = server.store.apiKeys.findHolder(keyDigest(userKey))?.user_id as number;
-  server.store.organizations.setRole(organizationId(at), { id: holder }, "snapshotter", "test");
+  server.store.organizations.setRole(organizationId(at), { id: holder }, { role: "snapshotter", changedBy: "test" });
   await withoutTrace(async () => {
     for (const answering of [mint(member, undefined, name), rotate(member, own, {}, name)])
       await refused(answering, 403, DENIED);
@@ -568,7 +568,7 @@ test("refuses a request whose rights end while its body arrives", async () => {
   assert.equal(
     await answerTo(
       removed.key,
-      () => void server.store.organizations.removeMember(organizationId(at), removed, "test"),
+      () => void server.store.organizations.removeMember(organizationId(at), removed, { changedBy: "test" }),
     ),
     { status: 403, body: DENIED },
   );
@@ -577,7 +577,7 @@ test("refuses a request whose rights end while its body arrives", async () => {
   assert.equal(
     await answerTo(
       lowered.key,
-      () => void server.store.organizations.setRole(organizationId(at), lowered, "member", "test"),
+      () => void server.store.organizations.setRole(organizationId(at), lowered, { role: "member", changedBy: "test" }),
     ),
     { status: 403, body: DENIED },
   );

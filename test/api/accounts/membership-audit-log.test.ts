@@ -28,13 +28,13 @@ test("logs every change of a membership, with the display names of the time", as
   const at = server.given.org();
   const [ann, bob] = [aUser("Ann Ångström"), aUser("")];
   const { organizations } = server.store;
-  organizations.setRole(organizationId(at), ann, "reader", "operator");
-  organizations.setRole(organizationId(at), ann, "member", "operator");
-  organizations.setRole(organizationId(at), ann, "member", "operator");
+  organizations.setRole(organizationId(at), ann, { role: "reader", changedBy: "operator" });
+  organizations.setRole(organizationId(at), ann, { role: "member", changedBy: "operator" });
+  organizations.setRole(organizationId(at), ann, { role: "member", changedBy: "operator" });
   server.store.users.updateProfile(ann.id, { displayName: "Ann Other", email: null });
-  organizations.setRole(organizationId(at), bob, "admin", "operator");
-  assert.is(organizations.removeMember(organizationId(at), ann, "operator"), true);
-  assert.is(organizations.removeMember(organizationId(at), ann, "operator"), false);
+  organizations.setRole(organizationId(at), bob, { role: "admin", changedBy: "operator" });
+  assert.is(organizations.removeMember(organizationId(at), ann, { changedBy: "operator" }), true);
+  assert.is(organizations.removeMember(organizationId(at), ann, { changedBy: "operator" }), false);
   const { status, body } = await read(at);
   const { events, ...counts } = body;
   assert.equal({ status, counts }, { status: 200, counts: { page: 1, per_page: 15, total_pages: 1, total_count: 5 } });
@@ -241,10 +241,10 @@ test("a removed member loses access with the next request, and keeps other organ
   const [one, two] = [server.given.org(), server.given.org()];
   const key = server.given.user(one.org, "admin");
   const user = { id: (server.db.prepare("SELECT max(id) AS id FROM users").get() as { id: number }).id };
-  server.store.organizations.setRole(organizationId(two), user, "reader", "test");
+  server.store.organizations.setRole(organizationId(two), user, { role: "reader", changedBy: "test" });
   assert.is((await server.call("PUT", `/user/${one.org}`, { key })).status, 200);
   assert.is((await read({ org: one.org, key })).status, 200);
-  server.store.organizations.removeMember(organizationId(one), user, "test");
+  server.store.organizations.removeMember(organizationId(one), user, { changedBy: "test" });
   const { status, body } = await read({ org: one.org, key });
   assert.equal({ status, body }, { status: 403, body: DENIED });
   assert.is((await server.call("GET", `/organizations/${one.org}`, { key })).status, 403);
@@ -252,8 +252,8 @@ test("a removed member loses access with the next request, and keeps other organ
   assert.is((await server.call("GET", `/organizations/${two.org}`, { key })).status, 200);
   // Losing another organization does not change the default one.
   await server.call("PUT", `/user/${two.org}`, { key });
-  server.store.organizations.setRole(organizationId(one), user, "reader", "test");
-  server.store.organizations.removeMember(organizationId(one), user, "test");
+  server.store.organizations.setRole(organizationId(one), user, { role: "reader", changedBy: "test" });
+  server.store.organizations.removeMember(organizationId(one), user, { changedBy: "test" });
   assert.equal((await server.call("GET", "/user/default-org", { key })).body, { default_org_name: two.org });
 });
 

@@ -26,7 +26,8 @@ function given(org: string, role: Role | null): Session {
   const user = fresh("person");
   const userId = server.store.users.create({ name: user, displayName: "", email: null });
   const organization = server.store.organizations.find(org);
-  if (role && organization) server.store.organizations.setRole(organization.id, { id: userId }, role, "test");
+  if (role && organization)
+    server.store.organizations.setRole(organization.id, { id: userId }, { role, changedBy: "test" });
   const [cookie, token] = [fresh("cookie"), fresh("token")];
   const id = server.store.sessions.create({
     digest: cookieDigest(cookie),
@@ -179,7 +180,7 @@ test("refuses a change whose session or role ends while its body arrives", async
         server.store.organizations.removeMember(
           server.store.organizations.find(org)?.id as number,
           server.store.users.find(one.user) as { id: number },
-          "test",
+          { changedBy: "test" },
         ),
       403,
       DENIED,

@@ -28,9 +28,13 @@ function reportRunning(at: At, environment: string, ...fingerprints: string[]): 
     fingerprint,
     instances: { created: [1] },
   }));
-  server.store.snapshotRecorder.record(rowOf(at, environment), "report", artifacts, {
-    publicId: "reporter",
-    displayName: "reporter",
+  server.store.snapshotRecorder.record(rowOf(at, environment), {
+    cause: "report",
+    artifacts,
+    actor: {
+      publicId: "reporter",
+      displayName: "reporter",
+    },
   });
 }
 const auditEntries = (at: At) =>

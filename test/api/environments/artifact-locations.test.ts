@@ -254,10 +254,10 @@ test("lists of trails show the same with one query per page", async () => {
   world.report(env.id, running.slice(0, 2));
   const queriedCounts: number[] = [];
   const { artifactLocations } = server.store;
-  const ofTrails = artifactLocations.ofTrails;
-  artifactLocations.ofTrails = (ids) => {
+  const listTransitions = artifactLocations.listTransitionsByTrail;
+  artifactLocations.listTransitionsByTrail = (ids) => {
     queriedCounts.push(ids.length);
-    return ofTrails(ids);
+    return listTransitions(ids);
   };
   try {
     const types = (trails: { name: string; events: { type: string }[] }[]) =>
@@ -271,7 +271,7 @@ test("lists of trails show the same with one query per page", async () => {
     assert.equal(types((await server.call("GET", `/trails/${at.org}/${at.flow}`, { key: at.key })).body), expected);
     assert.equal(queriedCounts, [3, 3]);
   } finally {
-    artifactLocations.listTransitionsByTrail = ofTrails;
+    artifactLocations.listTransitionsByTrail = listTransitions;
   }
 });
 

@@ -32,7 +32,11 @@ function reportRunning(
     instances: { created: [1] },
   }));
   const row = server.store.environments.require(organizationOf(at), environment);
-  server.store.snapshotRecorder.record(row, "report", artifacts, { publicId: "reporter", displayName: "reporter" });
+  server.store.snapshotRecorder.record(row, {
+    cause: "report",
+    artifacts,
+    actor: { publicId: "reporter", displayName: "reporter" },
+  });
   return server.store.environments.get(row.id).last_changed_at as number;
 }
 const summarize = (deployments: Json[]) =>

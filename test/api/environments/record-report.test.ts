@@ -59,12 +59,11 @@ const artifacts = (count: number) =>
 
 test("hands a small report for a large environment to the thread without reading its current state", async () => {
   const { context, environment, store, organizationId, handedOver, surveys } = setUp();
-  store.snapshotRecorder.record(
-    store.environments.get(environment(organizationId, "large")),
-    "report",
-    artifacts(2_001),
-    context.principal,
-  );
+  store.snapshotRecorder.record(store.environments.get(environment(organizationId, "large")), {
+    cause: "report",
+    artifacts: artifacts(2_001),
+    actor: context.principal,
+  });
   const prepared = await prepareReport(context, { name: "large", type: "K8S" }, artifacts(3));
   assert.equal(
     { done: prepared.done, handedOver, surveys: surveys() },

@@ -21,14 +21,12 @@ function given(body: (data: string) => Promise<void>): Promise<void> {
       ];
       store.actions.create(
         organizationId,
-        "env",
-        { name: "alerts", triggers: [], places: [], targets, newSecret },
+        { kind: "env", name: "alerts", triggers: [], places: [], targets, newSecret },
         { user: "ada", fromChat: false },
       );
       store.actions.create(
         organizationId,
-        "env",
-        { name: "mails", triggers: [], places: [], targets: targets.slice(1, 2), newSecret },
+        { kind: "env", name: "mails", triggers: [], places: [], targets: targets.slice(1, 2), newSecret },
         { user: "ada", fromChat: false },
       );
       store.notificationTargets.replace(

@@ -82,7 +82,10 @@ const given = (body: (data: string, make: (made: Made) => string) => Promise<voi
               status: fate === "delivered" ? 200 : 500,
               error: fate === "delivered" ? null : error,
             };
-            store.outbox.recordAttempt({ id: row.id, target_id: action }, attempt, how, attempt.error);
+            store.outbox.recordAttempt({ id: row.id, target_id: action }, attempt, {
+              outcome: how,
+              publicError: attempt.error,
+            });
           }
           return row.public_id;
         }),

@@ -41,14 +41,13 @@ export function world() {
       store.environments.attachPolicies(environmentId, [policyId]),
     /** Reports what runs as [name, fingerprint]. @returns the index of the snapshot. */
     report: (environmentId: number, ...running: [string, string][]): number | null =>
-      store.snapshotRecorder.record(
-        store.environments.get(environmentId),
-        "report",
-        running.map(([name, fingerprint]) => ({ name, fingerprint, instances: { created: [100] } })),
-        ADA,
-      ),
+      store.snapshotRecorder.record(store.environments.get(environmentId), {
+        cause: "report",
+        artifacts: running.map(([name, fingerprint]) => ({ name, fingerprint, instances: { created: [100] } })),
+        actor: ADA,
+      }),
     again: (environmentId: number, cause: "policies" | "policy_version" | "allowlist"): number | null =>
-      store.snapshotRecorder.record(store.environments.get(environmentId), cause, null, ADA),
+      store.snapshotRecorder.record(store.environments.get(environmentId), { cause, artifacts: null, actor: ADA }),
     allow: (environmentId: number, fingerprint: string, description: string): string =>
       store.allowlists.create(
         { id: environmentId, organization_id: organizationId },
@@ -72,7 +71,7 @@ export function world() {
         evidence_size: evidence === null ? null : 5,
         evidence_filename: evidence && "report.xml",
       });
-      store.attestations.bindToArtifact(at.trail, at.id, record.id, name);
+      store.attestations.bindToArtifact({ trailId: at.trail, artifactId: at.id }, { id: record.id, name });
       store.trailEvaluation.evaluate(at.trail, house.clock.at);
       return record.publicId;
     },

@@ -142,8 +142,7 @@ test("a decision is told with the control that it is about, and so is the rule t
   const w = world();
   w.store.controls.create(
     { id: w.organizationId, name: "acme" },
-    "SDLC-7",
-    { name: "reviewed", description: null, links: {} },
+    { identifier: "SDLC-7", name: "reviewed", description: null, links: {} },
     "ada",
   );
   const built = w.build(A, "t-a");
@@ -396,7 +395,7 @@ test("an override, the conditions of rules and more than one flow or name", asyn
     type: "override",
     overridden_type: "generic",
   });
-  w.store.attestations.bindToArtifact(a.trail, a.id, id, "tests");
+  w.store.attestations.bindToArtifact({ trailId: a.trail, artifactId: a.id }, { id, name: "tests" });
   w.store.trailEvaluation.evaluate(a.trail, w.clock.at);
   w.store.flows.patchTags(w.flow.id, { set: { risk: "high" }, remove: [] });
   const other = w.otherFlow("other");
@@ -771,7 +770,7 @@ test("a rule about a type that the organization defined, and the record that it 
     type_version: 2,
     is_compliant: 0,
   });
-  w.store.attestations.bindToArtifact(a.trail, a.id, record.id, "check");
+  w.store.attestations.bindToArtifact({ trailId: a.trail, artifactId: a.id }, { id: record.id, name: "check" });
   w.store.trailEvaluation.evaluate(a.trail, w.clock.at);
   w.attach(w.prod, w.policy("scanned", "artifacts:\n  attestations:\n    - type: custom:scan\n      name: check\n"));
   w.report(w.prod, ["app", A]);

@@ -429,7 +429,7 @@ test("a job that an earlier process had begun when it died is done after the sta
         user_id: "u",
         user_name: "u",
       });
-      assert.is(store.jobs.lease("reevaluate", Date.now() / 1000, 86_400, 1).length, 1);
+      assert.is(store.jobs.lease("reevaluate", { at: Date.now() / 1000, seconds: 86_400, limit: 1 }).length, 1);
     });
     const server = start(["serve", "--data", data, ...LISTEN]);
     await server.wrote(/"msg":"job"/);

@@ -119,7 +119,7 @@ test("without room for itself twice more nothing is begun", () =>
     const before = readFileSync(join(data, "assay.db"));
     const db = openDatabase(data, 1);
     assert.throws(
-      () => vacuumDatabase(db, data, data, () => 9 << 20),
+      () => vacuumDatabase(db, { directory: data, scratch: data, free: () => 9 << 20 }),
       (error: Error) =>
         error instanceof NoSpaceForVacuumError &&
         /takes \d+\.\d MB beside it for a while, and \S+ has 9\.0 MB; nothing was changed/.test(error.message),

@@ -49,11 +49,12 @@ function history() {
       file: { yaml, comment: "" },
     });
     store.reevaluationQueue.enqueueForPolicy(policy.id, ADA);
-    for (const job of store.jobs.lease("reevaluate", clock.at, 60, 50)) {
+    for (const job of store.jobs.lease("reevaluate", { at: clock.at, seconds: 60, limit: 50 })) {
       const environment = store.environments.get(
         (JSON.parse(job.payload_json) as { environment_id: number }).environment_id,
       );
-      if (environment.snapshot_count > 0) store.snapshotRecorder.record(environment, "policy_version", null, ADA);
+      if (environment.snapshot_count > 0)
+        store.snapshotRecorder.record(environment, { cause: "policy_version", artifacts: null, actor: ADA });
       store.jobs.complete(job.id);
     }
     return policy.id;
@@ -89,7 +90,7 @@ function history() {
           instances: { created: Array.from({ length: 1 + pick(2) }, () => pick(9)) },
         }))
         .sort((a, b) => (a.name < b.name || (a.name === b.name && a.fingerprint < b.fingerprint) ? -1 : 1));
-      const made = store.snapshotRecorder.record(at, "report", artifacts, ADA) !== null;
+      const made = store.snapshotRecorder.record(at, { cause: "report", artifacts, actor: ADA }) !== null;
       acknowledged.push({
         kind: "report",
         environment: at.name,
@@ -102,7 +103,7 @@ function history() {
       const policyId = policyIds[pick(2)] as number;
       const attached = store.environments.attachPolicies(at.id, [policyId]);
       if (!attached) store.environments.detachPolicies(at.id, [policyId]);
-      store.snapshotRecorder.record(store.environments.get(at.id), "policies", null, ADA);
+      store.snapshotRecorder.record(store.environments.get(at.id), { cause: "policies", artifacts: null, actor: ADA });
       acknowledged.push({
         kind: "attached",
         environment: at.name,
@@ -121,7 +122,7 @@ function history() {
         user_id: "u",
         user_name: "U",
       });
-      store.snapshotRecorder.record(store.environments.get(at.id), "allowlist", null, ADA);
+      store.snapshotRecorder.record(store.environments.get(at.id), { cause: "allowlist", artifacts: null, actor: ADA });
       acknowledged.push({ kind: "allowed", environment: at.name, fingerprint, n: step, sent, answered: clock.at });
     } else if (what < 0.85) {
       store.flows.patchTags(flow.id, { set: { "lane-1": `${step}` }, remove: [] });
@@ -132,7 +133,7 @@ function history() {
         scope: "artifact",
         is_compliant: random() < 0.8 ? 1 : 0,
       });
-      store.attestations.bindToArtifact(trailId, id, record.id, "unit-tests");
+      store.attestations.bindToArtifact({ trailId, artifactId: id }, { id: record.id, name: "unit-tests" });
       store.trailEvaluation.evaluate(trailId, clock.at);
     }
   }
@@ -189,12 +190,11 @@ test("members that leave a group and come back, and groups that are archived, ar
     });
   const [a, b, group] = [environment("a"), environment("b"), environment("group", "logical")];
   const report = (id: number, ...names: string[]) =>
-    store.snapshotRecorder.record(
-      store.environments.get(id),
-      "report",
-      names.map((name) => ({ name, fingerprint: name.repeat(64), instances: { created: [1] } })),
-      ADA,
-    );
+    store.snapshotRecorder.record(store.environments.get(id), {
+      cause: "report",
+      artifacts: names.map((name) => ({ name, fingerprint: name.repeat(64), instances: { created: [1] } })),
+      actor: ADA,
+    });
   const found = async (): Promise<string[]> => {
     const problems: string[] = [];
     await checkEnvironments(db, {

@@ -84,7 +84,7 @@ test("a rotation ends at the earliest of its grace, an earlier grace, and the en
     },
     { "rotate(twice, at + 600)": at + 600, "rotate(twice, at + 1_000)": at + 600, "rotate(twice, at + 400)": at + 400 },
   );
-  const jobs = store.jobs.lease("lapse_key", at + 2_000, 1, 10);
+  const jobs = store.jobs.lease("lapse_key", { at: at + 2_000, seconds: 1, limit: 10 });
   assert.equal(
     jobs.map(({ payload_json, due_at }) => [JSON.parse(payload_json).key_id, due_at - at]),
     [

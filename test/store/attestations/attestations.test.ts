@@ -21,7 +21,8 @@ function world() {
   };
   const made = (name: string, fields: Partial<NewAttestation> = {}) =>
     all.attestation(f.id, t.id, name, { scope: "artifact", ...fields });
-  const bind = (id: number, name: string, to = artifact) => attestations.bindToArtifact(t.id, to, id, name);
+  const bind = (id: number, name: string, to = artifact) =>
+    attestations.bindToArtifact({ trailId: t.id, artifactId: to }, { id, name });
   const onArtifact = (name: string, fields: Partial<NewAttestation> = {}, to = artifact) => {
     const one = made(name, fields);
     bind(one.id, name, to);
@@ -144,8 +145,8 @@ test("records wait for a name and a commit, and go on waiting for the next artif
   const { t, attestations, made } = world();
   const waiting = (name: string, commit = COMMIT, target = "app") => {
     const { id } = made(name, { git_commit: commit, target_artifacts_json: JSON.stringify([target]) });
-    attestations.addPendingBinding(t.id, target, commit, id);
-    attestations.addPendingBinding(t.id, target, commit, id);
+    attestations.addPendingBinding(id, { trailId: t.id, referenceName: target, commit });
+    attestations.addPendingBinding(id, { trailId: t.id, referenceName: target, commit });
     return id;
   };
   const [a, again, other] = [waiting("a"), waiting("a"), waiting("b")];
@@ -173,9 +174,9 @@ test("records wait for a name and a commit, and go on waiting for the next artif
       commit: null,
     },
   );
-  assert.is(attestations.findLatestPending(t.id, "app", COMMIT, "a")?.id, again);
-  assert.is(attestations.findLatestPending(t.id, "app", COMMIT, "c"), null);
-  assert.is(attestations.findLatestPending(t.id, "web", COMMIT, "a"), null);
+  assert.is(attestations.findLatestPending({ trailId: t.id, referenceName: "app", commit: COMMIT }, "a")?.id, again);
+  assert.is(attestations.findLatestPending({ trailId: t.id, referenceName: "app", commit: COMMIT }, "c"), null);
+  assert.is(attestations.findLatestPending({ trailId: t.id, referenceName: "web", commit: COMMIT }, "a"), null);
 });
 
 test("a policy sees the latest of each name on both levels, overrides under the type and control of what they override", () => {
@@ -284,7 +285,7 @@ test("a search gives what fits every filter, newest first", () => {
 test("lists of a flow, of a name, of an artifact, of a commit", () => {
   const { lists: stored, names, letters, f, g, t, organizationId } = lists();
   const span = (from: number | null, to: number | null) => [
-    letters(stored.listByFlow(f.id, { from, to }, 10, 0)),
+    letters(stored.listByFlow(f.id, { from, to }, { limit: 10, offset: 0 })),
     stored.countByFlow(f.id, { from, to }),
   ];
   assert.equal(
@@ -305,8 +306,8 @@ test("lists of a flow, of a name, of an artifact, of a commit", () => {
   );
   assert.equal(
     [
-      letters(stored.listByFlow(f.id, { from: null, to: null }, 2, 1)),
-      letters(stored.listByFlow(g.id, { from: null, to: null }, 2, 1)),
+      letters(stored.listByFlow(f.id, { from: null, to: null }, { limit: 2, offset: 1 })),
+      letters(stored.listByFlow(g.id, { from: null, to: null }, { limit: 2, offset: 1 })),
     ],
     ["CB", ""],
   );
@@ -351,19 +352,19 @@ test("no list and no lookup reads the whole table or sorts it", () => {
   search({ names: ["a"] });
   search({ flowIds: [f.id], before: 5 });
   search({ names: ["a", "b"], types: ["snyk"], isCompliant: true, from: 1, to: 2 });
-  letters(stored.listByFlow(f.id, { from: 1, to: 2 }, 1, 1));
+  letters(stored.listByFlow(f.id, { from: 1, to: 2 }, { limit: 1, offset: 1 }));
   letters([...stored.listByTrail(t.id, "a"), ...stored.listByCommit(organizationId, COMMIT)]);
   // A package sorts the files of its own trail, by content (audit-packages.test.ts).
   const about = sql.filter(
     (text) =>
-      text.startsWith("SELECT") && text.includes("attestations a") && !text.includes("GROUP BY a.evidence_digest"),
+      text.startsWith("SELECT") && text.includes("attestations att") && !text.includes("GROUP BY att.evidence_digest"),
   );
   assert.ok(about.length > 12);
   const offences = about.flatMap((text) =>
     plan(db, text)
       .filter(
         (step) =>
-          /^SCAN a\b/.test(step) ||
+          /^SCAN att\b/.test(step) ||
           (step.includes("TEMP B-TREE") && !/current_attestations|attestation_bindings|pending_bindings/.test(text)),
       )
       .map((step) => `${step}: ${text}`),

@@ -21,11 +21,7 @@ function given(): {
   return {
     db,
     // A clock that stands still: a busy machine would end a batch early.
-    writer: new GroupCommitWriter(
-      db,
-      (size) => batches.push(size),
-      () => 0,
-    ),
+    writer: new GroupCommitWriter(db, { onBatch: (size) => batches.push(size), clock: () => 0 }),
     batches,
     add: (n) => () => Number(insert.run(n).lastInsertRowid),
     all: () => db.prepare("SELECT n FROM t ORDER BY n").pluck().all(),

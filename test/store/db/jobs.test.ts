@@ -35,24 +35,24 @@ test("what is due is leased oldest due first, equals in the order of adding, and
   const [b, c, a] = [store.jobs.add("k", 1, T - 1), store.jobs.add("k", 2, T - 1), store.jobs.add("k", 3, T - 5)];
   store.jobs.add("other", 4, T - 9);
   const future = store.jobs.add("k", 5, T + 0.5);
-  const leased = store.jobs.lease("k", T, 60, 2);
+  const leased = store.jobs.lease("k", { at: T, seconds: 60, limit: 2 });
   assert.equal(ids(leased), [a, b]);
   assert.equal(leased[0], store.jobs.find(a as number), "as it is stored now");
   assert.equal(
     { leased_until: leased[0]?.leased_until, attempts: leased[0]?.attempts },
     { leased_until: T + 60, attempts: 1 },
   );
-  assert.equal(ids(store.jobs.lease("k", T, 60, 9)), [c]);
-  assert.equal(store.jobs.lease("k", T, 60, 9), []);
-  assert.equal(ids(store.jobs.lease("k", T + 0.5, 60, 9)), [future]);
+  assert.equal(ids(store.jobs.lease("k", { at: T, seconds: 60, limit: 9 })), [c]);
+  assert.equal(store.jobs.lease("k", { at: T, seconds: 60, limit: 9 }), []);
+  assert.equal(ids(store.jobs.lease("k", { at: T + 0.5, seconds: 60, limit: 9 })), [future]);
 });
 
 test("a lease keeps others away until it is over; then the job is leased again and counted", () => {
   const { store } = opened();
   const id = store.jobs.add("k", 1, T);
-  store.jobs.lease("k", T, 60, 1);
-  assert.equal(store.jobs.lease("k", T + 59.9, 60, 1), []);
-  const [again] = store.jobs.lease("k", T + 60, 60, 1);
+  store.jobs.lease("k", { at: T, seconds: 60, limit: 1 });
+  assert.equal(store.jobs.lease("k", { at: T + 59.9, seconds: 60, limit: 1 }), []);
+  const [again] = store.jobs.lease("k", { at: T + 60, seconds: 60, limit: 1 });
   assert.equal(
     { id: again?.id, attempts: again?.attempts, leased_until: again?.leased_until },
     { id, attempts: 2, leased_until: T + 120 },
@@ -62,10 +62,10 @@ test("a lease keeps others away until it is over; then the job is leased again a
 test("a lease is renewed by its holder only", () => {
   const { store } = opened();
   store.jobs.add("k", 1, T);
-  const [first] = store.jobs.lease("k", T, 60, 1) as [JobRow];
+  const [first] = store.jobs.lease("k", { at: T, seconds: 60, limit: 1 }) as [JobRow];
   assert.is(store.jobs.renew(first, T + 100), true);
-  assert.equal(store.jobs.lease("k", T + 99, 60, 1), []);
-  const [second] = store.jobs.lease("k", T + 100, 60, 1) as [JobRow];
+  assert.equal(store.jobs.lease("k", { at: T + 99, seconds: 60, limit: 1 }), []);
+  const [second] = store.jobs.lease("k", { at: T + 100, seconds: 60, limit: 1 }) as [JobRow];
   assert.is(store.jobs.renew(first, T + 900), false);
   assert.is(store.jobs.find(second.id)?.leased_until, T + 160);
   store.jobs.complete(second.id);
@@ -75,21 +75,21 @@ test("a lease is renewed by its holder only", () => {
 test("a job that is done is gone", () => {
   const { store } = opened();
   const [id, kept] = [store.jobs.add("k", 1, T), store.jobs.add("k", 2, T)];
-  store.jobs.lease("k", T, 60, 1);
+  store.jobs.lease("k", { at: T, seconds: 60, limit: 1 });
   store.jobs.complete(id);
   store.jobs.complete(id);
   assert.is(store.jobs.find(id), null);
-  assert.equal(ids(store.jobs.lease("k", T, 60, 9)), [kept]);
+  assert.equal(ids(store.jobs.lease("k", { at: T, seconds: 60, limit: 9 })), [kept]);
 });
 
 test("a job that failed is due again later, with its error; who lost the lease changes nothing", () => {
   const { store } = opened();
   const id = store.jobs.add("k", 1, T);
-  const [first] = store.jobs.lease("k", T, 60, 1) as [JobRow];
+  const [first] = store.jobs.lease("k", { at: T, seconds: 60, limit: 1 }) as [JobRow];
   store.jobs.fail(first, "no answer", T + 4);
   assert.equal(store.jobs.find(id), { ...first, due_at: T + 4, leased_until: 0, last_error: "no answer" });
-  assert.equal(store.jobs.lease("k", T + 3.9, 60, 1), []);
-  const [second] = store.jobs.lease("k", T + 4, 60, 1) as [JobRow];
+  assert.equal(store.jobs.lease("k", { at: T + 3.9, seconds: 60, limit: 1 }), []);
+  const [second] = store.jobs.lease("k", { at: T + 4, seconds: 60, limit: 1 }) as [JobRow];
   assert.equal({ attempts: second.attempts, last_error: second.last_error }, { attempts: 2, last_error: "no answer" });
   store.jobs.fail(first, "too late", T + 5);
   assert.equal(store.jobs.find(id), second);
@@ -106,9 +106,9 @@ test("the next time is that of the first job that can be had", () => {
   assert.is(next(T), T + 20);
   const due = store.jobs.add("k", 3, T - 3);
   assert.is(next(T), T - 3);
-  store.jobs.lease("k", T, 60, 1);
+  store.jobs.lease("k", { at: T, seconds: 60, limit: 1 });
   assert.is(next(T), T + 20, "before the end of the lease");
-  store.jobs.lease("k", T + 20, 60, 1);
+  store.jobs.lease("k", { at: T + 20, seconds: 60, limit: 1 });
   assert.is(next(T + 20), T + 60, "the lease that ends first");
   store.jobs.complete(due);
   assert.is(next(T + 20), T + 80);
@@ -118,10 +118,10 @@ test("the next time is that of the first job that can be had", () => {
 test("all leases can be ended at once", () => {
   const { store } = opened();
   const all = [1, 2, 3].map((n) => store.jobs.add("k", n, T + n));
-  store.jobs.lease("k", T + 2, 60, 9);
+  store.jobs.lease("k", { at: T + 2, seconds: 60, limit: 9 });
   assert.is(store.jobs.releaseAllLeases(), 2);
   assert.is(store.jobs.releaseAllLeases(), 0);
-  const leased = store.jobs.lease("k", T + 3, 60, 9);
+  const leased = store.jobs.lease("k", { at: T + 3, seconds: 60, limit: 9 });
   assert.equal(ids(leased), all);
   assert.equal(
     leased.map(({ attempts }) => attempts),
@@ -185,7 +185,7 @@ test("a write that is undone adds no job", async () => {
   assert.is(store.jobs.takeAddedFlag(), true);
   assert.is(store.jobs.takeAddedFlag(), false);
   assert.equal(
-    store.jobs.lease("k", T, 60, 9).map(({ payload_json }) => payload_json),
+    store.jobs.lease("k", { at: T, seconds: 60, limit: 9 }).map(({ payload_json }) => payload_json),
     ['"kept"'],
   );
 });

@@ -27,7 +27,7 @@ function open(directory: string) {
     db.prepare("INSERT INTO templates (public_id, content) VALUES (?, '')").run(name);
   const unchanged = createReadCache(ours);
   const look = (): unknown => (unchanged.refresh(), unchanged.get("k"));
-  const keep = (): void => unchanged.keep("k", "v", 1, unchanged.refresh());
+  const keep = (): void => unchanged.set("k", "v", { chars: 1, state: unchanged.refresh() });
   return { ours, other, write, unchanged, look, keep };
 }
 
@@ -63,7 +63,7 @@ test("what was read before a change is not kept after it", () => {
     const state = unchanged.refresh();
     write(other, "a");
     unchanged.refresh();
-    unchanged.keep("k", "old", 1, state);
+    unchanged.set("k", "old", { chars: 1, state });
     assert.is(look(), undefined);
   });
 });
@@ -72,7 +72,7 @@ test("a change between the look and the read keeps nothing for the next look", (
   world(({ other, write, unchanged, look }) => {
     const state = unchanged.refresh();
     write(other, "a");
-    unchanged.keep("k", "perhaps old", 1, state);
+    unchanged.set("k", "perhaps old", { chars: 1, state });
     assert.is(look(), undefined);
   });
 });
@@ -80,7 +80,7 @@ test("a change between the look and the read keeps nothing for the next look", (
 test("it keeps so many characters and no more", () => {
   world(({ unchanged }) => {
     const state = unchanged.refresh();
-    for (const key of ["a", "b", "c"]) unchanged.keep(key, key, 1_500_000, state);
+    for (const key of ["a", "b", "c"]) unchanged.set(key, key, { chars: 1_500_000, state });
     assert.equal(
       ["a", "b", "c"].map((key) => unchanged.get(key)),
       [undefined, undefined, "c"],
@@ -92,9 +92,9 @@ test("keys count, and what is larger than everything together is not kept", () =
   world(({ unchanged }) => {
     const state = unchanged.refresh();
     const [a, b] = ["a".repeat(3_000_000), "b".repeat(3_000_000)];
-    for (const key of [a, b]) unchanged.keep(key, "v", 1, state);
+    for (const key of [a, b]) unchanged.set(key, "v", { chars: 1, state });
     assert.equal({ "get(a)": unchanged.get(a), "get(b)": unchanged.get(b) }, { "get(a)": undefined, "get(b)": "v" });
-    unchanged.keep("huge", "v", 5_000_000, state);
+    unchanged.set("huge", "v", { chars: 5_000_000, state });
     assert.equal({ huge: unchanged.get("huge"), get: unchanged.get(b) }, { huge: undefined, get: "v" });
   });
 });

@@ -24,12 +24,11 @@ function world() {
       fingerprint,
       instances: { created: [1] },
     }));
-    return store.snapshotRecorder.record(
-      store.environments.require({ id: organizationId, name: "acme" }, name),
-      "report",
+    return store.snapshotRecorder.record(store.environments.require({ id: organizationId, name: "acme" }, name), {
+      cause: "report",
       artifacts,
-      { publicId: "r", displayName: "reporter" },
-    );
+      actor: { publicId: "r", displayName: "reporter" },
+    });
   };
   const stale = () => db.prepare("SELECT environment_id, fingerprint FROM stale_artifacts ORDER BY 1, 2").raw().all();
   return { ...house, environment, allow, report, stale };

@@ -195,23 +195,23 @@ test("trails are told of starts and stops of their records, when those were the 
 
 test("every question is answered from the index of fingerprints", () => {
   const { db, sql } = opened();
-  const [artifact, trails] = ["is_running", "FROM json_each(?) t CROSS JOIN artifacts r"].map((part) =>
-    sql.filter((text) => text.includes(part)),
+  const [artifact, trails] = ["is_running", "FROM json_each(?) wanted CROSS JOIN artifacts a ON a.trail_id"].map(
+    (part) => sql.filter((text) => text.includes(part)),
   );
   assert.equal(
     artifact?.map((text) => plan(db, text)),
     [
       [
-        "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
+        "SEARCH sa USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
         "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
-        "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH env USING INTEGER PRIMARY KEY (rowid=?)",
       ],
       [
-        "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id=?)",
+        "SEARCH sa USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id=?)",
         "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
-        "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH env USING INTEGER PRIMARY KEY (rowid=?)",
         "CORRELATED SCALAR SUBQUERY 1",
-        "SEARCH o USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND fingerprint=? AND environment_id=?)",
+        "SEARCH open USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND fingerprint=? AND environment_id=?)",
       ],
     ],
   );
@@ -228,11 +228,11 @@ test("every question is answered from the index of fingerprints", () => {
     trails?.map((text) => plan(db, text).filter((step) => step.startsWith("SEARCH"))),
     [
       [
-        "SEARCH r USING INDEX artifacts_identity (trail_id=?)",
-        "SEARCH x USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
-        "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH a USING INDEX artifacts_identity (trail_id=?)",
+        "SEARCH sa USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=?)",
+        "SEARCH ev USING INTEGER PRIMARY KEY (rowid=?)",
         "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
-        "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH env USING INTEGER PRIMARY KEY (rowid=?)",
       ],
     ],
   );
@@ -356,9 +356,9 @@ test("what runs of a repository is looked for among what runs, in indexes alone"
   const { db, sql } = told();
   const [text] = sql.filter((one) => one.includes("AS live"));
   const steps = plan(db, text as string);
-  assert.is(steps[0], "SEARCH x USING COVERING INDEX snapshot_artifacts_running (organization_id=?)");
+  assert.is(steps[0], "SEARCH sa USING COVERING INDEX snapshot_artifacts_running (organization_id=?)");
   assert.ok(
-    steps.includes("SEARCH r USING COVERING INDEX artifacts_by_fingerprint (organization_id=? AND fingerprint=?)"),
+    steps.includes("SEARCH a USING COVERING INDEX artifacts_by_fingerprint (organization_id=? AND fingerprint=?)"),
     steps.join("\n"),
   );
   assert.equal(

@@ -289,7 +289,7 @@ test("every query on deployments is served by an index, and the usual lists are 
   for (const text of windows)
     assert.ok(
       plan(db, text).some((step) =>
-        /^SEARCH d USING (COVERING )?INDEX \w+ \(\w+=\? AND deployed_at>\? AND deployed_at<\?\)|^SEARCH d .*flow_id=\? AND deployed_at>/.test(
+        /^SEARCH dep USING (COVERING )?INDEX \w+ \(\w+=\? AND deployed_at>\? AND deployed_at<\?\)|^SEARCH dep .*flow_id=\? AND deployed_at>/.test(
           step,
         ),
       ),
@@ -297,8 +297,8 @@ test("every query on deployments is served by an index, and the usual lists are 
     );
   const ordered = windows.filter(
     (text) =>
-      /WHERE d\.(organization|environment|repo)_id = @\w+ .* (LIMIT|lead_time)/s.test(text) ||
-      /lead_time.*WHERE d\.\w+ = @/s.test(text),
+      /WHERE dep\.(organization|environment|repo)_id = @\w+ .* (LIMIT|lead_time)/s.test(text) ||
+      /lead_time.*WHERE dep\.\w+ = @/s.test(text),
   );
   assert.is(ordered.length, 8);
   for (const text of ordered)

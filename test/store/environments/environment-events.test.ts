@@ -46,8 +46,11 @@ const LOG = [
 
 test("events come newest first, turned round on request, with what a snapshot shows of them", () => {
   const { store, prod } = told();
-  assert.equal(store.environmentEvents.list(prod(), EVERYTHING, true, 100, 0).map(short), LOG);
-  const newest = store.environmentEvents.list(prod(), EVERYTHING, false, 100, 0);
+  assert.equal(
+    store.environmentEvents.list(prod(), EVERYTHING, { reverse: true, limit: 100, offset: 0 }).map(short),
+    LOG,
+  );
+  const newest = store.environmentEvents.list(prod(), EVERYTHING, { reverse: false, limit: 100, offset: 0 });
   assert.equal(newest.map(short), [...LOG].reverse());
   const { id, timestamp, ...rest } = newest.at(-2) as (typeof newest)[number];
   assert.equal(
@@ -75,7 +78,7 @@ test("events come newest first, turned round on request, with what a snapshot sh
 test("pages, ranges and counts", () => {
   const { store, prod } = told();
   const page = (filter: { first: number; last: number }, reverse: boolean, limit: number, offset: number) =>
-    store.environmentEvents.list(prod(), { ...filter, repoIds: null }, reverse, limit, offset).map(short);
+    store.environmentEvents.list(prod(), { ...filter, repoIds: null }, { reverse, limit, offset }).map(short);
   assert.equal(page(EVERYTHING, false, 2, 0), [LOG[5], LOG[4]]);
   assert.equal(page(EVERYTHING, false, 2, 4), [LOG[1], LOG[0]]);
   assert.equal(page(EVERYTHING, true, 4, 4), [LOG[4], LOG[5]]);
@@ -96,9 +99,12 @@ test("an artifact that only goes on, whatever its instances, is no event", () =>
     { name: "a", fingerprint: A, instances: 3 },
     { name: "b", fingerprint: B },
   ]);
-  assert.equal(store.environmentEvents.list(prod(), { first: 6, last: 6, repoIds: null }, true, 100, 0).map(short), [
-    "6 b started-unknown 0-1",
-  ]);
+  assert.equal(
+    store.environmentEvents
+      .list(prod(), { first: 6, last: 6, repoIds: null }, { reverse: true, limit: 100, offset: 0 })
+      .map(short),
+    ["6 b started-unknown 0-1"],
+  );
 });
 
 test("all events are read piece by piece", () => {
@@ -140,7 +146,7 @@ test("the events of a logical environment are those of the snapshots that caused
   ]);
   report(two, []);
   const logical = store.environments.get(all);
-  const rows = store.environmentEvents.list(logical, EVERYTHING, true, 100, 0);
+  const rows = store.environmentEvents.list(logical, EVERYTHING, { reverse: true, limit: 100, offset: 0 });
   assert.equal(
     rows.map((row) => [row.position, row.environment_name, short(row)]),
     [
@@ -149,9 +155,12 @@ test("the events of a logical environment are those of the snapshots that caused
       [3, "two", "2 b exited 1-0"],
     ],
   );
-  assert.equal(store.environmentEvents.list(logical, { first: 2, last: 2, repoIds: null }, false, 100, 0).map(short), [
-    "2 c started-unknown 0-1",
-  ]);
+  assert.equal(
+    store.environmentEvents
+      .list(logical, { first: 2, last: 2, repoIds: null }, { reverse: false, limit: 100, offset: 0 })
+      .map(short),
+    ["2 c started-unknown 0-1"],
+  );
   assert.is(store.environmentEvents.count(logical, EVERYTHING), 3);
   assert.equal(
     store.environmentEvents.listAfter(logical, { first: 1, last: 3, id: 0 }, 2).map(short),
@@ -190,7 +199,9 @@ test("a repository filter looks at the provenance of that time", () => {
   report(env, [{ name: "b", fingerprint: B }]);
   const stage = store.environments.get(env);
   const of = (...repoIds: number[]) =>
-    store.environmentEvents.list(stage, { first: 1, last: 9, repoIds }, true, 100, 0).map(short);
+    store.environmentEvents
+      .list(stage, { first: 1, last: 9, repoIds }, { reverse: true, limit: 100, offset: 0 })
+      .map(short);
   assert.equal(of(first), ["1 a started-unknown 0-1", "3 a exited 1-0"]);
   assert.equal(of(second), ["3 b started-unknown 0-1"]);
   assert.equal(of(first, second), ["1 a started-unknown 0-1", "3 b started-unknown 0-1", "3 a exited 1-0"]);
@@ -227,7 +238,7 @@ test("records by key", () => {
 test("pages and counts walk the index of the events, and rows are read for what is shown only", () => {
   const { db, sql } = opened();
   const statements = sql.filter((text) =>
-    /AS id, (x\.first_index|l\.idx) AS position|count\(.*\) AS n FROM (snapshots l|snapshot_artifacts x|environment_event_repos x)/.test(
+    /AS id, (event\.first_index|s\.idx) AS position|count\(.*\) AS n FROM (snapshots s|snapshot_artifacts event|environment_event_repos event)/.test(
       text,
     ),
   );
@@ -236,10 +247,10 @@ test("pages and counts walk the index of the events, and rows are read for what 
     const steps = plan(db, text);
     const several = text.includes("@repos");
     const events = text.includes("environment_event_repos")
-      ? "SEARCH x USING PRIMARY KEY (environment_id=? AND repo_id=? AND first_index"
-      : "SEARCH x USING INDEX snapshot_artifacts_events (environment_id=? AND first_index";
-    const walk = text.includes("snapshots l CROSS JOIN")
-      ? ["SEARCH l USING PRIMARY KEY (environment_id=? AND idx>? AND idx<?)", `${events}=?)`]
+      ? "SEARCH event USING PRIMARY KEY (environment_id=? AND repo_id=? AND first_index"
+      : "SEARCH event USING INDEX snapshot_artifacts_events (environment_id=? AND first_index";
+    const walk = text.includes("snapshots s CROSS JOIN")
+      ? ["SEARCH s USING PRIMARY KEY (environment_id=? AND idx>? AND idx<?)", `${events}=?)`]
       : [`${events}>? AND first_index<?)`];
     for (const step of walk) assert.ok(steps.includes(step), `${text}\n${steps.join("\n")}`);
     assert.equal(
@@ -250,26 +261,28 @@ test("pages and counts walk the index of the events, and rows are read for what 
     // The events of several repositories are put into order; those of one, and of all, lie in it.
     if (!several) assert.equal(steps, walk, text);
   }
-  const shown = sql.filter((text) => text.includes("FROM json_each(?) key CROSS JOIN snapshot_artifacts x"));
+  const shown = sql.filter((text) => text.includes("FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa"));
   assert.equal(
     shown.map((text) => plan(db, text).slice(1)),
     [
       [
-        "SEARCH x USING INTEGER PRIMARY KEY (rowid=?)",
-        "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH sa USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH ev USING INTEGER PRIMARY KEY (rowid=?)",
         "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
-        "SEARCH n USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH env USING INTEGER PRIMARY KEY (rowid=?)",
       ],
     ],
   );
-  const times = sql.filter((text) => /^SELECT idx FROM snapshots .* LIMIT 1$/.test(text));
+  const times = sql.filter((text) => /^SELECT idx FROM snapshots .* LIMIT 1$/s.test(text));
   assert.ok(times.length >= 2);
   for (const text of times)
     assert.match(
       plan(db, text).join(),
       /^SEARCH snapshots USING COVERING INDEX snapshots_by_time \(environment_id=\? AND timestamp[<>]\?\)$/,
     );
-  const records = sql.filter((text) => text.includes("FROM json_each(?) k CROSS JOIN artifacts"));
+  const records = sql.filter((text) =>
+    text.includes("FROM json_each(?) wanted CROSS JOIN artifacts a ON a.id = wanted.value CROSS JOIN flows"),
+  );
   assert.equal(
     records.map((text) =>
       plan(db, text)

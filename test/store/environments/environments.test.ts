@@ -225,8 +225,7 @@ test("a view has its lists as JSON, in order, names with quotes and all", () => 
   const views = store.environmentLists.list(
     a.organization_id,
     { search: "", types: null, tags: [] },
-    { by: "name", direction: "asc" },
-    null,
+    { order: { by: "name", direction: "asc" }, window: null },
   );
   assert.equal(
     views.map(({ name, tags_json, policies_json, members_json }) => [
@@ -256,7 +255,10 @@ test("environments of another organization are in no list and no count", () => {
     },
     { "count(acme.id, filter)": 1, "count(other, filter)": 0 },
   );
-  assert.equal(store.environmentLists.list(other, filter, { by: "name", direction: "asc" }, null), []);
+  assert.equal(
+    store.environmentLists.list(other, filter, { order: { by: "name", direction: "asc" }, window: null }),
+    [],
+  );
 });
 
 test("no statement walks a table; only what belongs to one environment or one organization is sorted", () => {
@@ -270,7 +272,7 @@ test("no statement walks a table; only what belongs to one environment or one or
     .map((text) => plan(db, text));
   assert.equal(
     lists.map(([first]) => first),
-    Array(6).fill("SEARCH environment USING INDEX sqlite_autoindex_environments_2 (organization_id=?)"),
+    Array(6).fill("SEARCH env USING INDEX sqlite_autoindex_environments_2 (organization_id=?)"),
   );
   assert.equal(
     lists.map((steps) => steps.includes("USE TEMP B-TREE FOR ORDER BY")),

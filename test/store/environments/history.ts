@@ -6,7 +6,7 @@
 import { pendingFor } from "../../../src/domain/attestation/binding.ts";
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
 import type { EnvironmentType } from "../../../src/store/environments/environments.ts";
-import { digestOf } from "../../../src/store/environments/snapshot-recorder.ts";
+import { digestOf } from "../../../src/store/environments/snapshot-survey.ts";
 import { opened } from "../given.ts";
 
 const WHO = ["Ada", "Eve", "ci"].map((displayName) => ({ publicId: `${displayName}-id`, displayName }));
@@ -91,7 +91,7 @@ export function history(seed: number) {
 
   function again(id: number, cause: "policies" | "policy_version" | "allowlist"): void {
     if (count(id) === 0) return;
-    store.snapshotRecorder.record(store.environments.get(id), cause, null, pick(WHO));
+    store.snapshotRecorder.record(store.environments.get(id), { cause, artifacts: null, actor: pick(WHO) });
     judged.push(id);
   }
 
@@ -119,7 +119,10 @@ export function history(seed: number) {
     const received = new Set(pendingFor(artifact, candidates));
     for (const candidate of candidates)
       if (received.has(candidate.attestationId))
-        store.attestations.bindToArtifact(trail.id, id, candidate.id, candidate.name);
+        store.attestations.bindToArtifact(
+          { trailId: trail.id, artifactId: id },
+          { id: candidate.id, name: candidate.name },
+        );
     store.trailEvaluation.evaluate(trail.id, clock.at);
   }
 
@@ -127,7 +130,11 @@ export function history(seed: number) {
     const at = { flowId: pick(flows), trailId: null, fingerprint: pick(fingerprints.slice(0, 7)), referenceName: null };
     const id = store.artifacts.find(at)?.id ?? house.artifact(at.flowId, null, at.fingerprint);
     const expected = chance(50) ? [] : [{ name: "tests", type: "*" }];
-    store.trailEvaluation.evaluateLegacy(id, at.flowId, { expected, isCompliant: pick([null, true, false]) }, clock.at);
+    store.trailEvaluation.evaluateLegacy(
+      { artifactId: id, flowId: at.flowId },
+      { expected, isCompliant: pick([null, true, false]) },
+      clock.at,
+    );
   }
 
   function attest(): void {
@@ -154,8 +161,10 @@ export function history(seed: number) {
     });
     if (artifact)
       for (const { id: each, fingerprint } of artifacts)
-        if (fingerprint === artifact.fingerprint) store.attestations.bindToArtifact(trail, each, id, name);
-    if (early) store.attestations.addPendingBinding(trail, "app", COMMITS[0] as string, id);
+        if (fingerprint === artifact.fingerprint)
+          store.attestations.bindToArtifact({ trailId: trail, artifactId: each }, { id, name });
+    if (early)
+      store.attestations.addPendingBinding(id, { trailId: trail, referenceName: "app", commit: COMMITS[0] as string });
     if (!artifact && !early) store.attestations.bindToTrail(trail, id, name);
     store.trailEvaluation.evaluate(trail, clock.at);
   }
@@ -229,7 +238,7 @@ export function history(seed: number) {
     running.set(id, artifacts);
     const row = store.environments.get(id);
     if (store.snapshotRecorder.isUnchanged(row, digestOf(artifacts))) store.snapshotRecorder.recordUnchanged(id);
-    else store.snapshotRecorder.record(row, "report", artifacts, pick(WHO));
+    else store.snapshotRecorder.record(row, { cause: "report", artifacts, actor: pick(WHO) });
     judged.push(id);
     return id;
   }

@@ -63,15 +63,15 @@ test("the environments of a policy are found by the policy and in order", () => 
   const { db, sql } = given();
   const using = sql.filter(
     (text) =>
-      /FROM environment_policies attachment JOIN environments/.test(text) &&
-      text.includes("attachment.policy_id = ?") &&
-      text.includes("ORDER BY attachment"),
+      /FROM environment_policies ep JOIN environments/.test(text) &&
+      text.includes("ep.policy_id = ?") &&
+      text.includes("ORDER BY ep"),
   );
   assert.ok(using.length > 0);
   for (const text of using)
     assert.equal(plan(db, text), [
-      "SEARCH attachment USING COVERING INDEX environment_policies_by_policy (policy_id=?)",
-      "SEARCH environment USING INTEGER PRIMARY KEY (rowid=?)",
+      "SEARCH ep USING COVERING INDEX environment_policies_by_policy (policy_id=?)",
+      "SEARCH env USING INTEGER PRIMARY KEY (rowid=?)",
     ]);
 });
 

@@ -8,8 +8,8 @@ import {
 } from "../../../src/domain/compliance/environment.ts";
 import type { AppliedPolicy, Facts, Evaluation, StoredVerdict } from "../../../src/domain/compliance/environment.ts";
 import { replay } from "../../../src/domain/compliance/replay.ts";
-import { problemsOf } from "../../../src/store/environments/explanations.ts";
-import type { Explanation } from "../../../src/store/environments/explanations.ts";
+import { problemsOf } from "../../../src/store/environments/explanation-types.ts";
+import type { Explanation } from "../../../src/store/environments/explanation-types.ts";
 import { complianceFactStore } from "../../../src/store/environments/compliance-facts.ts";
 import { OPEN } from "../../../src/store/environments/snapshots.ts";
 import { history } from "./history.ts";

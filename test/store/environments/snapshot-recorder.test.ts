@@ -45,9 +45,9 @@ function world() {
     store.staleArtifacts.markPoliciesChanged(environmentId);
   };
   const report = (environmentId: number, ...artifacts: ReportedArtifact[]) =>
-    store.snapshotRecorder.record(store.environments.get(environmentId), "report", artifacts, ADA);
+    store.snapshotRecorder.record(store.environments.get(environmentId), { cause: "report", artifacts, actor: ADA });
   const again = (environmentId: number, cause: "policies" | "policy_version" | "allowlist") =>
-    store.snapshotRecorder.record(store.environments.get(environmentId), cause, null, ADA);
+    store.snapshotRecorder.record(store.environments.get(environmentId), { cause, artifacts: null, actor: ADA });
   /** A snapshot as [name, first character of the fingerprint, annotation there, was, now, compliant]. */
   const shown = (environmentId: number, index: number) =>
     store.snapshots
@@ -77,7 +77,7 @@ function world() {
   };
   const attest = (trailId: number, artifactId: number, name: string, compliant: 0 | 1) => {
     const record = house.attestation(f.id, trailId, name, { scope: "artifact", is_compliant: compliant });
-    store.attestations.bindToArtifact(trailId, artifactId, record.id, name);
+    store.attestations.bindToArtifact({ trailId, artifactId }, { id: record.id, name });
     store.trailEvaluation.evaluate(trailId, 6);
     return record;
   };

@@ -76,7 +76,7 @@ test("an evaluation is read once, and anew when its text is another one", () => 
   assert.equal(kept, { facts: { flows: [] }, verdicts: [] });
   assert.is(snapshots.parseEvaluation({ ...row }), kept);
   assert.throws(() => snapshots.parseEvaluation({ ...row, facts_json: "{" }), /JSON/);
-  assert.throws(() => snapshots.parseEvaluation({ ...row, verdicts_json: '[{"policy":"p"}]' }), /damaged/);
+  assert.throws(() => snapshots.parseEvaluation({ ...row, verdicts_json: '[{"policy":"p"}]' }), /shape/);
   assert.is(snapshots.parseEvaluation(row), kept, "a damaged one is not kept");
   const flow = { artifact_id: 1, flow: "x".repeat(1 << 20) };
   const large = snapshots.parseEvaluation({ ...row, facts_json: JSON.stringify({ flows: [flow] }) });
@@ -109,13 +109,16 @@ test("a text about an evaluation is made once, and anew when it would be another
   const [policy, other] = [{}, {}];
   assert.throws(
     () =>
-      snapshots.getOrMakeText(row.evaluation_id, kept, [policy], () => {
-        throw new Error("damaged");
+      snapshots.getOrMakeText(row.evaluation_id, kept, {
+        from: [policy],
+        make: () => {
+          throw new Error("damaged");
+        },
       }),
     /damaged/,
   );
   for (const text of ["first", "never made"])
-    assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, [policy], make(text)), "first");
+    assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, { from: [policy], make: make(text) }), "first");
   assert.is(snapshots.parseEvaluation(row), kept, "the evaluation is the same still");
   assert.is(made, 1);
   for (const [from, text] of [
@@ -125,19 +128,28 @@ test("a text about an evaluation is made once, and anew when it would be another
     [[null], "null"],
     [[policy], "back"],
   ] as const)
-    assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, from, make(text)), text);
+    assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, { from, make: make(text) }), text);
   assert.is(made, 6);
 
   const changed = { ...row, facts_json: '{"flows":[{"artifact_id":1}]}' };
   const anew = snapshots.parseEvaluation(changed);
-  assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, [policy], make("of the former")), "of the former");
-  assert.is(snapshots.getOrMakeText(row.evaluation_id, anew, [policy], make("of another")), "of another");
   assert.is(
-    snapshots.getOrMakeText(row.evaluation_id, kept, [policy], make("not kept")),
+    snapshots.getOrMakeText(row.evaluation_id, kept, { from: [policy], make: make("of the former") }),
+    "of the former",
+  );
+  assert.is(
+    snapshots.getOrMakeText(row.evaluation_id, anew, { from: [policy], make: make("of another") }),
+    "of another",
+  );
+  assert.is(
+    snapshots.getOrMakeText(row.evaluation_id, kept, { from: [policy], make: make("not kept") }),
     "not kept",
     "what is not kept has no kept text",
   );
-  assert.is(snapshots.getOrMakeText(row.evaluation_id, anew, [policy], make("never made")), "of another");
+  assert.is(
+    snapshots.getOrMakeText(row.evaluation_id, anew, { from: [policy], make: make("never made") }),
+    "of another",
+  );
 });
 
 test("texts take part in what is kept at most", () => {
@@ -155,7 +167,7 @@ test("texts take part in what is kept at most", () => {
   const large = "x".repeat(4 << 20);
   rows.forEach(({ evaluation_id }, n) =>
     assert.is(
-      snapshots.getOrMakeText(evaluation_id, values[n] as (typeof values)[0], [], () => large),
+      snapshots.getOrMakeText(evaluation_id, values[n] as (typeof values)[0], { from: [], make: () => large }),
       large,
     ),
   );
@@ -165,7 +177,7 @@ test("texts take part in what is kept at most", () => {
   assert.is(snapshots.parseEvaluation(last), huge);
   const text = "y".repeat(32 << 20);
   assert.is(
-    snapshots.getOrMakeText(last.evaluation_id, huge, [null], () => text),
+    snapshots.getOrMakeText(last.evaluation_id, huge, { from: [null], make: () => text }),
     text,
     "larger than everything that is kept",
   );

@@ -56,7 +56,7 @@ test("the latest record of a fingerprint, of a trail, and of an attestation", ()
   const second = artifact(f.id, t.id, F0, { referenceName: "b" });
   const third = artifact(f.id, u.id, F0);
   const { id, publicId } = attestation(f.id, t.id, "tests");
-  store.attestations.bindToArtifact(t.id, first, id, "tests");
+  store.attestations.bindToArtifact({ trailId: t.id, artifactId: first }, { id, name: "tests" });
   const { findLatest: latest, findLatestBound: latestBound } = store.artifacts;
   assert.equal(
     {
@@ -69,10 +69,18 @@ test("the latest record of a fingerprint, of a trail, and of an attestation", ()
   assert.is(latest(f.id, F0, null)?.trail_name, "u");
   assert.equal(
     {
-      "latestBound(f.id, F0, null, publicId).id": latestBound(f.id, F0, null, publicId)?.id,
-      "latestBound(f.id, F0, t.id, publicId).id": latestBound(f.id, F0, t.id, publicId)?.id,
-      "latestBound(f.id, F0, u.id, publicId)": latestBound(f.id, F0, u.id, publicId),
-      "latestBound(f.id, F1, null, publicId)": latestBound(f.id, F1, null, publicId),
+      "latestBound(f.id, F0, null, publicId).id": latestBound(publicId, {
+        flowId: f.id,
+        fingerprint: F0,
+        trailId: null,
+      })?.id,
+      "latestBound(f.id, F0, t.id, publicId).id": latestBound(publicId, {
+        flowId: f.id,
+        fingerprint: F0,
+        trailId: t.id,
+      })?.id,
+      "latestBound(f.id, F0, u.id, publicId)": latestBound(publicId, { flowId: f.id, fingerprint: F0, trailId: u.id }),
+      "latestBound(f.id, F1, null, publicId)": latestBound(publicId, { flowId: f.id, fingerprint: F1, trailId: null }),
     },
     {
       "latestBound(f.id, F0, null, publicId).id": first,
@@ -123,7 +131,7 @@ test("what an artifact may receive comes in the order of its report, each once",
       target_artifacts_json: '["server"]',
       git_commit: commit,
     });
-    store.attestations.addPendingBinding(t.id, "server", commit, id);
+    store.attestations.addPendingBinding(id, { trailId: t.id, referenceName: "server", commit });
     return id;
   };
   const first = wait("a", sha1);

@@ -26,7 +26,7 @@ test("every query is served by an index, and only keys, and the files of one sub
       [],
       text,
     );
-    const keysOnly = /^SELECT (a\.)?id FROM/.test(text) || text.includes("GROUP BY a.evidence_digest");
+    const keysOnly = /^SELECT (att\.)?id FROM/.test(text) || text.includes("GROUP BY att.evidence_digest");
     if (!keysOnly)
       assert.equal(
         steps.filter((step) => step.includes("TEMP B-TREE")),

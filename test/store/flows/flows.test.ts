@@ -240,10 +240,10 @@ test("no statement walks a table or sorts: an index serves each", () => {
       assert.not(/^SCAN (?!.*VIRTUAL TABLE)|TEMP B-TREE/.test(detail), `${detail} in ${sql}`);
   const listed = [...all].filter(([sql]) => sql.includes("@limit")).map(([, details]) => details[0]);
   assert.equal(listed, [
-    "SEARCH flow USING INDEX sqlite_autoindex_flows_2 (organization_id=?)",
-    "SEARCH flow USING INDEX sqlite_autoindex_flows_2 (organization_id=?)",
-    "SEARCH flow USING INDEX flows_by_activity (organization_id=?)",
-    "SEARCH flow USING INDEX flows_by_activity (organization_id=?)",
+    "SEARCH f USING INDEX sqlite_autoindex_flows_2 (organization_id=?)",
+    "SEARCH f USING INDEX sqlite_autoindex_flows_2 (organization_id=?)",
+    "SEARCH f USING INDEX flows_by_activity (organization_id=?)",
+    "SEARCH f USING INDEX flows_by_activity (organization_id=?)",
   ]);
 });
 

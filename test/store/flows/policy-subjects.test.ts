@@ -66,9 +66,9 @@ test("a subject has what policies look at in each flow, and nothing of its sibli
   const sibling = artifact(f.id, t.id, OTHER);
   artifact(g.id, null, FINGERPRINT, { filename: "app.tgz" });
   const own = attestation(f.id, t.id, "scan", { scope: "artifact", is_compliant: 0 });
-  store.attestations.bindToArtifact(t.id, id, own.id, "scan");
+  store.attestations.bindToArtifact({ trailId: t.id, artifactId: id }, { id: own.id, name: "scan" });
   const foreign = attestation(f.id, t.id, "tests", { scope: "artifact" });
-  store.attestations.bindToArtifact(t.id, sibling, foreign.id, "tests");
+  store.attestations.bindToArtifact({ trailId: t.id, artifactId: sibling }, { id: foreign.id, name: "tests" });
   const review = attestation(f.id, t.id, "review", { type: "pull_request" });
   store.attestations.bindToTrail(t.id, review.id, "review");
   store.trailEvaluation.evaluate(t.id, 5);

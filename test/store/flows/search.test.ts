@@ -120,7 +120,7 @@ test("every step of a search is a range of an index, and no step sorts", () => {
   const about = sql.filter(
     (text) =>
       /LIMIT (1|200)$/.test(text) &&
-      /^SELECT (fingerprint FROM|git_commit FROM artifacts WHERE organization|name FROM snapshot_artifacts|a\.id, a\.public_id, a\.flow_id)/.test(
+      /^SELECT (fingerprint FROM|git_commit FROM artifacts\s+WHERE organization|name FROM snapshot_artifacts|a\.id, a\.public_id, a\.flow_id)/.test(
         text,
       ),
   );

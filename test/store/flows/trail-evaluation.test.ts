@@ -72,10 +72,11 @@ test("the latest record of a name counts, on both levels, and the activity of th
     store.attestations.bindToTrail(t.id, attestation(f.id, t.id, "review", { is_compliant: compliant }).id, "review");
   const onArtifact = (compliant: 0 | 1) =>
     store.attestations.bindToArtifact(
-      t.id,
-      artifact,
-      attestation(f.id, t.id, "tests", { scope: "artifact", type: "junit", is_compliant: compliant }).id,
-      "tests",
+      { trailId: t.id, artifactId: artifact },
+      {
+        id: attestation(f.id, t.id, "tests", { scope: "artifact", type: "junit", is_compliant: compliant }).id,
+        name: "tests",
+      },
     );
   const states = () => {
     store.trailEvaluation.evaluate(t.id, 70);
@@ -97,8 +98,8 @@ test("an older record that is bound late does not replace a newer one", () => {
   const { store, f, t, artifact, attestation } = world();
   const older = attestation(f.id, t.id, "tests", { scope: "artifact", type: "junit", is_compliant: 0 });
   const newer = attestation(f.id, t.id, "tests", { scope: "artifact", type: "junit" });
-  store.attestations.bindToArtifact(t.id, artifact, newer.id, "tests");
-  store.attestations.bindToArtifact(t.id, artifact, older.id, "tests");
+  store.attestations.bindToArtifact({ trailId: t.id, artifactId: artifact }, { id: newer.id, name: "tests" });
+  store.attestations.bindToArtifact({ trailId: t.id, artifactId: artifact }, { id: older.id, name: "tests" });
   assert.is(store.attestations.findCurrent(t.id, artifact, "tests")?.id, newer.id);
   assert.equal(store.attestations.listReceivedBy(artifact).length, 2);
 });
@@ -137,7 +138,10 @@ test("an artifact without a trail is judged by its own report", () => {
     [[], false, "NON-COMPLIANT", ["The artifact was reported as not compliant"], []],
   ] as const) {
     const expected = names.map((name) => ({ name, type: "junit" }));
-    assert.is(store.trailEvaluation.evaluateLegacy(id, f.id, { expected, isCompliant }, 90), state);
+    assert.is(
+      store.trailEvaluation.evaluateLegacy({ artifactId: id, flowId: f.id }, { expected, isCompliant }, 90),
+      state,
+    );
     const row = store.artifacts.get(id);
     assert.equal(
       { state: row.state, reasons_json: JSON.parse(row.reasons_json), last_modified_at: row.last_modified_at },

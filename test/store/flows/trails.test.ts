@@ -68,8 +68,8 @@ test("each flow knows how many trails it has, and an organization how many its f
 test("the history keeps its order and what is special to each event", () => {
   const { store, flow, trail } = opened();
   const { id } = trail(flow("f").id, "t");
-  store.trails.addEvent(id, "trail_reported", 2, { template_id: "x" });
-  store.trails.addEvent(id, "trail_updated", 1, { changes: ["description"] });
+  store.trails.addEvent(id, { type: "trail_reported", at: 2, event: { template_id: "x" } });
+  store.trails.addEvent(id, { type: "trail_updated", at: 1, event: { changes: ["description"] } });
   assert.equal(
     store.trails.listEvents(id).map(({ type, timestamp, event_json }) => [type, timestamp, JSON.parse(event_json)]),
     [
@@ -117,7 +117,7 @@ test("filters combine, and never reach into another organization", () => {
   artifact(b.id, null, fingerprint);
   const none: TrailFilter = { organizationId, flowId: null, flowTag: null, fingerprint: null };
   const names = (filter: Partial<TrailFilter>, limit: number | null = null, offset = 0) =>
-    Array.from(store.trails.list({ ...none, ...filter }, limit, offset), ({ name }) => name);
+    Array.from(store.trails.list({ ...none, ...filter }, { limit, offset }), ({ name }) => name);
   for (const [filter, expected] of [
     [{}, ["three", "two", "one"]],
     [{ flowId: b.id }, ["three", "two"]],
@@ -155,7 +155,7 @@ test("trails of the flows that carry a tag come newest first, page by page, what
   for (const size of [1, 3, 7, 50])
     assert.equal(
       Array.from({ length: 21 }, (_, page) =>
-        Array.from(store.trails.list(filter, size, page * size), ({ id }) => id),
+        Array.from(store.trails.list(filter, { limit: size, offset: page * size }), ({ id }) => id),
       ).flat(),
       expected,
       `pages of ${size}`,
@@ -181,7 +181,7 @@ test("every query on trails is served by an index", () => {
     { ...none, fingerprint: "fffff" },
     { ...none, flowId: 1, flowTag, fingerprint: "fffff" },
   ]) {
-    store.trails.list(filter, 20, 0);
+    store.trails.list(filter, { limit: 20, offset: 0 });
     store.trails.count(filter);
   }
   // A tag alone has statements of its own, and so have counts of whole flows: these are prepared already.

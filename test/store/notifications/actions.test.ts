@@ -31,7 +31,7 @@ test("raising is one look at an index, and a job where somebody listens; a rollb
     targets: [HOOK],
     newSecret: () => "s",
   };
-  store.actions.create(organizationId, "flow", fields, { user: "ada", fromChat: false });
+  store.actions.create(organizationId, { ...fields, kind: "flow" }, { user: "ada", fromChat: false });
   db.exec("SAVEPOINT job");
   trail(backend.id, "refused");
   assert.is((jobs() as unknown[]).length, 1);
@@ -79,8 +79,7 @@ test("the number of a deleted action is not given again, and what it had is gone
   const create = (name: string) =>
     store.actions.create(
       organizationId,
-      "flow",
-      { name, triggers: [], places: [id], targets: [HOOK], newSecret: () => "s" },
+      { kind: "flow", name, triggers: [], places: [id], targets: [HOOK], newSecret: () => "s" },
       { user: "ada", fromChat: false },
     );
   const [one, two] = [create("one"), create("two")];

@@ -96,8 +96,8 @@ test("what does not wait any more is neither tried, given up nor purged as if it
   assert.ok(waiting);
   assert.is(deliveries.deleteDead(1), false);
   const attempt = { startedAt: 1, seconds: 1, address: null, status: 200, error: null };
-  deliveries.recordAttempt(waiting, attempt, { state: "delivered" }, null);
-  deliveries.recordAttempt(waiting, attempt, { state: "dead" }, "late");
+  deliveries.recordAttempt(waiting, attempt, { outcome: { state: "delivered" }, publicError: null });
+  deliveries.recordAttempt(waiting, attempt, { outcome: { state: "dead" }, publicError: "late" });
   deliveries.markDead(1, "late");
   assert.equal(db.prepare("SELECT state, attempts, last_error FROM deliveries").raw().all(), [["delivered", 1, null]]);
   assert.is(db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get(), 1);
@@ -117,8 +117,7 @@ test("what was delivered long ago is deleted with its log, a part at a time; the
       deliveries.recordAttempt(
         message,
         { startedAt: 100 * n, seconds: 0, address: null, status: 200, error: null },
-        { state: n === 1 ? "dead" : "delivered" },
-        null,
+        { outcome: { state: n === 1 ? "dead" : "delivered" }, publicError: null },
       );
   }
   assert.is(deliveries.deleteDelivered(300, 1), 1);
@@ -138,8 +137,7 @@ test("errors are kept at a bounded length", () => {
   deliveries.recordAttempt(
     message,
     { startedAt: 1, seconds: 1, address: null, status: null, error: "x".repeat(9999) },
-    { state: "dead" },
-    "y".repeat(9999),
+    { outcome: { state: "dead" }, publicError: "y".repeat(9999) },
   );
   assert.equal(
     db

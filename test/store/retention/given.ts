@@ -130,10 +130,14 @@ export function built(world: ArbitraryWorld) {
         is_compliant: age % 2 === 0 ? 1 : 0,
         ...fields,
       });
-      if (record % 2 === 0) store.attestations.bindToArtifact(trail.id, id, made.id, `test-${record}`);
+      if (record % 2 === 0)
+        store.attestations.bindToArtifact(
+          { trailId: trail.id, artifactId: id },
+          { id: made.id, name: `test-${record}` },
+        );
       else store.attestations.bindToTrail(trail.id, made.id, `test-${record}`);
     }
-    store.trails.addEvent(trail.id, "artifact_reported", clock.at, {});
+    store.trails.addEvent(trail.id, { type: "artifact_reported", at: clock.at, event: {} });
     store.trailEvaluation.evaluate(trail.id, clock.at);
   }
 
@@ -145,9 +149,13 @@ export function built(world: ArbitraryWorld) {
     instances: { created: [clock.at] },
   }));
   if (ran.length > 0)
-    store.snapshotRecorder.record(store.environments.get(environment), "report", ran, {
-      publicId: "ci",
-      displayName: "ci",
+    store.snapshotRecorder.record(store.environments.get(environment), {
+      cause: "report",
+      artifacts: ran,
+      actor: {
+        publicId: "ci",
+        displayName: "ci",
+      },
     });
 
   const retention = retentionOf(house);

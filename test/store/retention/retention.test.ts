@@ -2,9 +2,10 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { problemsOf } from "../../../src/store/environments/explanations.ts";
+import { problemsOf } from "../../../src/store/environments/explanation-types.ts";
 import { complianceFactStore } from "../../../src/store/environments/compliance-facts.ts";
-import { recordsDigest, RetentionChangedError } from "../../../src/store/retention/retention.ts";
+import { recordsDigest } from "../../../src/store/retention/retention-deletion.ts";
+import { RetentionChangedError } from "../../../src/store/retention/retention.ts";
 import { sourceFiles } from "../../rules/source.ts";
 import { opened } from "../given.ts";
 import { arbitraryWorld, built, carriedOut, DAY, planOf, retentionOf } from "./given.ts";
@@ -222,7 +223,7 @@ test("a trail ends with its last event, not with its beginning, and the rule of 
   trail("old", 31);
   trail("young", 29);
   const busy = trail("busy", 99);
-  store.trails.addEvent(busy, "x", NOW - 10 * DAY, {});
+  store.trails.addEvent(busy, { type: "x", at: NOW - 10 * DAY, event: {} });
   const other = house.another("other");
   trail("kept", 400, [], null, other.id);
   retention.rules.set({ organizationId, flowId: other.id }, { trails: null, evidence: null });
@@ -270,12 +271,11 @@ test("what holds a trail is told: holds, snapshots, messages that are to be made
     includeScaling: false,
     requireProvenance: false,
   });
-  store.snapshotRecorder.record(
-    environment,
-    "report",
-    [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
-    { publicId: "ci", displayName: "ci" },
-  );
+  store.snapshotRecorder.record(environment, {
+    cause: "report",
+    artifacts: [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
+    actor: { publicId: "ci", displayName: "ci" },
+  });
   assert.equal(keptOf(house), [
     {
       trails: 1,
@@ -390,13 +390,12 @@ test("what happens after the plan is seen under the write lock: an artifact that
     includeScaling: false,
     requireProvenance: false,
   });
-  store.snapshotRecorder.record(
-    environment,
-    "report",
-    [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
-    { publicId: "ci", displayName: "ci" },
-  );
-  store.trails.addEvent(event, "x", NOW, {});
+  store.snapshotRecorder.record(environment, {
+    cause: "report",
+    artifacts: [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
+    actor: { publicId: "ci", displayName: "ci" },
+  });
+  store.trails.addEvent(event, { type: "x", at: NOW, event: {} });
   trail("new", 1, ["b"], null, house.another("other").id);
   const done = await carriedOut(house, retention, plan);
   assert.equal({ trails: done.trails, kept: done.kept }, { trails: 1, kept: 3 });
@@ -542,10 +541,13 @@ test("nothing else deletes history", () => {
   const history =
     /DELETE FROM (trails|trail_events|artifacts|attestations|evaluations|snapshots|snapshot_artifacts|audit_log|tombstones|legal_holds|allowlist_entries|policy_versions|deployments)\b/;
   const offences = sourceFiles("src")
-    .filter(({ path, text }) => path !== "src/store/retention/retention.ts" && history.test(text))
+    .filter(({ path, text }) => path !== "src/store/retention/retention-deletion.ts" && history.test(text))
     .map(({ path }) => path);
   assert.equal(offences, []);
-  assert.equal(readFileSync("src/store/retention/retention.ts", "utf8").match(/DELETE FROM \$\{rows\}/g)?.length, 1);
+  assert.equal(
+    readFileSync("src/store/retention/retention-deletion.ts", "utf8").match(/DELETE FROM \$\{rows\}/g)?.length,
+    1,
+  );
 });
 
 test.run();

@@ -1,0 +1,205 @@
+/**
+ * The first step of recording a snapshot: reads the stored state of an environment and finds what has to be evaluated
+ * or written. Writes nothing.
+ */
+import { hash } from "node:crypto";
+import type { AppliedPolicy } from "../../domain/compliance/environment.ts";
+import { evaluationMs } from "../../domain/policy/cost.ts";
+import { identityOf } from "../../domain/snapshot/diff.ts";
+import type { Cause } from "../../domain/snapshot/diff.ts";
+import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
+import type { Db } from "../db/types.ts";
+import type { policyStore } from "../policies/policies.ts";
+import type { complianceFactStore } from "./compliance-facts.ts";
+import type { EnvironmentRow, environmentStore } from "./environments.ts";
+import { OPEN } from "./snapshots.ts";
+
+/** An artifact that runs in the latest snapshot. */
+export type OpenRow = {
+  id: number;
+  fingerprint: string;
+  name: string;
+  now: number;
+  compliant: 0 | 1 | null;
+  evaluation_id: number;
+  started_index: number;
+  instances_json: string;
+};
+
+/** An artifact that runs now. `row`: the same artifact in the latest snapshot; null when it starts. */
+export type Present = {
+  name: string;
+  fingerprint: string;
+  instances: number;
+  instancesJson: string;
+  row: OpenRow | null;
+  /** Whether it is new or its evaluation is stale. */
+  evaluate: boolean;
+};
+
+/** The state of an environment before a snapshot. */
+export type Survey = {
+  environment: EnvironmentRow;
+  cause: Cause;
+  policies: readonly AppliedPolicy[];
+  versionsJson: string;
+  /** null before the first snapshot. */
+  before: readonly OpenRow[] | null;
+  after: readonly Present[];
+  digest: string;
+  /**
+   * The cost of the remaining steps, in artifacts to evaluate or write: each further ARTIFACT_MS counts as one more.
+   */
+  workload: number;
+};
+
+export type SurveyParts = {
+  environments: Pick<ReturnType<typeof environmentStore>, "get">;
+  policies: Pick<ReturnType<typeof policyStore>, "listInForce" | "getDocument">;
+  facts: Pick<ReturnType<typeof complianceFactStore>, "countFlows">;
+};
+
+/** Milliseconds to evaluate and write one artifact under a few ordinary policies. */
+const ARTIFACT_MS = 0.2;
+
+/** Above this the work goes to the worker thread anyway (jobs/large-reports.ts), and counting flows is not free. */
+const MAX_COUNTED_WORKLOAD = 100;
+
+export function snapshotSurveyor(db: Db, { environments, policies, facts }: SurveyParts) {
+  const openRows = db.prepare<[number], OpenRow>(
+    `SELECT id, fingerprint, name, now, compliant, evaluation_id, started_index, instances_json
+     FROM snapshot_artifacts WHERE environment_id = ? AND last_index = ${OPEN}`,
+  );
+  const stale = db.prepare<[number], { fingerprint: string }>(
+    "SELECT fingerprint FROM stale_artifacts WHERE environment_id = ?",
+  );
+  const versionsOf = db.prepare<[number, number], { policy_versions_json: string }>(
+    "SELECT policy_versions_json FROM snapshots WHERE environment_id = ? AND idx = ?",
+  );
+
+  function readAppliedPolicies(environmentId: number): AppliedPolicy[] {
+    return policies.listInForce(environmentId).map(({ policy_name, version_id, version }) => ({
+      policyName: policy_name,
+      versionId: version_id,
+      version,
+      document: policies.getDocument(version_id),
+    }));
+  }
+
+  /**
+   * `written` artifacts, plus what evaluating takes beyond the ordinary because policies are large or flows are many.
+   */
+  function workloadOf({
+    organizationId,
+    applied,
+    after,
+    written,
+  }: {
+    organizationId: number;
+    applied: readonly AppliedPolicy[];
+    after: readonly Present[];
+    written: number;
+  }): number {
+    const msPerFlow = applied.reduce((sum, { document }) => sum + evaluationMs(document), 0);
+    let workload = written;
+    for (const present of after) {
+      if (workload > MAX_COUNTED_WORKLOAD || msPerFlow === 0) break;
+      if (!present.evaluate) continue;
+      const flows = Math.max(1, facts.countFlows(organizationId, present.fingerprint));
+      workload += Math.max(0, Math.floor((flows * msPerFlow) / ARTIFACT_MS) - 1);
+    }
+    return workload;
+  }
+
+  return {
+    /**
+     * Whether a report matches the latest snapshot, and nothing that a verdict depends on changed since the two were
+     * last compared. Reads no rows. `digest` is `digestOf` the report.
+     */
+    isUnchanged: (environment: EnvironmentRow, digest: string): boolean =>
+      environment.snapshot_count > 0 &&
+      environment.running_digest === digest &&
+      environment.checked_revision === environment.revision,
+
+    /** Whether the latest snapshot was evaluated under the policies in force; false without a snapshot. */
+    isUnderPolicies: ({ id, snapshot_count }: EnvironmentRow): boolean =>
+      versionsOf.get(id, snapshot_count)?.policy_versions_json ===
+      JSON.stringify(policies.listInForce(id).map(({ version_id }) => version_id)),
+
+    /** Reads the stored state. @param artifacts the report; null when what ran still runs. */
+    readCurrent(environment: EnvironmentRow, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Survey {
+      const isFirst = environment.snapshot_count === 0;
+      const before = isFirst ? null : openRows.all(environment.id);
+      const staleFingerprints = new Set(stale.all(environment.id).map(({ fingerprint }) => fingerprint));
+      const applied = readAppliedPolicies(environment.id);
+      const versionsJson = JSON.stringify(applied.map(({ versionId }) => versionId));
+      const policiesChanged =
+        !isFirst && versionsOf.get(environment.id, environment.snapshot_count)?.policy_versions_json !== versionsJson;
+      const isStale = (fingerprint: string): boolean => policiesChanged || staleFingerprints.has(fingerprint);
+      const after = artifacts
+        ? presentOfReport(artifacts, before ?? [], isStale)
+        : presentOfRows(before ?? [], isStale);
+      const touched = after.filter(
+        (present) => present.evaluate || present.instancesJson !== present.row?.instances_json,
+      ).length;
+      const continued = after.filter(({ row }) => row !== null).length;
+      const written = touched + ((before?.length ?? 0) - continued);
+      return {
+        environment,
+        cause,
+        policies: applied,
+        versionsJson,
+        before,
+        after,
+        digest: artifacts ? digestOf(artifacts) : (environment.running_digest ?? ""),
+        workload: workloadOf({ organizationId: environment.organization_id, applied, after, written }),
+      };
+    },
+
+    /** Whether a survey, and a plan made from it, still holds. */
+    isCurrent({ environment }: Survey): boolean {
+      const { snapshot_count, revision, archived_at } = environments.get(environment.id);
+      return (
+        snapshot_count === environment.snapshot_count &&
+        revision === environment.revision &&
+        archived_at === environment.archived_at
+      );
+    },
+  };
+}
+
+/**
+ * A digest that depends on the names and fingerprints of a report, not on its instances. Reports are ordered
+ * (domain/snapshot/normalize.ts), so equal ones have equal digests.
+ */
+export const digestOf = (artifacts: readonly ReportedArtifact[]): string =>
+  hash("sha256", JSON.stringify(artifacts.map(identityOf)));
+
+function presentOfReport(
+  artifacts: readonly ReportedArtifact[],
+  before: readonly OpenRow[],
+  isStale: (fingerprint: string) => boolean,
+): Present[] {
+  const rows = new Map(before.map((row) => [identityOf(row), row]));
+  return artifacts.map(({ name, fingerprint, instances }) => {
+    const row = rows.get(identityOf({ name, fingerprint })) ?? null;
+    return {
+      name,
+      fingerprint,
+      instances: instances.created.length,
+      instancesJson: JSON.stringify(instances),
+      row,
+      evaluate: row === null || isStale(fingerprint),
+    };
+  });
+}
+
+const presentOfRows = (before: readonly OpenRow[], isStale: (fingerprint: string) => boolean): Present[] =>
+  before.map((row) => ({
+    name: row.name,
+    fingerprint: row.fingerprint,
+    instances: row.now,
+    instancesJson: row.instances_json,
+    row,
+    evaluate: isStale(row.fingerprint),
+  }));
