@@ -138,7 +138,7 @@ function trailOutline({ context }: Gathering, row: TrailRow) {
 
 function* trailEvents(gathering: Gathering, row: TrailRow): Generator<TrailEventValue> {
   const { context, report, references } = gathering;
-  const rows = markUnreadable(context.store.trails.eachEvent(row.id));
+  const rows = markUnreadable(context.store.trails.iterateEvents(row.id));
   for (const event of createTrailPresenter(context, [row]).events(row, rows)) {
     report.events += 1;
     noteTime(gathering, event.timestamp);

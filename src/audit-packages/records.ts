@@ -47,7 +47,7 @@ export function toAttestationRecord(
   row: PlacedAttestationRow,
   evidence: EvidenceState | null,
 ) {
-  const extras = context.store.auditPackages.extras(row.id);
+  const extras = context.store.auditPackages.getExtras(row.id);
   const [shown] = presentAttestations(context, [row], { allowance: unlimitedAllowance() });
   return {
     ...shown,

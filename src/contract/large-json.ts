@@ -111,7 +111,7 @@ export function withLargeJson<Row extends { id: number }>(
       whole[column] = JSON.stringify(mark(reason, bytes));
       continue;
     }
-    const text = store.largeJson.text(table, column, row.id);
+    const text = store.largeJson.findText(table, column, row.id);
     if (text === null) throw new Error(`${column} of ${table} ${row.id} is not JSON`);
     allowance.largeBytes -= bytes;
     const values = raw ? 0 : countValues(text);

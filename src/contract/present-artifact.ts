@@ -154,7 +154,7 @@ function presentShared(context: PresenterContext, listed: PlacedArtifactRow, all
     build_url: row.build_url,
     repo_url: row.repo_url,
     html_url: urls.artifactPage(org, row.flow_name, { fingerprint: row.fingerprint, id: row.public_id }),
-    api_url: urls.artifactApi(org, row.flow_name, { fingerprint: row.fingerprint, selector: selectorOf(row) }),
+    api_url: urls.artifactApi(org, row.flow_name, { fingerprint: row.fingerprint, selector: readSelector(row) }),
     created_at: epochText(row.created_at),
     last_modified_at: epochText(row.last_modified_at),
     user_data: readFreeForm(row.user_data_json),
@@ -172,7 +172,7 @@ function presentEvidence(
   allowance: Allowance,
 ): Record<string, Evidence> {
   if (row.trail_id === null || !hasEvidence(row)) return {};
-  const records = context.store.attestations.latestOfArtifact(row.trail_id, row.id);
+  const records = context.store.attestations.listLatestByArtifact(row.trail_id, row.id);
   return Object.fromEntries(records.map((record) => [record.name, presentEvidenceItem(context, record, allowance)]));
 }
 
@@ -219,7 +219,7 @@ export function presentArtifact(
   allowance: Allowance = singleAllowance(),
 ): Static<typeof ArtifactResponse> {
   const reasons = readNullableStoredJson(row.reasons_json, isTextList) ?? [];
-  const locations = context.store.presence.ofArtifact(row.organization_id, row.fingerprint);
+  const locations = context.store.artifactLocations.findByFingerprint(row.organization_id, row.fingerprint);
   const shared = presentShared(context, row, allowance);
   return {
     ...shared,
@@ -240,7 +240,7 @@ export function presentArtifact(
 export function presentHistory(
   { store }: PresenterContext,
   row: Pick<PlacedArtifactRow, "id" | "reference_name" | "filename" | "created_at" | "attestations_json">,
-  locations: Pick<ArtifactLocations, "moves">,
+  locations: Pick<ArtifactLocations, "transitions">,
 ): HistoryEntry[] {
   const received = hasEvidence(row) ? store.attestations.listReceivedBy(row.id) : [];
   return [
@@ -254,8 +254,8 @@ export function presentHistory(
 }
 
 /** The starts and stops of an artifact, oldest first. */
-export const presentMoves = ({ moves }: Pick<ArtifactLocations, "moves">): HistoryEntry[] =>
-  moves.map(({ environment_name, snapshot_index, started, timestamp }) => ({
+export const presentMoves = ({ transitions }: Pick<ArtifactLocations, "transitions">): HistoryEntry[] =>
+  transitions.map(({ environment_name, snapshot_index, started, timestamp }) => ({
     event: `${started ? "started running" : "no longer running"} in ${environment_name}#${snapshot_index}`,
     timestamp,
   }));

@@ -3,7 +3,7 @@ import type { Static } from "typebox";
 import { Type } from "typebox";
 import { Closed, Nullable, named } from "../http/schema.ts";
 import { PageLinks, linksTo } from "./shapes.ts";
-import { selectorOf } from "../store/flows/artifact-selector.ts";
+import { readSelector } from "../store/flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { DeploymentRow } from "../store/environments/deployments.ts";
@@ -74,7 +74,7 @@ export function presentDeployment(
         ? {}
         : {
             artifact: linksTo(
-              urls.artifactApi(org, flow_name, { fingerprint: row.fingerprint, selector: selectorOf(row) }),
+              urls.artifactApi(org, flow_name, { fingerprint: row.fingerprint, selector: readSelector(row) }),
               urls.artifactPage(org, flow_name, { fingerprint: row.fingerprint, id: artifact_public_id }),
             ),
           }),

@@ -58,7 +58,7 @@ type Part = {
 };
 
 /** The JSON columns of a row. */
-type StoredFacts = { evaluation: KeptEvaluation; reasons: readonly string[]; instances: Instances };
+type StoredFacts = { evaluation: ParsedEvaluation; reasons: readonly string[]; instances: Instances };
 /** `stored` is null for a row with damaged JSON. */
 type Row = { part: Part; row: EvaluatedArtifactRow; stored: StoredFacts | null };
 
@@ -130,7 +130,7 @@ const withMember = (value: object, name: string, texts: readonly string[]): stri
 
 function listParts({ store }: PresenterContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
   if (environment.type !== "logical") return [{ environment, snapshot, hasChanges: true, memberName: null }];
-  return store.snapshots.members(environment.id, snapshot.idx).map(({ member_id, member_index }) => {
+  return store.snapshots.listMembers(environment.id, snapshot.idx).map(({ member_id, member_index }) => {
     const member = store.environments.get(member_id);
     const own = store.snapshots.find(member_id, member_index);
     if (!own) throw new Error(`snapshot ${member_index} of environment ${member_id} is gone`);
@@ -140,7 +140,7 @@ function listParts({ store }: PresenterContext, environment: EnvironmentRow, sna
 }
 
 function listRows(context: PresenterContext, part: Part): Row[] {
-  const rows = context.store.snapshots.evaluated(part.environment.id, part.snapshot.idx);
+  const rows = context.store.snapshots.listEvaluated(part.environment.id, part.snapshot.idx);
   return (part.hasChanges ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({
     part,
     row,
@@ -159,7 +159,7 @@ function readStoredFacts({ store }: PresenterContext, row: EvaluatedArtifactRow)
     return {
       reasons: readStoredJson(row.reasons_json, isTextList),
       instances: readStoredJson(row.instances_json, isInstances),
-      evaluation: store.snapshots.kept(row),
+      evaluation: store.snapshots.parseEvaluation(row),
     };
   } catch {
     return null;
@@ -181,9 +181,9 @@ function readShared(context: PresenterContext, rows: readonly Row[]): SnapshotCo
     store,
     urls: context.urls,
     organization: context.organization,
-    records: store.snapshots.records(artifactIds),
-    replaced: deploymentIds.size === 0 ? new Map() : store.snapshots.replaced(deploymentIds),
-    flowNames: store.flows.presentNames(flowIds),
+    records: store.snapshots.findRecords(artifactIds),
+    replaced: deploymentIds.size === 0 ? new Map() : store.snapshots.findReplaced(deploymentIds),
+    flowNames: store.flows.findPresentNames(flowIds),
     findDocument: memoize((versionId: number): PolicyDocument | null => {
       try {
         return store.policies.getDocument(versionId);
@@ -192,7 +192,7 @@ function readShared(context: PresenterContext, rows: readonly Row[]): SnapshotCo
       }
     }),
     findFingerprints: memoize(({ id, snapshot_count }: EnvironmentRow) =>
-      store.snapshots.fingerprints(id, snapshot_count),
+      store.snapshots.listFingerprints(id, snapshot_count),
     ),
   };
 }
@@ -323,14 +323,15 @@ function presentReplaced(previous: ReplacedRow, running: Set<string>): Omit<Diff
 function presentDecisions(
   context: SnapshotContext,
   facts: Facts,
-  { id, evaluation }: { id: number; evaluation: KeptEvaluation },
+  { id, evaluation }: { id: number; evaluation: ParsedEvaluation },
 ): string {
   const { verdicts } = evaluation;
   const documents = verdicts.map(({ version_id }) => context.findDocument(version_id));
   const names = facts.flows.map(({ flow }) => flow);
-  return context.store.snapshots.textOf(id, evaluation, [...documents, ...names], () =>
-    JSON.stringify(verdicts.map((verdict) => presentDecision(context, verdict, facts))),
-  );
+  return context.store.snapshots.getOrMakeText(id, evaluation, {
+    from: [...documents, ...names],
+    make: () => JSON.stringify(verdicts.map((verdict) => presentDecision(context, verdict, facts))),
+  });
 }
 
 /** Without rules if this program cannot read the policy; the status is the stored one. */
@@ -366,7 +367,7 @@ function presentPolicies(
     for (const { version_id, status } of stored?.evaluation.verdicts ?? [])
       if (status === "NON-COMPLIANT") failing.get(version_id)?.push({ name: row.name, fingerprint: row.fingerprint });
   }
-  const policies = context.store.snapshots.policyVersions(versionIds);
+  const policies = context.store.snapshots.findPolicyVersions(versionIds);
   return [...versionIds].flatMap((id) => {
     const policy = policies.get(id);
     if (!policy) return [];

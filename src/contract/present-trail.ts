@@ -46,7 +46,7 @@ export function presentTrail(context: PresenterContext, row: TrailRow): TrailVal
   const presenter = createTrailPresenter(context, [row]);
   return {
     ...presenter.outline(row, singleAllowance()),
-    events: [...presenter.events(row, context.store.trails.events(row.id))],
+    events: [...presenter.events(row, context.store.trails.listEvents(row.id))],
   };
 }
 
@@ -56,17 +56,17 @@ export function presentTrail(context: PresenterContext, row: TrailRow): TrailVal
  */
 export function createTrailPresenter(context: PresenterContext, rows: readonly TrailRow[]) {
   const { store, organization } = context;
-  const moves = store.presence.ofTrails(rows.map(({ id }) => id));
-  const findFlow = memoize((id: number): FlowFacts => ({ flow: store.flows.get(id), tags: store.flows.tags(id) }));
+  const moves = store.artifactLocations.listTransitionsByTrail(rows.map(({ id }) => id));
+  const findFlow = memoize((id: number): FlowFacts => ({ flow: store.flows.get(id), tags: store.flows.getTags(id) }));
   const findTemplate = memoize(
-    (id: number): TemplateFacts => ({ ...store.templates.parsed(id), content: store.templates.get(id).content }),
+    (id: number): TemplateFacts => ({ ...store.templates.getParsed(id), content: store.templates.get(id).content }),
   );
   const originOf = (row: TrailRow): EventOrigin => ({
     org_id: organization.public_id,
     flow_id: findFlow(row.flow_id).flow.public_id,
     trail_id: row.public_id,
   });
-  const movesOf = (row: TrailRow): readonly TrailMoveRow[] => moves.get(row.id) ?? [];
+  const movesOf = (row: TrailRow): readonly TrailTransitionRow[] => moves.get(row.id) ?? [];
 
   return {
     /**
@@ -121,7 +121,7 @@ function presentOutline(
     git_commit_info: presentCommit(row.git_commit_info_json),
     origin_url: row.origin_url,
     user_data: presentUserData(row.user_data_json),
-    repo_ids: store.trails.repoIds(row.id),
+    repo_ids: store.trails.listRepoIds(row.id),
     created_at: row.created_at,
     last_modified_at: row.last_modified_at,
     created_by: row.created_by,
@@ -157,7 +157,7 @@ function assembleEventText({ type, timestamp, event_json }: TrailEventText, orig
 }
 
 /** Presents a start or stop of an artifact: an event that follows from environment reports (semantics 2.5). */
-function presentMove(move: TrailMoveRow) {
+function presentMove(move: TrailTransitionRow) {
   const hasStopped = move.annotation === "exited";
   return {
     type: hasStopped ? ("artifact_stopped_running" as const) : ("artifact_started_running" as const),
@@ -210,9 +210,9 @@ function presentListItem(
 ): string[] {
   const facts = presenter.outline(row, allowance);
   spendText(allowance, facts.template.content);
-  spendCharacters(allowance, store.trails.eventBytes(row.id));
+  spendCharacters(allowance, store.trails.countEventBytes(row.id));
   const outline = jsonPieces(facts);
-  const events = presenter.eventTexts(row, store.trails.eventTexts(row.id));
+  const events = presenter.eventTexts(row, store.trails.listEventTexts(row.id));
   const last = outline.pop() as string;
   return [...outline, `${last.slice(0, -1)},"events":[${events.join(",")}]}`];
 }

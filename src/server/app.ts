@@ -242,7 +242,7 @@ export function createApp(parts: AppDependencies): App {
     }),
     read: readTransaction(parts.db),
     write,
-    audit: (context) => store.audit.append(context.auditEntry()),
+    audit: (context) => store.auditLog.append(context.auditEntry()),
     async afterCommit({ afterCommitTasks }) {
       for (const work of afterCommitTasks) await work();
     },

@@ -104,7 +104,7 @@ export const listAuditLog = operation({
       to: query.to_timestamp ?? null,
     };
     const order = { by: query.sort_by ?? "when", direction: query.sort_dir ?? "desc" };
-    const events = store.membershipAuditLog.list(organization.id, filter, order, window).map(presentEvent);
+    const events = store.membershipAuditLog.list(organization.id, filter, { order, window }).map(presentEvent);
     return {
       status: 200,
       body: {

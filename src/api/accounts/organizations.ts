@@ -76,7 +76,7 @@ export const updateExperimentalFeatures = operation({
     const { id, is_public, controls_enabled } = store.organizations.get(organization.id);
     const isEnabled = body.experimental_features_enabled;
     if ((controls_enabled === 1) === isEnabled) return { status: 200, body: "OK", unaudited: true };
-    store.organizations.configure(id, { isPublic: is_public === 1, controlsEnabled: isEnabled });
+    store.organizations.updateSettings(id, { isPublic: is_public === 1, controlsEnabled: isEnabled });
     note({ controls: isEnabled });
     return { status: 200, body: "OK" };
   },

@@ -201,8 +201,8 @@ export const updateServiceAccount = operation({
     const isDescribed = description !== account.description;
     if (!isDescribed && privilege === account.privilege)
       return { status: 200, body: presentAccount(account), unaudited: true };
-    store.serviceAccounts.describe(account.id, description);
-    store.serviceAccounts.setPrivilege(account.id, privilege, principal.displayName, "app");
+    store.serviceAccounts.setDescription(account.id, description);
+    store.serviceAccounts.setPrivilege(account.id, privilege, { changedBy: principal.displayName, source: "app" });
     note({ account: account.name, privilege, previous_privilege: account.privilege, description_changed: isDescribed });
     return { status: 200, body: presentAccount(store.serviceAccounts.get(account.id)) };
   },
@@ -232,7 +232,7 @@ export const deleteServiceAccount = operation({
     const { store, note } = context;
     const account = requireManagedAccount(context, params.name);
     // Events of such a webhook would be lost silently.
-    const hooks = store.serviceAccounts.enabledHooks(account.id);
+    const hooks = store.serviceAccounts.listEnabledWebhookKinds(account.id);
     if (hooks.length > 0)
       throw badRequest(
         `Service account '${account.name}' is in use by incoming webhooks (${hooks.join(", ")}): disable them first`,

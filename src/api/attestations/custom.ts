@@ -69,7 +69,7 @@ export const postCustom = attestationOperation({
         type_name: `Custom attestation type '${type_name}' has been archived for org '${organization.name}'`,
       });
     const data = await parseData(context, attestation_data);
-    const latest = store.customAttestationTypes.latest(type.id);
+    const latest = store.customAttestationTypes.getLatestVersion(type.id);
     const verdict = await customTypes.judge(`type ${type.id}`, readDefinition(latest), data, now());
     if ("mismatch" in verdict) throw invalid({ attestation_data: verdict.mismatch });
     return { data, version: latest.version, verdict };

@@ -193,7 +193,7 @@ export const listForCriteria = operation({
     const body: Record<string, unknown> = {};
     const allowance = listAllowance();
     for (const sha of new Set(query.commit_list)) {
-      const rows = filterByCriteria(store.attestationLists.ofCommit(organization.id, sha), {
+      const rows = filterByCriteria(store.attestationLists.listByCommit(organization.id, sha), {
         flowId,
         name: query.attestation_name ?? null,
         types,
@@ -256,8 +256,8 @@ export const getFlowAttestations = operation({
     const flow = store.flows.require(organization, params.flow_name);
     const span = { from: query.from_timestamp ?? null, to: query.to_timestamp ?? null };
     const { limit, offset, page, perPage } = PAGING.window(query);
-    const rows = store.attestationLists.ofFlow(flow.id, span, limit, offset);
-    const total = store.attestationLists.countOfFlow(flow.id, span);
+    const rows = store.attestationLists.listByFlow(flow.id, span, { limit, offset });
+    const total = store.attestationLists.countByFlow(flow.id, span);
     return {
       status: 200,
       body: {

@@ -31,7 +31,7 @@ export function bindReport(
   { flow_name, trail_name }: TrailParams,
   { trailId, common }: { trailId: number; common: CommonFields },
 ): Target {
-  const artifacts = store.artifacts.inTrail(trailId);
+  const artifacts = store.artifacts.listByTrail(trailId);
   const binding = bindAttestation({
     attestationName: common.attestation_name,
     artifactFingerprint: common.artifact_fingerprint ?? null,
@@ -68,14 +68,17 @@ function findPrevious(
   { binding, artifacts }: Target,
   { trailId, name }: { trailId: number; name: string },
 ): AttestationRow | null {
-  if (binding.kind === "trail") return store.attestations.current(trailId, null, name);
+  if (binding.kind === "trail") return store.attestations.findCurrent(trailId, null, name);
   for (const { id } of artifacts) {
-    const current = store.attestations.current(trailId, id, name);
+    const current = store.attestations.findCurrent(trailId, id, name);
     if (current) return current;
   }
   if (binding.kind !== "pending") return null;
   for (const target of binding.referenceNames) {
-    const waiting = store.attestations.latestWaiting(trailId, target, binding.commit, name);
+    const waiting = store.attestations.findLatestPending(
+      { trailId, referenceName: target, commit: binding.commit },
+      name,
+    );
     if (waiting) return waiting;
   }
   return null;
@@ -133,7 +136,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
 
   const facts = { attestation_type: type, attestation_id: record.publicId, is_compliant: verdict.isCompliant };
   const { eventType, detail } = describeReport(context, target, common);
-  store.trails.addEvent(trail.id, eventType, at, {
+  const event = {
     ...facts,
     // The attestation's own name, which is its name in the template (wire-contract 4).
     template_reference_name: name,
@@ -142,8 +145,9 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     is_reattestation: previous ? true : null,
     git_commit_info: commit,
     repo_info: presentEventRepoInfo(common.repo_info),
-  });
-  const { status } = store.evaluation.evaluate(trail.id, at);
+  };
+  store.trails.addEvent(trail.id, { type: eventType, at, event });
+  const { status } = store.trailEvaluation.evaluate(trail.id, at);
   context.note({
     attestation_id: record.publicId,
     attestation_name: name,
@@ -210,10 +214,11 @@ function bindRecord(
   { trailId, id, name }: { trailId: number; id: number; name: string },
 ): void {
   if (binding.kind === "trail") store.attestations.bindToTrail(trailId, id, name);
-  for (const artifact of artifacts) store.attestations.bindToArtifact(trailId, artifact.id, id, name);
+  for (const artifact of artifacts)
+    store.attestations.bindToArtifact({ trailId, artifactId: artifact.id }, { id, name });
   if (binding.kind === "pending")
     for (const target of binding.referenceNames)
-      store.attestations.waitForArtifact(trailId, target, binding.commit, id);
+      store.attestations.addPendingBinding(id, { trailId, referenceName: target, commit: binding.commit });
 }
 
 function captureRepo({ store, organization }: OperationContext, trailId: number, { repo_info }: CommonFields): void {

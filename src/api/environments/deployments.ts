@@ -82,7 +82,7 @@ export const listDeployments = operation({
     const filter = {
       organizationId: organization.id,
       environmentIds: query.env_name ? (environment ? deploymentEnvironmentIds(context, environment) : []) : null,
-      repoIds: query.repo_name ? store.repos.named(organization.id, query.repo_name).map(({ id }) => id) : null,
+      repoIds: query.repo_name ? store.repos.listByName(organization.id, query.repo_name).map(({ id }) => id) : null,
       ...parseEpochWindow(query, context.now()),
     };
     return { status: 200, body: deploymentPage(context, filter, window) };
@@ -198,7 +198,7 @@ export const getDeploymentFrequency = operation({
     const to = context.now();
     const lastDay = dayOf(to);
     const from = (lastDay - DEFAULT_WINDOW_DAYS + 1) * DAY;
-    const perDay = store.deployments.perDay(deploymentEnvironmentIds(context, environment), flow?.id ?? null, {
+    const perDay = store.deployments.countPerDay(deploymentEnvironmentIds(context, environment), flow?.id ?? null, {
       from,
       to,
     });

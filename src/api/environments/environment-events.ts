@@ -240,7 +240,7 @@ function presentEvent(
         ? {
             self: urls.artifactApi(org, record.flow_name, {
               fingerprint: row.fingerprint,
-              selector: selectorOf(record),
+              selector: readSelector(record),
             }),
             html: urls.artifactPage(org, record.flow_name, { fingerprint: row.fingerprint, id: record.public_id }),
           }

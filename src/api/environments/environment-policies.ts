@@ -64,7 +64,10 @@ export const attachPolicyToEnv = operation({
   example: { params: { org: "acme", env_name: "production" }, body: { policy_names: ["production"] } },
   handle(context, { params, body }) {
     const environment = requirePhysical(context, params.env_name);
-    const changed = context.store.environments.attach(environment.id, requirePolicyIds(context, body.policy_names));
+    const changed = context.store.environments.attachPolicies(
+      environment.id,
+      requirePolicyIds(context, body.policy_names),
+    );
     if (changed) reevaluateForPolicies(context, environment.id);
     context.note({ environment: environment.name, policies: body.policy_names, changed });
     return { status: 200, body: "OK" };
@@ -94,7 +97,7 @@ export const detachPolicyFromEnv = operation({
     if (!body && !query.policy_names) throw invalid({ policy_names: "Field required" });
     const names = [...(body?.policy_names ?? []), ...(query.policy_names ?? [])];
     const environment = requirePhysical(context, params.env_name);
-    const changed = context.store.environments.detach(environment.id, requirePolicyIds(context, names));
+    const changed = context.store.environments.detachPolicies(environment.id, requirePolicyIds(context, names));
     if (changed) reevaluateForPolicies(context, environment.id);
     context.note({ environment: environment.name, policies: names, changed });
     return { status: 200, body: "OK" };

@@ -217,7 +217,7 @@ export const listEnvs = operation({
     // There are no spaces: every environment is at the root, and a filter by space matches nothing.
     const isEmpty = hasSpaceFilter(query.space_id);
     const window = PAGES.optionalWindow(query);
-    const rows = isEmpty ? [] : store.environmentLists.list(organization.id, filter, order, window);
+    const rows = isEmpty ? [] : store.environmentLists.list(organization.id, filter, { order, window });
     const environments = rows.map((row) => presentEnvironment(row, organization.name));
     if (!window) return { status: 200, body: environments };
     const total = isEmpty ? 0 : store.environmentLists.count(organization.id, filter);

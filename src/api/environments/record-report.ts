@@ -173,6 +173,6 @@ function reevaluate(
     store.snapshotRecorder.apply(store.snapshotRecorder.plan(survey), actor);
     return;
   }
-  const job = store.reevaluation.ask(environment, cause, actor);
+  const job = store.reevaluationQueue.enqueue(environment, cause, actor);
   afterCommitTasks.push(() => jobs.settled(job, REEVALUATION_WAIT_S));
 }

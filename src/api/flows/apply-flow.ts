@@ -23,7 +23,7 @@ export function applyFlow(
   { store, organization, note }: OperationContext,
   { name, description, visibility, template, repoUrl }: FlowInput,
 ): { status: 200 | 201; body: "OK" } {
-  const existing = store.flows.holder(organization.id, name) && store.flows.requireWritable(organization, name);
+  const existing = store.flows.findHolder(organization.id, name) && store.flows.requireWritable(organization, name);
   const fields = {
     description,
     visibility: visibility ?? existing?.visibility ?? "private",

@@ -99,9 +99,9 @@ export function requireFingerprint(
   flow: { id: number; name: string },
   prefix: string,
 ): string {
-  const fingerprint = store.artifacts.resolve(flow.id, prefix);
-  if (fingerprint === null || !store.artifacts.latest(flow.id, fingerprint, null))
-    throw store.artifacts.missing(prefix, flow.name, organization.name);
+  const fingerprint = store.artifacts.resolveFingerprint(flow.id, prefix);
+  if (fingerprint === null || !store.artifacts.findLatest(flow.id, fingerprint, null))
+    throw store.artifacts.notFoundError(prefix, flow.name, organization.name);
   return fingerprint;
 }
 
@@ -112,9 +112,9 @@ function findRecord(
   filter: { trailId: number | null; artifact_id?: string; attestation_id?: string },
 ): PlacedArtifactRow | null {
   const { trailId, artifact_id: id, attestation_id: attestation } = filter;
-  if (id === undefined && attestation === undefined) return store.artifacts.latest(flowId, fingerprint, trailId);
-  if (id === undefined) return store.artifacts.latestBound(flowId, fingerprint, trailId, attestation as string);
-  const row = store.artifacts.byPublicId(flowId, fingerprint, id);
+  if (id === undefined && attestation === undefined) return store.artifacts.findLatest(flowId, fingerprint, trailId);
+  if (id === undefined) return store.artifacts.findLatestBound(attestation as string, { flowId, fingerprint, trailId });
+  const row = store.artifacts.findByPublicId(flowId, fingerprint, id);
   if (row === null || (trailId !== null && row.trail_id !== trailId)) return null;
   return attestation === undefined || store.artifacts.isBound(row.id, attestation) ? row : null;
 }
@@ -148,10 +148,10 @@ export const getArtifactByFingerprint = operation({
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const trailId = requireTrailId(context, { id: flow.id, name: params.flow_name }, query.trail);
-    const fingerprint = store.artifacts.resolve(flow.id, params.fingerprint);
+    const fingerprint = store.artifacts.resolveFingerprint(flow.id, params.fingerprint);
     const row =
       fingerprint === null ? null : findRecord(context, { flowId: flow.id, fingerprint }, { ...query, trailId });
-    if (!row) throw store.artifacts.missing(params.fingerprint, params.flow_name, organization.name);
+    if (!row) throw store.artifacts.notFoundError(params.fingerprint, params.flow_name, organization.name);
     return { status: 200, body: presentArtifact(context, row) };
   },
 });

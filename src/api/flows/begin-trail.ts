@@ -50,7 +50,7 @@ function eventDetail(
   report: Pick<TrailReport, "git_commit_info" | "repo_info"> | null,
 ) {
   return {
-    template_id: store.templates.publicIdOf(templateId),
+    template_id: store.templates.getPublicId(templateId),
     setting_user_id: principal.publicId,
     git_commit_info: report?.git_commit_info ? toStoredCommit(report.git_commit_info) : null,
     repo_info: presentEventRepoInfo(report?.repo_info),
@@ -87,7 +87,11 @@ export function findOrBeginTrail(
     { organizationId: organization.id, flowId: flow.id, name, createdBy: principal.displayName },
     { ...NO_FIELDS, description, template_id: templateId, template_inherited: 1 },
   );
-  store.trails.addEvent(trail.id, "trail_reported", trail.created_at, eventDetail(context, templateId, null));
+  store.trails.addEvent(trail.id, {
+    type: "trail_reported",
+    at: trail.created_at,
+    event: eventDetail(context, templateId, null),
+  });
   note({ trail_begun: name });
   return trail;
 }
@@ -129,7 +133,7 @@ export function beginOrUpdateTrail(
   const { store } = context;
   const existing = store.trails.find(flow.id, report.name);
   // The trails of a flow usually upload the same file, whose text is then stored once.
-  const likely = existing?.template_id ?? store.trails.latestTemplate(flow.id) ?? flow.template_id;
+  const likely = existing?.template_id ?? store.trails.findLatestTemplateId(flow.id) ?? flow.template_id;
   const inheritance = inheritTemplate({
     trail: existing && { templateId: existing.template_id, inherited: existing.template_inherited === 1 },
     flowTemplateId: flow.template_id,
@@ -155,8 +159,8 @@ function createNewTrail(context: OperationContext, flow: FlowRow, { report, inhe
   );
   if (repoId !== null) store.trails.addRepo(trail.id, repoId);
   const event = eventDetail(context, inheritance.templateId, report);
-  store.trails.addEvent(trail.id, "trail_reported", trail.created_at, event);
-  const { status } = store.evaluation.evaluate(trail.id, trail.created_at);
+  store.trails.addEvent(trail.id, { type: "trail_reported", at: trail.created_at, event });
+  const { status } = store.trailEvaluation.evaluate(trail.id, trail.created_at);
   note({ trail: report.name, created: true, template: inheritance.decision, trail_state: status });
 }
 
@@ -173,8 +177,8 @@ function updateTrail(context: OperationContext, existing: TrailRow, { report, in
   if (inheritance.changed) changes.push("template");
   store.trails.update(existing.id, fields);
   const event = eventDetail(context, inheritance.templateId, report);
-  store.trails.addEvent(existing.id, "trail_updated", at, { changes, ...event });
-  const { status } = store.evaluation.evaluate(existing.id, at);
+  store.trails.addEvent(existing.id, { type: "trail_updated", at, event: { changes, ...event } });
+  const { status } = store.trailEvaluation.evaluate(existing.id, at);
   note({ trail: report.name, created: false, template: inheritance.decision, changes, trail_state: status });
 }
 

@@ -58,7 +58,7 @@ function presentBuild(
       ...(isKnown
         ? {
             artifact: linksTo(
-              urls.artifactApi(org, flow_name, { fingerprint, selector: selectorOf(row) }),
+              urls.artifactApi(org, flow_name, { fingerprint, selector: readSelector(row) }),
               urls.artifactPage(org, flow_name, { fingerprint, id: artifact_public_id }),
             ),
           }
@@ -142,7 +142,7 @@ export const buildStatistics = operation({
   handle(context, { query }) {
     const { store, organization } = context;
     const { from, to } = parseEpochWindow(query, context.now());
-    const timestamps = store.builds.times({
+    const timestamps = store.builds.listTimes({
       organizationId: organization.id,
       repoIds: findRepoIds(context, query),
       from,

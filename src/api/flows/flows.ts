@@ -183,7 +183,7 @@ export const getFlows = operation({
     // There are no spaces yet and every flow is at the root, so a filter by space matches nothing.
     const isEmpty = hasSpaceFilter(query.space_id);
     const window = PAGING.optionalWindow(query);
-    const rows = isEmpty ? [] : store.flows.list(organization.id, filter, order, window);
+    const rows = isEmpty ? [] : store.flows.list(organization.id, filter, { order, window });
     const allowance = listAllowance();
     const data = presentEach(
       rows,
@@ -216,8 +216,8 @@ export const getFlow = operation({
   handle({ store, organization }, { params }) {
     const row = store.flows.require(organization, params.flow_name);
     const { content } = store.templates.get(row.template_id);
-    const last_deployment_at = store.deployments.latestOfFlow(organization.id, row.id);
-    const facts = { org: organization.name, template: content, tags: store.flows.tags(row.id) };
+    const last_deployment_at = store.deployments.findLatestTimeByFlow(organization.id, row.id);
+    const facts = { org: organization.name, template: content, tags: store.flows.getTags(row.id) };
     return { status: 200, body: { ...presentFlow(row, facts), last_deployment_at } };
   },
 });
@@ -327,7 +327,7 @@ export const archiveFlow = operation({
   example: { params: { org: "acme", flow_name: "payments" } },
   handle({ store, organization, note }, { params }) {
     const flow = store.flows.requireWritable(organization, params.flow_name);
-    const actions = store.actions.placeArchived("flow", flow.id);
+    const actions = store.actions.removeArchivedPlace("flow", flow.id);
     note({ flow: flow.name, archived_as: store.flows.archive(flow), ...archivedActionsDetail(actions) });
     return { status: 200, body: "OK" };
   },

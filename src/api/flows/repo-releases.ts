@@ -4,7 +4,7 @@ import type { Static } from "typebox";
 import { COMMIT_SHA, FINGERPRINT, PUBLIC_ID, matches } from "../../domain/names.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Nullable, Repeated, named } from "../../http/schema.ts";
-import { selectorOf } from "../../store/flows/artifact-selector.ts";
+import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { RunningInRepoRow } from "../../store/environments/artifact-locations.ts";
 import { DeploymentListPage, deploymentPage, deploymentEnvironmentIds } from "../environments/deployments.ts";
@@ -92,7 +92,7 @@ function presentLive(
         commit_sha: row.git_commit,
         commit_url: row.commit_url || null,
         _links: linksTo(
-          urls.artifactApi(org, row.flow_name, { fingerprint: row.fingerprint, selector: selectorOf(row) }),
+          urls.artifactApi(org, row.flow_name, { fingerprint: row.fingerprint, selector: readSelector(row) }),
           urls.artifactPage(org, row.flow_name, { fingerprint: row.fingerprint, id: row.artifact_id }),
         ),
       })),
@@ -123,7 +123,10 @@ export const getRepoLiveArtifacts = operation({
   handle(context, { params, query }) {
     const { store, organization } = context;
     const repo = selectRepo(context, params.repo_name, { ...query, isUnique: false });
-    return { status: 200, body: presentLive(context, repo.public_id, store.presence.ofRepo(organization.id, repo.id)) };
+    return {
+      status: 200,
+      body: presentLive(context, repo.public_id, store.artifactLocations.listRunningByRepo(organization.id, repo.id)),
+    };
   },
 });
 
@@ -255,7 +258,7 @@ type Series = { deployed_at: number[]; lead_time_seconds: (number | null)[] };
 function collectSeries(store: OperationContext["store"], filter: DeploymentFilter): Map<number, Series> {
   const empty = (): Series => ({ deployed_at: [], lead_time_seconds: [] });
   const byEnvironment = new Map((filter.environmentIds ?? []).map((id) => [id, empty()]));
-  for (const { environment_id, deployed_at, lead_time } of store.deployments.points(filter)) {
+  for (const { environment_id, deployed_at, lead_time } of store.deployments.listPoints(filter)) {
     const series = byEnvironment.get(environment_id) ?? empty();
     byEnvironment.set(environment_id, series);
     series.deployed_at.push(deployed_at);

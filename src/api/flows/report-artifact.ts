@@ -153,7 +153,7 @@ function upsertArtifact(
   const previousCommit = existing?.git_commit ?? null;
   // A repeated report triggers nothing: clients send a report again when its response was lost.
   if (previousCommit !== fields.git_commit)
-    store.triggers.artifactReported(identity.flowId, id, at, principal.displayName);
+    store.triggers.raiseArtifactReported(identity.flowId, { artifactId: id, at, by: principal.displayName });
   return { id, previousCommit };
 }
 
@@ -163,7 +163,7 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
   const trail = findOrBeginTrail(context, flow, { name: report.trail_name });
   const at = context.now();
   const referenceName = report.template_reference_name ?? null;
-  const template = findExpectedNames(store.templates.parsed(trail.template_id), referenceName);
+  const template = findExpectedNames(store.templates.getParsed(trail.template_id), referenceName);
   const fields = toFields(context, report, template);
   const identity = { flowId: flow.id, trailId: trail.id, fingerprint: report.fingerprint, referenceName };
   const { id, previousCommit } = upsertArtifact(context, identity, { fields, at });
@@ -172,7 +172,7 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
   if (previousCommit !== report.git_commit) bindWaitingAttestations(context, trail.id, { id, report });
 
   const { public_id } = store.artifacts.get(id);
-  store.trails.addEvent(trail.id, "artifact_creation_reported", at, {
+  const event = {
     artifact_id: public_id,
     artifact_name: report.filename,
     artifact_fingerprint: report.fingerprint,
@@ -180,8 +180,9 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
     git_commit: report.git_commit,
     git_commit_info: report.git_commit_info ? toStoredCommit(report.git_commit_info) : null,
     repo_info: presentEventRepoInfo(report.repo_info),
-  });
-  const { status } = store.evaluation.evaluate(trail.id, at);
+  };
+  store.trails.addEvent(trail.id, { type: "artifact_creation_reported", at, event });
+  const { status } = store.trailEvaluation.evaluate(trail.id, at);
   note({
     artifact_id: public_id,
     artifact_fingerprint: report.fingerprint,
@@ -199,24 +200,31 @@ function bindWaitingAttestations(
 ): void {
   const { fingerprint, git_commit: gitCommit } = report;
   const artifact = { fingerprint, referenceName: report.template_reference_name ?? null, gitCommit };
-  const candidates = store.attestations.candidatesFor(trailId, artifact);
+  const candidates = store.attestations.listBindingCandidates(trailId, artifact);
   const waiting = new Set(pendingFor(artifact, candidates));
   for (const candidate of candidates)
     if (waiting.has(candidate.attestationId))
-      store.attestations.bindToArtifact(trailId, id, candidate.id, candidate.name);
+      store.attestations.bindToArtifact(
+        { trailId, artifactId: id },
+        { id: candidate.id, name: candidate.name },
+      );
 }
 
 /** Records a report without a trail (semantics 2.4). */
 function recordInFlow(context: OperationContext, flow: FlowRow, report: Report): void {
   const { store, note } = context;
   const at = context.now();
-  const expected = findExpectedWithoutTrail(store.templates.parsed(flow.template_id), report.template);
+  const expected = findExpectedWithoutTrail(store.templates.getParsed(flow.template_id), report.template);
   const isCompliant = report.is_compliant ?? null;
   const template = expected.map(({ name }) => name);
   const fields = { ...toFields(context, report, template), legacy_is_compliant: toSqlBoolean(isCompliant) };
   const identity = { flowId: flow.id, trailId: null, fingerprint: report.fingerprint, referenceName: null };
   const { id, previousCommit } = upsertArtifact(context, identity, { fields, at });
-  const state = store.evaluation.evaluateLegacy(id, flow.id, { expected, isCompliant }, at);
+  const state = store.trailEvaluation.evaluateLegacy(
+    { artifactId: id, flowId: flow.id },
+    { expected, isCompliant },
+    at,
+  );
   note({
     artifact_id: store.artifacts.get(id).public_id,
     artifact_fingerprint: report.fingerprint,

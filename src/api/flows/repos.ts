@@ -114,10 +114,10 @@ export function selectRepo(
 ): RepoRow {
   if (id) return store.repos.require(organization, id);
   const matches = store.repos
-    .named(organization.id, name)
+    .listByName(organization.id, name)
     .filter((row) => provider === undefined || row.provider === provider);
   const [newest] = matches;
-  if (!newest) throw store.repos.missing(name, organization.name);
+  if (!newest) throw store.repos.notFoundError(name, organization.name);
   if (isUnique && matches.length > 1 && provider === undefined) {
     const providers = [...new Set(matches.map((row) => row.provider || UNKNOWN_PROVIDER))].sort();
     throw badRequest(
@@ -225,7 +225,10 @@ export const listRepoFilterOptions = operation({
   responses: { 200: { description: "The values", schema: RepoFilterOptionsResponse } },
   example: { params: { org: "acme" }, query: { provider: "gitlab", namespace: "acme/platform" } },
   handle({ store, organization }, { query }) {
-    const { providers, vcsInstances, namespaces } = store.repoLists.options(organization.id, parseFacets(query));
+    const { providers, vcsInstances, namespaces } = store.repoLists.listFilterOptions(
+      organization.id,
+      parseFacets(query),
+    );
     return { status: 200, body: { providers, vcs_instances: vcsInstances, namespace_values: namespaces } };
   },
 });
@@ -259,6 +262,6 @@ export const getRepo = operation({
   example: { params: { org: "acme", repo_name: "acme/payments" }, query: { provider: "github" } },
   handle(context, { params, query }) {
     const { id } = selectRepo(context, params.repo_name, { ...query, isUnique: true });
-    return { status: 200, body: presentRepos(context, [context.store.repoLists.view(id)])[0] };
+    return { status: 200, body: presentRepos(context, [context.store.repoLists.get(id)])[0] };
   },
 });

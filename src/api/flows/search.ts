@@ -100,7 +100,7 @@ function presentReported(context: OperationContext, row: FoundRow, presence: Rec
     html_url: urls.artifactPage(organization.name, row.flow_name, { fingerprint: row.fingerprint, id: row.public_id }),
     api_url: urls.artifactApi(organization.name, row.flow_name, {
       fingerprint: row.fingerprint,
-      selector: selectorOf(row),
+      selector: readSelector(row),
     }),
     history: presentHistoryOrMark(context, row, presence),
   };
@@ -203,8 +203,8 @@ export const getSearch = operation({
     const { store, organization } = context;
     const prefix = params.search_value.toLowerCase();
     // One more than is shown, to detect too many matches.
-    const fingerprints = store.search.fingerprints(organization.id, prefix, MAX_MATCHES + 1);
-    const commits = store.search.commits(organization.id, prefix, MAX_MATCHES + 1);
+    const fingerprints = store.search.listFingerprints(organization.id, prefix, MAX_MATCHES + 1);
+    const commits = store.search.listCommits(organization.id, prefix, MAX_MATCHES + 1);
     const all = [...fingerprints, ...commits];
     if (all.length === 0 || all.length > MAX_MATCHES) throw notFound(`No matches for '${params.search_value}'.`);
     return {

@@ -135,7 +135,7 @@ export const listTrails = operation({
     const filter: TrailFilter = { organizationId: organization.id, flowId: flow.id, flowTag: null, fingerprint: null };
     // `page` alone does not request an envelope (semantics 2.5).
     if (query.per_page === undefined)
-      return { status: 200, texts: presentTrails(context, store.trails.list(filter, null, 0)) };
+      return { status: 200, texts: presentTrails(context, store.trails.list(filter, { limit: null, offset: 0 })) };
     return presentPage(context, filter, OPTIONAL_PAGING.window(query));
   },
 });

@@ -83,7 +83,11 @@ export const getControlCoverage = operation({
       status: 200,
       body: {
         summary: { total, covered, coverage_percent: percent(covered, total) },
-        ...pageCounts(store.controlCoverage.count(organization.id, id, filter), page, perPage),
+        ...pageCounts(
+          store.controlCoverage.count({ organizationId: organization.id, controlId: id }, filter),
+          page,
+          perPage,
+        ),
         environments,
       },
     };

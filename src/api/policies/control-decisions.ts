@@ -125,7 +125,11 @@ export const listControlDecisions = operation({
     return {
       status: 200,
       body: {
-        ...pageCounts(store.controlDecisions.count(organization.id, identifier, filter), page, perPage),
+        ...pageCounts(
+          store.controlDecisions.count({ organizationId: organization.id, control: identifier }, filter),
+          page,
+          perPage,
+        ),
         decisions,
       },
     };

@@ -572,7 +572,7 @@ test("refuses a request whose rights end while its body arrives", async () => {
     ),
     { status: 403, body: DENIED },
   );
-  server.store.apiKeys.writeUses();
+  server.store.apiKeys.flushUses();
   // The role at the time of the key's creation counts.
   assert.equal(
     await answerTo(
