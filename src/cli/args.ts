@@ -1,60 +1,58 @@
 /**
- * The words after a command's name: options and positionals, strictly. Built on the tokens of node:util parseArgs,
- * whose own strict mode stops at the first mistake; here all mistakes are found, each with what to do.
+ * Strict parser for the options and positionals after a command's name. It uses the tokens of node:util parseArgs,
+ * whose own strict mode stops at the first mistake; this one reports all mistakes, each with its remedy.
  *
- * An option is known from one of two lists: the command's own options, or the table of configuration options when the
- * command takes a configuration. The texts of the latter are passed on unparsed, for config.ts to judge.
+ * Options come from two lists: the command's own, and the table of configuration options if the command takes a
+ * configuration. The values of the latter are passed on as text, for config/resolve.ts to validate.
  */
 import { parseArgs } from "node:util";
 import { OPTIONS } from "../config/options.ts";
 import { truncate } from "../domain/text/excerpt.ts";
 import { nearestNames } from "../domain/text/near-names.ts";
 
-/** An option of one command. A "text" option takes a value, named `placeholder` in the help; a "switch" takes none. */
+/** An option of one command. A "text" option takes a value, shown as `placeholder` in the help; a "switch" does not. */
 export type CommandOption =
   | {
       readonly kind: "text";
       readonly placeholder: string;
       readonly repeatable?: boolean;
       readonly description: string;
-      /** Whether it is an option of the configuration, which config.ts judges. */
+      /** Whether it is a configuration option, whose value config/resolve.ts validates. */
       readonly isSetting?: boolean;
     }
   | { readonly kind: "switch"; readonly description: string };
 
-/**
- * What was said on the command line. `switches` holds the switches that were given; `texts` has each text option that
- * was given with its values in order, one value unless the option is repeatable; `flags` the texts of configuration
- * options by flag name.
- */
+/** A parsed command line. */
 export type Args = {
+  /** The switches that were set. */
   switches: ReadonlySet<string>;
+  /** The values of each text option that was set, in order; one value unless the option is repeatable. */
   texts: ReadonlyMap<string, readonly string[]>;
+  /** The values of configuration options by flag name, as text. */
   flags: Readonly<Record<string, string>>;
   positionals: readonly string[];
 };
 
 /**
- * How many positional words a command wants. `names` are what its usage line calls them, in order; `words` the only
- * ones that make sense, for completion by a shell.
+ * The positionals of a command: at least `min` and at most `max` of them. `names` are their names in the usage line, in
+ * order; `words` are the only valid values, for error messages and shell completion.
  */
 export type Positionals = {
-  readonly least: number;
-  readonly most: number;
+  readonly min: number;
+  readonly max: number;
   readonly names: readonly string[];
   readonly words?: readonly string[];
 };
 
-/** What was understood, and what was not: with problems `args` holds the rest, for whoever looks for more of them. */
+/** With problems, `args` still holds everything that parsed, so that the caller can look for further problems. */
 export type ArgsResult = { args: Args; problems: readonly string[] };
 
 const SHORT_NAMES: ReadonlyMap<string, string> = new Map([["h", "help"]]);
 
 /**
- * Parses `argv`, the words after the command's name. `options` are the command's own options by name without dashes;
- * `takesConfig` says whether the options of config.ts are allowed too; `positionals` how many positional words may
- * come, and what they are called.
- * -h is --help where "help" is among the options. After -- everything is positional. Never throws.
+ * Parses `argv`, the arguments after the command's name. `options` maps the names of the command's own options, without
+ * dashes; `takesConfig` says whether configuration options are accepted too.
+ * -h means --help if "help" is among the options. Everything after -- is positional. Never throws.
  */
 export function parseArguments(
   argv: readonly string[],
@@ -93,8 +91,8 @@ export function parseArguments(
       if (token.value !== undefined) problems.push(`${dashed} takes no value`);
       switches.add(name);
     } else if (token.value === undefined || (!token.inlineValue && /^-./.test(token.value))) {
-      // A value taken from the next word that looks like an option is far more often a forgotten value.
-      problems.push(`${dashed} needs a value; one that begins with a dash is written ${dashed}=VALUE`);
+      // If the next word looks like an option, the value was most likely forgotten.
+      problems.push(`${dashed} needs a value; write ${dashed}=VALUE if the value begins with a dash`);
     } else if (configFlags.has(name) && !option) {
       if (Object.hasOwn(flags, name)) problems.push(`${dashed} is given more than once`);
       flags[name] = token.value;
@@ -105,16 +103,16 @@ export function parseArguments(
     }
   }
 
-  const { least, most, names, words } = accepts.positionals;
-  if (positionals.length > most) {
-    problems.push(`unexpected argument ${JSON.stringify(truncate(positionals[most] ?? "", 100))}`);
+  const { min, max, names, words } = accepts.positionals;
+  if (positionals.length > max) {
+    problems.push(`unexpected argument ${JSON.stringify(truncate(positionals[max] ?? "", 100))}`);
   }
-  for (const name of names.slice(positionals.length, least)) {
-    problems.push(`argument ${name} is missing${words === undefined ? "" : `: give ${listed(words)}`}`);
+  for (const name of names.slice(positionals.length, min)) {
+    problems.push(`argument ${name} is missing${words === undefined ? "" : `: give ${joinAlternatives(words)}`}`);
   }
   return { args: { switches, texts, flags, positionals }, problems: [...new Set(problems)] };
 }
 
-/** Words as a sentence lists them: a, b or c. */
-export const listed = (words: readonly string[]): string =>
+/** Joins words as alternatives in a sentence: a, b or c. */
+export const joinAlternatives = (words: readonly string[]): string =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;

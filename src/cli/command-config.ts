@@ -1,4 +1,4 @@
-/** What commands read before they do anything: the configuration, and files that the operator names. */
+/** Reads a command's input before it does any work: the configuration, and the files that the operator names. */
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
 import { certificatesOf } from "../config/tls-certificate.ts";
@@ -9,17 +9,17 @@ import type { ConfigSources } from "../config/resolve.ts";
 import type { EvidenceAccess } from "../evidence/location.ts";
 import type { Config } from "../config/options.ts";
 import type { Args, CommandOption } from "./args.ts";
-import { commandFailure, EXIT, failureOf } from "./command.ts";
+import { CommandError, EXIT } from "./command.ts";
 import type { Command, ConfigurationRules, Io } from "./command.ts";
 
-// The reader of YAML refuses more than a million characters, which UTF-8 never writes in more bytes than this.
-const TEXT_LIMIT = 4 * 1_048_576;
+/** The YAML reader refuses more than a million characters; UTF-8 never takes more than 4 bytes for one. */
+const MAX_TEXT_BYTES = 4 * 1_048_576;
 
 /**
- * The resolved configuration of a command that takes all options.
- * @throws a command failure with exit code 2 that lists every mistake of every source.
+ * Resolves the configuration of a command that takes all options.
+ * @throws CommandError with exit code 2 that lists every mistake in every source
  */
-export async function configure(
+export async function loadConfig(
   flags: Readonly<Record<string, string>>,
   io: Io,
   rules: ConfigurationRules = {},
@@ -28,34 +28,33 @@ export async function configure(
   const fileName = configFileName({ flags, env });
   const fileText = fileName === null ? null : await readText(io, fileName);
   const resolution = resolveConfig({ ...rules, flags, env, fileText, fileName });
-  if (resolution.problems !== null) throw commandFailure(resolution.problems, EXIT.usage);
+  if (resolution.problems !== null) throw new CommandError(resolution.problems, EXIT.usage);
   const missing = rules.complete === true ? missingOptions(resolution.config) : [];
-  if (missing.length > 0) throw commandFailure(missing, EXIT.usage);
+  if (missing.length > 0) throw new CommandError(missing, EXIT.usage);
   return resolution;
 }
 
 /**
- * What is wrong with the options of the configuration on a command line, in variables and in the file, for a command
- * line that is refused anyway: all mistakes are told in one run. Empty where nothing is.
+ * Finds the mistakes in a command's configuration, in flags, variables and the file. Called for a command line that is
+ * refused anyway, so that one run reports all mistakes.
  */
-export async function configurationProblems(command: Command, args: Args, io: Io): Promise<readonly string[]> {
+export async function findConfigurationProblems(command: Command, args: Args, io: Io): Promise<readonly string[]> {
   try {
     const rows = ROWS.filter(({ flag }) => {
       const option = command.options[flag];
       return option?.kind === "text" && option.isSetting === true;
     });
-    if (command.takesConfig) await configure(args.flags, io, command.configuration);
-    else if (rows.length > 0) await configureSome(rows, args, io);
+    if (command.takesConfig) await loadConfig(args.flags, io, command.configuration);
+    else if (rows.length > 0) await loadConfigOf(rows, args, io);
     return [];
   } catch (error) {
-    const failure = failureOf(error);
-    if (failure === null) throw error;
-    return failure.problems;
+    if (error instanceof CommandError) return error.problems;
+    throw error;
   }
 }
 
-/** These rows of the table as options of a command. */
-const optionsOf = (rows: readonly Option[]): Readonly<Record<string, CommandOption>> =>
+/** Turns rows of the option table into options of a command. */
+const commandOptionsOf = (rows: readonly Option[]): Readonly<Record<string, CommandOption>> =>
   Object.fromEntries(
     rows.map(({ flag, placeholder, description, variable }) => {
       return [flag, { kind: "text", isSetting: true, placeholder, description: `${description} (${variable})` }];
@@ -73,7 +72,7 @@ const EVIDENCE_ROWS: readonly Option[] = [
   OPTIONS.caFile,
 ];
 
-/** What the public URL of a server follows from. */
+/** The options that determine a server's public URL. */
 const PUBLIC_URL_ROWS: readonly Option[] = [
   ...DATA_ROWS,
   OPTIONS.baseUrl,
@@ -82,34 +81,34 @@ const PUBLIC_URL_ROWS: readonly Option[] = [
   OPTIONS.tlsCert,
 ];
 
-/** The options of a command that works on a data directory without serving it. */
-export const DATA_OPTIONS = optionsOf(DATA_ROWS);
+/** Options of a command that works on a data directory without serving it. */
+export const DATA_OPTIONS = commandOptionsOf(DATA_ROWS);
 
-/** The options of a command that tells URLs of the server too. */
-export const PUBLIC_URL_OPTIONS = optionsOf(PUBLIC_URL_ROWS);
+/** Options of a command that also prints URLs of the server. */
+export const PUBLIC_URL_OPTIONS = commandOptionsOf(PUBLIC_URL_ROWS);
 
-/** The options of a command that works on the evidence too, wherever that is kept. */
-export const EVIDENCE_OPTIONS = optionsOf(EVIDENCE_ROWS);
+/** Options of a command that also accesses the evidence, wherever it is stored. */
+export const EVIDENCE_OPTIONS = commandOptionsOf(EVIDENCE_ROWS);
 
 /**
- * The data directory that a command with DATA_OPTIONS was given, as an absolute path. Only the two options are read
- * from the environment: what is wrong with the others is no reason to refuse the revocation of a key.
- * @throws a command failure with exit code 2.
+ * Returns the absolute path of the data directory of a command with DATA_OPTIONS. Reads only those two options: a
+ * mistake in another variable must not prevent the revocation of a key.
+ * @throws CommandError with exit code 2
  */
-export async function dataDirectory(args: Args, io: Io): Promise<string> {
-  return resolve(io.cwd, (await configureSome(DATA_ROWS, args, io)).config.data ?? "");
+export async function resolveDataDirectory(args: Args, io: Io): Promise<string> {
+  return resolve(io.cwd, (await loadConfigOf(DATA_ROWS, args, io)).config.data ?? "");
 }
 
 /**
- * The data directory that a command with PUBLIC_URL_OPTIONS was given, as an absolute path, and the public URL of its
- * server without a trailing slash. `isDerived`: nobody set base-url, so that it follows from the listen address.
- * @throws a command failure with exit code 2.
+ * Returns the absolute path of the data directory of a command with PUBLIC_URL_OPTIONS, and the server's public URL
+ * without a trailing slash. `isDerived`: base-url is not set, so the URL is derived from the listen address.
+ * @throws CommandError with exit code 2
  */
-export async function directoryAndUrl(
+export async function resolveDirectoryAndUrl(
   args: Args,
   io: Io,
 ): Promise<{ directory: string; baseUrl: string; isDerived: boolean }> {
-  const { config, sources } = await configureSome(PUBLIC_URL_ROWS, args, io);
+  const { config, sources } = await loadConfigOf(PUBLIC_URL_ROWS, args, io);
   return {
     directory: resolve(io.cwd, config.data ?? ""),
     baseUrl: config.baseUrl,
@@ -118,19 +117,22 @@ export async function directoryAndUrl(
 }
 
 /**
- * The data directory that a command with EVIDENCE_OPTIONS was given, as an absolute path, and the way to its evidence.
- * @throws a command failure with exit code 2.
+ * Returns the absolute path of the data directory of a command with EVIDENCE_OPTIONS, and the access to its evidence.
+ * @throws CommandError with exit code 2
  */
-export async function evidenceDirectory(args: Args, io: Io): Promise<{ directory: string; access: EvidenceAccess }> {
-  const { config } = await configureSome(EVIDENCE_ROWS, args, io);
+export async function resolveEvidenceAccess(
+  args: Args,
+  io: Io,
+): Promise<{ directory: string; access: EvidenceAccess }> {
+  const { config } = await loadConfigOf(EVIDENCE_ROWS, args, io);
   return {
     directory: resolve(io.cwd, config.data ?? ""),
-    access: evidenceAccess(config, await readAuthorities(config, io), io),
+    access: evidenceAccessOf(config, await readCaBundle(config, io), io),
   };
 }
 
-/** The configuration of a command that takes some options alone. */
-async function configureSome(
+/** Resolves the configuration of a command that takes only some of the options. */
+async function loadConfigOf(
   rows: readonly Option[],
   args: Args,
   io: Io,
@@ -139,14 +141,14 @@ async function configureSome(
     rows.flatMap(({ flag }) => (args.texts.get(flag) ?? []).map((text) => [flag, text])),
   );
   const env = Object.fromEntries(rows.map(({ variable }) => [variable, io.env[variable]]));
-  return configure(flags, { ...io, env }, { required: ["data"] });
+  return loadConfig(flags, { ...io, env }, { required: ["data"] });
 }
 
 /**
- * What it takes to reach the evidence; keys that are no options come from the variables that every client of such
- * storage knows.
+ * Returns what opening the evidence store needs. Keys that no option sets come from the AWS_* variables that every S3
+ * client reads.
  */
-export function evidenceAccess(
+export function evidenceAccessOf(
   config: Config,
   authorities: readonly string[] | null,
   { env }: Pick<Io, "env">,
@@ -168,58 +170,57 @@ export function evidenceAccess(
 }
 
 /**
- * The certificates of the PEM file that `ca-file` names; null without one.
- * @throws a command failure when one of them cannot be read, or there is none: a server that trusts less than its
- * operator
- *   believes would tell so at the first message only.
+ * Reads the certificates of the CA bundle (PEM) that `ca-file` names; null when it is not set.
+ * @throws CommandError when the file holds no certificate or one that cannot be read: a server that trusts fewer
+ *   authorities than its operator expects would otherwise fail only when it sends its first message
  */
-export async function readAuthorities({ caFile: name }: Config, io: Io): Promise<readonly string[] | null> {
+export async function readCaBundle({ caFile: name }: Config, io: Io): Promise<readonly string[] | null> {
   if (name === null) return null;
   const certificates = certificatesOf(await readText(io, name));
-  if (certificates.length === 0) throw commandFailure(`${name} holds no certificate in PEM form`);
+  if (certificates.length === 0) throw new CommandError(`the CA bundle ${name} holds no certificate in PEM form`);
   return certificates.map((certificate, index) => {
-    if (certificate === null) throw commandFailure(`${name}: certificate ${index + 1} cannot be read`);
+    if (certificate === null) throw new CommandError(`the CA bundle ${name}: certificate ${index + 1} cannot be read`);
     return certificate.toString();
   });
 }
 
 /**
- * The text of a file (UTF-8, at most 4 MB), relative to the working directory; `-` stands for standard input.
- * @throws a command failure that names the file.
+ * Reads a UTF-8 text file of at most 4 MB, relative to the working directory; `-` is standard input.
+ * @throws CommandError that names the file
  */
 export async function readText(io: Io, name: string): Promise<string> {
   const shown = name === "-" ? "standard input" : name;
   let bytes: Buffer;
   try {
-    bytes = name === "-" ? await readInput(io) : readHead(resolve(io.cwd, name));
+    bytes = name === "-" ? await readStdin(io) : readFileHead(resolve(io.cwd, name));
   } catch (error) {
-    throw commandFailure(`cannot read ${shown}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new CommandError(`cannot read ${shown}: ${error instanceof Error ? error.message : String(error)}`);
   }
-  if (bytes.length > TEXT_LIMIT) throw commandFailure(`cannot read ${shown}: it is larger than 4 MB`);
+  if (bytes.length > MAX_TEXT_BYTES) throw new CommandError(`cannot read ${shown}: it is larger than 4 MB`);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw commandFailure(`cannot read ${shown}: it is not UTF-8 text`);
+    throw new CommandError(`cannot read ${shown}: it is not UTF-8 text`);
   }
 }
 
-async function readInput(io: Io): Promise<Buffer> {
+async function readStdin(io: Io): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of io.stdin) {
     const bytes = Buffer.from(chunk as Uint8Array);
     chunks.push(bytes);
     size += bytes.length;
-    if (size > TEXT_LIMIT) break;
+    if (size > MAX_TEXT_BYTES) break;
   }
   return Buffer.concat(chunks);
 }
 
-/** The first bytes of a file, one more than the limit: a pipe or a device may have no end. */
-function readHead(path: string): Buffer {
+/** Reads at most one byte more than the limit, because a pipe or a device may be endless. */
+function readFileHead(path: string): Buffer {
   const descriptor = openSync(path, "r");
   try {
-    const buffer = Buffer.alloc(TEXT_LIMIT + 1);
+    const buffer = Buffer.alloc(MAX_TEXT_BYTES + 1);
     let size = 0;
     for (let read = -1; read !== 0 && size < buffer.length; size += read) {
       read = readSync(descriptor, buffer, size, buffer.length - size, null);

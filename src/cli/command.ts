@@ -1,81 +1,83 @@
 /**
- * What a command is, what it may touch, and how it ends. The frame (frame.ts) runs commands; the files that commands
- * share import this one, so that the frame can import them.
+ * The types of a command, its access to the process, and its exit codes. `framework.ts` runs commands and imports the
+ * modules that commands share; those modules import this file, which keeps the import graph acyclic.
  */
 import type { OptionName } from "../config/options.ts";
 import type { Args, CommandOption, Positionals } from "./args.ts";
 
-/** What a command may touch. `stdout` and `stderr` write the text as it is; `cwd` is an absolute path. */
+/** A command's access to the process. `stdout` and `stderr` write text unchanged; `cwd` is an absolute path. */
 export type Io = {
   stdout(text: string): void;
   stderr(text: string): void;
   stdin: AsyncIterable<Uint8Array | string>;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
-  /** The number of this process. */
   pid: number;
-  /** Takes variables out of the environment: what this process starts does not get them, and `env` has them no more. */
+  /** Removes variables from the environment: neither `env` nor child processes see them afterwards. */
   forget(variables: readonly string[]): void;
   /** Whether stdout is a terminal. */
   isTty: boolean;
-  /** Whether stdin, and stderr, is one: whether somebody can be asked, and whether a progress bar is seen. */
+  /** Whether stdin is a terminal, so that a password can be prompted for. */
   stdinIsTty: boolean;
+  /** Whether stderr is a terminal, so that a progress bar is visible. */
   stderrIsTty: boolean;
   /**
-   * Asks on the terminal, without showing what is typed; only where stdin is one. Null when the answer was given up
-   * (Ctrl-C, Ctrl-D).
+   * Prompts on the terminal without echoing the input; call it only when `stdinIsTty`. Null when the prompt was
+   * cancelled (Ctrl-C, Ctrl-D).
    */
   askHidden(question: string): Promise<string | null>;
-  /** Writes bytes to stdout and resolves when more may come. Rejects when nobody reads any more. */
+  /** Writes bytes to stdout and resolves when it accepts more. Rejects when the reader has gone away. */
   writeBytes(bytes: Uint8Array): Promise<void>;
-  /** From now on the signal does not end the process but calls `listener`, each time it comes. */
+  /** Calls `listener` on each such signal, which no longer ends the process. */
   onSignal(signal: "SIGHUP" | "SIGUSR1", listener: () => void): void;
   /**
-   * From now on the first request to stop (SIGTERM, SIGINT) does not end the process but resolves the promise with the
-   * name of the signal; a second one ends the process at once. Never rejects.
+   * Resolves with the name of the first stop signal (SIGTERM, SIGINT), which no longer ends the process; a second one
+   * ends it at once. Never rejects.
    */
   stopRequested(): Promise<string>;
-  /** From now on an error that nothing caught is given to `listener`, and then the process ends with exit code 1. */
+  /** Passes an uncaught error to `listener` and then ends the process with exit code 1. */
   onCrash(listener: (error: unknown) => void): void;
 };
 
-/**
- * One command. `name` has one or two words; `summary` is one line for the list of commands; `details` more lines for
- * its own help; `usage` what follows `assay NAME` in the usage line; `options` its own options (--help and --json
- * belong to every command); `takesConfig` says whether it takes the options of config.ts too, and `configuration` how
- * those are resolved; `positionals` how many positional words it wants, none unless given.
- *
- * `check` lists what is wrong with the values on the command line, one problem each. It looks at nothing else, and
- * leaves missing positional words alone. The frame calls it also where it found mistakes itself, so that all are told
- * in one run; `run` is called only where there are none, and may rely on that. `run` resolves to an exit code, or fails
- * with `commandFailure` or any other error.
- */
+/** One command of the program. */
 export type Command = {
+  /** One or two words. */
   readonly name: string;
+  /** One line for the list of commands: an imperative sentence without a full stop. */
   readonly summary: string;
+  /** Paragraphs for the command's own help, which wraps them. */
   readonly details?: readonly string[];
+  /** The part of the usage line that follows `assay NAME`. */
   readonly usage: string;
+  /** The command's own options; every command takes --help and --json besides. */
   readonly options: Readonly<Record<string, CommandOption>>;
+  /** Whether the command also takes the configuration options (`config/options.ts`). */
   readonly takesConfig: boolean;
   readonly configuration?: ConfigurationRules;
+  /** Positional arguments; none by default. */
   readonly positionals?: Positionals;
+  /**
+   * Returns one problem for each invalid value on the command line. Reads nothing else, and ignores missing
+   * positionals. The framework also calls it when it found mistakes itself, so that one run reports all of them.
+   */
   check?(args: Args, io: Io): readonly string[];
+  /** Resolves to an exit code; called only when `check` found no problem. Rejects with CommandError or any error. */
   run(args: Args, io: Io): Promise<number>;
 };
 
-/** How a command resolves the options of the configuration. */
+/** How a command resolves the configuration options. */
 export type ConfigurationRules = {
   /** Options that must have a value. */
   readonly required?: readonly OptionName[];
-  /** Defaults in place of those of the table, as an operator would write them. */
+  /** Defaults that replace those of the option table, in the text form an operator would write. */
   readonly defaults?: Readonly<Partial<Record<OptionName, string>>>;
-  /** Whether options that only work together are demanded together: for a command that uses all of them. */
+  /** Whether options that only work together are required together: set by commands that use all of them. */
   readonly complete?: boolean;
-  /** Whether only flags and the file count. */
+  /** Whether environment variables are ignored, so that only flags and the file count. */
   readonly ignoresVariables?: boolean;
 };
 
-/** The exit codes of the program; scripts rely on them. */
+/** The exit codes of the program. Scripts depend on them, so they never change. */
 export const EXIT = {
   done: 0,
   failed: 1,
@@ -90,42 +92,40 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** What the exit codes say, for the manual. */
+/** Descriptions of the exit codes for the manual page. */
 export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
-  done: "Done.",
-  failed: "Failed; the reason is on standard error.",
-  usage: "Wrong usage: an option, an argument or the configuration.",
+  done: "Success.",
+  failed: "Failure; the reason is on standard error.",
+  usage: "Usage error in an option, an argument or the configuration.",
   newerDatabase: "The database was written by a newer version of the program.",
-  dataInUse: "Another process uses the data directory.",
-  damaged: "A verification found damage.",
+  dataInUse: "Another process is using the data directory.",
+  damaged: "A check found damaged data.",
 };
 
-type Failure = { problems: readonly string[]; exitCode: ExitCode };
-
-const failures = new WeakMap<Error, Failure>();
-
-/** What a command failure says; null for any other error. */
-export const failureOf = (error: unknown): Failure | null =>
-  error instanceof Error ? (failures.get(error) ?? null) : null;
-
 /**
- * An error for `throw` that ends the command: its message, or each of several, is shown as it is, and `exitCode` is the
- * program's.
+ * An expected failure that ends the command. The operator sees each of `problems` unchanged, without a stack trace, and
+ * the program exits with `exitCode`.
  */
-export function commandFailure(message: string | readonly string[], exitCode: ExitCode = EXIT.failed): Error {
-  const problems = typeof message === "string" ? [message] : message;
-  const error = new Error(problems.join("; "));
-  failures.set(error, { problems, exitCode });
-  return error;
+export class CommandError extends Error {
+  readonly problems: readonly string[];
+  readonly exitCode: ExitCode;
+
+  constructor(problems: string | readonly string[], exitCode: ExitCode = EXIT.failed) {
+    const all = typeof problems === "string" ? [problems] : problems;
+    super(all.join("; "));
+    this.name = "CommandError";
+    this.problems = all;
+    this.exitCode = exitCode;
+  }
 }
 
-/** A text of somebody else as part of one line: control characters are shown escaped. */
-export function oneLine(text: string): string {
-  return printable(text).replaceAll("\n", "\\u000a");
+/** Escapes all control characters of untrusted text, including line feeds, so that it fits on one line. */
+export function escapeLine(text: string): string {
+  return escapeControls(text).replaceAll("\n", "\\u000a");
 }
 
-/** A text with control characters, but for line feeds, shown escaped. */
-export function printable(text: string): string {
+/** Escapes the control characters of untrusted text, except line feeds. */
+export function escapeControls(text: string): string {
   return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
   });

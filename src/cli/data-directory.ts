@@ -1,15 +1,15 @@
 /**
- * The data directory as commands see it that do not serve it. They work beside a running server: SQLite lets one writer
- * in at a time, and each command writes in one short transaction. Only where the schema must be made or brought up to
- * date the directory is taken exclusively, because no other process may look at the tables meanwhile.
+ * Access to the data directory for commands that do not serve it. They work beside a running server: SQLite admits one
+ * writer at a time, and each command writes in one short transaction. Only creating or upgrading the schema locks the
+ * directory, because no other process may read the tables meanwhile.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { newPublicId, prepareDirectory, systemSources } from "../server/app.ts";
 import { agreedPlace, openPlace, partsToRead } from "../evidence/location.ts";
 import type { EvidenceAccess, OpenedEvidence } from "../evidence/location.ts";
-import { noteDirectory } from "./fresh-directory.ts";
-import type { DirectoryBefore } from "./fresh-directory.ts";
+import { recordDirectoryState } from "./fresh-directory.ts";
+import type { DirectoryState } from "./fresh-directory.ts";
 import { loadAddon } from "../store/db/native-addon.ts";
 import {
   openDatabase,
@@ -24,19 +24,19 @@ import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
 import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
-import { commandFailure } from "./framework.ts";
+import { CommandError } from "./framework.ts";
 import type { Db } from "../store/db/types.ts";
 
 export type Data = { readonly db: Db; readonly store: Store };
 
 /**
- * Runs `work` on the opened data and closes it again. `create` says whether a missing directory is made, which is taken
- * back where `work` fails.
- * @throws a command failure for a directory that is missing or holds no data, NewerDatabaseError, ForeignDatabaseError,
- *   DataDirectoryInUseError when the schema must be brought up to date while a server runs.
+ * Opens the data, runs `work` and closes the data again. With `create` a missing directory is created, and removed
+ * again if `work` throws.
+ * @throws CommandError when the directory is missing or holds no data, NewerDatabaseError, ForeignDatabaseError,
+ *   DataDirectoryInUseError when the schema needs an upgrade while a server runs
  */
-export function withData<T>(directory: string, work: (data: Data) => T, create = false): T {
-  const before = create ? noteDirectory(directory) : null;
+export function withData<T>(directory: string, work: (data: Data) => T, { create = false } = {}): T {
+  const before = create ? recordDirectoryState(directory) : null;
   const data = openData(directory, { create });
   try {
     return work(data);
@@ -48,8 +48,8 @@ export function withData<T>(directory: string, work: (data: Data) => T, create =
   }
 }
 
-/** Takes back a directory in which nothing was stored, unless somebody else uses it by now. */
-function undoCreation({ db, store }: Data, directory: string, before: DirectoryBefore): void {
+/** Removes a created directory in which nothing was stored, unless another process uses it by now. */
+function undoCreation({ db, store }: Data, directory: string, before: DirectoryState): void {
   let lock: Lock;
   try {
     lock = lockDirectory(directory);
@@ -67,15 +67,15 @@ function undoCreation({ db, store }: Data, directory: string, before: DirectoryB
 }
 
 /**
- * As `withData`, for work that takes its time. Whoever opened the data closes its `db`. `locked`: the caller has locked
+ * Opens the data for longer work than `withData` fits. The caller closes `db`. `locked`: the caller holds the lock of
  * the directory.
  */
 export function openData(directory: string, { create = false, locked = false } = {}): Data {
   const file = join(directory, "assay.db");
   if (create) prepareDirectory(directory);
-  else requireData(directory);
-  loadLibrary(directory);
-  const stored = readFileHeader(file);
+  else requireDataDirectory(directory);
+  loadSqlite(directory);
+  const stored = readHeader(file);
   const lock = !locked && (stored === null || stored.schemaVersion < schemaVersion()) ? lockDirectory(directory) : null;
   let db: Db;
   try {
@@ -92,112 +92,111 @@ export function openData(directory: string, { create = false, locked = false } =
 }
 
 /**
- * Runs `work` on a connection that only reads, beside a server or on a directory that nobody serves, which may then lie
- * where nobody can write: nothing is made, brought up to date or changed, except that SQLite takes over the log that a
- * crash left.
- * @throws a command failure for a directory that is missing, holds no data or data of an older schema, or that a server
- * took over in the
- *   middle of it; NewerDatabaseError, ForeignDatabaseError.
+ * Runs `work` on a read-only connection, beside a server or without one; the directory may then be on a read-only file
+ * system. Creates, upgrades and changes nothing, except that SQLite recovers the write-ahead log after a crash.
+ * @throws CommandError when the directory is missing, holds no data or data of an older schema, or was written while
+ *   `work` read it without a lock; NewerDatabaseError, ForeignDatabaseError
  */
 export async function withDataReadOnly<T>(directory: string, work: (db: Db) => Promise<T>): Promise<T> {
   const file = join(directory, "assay.db");
-  requireData(directory);
-  loadLibrary(directory);
-  refuseUnknownSchema(file, schemaVersion());
-  const stored = readFileHeader(file)?.schemaVersion ?? 0;
+  requireDataDirectory(directory);
+  loadSqlite(directory);
+  refuseUnknown(file, schemaVersion());
+  const stored = readHeader(file)?.schemaVersion ?? 0;
   if (stored < schemaVersion())
-    throw commandFailure(
-      `the database ${file} has schema version ${stored}, and this program works with ${schemaVersion()}: assay serve brings it up to date when it starts, after a copy was made`,
+    throw new CommandError(
+      `the database ${file} has schema version ${stored}, but this program needs version ${schemaVersion()}: ` +
+        "assay serve makes a copy and upgrades the database when it starts",
     );
-  const immutable = isAtRest(directory);
-  const before = immutable ? stampOf(file) : null;
+  const immutable = isQuiescent(directory);
+  const before = immutable ? fileStampOf(file) : null;
   const db = openReadOnly(directory, { immutable });
   let result: T;
   try {
     result = await work(db);
   } catch (error) {
-    if (before !== null && before !== stampOf(file)) throw movedOn(file);
+    if (before !== null && before !== fileStampOf(file)) throw changedWhileRead(file);
     throw error;
   } finally {
     db.close();
   }
-  if (before !== null && (before !== stampOf(file) || !isAtRest(directory))) throw movedOn(file);
+  if (before !== null && (before !== fileStampOf(file) || !isQuiescent(directory))) throw changedWhileRead(file);
   return result;
 }
 
 /**
- * Whether the main file is all there is of the database, and nobody has it open to write: then it may be read as if it
- * could not change.
+ * Whether the database consists of its main file alone and no server has it open, so that it may be opened as
+ * immutable.
  */
-export const isAtRest = (directory: string): boolean =>
+export const isQuiescent = (directory: string): boolean =>
   (statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0) === 0 && !isServed(directory);
 
-/** Differs once the file was written. */
-function stampOf(file: string): string {
+/** Identifies the state of a file: any write changes it. */
+function fileStampOf(file: string): string {
   const { mtimeMs, size, ino } = statSync(file);
   return `${ino} ${size} ${mtimeMs}`;
 }
 
-const movedOn = (file: string): Error =>
-  commandFailure(
-    `${file} was changed while it was read, because a server started or a command wrote: nothing can be said, run this again`,
+const changedWhileRead = (file: string): Error =>
+  new CommandError(
+    `${file} changed while it was being read, because a server started or another command wrote: ` +
+      "there is no reliable result, run this again",
   );
 
 /**
- * The evidence of a data directory to be read or swept, where its database says that it is kept (`recorded`); `access`
- * is what `evidenceDirectory` gave (configuration.ts). Whoever opened it closes it.
- * @throws EvidencePlaceError when another storage is configured than the one that the evidence is on, or its keys are
- * not given.
+ * Opens the evidence of a data directory for reading or sweeping, at the location that its database records
+ * (`recorded`). `access` comes from `resolveEvidenceAccess`. The caller closes the store.
+ * @throws EvidencePlaceError when a location other than the recorded one is configured, or credentials are missing
  */
 export async function openEvidence(
   directory: string,
   access: EvidenceAccess,
   recorded: string | null,
 ): Promise<OpenedEvidence> {
-  const place = placeFor(recorded, access);
+  const place = resolveEvidencePlace(recorded, access);
   return openPlace({ place, parts: partsToRead(directory, place), access }, newPublicId);
 }
 
 /**
- * The recorded place; a command need not be told what the database knows. @throws EvidencePlaceError where another one
- * is configured
+ * Returns the recorded evidence location: a command needs no option for what the database knows.
+ * @throws EvidencePlaceError when another location is configured
  */
-export const placeFor = (recorded: string | null, { configured }: EvidenceAccess): string =>
+export const resolveEvidencePlace = (recorded: string | null, { configured }: EvidenceAccess): string =>
   configured === null ? (recorded ?? IN_DIRECTORY) : agreedPlace(recorded, configured);
 
 /**
- * Runs `work` in one transaction: all of it or nothing.
- * @throws a command failure when another process keeps the database from being written; what `work` threw.
+ * Runs `work` in one write transaction.
+ * @throws CommandError when other processes keep the database busy; every error of `work`
  */
-export function change<T>({ db }: Data, work: () => T): T {
+export function runTransaction<T>({ db }: Data, work: () => T): T {
   try {
     return db.transaction(work).immediate();
   } catch (error) {
     if (!String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) throw error;
-    throw commandFailure("another process keeps writing to the database; nothing was changed, try again");
+    throw new CommandError("the database is busy with writes of another process; nothing was changed, try again");
   }
 }
 
 /**
- * Loads the built-in SQLite, so that a machine that does not allow it is told in words and not as a bug of the program.
- * @throws a command failure that lists what was tried.
+ * Loads the built-in SQLite early, so that a machine that forbids it yields an explanation and not a stack trace.
+ * @throws CommandError that lists the directories that were tried
  */
-export function loadLibrary(directory: string | null): void {
+export function loadSqlite(directory: string | null): void {
   try {
     loadAddon(directory);
   } catch (error) {
-    throw commandFailure(error instanceof Error ? error.message : String(error));
+    throw new CommandError(error instanceof Error ? error.message : String(error));
   }
 }
 
-/** @throws a command failure where there is no data directory; UnfinishedRestoreError. */
-export function requireData(directory: string): void {
-  refuseUnfinishedRestore(directory);
-  const makers = "assay serve, assay dev, assay init and assay apply create one";
+/** @throws CommandError when the path is not a data directory; UnfinishedRestoreError */
+export function requireDataDirectory(directory: string): void {
+  refuseUnfinished(directory);
+  const hint = "assay serve, assay dev, assay init and assay apply create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
-    throw commandFailure(`there is no data directory ${directory}; ${makers}`);
+    throw new CommandError(`there is no data directory ${directory}; ${hint}`);
   }
   if (!statSync(join(directory, "assay.db"), { throwIfNoEntry: false })?.isFile()) {
-    throw commandFailure(`${directory} is no data directory: it holds no assay.db; ${makers}`);
+    throw new CommandError(`${directory} is not a data directory: it contains no assay.db; ${hint}`);
   }
 }

@@ -1,37 +1,33 @@
 /**
- * An explanation as one JSON object, for programs. Times are epoch seconds. Nothing is shortened: every artifact has
- * all that its text has when it is asked for by its fingerprint.
+ * Renders an explanation as one JSON object for programs. Times are epoch seconds. Nothing is abbreviated: every
+ * artifact has all the details that the text form shows only when asked for its fingerprint.
  *
- * - `organization`, `expression`, `fingerprint` (null: the whole snapshot): what was asked
- * - `same`: whether everything was read and every verdict found again; `problems`: what was not, one line each
+ * - `organization`, `expression`, `fingerprint` (null: the whole snapshot): the request
+ * - `same`: whether everything was readable and every re-evaluation gave the stored verdict; `problems`: the
+ *   differences, one line each
  * - `snapshot`: see SnapshotJson
  *
  * SnapshotJson:
  * - `environment` {`id`, `name`, `type`}, `index`, `timestamp`, `cause`, `caused_by` {`user_id`, `user_name`,
- *   `environment`,
- *   `index`; the last two are null but for logical environments}
+ *   `environment`, `index`; the last two are null except for logical environments}
  * - `compliant` (null: unknown), `compliant_count`, `non_compliant_count`, `unknown_count`
- * - `policies`, in force then: {`policy_id`, `policy`, `version`, `version_id`, `comment`, `created_by`, `created_at`}
- * - `artifacts`: {`name`, `fingerprint` ("" unresolved), `exited`, `compliant`, `annotation` and `first_index` (how and
- *   with
- *   which snapshot it came to be as it is), `started_index`, `instances_before`, `instances`, `evaluation_id`,
- *   `allowlist` {`id`,
- *   `artifact_name`, `description`, `user_id`, `user_name`, `timestamp`} or null, `flows`, `policies`, `reasons`,
- *   `same`, `problems`}
+ * - `policies` in force at that time: {`policy_id`, `policy`, `version`, `version_id`, `comment`, `created_by`,
+ *   `created_at`}
+ * - `artifacts`: {`name`, `fingerprint` ("" if unresolved), `exited`, `compliant`, `annotation` and `first_index` (the
+ *   last change, and the snapshot that made it), `started_index`, `instances_before`, `instances`, `evaluation_id`,
+ *   `allowlist` {`id`, `artifact_name`, `description`, `user_id`, `user_name`, `timestamp`} or null, `flows`,
+ *   `policies`, `reasons`, `same`, `problems`}
  * - `artifacts[].flows`: {`flow_id`, `flow` (its present name), `evaluated_as` (its name at the evaluation), `tags`,
- *   `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`,
- *   `commit_url`, `committed_at`, `state`, `reasons`, `deployment_id`, `attestations`: every record that was
- *   considered}
- * - an attestation: {`id`, `name`, `type` (of an override: that of the overridden), `level`, `is_compliant`, `control`,
- *   and as it was
- *   reported, null when that record is gone: `record` {`type`, `overridden_type`, `control_version`, `description`,
- *   `reasons`, `reported_by`,
- *   `created_at`, `evidence_digest` (SHA-256), `evidence_filename`}}
+ *   `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`, `commit_url`, `committed_at`,
+ *   `state`, `reasons`, `deployment_id`, `attestations`: every attestation that was considered}
+ * - an attestation: {`id`, `name`, `type` (for an override, the overridden type), `level`, `is_compliant`, `control`,
+ *   and `record`, the attestation as reported, null if it no longer exists: {`type`, `overridden_type`,
+ *   `control_version`, `description`, `reasons`, `reported_by`, `created_at`, `evidence_digest` (SHA-256),
+ *   `evidence_filename`}}
  * - `artifacts[].policies`: {`policy`, `version`, `version_id`, `status`, `rules`: {`rule` {`type`, `definition`},
- *   `in_words`,
- *   `satisfied` (null: does not apply), `resolutions`: {`type`, `context`, `in_words`, `attestation_ids`: those that
- *   decided}}}
- * - `members`: of a logical environment, SnapshotJson of each
+ *   `in_words`, `satisfied` (null: not applicable), `resolutions`: {`type`, `context`, `in_words`, `attestation_ids`:
+ *   the attestations that determined the result}}}
+ * - `members` of a logical environment: SnapshotJson of each
  */
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
@@ -44,8 +40,11 @@ import type {
 } from "../store/environments/explanation-types.ts";
 import type { Question } from "./explain-question.ts";
 
-/** See the head of this file. */
-export function explanationJson(explanation: Explanation, { organization, expression, fingerprint }: Question): object {
+/** Renders the object described at the top of this file. */
+export function presentExplanation(
+  explanation: Explanation,
+  { organization, expression, fingerprint }: Question,
+): object {
   const problems = problemsOf(explanation);
   return {
     organization,
@@ -53,11 +52,11 @@ export function explanationJson(explanation: Explanation, { organization, expres
     fingerprint,
     same: problems.length === 0,
     problems,
-    snapshot: snapshotJson(explanation, fingerprint),
+    snapshot: presentSnapshot(explanation, fingerprint),
   };
 }
 
-function snapshotJson(
+function presentSnapshot(
   { environment, snapshot, policies, artifacts, members, causedBy }: Explanation,
   fingerprint: string | null,
 ): object {
@@ -76,13 +75,15 @@ function snapshotJson(
     compliant_count: snapshot.compliant_count,
     non_compliant_count: snapshot.non_compliant_count,
     unknown_count: snapshot.unknown_count,
-    policies: policies.map(versionJson),
-    artifacts: artifacts.filter(({ row }) => fingerprint === null || row.fingerprint === fingerprint).map(artifactJson),
-    members: members.map((member) => snapshotJson(member, fingerprint)),
+    policies: policies.map(presentVersion),
+    artifacts: artifacts
+      .filter(({ row }) => fingerprint === null || row.fingerprint === fingerprint)
+      .map(presentArtifact),
+    members: members.map((member) => presentSnapshot(member, fingerprint)),
   };
 }
 
-const versionJson = ({
+const presentVersion = ({
   policyId,
   policy,
   version,
@@ -100,7 +101,7 @@ const versionJson = ({
   created_at: createdAt,
 });
 
-function artifactJson({
+function presentArtifact({
   row,
   exited,
   compliant,
@@ -130,7 +131,7 @@ function artifactJson({
       user_name: allowlist.userName,
       timestamp: allowlist.timestamp,
     },
-    flows: facts.flows.map((flow) => flowJson(flow, attestations)),
+    flows: facts.flows.map((flow) => presentFlow(flow, attestations)),
     policies: verdicts.map(({ version, verdict }) => ({
       policy: version.policy,
       version: version.version,
@@ -154,7 +155,7 @@ function artifactJson({
   };
 }
 
-const flowJson = (
+const presentFlow = (
   { candidates, ...flow }: FlowRecord,
   attestations: ReadonlyMap<string, ExplainedAttestation>,
 ): object => ({
@@ -167,11 +168,11 @@ const flowJson = (
     level,
     is_compliant: isCompliant,
     control,
-    record: recordJson(attestations.get(attestationId)),
+    record: presentRecord(attestations.get(attestationId)),
   })),
 });
 
-const recordJson = (record: ExplainedAttestation | undefined): object | null =>
+const presentRecord = (record: ExplainedAttestation | undefined): object | null =>
   record
     ? {
         type: record.type,

@@ -1,2 +1,2 @@
-/** What an explanation is about: a snapshot, and one fingerprint of it unless `fingerprint` is null. */
+/** The subject of an explanation: a snapshot, or only one fingerprint in it unless `fingerprint` is null. */
 export type Question = { organization: string; expression: string; fingerprint: string | null };

@@ -1,6 +1,6 @@
 /**
- * An explanation for people: the answer first, then what there was, then each artifact, those that are not compliant
- * before the others. Texts of other people never begin a line and have their control characters escaped.
+ * Renders an explanation for people: the verdict first, then the snapshot and its policies, then each artifact,
+ * non-compliant ones first. Untrusted text never begins a line, and its control characters are escaped.
  */
 import { verdictWord } from "../domain/compliance/replay.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
@@ -12,39 +12,41 @@ import type {
   ExplainedAttestation,
   ExplainedVersion,
   Explanation,
-} from "../store/environments/explanation-types.ts";
-import { oneLine } from "./framework.ts";
+} from "../store/environments/explanations.ts";
+import { escapeLine } from "./framework.ts";
 import type { Question } from "./explain-question.ts";
 
-/** The whole text, with its last line feed. */
-export function explanationText(explanation: Explanation, question: Question): string {
+/** Renders the whole text, which ends in a line feed. */
+export function renderExplanation(explanation: Explanation, question: Question): string {
   const lines = [
-    ...(question.fingerprint === null ? [answer(explanation)] : answersAbout(explanation, question.fingerprint)),
-    ...warning(explanation),
-    ...head(explanation, question.organization),
-    ...body(explanation, question.fingerprint),
+    ...(question.fingerprint === null
+      ? [describeSnapshot(explanation)]
+      : describeFingerprint(explanation, question.fingerprint)),
+    ...warningLines(explanation),
+    ...headLines(explanation, question.organization),
+    ...bodyLines(explanation, question.fingerprint),
     "",
-    ...again(explanation),
+    ...replayLines(explanation),
   ];
-  return `${lines.map(oneLine).join("\n")}\n`;
+  return `${lines.map(escapeLine).join("\n")}\n`;
 }
 
-function warning(explanation: Explanation): string[] {
+function warningLines(explanation: Explanation): string[] {
   const problems = problemsOf(explanation).length;
   return problems === 0
     ? []
-    : [`DO NOT RELY ON THIS: ${counted(problems, "problem")} found in what is stored, see below.`];
+    : [`DO NOT RELY ON THIS: ${counted(problems, "problem")} found in the stored data, see below.`];
 }
 
 const labelOf = ({ environment, snapshot }: Explanation): string => `${environment.name}#${snapshot.idx}`;
-const runningIn = ({ artifacts, members }: Explanation): ExplainedArtifact[] => [
+const listRunning = ({ artifacts, members }: Explanation): ExplainedArtifact[] => [
   ...artifacts.filter(({ exited }) => !exited),
-  ...members.flatMap(runningIn),
+  ...members.flatMap(listRunning),
 ];
 
-function answer(explanation: Explanation): string {
+function describeSnapshot(explanation: Explanation): string {
   const { environment, snapshot, members } = explanation;
-  const running = runningIn(explanation);
+  const running = listRunning(explanation);
   const state = snapshot.compliant === null ? null : snapshot.compliant === 1;
   const failing = snapshot.non_compliant_count;
   const size = failing + snapshot.compliant_count + snapshot.unknown_count;
@@ -71,32 +73,36 @@ function answer(explanation: Explanation): string {
   return `${labelOf(explanation)} is ${verdictWord(state)}: ${why()}.`;
 }
 
-/** One line for each name under which the fingerprint is shown. */
-function answersAbout(explanation: Explanation, fingerprint: string): string[] {
+/** Returns one line for each artifact name that has the fingerprint. */
+function describeFingerprint(explanation: Explanation, fingerprint: string): string[] {
   const own = explanation.artifacts
     .filter(({ row }) => row.fingerprint === fingerprint)
     .map((artifact) => {
       const { row, exited, compliant, verdicts } = artifact;
       const failed = verdicts
         .filter(({ verdict }) => verdict.status !== "COMPLIANT")
-        .map(({ version }) => named(version));
+        .map(({ version }) => versionNameOf(version));
       const why = (): string => {
         if (compliant === null) return "no policy was in force";
         if (failed.length === 0) return compliant ? "it satisfies every policy" : "see below";
         return compliant
-          ? `it is on the allowlist, which makes up for ${failed.join(" and ")}`
+          ? `it is on the allowlist, which overrides ${failed.join(" and ")}`
           : `it does not satisfy ${failed.join(" and ")}`;
       };
-      return `'${row.name}' in ${labelOf(explanation)} ${exited ? "stopped, and was" : "is"} ${verdictWord(compliant)}: ${why()}.`;
+      const verb = exited ? "stopped, and was" : "is";
+      return `'${row.name}' in ${labelOf(explanation)} ${verb} ${verdictWord(compliant)}: ${why()}.`;
     });
-  return [...own, ...explanation.members.flatMap((member) => answersAbout(member, fingerprint))];
+  return [...own, ...explanation.members.flatMap((member) => describeFingerprint(member, fingerprint))];
 }
 
-function head(explanation: Explanation, organization: string): string[] {
+function headLines(explanation: Explanation, organization: string): string[] {
   const { environment, snapshot, policies, members } = explanation;
+  const { compliant_count: compliant, non_compliant_count: failing, unknown_count: unknown } = snapshot;
+  const subject = `Snapshot ${snapshot.idx} of '${environment.name}' (${environment.type})`;
+  const created = `created ${formatInstant(snapshot.timestamp)} ${describeCause(explanation)}`;
   return [
-    `Snapshot ${snapshot.idx} of '${environment.name}' (${environment.type}) in organization '${organization}', made ${time(snapshot.timestamp)} ${cause(explanation)}:`,
-    `  ${snapshot.compliant_count} compliant, ${snapshot.non_compliant_count} non-compliant, ${snapshot.unknown_count} unknown.`,
+    `${subject} in organization '${organization}', ${created}:`,
+    `  ${compliant} compliant, ${failing} non-compliant, ${unknown} unknown.`,
     ...(environment.type === "logical"
       ? [members.length === 0 ? "No member had a snapshot then." : `Members then: ${members.map(labelOf).join(", ")}.`]
       : policies.length === 0
@@ -105,13 +111,14 @@ function head(explanation: Explanation, organization: string): string[] {
             "Policies in force:",
             ...policies.map(
               (version) =>
-                `  ${named(version)}, by ${version.createdBy} at ${time(version.createdAt)}${note(version.comment)}`,
+                `  ${versionNameOf(version)}, by ${version.createdBy} at ${formatInstant(version.createdAt)}` +
+                quotedNote(version.comment),
             ),
           ]),
   ];
 }
 
-function cause({ snapshot, causedBy }: Explanation): string {
+function describeCause({ snapshot, causedBy }: Explanation): string {
   const by = snapshot.user_name;
   switch (snapshot.cause) {
     case "report":
@@ -127,67 +134,78 @@ function cause({ snapshot, causedBy }: Explanation): string {
   }
 }
 
-function body(explanation: Explanation, fingerprint: string | null): string[] {
+function bodyLines(explanation: Explanation, fingerprint: string | null): string[] {
   const { artifacts, members } = explanation;
   const chosen = fingerprint === null ? artifacts : artifacts.filter(({ row }) => row.fingerprint === fingerprint);
   const inFull = chosen.filter(
     (artifact) =>
       fingerprint !== null || artifact.problems.length > 0 || (!artifact.exited && artifact.compliant === false),
   );
-  const told = new Set(inFull);
-  const inShort = chosen.filter((artifact) => !told.has(artifact)).sort((a, b) => Number(a.exited) - Number(b.exited));
+  const detailed = new Set(inFull);
+  const inShort = chosen
+    .filter((artifact) => !detailed.has(artifact))
+    .sort((a, b) => Number(a.exited) - Number(b.exited));
   return [
-    ...inFull.flatMap((artifact) => ["", ...full(artifact)]),
-    ...(inShort.length === 0 ? [] : ["", ...inShort.map(short)]),
+    ...inFull.flatMap((artifact) => ["", ...fullLines(artifact)]),
+    ...(inShort.length === 0 ? [] : ["", ...inShort.map(shortLine)]),
     ...members.flatMap((member) => {
-      const part = body(member, fingerprint);
+      const part = bodyLines(member, fingerprint);
       return fingerprint !== null && part.length === 0
         ? []
         : [
             "",
-            answer(member),
-            ...(member.policies.length === 0 ? [] : [`Policies in force: ${member.policies.map(named).join(", ")}.`]),
+            describeSnapshot(member),
+            ...(member.policies.length === 0
+              ? []
+              : [`Policies in force: ${member.policies.map(versionNameOf).join(", ")}.`]),
             ...part,
           ];
     }),
   ];
 }
 
-const title = ({ row, exited, compliant }: ExplainedArtifact): string =>
+const titleOf = ({ row, exited, compliant }: ExplainedArtifact): string =>
   `${exited ? "EXITED" : verdictWord(compliant)}  '${row.name}'  ${row.fingerprint || "(fingerprint unknown)"}`;
 
-function short(artifact: ExplainedArtifact): string {
+function shortLine(artifact: ExplainedArtifact): string {
   const { exited, compliant, verdicts, allowlist } = artifact;
-  if (exited) return `${title(artifact)}: stopped with this snapshot; was ${verdictWord(compliant)}`;
-  if (compliant === null) return `${title(artifact)}: no policy was in force`;
-  const failed = verdicts.filter(({ verdict }) => verdict.status !== "COMPLIANT").map(({ version }) => named(version));
+  if (exited) return `${titleOf(artifact)}: stopped with this snapshot; was ${verdictWord(compliant)}`;
+  if (compliant === null) return `${titleOf(artifact)}: no policy was in force`;
+  const failed = verdicts
+    .filter(({ verdict }) => verdict.status !== "COMPLIANT")
+    .map(({ version }) => versionNameOf(version));
   if (failed.length === 0)
-    return `${title(artifact)}: satisfies ${verdicts.map(({ version }) => named(version)).join(", ")}`;
-  return `${title(artifact)}: does not satisfy ${failed.join(", ")}, but is on the allowlist${allowlist ? `, by ${allowlist.userName} at ${time(allowlist.timestamp)}${note(allowlist.description)}` : ""}`;
+    return `${titleOf(artifact)}: satisfies ${verdicts.map(({ version }) => versionNameOf(version)).join(", ")}`;
+  const added = allowlist ? `, ${describeAllowlisting(allowlist)}` : "";
+  return `${titleOf(artifact)}: does not satisfy ${failed.join(", ")}, but is on the allowlist${added}`;
 }
 
-function full(artifact: ExplainedArtifact): string[] {
+const describeAllowlisting = (entry: NonNullable<ExplainedArtifact["allowlist"]>): string =>
+  `by ${entry.userName} at ${formatInstant(entry.timestamp)}${quotedNote(entry.description)}`;
+
+function fullLines(artifact: ExplainedArtifact): string[] {
   const { row, exited, facts, verdicts, allowlist, problems } = artifact;
   const state = exited
     ? "stopped with this snapshot"
     : `${row.annotation} in snapshot ${row.first_index}, ${counted(row.now, "instance")}`;
   return [
-    title(artifact),
+    titleOf(artifact),
     `  running since snapshot ${row.started_index}; ${state}`,
     ...(facts.flows.length === 0
       ? ["  no provenance: it was not reported to any flow"]
       : facts.flows.flatMap((flow) => flowLines(flow, artifact.attestations))),
     ...verdicts.flatMap(({ version, verdict }) => [
-      `  ${named(version)}: ${verdict.status}`,
+      `  ${versionNameOf(version)}: ${verdict.status}`,
       ...verdict.rules.flatMap((rule) => ruleLines(rule)),
     ]),
     ...(verdicts.length === 0 && problems.length === 0 ? ["  no policy was in force"] : []),
     ...(allowlist
       ? [
-          `  on the allowlist (${allowlist.publicId}) as '${allowlist.artifactName}', by ${allowlist.userName} at ${time(allowlist.timestamp)}${note(allowlist.description)}`,
+          `  on the allowlist (${allowlist.publicId}) as '${allowlist.artifactName}', ` +
+            describeAllowlisting(allowlist),
         ]
       : []),
-    problems.length === 0 ? "  judged again: the same answer" : "  judged again: NOT THE SAME",
+    problems.length === 0 ? "  re-evaluated: the same verdict" : "  re-evaluated: NOT THE SAME",
     ...problems.map((problem) => `    ${problem}`),
   ];
 }
@@ -197,52 +215,52 @@ function flowLines(flow: FlowRecord, attestations: ReadonlyMap<string, Explained
   const name = `flow '${flow.flow}'${flow.evaluated_as === undefined ? "" : ` (then called '${flow.evaluated_as}')`}`;
   const where = flow.trail === null ? `${name}, without a trail` : `${name}, trail '${flow.trail}'`;
   const tags = Object.entries(flow.tags).map(([key, value]) => `${key}=${value}`);
+  const suffix = tags.length === 0 ? "" : `; flow tags: ${tags.join(", ")}`;
   return [
-    `  reported to ${where}${as}, commit ${flow.git_commit}: ${flow.state} there${tags.length === 0 ? "" : `; flow tags: ${tags.join(", ")}`}`,
+    `  reported to ${where}${as}, commit ${flow.git_commit}: ${flow.state} there${suffix}`,
     ...flow.reasons.map((reason) => `    ${reason}`),
     ...flow.candidates.map(({ attestationId, name, type, level, isCompliant, control }) => {
       const record = attestations.get(attestationId);
-      const made = record ? `, by ${record.reportedBy} at ${time(record.createdAt)}` : "";
+      const made = record ? `, by ${record.reportedBy} at ${formatInstant(record.createdAt)}` : "";
       const version = record?.controlVersion == null ? "" : ` version ${record.controlVersion}`;
       const about = control === null ? "" : ` on control '${control}'${version}`;
       const override = record?.overriddenType == null ? "" : ", an override";
       const evidence = record?.evidenceDigest == null ? "" : `, evidence sha256 ${record.evidenceDigest}`;
-      return `    attestation ${attestationId} '${name}', ${type}${about} of the ${level}${override}: ${isCompliant ? "compliant" : "not compliant"}${made}${evidence}`;
+      const subject = `attestation ${attestationId} '${name}', ${type}${about} of the ${level}${override}`;
+      return `    ${subject}: ${isCompliant ? "compliant" : "not compliant"}${made}${evidence}`;
     }),
   ];
 }
 
 function ruleLines({ rule, satisfied, resolutions }: RuleVerdict): string[] {
   const mark = satisfied === null ? "n/a   " : satisfied ? "ok    " : "FAILED";
-  // What no policy file asks for is a rule all the same, and would stand in every policy here.
+  // Rules that the policy does not require exist too, and would otherwise be listed for every policy.
   if (rule.type !== "attestation" && !rule.definition.required) return [];
   return [
     `    ${mark} ${ruleInWords(rule)}`,
     ...resolutions.map((resolution) => {
       const ids = resolution.attestationIds;
-      const by =
-        ids.length === 0 ? "" : ` (decided by ${ids.length === 1 ? "attestation" : "attestations"} ${ids.join(", ")})`;
+      const by = ids.length === 0 ? "" : ` (by ${ids.length === 1 ? "attestation" : "attestations"} ${ids.join(", ")})`;
       return `           ${outcomeInWords(rule, resolution)}${by}`;
     }),
   ];
 }
 
-/** What was judged again, and how that came out. */
-function again(explanation: Explanation): string[] {
+/** Summarizes the re-evaluation. */
+function replayLines(explanation: Explanation): string[] {
   const problems = problemsOf(explanation).length;
-  const verdicts = countOf(explanation);
-  if (problems === 0)
-    return [
-      `Judged again from the stored facts and policy versions: ${verdicts === 1 ? "the one verdict is" : `all ${verdicts} verdicts are`} the same.`,
-    ];
-  return [
-    `DAMAGED: judged again from the stored facts and policy versions, not everything is the same; ${counted(problems, "problem")}.`,
-  ];
+  const verdicts = countVerdicts(explanation);
+  const basis = "from the stored facts and policy versions";
+  if (problems === 0) {
+    const result = verdicts === 1 ? "the one verdict is" : `all ${verdicts} verdicts are`;
+    return [`Re-evaluated ${basis}: ${result} the same.`];
+  }
+  return [`DAMAGED: re-evaluated ${basis}, not all verdicts are the same; ${counted(problems, "problem")}.`];
 }
 
-const countOf = ({ artifacts, members }: Explanation): number =>
-  members.reduce((sum, member) => sum + countOf(member), artifacts.length);
-const named = ({ policy, version }: ExplainedVersion): string => `policy '${policy}' version ${version}`;
-const note = (text: string): string => (text === "" ? "" : `: "${text}"`);
+const countVerdicts = ({ artifacts, members }: Explanation): number =>
+  members.reduce((sum, member) => sum + countVerdicts(member), artifacts.length);
+const versionNameOf = ({ policy, version }: ExplainedVersion): string => `policy '${policy}' version ${version}`;
+const quotedNote = (text: string): string => (text === "" ? "" : `: "${text}"`);
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
-const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
+const formatInstant = (seconds: number): string => new Date(seconds * 1000).toISOString();

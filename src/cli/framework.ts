@@ -1,9 +1,9 @@
 /**
- * The frame around the commands: finding the command, help, errors and exit codes.
+ * Runs commands: dispatch, help, error reports and exit codes.
  *
- * A command never touches the process: what it reads and writes comes in as `Io`, and what it returns becomes the exit
- * code, so that a test runs a command like a function. Results go to stdout, everything else to stderr. A name may have
- * two words ("key create"); commands that share the first word form a group, which `assay help key` lists.
+ * A command never touches the process. It reads and writes through `Io`, and its result becomes the exit code, so a
+ * test can call it like a function. Results go to stdout, everything else to stderr. Names may have two words ("key
+ * create"); commands that share the first word form a group, which `assay help key` lists.
  */
 import { listAssets, readTextAsset } from "../assets.ts";
 import { optionsHelp } from "../config/resolve.ts";
@@ -13,22 +13,22 @@ import { DataDirectoryInUseError } from "../store/db/data-directory-lock.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
 import { parseArguments } from "./args.ts";
 import type { CommandOption } from "./args.ts";
-import { EXIT, failureOf, printable } from "./command.ts";
+import { CommandError, escapeControls, EXIT } from "./command.ts";
 import type { Command, ExitCode, Io } from "./command.ts";
-import { configurationProblems } from "./command-config.ts";
+import { findConfigurationProblems } from "./command-config.ts";
 import { searchHelp } from "./help-search.ts";
-import type { HelpMatch, Topic } from "./help-search.ts";
+import type { HelpMatches, Topic } from "./help-search.ts";
 
-export { commandFailure, EXIT, EXIT_MEANINGS, oneLine } from "./command.ts";
+export { CommandError, EXIT, EXIT_MEANINGS, escapeLine } from "./command.ts";
 export type { Command, ExitCode, Io } from "./command.ts";
 
 /**
  * Writes problems to stderr, one line each as `assay: ...`, or with `json` one line {"error": "..."} that joins them.
- * Control characters are shown escaped, because texts of other people must not steer the operator's terminal.
+ * Escapes control characters, because untrusted text must not control the operator's terminal.
  */
-export function reportProblems(io: Io, problems: readonly string[], json: boolean): void {
+export function reportProblems(io: Io, problems: readonly string[], { json }: { json: boolean }): void {
   if (json) io.stderr(`${JSON.stringify({ error: problems.join("; ") })}\n`);
-  else for (const problem of problems) io.stderr(`assay: ${printable(problem)}\n`);
+  else for (const problem of problems) io.stderr(`assay: ${escapeControls(problem)}\n`);
 }
 
 const COMMON_OPTIONS: Readonly<Record<string, CommandOption>> = {
@@ -37,120 +37,122 @@ const COMMON_OPTIONS: Readonly<Record<string, CommandOption>> = {
 };
 
 /**
- * Runs the command that `argv` (the words after the program's name) asks for, and resolves to the exit code. Also
- * serves `assay`, `assay help [COMMAND|TOPIC|WORD]`, --help anywhere, and --version where a command named "version"
- * exists. Wrong usage is explained on stderr with exit code 2. An error of a command is reported and gives the exit
- * code of `commandFailure`, that of a newer database or a data directory in use, or 1. Never rejects.
+ * Runs the command that `argv` (the arguments after the program's name) selects, and resolves to the exit code. Also
+ * handles `assay`, `assay help [COMMAND|TOPIC|WORD]`, --help anywhere, and --version if a command named "version"
+ * exists. Explains a usage error on stderr and resolves to 2. Reports an error of the command and resolves to the exit
+ * code of its CommandError, to that of a newer database or a data directory in use, or to 1. Never rejects.
  */
 export async function runCli(commands: readonly Command[], argv: readonly string[], io: Io): Promise<number> {
   const [first] = argv;
   if (first === undefined || first === "--help" || first === "-h") {
-    io.stdout(overview(commands));
+    io.stdout(renderOverview(commands));
     return EXIT.done;
   }
-  if (first === "help") return help(commands, argv.slice(1), io);
+  if (first === "help") return runHelp(commands, argv.slice(1), io);
 
   const version = first === "--version" && commands.some(({ name }) => name === "version");
   const words = version ? ["version", ...argv.slice(1)] : argv;
   const end = words.indexOf("--");
   const options = end < 0 ? words : words.slice(0, end);
   const json = options.includes("--json");
-  const command = find(commands, words);
+  const command = findCommand(commands, words);
   if (!command) {
-    const group = groupOf(commands, first);
+    const group = listGroup(commands, first);
     if (group.length > 0 && (options.includes("--help") || options.includes("-h"))) {
-      io.stdout(groupHelp(group, first));
+      io.stdout(renderGroupHelp(group, first));
       return EXIT.done;
     }
-    reportProblems(io, [unknownCommand(commands, words)], json);
+    reportProblems(io, [describeUnknownCommand(commands, words)], { json });
     return EXIT.usage;
   }
 
   const { args, problems } = parseArguments(words.slice(command.name.split(" ").length), {
     options: commandOptions(command),
     takesConfig: command.takesConfig,
-    positionals: command.positionals ?? { least: 0, most: 0, names: [] },
+    positionals: command.positionals ?? { min: 0, max: 0, names: [] },
   });
-  // Whoever asks for help gets it, whatever else is wrong with the line.
+  // --help wins over any mistake in the rest of the line.
   if (options.includes("--help") || options.includes("-h")) {
-    io.stdout(commandHelp(command));
+    io.stdout(renderCommandHelp(command));
     return EXIT.done;
   }
   const mistakes = [...problems, ...(command.check?.(args, io) ?? [])];
   if (mistakes.length > 0) {
-    // Without other mistakes the command finds these itself: files and standard input are read only once.
-    for (const problem of await configurationProblems(command, args, io)) mistakes.push(problem);
-    reportProblems(io, [...new Set(mistakes), `see assay help ${command.name}`], json);
+    // Not otherwise: the command itself resolves the configuration, and standard input can be read only once.
+    for (const problem of await findConfigurationProblems(command, args, io)) mistakes.push(problem);
+    reportProblems(io, [...new Set(mistakes), `see assay help ${command.name}`], { json });
     return EXIT.usage;
   }
   try {
     return await command.run(args, io);
   } catch (error) {
-    const { problems, exitCode } = describe(error);
-    reportProblems(io, problems, json);
+    const { problems, exitCode } = describeError(error);
+    reportProblems(io, problems, { json });
     return exitCode;
   }
 }
 
-function find(commands: readonly Command[], words: readonly string[]): Command | null {
+function findCommand(commands: readonly Command[], words: readonly string[]): Command | null {
   const [first, second] = words;
   const pair = `${first} ${second}`;
   return commands.find(({ name }) => name === pair) ?? commands.find(({ name }) => name === first) ?? null;
 }
 
-function groupOf(commands: readonly Command[], word: string): readonly Command[] {
+function listGroup(commands: readonly Command[], word: string): readonly Command[] {
   return commands.filter(({ name }) => name.startsWith(`${word} `));
 }
 
-function help(commands: readonly Command[], argv: readonly string[], io: Io): number {
+function runHelp(commands: readonly Command[], argv: readonly string[], io: Io): number {
   const words = argv.filter((word) => word !== "--json" && word !== "--help" && word !== "-h");
   const [first] = words;
-  const command = find(commands, words);
-  const group = first === undefined ? [] : groupOf(commands, first);
-  const topic = first !== undefined && words.length === 1 ? topicText(first.toLowerCase()) : null;
-  if (first === undefined) io.stdout(overview(commands));
+  const command = findCommand(commands, words);
+  const group = first === undefined ? [] : listGroup(commands, first);
+  const topic = first !== undefined && words.length === 1 ? findTopicText(first.toLowerCase()) : null;
+  if (first === undefined) io.stdout(renderOverview(commands));
   else if (command && words.length === command.name.split(" ").length)
-    io.stdout(commandHelp(command) + (topic === null ? "" : `\n${topic}`));
+    io.stdout(renderCommandHelp(command) + (topic === null ? "" : `\n${topic}`));
   else if (group.length > 0 && words.length === 1)
-    io.stdout(groupHelp(group, first) + (topic === null ? "" : `\n${topic}`));
+    io.stdout(renderGroupHelp(group, first) + (topic === null ? "" : `\n${topic}`));
   else if (topic !== null) io.stdout(topic);
   else {
-    const found = isMistyped(commands, words) ? null : searchHelp(commands, topics(), words);
+    const found = isMistyped(commands, words) ? null : searchHelp(commands, listTopics(), words);
     if (found === null) {
       const text = command
-        ? `there is no command ${JSON.stringify(words.join(" ").slice(0, 100))}`
-        : unknownCommand(commands, words);
-      reportProblems(io, [text], argv.includes("--json"));
+        ? `there is no command ${JSON.stringify(words.join(" ").slice(0, 100))}; see assay help ${command.name}`
+        : describeUnknownCommand(commands, words);
+      reportProblems(io, [text], { json: argv.includes("--json") });
       return EXIT.usage;
     }
-    io.stdout(searchText(words, found));
+    io.stdout(renderSearch(words, found));
   }
   return EXIT.done;
 }
 
-/** Whether the second word was meant to name a member of the group that the first one names. */
+/** Whether the second word looks like a mistyped member of the group that the first word names. */
 function isMistyped(commands: readonly Command[], [first = "", second]: readonly string[]): boolean {
-  const group = groupOf(commands, first).map(({ name }) => name);
+  const group = listGroup(commands, first).map(({ name }) => name);
   return second !== undefined && nearestNames(`${first} ${second}`, group).length > 0;
 }
 
-function searchText(words: readonly string[], found: HelpMatch): string {
+function renderSearch(words: readonly string[], found: HelpMatches): string {
   const parts = [
     ["Topics", found.topics],
     ["Commands", found.commands],
     ["Options", found.options],
   ] as const;
-  const shown = parts.flatMap(([head, rows]) => (rows.length === 0 ? [] : [`${head}:\n${columns(rows)}`]));
-  const more = "assay help TOPIC and assay help COMMAND tell all of one, assay config explain OPTION does for options.";
-  return `No topic or command is called ${JSON.stringify(words.join(" ").slice(0, 100))}. Matches:\n\n${shown.join("\n")}\n${more}\n`;
+  const shown = parts.flatMap(([head, rows]) => (rows.length === 0 ? [] : [`${head}:\n${renderColumns(rows)}`]));
+  const more = "For details: assay help TOPIC, assay help COMMAND or assay config explain OPTION.";
+  const name = JSON.stringify(words.join(" ").slice(0, 100));
+  return `No topic or command is named ${name}. Matches:\n\n${shown.join("\n")}\n${more}\n`;
 }
 
-function unknownCommand(commands: readonly Command[], words: readonly string[]): string {
+function describeUnknownCommand(commands: readonly Command[], words: readonly string[]): string {
   const [first = "", second] = words;
-  if (first.startsWith("-")) return `options follow the command: assay COMMAND ${first.slice(0, 100)}; see assay help`;
-  const group = groupOf(commands, first).map(({ name }) => name);
+  if (first.startsWith("-"))
+    return `options come after the command: assay COMMAND ${first.slice(0, 100)}; see assay help`;
+  const group = listGroup(commands, first).map(({ name }) => name);
   if (group.length > 0 && (second === undefined || second.startsWith("-"))) {
-    return `${first} needs another word: ${group.join(", ")}`;
+    return `${first} needs a subcommand: ${group.join(", ")}`;
   }
   const word = group.length > 0 ? `${first} ${second}` : first;
   const firstWords = new Set(commands.map(({ name }) => name.split(" ")[0] ?? ""));
@@ -159,16 +161,14 @@ function unknownCommand(commands: readonly Command[], words: readonly string[]):
   return `unknown command ${JSON.stringify(word.slice(0, 100))}; ${hint}`;
 }
 
-// An error with a code is of a known kind (the operating system, the database, the application) and its message says
-// enough, as does that of an error class of the store. Any other one is a mistake of the program, whose stack somebody
-// will want to see.
-function describe(error: unknown): { problems: readonly string[]; exitCode: ExitCode } {
+// The message of an error with a code (from the operating system, the database or the application) is enough, as is
+// that of an error class of the store. Any other error is a bug, and its report needs the stack.
+function describeError(error: unknown): { problems: readonly string[]; exitCode: ExitCode } {
   if (!(error instanceof Error)) return { problems: [`unexpected failure: ${String(error)}`], exitCode: EXIT.failed };
-  const failure = failureOf(error);
-  if (failure) return failure;
+  if (error instanceof CommandError) return error;
   if (error instanceof NewerDatabaseError) return { problems: [error.message], exitCode: EXIT.newerDatabase };
   if (error instanceof EvidenceUnavailableError)
-    return { problems: [`the storage of the evidence gives no answer: ${error.why}`], exitCode: EXIT.failed };
+    return { problems: [`the evidence store does not respond: ${error.why}`], exitCode: EXIT.failed };
   if (error instanceof DataDirectoryInUseError) return { problems: [error.message], exitCode: EXIT.dataInUse };
   const known =
     error instanceof ForeignDatabaseError ||
@@ -180,57 +180,73 @@ function describe(error: unknown): { problems: readonly string[]; exitCode: Exit
   };
 }
 
-function overview(commands: readonly Command[]): string {
-  const guide = columns(topicNames().map((name) => [name, topicTitle(name)]));
+function renderOverview(commands: readonly Command[]): string {
+  const guide = renderColumns(listTopicNames().map((name) => [name, topicTitle(name)]));
   const more =
-    "assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide, and\n" +
-    "assay help WORD finds what mentions a word.";
-  return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${list(commands)}\nTopics:\n${guide}\n${more}\n`;
+    "assay help COMMAND    show the usage and options of a command\n" +
+    "assay help TOPIC      read a topic of the operator's guide\n" +
+    "assay help WORD       search topics, commands and options for a word";
+  return `Usage: assay COMMAND [OPTIONS]\n\nCommands:\n${renderCommandList(commands)}\nTopics:\n${guide}\n${more}\n`;
 }
 
-const GUIDE = "guide/";
+const GUIDE_PREFIX = "guide/";
 
-/** The topics of the operator's guide (src/guide/), which ships inside the executable. */
-export const topicNames = (): string[] => listAssets(GUIDE).map((key) => key.slice(GUIDE.length, -".md".length));
+/** Lists the topics of the operator's guide (src/guide/), which ships inside the executable. */
+export const listTopicNames = (): string[] =>
+  listAssets(GUIDE_PREFIX).map((key) => key.slice(GUIDE_PREFIX.length, -".md".length));
 
-/** All pages of the guide. */
-const topics = (): Topic[] =>
-  topicNames().map((name) => ({ name, title: topicTitle(name), text: topicText(name) ?? "" }));
+const listTopics = (): Topic[] =>
+  listTopicNames().map((name) => ({ name, title: topicTitle(name), text: findTopicText(name) ?? "" }));
 
-/** The text of a topic in Markdown; null where there is no such topic. */
-export const topicText = (name: string): string | null =>
-  topicNames().includes(name) ? readTextAsset(`${GUIDE}${name}.md`) : null;
+/** Returns the Markdown text of a topic; null if there is no such topic. */
+export const findTopicText = (name: string): string | null =>
+  listTopicNames().includes(name) ? readTextAsset(`${GUIDE_PREFIX}${name}.md`) : null;
 
-/** What a topic is about: its heading without the name of the topic that it begins with. */
-export const topicTitle = (name: string): string =>
-  (/^# (.+)$/m.exec(topicText(name) ?? "")?.[1] ?? "").replace(/^[^:]*: /, "");
-
-function groupHelp(group: readonly Command[], word: string): string {
-  return `Usage: assay ${word} COMMAND [OPTIONS]\n\nCommands:\n${list(group)}`;
+/** Returns the heading of a topic without the name that it begins with, in sentence case. */
+export function topicTitle(name: string): string {
+  const title = (/^# (.+)$/m.exec(findTopicText(name) ?? "")?.[1] ?? "").replace(/^[^:]*: /, "");
+  return title.charAt(0).toUpperCase() + title.slice(1);
 }
 
-function list(commands: readonly Command[]): string {
-  return columns(commands.map(({ name, summary }) => [name, summary]));
+function renderGroupHelp(group: readonly Command[], word: string): string {
+  return `Usage: assay ${word} COMMAND [OPTIONS]\n\nCommands:\n${renderCommandList(group)}`;
 }
 
-/** The options of a command beside the configuration: its own ones and those that every command has. */
+function renderCommandList(commands: readonly Command[]): string {
+  return renderColumns(commands.map(({ name, summary }) => [name, summary]));
+}
+
+/** Returns the command's own options and those of every command, without configuration options. */
 export const commandOptions = (command: Command): Readonly<Record<string, CommandOption>> => ({
   ...command.options,
   ...COMMON_OPTIONS,
 });
 
-function commandHelp(command: Command): string {
+function renderCommandHelp(command: Command): string {
   const own = Object.entries(commandOptions(command)).map(([name, option]): [string, string] => [
     option.kind === "text" ? `--${name} ${option.placeholder}` : `--${name}`,
     option.description,
   ]);
   const usage = `Usage: assay ${command.name} ${command.usage}`.trimEnd();
   const config = command.takesConfig ? `\nConfiguration:\n${optionsHelp()}` : "";
-  const details = command.details ? `\n\n${command.details.join("\n")}` : "";
-  return `${usage}\n\n${command.summary}${details}\n\nOptions:\n${columns(own)}${config}`;
+  const details = command.details ? `\n\n${command.details.map(wrapText).join("\n")}` : "";
+  return `${usage}\n\n${command.summary}${details}\n\nOptions:\n${renderColumns(own)}${config}`;
 }
 
-function columns(rows: readonly (readonly [string, string])[]): string {
+const HELP_COLUMNS = 80;
+
+/** Breaks a paragraph between words into lines of at most HELP_COLUMNS characters. */
+function wrapText(paragraph: string): string {
+  const lines: string[] = [];
+  for (const word of paragraph.split(" ")) {
+    const line = lines.at(-1);
+    if (line === undefined || line.length + 1 + word.length > HELP_COLUMNS) lines.push(word);
+    else lines[lines.length - 1] = `${line} ${word}`;
+  }
+  return lines.join("\n");
+}
+
+function renderColumns(rows: readonly (readonly [string, string])[]): string {
   const width = Math.max(0, ...rows.map(([head]) => head.length)) + 2;
   return rows.map(([head, text]) => `  ${head.padEnd(width)}${text}\n`).join("");
 }

@@ -1,22 +1,22 @@
-/** Undoing the creation of a data directory, for a start or a command that was refused. */
+/** Undoes the creation of a data directory after a start or a command was refused. */
 import { existsSync, readdirSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** What was at a path before a data directory was made there. */
-export type DirectoryBefore = {
-  /** Whether there was no directory, or an empty one: all that is in it now was made since. */
+/** The state of a path before a data directory was created there. */
+export type DirectoryState = {
+  /** Whether the directory was missing or empty, so that everything now in it was created since. */
   readonly isFresh: boolean;
   /**
-   * Puts a fresh directory back: removes it where there was none, and the parents made for it as far as they are empty,
-   * or else its content. Does nothing to any other. Call it only while nobody else can use the directory, and only
-   * where nothing in it was acknowledged to anybody.
-   * @throws the system's error when something cannot be removed.
+   * Restores a fresh directory: empties it or, if it was missing, removes it together with those of its new parents
+   * that are empty. Does nothing to any other directory. Call it only while no other process can use the directory,
+   * and only if nothing in it has been acknowledged to a client.
+   * @throws the system error when something cannot be removed
    */
   undo(): void;
 };
 
-/** Notes what is at an absolute path; to be called before a data directory is made there. */
-export function noteDirectory(directory: string): DirectoryBefore {
+/** Records the state of an absolute path; call it before creating a data directory there. */
+export function recordDirectoryState(directory: string): DirectoryState {
   const missing: string[] = [];
   for (let path = directory; !existsSync(path); path = dirname(path)) missing.push(path);
   if (missing.length > 0) {
@@ -24,11 +24,11 @@ export function noteDirectory(directory: string): DirectoryBefore {
       isFresh: true,
       undo() {
         rmSync(directory, { recursive: true, force: true });
-        for (const parent of missing.slice(1)) if (!removeEmpty(parent)) break;
+        for (const parent of missing.slice(1)) if (!removeEmptyDirectory(parent)) break;
       },
     };
   }
-  if (!isEmpty(directory)) return { isFresh: false, undo: () => undefined };
+  if (!isEmptyDirectory(directory)) return { isFresh: false, undo: () => undefined };
   return {
     isFresh: true,
     undo() {
@@ -37,8 +37,8 @@ export function noteDirectory(directory: string): DirectoryBefore {
   };
 }
 
-/** False for what is no directory, or cannot be read: nothing is removed there. */
-function isEmpty(directory: string): boolean {
+/** False also if the path is not a readable directory: nothing may be removed there. */
+function isEmptyDirectory(directory: string): boolean {
   try {
     return readdirSync(directory).length === 0;
   } catch {
@@ -46,8 +46,8 @@ function isEmpty(directory: string): boolean {
   }
 }
 
-/** @returns whether the directory is gone; not when something else was put into it meanwhile. */
-function removeEmpty(directory: string): boolean {
+/** Removes a directory if it is empty. @returns whether it no longer exists. */
+function removeEmptyDirectory(directory: string): boolean {
   try {
     rmdirSync(directory);
     return true;

@@ -1,22 +1,28 @@
-/** What the operator can do about a place that cannot be listened on. */
+/** Explains why a server cannot listen on an address, and what the operator can do. */
 import { listenText } from "../config/resolve.ts";
 import { OPTIONS } from "../config/options.ts";
 import type { Config } from "../config/options.ts";
-import { commandFailure } from "./framework.ts";
+import { CommandError } from "./framework.ts";
 
-/** @param handedOver whether sockets were used in place of `listen`. @returns null for an error of another kind. */
-export function listenFailure(error: unknown, config: Config, handedOver: boolean): Error | null {
-  const {
-    code,
-    syscall,
-    option = "listen",
-  } = error as { code?: string; syscall?: string; option?: "listen" | "metricsListen" };
-  const said = error instanceof Error ? error.message : String(code);
-  if (handedOver && option === "listen") {
-    const ours = syscall === "listen" || syscall === "bind" || syscall === "open" || code === "ERR_INVALID_FD_TYPE";
-    return ours
-      ? commandFailure(
-          `cannot listen on a socket that was handed over (${said}): its unit needs ListenStream= and Accept=no`,
+type ListenError = { code?: string; syscall?: string; option?: "listen" | "metricsListen" };
+
+/**
+ * Maps an error of listening to a CommandError with a remedy; null for any other error. `inherited`: systemd passed the
+ * sockets, so the option `listen` was not used.
+ */
+export function explainListenError(
+  error: unknown,
+  config: Config,
+  { inherited }: { inherited: boolean },
+): CommandError | null {
+  const { code, syscall, option = "listen" } = error as ListenError;
+  const message = error instanceof Error ? error.message : String(code);
+  if (inherited && option === "listen") {
+    const isListenError =
+      syscall === "listen" || syscall === "bind" || syscall === "open" || code === "ERR_INVALID_FD_TYPE";
+    return isListenError
+      ? new CommandError(
+          `cannot listen on a socket passed by systemd (${message}): its unit needs ListenStream= and Accept=no`,
         )
       : null;
   }
@@ -24,27 +30,28 @@ export function listenFailure(error: unknown, config: Config, handedOver: boolea
   const listen = config[option] ?? config.listen;
   const { flag, placeholder, variable } = OPTIONS[option];
   const isPath = "path" in listen;
-  const why = (isPath ? problemOfPath : problemOfAddress)(
-    code,
-    syscall,
-    `--${flag} ${isPath ? "unix:/PATH" : placeholder} or ${variable}`,
-  );
-  return commandFailure(`cannot listen on ${listenText(listen)}: ${why ?? said}`);
+  const setting = `--${flag} ${isPath ? "unix:/PATH" : placeholder} or ${variable}`;
+  const why = isPath ? explainSocketPathError(code, setting) : explainAddressError(code, syscall, setting);
+  return new CommandError(`cannot listen on ${listenText(listen)}: ${why ?? message}`);
 }
 
-function problemOfAddress(code: string | undefined, syscall: string, flag: string): string | null {
-  if (syscall === "getaddrinfo") return `the host name is not known; give another one with ${flag}`;
-  if (code === "EADDRINUSE") return `another program listens there; choose another port with ${flag}`;
-  if (code === "EACCES") return `this user may not use that port; choose one from 1024 with ${flag}`;
-  if (code === "EADDRNOTAVAIL") return `this machine does not have that address; give another one with ${flag}`;
+function explainAddressError(code: string | undefined, syscall: string, setting: string): string | null {
+  if (syscall === "getaddrinfo") return `the host name cannot be resolved; choose another with ${setting}`;
+  if (code === "EADDRINUSE") return `another program is using the port; choose another with ${setting}`;
+  if (code === "EACCES") return `this user may not use that port; choose one from 1024 with ${setting}`;
+  if (code === "EADDRNOTAVAIL") return `this machine does not have that address; choose another with ${setting}`;
   return null;
 }
 
-function problemOfPath(code: string | undefined, _: string, flag: string): string | null {
-  if (code === "EADDRINUSE") return `another program answers there; stop it, or choose another path with ${flag}`;
-  if (code === "ENOTSOCK") return `there is a file that is no socket; remove it, or choose another path with ${flag}`;
-  // The library says so for a missing directory too.
+function explainSocketPathError(code: string | undefined, setting: string): string | null {
+  if (code === "EADDRINUSE")
+    return `another program is listening there; stop it, or choose another path with ${setting}`;
+  if (code === "ENOTSOCK") return `the path is a file, not a socket; remove it, or choose another path with ${setting}`;
+  // libuv reports EACCES for a missing directory too.
   if (code === "EACCES")
-    return `its directory is missing, or this user may not write there; make it, or choose another path with ${flag}`;
+    return (
+      "its directory is missing, or this user may not write to it; " +
+      `create the directory, or choose another path with ${setting}`
+    );
   return null;
 }

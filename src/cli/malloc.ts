@@ -1,6 +1,6 @@
 /**
- * What the unit and the image set for the C library of the server. By itself it keeps freed memory for later, in an
- * arena for each thread: after large bodies a hundred megabytes and more, which nothing uses and no other process gets.
+ * Settings of the C library's allocator, for the systemd unit and the container image. By default glibc keeps freed
+ * memory in one arena per thread: 100 MB and more after large request bodies, unused and lost to other processes.
  */
 export const MALLOC_SETTINGS: Readonly<Record<string, string>> = {
   MALLOC_ARENA_MAX: "2",

@@ -1,4 +1,4 @@
-/** SIGHUP to a server: what can be replaced while it serves is read again. That is its certificate. */
+/** Reload on SIGHUP: reads the certificate again, which is all that can be replaced while the server runs. */
 import { systemSources } from "../server/app.ts";
 import { daysLeft } from "../config/tls-certificate.ts";
 import type { Logger } from "../log.ts";
@@ -6,33 +6,33 @@ import type { Config } from "../config/options.ts";
 import type { Instance } from "../server/instance.ts";
 import type { Notifier } from "../server/sd-notify.ts";
 import type { Io } from "./framework.ts";
-import { readPair } from "./tls.ts";
-import type { ReadPair } from "./tls.ts";
+import { readKeyPair } from "./tls.ts";
+import type { CheckedKeyPair } from "./tls.ts";
 
-/** From now on SIGHUP ends nothing. What is asked for before the server listens is done then. */
+/** Handles SIGHUP from now on. A reload requested before the server listens happens once it does. */
 export function reloadOnHangup(
   io: Io,
   started: Promise<Instance>,
   parts: { config: Config; logger: Logger; notifier: Notifier },
 ): void {
-  let asked = false;
-  let running = false;
-  const turns = async (instance: Instance): Promise<void> => {
-    if (running) return;
-    running = true;
-    while (asked) {
-      asked = false;
+  let isRequested = false;
+  let isRunning = false;
+  const runReloads = async (instance: Instance): Promise<void> => {
+    if (isRunning) return;
+    isRunning = true;
+    while (isRequested) {
+      isRequested = false;
       await reload(io, instance, parts);
     }
-    running = false;
+    isRunning = false;
   };
   io.onSignal("SIGHUP", () => {
-    asked = true;
-    void started.then(turns);
+    isRequested = true;
+    void started.then(runReloads);
   });
 }
 
-/** Never rejects: a server does not end because of a file that somebody is still writing. */
+/** Never rejects: a half-written file must not end the server. */
 async function reload(
   io: Io,
   instance: Instance,
@@ -40,26 +40,26 @@ async function reload(
 ): Promise<void> {
   notifier.reloading();
   try {
-    const read = await readPair(io, config);
-    if (read === null) logger.info("SIGHUP: without tls-cert there is nothing to read again");
+    const read = await readKeyPair(io, config);
+    if (read === null) logger.info("reload requested, but tls-cert is not set, so there is nothing to reload");
     else {
       instance.replacePair(read.pair);
-      tellCertificate(logger, read, "the certificate was read again: new connections get it");
+      logCertificate(logger, read, "certificate reloaded; new connections use it");
     }
   } catch (error) {
     logger.error(
       { problem: error instanceof Error ? error.message : String(error) },
-      "the certificate was read again and cannot be used: the one in use stays",
+      "the reloaded certificate cannot be used; the current one stays in use",
     );
   }
   notifier.ready(statusOf(instance));
 }
 
-/** The line of `systemctl status`. */
+/** The status line shown by `systemctl status`. */
 export const statusOf = ({ urls }: Instance): string => `listening on ${urls.join(", ")}`;
 
-/** Logs which certificate is in use from now on, and what clients will mind about it. */
-export function tellCertificate(logger: Logger, { facts, warnings }: ReadPair, message: string): void {
+/** Logs the certificate now in use, and a warning for everything about it that clients may reject. */
+export function logCertificate(logger: Logger, { facts, warnings }: CheckedKeyPair, message: string): void {
   for (const warning of warnings) logger.warn(warning);
   if (facts === null) return;
   const { subject, names, validTo } = facts;

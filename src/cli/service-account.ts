@@ -6,15 +6,15 @@ import type { Role } from "../domain/access.ts";
 import type { Store } from "../store/index.ts";
 import type { ServiceAccountRow } from "../store/accounts/service-accounts.ts";
 import { ACCOUNT_NAME_RULE, isAccountName } from "./apply/apply-file.ts";
-import { listed } from "./args.ts";
+import { joinAlternatives } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
-import { DATA_OPTIONS, dataDirectory } from "./command-config.ts";
-import { change, withData } from "./data-directory.ts";
-import { commandFailure, EXIT } from "./framework.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "./command-config.ts";
+import { runTransaction, withData } from "./data-directory.ts";
+import { CommandError, EXIT } from "./framework.ts";
 import type { Command } from "./framework.ts";
-import { operatorOf } from "./operator-changes.ts";
-import { tableText } from "./table.ts";
-import { requireOrganization, requireServiceAccount, shownTime } from "./lookup.ts";
+import { createOperatorChanges } from "./operator-changes.ts";
+import { renderTable } from "./table.ts";
+import { requireOrganization, requireServiceAccount, formatTime } from "./lookup.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "Organization of the service account" };
 const DEFAULT_PRIVILEGE: Role = "reader";
@@ -26,11 +26,16 @@ export const serviceAccountCreate: Command = {
   summary: "Create a service account",
   usage: "NAME --org NAME [--privilege ROLE] [--description TEXT] --data DIRECTORY",
   details: [
-    "The account has no key yet: assay key create --org NAME --service-account NAME makes one. Its name never changes.",
+    "The account has no key yet; assay key create --org NAME --service-account NAME creates one. Its name is " +
+      "permanent.",
   ],
   options: {
     org: ORG,
-    privilege: { kind: "text", placeholder: "ROLE", description: `${listed(ROLES)} (default ${DEFAULT_PRIVILEGE})` },
+    privilege: {
+      kind: "text",
+      placeholder: "ROLE",
+      description: `${joinAlternatives(ROLES)} (default ${DEFAULT_PRIVILEGE})`,
+    },
     description: {
       kind: "text",
       placeholder: "TEXT",
@@ -39,12 +44,12 @@ export const serviceAccountCreate: Command = {
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["NAME"] },
+  positionals: { min: 1, max: 1, names: ["NAME"] },
   check(args) {
     const [name] = args.positionals;
     const problems = name === undefined || isAccountName(name) ? [] : [`NAME: give ${ACCOUNT_NAME_RULE}`];
-    for (const problem of orgProblems(args)) problems.push(problem);
-    if (findPrivilege(args) === null) problems.push(`--privilege: give ${listed(ROLES)}`);
+    for (const problem of findOrgProblems(args)) problems.push(problem);
+    if (findPrivilege(args) === null) problems.push(`--privilege: give ${joinAlternatives(ROLES)}`);
     const tooLong = Array.from(args.texts.get("description")?.[0] ?? "").length > MAX_DESCRIPTION_CHARS;
     return tooLong ? [...problems, `--description: give at most ${MAX_DESCRIPTION_CHARS} characters`] : problems;
   },
@@ -52,17 +57,19 @@ export const serviceAccountCreate: Command = {
     const [name = ""] = args.positionals;
     const description = args.texts.get("description")?.[0] || null;
     const privilege = findPrivilege(args) ?? DEFAULT_PRIVILEGE;
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const made = withData(directory, (data) =>
-      change(data, () => {
+      runTransaction(data, () => {
         const { store } = data;
         const organization = requireOrganization(store, orgOf(args));
         if (organization.kind === "personal") {
-          throw commandFailure(`${organization.name} is a personal organization: service accounts are for shared ones`);
+          throw new CommandError(
+            `${organization.name} is a personal organization; only shared organizations have service accounts`,
+          );
         }
         if (store.serviceAccounts.find(organization.id, name))
-          throw commandFailure(`${organization.name} has a service account ${name} already`);
-        const id = operatorOf(store, "service-account create").createServiceAccount(organization.id, {
+          throw new CommandError(`${organization.name} already has a service account ${name}`);
+        const id = createOperatorChanges(store, "service-account create").createServiceAccount(organization.id, {
           name,
           privilege,
           description,
@@ -86,9 +93,9 @@ export const serviceAccountList: Command = {
   usage: "--org NAME --data DIRECTORY",
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,
-  check: (args) => orgProblems(args),
+  check: (args) => findOrgProblems(args),
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const accounts = withData(directory, ({ store }) => {
       const organization = requireOrganization(store, orgOf(args));
       return store.serviceAccounts.list(organization.id).map((row) => present(store, row));
@@ -100,11 +107,11 @@ export const serviceAccountList: Command = {
         name,
         privilege,
         String(active_api_keys),
-        shownTime(created_at),
+        formatTime(created_at),
         description ?? "-",
       ]);
       io.stdout(
-        tableText(
+        renderTable(
           ["NAME", "PRIVILEGE", "KEYS", "CREATED", "DESCRIPTION"],
           rows,
           `${orgOf(args)} has no service accounts`,
@@ -117,29 +124,34 @@ export const serviceAccountList: Command = {
 
 export const serviceAccountDelete: Command = {
   name: "service-account delete",
-  summary: "Delete a service account with all its keys",
+  summary: "Delete a service account and revoke its keys",
   usage: "NAME --org NAME --data DIRECTORY",
   details: [
-    "Its keys end at once, also on a running server, and nothing brings them back. What the account reported stays. An",
-    "account through which an enabled webhook acts is kept: see assay help webhook disable.",
+    "Revokes its keys at once, also on a running server; this cannot be undone. Everything that the account " +
+      "reported stays. An account that an enabled webhook uses cannot be deleted: see assay help webhook disable.",
   ],
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["NAME"] },
-  check: (args) => orgProblems(args),
+  positionals: { min: 1, max: 1, names: ["NAME"] },
+  check: (args) => findOrgProblems(args),
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const { account, keys } = withData(directory, (data) =>
-      change(data, () => {
+      runTransaction(data, () => {
         const { store } = data;
         const organization = requireOrganization(store, orgOf(args));
         const found = requireServiceAccount(store, organization, args.positionals[0] ?? "");
         const hooks = store.serviceAccounts.listEnabledWebhookKinds(found.id);
         if (hooks.length > 0) {
           const name = `${organization.name}/${found.name}`;
-          throw commandFailure(`${name} acts for the webhooks ${listed(hooks)}: assay webhook disable ends one`);
+          throw new CommandError(
+            `${name} is in use by the webhook ${hooks.join(" and ")}; disable it first with assay webhook disable`,
+          );
         }
-        return { account: found, keys: operatorOf(store, "service-account delete").deleteServiceAccount(found) };
+        return {
+          account: found,
+          keys: createOperatorChanges(store, "service-account delete").deleteServiceAccount(found),
+        };
       }),
     );
     if (args.switches.has("json"))
@@ -151,15 +163,16 @@ export const serviceAccountDelete: Command = {
 
 const orgOf = ({ texts }: Args): string => texts.get("org")?.[0] ?? "";
 
-const orgProblems = (args: Args): string[] => (orgOf(args) === "" ? ["--org: give the name of an organization"] : []);
+const findOrgProblems = (args: Args): string[] =>
+  orgOf(args) === "" ? ["--org: give the name of an organization"] : [];
 
-/** Null for what is no role. */
+/** Null for an unknown role. */
 function findPrivilege({ texts }: Args): Role | null {
   const text = texts.get("privilege")?.[0] ?? DEFAULT_PRIVILEGE;
   return ROLES.find((role) => role === text) ?? null;
 }
 
-/** An account for --json, with how many of its keys work. */
+/** Renders an account for --json, with the number of its live keys. */
 const present = (store: Store, { id, name, description, privilege, created_at, for_webhook }: ServiceAccountRow) => ({
   name,
   description,

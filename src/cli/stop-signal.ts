@@ -1,13 +1,13 @@
-/** Commands that take a while, and can be stopped. */
-import { commandFailure } from "./framework.ts";
+/** Cancellation of long-running commands. */
+import { CommandError } from "./framework.ts";
 import type { Io } from "./framework.ts";
 
 /**
- * Is aborted, with a command failure, when the operator, or the system, wants the command to stop. @param consequence
- * what then is, for the operator
+ * Returns a signal that aborts with a CommandError on SIGINT or SIGTERM. `consequence` completes the message: the state
+ * that the stopped command leaves.
  */
-export function stopSignal(io: Io, consequence: string): AbortSignal {
+export function createStopSignal(io: Io, consequence: string): AbortSignal {
   const stop = new AbortController();
-  void io.stopRequested().then((signal) => stop.abort(commandFailure(`stopped by ${signal}; ${consequence}`)));
+  void io.stopRequested().then((signal) => stop.abort(new CommandError(`stopped by ${signal}; ${consequence}`)));
   return stop.signal;
 }

@@ -1,4 +1,4 @@
-/** The certificate and the key of a server, read from the files of the configuration. */
+/** Reads the TLS certificate and private key of a server from the configured files. */
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { systemSources } from "../server/app.ts";
@@ -7,26 +7,26 @@ import type { CertificateFacts } from "../config/tls-certificate.ts";
 import type { Pair } from "../server/listener.ts";
 import type { Config } from "../config/options.ts";
 import { readText } from "./command-config.ts";
-import { commandFailure } from "./framework.ts";
+import { CommandError } from "./framework.ts";
 import type { Io } from "./framework.ts";
 
-export type ReadPair = { pair: Pair; facts: CertificateFacts | null; warnings: readonly string[] };
+export type CheckedKeyPair = { pair: Pair; facts: CertificateFacts | null; warnings: readonly string[] };
 
 /**
- * The pair that the configuration names; null without one.
- * @throws a command failure that says of each file why it cannot be used.
+ * Reads and checks the configured pair; null if none is configured.
+ * @throws CommandError that explains for each file why it cannot be used
  */
-export async function readPair(io: Io, { tlsCert, tlsKey }: Config): Promise<ReadPair | null> {
+export async function readKeyPair(io: Io, { tlsCert, tlsKey }: Config): Promise<CheckedKeyPair | null> {
   if (tlsCert === null || tlsKey === null) return null;
   const pair = { certificate: await readText(io, tlsCert), key: await readText(io, tlsKey) };
   const { problems, warnings, facts } = checkPair(pair, { certificate: tlsCert, key: tlsKey }, systemSources.now());
-  if (problems.length > 0) throw commandFailure(problems);
+  if (problems.length > 0) throw new CommandError(problems);
   const open =
-    statSync(resolve(io.cwd, tlsKey)).mode & FOR_OTHERS
-      ? [`everybody on this machine can read the private key in ${tlsKey}: chmod 0600 ${tlsKey}`]
+    statSync(resolve(io.cwd, tlsKey)).mode & WORLD_READABLE
+      ? [`every user of this machine can read the private key in ${tlsKey}: chmod 0600 ${tlsKey}`]
       : [];
   return { pair, facts, warnings: [...open, ...warnings] };
 }
 
-/** The right of everybody to read. That of a group is left alone: some systems give keys to one. */
-const FOR_OTHERS = 0o004;
+/** Read permission for others. Group permission is acceptable: some systems hand out keys through a group. */
+const WORLD_READABLE = 0o004;

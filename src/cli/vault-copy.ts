@@ -1,6 +1,6 @@
 /**
- * Copies evidence from one vault to another. What is there already, whole, is passed over, so a copy that was
- * interrupted goes on where it stopped, and a file counts as copied only when the target has it, by its checksum or by
+ * Copies evidence from one store to another. Files that the target already has are skipped, so an interrupted copy
+ * resumes where it stopped. A file counts as copied only after the target has confirmed it, by its checksum or by
  * reading it back.
  */
 import { systemSources } from "../server/app.ts";
@@ -10,26 +10,27 @@ import type { Store } from "../store/index.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "../evidence/errors.ts";
 import type { Vault } from "../evidence/local-store.ts";
 
-export type Copied = {
-  /** Files and bytes that attestations name and the target has now, of which `copied` were not there before. */
+export type CopyResult = {
+  /** Referenced files, and their bytes, that the target has now; `copied` of them were not there before. */
   files: number;
   bytes: number;
   copied: number;
-  /** Young files that no attestation names yet and that were copied too. */
+  /** Recent files that no attestation references yet and that were copied too. */
   unnamed: number;
-  /** Files that attestations name and the source does not have as they should be. */
+  /** Referenced files that the source lacks or has damaged. */
   lost: { digest: string; state: "missing" | "damaged" }[];
 };
 
-/** Files on their way at once: enough to hide the way to a store, few enough that their parts stay small. */
-const AT_ONCE = 8;
-/** Rows that are read at once: nobody is kept from the database for longer. */
-const PAGE = 500;
+/** Enough concurrent files to hide the network latency of a store, few enough to keep their buffers small. */
+const MAX_CONCURRENT_FILES = 8;
+/** Rows per read: a small page blocks other users of the database only briefly. */
+const PAGE_SIZE = 500;
 
 /**
- * @param reached is told how many bytes of what attestations name were dealt with
- * @param signal ends the copy between two files
- * @throws EvidenceUnavailableError, the reason of `signal`, the system's error
+ * Copies all referenced files, and recent ones that no attestation references yet.
+ * @param reached receives the number of referenced bytes processed so far
+ * @param signal stops the copy between two files
+ * @throws EvidenceUnavailableError, the reason of `signal`, a system error
  */
 export async function copyEvidence({
   store,
@@ -43,26 +44,26 @@ export async function copyEvidence({
   target: Vault;
   reached(bytes: number): void;
   signal: AbortSignal;
-}): Promise<Copied> {
-  const done: Copied = { files: 0, bytes: 0, copied: 0, unnamed: 0, lost: [] };
-  let seen = 0;
-  await each(named(store), async ({ digest, size }) => {
+}): Promise<CopyResult> {
+  const done: CopyResult = { files: 0, bytes: 0, copied: 0, unnamed: 0, lost: [] };
+  let processedBytes = 0;
+  await forEachConcurrently(listNamedFiles(store), async ({ digest, size }) => {
     signal.throwIfAborted();
     const state = await copyOne(source, target, { digest, size });
     if (state === "missing" || state === "damaged") {
-      // What was deleted meanwhile, beside a running server, is nobody's loss.
+      // A running server may have deleted the attestation meanwhile; then the file is not lost.
       if (store.attestations.isEvidenceReferenced(digest)) done.lost.push({ digest, state });
     } else {
       done.files += 1;
       done.bytes += size;
       if (state === "copied") done.copied += 1;
     }
-    seen += size;
-    reached(seen);
+    processedBytes += size;
+    reached(processedBytes);
   });
-  // What was received but not named yet, and what somebody who goes back to the database of yesterday will look for.
+  // Uploads whose attestation is not stored yet, and files that a restore of yesterday's database would need.
   const since = systemSources.now() - SWEEP_AGE;
-  await each(source.list(), async ({ digest, size, modifiedAt }) => {
+  await forEachConcurrently(source.list(), async ({ digest, size, modifiedAt }) => {
     signal.throwIfAborted();
     if (modifiedAt < since || store.attestations.isEvidenceReferenced(digest)) return;
     if ((await copyOne(source, target, { digest, size })) === "copied") done.unnamed += 1;
@@ -71,25 +72,22 @@ export async function copyEvidence({
   return done;
 }
 
-/**
- * How many of the files that attestations name the target has, by a look at each: the question before the target takes
- * over.
- */
-export async function countThere(store: Store, target: Vault, signal: AbortSignal): Promise<number> {
-  let there = 0;
-  await each(named(store), async ({ digest, size }) => {
+/** Counts the referenced files that the target has, checking each one: the final check before the switch. */
+export async function countPresent(store: Store, target: Vault, signal: AbortSignal): Promise<number> {
+  let count = 0;
+  await forEachConcurrently(listNamedFiles(store), async ({ digest, size }) => {
     signal.throwIfAborted();
-    if ((await target.describe(digest))?.size === size) there += 1;
+    if ((await target.describe(digest))?.size === size) count += 1;
   });
-  return there;
+  return count;
 }
 
 async function copyOne(
   source: Vault,
   target: Vault,
   { digest, size }: NamedFile,
-): Promise<"there" | "copied" | "missing" | "damaged"> {
-  if (await target.holds(digest, size)) return "there";
+): Promise<"present" | "copied" | "missing" | "damaged"> {
+  if (await target.holds(digest, size)) return "present";
   try {
     const staged = await target.stage(source.read(digest), { limit: size });
     if (staged.size !== size) {
@@ -106,30 +104,34 @@ async function copyOne(
   if (!(await target.holds(digest, size)))
     throw Object.assign(
       new Error(
-        `evidence ${digest} lies at the target with other content of the same size; remove it there and run this again`,
+        `evidence ${digest} exists at the target with different content of the same size; ` +
+          "remove it there and run this again",
       ),
       { code: "OTHER_CONTENT" },
     );
   return "copied";
 }
 
-function* named({ evidenceLocation }: Store): Generator<NamedFile> {
+function* listNamedFiles({ evidencePlace }: Store): Generator<NamedFile> {
   for (
-    let page = evidenceLocation.listFiles("", PAGE);
+    let page = evidencePlace.files("", PAGE_SIZE);
     page.length > 0;
-    page = evidenceLocation.listFiles(page.at(-1)?.digest ?? "", PAGE)
+    page = evidencePlace.files(page.at(-1)?.digest ?? "", PAGE_SIZE)
   )
     yield* page;
 }
 
-/** Runs `work` on all items, several at once. Rejects with the first error, when what was begun has ended. */
-async function each<T>(items: Iterable<T> | AsyncIterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+/** Runs `work` on all items concurrently. Rejects with the first error, after all running work has settled. */
+async function forEachConcurrently<T>(
+  items: Iterable<T> | AsyncIterable<T>,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
   const source = (async function* () {
     yield* items;
   })();
   let failed = false;
   const results = await Promise.allSettled(
-    Array.from({ length: AT_ONCE }, async () => {
+    Array.from({ length: MAX_CONCURRENT_FILES }, async () => {
       try {
         for (let next = await source.next(); !failed && !next.done; next = await source.next()) await work(next.value);
       } catch (error) {

@@ -117,7 +117,7 @@ answers("without either option there are none; an address that is taken is told"
     assert.is(code, 1);
     assert.match(
       stderr,
-      `assay: cannot listen on 127.0.0.1:${port}: another program listens there; choose another port with --metrics-listen HOST:PORT or ASSAY_METRICS_LISTEN`,
+      `assay: cannot listen on 127.0.0.1:${port}: another program is using the port; choose another with --metrics-listen HOST:PORT or ASSAY_METRICS_LISTEN`,
     );
   }),
 );

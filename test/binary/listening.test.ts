@@ -45,11 +45,11 @@ listening(
 
       put(directory, SECOND);
       process.kill(running.pid, "SIGHUP");
-      await running.wrote(/"msg":"the certificate was read again/);
+      await running.wrote(/"msg":"certificate reloaded/);
       assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
       put(directory, { ...SECOND, key: FIRST.key });
       process.kill(running.pid, "SIGHUP");
-      await running.wrote(/cannot be used: the one in use stays/);
+      await running.wrote(/cannot be used; the current one stays in use/);
       assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
       assert.is((await ask(url, { method: "PUT", path: "/api/v2/flows/acme", key, body: flow("other") })).status, 201);
 
@@ -162,7 +162,7 @@ listening(
     }),
 );
 
-/** A socket that is bound and listens, as systemd makes one, and its descriptor. */
+/** A socket that is bound and listens, as systemd creates one, and its descriptor. */
 async function bound(place: string | number): Promise<{ server: Server; fd: number }> {
   const server = createServer();
   await new Promise<void>((resolve) =>
@@ -195,7 +195,7 @@ listening("sockets that were handed over are used in place of --listen, and noth
       `listening on http://127.0.0.1:${port}\nlistening on fd:4\nAPI reference: http://127.0.0.1:${port}/api/v2/doc/\n`,
     );
     await running.wrote(
-      /"descriptors":\[3,4\],"in_place_of":"192\.0\.2\.1:1","msg":"systemd handed over the sockets to listen on"/,
+      /"descriptors":\[3,4\],"in_place_of":"192\.0\.2\.1:1","msg":"listening on sockets passed by systemd"/,
     );
     assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
     assert.is((await ask(`unix:${path}`, { path: "/ready" })).text, "OK");

@@ -50,7 +50,7 @@ server("init prints the key once, and refuses a second time", () =>
     assert.match(key, /^[\w-]{43}$/);
     const again = await run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
     assert.equal({ code: again.code, stdout: again.stdout }, { code: 1, stdout: "" });
-    assert.match(again.stderr, "is set up already");
+    assert.match(again.stderr, "is already set up");
     const running = await start(serve(data));
     assert.is(await ask(running.url, key), 200);
     assert.equal(await running.stop(), { code: 0, signal: null }, running.output());

@@ -153,7 +153,7 @@ atTerminal("a password that is typed at a terminal is not shown", () =>
     );
     assert.is(
       await typed("half of it\u0003"),
-      "New password of ops: \nassay: nothing was changed: no password was given\n",
+      "New password of ops: \nassay: nothing was changed: no password was entered\n",
     );
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.is((await browserOf(server.url).login("ops", "correct horse battery")).status, 303);

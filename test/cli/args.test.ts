@@ -18,7 +18,7 @@ const parse = (
   parseArguments(argv, {
     options: OPTIONS,
     takesConfig,
-    positionals: { least, most, names: ["FIRST", "SECOND"], ...(words && { words }) },
+    positionals: { min: least, max: most, names: ["FIRST", "SECOND"], ...(words && { words }) },
   });
 
 const test = suite("cli/args");
@@ -77,11 +77,11 @@ test("mistakes, one by one", () => {
     [["--no-json"], ["unknown option --no-json"]],
     [["--no-json=1"], ["unknown option --no-json"]],
     [["--json=yes"], ["--json takes no value"]],
-    [["--data"], ["--data needs a value; one that begins with a dash is written --data=VALUE"]],
-    [["--data", "--json"], ["--data needs a value; one that begins with a dash is written --data=VALUE"]],
+    [["--data"], ["--data needs a value; write --data=VALUE if the value begins with a dash"]],
+    [["--data", "--json"], ["--data needs a value; write --data=VALUE if the value begins with a dash"]],
     [
       ["--data", "--", "x"],
-      ["--data needs a value; one that begins with a dash is written --data=VALUE", 'unexpected argument "x"'],
+      ["--data needs a value; write --data=VALUE if the value begins with a dash", 'unexpected argument "x"'],
     ],
     [["--data", "a", "--data=b", "--data=c"], ["--data is given more than once"]],
     [["--description=a", "--description", "b"], ["--description is given more than once"]],
@@ -100,7 +100,7 @@ test("all mistakes are told at once", () => {
   assert.equal(parse(["--json=1", "--nope", "x", "--data"]).problems, [
     "--json takes no value",
     "unknown option --nope",
-    "--data needs a value; one that begins with a dash is written --data=VALUE",
+    "--data needs a value; write --data=VALUE if the value begins with a dash",
     'unexpected argument "x"',
   ]);
 });

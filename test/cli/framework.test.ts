@@ -1,12 +1,12 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  commandFailure,
+  CommandError,
   EXIT,
   reportProblems,
   runCli,
-  topicNames,
-  topicText,
+  listTopicNames,
+  findTopicText,
   topicTitle,
 } from "../../src/cli/framework.ts";
 import type { Command, Io } from "../../src/cli/framework.ts";
@@ -55,7 +55,7 @@ const COMMANDS: Command[] = [
   command("key create", {
     usage: "USER --description TEXT",
     options: { description: { kind: "text", placeholder: "TEXT", description: "What the key is for" } },
-    positionals: { least: 1, most: 1, names: ["USER"] },
+    positionals: { min: 1, max: 1, names: ["USER"] },
     run: async (args, io) => {
       io.stdout(`${args.positionals.join()} ${args.texts.get("description")?.join()} ${args.switches.has("json")}\n`);
       return EXIT.done;
@@ -64,12 +64,12 @@ const COMMANDS: Command[] = [
   command("key list"),
   command("key revoke", {
     run: async () => {
-      throw commandFailure("API key not found");
+      throw new CommandError("API key not found");
     },
   }),
   command("locked", {
     run: async () => {
-      throw commandFailure("the data directory is in use", EXIT.dataInUse);
+      throw new CommandError("the data directory is in use", EXIT.dataInUse);
     },
   }),
   command("missing", {
@@ -95,8 +95,8 @@ const run = async (...argv: string[]) => {
   return { code, out: out.join(""), err: err.join("") };
 };
 
-const width = Math.max(...topicNames().map((name) => name.length)) + 2;
-const TOPICS = topicNames()
+const width = Math.max(...listTopicNames().map((name) => name.length)) + 2;
+const TOPICS = listTopicNames()
   .map((name) => `  ${name.padEnd(width)}${topicTitle(name)}\n`)
   .join("");
 
@@ -116,8 +116,9 @@ Commands:
 
 Topics:
 ${TOPICS}
-assay help COMMAND tells more about one of them, assay help TOPIC is the operator's guide, and
-assay help WORD finds what mentions a word.
+assay help COMMAND    show the usage and options of a command
+assay help TOPIC      read a topic of the operator's guide
+assay help WORD       search topics, commands and options for a word
 `;
 
 const KEY_HELP = `Usage: assay key COMMAND [OPTIONS]
@@ -187,16 +188,16 @@ test("wrong usage: exit code 2 and a word on stderr", async () => {
     [["frobnicate"], 'assay: unknown command "frobnicate"; see assay help\n'],
     [[""], 'assay: unknown command ""; see assay help\n'],
     [["keys"], 'assay: unknown command "keys"; did you mean key?\n'],
-    [["key"], "assay: key needs another word: key create, key list, key revoke\n"],
-    [["key", "--json"], '{"error":"key needs another word: key create, key list, key revoke"}\n'],
+    [["key"], "assay: key needs a subcommand: key create, key list, key revoke\n"],
+    [["key", "--json"], '{"error":"key needs a subcommand: key create, key list, key revoke"}\n'],
     [["key", "creat"], 'assay: unknown command "key creat"; did you mean key create?\n'],
     [["help", "key", "creat"], 'assay: unknown command "key creat"; did you mean key create?\n'],
     [["help", "xyzzy"], 'assay: unknown command "xyzzy"; see assay help\n'],
     [["help", "verfy"], 'assay: unknown command "verfy"; did you mean verify?\n'],
     [["help", "key", "xyzzy"], 'assay: unknown command "key xyzzy"; see assay help\n'],
-    [["help", "verify", "xyzzy"], 'assay: there is no command "verify xyzzy"\n'],
-    [["help", "--"], "assay: options follow the command: assay COMMAND --; see assay help\n"],
-    [["--json", "serve"], '{"error":"options follow the command: assay COMMAND --json; see assay help"}\n'],
+    [["help", "verify", "xyzzy"], 'assay: there is no command "verify xyzzy"; see assay help verify\n'],
+    [["help", "--"], "assay: options come after the command: assay COMMAND --; see assay help\n"],
+    [["--json", "serve"], '{"error":"options come after the command: assay COMMAND --json; see assay help"}\n'],
     [["serve", "now"], 'assay: unexpected argument "now"\nassay: see assay help serve\n'],
     [["key", "list", "--listen=x"], "assay: unknown option --listen\nassay: see assay help key list\n"],
     [
@@ -212,7 +213,7 @@ test("wrong usage: exit code 2 and a word on stderr", async () => {
 test("--version without such a command is an option in the wrong place", async () => {
   const { io, err } = capture();
   assert.is(await runCli([command("serve")], ["--version"], io), 2);
-  assert.equal(err, ["assay: options follow the command: assay COMMAND --version; see assay help\n"]);
+  assert.equal(err, ["assay: options come after the command: assay COMMAND --version; see assay help\n"]);
 });
 
 test("failures of commands", async () => {
@@ -228,8 +229,8 @@ test("failures of commands", async () => {
 
 test("problems: a line each, or one JSON object; control characters are shown", () => {
   const { io, err } = capture();
-  reportProblems(io, ["a", "b\u001b[31m\rc"], false);
-  reportProblems(io, ["a", 'b "c"'], true);
+  reportProblems(io, ["a", "b\u001b[31m\rc"], { json: false });
+  reportProblems(io, ["a", 'b "c"'], { json: true });
   assert.equal(err, ["assay: a\n", "assay: b\\u001b[31m\\u000dc\n", '{"error":"a; b \\"c\\""}\n']);
 });
 
@@ -238,17 +239,17 @@ test("the exit codes", () => {
 });
 
 test("every topic says in a few words what it is about", () => {
-  for (const name of topicNames()) assert.match(topicTitle(name), /^\S.{8,70}$/, name);
+  for (const name of listTopicNames()) assert.match(topicTitle(name), /^\S.{8,70}$/, name);
 });
 
 test("a topic of the guide is printed as it is, after the help of a command of its name", async () => {
-  const text = topicText("configuration") as string;
+  const text = findTopicText("configuration") as string;
   assert.match(text, /^# \S/);
   assert.equal(await run("help", "configuration"), { code: 0, out: text, err: "" });
   assert.equal(await run("help", "Configuration"), { code: 0, out: text, err: "" });
   assert.match(
     (await run("help", "configuratio")).out,
-    /^No topic or command is called "configuratio"\. Matches:\n\nTopics:\n {2}configuration {2,}\S/,
+    /^No topic or command is named "configuratio"\. Matches:\n\nTopics:\n {2}configuration {2,}\S/,
   );
   const named = { ...(COMMANDS[0] as Command), name: "configuration" };
   const { io, out } = capture();

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { tableText } from "../../src/cli/table.ts";
+import { renderTable } from "../../src/cli/table.ts";
 import { cli, inDirectory } from "./in-process.ts";
 
 const test = suite("cli/lists");
@@ -14,7 +14,7 @@ const test = suite("cli/lists");
  */
 const EMPTY: Record<string, { words: string[]; text: string; json: object }> = {
   "user list": { words: [], text: "no users\n", json: { users: [] } },
-  "session list": { words: [], text: "nobody is signed in\n", json: { sessions: [] } },
+  "session list": { words: [], text: "no open sessions\n", json: { sessions: [] } },
   "member list": {
     words: ["--org", "acme"],
     text: "acme has no members\n",
@@ -25,7 +25,7 @@ const EMPTY: Record<string, { words: string[]; text: string; json: object }> = {
     text: "bare has no service accounts\n",
     json: { organization: "bare", service_accounts: [] },
   },
-  "key list": { words: ["--org", "acme", "--service-account", "ci"], text: "no keys that work\n", json: { keys: [] } },
+  "key list": { words: ["--org", "acme", "--service-account", "ci"], text: "no valid keys\n", json: { keys: [] } },
   "webhook list": { words: ["--org", "acme"], text: "acme has no inbound webhooks\n", json: { webhooks: [] } },
   "deliveries list": { words: [], text: "no messages\n", json: { deliveries: [] } },
   "retention list": {
@@ -61,10 +61,10 @@ test("columns are as wide as their widest cell, in characters; texts of others s
     ["\u{1f600}\u{1f600}", "b", ""],
   ];
   assert.is(
-    tableText(["H", "NAME", "LAST"], rows, "none"),
+    renderTable(["H", "NAME", "LAST"], rows, "none"),
     "H   NAME                 LAST\na   zo\u00eb\\u000a\\u001b[31m  x\n\u{1f600}\u{1f600}  b\n",
   );
-  assert.is(tableText(["H"], [], "none"), "none\n");
+  assert.is(renderTable(["H"], [], "none"), "none\n");
 });
 
 test.run();

@@ -9,7 +9,7 @@ const test = suite("cli/progress");
 /** What a terminal, or a pipe, gets on stderr. */
 function shown(stderrIsTty: boolean, quiet = false): string {
   let text = "";
-  const progress = showProgress({ stderrIsTty, stderr: (written: string) => void (text += written) } as Io, quiet);
+  const progress = showProgress({ stderrIsTty, stderr: (written: string) => void (text += written) } as Io, { quiet });
   progress.begin("database", 40 * MB);
   progress.reach(10 * MB);
   progress.begin("evidence", 7, "files");

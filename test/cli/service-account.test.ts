@@ -106,9 +106,13 @@ test("what cannot be done is said, and changes nothing", () =>
     const name = "NAME: give a name of 1 to 64 letters, digits and hyphens";
     const org = "--org: give the name of an organization";
     const table: [string[], number, string[]][] = [
-      [["create", "ci", ...ACME], 1, ["acme has a service account ci already"]],
+      [["create", "ci", ...ACME], 1, ["acme already has a service account ci"]],
       [["create", "ci", "--org", "nobody"], 1, ['there is no organization "nobody"']],
-      [["create", "ci", "--org", "ops"], 1, ["ops is a personal organization: service accounts are for shared ones"]],
+      [
+        ["create", "ci", "--org", "ops"],
+        1,
+        ["ops is a personal organization; only shared organizations have service accounts"],
+      ],
       [
         ["create", "a b", "--privilege", "king", "--description", "x".repeat(513)],
         2,
@@ -126,17 +130,17 @@ test("what cannot be done is said, and changes nothing", () =>
       [
         ["delete", "nope", ...ACME],
         1,
-        ['Service account not found: acme has no "nope"; assay service-account create nope --org acme makes one'],
+        ['Service account not found: acme has no "nope"; assay service-account create nope --org acme creates one'],
       ],
       [
         ["delete", "a b", ...ACME],
         1,
-        ['Service account not found: acme has no "a b"; assay service-account create NAME --org acme makes one'],
+        ['Service account not found: acme has no "a b"; assay service-account create NAME --org acme creates one'],
       ],
       [
         ["delete", "sonar-webhook", ...ACME],
         1,
-        ["acme/sonar-webhook acts for the webhooks sonar: assay webhook disable ends one"],
+        ["acme/sonar-webhook is in use by the webhook sonar; disable it first with assay webhook disable"],
       ],
     ];
     for (const [words, code, lines] of table) {

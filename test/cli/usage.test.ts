@@ -52,7 +52,7 @@ test("the usage lines are understood by these tests", () => {
 test("the words of a command are called what its usage line calls them", () => {
   for (const { name, usage, positionals } of COMMANDS) {
     for (const word of positionals?.names ?? []) assert.ok(usage.includes(word), `${name}: ${word} is not in ${usage}`);
-    assert.ok((positionals?.names.length ?? 0) >= (positionals?.least ?? 0), name);
+    assert.ok((positionals?.names.length ?? 0) >= (positionals?.min ?? 0), name);
   }
 });
 
@@ -111,17 +111,17 @@ const WRONG_VALUES: readonly (readonly [string, readonly string[]])[] = [
   ["init --org=. --user=. --email x", ["--org: give a name", "--user: give a name", "--email: give an e-mail address"]],
   ["user create .. --email x", ["NAME: give a name", "--email: give an e-mail address"]],
   ["user set ann --email a@b --no-email", ["--no-email: give it or --email"]],
-  ["session revoke x --all", ["give ID, --user USER or --all"]],
+  ["session revoke x --all", ["give exactly one of ID, --user USER and --all"]],
   ["member add ann --org acme --role king", ["--role: give admin, member, snapshotter or reader"]],
   ["member set-role ann --role king", ["--org: give the name", "--role: give admin"]],
   [
     "key create --user ann --org acme --expires-in soon",
-    ["say who holds the key", "--description: give a text", "--expires-in: give a duration"],
+    ["name the owner of the key", "--description: give a text", "--expires-in: give a duration"],
   ],
-  ["webhook enable gitlab", ["--org: name the organization", 'there is no webhook "gitlab"']],
+  ["webhook enable gitlab", ["--org: give the name of an organization", 'there is no webhook "gitlab"']],
   [
     "webhook enable sonar --org acme --flow-name x --flow-prefix /",
-    ["--flow-name: say key or name", "--flow-prefix: up to 100 letters"],
+    ["--flow-name: give key or name", "--flow-prefix: give up to 100 letters"],
   ],
   ["webhook enable launch-darkly --org acme --flow-suffix x", ["--flow-suffix: only the sonar webhook"]],
   ["webhook disable gitlab --org acme", ['there is no webhook "gitlab"']],
@@ -129,19 +129,19 @@ const WRONG_VALUES: readonly (readonly [string, readonly string[]])[] = [
     "deliveries list --state lost --limit 0 --action x",
     ["--state: give waiting, delivered or dead", "--limit: give a number", "--action: give --org too"],
   ],
-  ["deliveries retry x --org acme", ["say which messages"]],
-  ["action secret acme first", ['"first" is not the number of an action']],
-  ["retention set --trails-after 1h", ["--org: say which", "--trails-after: give whole days"]],
-  ["retention hold --org acme --trail t", ["--reason: say why", "--trail: give --flow too"]],
-  ["retention run --plan x --limit 0", ["--plan: give the plan", "--limit: give a number"]],
+  ["deliveries retry x --org acme", ["select messages by their IDs"]],
+  ["action secret acme first", ['"first" is neither the number of an action']],
+  ["retention set --trails-after 1h", ["--org: give the name of an organization", "--trails-after: give whole days"]],
+  ["retention hold --org acme --trail t", ["--reason: give a reason", "--trail: give --flow too"]],
+  ["retention run --plan x --limit 0", ["--plan: give a plan", "--limit: give a number"]],
   [
     "retention deleted --limit x --before y",
-    ["--org: say which", "--limit: give a number", "--before: give the number"],
+    ["--org: give the name of an organization", "--limit: give a number", "--before: give the number"],
   ],
-  ["explain #1 zz", ['"#1" is no snapshot', '"zz" is no fingerprint']],
+  ["explain #1 zz", ['"#1" is not a snapshot expression', '"zz" is not a fingerprint']],
   ["vault copy --to elsewhere", ["--to: give s3://BUCKET"]],
   ["vault migrate --to elsewhere", ["--to: give s3://BUCKET"]],
-  ["backup - --overwrite", ["--overwrite needs the name of a file"]],
+  ["backup - --overwrite", ["--overwrite needs a file name in place of -"]],
   ["config explain nothing", ['there is no option "nothing"']],
   ["completion tcsh", ['there is no completion for "tcsh": give bash, zsh or fish']],
   ["openapi --base-url x", ['--base-url: "x" is not accepted']],
@@ -192,7 +192,7 @@ for (const [argv, expected] of SEARCHES)
   test(`assay help ${argv.join(" ")} finds what has it`, async () => {
     const { code, out, err } = await cli(["help", ...argv]);
     assert.equal({ code, err }, { code: 0, err: "" });
-    assert.ok(out.startsWith(`No topic or command is called ${JSON.stringify(argv.join(" "))}. Matches:\n\n`), out);
+    assert.ok(out.startsWith(`No topic or command is named ${JSON.stringify(argv.join(" "))}. Matches:\n\n`), out);
     for (const pattern of expected) assert.match(out, pattern);
   });
 

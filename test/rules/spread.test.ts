@@ -14,15 +14,13 @@ const test = suite("rules/spread");
 /** `path ...argument` of the calls that may: each argument has a length that only our own code decides. */
 const ALLOWED: Readonly<Record<string, string>> = {
   "src/contract/urls.ts ...parts": "segments of a path template, listed by the caller",
-  "src/cli/apply/apply-plan.ts ...outcomeOf(differences)": "a pair",
-  'src/cli/apply/apply-plan.ts ...outcomeOf(difference("role", previous, member.role))': "a pair",
   "src/cli/commands/config.ts ...shown.map(({ option }) => option.length)": "one for each option",
   "src/cli/commands/doctor.ts ...checks.map(({ name }) => name.length)": "one for each check",
   "src/cli/framework.ts ...rows.map(([head]) => head.length)": "rows of a help text",
   "src/cli/help-search.ts ...details": "lines of a help text",
   "src/cli/help-search.ts ...own.flatMap(([flag, option]) => [flag, option.description])": "options of a command",
   "src/cli/commands/key.ts ...ends": "two times",
-  "src/cli/install/systemd-unit.ts ...credentials.map(({ name, path }) => `LoadCredential=${name}:${pathText(path)}`)":
+  "src/cli/install/systemd-unit.ts ...credentials.map(({ name, path }) => `LoadCredential=${name}:${quoteUnitPath(path)}`)":
     "one for each option that is a secret",
   "src/cli/commands/verify.ts ...results.map(({ name }) => name.length)": "one for each check",
   "src/config/resolve.ts ...heads.map((head) => head.length)": "one for each option",

@@ -95,7 +95,7 @@ test("a certificate that has ended, and a key that everybody can read, serve wit
       .filter(({ level }) => level === "warn")
       .map(({ msg }) => msg);
     assert.equal(warnings, [
-      `everybody on this machine can read the private key in ${key}: chmod 0600 ${key}`,
+      `every user of this machine can read the private key in ${key}: chmod 0600 ${key}`,
       `the certificate in ${join(directory, "tls.crt")} ended on 2021-01-01: clients will refuse it`,
     ]);
   }));
@@ -110,12 +110,12 @@ test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", (
     put(directory, SECOND);
     assert.is(await fingerprintAt(url), fingerprintOf(FIRST), "nothing is read before it is asked for");
     server.signal("SIGHUP");
-    await server.wrote(/"msg":"the certificate was read again: new connections get it"/);
+    await server.wrote(/"msg":"certificate reloaded; new connections use it"/);
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
 
     writeFileSync(join(directory, "tls.key"), FIRST.key);
     server.signal("SIGHUP");
-    const text = await server.wrote(/cannot be used: the one in use stays/);
+    const text = await server.wrote(/cannot be used; the current one stays in use/);
     const line = linesOf(text).at(-1);
     assert.equal(
       { level: line?.["level"], problem: line?.["problem"] },
@@ -129,7 +129,7 @@ test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", (
     put(directory, FIRST);
     server.signal("SIGHUP");
     server.signal("SIGHUP");
-    await server.wrote(/(read again: new connections get it[^]*){2}/);
+    await server.wrote(/(reloaded; new connections use it[^]*){2}/);
     assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
     const { code, err } = await server.stop();
     assert.equal(
@@ -153,11 +153,11 @@ test("the metrics tell when the certificate that is in use ends", () =>
     assert.is(await told(), endOf(FIRST));
     put(directory, ENDED);
     server.signal("SIGHUP");
-    await server.wrote(/"msg":"the certificate was read again: new connections get it"/);
+    await server.wrote(/"msg":"certificate reloaded; new connections use it"/);
     assert.is(await told(), endOf(ENDED));
     put(directory, { ...SECOND, key: FIRST.key });
     server.signal("SIGHUP");
-    await server.wrote(/cannot be used: the one in use stays/);
+    await server.wrote(/cannot be used; the current one stays in use/);
     assert.is(await told(), endOf(ENDED));
     await server.stop();
   }));
@@ -167,7 +167,7 @@ test("SIGHUP without a certificate is logged and ends nothing", () =>
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     const url = await urlOf(server);
     server.signal("SIGHUP");
-    await server.wrote(/"msg":"SIGHUP: without tls-cert there is nothing to read again"/);
+    await server.wrote(/"msg":"reload requested, but tls-cert is not set, so there is nothing to reload"/);
     assert.is((await ask(url, { path: "/ready" })).status, 200);
     assert.is((await server.stop()).code, 0);
   }));

@@ -110,7 +110,7 @@ test("the file of a server that was killed is replaced; a living one keeps its p
       {
         code: 1,
         out: "",
-        err: `assay: cannot listen on unix:${path}: another program answers there; stop it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
+        err: `assay: cannot listen on unix:${path}: another program is listening there; stop it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
       },
     );
     assert.is((await ask(server.url, { path: "/ready" })).status, 200, "the living one was not disturbed");
@@ -126,12 +126,12 @@ test("a file that is no socket stays, and is told; so is a directory that is mis
     { code, err },
     {
       code: 1,
-      err: `assay: cannot listen on unix:${path}: there is a file that is no socket; remove it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
+      err: `assay: cannot listen on unix:${path}: the path is a file, not a socket; remove it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
     },
   );
   assert.ok(lstatSync(path).isFile());
   symlinkSync(path, join(directory, "link"));
-  assert.match((await serve(`unix:${join(directory, "link")}`)).err, "no socket");
+  assert.match((await serve(`unix:${join(directory, "link")}`)).err, "not a socket");
   assert.match(
     (await serve(`unix:${join(directory, "missing", "a.sock")}`)).err,
     "its directory is missing, or this user may not write there; make it,",

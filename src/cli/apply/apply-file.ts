@@ -1,13 +1,12 @@
 /**
- * The apply file: organizations, users and their keys, declared in YAML. This module only reads it into a plan.
+ * The apply file declares organizations, users and their keys in YAML. This module only parses it into a plan.
  *
- * Applying a plan is declarative and idempotent. What the file names is created where it is missing and brought to the
- * stated values where it differs; applying the same file again changes nothing. What the file does not name is left
- * alone: organizations, users, members, accounts and keys beyond the file stay as they are, and nothing is ever
- * deleted. Things are recognised by name: organizations and users by theirs, members by their user, service accounts by
- * their name within the organization, keys by their description within their owner. A key without `key` is minted once
- * and shown once; where a key of that description exists already, nothing is minted. A key without a description, or
- * with an empty one, is described as "from an apply file".
+ * Applying a plan is declarative and idempotent: it creates missing objects and updates those that differ, and applying
+ * the same file again changes nothing. Objects that the file does not name stay unchanged, and nothing is ever deleted.
+ * Organizations and users are identified by name, members by their user, service accounts by name within their
+ * organization, and keys by description within their owner. A key without `key` is generated and shown once; if the
+ * owner already has a key with that description, nothing is generated. A key without a description, or with an empty
+ * one, gets the description "from an apply file".
  *
  *     organizations:
  *       - name: acme
@@ -23,20 +22,22 @@
  *         email: ops@example.com            # default none
  *         api_keys: [ { description: laptop, key: "...", expires_at: 0 } ]
  *
- * A personal organization bears the name of its user, and only that user can be its member (semantics 1.2). Whether a
- * member that the file does not declare exists, and whether an expiry lies in the past, is for the one who applies the
- * plan; the places in it are there for those messages.
+ * A personal organization has the name of its user, and only that user can be its member (semantics 1.2). Whether an
+ * undeclared member exists, and whether an expiry is in the past, is checked when the plan is applied; the plan carries
+ * source positions for those messages.
  */
-import { isAlias, isMap, isScalar, isSeq } from "yaml";
+
 import { ROLES } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
-import { truncate } from "../../domain/text/excerpt.ts";
+
 import { LATEST_EXPIRY } from "../../domain/time.ts";
 import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../../domain/names.ts";
 import { byPlace, PLAIN, readYaml } from "../../domain/text/yaml.ts";
 import type { SourcePosition } from "../../domain/text/yaml.ts";
+import { choice, list, nullable, optional, quote, record, scalar, text, unlessEmpty } from "./yaml-schema.ts";
+import type { Reading } from "./yaml-schema.ts";
 
-/** `key` is null where the server mints one; `expiresAt` is epoch seconds, 0 for never. */
+/** `key` is null if the server generates one; `expiresAt` is epoch seconds, 0 for never. */
 export type ApiKeyPlan = { description: string; key: string | null; expiresAt: number; place: SourcePosition };
 
 export type ServiceAccountPlan = {
@@ -66,50 +67,46 @@ export type UserPlan = {
   place: SourcePosition;
 };
 
-/** What an apply file declares. Each `place` is where the entry begins in the file. */
+/** The content of an apply file. Each `place` is the position of an entry in the file. */
 export type ApplyPlan = { organizations: readonly OrganizationPlan[]; users: readonly UserPlan[] };
 
 export type ApplyFileResult = { plan: ApplyPlan; problems: null } | { plan: null; problems: string[] };
 
-/** What a name of an organization or a user looks like, in words. */
+/** Describes a valid name of an organization or a user. */
 export const NAME_RULE = "a name of letters, digits and - _ . ~ that begins with a letter or a digit";
 
-/** What a name of a service account looks like, in words. */
+/** Describes a valid name of a service account. */
 export const ACCOUNT_NAME_RULE = "a name of 1 to 64 letters, digits and hyphens";
 
-/** Whether a text can name a service account (semantics 1.5). */
+/** Whether a text is a valid name of a service account (semantics 1.5). */
 export function isAccountName(value: string): boolean {
   return value.length <= 64 && matches(SERVICE_ACCOUNT_NAME, value);
 }
 
-/** Whether a text may be what people see of a user: one line of at most 256 characters, empty for the login name. */
+/** Whether a text is a valid display name: one line of at most 256 characters; empty stands for the login name. */
 export function isDisplayName(value: string): boolean {
   return /^[^\p{Cc}]{0,256}$/u.test(value);
 }
 
-/** Whether a text can be an e-mail address: something on both sides of one @. */
+/** Whether a text is plausible as an e-mail address: non-empty on both sides of a single @. */
 export function isEmail(value: string): boolean {
   return value.length <= 254 && /^[^\s@]+@[^\s@]+$/.test(value);
 }
 
-/** Whether a text can describe an API key (semantics 1.6). */
+/** Whether a text is a valid description of an API key (semantics 1.6). */
 export function isKeyDescription(value: string): boolean {
   return /^.{1,256}$/su.test(value);
 }
 
-/**
- * Describes keys of an apply file that have no description: keys are known by it, and the API demands one (semantics
- * 1.6).
- */
+/** The description of keys that have none: keys are identified by it, and the API requires one (semantics 1.6). */
 export const DEFAULT_KEY_DESCRIPTION = "from an apply file";
 
-// More would only bury the first mistakes, from which the others mostly follow.
-const MOST_PROBLEMS = 100;
+/** Later mistakes mostly follow from the first ones, so a longer list would only bury those. */
+const MAX_PROBLEMS = 100;
 
 /**
- * Reads the text of an apply file. Every mistake is reported at once, in the order of the file, as
- * "line L column C: PLACE: what is wrong", up to 100 of them. The text of a key never appears in a message. Never
- * throws.
+ * Parses an apply file. Returns all mistakes at once (at most 100), in file order, as
+ * "line L column C: PLACE: PROBLEM". No message contains the value of a key. Never throws.
  */
 export function parseApplyFile(text: string): ApplyFileResult {
   const yaml = readYaml(text, PLAIN);
@@ -124,30 +121,15 @@ export function parseApplyFile(text: string): ApplyFileResult {
     checkKeysAndAddresses(reading, plan);
     if (problems.length === 0) return { plan, problems: null };
   } else if (problems.length === 0) {
-    // Empty text is refused rather than taken for "change nothing": it is what a file that was never mounted looks
-    // like.
+    // Empty text is refused and does not mean "change nothing": a file that was not mounted looks like this.
     reading.refuse({ line: 1, column: 1 }, "the file is empty, give organizations or users");
   }
   const sorted = problems
     .sort(byPlace)
     .map(({ line, column, text: problem }) => `line ${line} column ${column}: ${problem}`);
-  const more = sorted.length - MOST_PROBLEMS;
-  return { plan: null, problems: more > 0 ? [...sorted.slice(0, MOST_PROBLEMS), `and ${more} more`] : sorted };
+  const more = sorted.length - MAX_PROBLEMS;
+  return { plan: null, problems: more > 0 ? [...sorted.slice(0, MAX_PROBLEMS), `and ${more} more`] : sorted };
 }
-
-type Reading = { place(node: unknown): SourcePosition; refuse(place: SourcePosition, problem: string): void };
-
-/**
- * Turns a node into a value. What it cannot read it refuses and replaces by `blank`, so that the reading goes on and
- * finds the other mistakes; the plan is thrown away then. Blank texts are empty, and no check takes those for
- * duplicates. `where` names the node: organizations[0].members[1].role. `absent` holds the value of a field that may be
- * left out.
- */
-type Reader<T> = {
-  read(reading: Reading, node: unknown, where: string): T;
-  blank: T;
-  absent?: { value: T };
-};
 
 // Organizations and users share one grammar, see domain/names.ts.
 const NAME = text((value) => matches(USER_NAME, value), NAME_RULE);
@@ -155,20 +137,26 @@ const ACCOUNT_NAME = text(isAccountName, ACCOUNT_NAME_RULE);
 const DISPLAY_NAME = text(isDisplayName, "a text of at most 256 characters on one line");
 const EMAIL = text(isEmail, "an e-mail address or null");
 const ROLE = choice<Role>(ROLES);
-const YES_NO = scalar<boolean>((value) => (typeof value === "boolean" ? value : null), "true or false", false);
+const YES_NO = scalar<boolean>({
+  accept: (value) => (typeof value === "boolean" ? value : null),
+  accepts: "true or false",
+  blank: false,
+});
 
 // semantics 1.6
 const DESCRIPTION = unlessEmpty(text(isKeyDescription, "a text of up to 256 characters"), DEFAULT_KEY_DESCRIPTION);
-const EXPIRES_AT = scalar<number>(
-  (value) => (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LATEST_EXPIRY ? Number(value) : null),
-  "whole epoch seconds from 0, which is never, to 4102444800",
-  0,
-);
-// Clients also send a key as the user name of basic authentication, which a colon would end. The upper bound keeps a
-// key well inside the headers that the server accepts.
-const KEY = secretText(
+const EXPIRES_AT = scalar<number>({
+  accept: (value) =>
+    Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LATEST_EXPIRY ? Number(value) : null,
+  accepts: "whole epoch seconds from 0 (never) to 4102444800",
+  blank: 0,
+});
+// Clients also send a key as the user name of basic authentication, which ends at a colon. The upper bound keeps a key
+// well below the header size that the server accepts.
+const KEY = text(
   (value) => /^[!-9;-~]{16,1024}$/.test(value),
-  "16 to 1024 printable ASCII characters without spaces and colons, in quotes, or leave it out to have one minted",
+  "16 to 1024 printable ASCII characters without spaces and colons, in quotes, or omit it to generate a key",
+  { isSecret: true },
 );
 
 const API_KEYS = list(
@@ -250,24 +238,23 @@ function checkOrganizations(reading: Reading, plan: ApplyPlan): void {
     if (kind === "shared" && name !== "" && users.has(name)) {
       reading.refuse(
         place,
-        `${where}: ${show(name)} is also a user of this file, whose personal organization bears that name`,
+        `${where}: ${quote(name)} is also a user in this file and reserved for their personal organization`,
       );
     }
     if (kind === "shared") return;
     members.forEach((member, position) => {
       if (member.user === name || member.user === "" || name === "") return;
-      const problem = `only user ${show(name)} can be a member of this personal organization, not ${show(member.user)}`;
-      reading.refuse(member.place, `${where}.members[${position}]: ${problem}`);
+      const problem = `only user ${quote(name)} can be a member of this personal organization`;
+      reading.refuse(member.place, `${where}.members[${position}]: ${problem}, not ${quote(member.user)}`);
     });
     serviceAccounts.forEach((account, position) => {
-      const problem = "service accounts are for shared organizations, this one is personal";
+      const problem = "this organization is personal, only shared organizations have service accounts";
       reading.refuse(account.place, `${where}.service_accounts[${position}]: ${problem}`);
     });
   });
 }
 
-// A key identifies its owner, so one text cannot serve two. E-mail addresses are looked up without case (semantics
-// 1.3).
+// A key identifies its owner, so two owners cannot share one. E-mail addresses ignore case (semantics 1.3).
 function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
   const keys = new Map<string, SourcePosition>();
   const holders = new Map<string, UserPlan>();
@@ -276,7 +263,7 @@ function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
       if (!key) return;
       const earlier = keys.get(key);
       const here = `${where}.api_keys[${index}].key`;
-      if (earlier) reading.refuse(place, `${here}: this is the same key as the one of line ${earlier.line}`);
+      if (earlier) reading.refuse(place, `${here}: this key is already used in line ${earlier.line}`);
       else keys.set(key, place);
     });
   };
@@ -293,131 +280,7 @@ function checkKeysAndAddresses(reading: Reading, plan: ApplyPlan): void {
       holders.set(user.email.toLowerCase(), user);
       return;
     }
-    const shared = `${show(user.email)} is also the address of user ${show(holder.name)} of line ${holder.place.line}`;
-    reading.refuse(user.place, `users[${index}].email: ${shared}`);
+    const owner = `user ${quote(holder.name)} in line ${holder.place.line}`;
+    reading.refuse(user.place, `users[${index}].email: ${quote(user.email)} already belongs to ${owner}`);
   });
-}
-
-/** Takes `value` for a field that is left out, has no value, or is an empty text. */
-function unlessEmpty(reader: Reader<string>, value: string): Reader<string> {
-  return {
-    ...reader,
-    read(reading, node, where) {
-      const isEmpty = isScalar(node) && (node.value === null || node.value === "");
-      return isEmpty ? value : reader.read(reading, node, where);
-    },
-    absent: { value },
-  };
-}
-
-function optional<T>(reader: Reader<T>, value: NoInfer<T>): Reader<T> {
-  return { ...reader, absent: { value } };
-}
-
-function nullable<T>(reader: Reader<T>): Reader<T | null> {
-  return {
-    blank: null,
-    read: (reading, node, where) => (isScalar(node) && node.value === null ? null : reader.read(reading, node, where)),
-  };
-}
-
-function scalar<T>(accept: (value: unknown) => T | null, accepts: string, blank: T, secret = false): Reader<T> {
-  return {
-    blank,
-    read(reading, node, where) {
-      if (isAlias(node)) return blank;
-      const place = reading.place(node);
-      if (isMap(node) || isSeq(node)) {
-        reading.refuse(place, `${where}: one value is expected, give ${accepts}`);
-        return blank;
-      }
-      const value = isScalar(node) ? node.value : null;
-      const accepted = value === null ? null : accept(value);
-      if (accepted !== null) return accepted;
-      const given = value === null ? "there is no value" : `${secret ? "this value" : show(value)} is not accepted`;
-      reading.refuse(place, `${where}: ${given}, give ${accepts}`);
-      return blank;
-    },
-  };
-}
-
-function text(accept: (value: string) => boolean, accepts: string, secret = false): Reader<string> {
-  // A name that looks like a number is not turned back into text: 010 and 1e3 would come out as something else.
-  return scalar((value) => (typeof value === "string" && accept(value) ? value : null), accepts, "", secret);
-}
-
-function secretText(accept: (value: string) => boolean, accepts: string): Reader<string> {
-  return text(accept, accepts, true);
-}
-
-function choice<T extends string>(words: readonly [T, ...T[]]): Reader<T> {
-  const accepts = `${words.slice(0, -1).join(", ")} or ${words[words.length - 1]}`;
-  return scalar<T>((value) => words.find((word) => word === value) ?? null, accepts, words[0]);
-}
-
-function list<T extends { place: SourcePosition }>(
-  reader: Reader<T>,
-  identity: (item: T) => string,
-): Reader<readonly T[]> {
-  return {
-    blank: [],
-    read(reading, node, where) {
-      if (isAlias(node)) return [];
-      if (!isSeq(node)) {
-        reading.refuse(reading.place(node), `${where}: a list is expected`);
-        return [];
-      }
-      const seen = new Map<string, number>();
-      return node.items.map((element, index) => {
-        const item = reader.read(reading, element, `${where}[${index}]`);
-        const id = identity(item);
-        const earlier = seen.get(id);
-        if (id !== "" && earlier !== undefined) {
-          reading.refuse(item.place, `${where}[${index}]: ${show(id)} stands in line ${earlier} already`);
-        } else seen.set(id, item.place.line);
-        return item;
-      });
-    },
-  };
-}
-
-function record<T extends object, R = T>(
-  fields: { readonly [K in keyof T]: Reader<T[K]> },
-  build: (values: T, place: SourcePosition) => R,
-): Reader<R> {
-  const readers = new Map<string, Reader<unknown>>(Object.entries(fields));
-  const known = [...readers.keys()].join(", ");
-  const blanks = [...readers].map(([key, { absent, blank }]) => [key, absent ? absent.value : blank] as const);
-  const blankAt = (place: SourcePosition): R => build(Object.fromEntries(blanks) as T, place);
-  return {
-    blank: blankAt({ line: 1, column: 1 }),
-    read(reading, node, where) {
-      const place = reading.place(node);
-      if (isAlias(node)) return blankAt(place);
-      if (!isMap(node)) {
-        reading.refuse(place, `${where === "" ? "the file" : where}: a mapping with ${known} is expected`);
-        return blankAt(place);
-      }
-      const inside = where === "" ? "" : `${where}.`;
-      const values = new Map(blanks);
-      const given = new Set<string>();
-      for (const { key, value } of node.items) {
-        const field = isScalar(key) ? String(key.value) : "";
-        const reader = readers.get(field);
-        if (!reader)
-          reading.refuse(reading.place(key), `${inside}${truncate(field, 100)}: unknown key, known are ${known}`);
-        else if (value === null) reading.refuse(reading.place(key), `${inside}${field}: there is no value`);
-        else if (!given.has(field)) values.set(field, reader.read(reading, value, `${inside}${field}`));
-        given.add(field);
-      }
-      for (const [field, reader] of readers) {
-        if (!given.has(field) && reader.absent === undefined) reading.refuse(place, `${inside}${field}: it is missing`);
-      }
-      return build(Object.fromEntries(values) as T, place);
-    },
-  };
-}
-
-function show(value: unknown): string {
-  return truncate(JSON.stringify(value) ?? String(value), 100);
 }

@@ -1,10 +1,10 @@
 /**
  * Applies a plan (apply-file.ts) to the store.
  *
- * Invariants: everything is checked before anything is written, and the caller runs both in one transaction, so a plan
- * is applied whole or not at all; what the plan does not name is not touched; a second run of the same plan writes
- * nothing. A user is born with the personal organization that bears their name (semantics 1.2), also where the plan
- * leaves it out.
+ * Invariants: all checks precede all writes, and the caller runs both in one transaction, so a plan is applied as a
+ * whole or not at all; objects that the plan does not name stay untouched; a second run of the same plan writes
+ * nothing. A new user always gets the personal organization of the same name (semantics 1.2), even if the plan omits
+ * it.
  */
 import { newSecret } from "../../server/app.ts";
 import { keepsAdmin } from "../../domain/access.ts";
@@ -14,37 +14,40 @@ import type { SourcePosition } from "../../domain/text/yaml.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
 import type { Store } from "../../store/index.ts";
 import type { ApiKeyPlan, ApplyPlan, OrganizationPlan, ServiceAccountPlan, UserPlan } from "./apply-file.ts";
-import { oneLine } from "../framework.ts";
-import { operatorOf } from "../operator-changes.ts";
-import type { Operator, Owner } from "../operator-changes.ts";
+import { escapeLine } from "../framework.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
+import type { OperatorChanges, NamedKeyOwner } from "../operator-changes.ts";
 
-/** One object of the plan and what became of it. */
+/** One object of the plan and its outcome. */
 export type Change = {
   kind: "organization" | "user" | "member" | "service_account" | "api_key";
-  /** acme, ops, acme/ops (member), acme/ci-bot; of a key its owner's. */
+  /** acme, ops, acme/ops (member), acme/ci-bot; for a key, the name of its owner. */
   name: string;
   outcome: "created" | "changed" | "unchanged";
-  /** What there is to say about it in words, null for nothing. */
   detail: string | null;
-  /** The text of a key that was minted, which is shown this once; null for everything else. */
+  /** The value of a generated key, shown only here; otherwise null. */
   key: string | null;
 };
 
 export type ApplyResult = { changes: Change[]; problems: null } | { changes: null; problems: string[] };
 
 /**
- * Applies `plan`; to be called inside a transaction. `operation` names the command in the audit log, `now` is epoch
- * seconds. Problems are told all at once as "line L column C: PLACE: what is wrong", and then nothing was written.
+ * Applies `plan`; call it inside a transaction. `operation` names the command in the audit log, `now` is epoch seconds.
+ * Returns all problems at once as "line L column C: PLACE: PROBLEM", and then has written nothing.
  */
-export function applyPlan(store: Store, plan: ApplyPlan, operation: string, now: number): ApplyResult {
+export function applyPlan(
+  store: Store,
+  plan: ApplyPlan,
+  { operation, now }: { operation: string; now: number },
+): ApplyResult {
   const problems = findProblems(store, plan, now);
   if (problems.length > 0) return { changes: null, problems };
 
   const changes: Change[] = [];
-  const applying: Applying = {
+  const applying: ApplyContext = {
     store,
-    operator: operatorOf(store, operation),
-    tell: (kind, name, outcome, detail = null, key = null) => void changes.push({ kind, name, outcome, detail, key }),
+    operator: createOperatorChanges(store, operation),
+    record: (change) => void changes.push({ detail: null, key: null, ...change }),
   };
   const newUsers = plan.users.filter((user) => store.users.find(user.name) === null);
   applyUsers(applying, plan.users);
@@ -52,24 +55,19 @@ export function applyPlan(store: Store, plan: ApplyPlan, operation: string, now:
   for (const user of newUsers) if (!named.has(user.name)) applyOrganization(applying, personalOrganization(user));
   for (const organization of plan.organizations) applyOrganization(applying, organization);
   for (const user of plan.users) {
-    applyKeys(applying, { userId: existing(store.users.find(user.name)).id, name: user.name }, user.apiKeys);
+    applyKeys(applying, { userId: requireExisting(store.users.find(user.name)).id, name: user.name }, user.apiKeys);
   }
   return { changes, problems: null };
 }
 
-type Applying = {
+type ApplyContext = {
   store: Store;
-  operator: Operator;
-  tell(
-    kind: Change["kind"],
-    name: string,
-    outcome: Change["outcome"],
-    detail?: string | null,
-    key?: string | null,
-  ): void;
+  operator: OperatorChanges;
+  /** Adds a change to the result; `detail` and `key` are null by default. */
+  record(change: Omit<Change, "detail" | "key"> & Partial<Change>): void;
 };
 
-/** The personal organization of a user, as a plan that names it with its defaults. */
+/** Returns a user's personal organization as a plan with the default settings. */
 function personalOrganization({ name, place }: UserPlan): OrganizationPlan {
   return {
     name,
@@ -82,9 +80,9 @@ function personalOrganization({ name, place }: UserPlan): OrganizationPlan {
   };
 }
 
-function applyUsers({ store, operator, tell }: Applying, plans: readonly UserPlan[]): void {
+function applyUsers({ store, operator, record }: ApplyContext, plans: readonly UserPlan[]): void {
   const known = plans.map((plan) => ({ plan, user: store.users.find(plan.name) }));
-  // Users of one plan may swap addresses, and an address is unique at every moment.
+  // Users of one plan may swap their addresses, which must stay unique after every statement.
   for (const { plan, user } of known) {
     if (user && user.email !== plan.email)
       store.users.updateProfile(user.id, { displayName: user.display_name, email: null });
@@ -93,20 +91,20 @@ function applyUsers({ store, operator, tell }: Applying, plans: readonly UserPla
     const wanted = { displayName: plan.displayName, email: plan.email };
     if (!user) {
       operator.createUser({ name: plan.name, ...wanted });
-      tell("user", plan.name, "created");
+      record({ kind: "user", name: plan.name, outcome: "created" });
       continue;
     }
     const differences = [
-      ...difference("display name", user.display_name, plan.displayName),
-      ...difference("e-mail", user.email, plan.email),
+      ...describeDifference("display name", user.display_name, plan.displayName),
+      ...describeDifference("e-mail", user.email, plan.email),
     ];
     if (differences.length > 0) operator.describeUser(user, wanted);
-    tell("user", plan.name, ...outcomeOf(differences));
+    record({ kind: "user", name: plan.name, ...outcomeOf(differences) });
   }
 }
 
-function applyOrganization(applying: Applying, plan: OrganizationPlan): void {
-  const { store, operator, tell } = applying;
+function applyOrganization(applying: ApplyContext, plan: OrganizationPlan): void {
+  const { store, operator, record } = applying;
   const { name, kind, members } = plan;
   const settings = { isPublic: plan.public, controlsEnabled: plan.features.controls };
   const organization = store.organizations.find(name);
@@ -114,15 +112,15 @@ function applyOrganization(applying: Applying, plan: OrganizationPlan): void {
   if (organization) {
     id = organization.id;
     const differences = [
-      ...difference("public", organization.is_public === 1, settings.isPublic),
-      ...difference("controls", organization.controls_enabled === 1, settings.controlsEnabled),
+      ...describeDifference("public", organization.is_public === 1, settings.isPublic),
+      ...describeDifference("controls", organization.controls_enabled === 1, settings.controlsEnabled),
     ];
     if (differences.length > 0) operator.configureOrganization(organization, settings);
-    tell("organization", name, ...outcomeOf(differences));
+    record({ kind: "organization", name, ...outcomeOf(differences) });
   } else {
     id = operator.createOrganization({ name, kind, ...settings });
-    tell("organization", name, "created", kind === "personal" ? "personal" : null);
-    // Its user is what a personal organization is for.
+    record({ kind: "organization", name, outcome: "created", detail: kind === "personal" ? "personal" : null });
+    // A personal organization always has its user as admin.
     if (kind === "personal" && members.length === 0) applyMember(applying, { id, name }, { user: name, role: "admin" });
   }
   for (const member of members) applyMember(applying, { id, name }, member);
@@ -130,111 +128,111 @@ function applyOrganization(applying: Applying, plan: OrganizationPlan): void {
 }
 
 function applyMember(
-  { store, operator, tell }: Applying,
+  { store, operator, record }: ApplyContext,
   organization: Named,
   member: { user: string; role: Role },
 ): void {
-  const user = existing(store.users.find(member.user));
-  const previous = store.organizations.findRole(organization.id, user.id);
+  const user = requireExisting(store.users.find(member.user));
+  const previous = store.organizations.roleOf(organization.id, user.id);
   const name = `${organization.name}/${user.name}`;
   if (previous !== member.role) operator.setRole(organization.id, user, member.role, previous);
-  if (previous === null) tell("member", name, "created", member.role);
-  else tell("member", name, ...outcomeOf(difference("role", previous, member.role)));
+  if (previous === null) record({ kind: "member", name, outcome: "created", detail: member.role });
+  else record({ kind: "member", name, ...outcomeOf(describeDifference("role", previous, member.role)) });
 }
 
-function applyServiceAccount(applying: Applying, organization: Named, plan: ServiceAccountPlan): void {
-  const { store, operator, tell } = applying;
+function applyServiceAccount(applying: ApplyContext, organization: Named, plan: ServiceAccountPlan): void {
+  const { store, operator, record } = applying;
   const name = `${organization.name}/${plan.name}`;
   const account = store.serviceAccounts.find(organization.id, plan.name);
   const { privilege } = plan;
   const id = account?.id ?? operator.createServiceAccount(organization.id, { name: plan.name, privilege });
   if (account) {
-    const differences = difference("privilege", account.privilege, plan.privilege);
+    const differences = describeDifference("privilege", account.privilege, plan.privilege);
     if (differences.length > 0) operator.setPrivilege(account, plan.privilege);
-    tell("service_account", name, ...outcomeOf(differences));
-  } else tell("service_account", name, "created", plan.privilege);
+    record({ kind: "service_account", name, ...outcomeOf(differences) });
+  } else record({ kind: "service_account", name, outcome: "created", detail: plan.privilege });
   applyKeys(applying, { serviceAccountId: id, organizationId: organization.id, name }, plan.apiKeys);
 }
 
-function applyKeys({ store, operator, tell }: Applying, owner: Owner, plans: readonly ApiKeyPlan[]): void {
+function applyKeys(
+  { store, operator, record }: ApplyContext,
+  owner: NamedKeyOwner,
+  plans: readonly ApiKeyPlan[],
+): void {
   for (const { description, key, expiresAt } of plans) {
-    const known = key === null ? liveKey(store, owner, description) : store.apiKeys.find(keyDigest(key));
+    const known = key === null ? findLiveKey(store, owner, description) : store.apiKeys.find(keyDigest(key));
     if (known) {
-      const kept = known.description !== description || known.expires_at !== expiresAt;
-      tell(
-        "api_key",
-        owner.name,
-        "unchanged",
-        kept ? `${description}; a key keeps the description and expiry it was made with` : description,
-      );
+      const differs = known.description !== description || known.expires_at !== expiresAt;
+      const detail = differs ? `${description}; description and expiry of an existing key never change` : description;
+      record({ kind: "api_key", name: owner.name, outcome: "unchanged", detail });
     } else {
       const minted = key === null ? newSecret() : null;
       operator.createKey(owner, { key: key ?? (minted as string), description, expiresAt });
-      tell("api_key", owner.name, "created", description, minted);
+      record({ kind: "api_key", name: owner.name, outcome: "created", detail: description, key: minted });
     }
   }
 }
 
-const liveKey = (store: Store, owner: Owner, description: string) =>
-  store.apiKeys.listByOwner(owner).find((key) => key.description === description && store.apiKeys.isActive(key)) ??
-  null;
+const findLiveKey = (store: Store, owner: NamedKeyOwner, description: string) =>
+  store.apiKeys.list(owner).find((key) => key.description === description && store.apiKeys.isAlive(key)) ?? null;
 
 type Named = { id: number; name: string };
 
-/** What differs as a text, none where nothing does. */
-function difference(what: string, from: string | boolean | null, to: string | boolean | null): string[] {
+/** Returns the difference as one line, or no line if the values are equal. */
+function describeDifference(what: string, from: string | boolean | null, to: string | boolean | null): string[] {
   const shown = (value: string | boolean | null): string => (value === null || value === "" ? "none" : String(value));
   return from === to ? [] : [`${what} ${shown(from)} -> ${shown(to)}`];
 }
 
-const outcomeOf = (differences: readonly string[]): ["changed" | "unchanged", string | null] =>
-  differences.length > 0 ? ["changed", differences.join(", ")] : ["unchanged", null];
+const outcomeOf = (differences: readonly string[]): Pick<Change, "outcome" | "detail"> =>
+  differences.length > 0
+    ? { outcome: "changed", detail: differences.join(", ") }
+    : { outcome: "unchanged", detail: null };
 
-/** What was checked to be there. */
-function existing<T>(found: T | null): T {
-  if (found === null) throw new Error("the checks of the plan let something pass that does not exist");
+/** Asserts the result of a lookup that the checks of the plan have already made. */
+function requireExisting<T>(found: T | null): T {
+  if (found === null) throw new Error("the plan refers to an object that its checks did not find missing");
   return found;
 }
 
-/** `users` are the names of the users in the plan. */
-type Checking = {
+/** `users` holds the names of the users in the plan. */
+type CheckContext = {
   store: Store;
   users: ReadonlySet<string>;
   now: number;
   refuse(place: SourcePosition, problem: string): void;
 };
 
-/** What keeps the plan from being applied to this store, in the order of the file. */
+/** Finds everything that prevents the plan from being applied to this store, in file order. */
 function findProblems(store: Store, plan: ApplyPlan, now: number): string[] {
   const problems: { place: SourcePosition; text: string }[] = [];
   const users = new Set(plan.users.map((user) => user.name));
-  const checking: Checking = { store, users, now, refuse: (place, text) => void problems.push({ place, text }) };
-  plan.organizations.forEach((organization, index) =>
-    checkOrganization(checking, organization, `organizations[${index}]`),
-  );
-  plan.users.forEach((user, index) => checkUser(checking, user, `users[${index}]`));
+  const checking: CheckContext = { store, users, now, refuse: (place, text) => void problems.push({ place, text }) };
+  for (const [index, organization] of plan.organizations.entries())
+    checkOrganization(checking, organization, `organizations[${index}]`);
+  for (const [index, user] of plan.users.entries()) checkUser(checking, user, `users[${index}]`);
   return problems
     .sort((a, b) => byPlace(a.place, b.place))
     .map(({ place, text }) => `line ${place.line} column ${place.column}: ${text}`);
 }
 
-function checkOrganization(checking: Checking, organization: OrganizationPlan, where: string): void {
+function checkOrganization(checking: CheckContext, organization: OrganizationPlan, where: string): void {
   const { store, users, refuse } = checking;
   const { name, kind, place } = organization;
   const isUser = (user: string): boolean => users.has(user) || store.users.find(user) !== null;
   const found = store.organizations.find(name);
   if (found && found.kind !== kind) {
-    refuse(place, `${where}.kind: "${name}" is a ${found.kind} organization, and a kind cannot change`);
+    refuse(place, `${where}.kind: "${name}" is a ${found.kind} organization, and its kind cannot change`);
   } else if (!found && kind === "shared" && store.users.find(name)) {
-    refuse(place, `${where}: "${name}" is a user, whose personal organization bears that name`);
+    refuse(place, `${where}: "${name}" is the name of a user and reserved for their personal organization`);
   } else if (!found && kind === "personal" && !isUser(name)) {
-    refuse(place, `${where}: a personal organization bears the name of its user, and there is no user "${name}"`);
+    refuse(place, `${where}: a personal organization has the name of its user, and there is no user "${name}"`);
   }
   organization.members.forEach((member, index) => {
     if (isUser(member.user)) return;
     refuse(
       member.place,
-      `${where}.members[${index}]: there is no user "${member.user}", neither in this file nor in the database`,
+      `${where}.members[${index}]: there is no user "${member.user}" in this file or in the database`,
     );
   });
   if (
@@ -252,64 +250,61 @@ function checkOrganization(checking: Checking, organization: OrganizationPlan, w
   }
   organization.serviceAccounts.forEach((account, index) => {
     const known = found && store.serviceAccounts.find(found.id, account.name);
-    checkKeys(
-      checking,
-      account.apiKeys,
-      known ? { serviceAccountId: known.id } : null,
-      `${where}.service_accounts[${index}]`,
-    );
+    checkKeys(checking, account.apiKeys, {
+      owner: known ? { serviceAccountId: known.id } : null,
+      where: `${where}.service_accounts[${index}]`,
+    });
   });
 }
 
-function checkUser(checking: Checking, user: UserPlan, where: string): void {
+function checkUser(checking: CheckContext, user: UserPlan, where: string): void {
   const { store, users, refuse } = checking;
   const known = store.users.find(user.name);
   if (!known && store.organizations.find(user.name)?.kind === "shared") {
     refuse(
       user.place,
-      `${where}: "${user.name}" is a shared organization, so no personal organization of this user can bear the name`,
+      `${where}: "${user.name}" is the name of a shared organization, ` +
+        "so the personal organization of this user cannot have it",
     );
   }
   const holder = user.email === null ? null : store.users.findByEmail(user.email);
-  // Somebody whose address this plan changes too gives it up; that two of the plan want the same was refused by the
-  // reader.
+  // A holder that is also in the plan gives the address up; apply-file.ts has refused two users with the same address.
   if (holder && holder.name !== user.name && !users.has(holder.name)) {
-    refuse(user.place, `${where}.email: ${JSON.stringify(user.email)} is the address of user "${holder.name}" already`);
+    refuse(user.place, `${where}.email: ${JSON.stringify(user.email)} already belongs to user "${holder.name}"`);
   }
-  checkKeys(checking, user.apiKeys, known ? { userId: known.id } : null, where);
+  checkKeys(checking, user.apiKeys, { owner: known ? { userId: known.id } : null, where });
 }
 
-/** `owner` is null for somebody who is yet to be created. */
+/** `owner` is null if it does not exist yet. */
 function checkKeys(
-  checking: Checking,
+  checking: CheckContext,
   keys: readonly ApiKeyPlan[],
-  owner: { userId: number } | { serviceAccountId: number } | null,
-  where: string,
+  { owner, where }: { owner: { userId: number } | { serviceAccountId: number } | null; where: string },
 ): void {
   const { store, now, refuse } = checking;
   keys.forEach(({ key, expiresAt, place }, index) => {
     const here = `${where}.api_keys[${index}]`;
     const known = key === null ? null : store.apiKeys.find(keyDigest(key));
     if (!known) {
-      if (expiresAt !== 0 && expiresAt <= now) refuse(place, `${here}.expires_at: ${expiresAt} lies in the past`);
+      if (expiresAt !== 0 && expiresAt <= now) refuse(place, `${here}.expires_at: ${expiresAt} is in the past`);
       return;
     }
     const isOwn =
       owner !== null &&
       ("userId" in owner ? known.user_id === owner.userId : known.service_account_id === owner.serviceAccountId);
-    if (!isOwn) refuse(place, `${here}.key: this key belongs to somebody else, give another one`);
+    if (!isOwn) refuse(place, `${here}.key: this key belongs to another owner, give a different one`);
     else if (known.revoked_at !== null && !store.apiKeys.hasLapsed(known))
       refuse(place, `${here}.key: this key was revoked, give a new one`);
     else if (!store.apiKeys.isActive(known)) refuse(place, `${here}.key: this key has expired, give a new one`);
   });
 }
 
-/** The changes as lines for people; a minted key follows its line. `all` says whether unchanged things are told too. */
-export function describeChanges(changes: readonly Change[], all: boolean): string {
+/** Renders the changes for people, one line each; a generated key follows the line of its change. */
+export function describeChanges(changes: readonly Change[]): string {
   return changes
-    .filter(({ outcome }) => all || outcome !== "unchanged")
     .map(({ kind, name, outcome, detail, key }) => {
-      const line = `${outcome.padEnd(9)}  ${kind === "api_key" ? "API key of" : kind.replace("_", " ")} ${name}${detail === null ? "" : `: ${oneLine(detail)}`}\n`;
+      const object = kind === "api_key" ? "API key of" : kind.replace("_", " ");
+      const line = `${outcome.padEnd(9)}  ${object} ${name}${detail === null ? "" : `: ${escapeLine(detail)}`}\n`;
       return key === null ? line : `${line}           ${key}\n`;
     })
     .join("");

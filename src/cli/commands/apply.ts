@@ -1,29 +1,31 @@
-/** `assay apply`: organizations, users, members, accounts and keys as a file declares them. */
+/** `assay apply`: creates organizations, users, members, service accounts and keys as a file declares them. */
 import { describeChanges } from "../apply/apply-plan.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
 import { withData } from "../data-directory.ts";
 import { EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { applyWhole, readPlan } from "./serve.ts";
+import { applyPlanFile, readApplyFile } from "./serve.ts";
 
 export const apply: Command = {
   name: "apply",
-  summary: "Create and change organizations, users and keys as a YAML file says",
+  summary: "Create and update organizations, users and keys from a YAML file",
   usage: "FILE --data DIRECTORY",
   details: [
-    "FILE may be - for standard input. What the file names is created, or brought to what the file says; what it does not",
-    "name stays as it is. All of it is applied or nothing, and a second run changes nothing. A key without a text is minted",
-    "and printed once. The data directory is created where it is missing. Works while a server runs on it.",
+    "FILE may be - for standard input. Creates or updates what the file names and leaves everything else alone. " +
+      "The file is applied as a whole or not at all, and a second run changes nothing. A key without a value is " +
+      "generated and printed once. A missing data directory is created. Works while a server runs.",
   ],
   options: DATA_OPTIONS,
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["FILE"] },
+  positionals: { min: 1, max: 1, names: ["FILE"] },
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const file = args.positionals[0] ?? "";
-    const plan = await readPlan(io, file);
-    const changes = withData(directory, (data) => applyWhole(data, plan, file, "apply"), true);
-    io.stdout(args.switches.has("json") ? `${JSON.stringify({ changes })}\n` : describeChanges(changes, true));
+    const plan = await readApplyFile(io, file);
+    const changes = withData(directory, (data) => applyPlanFile(data, { plan, name: file, operation: "apply" }), {
+      create: true,
+    });
+    io.stdout(args.switches.has("json") ? `${JSON.stringify({ changes })}\n` : describeChanges(changes));
     return EXIT.done;
   },
 };

@@ -1,4 +1,4 @@
-/** `assay backup`: everything that a data directory holds, in one archive. */
+/** `assay backup`: writes the whole content of a data directory to one archive. */
 import { resolve } from "node:path";
 import { systemSources } from "../../server/app.ts";
 import { readBuildInfo } from "../../assets.ts";
@@ -7,108 +7,126 @@ import { makeBackup, IncompleteEvidenceError } from "../../backup/make.ts";
 import type { Backup } from "../../backup/make.ts";
 import { MB } from "../../domain/text/units.ts";
 import { OPTIONS } from "../../config/options.ts";
-import { backupFailure } from "../backup-failures.ts";
-import { EVIDENCE_OPTIONS, evidenceDirectory } from "../command-config.ts";
-import { loadLibrary, openEvidence, requireData } from "../data-directory.ts";
-import { commandFailure, EXIT } from "../framework.ts";
-import type { Command } from "../framework.ts";
+import { mapBackupError } from "../backup-failures.ts";
+import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
+import { loadSqlite, openEvidence, requireDataDirectory } from "../data-directory.ts";
+import type { Args } from "../args.ts";
+import type { EvidenceAccess } from "../../evidence/location.ts";
+import { CommandError, EXIT } from "../framework.ts";
+import type { Command, Io } from "../framework.ts";
 import { showProgress } from "../progress.ts";
-import { stopSignal } from "../stop-signal.ts";
+import { createStopSignal } from "../stop-signal.ts";
 
 export const backup: Command = {
   name: "backup",
-  summary: "Write database and evidence of a data directory to one archive",
+  summary: "Back up the database and the evidence of a data directory to one archive",
   usage: "FILE|- --data DIRECTORY [OPTIONS]",
   details: [
-    "Works beside a running server and without one. The archive is the state of one moment; it is a tar file, compressed where",
-    "FILE ends in .tar.gz or .tgz, and appears under its name when it is complete. - writes it to stdout. See assay help restore.",
+    "Works with and without a running server. The archive is a consistent snapshot in tar format, compressed if " +
+      "FILE ends in .tar.gz or .tgz, and gets its name only when it is complete. - writes it to stdout. See assay " +
+      "help restore.",
   ],
   options: {
-    overwrite: { kind: "switch", description: "Replace FILE if it is there" },
+    overwrite: { kind: "switch", description: "Replace FILE if it exists" },
     verify: { kind: "switch", description: "Read the archive back and check all of it before it gets its name" },
-    "without-evidence": { kind: "switch", description: "The database alone" },
+    "without-evidence": { kind: "switch", description: "Back up the database only" },
     "allow-missing": {
       kind: "switch",
-      description: "Leave out evidence that is missing or damaged, and say so in the archive",
+      description: "Leave out missing or damaged evidence and record that in the archive",
     },
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["FILE"] },
+  positionals: { min: 1, max: 1, names: ["FILE"] },
   check({ positionals: [name], switches }, io) {
     const problems: string[] = [];
-    if (name === "-" && io.isTty) problems.push("-: stdout is a terminal; send it to a file or a pipe");
+    if (name === "-" && io.isTty) problems.push("-: stdout is a terminal; redirect it to a file or a pipe");
     for (const option of ["overwrite", "verify"]) {
-      if (name === "-" && switches.has(option)) problems.push(`--${option} needs the name of a file`);
+      if (name === "-" && switches.has(option)) problems.push(`--${option} needs a file name in place of -`);
     }
     if (switches.has("without-evidence") && switches.has("allow-missing")) {
-      problems.push("--allow-missing says nothing with --without-evidence");
+      problems.push("--allow-missing has no effect with --without-evidence; give one of them");
     }
     return problems;
   },
   async run(args, io) {
     const [name = ""] = args.positionals;
     const json = args.switches.has("json");
-    const { directory, access } = await evidenceDirectory(args, io);
-
-    requireData(directory);
-    loadLibrary(directory);
-    const stop = stopSignal(io, "nothing is left of it");
-    const progress = showProgress(io, json);
-    const began = performance.now();
-    let made: Backup;
-    try {
-      made = await makeBackup({
-        directory,
-        program: readBuildInfo(),
-        now: systemSources.now,
-        signal: stop,
-        watch: progress,
-        target:
-          name === "-"
-            ? { write: io.writeBytes }
-            : { file: resolve(io.cwd, name), overwrite: args.switches.has("overwrite") },
-        evidence: args.switches.has("without-evidence")
-          ? null
-          : async (recorded) => (await openEvidence(directory, access, recorded)).vault,
-        allowMissing: args.switches.has("allow-missing"),
-        reserve: OPTIONS.diskReserve.parse(OPTIONS.diskReserve.default ?? "") ?? 0,
-        ...(args.switches.has("verify") ? { check: (partial: string) => checkFile(partial, stop) } : {}),
-      });
-    } catch (error) {
-      progress.end();
-      if (error instanceof IncompleteEvidenceError)
-        throw commandFailure(
-          [...error.problems, "nothing was written; with --allow-missing the backup is made without them"],
-          EXIT.damaged,
-        );
-      throw backupFailure(error, name);
-    } finally {
-      progress.end();
-    }
-
-    const {
-      manifest: { created_at, schema_version, database, files, evidence },
-      bytes,
-      sha256,
-    } = made;
-    const seconds = Number(((performance.now() - began) / 1000).toFixed(3));
-    const rows = Object.values(database.rows).reduce((sum, count) => sum + count, 0);
+    const { directory, access } = await resolveEvidenceAccess(args, io);
+    requireDataDirectory(directory);
+    loadSqlite(directory);
+    const startedAt = performance.now();
+    const backup = await makeArchive(args, io, { name, directory, access });
+    const seconds = Number(((performance.now() - startedAt) / 1000).toFixed(3));
     const text = json
-      ? `${JSON.stringify({ file: name, created_at, schema_version, rows, evidence: evidence ? files : null, bytes, seconds, sha256 })}\n`
-      : [
-          `backup of ${directory} at ${created_at}: ${name === "-" ? "stdout" : name}`,
-          `schema ${schema_version}, ${rows} rows, ${evidence ? `${files.count} evidence files (${megabytes(files.bytes)})` : "no evidence"}`,
-          ...(files.missing.length > 0
-            ? [
-                `${files.missing.length} evidence files are missing in it: ${files.missing.slice(0, 3).join(", ")}${files.missing.length > 3 ? ", ..." : ""}`,
-              ]
-            : []),
-          `${megabytes(bytes)} in ${seconds.toFixed(1)} s, SHA-256 ${sha256}\n`,
-        ].join("\n");
+      ? `${JSON.stringify(presentBackup(backup, { name, seconds }))}\n`
+      : renderBackup(backup, { name, directory, seconds });
     (name === "-" ? io.stderr : io.stdout)(text);
     return EXIT.done;
   },
 };
 
-const megabytes = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
+/** Makes the archive with a progress bar. @throws CommandError; leaves no partial archive */
+async function makeArchive(
+  { switches }: Args,
+  io: Io,
+  { name, directory, access }: { name: string; directory: string; access: EvidenceAccess },
+): Promise<Backup> {
+  const stop = createStopSignal(io, "no archive was written");
+  const progress = showProgress(io, { quiet: switches.has("json") });
+  try {
+    return await makeBackup({
+      directory,
+      program: readBuildInfo(),
+      now: systemSources.now,
+      signal: stop,
+      watch: progress,
+      target:
+        name === "-" ? { write: io.writeBytes } : { file: resolve(io.cwd, name), overwrite: switches.has("overwrite") },
+      evidence: switches.has("without-evidence")
+        ? null
+        : async (recorded) => (await openEvidence(directory, access, recorded)).vault,
+      allowMissing: switches.has("allow-missing"),
+      reserve: OPTIONS.diskReserve.parse(OPTIONS.diskReserve.default ?? "") ?? 0,
+      ...(switches.has("verify") ? { check: (partial: string) => checkFile(partial, stop) } : {}),
+    });
+  } catch (error) {
+    if (error instanceof IncompleteEvidenceError)
+      throw new CommandError(
+        [...error.problems, "no archive was written; --allow-missing makes a backup without these files"],
+        EXIT.damaged,
+      );
+    throw mapBackupError(error, name);
+  } finally {
+    progress.end();
+  }
+}
+
+const countRows = ({ manifest }: Backup): number =>
+  Object.values(manifest.database.rows).reduce((sum, count) => sum + count, 0);
+
+function presentBackup(backup: Backup, { name, seconds }: { name: string; seconds: number }) {
+  const { manifest, bytes, sha256 } = backup;
+  const { created_at, schema_version, files, evidence } = manifest;
+  const rows = countRows(backup);
+  return { file: name, created_at, schema_version, rows, evidence: evidence ? files : null, bytes, seconds, sha256 };
+}
+
+function renderBackup(
+  backup: Backup,
+  { name, directory, seconds }: { name: string; directory: string; seconds: number },
+): string {
+  const { created_at, schema_version, files, evidence } = backup.manifest;
+  const { missing } = files;
+  const content = evidence ? `${files.count} evidence files (${formatMegabytes(files.bytes)})` : "no evidence";
+  const examples = `${missing.slice(0, 3).join(", ")}${missing.length > 3 ? ", ..." : ""}`;
+  const lines = [
+    `backup of ${directory} at ${created_at}: ${name === "-" ? "stdout" : name}`,
+    `schema ${schema_version}, ${countRows(backup)} rows, ${content}`,
+    ...(missing.length > 0 ? [`it lacks ${missing.length} evidence files: ${examples}`] : []),
+    `${formatMegabytes(backup.bytes)} in ${seconds.toFixed(1)} s, SHA-256 ${backup.sha256}`,
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+const formatMegabytes = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;

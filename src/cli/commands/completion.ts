@@ -1,9 +1,9 @@
-/** `assay completion`: scripts that complete command lines in a shell, made of the table of commands. */
+/** `assay completion`: shell completion scripts, generated from the command table. */
 import { truncate } from "../../domain/text/excerpt.ts";
-import { listed } from "../args.ts";
+import { joinAlternatives } from "../args.ts";
 import { bashCompletion } from "../install/completion-bash.ts";
 import { fishCompletion } from "../install/completion-fish.ts";
-import { vocabularyOf } from "../install/completion-words.ts";
+import { createVocabulary } from "../install/completion-words.ts";
 import type { Vocabulary } from "../install/completion-words.ts";
 import { zshCompletion } from "../install/completion-zsh.ts";
 import { EXIT } from "../framework.ts";
@@ -15,10 +15,10 @@ const SHELLS: Readonly<Record<string, (vocabulary: Vocabulary) => string>> = {
   fish: fishCompletion,
 };
 
-/** `commands` gives the table of commands, which this command is part of itself. */
+/** `commands` returns the command table; it is a function because the table contains this command. */
 export const completion = (commands: () => readonly Command[]): Command => ({
   name: "completion",
-  summary: "Print a script that completes command lines in bash, zsh or fish",
+  summary: "Print a completion script for bash, zsh or fish",
   usage: Object.keys(SHELLS).join("|"),
   details: [
     "bash: assay completion bash > /etc/bash_completion.d/assay",
@@ -27,16 +27,17 @@ export const completion = (commands: () => readonly Command[]): Command => ({
   ],
   options: {},
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: [Object.keys(SHELLS).join("|")], words: Object.keys(SHELLS) },
+  positionals: { min: 1, max: 1, names: [Object.keys(SHELLS).join("|")], words: Object.keys(SHELLS) },
   check({ positionals: [shell] }) {
     if (shell === undefined || Object.hasOwn(SHELLS, shell)) return [];
-    return [`there is no completion for ${JSON.stringify(truncate(shell, 100))}: give ${listed(Object.keys(SHELLS))}`];
+    const known = joinAlternatives(Object.keys(SHELLS));
+    return [`there is no completion for ${JSON.stringify(truncate(shell, 100))}: give ${known}`];
   },
   async run(args, io) {
     const [shell = ""] = args.positionals;
     const script = SHELLS[shell];
-    if (!script) throw new Error(`the check of the command line let the shell ${shell} pass`);
-    io.stdout(script(vocabularyOf(commands())));
+    if (!script) throw new Error(`the shell ${shell} passed the check of the command line but is unknown`);
+    io.stdout(script(createVocabulary(commands())));
     return EXIT.done;
   },
 });

@@ -1,21 +1,22 @@
 /**
- * `assay deliveries`: the messages to webhooks, Slack and mailboxes, why one did not arrive, and what to do then. Works
- * with and without a running server, which notices within a second. The path of a webhook is its password and is never
- * shown.
+ * `assay deliveries`: lists, retries and deletes messages to webhooks, Slack and e-mail. Works with and without a
+ * running server, which notices a change within a second. Never prints the path of a webhook URL, because it is a
+ * credential.
  */
 import { shownTarget } from "../../notifications/deliver.ts";
 import type { AttemptRow, DeliveryRow, DeliveryState } from "../../store/notifications/delivery-log.ts";
+import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import type { Store } from "../../store/index.ts";
-import { listed } from "../args.ts";
+import { joinAlternatives } from "../args.ts";
 import type { Args, CommandOption } from "../args.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
-import { change, withData } from "../data-directory.ts";
-import { commandFailure, EXIT, oneLine } from "../framework.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { runTransaction, withData } from "../data-directory.ts";
+import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
-import { operatorOf } from "../operator-changes.ts";
-import type { Operator } from "../operator-changes.ts";
-import { tableText } from "../table.ts";
-import { requireOrganization, shownTime } from "../lookup.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
+import type { OperatorChanges } from "../operator-changes.ts";
+import { renderTable } from "../table.ts";
+import { requireOrganization, formatTime } from "../lookup.ts";
 
 const FILTER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   org: { kind: "text", placeholder: "NAME", description: "Only messages of this organization" },
@@ -24,81 +25,85 @@ const FILTER_OPTIONS: Readonly<Record<string, CommandOption>> = {
 
 const STATES: readonly DeliveryState[] = ["waiting", "delivered", "dead"];
 const DEFAULT_LIMIT = 100;
-const MOST = 1000;
-/** Messages that are read at a time. */
-const PART = 100;
+const MAX_LIMIT = 1000;
+/** Messages per read. */
+const PAGE_SIZE = 100;
 
 export const deliveriesList: Command = {
   name: "deliveries list",
-  summary: "List messages to webhooks, Slack and mailboxes",
+  summary: "List messages to webhooks, Slack and e-mail",
   usage: "[OPTIONS] --data DIRECTORY",
   details: [
-    "Newest first. A message waits until it is delivered, or dead: given up after ten attempts or a day, or because its",
-    "receiver refused it. What was delivered is kept for 30 days, what is dead until it is retried or purged.",
+    "Newest first. A waiting message becomes delivered, or dead (a dead letter) after ten attempts, after a day, " +
+      "or when its receiver rejects it. Delivered messages are kept for 30 days, dead letters until they are " +
+      "retried or purged.",
   ],
   options: {
     ...FILTER_OPTIONS,
-    state: { kind: "text", placeholder: "STATE", description: "Only messages that are waiting, delivered or dead" },
+    state: {
+      kind: "text",
+      placeholder: "STATE",
+      description: "Only messages in this state: waiting, delivered or dead",
+    },
     limit: {
       kind: "text",
       placeholder: "NUMBER",
-      description: `At most so many, up to ${MOST} (default ${DEFAULT_LIMIT})`,
+      description: `Maximum number of messages, up to ${MAX_LIMIT} (default ${DEFAULT_LIMIT})`,
     },
     before: {
       kind: "text",
       placeholder: "ID",
-      description: "Only messages older than this one, for the next part of a long list",
+      description: "Only messages older than this one, to continue a long list",
     },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
   check(args) {
-    const { state, limit } = listWish(args);
+    const { state, limit } = parseListArguments(args);
     const problems: string[] = [];
-    if (state !== null && !isState(state)) problems.push(`--state: give ${listed(STATES)}`);
-    if (limit < 1 || limit > MOST) problems.push(`--limit: give a number from 1 to ${MOST}`);
-    return [...problems, ...filterProblems(args)];
+    if (state !== null && !isState(state)) problems.push(`--state: give ${joinAlternatives(STATES)}`);
+    if (limit < 1 || limit > MAX_LIMIT) problems.push(`--limit: give a number from 1 to ${MAX_LIMIT}`);
+    return [...problems, ...findFilterProblems(args)];
   },
   async run(args, io) {
-    const { state, limit } = listWish(args);
-    const within = filterOf(args);
-    const directory = await dataDirectory(args, io);
+    const { state, limit } = parseListArguments(args);
+    const within = parseFilter(args);
+    const directory = await resolveDataDirectory(args, io);
     const rows = withData(directory, ({ store }) => {
       const beforeId = args.texts.get("before")?.[0];
-      const before = beforeId === undefined ? null : findRow(store, beforeId).id;
+      const before = beforeId === undefined ? null : requireDelivery(store, beforeId).id;
       return store.deliveryLog.list({ ...within(store), state: state as DeliveryState | null, before }, limit);
     });
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ deliveries: rows.map(present) })}\n`);
-    else io.stdout(tableText(COLUMNS, rows.map(cellsOf), "no messages"));
+    else io.stdout(renderTable(COLUMNS, rows.map(deliveryCells), "no messages"));
     return EXIT.done;
   },
 };
 
-/** `limit` is 0 for what is not a number of up to four digits. */
-function listWish({ texts }: Args): { state: string | null; limit: number } {
+/** `limit` is 0 unless it is a number of up to four digits. */
+function parseListArguments({ texts }: Args): { state: string | null; limit: number } {
   const limit = texts.get("limit")?.[0] ?? String(DEFAULT_LIMIT);
   return { state: texts.get("state")?.[0] ?? null, limit: /^\d{1,4}$/.test(limit) ? Number(limit) : 0 };
 }
 
 export const deliveriesShow: Command = {
   name: "deliveries show",
-  summary: "Show a message with all attempts to deliver it",
+  summary: "Show a message and its delivery attempts",
   usage: "ID --data DIRECTORY",
-  details: ["ID is what assay deliveries list shows, and what the log and the receiver know as the delivery."],
+  details: ["assay deliveries list shows the ID; the log and the receiver also refer to the message by it."],
   options: DATA_OPTIONS,
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["ID"] },
+  positionals: { min: 1, max: 1, names: ["ID"] },
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const { row, attempts } = withData(directory, ({ store }) => {
-      const found = findRow(store, args.positionals[0] ?? "");
-      return { row: found, attempts: store.deliveryLog.listAttempts(found.id) };
+      const found = requireDelivery(store, args.positionals[0] ?? "");
+      return { row: found, attempts: store.deliveryLog.attempts(found.id) };
     });
-    if (args.switches.has("json"))
-      io.stdout(
-        `${JSON.stringify({ ...present(row), message: JSON.parse(row.message_json) as unknown, log: attempts.map(presentAttempt) })}\n`,
-      );
-    else io.stdout(textOf(row, attempts));
+    if (args.switches.has("json")) {
+      const message = readStoredJson(row.message_json, isObject);
+      io.stdout(`${JSON.stringify({ ...present(row), message, log: attempts.map(presentAttempt) })}\n`);
+    } else io.stdout(renderDelivery(row, attempts));
     return EXIT.done;
   },
 };
@@ -107,123 +112,127 @@ const SELECTION_USAGE = "(ID... | --org NAME [--action NAME]) --data DIRECTORY";
 
 export const deliveriesRetry: Command = {
   name: "deliveries retry",
-  summary: "Have messages tried again that are dead, or tried at once that wait",
+  summary: "Retry dead letters, or waiting messages at once",
   usage: SELECTION_USAGE,
   details: [
-    "With IDs these messages; with --org all dead ones of an organization or of one of its actions. Each gets all its",
-    "attempts anew and its old place in the order of its target.",
+    "IDs select messages; --org selects all dead letters of an organization or, with --action, of one of its " +
+      "actions. Each message gets the full number of attempts again and keeps its place in the queue of its target.",
   ],
   options: { ...FILTER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 0, most: MOST, names: ["ID"] },
-  check: selectionProblems,
+  positionals: { min: 0, max: MAX_LIMIT, names: ["ID"] },
+  check: findSelectionProblems,
   run: (args, io) =>
     changeSelected(args, io, {
       command: "deliveries retry",
       done: "retried",
       change: (operator, row) => operator.retryDelivery(row),
-      refusal: (row) => `${row.public_id} is ${row.state}: only what is dead or waits can be retried`,
+      refusal: (row) => `${row.public_id} is ${row.state}: only dead or waiting messages can be retried`,
     }),
 };
 
 export const deliveriesPurge: Command = {
   name: "deliveries purge",
-  summary: "Delete messages that are dead",
+  summary: "Delete dead letters",
   usage: SELECTION_USAGE,
   details: [
-    "With IDs these messages; with --org all dead ones of an organization or of one of its actions. Nothing brings them back.",
+    "IDs select messages; --org selects all dead letters of an organization or, with --action, of one of its " +
+      "actions. This cannot be undone.",
   ],
   options: { ...FILTER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 0, most: MOST, names: ["ID"] },
-  check: selectionProblems,
+  positionals: { min: 0, max: MAX_LIMIT, names: ["ID"] },
+  check: findSelectionProblems,
   run: (args, io) =>
     changeSelected(args, io, {
       command: "deliveries purge",
       done: "purged",
       change: (operator, row) => operator.purgeDelivery(row),
-      refusal: (row) => `${row.public_id} is ${row.state}: only what is dead can be purged`,
+      refusal: (row) => `${row.public_id} is ${row.state}: only dead messages can be purged`,
     }),
 };
 
-type Selected = {
+type SelectionChange = {
   command: string;
   done: string;
-  change(operator: Operator, row: DeliveryRow): boolean;
+  change(operator: OperatorChanges, row: DeliveryRow): boolean;
   refusal(row: DeliveryRow): string;
 };
 
-/** Changes the messages that the words name: all of them or, when one cannot be changed, none. */
+/** Changes the selected messages: all of them or, if one cannot be changed, none. */
 async function changeSelected(
   args: Args,
   io: Io,
-  { command, done, change: apply, refusal }: Selected,
+  { command, done, change: apply, refusal }: SelectionChange,
 ): Promise<number> {
   const ids = [...new Set(args.positionals)];
-  const within = filterOf(args);
-  const directory = await dataDirectory(args, io);
+  const within = parseFilter(args);
+  const directory = await resolveDataDirectory(args, io);
   const changed = withData(directory, (data) =>
-    change(data, () => {
-      const operator = operatorOf(data.store, command);
-      const rows = ids.length > 0 ? ids.map((id) => findRow(data.store, id)) : allDead(data.store, within(data.store));
+    runTransaction(data, () => {
+      const operator = createOperatorChanges(data.store, command);
+      const rows =
+        ids.length > 0 ? ids.map((id) => requireDelivery(data.store, id)) : listDead(data.store, within(data.store));
       const names: string[] = [];
       for (const row of rows) {
-        if (!apply(operator, row)) throw commandFailure(`${refusal(row)}; nothing was changed`);
+        if (!apply(operator, row)) throw new CommandError(`${refusal(row)}; nothing was changed`);
         names.push(row.public_id);
       }
       return names;
     }),
   );
   if (args.switches.has("json")) io.stdout(`${JSON.stringify({ [done]: changed })}\n`);
-  else io.stdout(changed.length > 0 ? changed.map((id) => `${done} ${id}\n`).join("") : "no message is dead\n");
+  else io.stdout(changed.length > 0 ? changed.map((id) => `${done} ${id}\n`).join("") : "there are no dead messages\n");
   return EXIT.done;
 }
 
-type Within = { organizationId: number | null; action: string | null };
+type DeliveryFilter = { organizationId: number | null; action: string | null };
 
-/** A part at a time: there may be very many, each with its message. */
-function* allDead(store: Store, within: Within): Generator<DeliveryRow> {
+/** Reads page by page: there may be very many messages, each with its body. */
+function* listDead(store: Store, within: DeliveryFilter): Generator<DeliveryRow> {
   let rows: DeliveryRow[] = [];
   do {
-    rows = store.deliveryLog.list({ ...within, state: "dead", before: rows.at(-1)?.id ?? null }, PART);
+    rows = store.deliveryLog.list({ ...within, state: "dead", before: rows.at(-1)?.id ?? null }, PAGE_SIZE);
     yield* rows;
-  } while (rows.length === PART);
+  } while (rows.length === PAGE_SIZE);
 }
 
-function selectionProblems(args: Args): string[] {
+function findSelectionProblems(args: Args): string[] {
   const isChosenOnce = args.positionals.length > 0 !== args.texts.has("org");
-  const choose = "say which messages: give their IDs, or --org for all dead ones";
-  return [...filterProblems(args), ...(isChosenOnce ? [] : [choose])];
+  const choose = "select messages by their IDs, or all dead letters with --org";
+  return [...findFilterProblems(args), ...(isChosenOnce ? [] : [choose])];
 }
 
-const filterProblems = ({ texts }: Args): string[] =>
+const findFilterProblems = ({ texts }: Args): string[] =>
   texts.has("action") && !texts.has("org")
-    ? ["--action: give --org too, names of actions are those of an organization"]
+    ? ["--action: give --org too, because an action belongs to an organization"]
     : [];
 
 /**
- * Reads --org and --action. @returns what finds them in a store, and throws a command failure where they are not there.
+ * Reads --org and --action.
+ * @returns a function that looks them up in a store, and throws a CommandError if they do not exist
  */
-function filterOf(args: Args): (store: Store) => Within {
+function parseFilter(args: Args): (store: Store) => DeliveryFilter {
   const [org, action] = ["org", "action"].map((name) => args.texts.get(name)?.[0] ?? null);
   return (store) => {
     if (typeof org !== "string") return { organizationId: null, action: null };
     const organization = requireOrganization(store, org);
     if (typeof action === "string" && !store.deliveryLog.hasAction(organization.id, action))
-      throw commandFailure(`${org} has no action ${JSON.stringify(action.slice(0, 100))}`);
+      throw new CommandError(`${org} has no action ${JSON.stringify(action.slice(0, 100))}`);
     return { organizationId: organization.id, action: action ?? null };
   };
 }
 
-function findRow(store: Store, id: string): DeliveryRow {
+function requireDelivery(store: Store, id: string): DeliveryRow {
   const row = store.deliveryLog.find(id);
-  if (!row) throw commandFailure(`there is no message ${JSON.stringify(id.slice(0, 100))}`);
+  if (!row)
+    throw new CommandError(`there is no message ${JSON.stringify(id.slice(0, 100))}; see assay deliveries list`);
   return row;
 }
 
 const isState = (text: string): boolean => STATES.some((state) => state === text);
 
-/** A message for --json; times in epoch seconds. */
+/** Renders a message for --json; times in epoch seconds. */
 const present = (row: DeliveryRow) => ({
   id: row.public_id,
   organization: row.organization_name,
@@ -250,13 +259,13 @@ const presentAttempt = ({ started_at, seconds, address, status, error }: Attempt
 
 const COLUMNS = ["ID", "CREATED", "STATE", "ORGANIZATION", "SUBJECT", "TO", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR"];
 
-function cellsOf(row: DeliveryRow): string[] {
-  const next = row.state === "waiting" && row.attempts > 0 ? shownTime(row.due_at) : "-";
+function deliveryCells(row: DeliveryRow): string[] {
+  const next = row.state === "waiting" && row.attempts > 0 ? formatTime(row.due_at) : "-";
   const to = `${row.type} ${shownTarget(row.target_json)}`;
   const { public_id, created_at, state, organization_name, subject, attempts, last_error } = row;
   return [
     public_id,
-    shownTime(created_at),
+    formatTime(created_at),
     state,
     organization_name,
     subject,
@@ -267,7 +276,7 @@ function cellsOf(row: DeliveryRow): string[] {
   ];
 }
 
-function textOf(row: DeliveryRow, attempts: readonly AttemptRow[]): string {
+function renderDelivery(row: DeliveryRow, attempts: readonly AttemptRow[]): string {
   const facts: readonly (readonly [string, string | null])[] = [
     ["delivery", row.public_id],
     ["organization", row.organization_name],
@@ -276,25 +285,25 @@ function textOf(row: DeliveryRow, attempts: readonly AttemptRow[]): string {
     ["to", `${row.type} ${shownTarget(row.target_json)}`],
     ["queue", row.queue],
     ["state", row.state],
-    ["created", shownTime(row.created_at)],
+    ["created", formatTime(row.created_at)],
     [
       "next attempt",
-      row.state === "waiting" ? `${shownTime(row.due_at)}, or after those before it in its queue` : null,
+      row.state === "waiting" ? `${formatTime(row.due_at)}, or after the messages before it in its queue` : null,
     ],
-    ["finished", row.finished_at === null ? null : shownTime(row.finished_at)],
+    ["finished", row.finished_at === null ? null : formatTime(row.finished_at)],
     ["last error", row.last_error],
     ["message", row.message_json],
   ];
   const shown = facts.flatMap(([name, value]) =>
-    value === null ? [] : [`${`${name}:`.padEnd(14)}${oneLine(value)}\n`],
+    value === null ? [] : [`${`${name}:`.padEnd(14)}${escapeLine(value)}\n`],
   );
   const log = attempts.map(({ started_at, seconds, address, status, error }) => {
     const answer = [
       address ?? "no address",
-      status === null ? "no answer" : `status ${status}`,
+      status === null ? "no response" : `status ${status}`,
       `${seconds.toFixed(1)} s`,
     ].join(", ");
-    return `${oneLine(`  ${shownTime(started_at)}  ${answer}: ${error ?? "accepted"}`)}\n`;
+    return `${escapeLine(`  ${formatTime(started_at)}  ${answer}: ${error ?? "accepted"}`)}\n`;
   });
   return `${shown.join("")}${log.length > 0 ? `attempts:\n${log.join("")}` : "attempts:     none\n"}`;
 }

@@ -1,7 +1,7 @@
 /**
- * `assay dev`: a server for one developer, set up by itself. Its key lies in the data directory, so that every start
- * prints the same; it opens nothing that this directory does not hold anyway. Never used on data that somebody else set
- * up.
+ * `assay dev`: a self-configuring server for one developer. It keeps its API key in the data directory, so that every
+ * start prints the same key; the key gives access to nothing outside that directory. It refuses data that was set up
+ * otherwise.
  */
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,29 +9,30 @@ import { newSecret } from "../../server/app.ts";
 import { readToken } from "../../auth/first-admin.ts";
 import type { Instance } from "../../server/instance.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
-import { change } from "../data-directory.ts";
+import { runTransaction } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
-import { commandFailure } from "../framework.ts";
+import { CommandError } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { firstPlan } from "./init.ts";
-import { operatorOf } from "../operator-changes.ts";
-import { addresses, applyWhole, runServer } from "./serve.ts";
+import { createFirstPlan } from "./init.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
+import { announceAddresses, applyPlanFile, runServer } from "./serve.ts";
 import type { Announcement } from "./serve.ts";
 
 const ORGANIZATION = "acme";
 const USER = "dev";
 const FLOW = "first-flow";
 const KEY_FILE = "dev-key";
-const DESCRIPTION = "assay dev";
+const KEY_DESCRIPTION = "assay dev";
 
 export const dev: Command = {
   name: "dev",
-  summary: "Run a server to develop against, set up by itself",
+  summary: "Run a self-configuring server for development",
   usage: "[OPTIONS]",
   details: [
-    "Like assay serve, but the data directory is .assay-dev and the log level warn unless said otherwise, answers are checked",
-    `against the API document, and the first start creates the organization ${ORGANIZATION} with the admin ${USER} and a key. Prints the`,
-    "key, the settings of the Kosli CLI, and a block for a shell that records a first attestation and reports an environment.",
+    "Like assay serve, with these differences: the data directory defaults to .assay-dev and the log level to " +
+      "warn, responses are checked against the OpenAPI document, and the first start creates organization " +
+      `${ORGANIZATION} with admin ${USER} and an API key. Prints the key, the settings of the Kosli CLI, and a ` +
+      "shell script that records a first attestation and reports an environment.",
   ],
   options: {},
   takesConfig: true,
@@ -44,73 +45,75 @@ export const dev: Command = {
       setUp: (data, directory) => {
         key = setUp(data, directory);
       },
-      announce: (instance) => announce(instance, key),
+      announce: (instance) => announceDev(instance, key),
     });
   },
 };
 
-/** Makes the developer's organization, user and key where they are missing. @returns the text of a key that works. */
+/** Creates the developer's organization, user and key where they are missing. @returns a live key. */
 function setUp(data: Data, directory: string): string {
   const { store } = data;
   const file = join(directory, KEY_FILE);
   const user = store.users.find(USER);
   if (!user && (store.users.count() > 0 || store.organizations.list().length > 0)) {
-    throw commandFailure(
-      `${directory} was set up for others: serve it with assay serve, or give assay dev a directory of its own with --data`,
+    throw new CommandError(
+      `${directory} was not set up by assay dev: run assay serve on it, or choose another directory with --data`,
     );
   }
-  const kept = readToken(file);
-  const known = kept === null ? null : store.apiKeys.find(keyDigest(kept));
-  if (kept !== null && known && store.apiKeys.isActive(known)) return kept;
+  const stored = readToken(file);
+  const known = stored === null ? null : store.apiKeys.find(keyDigest(stored));
+  if (stored !== null && known && store.apiKeys.isAlive(known)) return stored;
 
-  // Written before it is stored: a start that dies in between leaves a file with an unknown key, which the next
-  // replaces.
+  // The file is written first: a start that crashes in between leaves an unknown key in it, which the next replaces.
   const key = newSecret();
   writeFileSync(`${file}.new`, `${key}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
   if (!user)
-    applyWhole(
-      data,
-      firstPlan(
+    applyPlanFile(data, {
+      plan: createFirstPlan(
         { org: ORGANIZATION, user: USER, email: null, displayName: "Developer" },
-        { description: DESCRIPTION, text: key },
+        { description: KEY_DESCRIPTION, text: key },
       ),
-      KEY_FILE,
-      "dev",
-    );
+      name: KEY_FILE,
+      operation: "dev",
+    });
   else {
-    change(data, () =>
-      operatorOf(store, "dev").createKey(
+    runTransaction(data, () =>
+      createOperatorChanges(store, "dev").createKey(
         { userId: user.id, name: user.name },
-        { key, description: DESCRIPTION, expiresAt: 0 },
+        { key, description: KEY_DESCRIPTION, expiresAt: 0 },
       ),
     );
   }
   return key;
 }
 
-function announce(instance: Instance, key: string): Announcement {
-  const { text, fields } = addresses(instance);
+function announceDev(instance: Instance, key: string): Announcement {
+  const { text, fields } = announceAddresses(instance);
   const environment = { KOSLI_HOST: instance.baseUrl, KOSLI_ORG: ORGANIZATION, KOSLI_API_TOKEN: key, KOSLI_FLOW: FLOW };
-  const script = firstAttestation(environment);
+  const script = firstAttestationScript(environment);
   return {
     text:
       `${text}organization: ${ORGANIZATION}\nAPI key: ${key}\n\n` +
-      "The four lines that begin with export set up the Kosli CLI too. Paste all of this into a shell to record a first\n" +
-      `attestation, to report what runs in an environment, and to ask for the verdicts:\n\n${script}\n`,
+      "Paste this script into a shell to record a first attestation, report what runs in an\n" +
+      "environment, and query the verdicts. Its four export lines also configure the Kosli CLI:\n\n" +
+      `${script}\n`,
     fields: { ...fields, organization: ORGANIZATION, api_key: key, environment, script },
   };
 }
 
 /**
- * Commands for a POSIX shell with curl: a flow with a template, a trail, an artifact, an attestation with evidence, the
- * verdict on the artifact, an environment with a policy in which it runs, and the verdict there. They may be pasted
- * again: everything but the report of the artifact and the attestation is an update.
+ * Returns a script for a POSIX shell with curl: a flow with a template, a trail, an artifact, an attestation with
+ * evidence, the verdict on the artifact, an environment with a policy that runs it, and the verdict there. It may be
+ * run again: everything but the reports of the artifact and the attestation is an update.
  */
-function firstAttestation(environment: Readonly<Record<string, string>>): string {
-  const exports = Object.entries(environment).map(([name, value]) => `export ${name}=${quoted(value)}`);
-  return `${exports.join("\n")}
+function firstAttestationScript(environment: Readonly<Record<string, string>>): string {
+  const exports = Object.entries(environment).map(([name, value]) => `export ${name}=${shellQuote(value)}`);
+  return `${exports.join("\n")}\n\n${PREPARATION}\n\n${REQUESTS}`;
+}
 
+/** Shell commands that write the files which the requests send. */
+const PREPARATION = `\
 work=$(mktemp -d)
 api=$KOSLI_HOST/api/v2
 commit=0123456789abcdef0123456789abcdef01234567
@@ -136,27 +139,40 @@ artifacts:
 END
 echo "the program" >"$work/app"
 echo "12 tests passed" >"$work/tests.log"
-fingerprint=$(sha256sum <"$work/app" | cut -c1-64)
+fingerprint=$(sha256sum <"$work/app" | cut -c1-64)`;
 
-call -X PUT "$api/flows/$KOSLI_ORG/template_file" -F "template_file=@$work/template.yml" --form-string 'data_json={"name": "'"$KOSLI_FLOW"'", "description": "How app is built"}'
+/** Shell commands that call the API; they use the variables and functions of PREPARATION. */
+const REQUESTS = `\
+call -X PUT "$api/flows/$KOSLI_ORG/template_file" -F "template_file=@$work/template.yml" --form-string \\
+  'data_json={"name": "'"$KOSLI_FLOW"'", "description": "How app is built"}'
 
-call -X PUT "$api/trails/$KOSLI_ORG/$KOSLI_FLOW" --form-string 'data_json={"name": "build-1", "description": "The first build"}'
+call -X PUT "$api/trails/$KOSLI_ORG/$KOSLI_FLOW" --form-string \\
+  'data_json={"name": "build-1", "description": "The first build"}'
 
-call -X POST "$api/artifacts/$KOSLI_ORG/$KOSLI_FLOW" -H "Content-Type: application/json" --data '{"fingerprint": "'"$fingerprint"'", "filename": "app", "git_commit": "'"$commit"'", "build_url": "https://ci.example.com/1", "commit_url": "https://git.example.com/app/'"$commit"'", "repo_url": "https://git.example.com/app", "git_commit_info": null, "template_reference_name": "app", "trail_name": "build-1"}'
+call -X POST "$api/artifacts/$KOSLI_ORG/$KOSLI_FLOW" -H "Content-Type: application/json" --data '{
+  "fingerprint": "'"$fingerprint"'", "filename": "app", "git_commit": "'"$commit"'",
+  "build_url": "https://ci.example.com/1", "commit_url": "https://git.example.com/app/'"$commit"'",
+  "repo_url": "https://git.example.com/app", "git_commit_info": null,
+  "template_reference_name": "app", "trail_name": "build-1"}'
 
-call -X POST "$api/attestations/$KOSLI_ORG/$KOSLI_FLOW/trail/build-1/generic" -F "attachment_file=@$work/tests.log" --form-string 'data_json={"attestation_name": "unit-tests", "artifact_fingerprint": "'"$fingerprint"'", "is_compliant": true, "user_data": {"passed": 12}}'
+call -X POST "$api/attestations/$KOSLI_ORG/$KOSLI_FLOW/trail/build-1/generic" \\
+  -F "attachment_file=@$work/tests.log" --form-string \\
+  'data_json={"attestation_name": "unit-tests", "artifact_fingerprint": "'"$fingerprint"'",
+    "is_compliant": true, "user_data": {"passed": 12}}'
 
 call "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?flow_name=$KOSLI_FLOW"
 
-call -X PUT "$api/policies/$KOSLI_ORG" -F "policy_file=@$work/policy.yml" --form-string 'payload={"name": "tested"}' >"$work/policy.json"
+call -X PUT "$api/policies/$KOSLI_ORG" -F "policy_file=@$work/policy.yml" --form-string \\
+  'payload={"name": "tested"}' >"$work/policy.json"
 
-call -X PUT "$api/environments/$KOSLI_ORG" -H "Content-Type: application/json" --data '{"name": "production", "type": "server", "description": "Where app runs", "policies": ["tested"]}'
+call -X PUT "$api/environments/$KOSLI_ORG" -H "Content-Type: application/json" --data '{
+  "name": "production", "type": "server", "description": "Where app runs", "policies": ["tested"]}'
 
-call -X PUT "$api/environments/$KOSLI_ORG/production/report/server" -H "Content-Type: application/json" --data '{"artifacts": [{"digests": {"app": "'"$fingerprint"'"}, "creationTimestamp": '"$(date +%s)"'}]}'
+call -X PUT "$api/environments/$KOSLI_ORG/production/report/server" -H "Content-Type: application/json" --data '{
+  "artifacts": [{"digests": {"app": "'"$fingerprint"'"}, "creationTimestamp": '"$(date +%s)"'}]}'
 
 call "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?environment_name=production"
 
 rm -r "$work"`;
-}
 
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

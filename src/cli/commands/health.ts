@@ -1,6 +1,4 @@
-/**
- * `assay health`: asks a server whether it can do its work, for health checks where there is nothing else to ask with.
- */
+/** `assay health`: a readiness check for environments without curl or another HTTP client. */
 import { request as requestHttp } from "node:http";
 import type { RequestOptions } from "node:http";
 import { request as requestHttps } from "node:https";
@@ -10,23 +8,23 @@ import { truncate } from "../../domain/text/excerpt.ts";
 import { parseDuration } from "../../domain/text/units.ts";
 import type { Config } from "../../config/options.ts";
 import type { Args } from "../args.ts";
-import { configure, readText } from "../command-config.ts";
-import { commandFailure, EXIT } from "../framework.ts";
+import { loadConfig, readText } from "../command-config.ts";
+import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
 
-/** What is asked: an http or https URL, or the path of a Unix socket. */
+/** Where to send the request: an http or https URL, or a Unix socket. */
 type Target = { readonly url: URL; readonly socketPath: string | null };
 
 const DEFAULT_TIMEOUT = "5s";
 
 export const health: Command = {
   name: "health",
-  summary: "Ask a server whether it is ready: exit code 0 when it is, 1 when not",
+  summary: "Check whether a server is ready: exit code 0 if it is, 1 if not",
   usage: "[--url URL] [OPTIONS]",
   details: [
-    "Without --url it asks the server that has this configuration, on this machine, whatever name its certificate is for: run it",
-    "with the variables and the configuration file of the server. With --url the certificate must be good for the URL; ca-file adds",
-    "authorities. Nothing is sent but GET /ready.",
+    "Without --url, checks the server with the same configuration on this machine, and accepts any certificate: " +
+      "run it with the variables and the configuration file of the server. With --url the certificate must be valid " +
+      "for the URL; --ca-file adds a CA bundle. Sends only GET /ready.",
   ],
   options: {
     url: {
@@ -37,64 +35,62 @@ export const health: Command = {
     timeout: {
       kind: "text",
       placeholder: "DURATION",
-      description: `How long to wait for the answer (default ${DEFAULT_TIMEOUT})`,
+      description: `Time to wait for the response (default ${DEFAULT_TIMEOUT})`,
     },
   },
   takesConfig: true,
   check(args) {
-    const { url, timeout } = wishOf(args);
+    const { url, timeout } = healthArguments(args);
     const problems: string[] = [];
     const refuse = (name: string, text: string, accepts: string): unknown =>
       problems.push(`--${name}: ${JSON.stringify(truncate(text, 100))} is not accepted, give ${accepts}`);
     if (url !== null && parseTarget(url) === null)
       refuse("url", url, "http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH");
-    if (timeoutOf(timeout) === null) refuse("timeout", timeout, "a duration such as 5s, from 1s to 10m");
+    if (parseTimeout(timeout) === null) refuse("timeout", timeout, "a duration such as 5s, from 1s to 10m");
     return problems;
   },
   async run(args, io) {
-    const { config } = await configure(args.flags, io);
-    const { url: given, timeout } = wishOf(args);
-    const seconds = timeoutOf(timeout) ?? 0;
+    const { config } = await loadConfig(args.flags, io);
+    const { url: given, timeout } = healthArguments(args);
+    const seconds = parseTimeout(timeout) ?? 0;
     const target = (given === null ? null : parseTarget(given)) ?? ownTarget(config);
     const authorities = config.caFile === null ? [] : [await readText(io, config.caFile)];
-    const { status, body } = await ask(target, {
+    const { status, body } = await requestReadiness(target, {
       timeout: seconds * 1000,
-      // Its own listener on this machine, found by its own configuration, that is told nothing: whom the certificate
-      // names is no question then, and it never names a loopback address.
+      // Without --url the target is the server's own listener on this machine, found by its configuration, and the
+      // request carries no secret. Its certificate never names a loopback address, so it is not verified.
       rejectUnauthorized: given !== null,
       ca: [...getCACertificates("default"), ...authorities],
     });
     const place = target.socketPath === null ? target.url.href : `unix:${target.socketPath}`;
     const ready = status === 200 && body.trim() === "OK";
-    if (!ready) throw commandFailure(`not ready: ${place} answers ${status} ${JSON.stringify(body.slice(0, 200))}`);
+    if (!ready)
+      throw new CommandError(`not ready: ${place} responds with ${status} ${JSON.stringify(body.slice(0, 200))}`);
     io.stdout(args.switches.has("json") ? `${JSON.stringify({ ready, url: place })}\n` : "ready\n");
     return EXIT.done;
   },
 };
 
-/**
- * Where a server with this configuration is reached from its own machine. Probes are served at the root, whatever its
- * base path is.
- */
+/** Returns the local address of a server with this configuration. Probes are at the root, whatever its base path. */
 function ownTarget({ listen, tlsCert }: Config): Target {
   const url = new URL("/ready", defaultBaseUrl(listen, tlsCert !== null));
   if ("path" in listen) return { url, socketPath: listen.path };
   if (listen.port === 0)
-    throw commandFailure("the server takes any free port, so this cannot know which: give --url URL", EXIT.usage);
-  // Not by name: that may stand for another family of addresses than the server listens on.
+    throw new CommandError("the server listens on a random port (port 0): give its address with --url URL", EXIT.usage);
+  // Not by name: localhost may resolve to an address of the other family.
   if (listen.host === "0.0.0.0") url.hostname = "127.0.0.1";
   if (listen.host === "::") url.hostname = "[::1]";
   return { url, socketPath: null };
 }
 
-const wishOf = ({ texts }: Args): { url: string | null; timeout: string } => ({
+const healthArguments = ({ texts }: Args): { url: string | null; timeout: string } => ({
   url: texts.get("url")?.[0] ?? null,
   timeout: texts.get("timeout")?.[0] ?? DEFAULT_TIMEOUT,
 });
 
-const timeoutOf = (text: string): number | null => parseDuration(text, 1, 600);
+const parseTimeout = (text: string): number | null => parseDuration(text, 1, 600);
 
-/** Null where the text names nothing that can be asked. */
+/** Null if the text is not a valid target. */
 function parseTarget(text: string): Target | null {
   if (/^unix:\/./.test(text)) return { url: new URL("http://localhost/ready"), socketPath: text.slice("unix:".length) };
   const url = URL.canParse(text) ? new URL(text) : null;
@@ -103,30 +99,30 @@ function parseTarget(text: string): Target | null {
   return { url, socketPath: null };
 }
 
-/** Longer answers are none of a server of ours. */
-const ANSWER_LIMIT = 4096;
+/** The readiness response is shorter; a longer one comes from another program and is truncated. */
+const MAX_ANSWER_CHARS = 4096;
 
-/** The status and the beginning of the body. @throws a command failure that says why there is no answer. */
-function ask(
+/** Returns the status and the beginning of the body. @throws CommandError that explains why there is no response */
+function requestReadiness(
   { url, socketPath }: Target,
   options: { timeout: number; rejectUnauthorized: boolean; ca: string[] },
 ): Promise<{ status: number; body: string }> {
   const place = socketPath === null ? url.href : `unix:${socketPath}`;
   const { timeout, ...trust } = options;
   return new Promise((resolve, reject) => {
-    const fail = (why: string): void => reject(commandFailure(`not ready: ${place}: ${why}`));
-    // One deadline for all of it: a server that answers byte by byte is not ready either.
+    const fail = (why: string): void => reject(new CommandError(`not ready: ${place}: ${why}`));
+    // One deadline for the whole exchange, so that a server that trickles bytes counts as not ready.
     const signal = AbortSignal.timeout(timeout);
     const settings: RequestOptions = { signal, agent: false, ...(socketPath !== null && { socketPath }) };
     const request =
       url.protocol === "https:" ? requestHttps(url, { ...settings, ...trust }) : requestHttp(url, settings);
     const failed = (error: Error & { code?: string }): void =>
-      fail(signal.aborted ? `no answer within ${timeout / 1000} s` : reasonOf(error));
+      fail(signal.aborted ? `no response within ${timeout / 1000} s` : describeRequestError(error));
     request.on("error", failed);
     request.on("response", (response) => {
       let body = "";
       response.setEncoding("utf8");
-      response.on("data", (text: string) => (body = (body + text).slice(0, ANSWER_LIMIT)));
+      response.on("data", (text: string) => (body = (body + text).slice(0, MAX_ANSWER_CHARS)));
       response.on("error", failed);
       response.on("end", () => resolve({ status: response.statusCode ?? 0, body }));
     });
@@ -134,7 +130,7 @@ function ask(
   });
 }
 
-/** What Node says, but for its advice to people who start Node themselves. */
-const reasonOf = (error: Error & { code?: string }): string =>
+/** Returns Node's message, with its advice about Node options replaced by ours. */
+const describeRequestError = (error: Error & { code?: string }): string =>
   error.message.replace(/; if the root CA is installed locally.*$/, "; --ca-file FILE adds its authority") ||
   (error.code ?? "no connection");

@@ -1,4 +1,4 @@
-/** `assay init`: the first organization with its admin and a key, on data that nobody uses yet. */
+/** `assay init`: creates the first organization with its admin and an API key, on unused data. */
 import { systemSources } from "../../server/app.ts";
 import { voidSetup } from "../../auth/first-admin.ts";
 import { matches, ORGANIZATION_NAME, USER_NAME } from "../../domain/names.ts";
@@ -7,9 +7,10 @@ import type { ApplyPlan } from "../apply/apply-file.ts";
 import { applyPlan } from "../apply/apply-plan.ts";
 import type { Change } from "../apply/apply-plan.ts";
 import type { Args } from "../args.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
-import { change, withData } from "../data-directory.ts";
-import { commandFailure, EXIT } from "../framework.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { runTransaction, withData } from "../data-directory.ts";
+import type { Data } from "../data-directory.ts";
+import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
 
 export const init: Command = {
@@ -17,8 +18,8 @@ export const init: Command = {
   summary: "Set up the first organization, its admin and an API key",
   usage: "--org NAME --user NAME --data DIRECTORY",
   details: [
-    "Prints the key on stdout, once; the server keeps only its hash. The data directory is created where it is missing.",
-    "Refused on data that has users or organizations already.",
+    "Prints the key to stdout, once; the server stores only its hash. A missing data directory is created. " +
+      "Refuses data that already has users or organizations.",
   ],
   options: {
     org: { kind: "text", placeholder: "NAME", description: "Name of the organization" },
@@ -27,41 +28,39 @@ export const init: Command = {
     "display-name": {
       kind: "text",
       placeholder: "TEXT",
-      description: "What people see of the admin (default the login name)",
+      description: "Display name of the admin (default the login name)",
     },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  check: (args) => adminProblems(adminOf(args)),
+  check: (args) => findAdminProblems(adminOf(args)),
   async run(args, io) {
     const admin = adminOf(args);
-    const directory = await dataDirectory(args, io);
-    const changes = withData(
-      directory,
-      (data) =>
-        change(data, () => {
-          if (data.store.users.count() > 0 || data.store.organizations.list().length > 0) {
-            throw commandFailure(`${directory} is set up already; see assay help apply and assay help key`);
-          }
-          const result = applyPlan(data.store, firstPlan(admin), "init", systemSources.now());
-          if (result.changes === null) throw commandFailure(result.problems);
-          return result.changes;
-        }),
-      true,
-    );
+    const directory = await resolveDataDirectory(args, io);
+    const changes = withData(directory, (data) => runTransaction(data, () => setUp(data, directory, admin)), {
+      create: true,
+    });
     voidSetup(directory);
-    const key = mintedKey(changes);
+    const key = findMintedKey(changes);
     if (args.switches.has("json")) {
       io.stdout(`${JSON.stringify({ organization: admin.org, user: admin.user, key })}\n`);
     } else {
-      io.stderr(
-        `organization ${admin.org} with its admin ${admin.user}, whose API key follows; it is not shown again\n`,
-      );
+      io.stderr(`created organization ${admin.org} with admin ${admin.user}; this API key is not shown again:\n`);
       io.stdout(`${key}\n`);
     }
     return EXIT.done;
   },
 };
+
+/** @throws CommandError when the data is already in use */
+function setUp({ store }: Data, directory: string, admin: Admin): readonly Change[] {
+  if (store.users.count() > 0 || store.organizations.list().length > 0) {
+    throw new CommandError(`${directory} is already set up; see assay help apply and assay help key`);
+  }
+  const result = applyPlan(store, createFirstPlan(admin), { operation: "init", now: systemSources.now() });
+  if (result.changes === null) throw new CommandError(result.problems);
+  return result.changes;
+}
 
 type Admin = { org: string; user: string; email: string | null; displayName: string };
 
@@ -75,19 +74,19 @@ function adminOf({ texts }: Args): Admin {
   };
 }
 
-function adminProblems({ org, user, email, displayName }: Admin): string[] {
+function findAdminProblems({ org, user, email, displayName }: Admin): string[] {
   const problems: string[] = [];
   if (!matches(ORGANIZATION_NAME, org)) problems.push(`--org: give ${NAME_RULE}`);
   if (!matches(USER_NAME, user)) problems.push(`--user: give ${NAME_RULE}`);
   if (org !== "" && org === user)
-    problems.push("--org: the personal organization of the user bears that name, give another one");
+    problems.push("--org: the name is reserved for the personal organization of the user, give another one");
   if (email !== null && !isEmail(email)) problems.push("--email: give an e-mail address");
-  if (!isDisplayName(displayName)) problems.push("--display-name: give a text of at most 256 characters on one line");
+  if (!isDisplayName(displayName)) problems.push("--display-name: give one line of at most 256 characters");
   return problems;
 }
 
-/** A shared organization with an admin who has one key; `key` is its text, null to have it minted. */
-export function firstPlan(
+/** Plans a shared organization with an admin who has one key; the key is generated if `key.text` is null. */
+export function createFirstPlan(
   admin: Admin,
   key: { description: string; text: string | null } = { description: "first key", text: null },
 ): ApplyPlan {
@@ -116,8 +115,8 @@ export function firstPlan(
   };
 }
 
-function mintedKey(changes: readonly Change[]): string {
+function findMintedKey(changes: readonly Change[]): string {
   const minted = changes.find((made) => made.key !== null);
-  if (!minted?.key) throw new Error("the first plan mints a key");
+  if (!minted?.key) throw new Error("the first plan has generated no key");
   return minted.key;
 }

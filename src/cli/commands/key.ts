@@ -1,4 +1,4 @@
-/** `assay key`: the API keys of a user or of a service account. Works with and without a running server. */
+/** `assay key`: manages API keys of users and service accounts. Works with and without a running server. */
 import { newSecret, systemSources } from "../../server/app.ts";
 import { parseDuration } from "../../domain/text/units.ts";
 import { LATEST_EXPIRY } from "../../domain/time.ts";
@@ -6,23 +6,23 @@ import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import type { Store } from "../../store/index.ts";
 import { isKeyDescription } from "../apply/apply-file.ts";
 import type { Args, CommandOption } from "../args.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
-import { change, withData } from "../data-directory.ts";
-import { commandFailure, EXIT, oneLine } from "../framework.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { runTransaction, withData } from "../data-directory.ts";
+import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { operatorOf } from "../operator-changes.ts";
-import type { Owner } from "../operator-changes.ts";
-import { tableText } from "../table.ts";
-import { requireOrganization, requireServiceAccount, requireUser, shownTime } from "../lookup.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
+import type { NamedKeyOwner } from "../operator-changes.ts";
+import { renderTable } from "../table.ts";
+import { requireOrganization, requireServiceAccount, requireUser, formatTime } from "../lookup.ts";
 
 const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   user: {
     kind: "text",
     placeholder: "NAME",
-    description: "User who holds the key; it acts in all organizations of the user",
+    description: "User who owns the key; it gives access to all organizations of the user",
   },
   org: { kind: "text", placeholder: "NAME", description: "Organization of the service account" },
-  "service-account": { kind: "text", placeholder: "NAME", description: "Service account that holds the key" },
+  "service-account": { kind: "text", placeholder: "NAME", description: "Service account that owns the key" },
 };
 const OWNER_USAGE = "(--user NAME | --org NAME --service-account NAME)";
 
@@ -31,7 +31,8 @@ export const keyCreate: Command = {
   summary: "Create an API key",
   usage: `${OWNER_USAGE} --description TEXT --data DIRECTORY`,
   details: [
-    "Prints the key on stdout, once; the server keeps only its hash. It works at once, also on a running server.",
+    "Prints the key to stdout, once; the server stores only its hash. It is valid at once, also on a running " +
+      "server.",
   ],
   options: {
     ...OWNER_OPTIONS,
@@ -39,39 +40,40 @@ export const keyCreate: Command = {
     "expires-at": {
       kind: "text",
       placeholder: "TIME",
-      description: "When it ends: epoch seconds, or like 2030-12-31T23:59:59Z (default never)",
+      description: "When the key expires: epoch seconds, or a time like 2030-12-31T23:59:59Z (default never)",
     },
     "expires-in": {
       kind: "text",
       placeholder: "DURATION",
-      description: "After how long it ends, like 90d, 24h or 1h30m",
+      description: "How long until the key expires, like 90d, 24h or 1h30m",
     },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
   check(args) {
     const problems: string[] = [];
-    ownerOption(args, problems);
+    parseOwner(args, problems);
     if (!isKeyDescription(descriptionOption(args))) problems.push("--description: give a text of 1 to 256 characters");
-    expiryOption(args, systemSources.now(), problems);
+    parseExpiry(args, systemSources.now(), problems);
     return problems;
   },
   async run(args, io) {
-    const find = ownerOption(args);
+    const find = parseOwner(args);
     const description = descriptionOption(args);
-    const expiresAt = expiryOption(args, systemSources.now());
-    const directory = await dataDirectory(args, io);
+    const expiresAt = parseExpiry(args, systemSources.now());
+    const directory = await resolveDataDirectory(args, io);
     const key = newSecret();
     const made = withData(directory, (data) =>
-      change(data, () => {
+      runTransaction(data, () => {
         const owner = find(data.store);
-        const id = operatorOf(data.store, "key create").createKey(owner, { key, description, expiresAt });
+        const id = createOperatorChanges(data.store, "key create").createKey(owner, { key, description, expiresAt });
         return { owner, row: data.store.apiKeys.get(id) };
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ ...present(made.row), key })}\n`);
     else {
-      io.stderr(`API key ${made.row.public_id} of ${made.owner.name}, ${ending(made.row)}; it is not shown again\n`);
+      const { row, owner } = made;
+      io.stderr(`API key ${row.public_id} of ${owner.name}, ${describeExpiry(row)}; it is not shown again\n`);
       io.stdout(`${key}\n`);
     }
     return EXIT.done;
@@ -82,13 +84,13 @@ export const keyList: Command = {
   name: "key list",
   summary: "List API keys",
   usage: `${OWNER_USAGE} --data DIRECTORY`,
-  details: ["Lists the keys that work, oldest first. When a key was last used is known within a minute."],
+  details: ["Lists valid keys, oldest first. The time of the last use is up to a minute old while a server runs."],
   options: { ...OWNER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
-  check: ownerProblems,
+  check: findOwnerProblems,
   async run(args, io) {
-    const find = ownerOption(args);
-    const directory = await dataDirectory(args, io);
+    const find = parseOwner(args);
+    const directory = await resolveDataDirectory(args, io);
     const keys = withData(directory, ({ store }) =>
       store.apiKeys.listByOwner(find(store)).filter((key) => store.apiKeys.isActive(key)),
     );
@@ -96,14 +98,12 @@ export const keyList: Command = {
     else {
       const row = (key: ApiKeyRow): string[] => [
         key.public_id,
-        shownTime(key.created_at),
-        endOf(key),
-        lastUse(key),
+        formatTime(key.created_at),
+        formatExpiry(key),
+        formatLastUse(key),
         key.description,
       ];
-      io.stdout(
-        tableText(["ID", "CREATED", "EXPIRES", "LAST USED", "DESCRIPTION"], keys.map(row), "no keys that work"),
-      );
+      io.stdout(renderTable(["ID", "CREATED", "EXPIRES", "LAST USED", "DESCRIPTION"], keys.map(row), "no valid keys"));
     }
     return EXIT.done;
   },
@@ -114,41 +114,42 @@ export const keyRevoke: Command = {
   summary: "Revoke an API key",
   usage: `ID ${OWNER_USAGE} --data DIRECTORY`,
   details: [
-    "ID is what assay key list shows. The key ends at once, also on a running server, and cannot be brought back.",
+    "assay key list shows the ID. The key becomes invalid at once, also on a running server. This cannot be " +
+      "undone.",
   ],
   options: { ...OWNER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["ID"] },
-  check: ownerProblems,
+  positionals: { min: 1, max: 1, names: ["ID"] },
+  check: findOwnerProblems,
   async run(args, io) {
-    const find = ownerOption(args);
-    const directory = await dataDirectory(args, io);
+    const find = parseOwner(args);
+    const directory = await resolveDataDirectory(args, io);
     const id = args.positionals[0] ?? "";
     const row = withData(directory, (data) =>
-      change(data, () => {
+      runTransaction(data, () => {
         const owner = find(data.store);
         const key = data.store.apiKeys
           .listByOwner(owner)
           .find((candidate) => candidate.public_id === id && data.store.apiKeys.isActive(candidate));
         if (!key)
-          throw commandFailure(
-            `API key not found: ${owner.name} has no key ${JSON.stringify(id.slice(0, 100))} that works`,
+          throw new CommandError(
+            `API key not found: ${owner.name} has no valid key ${JSON.stringify(id.slice(0, 100))}; see assay key list`,
           );
-        operatorOf(data.store, "key revoke").revokeKey(owner, key);
+        createOperatorChanges(data.store, "key revoke").revokeKey(owner, key);
         return key;
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ revoked: row.public_id })}\n`);
-    else io.stdout(`revoked ${row.public_id}: ${oneLine(row.description)}\n`);
+    else io.stdout(`revoked ${row.public_id}: ${escapeLine(row.description)}\n`);
     return EXIT.done;
   },
 };
 
 /**
- * Reads who holds the key. @returns what finds the owner in a store, and throws a command failure where there is none;
- * a mistake in the options goes to `problems`.
+ * Reads the options that name the owner, and adds a mistake in them to `problems`.
+ * @returns a function that looks the owner up in a store, and throws a CommandError if there is none
  */
-function ownerOption(args: Args, problems: string[] = []): (store: Store) => Owner {
+function parseOwner(args: Args, problems: string[] = []): (store: Store) => NamedKeyOwner {
   const [user, org, account] = ["user", "org", "service-account"].map((name) => args.texts.get(name)?.[0] ?? null);
   if (typeof user === "string" && org === null && account === null) {
     return (store) => {
@@ -163,22 +164,22 @@ function ownerOption(args: Args, problems: string[] = []): (store: Store) => Own
       return { serviceAccountId: row.id, organizationId: organization.id, name: `${org}/${row.name}` };
     };
   }
-  problems.push("say who holds the key: give --user, or both --org and --service-account");
+  problems.push("name the owner of the key with --user, or with both --org and --service-account");
   return () => {
-    throw new Error("wrong usage is refused before an owner is looked for");
+    throw new Error("the options that name the owner passed the check of the command line but are invalid");
   };
 }
 
-function ownerProblems(args: Args): readonly string[] {
+function findOwnerProblems(args: Args): readonly string[] {
   const problems: string[] = [];
-  ownerOption(args, problems);
+  parseOwner(args, problems);
   return problems;
 }
 
 const descriptionOption = (args: Args): string => args.texts.get("description")?.[0] ?? "";
 
-/** The end of the key in whole epoch seconds, 0 for never. */
-function expiryOption(args: Args, now: number, problems: string[] = []): number {
+/** Returns the expiry in whole epoch seconds, 0 for never. */
+function parseExpiry(args: Args, now: number, problems: string[] = []): number {
   const at = args.texts.get("expires-at")?.[0];
   const after = args.texts.get("expires-in")?.[0];
   if (at !== undefined && after !== undefined) problems.push("--expires-in: give it or --expires-at, not both");
@@ -190,17 +191,17 @@ function expiryOption(args: Args, now: number, problems: string[] = []): number 
     return begin + (seconds ?? 0);
   }
   if (at === undefined) return 0;
-  const seconds = /^\d{1,10}$/.test(at) ? Number(at) : timestampOf(at);
+  const seconds = /^\d{1,10}$/.test(at) ? Number(at) : parseTimestamp(at);
   if (seconds === null || seconds > LATEST_EXPIRY) {
     problems.push(
-      "--expires-at: give whole epoch seconds up to 4102444800, where 0 is never, or a time like 2030-12-31T23:59:59Z",
+      "--expires-at: give whole epoch seconds up to 4102444800 (0 is never) or a time like 2030-12-31T23:59:59Z",
     );
-  } else if (seconds !== 0 && seconds <= now) problems.push("--expires-at: this time lies in the past");
+  } else if (seconds !== 0 && seconds <= now) problems.push("--expires-at: this time is in the past");
   return seconds ?? 0;
 }
 
-/** Epoch seconds of an ISO 8601 time with its zone; null for anything else, also for a day that does not exist. */
-function timestampOf(text: string): number | null {
+/** Parses an ISO 8601 time with a time zone to epoch seconds; null for anything else, also for a nonexistent day. */
+function parseTimestamp(text: string): number | null {
   const match = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)$/.exec(text);
   const day = new Date(`${match?.[1]}T00:00:00Z`);
   const seconds = Date.parse(text) / 1000;
@@ -212,7 +213,7 @@ function timestampOf(text: string): number | null {
     : null;
 }
 
-/** A key as the API shows it (semantics 1.6). */
+/** Renders a key as the API does (semantics 1.6). */
 const present = (row: ApiKeyRow) => ({
   id: row.public_id,
   description: row.description,
@@ -222,12 +223,13 @@ const present = (row: ApiKeyRow) => ({
   ...(row.grace_period_expires_at === null ? {} : { grace_period_expires_at: row.grace_period_expires_at }),
 });
 
-/** When a key stops working; "never" where it does not. */
-function endOf(row: ApiKeyRow): string {
+/** Formats the time when a key becomes invalid, or "never". */
+function formatExpiry(row: ApiKeyRow): string {
   const ends = [row.expires_at, row.grace_period_expires_at ?? 0].filter((end) => end > 0);
-  return ends.length > 0 ? shownTime(Math.min(...ends)) : "never";
+  return ends.length > 0 ? formatTime(Math.min(...ends)) : "never";
 }
 
-const ending = (row: ApiKeyRow): string => (endOf(row) === "never" ? "never expires" : `expires ${endOf(row)}`);
+const describeExpiry = (row: ApiKeyRow): string =>
+  formatExpiry(row) === "never" ? "never expires" : `expires ${formatExpiry(row)}`;
 
-const lastUse = (row: ApiKeyRow): string => (row.last_used_at === 0 ? "never" : shownTime(row.last_used_at));
+const formatLastUse = (row: ApiKeyRow): string => (row.last_used_at === 0 ? "never" : formatTime(row.last_used_at));

@@ -1,11 +1,11 @@
-/** `assay licenses` and `assay sbom`: what the executable is made of, from inside of it. */
+/** `assay licenses` and `assay sbom`: the components of the executable, read from its own assets. */
 import { BILL_OF_MATERIALS, LICENSES, listAssets, readTextAsset } from "../../assets.ts";
-import { commandFailure, EXIT } from "../framework.ts";
+import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
 
 export const licenses: Command = {
   name: "licenses",
-  summary: "Print the license texts of everything inside the executable",
+  summary: "Print the license texts of all components in the executable",
   usage: "",
   options: {},
   takesConfig: false,
@@ -37,6 +37,6 @@ export const sbom: Command = {
 };
 
 const notBuilt = (): Error =>
-  commandFailure(
-    "only the built executable knows what is inside of it, and this runs from a checkout: make build, then use dist/assay",
+  new CommandError(
+    "this program runs from a checkout; only the built executable has this list: run make build, then use dist/assay",
   );

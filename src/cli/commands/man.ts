@@ -1,16 +1,16 @@
-/** `assay man`: the manual page in roff (man(7)), made of the tables of commands, options, exit codes and topics. */
+/** `assay man`: the manual page in roff (man(7)), generated from the tables of commands, options and exit codes. */
 import { readBuildInfo } from "../../assets.ts";
 import { ROWS } from "../../config/options.ts";
 import type { CommandOption } from "../args.ts";
-import { EXIT, EXIT_MEANINGS, topicNames, topicTitle } from "../framework.ts";
+import { EXIT, EXIT_MEANINGS, listTopicNames, topicTitle } from "../framework.ts";
 import type { Command } from "../framework.ts";
 
-/** `commands` gives the table of commands, which this command is part of itself. */
+/** `commands` returns the command table; it is a function because the table contains this command. */
 export const man = (commands: () => readonly Command[]): Command => ({
   name: "man",
   summary: "Print the manual page",
   usage: "",
-  details: ["assay man > /usr/local/share/man/man1/assay.1, or to read it once: assay man | man -l -"],
+  details: ["To install it: assay man > /usr/local/share/man/man1/assay.1", "To read it once: assay man | man -l -"],
   options: {},
   takesConfig: false,
   async run(_, io) {
@@ -19,20 +19,30 @@ export const man = (commands: () => readonly Command[]): Command => ({
   },
 });
 
-/** What the data directory holds, and where the unit of `assay systemd` puts it. */
+/** The FILES section: the data directory of the systemd unit, and the content of every data directory. */
 const FILES: readonly (readonly [string, string])[] = [
-  ["/var/lib/assay", "The data directory of the service that assay systemd describes."],
-  ["DATA/assay.db", "The database, with -wal and -shm beside it while it is open."],
+  ["/var/lib/assay", "The data directory of the service that assay systemd configures."],
+  ["DATA/assay.db", "The database, with -wal and -shm files while it is open."],
   ["DATA/evidence", "Evidence, in files named by their SHA-256."],
-  ["DATA/staging", "Uploads under way."],
-  ["DATA/backups", "A complete copy of the database before every upgrade of it, and scheduled backups."],
-  ["DATA/assay.lock", "Held by the process that serves the directory."],
+  ["DATA/staging", "Uploads in progress."],
+  ["DATA/backups", "Scheduled backups, and a complete copy of the database before every schema upgrade."],
+  ["DATA/assay.lock", "Locked by the process that serves the directory."],
 ];
 
-/** The page. It has no date: the same version gives the same bytes. */
+const DESCRIPTION =
+  "Pipelines report flows, trails, artifacts and attestations with evidence. Environments report what runs in them. " +
+  "Policies determine whether it may run, and clients query the verdict together with its reasons. Assay stores all " +
+  "of it in one data directory and serves the HTTP API v2.";
+
+const CONFIGURATION =
+  "A command with [OPTIONS] in its usage line takes these options. Set each with a flag, with an environment " +
+  "variable, or with a key of the YAML file that --config names. A flag overrides a variable, and a variable " +
+  "overrides the file.";
+
+/** Renders the page. It has no date, so the same version always yields the same bytes. */
 export function manualPage(commands: readonly Command[], version: string): string {
   const lines = [
-    `.TH ASSAY 1 "" ${quoted(`Assay ${version}`)} "User Commands"`,
+    `.TH ASSAY 1 "" ${quoteArgument(`Assay ${version}`)} "User Commands"`,
     ".SH NAME",
     "assay \\- evidence and compliance server",
     ".SH SYNOPSIS",
@@ -42,42 +52,41 @@ export function manualPage(commands: readonly Command[], version: string): strin
     ".B assay help",
     "[\\fICOMMAND\\fR|\\fITOPIC\\fR|\\fIWORD\\fR]",
     ".SH DESCRIPTION",
-    ...prose(
-      "Pipelines report flows, trails, artifacts and attestations with evidence; environments report what runs; policies decide whether it may; anybody may ask for the verdict and gets the reasons with it. Assay keeps all of it in one data directory and serves the HTTP API v2.",
-    ),
+    ...proseLines(DESCRIPTION),
     ".SH COMMANDS",
-    ...prose("Every command takes --help, and --json, which makes results and errors readable for scripts."),
+    ...proseLines("Every command takes --help, and --json to write results and errors as JSON for scripts."),
     ...commands.flatMap(commandLines),
     ".SH CONFIGURATION",
-    ...prose(
-      "Where a command takes [OPTIONS], these are among them. Each can be given as a flag, as a variable, or as a key of the YAML file that --config names; a flag beats a variable, which beats the file.",
-    ),
+    ...proseLines(CONFIGURATION),
     ...ROWS.flatMap(({ flag, placeholder, description, variable, key, default: preset, accepts }) => [
-      ...tagged(`--${flag}`, placeholder),
-      ...prose(`${description}.`),
+      ...taggedLines(`--${flag}`, placeholder),
+      ...proseLines(`${description}.`),
       ".br",
-      ...prose(
-        `Variable ${variable}${key === null ? "" : `, key ${key}`}${preset === null ? "" : `, default ${preset}`}. Takes ${accepts}.`,
+      ...proseLines(
+        `Variable ${variable}${key === null ? "" : `, key ${key}`}${preset === null ? "" : `, default ${preset}`}. ` +
+          `Accepts ${accepts}.`,
       ),
     ]),
     ".SH EXIT STATUS",
     ...Object.entries(EXIT).flatMap(([name, code]) => [
       ".TP",
       `.B ${code}`,
-      ...prose(EXIT_MEANINGS[name as keyof typeof EXIT]),
+      ...proseLines(EXIT_MEANINGS[name as keyof typeof EXIT]),
     ]),
     ".SH ENVIRONMENT",
-    ...prose("Every option of the section CONFIGURATION has a variable; an empty one counts as not set. Beside them:"),
+    ...proseLines(
+      "Every option in the section CONFIGURATION has a variable; an empty variable counts as not set. Also:",
+    ),
     ".TP",
     ".B ASSAY_NATIVE_DIR",
-    ...prose(
-      "A writable directory on a file system that allows execution, for machines where no temporary directory does.",
+    ...proseLines(
+      "A writable directory on a file system that allows execution, for machines whose temporary directories do not.",
     ),
     ".SH FILES",
-    ...FILES.flatMap(([path, text]) => [".TP", `.I ${escaped(path)}`, ...prose(text)]),
+    ...FILES.flatMap(([path, text]) => [".TP", `.I ${escapeRoff(path)}`, ...proseLines(text)]),
     ".SH TOPICS",
-    ...prose("The operator's guide is inside the program; assay help TOPIC prints a page of it."),
-    ...topicNames().flatMap((name) => [".TP", `.B ${escaped(name)}`, ...prose(topicTitle(name))]),
+    ...proseLines("The program contains the operator's guide; assay help TOPIC prints one of its pages."),
+    ...listTopicNames().flatMap((name) => [".TP", `.B ${escapeRoff(name)}`, ...proseLines(topicTitle(name))]),
     ".SH SEE ALSO",
     "systemctl(1), systemd.service(5), curl(1)",
   ];
@@ -87,29 +96,29 @@ export function manualPage(commands: readonly Command[], version: string): strin
 function commandLines(command: Command): string[] {
   const own = Object.entries(command.options);
   return [
-    `.SS ${quoted(`assay ${command.name} ${command.usage}`.trimEnd())}`,
-    ...prose(`${command.summary}.`),
-    ...(command.details ? [".PP", ...prose(command.details.join(" "))] : []),
+    `.SS ${quoteArgument(`assay ${command.name} ${command.usage}`.trimEnd())}`,
+    ...proseLines(`${command.summary}.`),
+    ...(command.details ? [".PP", ...proseLines(command.details.join(" "))] : []),
     ...own.flatMap(([name, option]) => [
-      ...tagged(`--${name}`, placeholderOf(option)),
-      ...prose(`${option.description}.`),
+      ...taggedLines(`--${name}`, placeholderOf(option)),
+      ...proseLines(`${option.description}.`),
     ]),
   ];
 }
 
 const placeholderOf = (option: CommandOption): string => (option.kind === "text" ? option.placeholder : "");
 
-const tagged = (flag: string, placeholder: string): string[] => [
+const taggedLines = (flag: string, placeholder: string): string[] => [
   ".TP",
-  `\\fB${escaped(flag)}\\fR${placeholder === "" ? "" : ` \\fI${escaped(placeholder)}\\fR`}`,
+  `\\fB${escapeRoff(flag)}\\fR${placeholder === "" ? "" : ` \\fI${escapeRoff(placeholder)}\\fR`}`,
 ];
 
-/** Lines of running text, one for each sentence as roff likes it; none of them is taken for a request. */
-function prose(text: string): string[] {
-  return text.split(/(?<=[.;:]) (?=[A-Z])/).map((line) => escaped(line).replace(/^(?=[.'])/, "\\&"));
+/** Splits prose into one line per sentence, as roff recommends, and escapes lines that would be requests. */
+function proseLines(text: string): string[] {
+  return text.split(/(?<=[.;:]) (?=[A-Z])/).map((line) => escapeRoff(line).replace(/^(?=[.'])/, "\\&"));
 }
 
-const escaped = (text: string): string =>
+const escapeRoff = (text: string): string =>
   text
     .replaceAll("\\", "\\e")
     .replaceAll("-", "\\-")
@@ -118,5 +127,5 @@ const escaped = (text: string): string =>
     .replaceAll("^", "\\(ha")
     .replaceAll("~", "\\(ti");
 
-/** An argument of a request. */
-const quoted = (text: string): string => `"${escaped(text).replaceAll('"', "\\(dq")}"`;
+/** Quotes an argument of a roff request. */
+const quoteArgument = (text: string): string => `"${escapeRoff(text).replaceAll('"', "\\(dq")}"`;

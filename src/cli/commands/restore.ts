@@ -1,46 +1,47 @@
-/** `assay restore`: a data directory out of an archive of `assay backup`. */
+/** `assay restore`: creates a data directory from an archive of `assay backup`. */
 import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Manifest } from "../../backup/format.ts";
 import { restoreBackup } from "../../backup/restore.ts";
-import { backupFailure } from "../backup-failures.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
-import { loadLibrary } from "../data-directory.ts";
-import { commandFailure, EXIT } from "../framework.ts";
+import { mapBackupError } from "../backup-failures.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { loadSqlite } from "../data-directory.ts";
+import { CommandError, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { showProgress } from "../progress.ts";
-import { stopSignal } from "../stop-signal.ts";
+import { createStopSignal } from "../stop-signal.ts";
 
 export const restore: Command = {
   name: "restore",
-  summary: "Make a data directory of a backup",
+  summary: "Restore a data directory from a backup",
   usage: "FILE|- --data DIRECTORY [OPTIONS]",
   details: [
-    "The directory must be missing or empty. Every size, hash and count is checked, the database too, before the directory gets",
-    "its name; a backup that is cut, changed or incomplete is refused with exit code 5 and leaves nothing. A backup of an older",
-    "version is restored as it is, and brought up to date by the next start.",
+    "The directory must be missing or empty. Every size, hash and count, and the database itself, is checked " +
+      "before the directory gets its name. A truncated, altered or incomplete backup is refused with exit code 5 " +
+      "and leaves nothing behind. A backup of an older version is restored unchanged; the next start upgrades its " +
+      "schema.",
   ],
   options: {
-    "without-evidence": { kind: "switch", description: "Take a backup that was made without evidence" },
+    "without-evidence": { kind: "switch", description: "Accept a backup that contains no evidence" },
     "allow-missing": {
       kind: "switch",
-      description: "Take a backup that was made without evidence files that were missing or damaged",
+      description: "Accept a backup that lacks evidence files which were missing or damaged",
     },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["FILE"] },
+  positionals: { min: 1, max: 1, names: ["FILE"] },
   check: ({ positionals: [name] }, io) =>
-    name === "-" && io.stdinIsTty ? ["-: stdin is a terminal; send the backup in through a pipe"] : [],
+    name === "-" && io.stdinIsTty ? ["-: stdin is a terminal; redirect it from a file or a pipe"] : [],
   async run(args, io) {
     const [name = ""] = args.positionals;
     const json = args.switches.has("json");
-    const directory = await dataDirectory(args, io);
-    loadLibrary(dirname(directory));
+    const directory = await resolveDataDirectory(args, io);
+    loadSqlite(dirname(directory));
 
-    const stop = stopSignal(io, "nothing is left of it");
-    const progress = showProgress(io, json);
-    const began = performance.now();
+    const stop = createStopSignal(io, "nothing was restored");
+    const progress = showProgress(io, { quiet: json });
+    const startedAt = performance.now();
     const { source, size, close } = await openSource(io, name);
     let manifest: Manifest;
     try {
@@ -54,26 +55,26 @@ export const restore: Command = {
         allowMissing: args.switches.has("allow-missing"),
       });
     } catch (error) {
-      throw backupFailure(error, name);
+      throw mapBackupError(error, name);
     } finally {
       progress.end();
       await close();
     }
 
     const { created_at, schema_version, program, database, files, evidence } = manifest;
-    const seconds = Number(((performance.now() - began) / 1000).toFixed(3));
+    const seconds = Number(((performance.now() - startedAt) / 1000).toFixed(3));
     const rows = Object.values(database.rows).reduce((sum, count) => sum + count, 0);
-    if (json)
-      io.stdout(
-        `${JSON.stringify({ directory, created_at, schema_version, program, rows, evidence: evidence ? files : null, seconds })}\n`,
-      );
-    else {
+    if (json) {
+      const content = { created_at, schema_version, program, rows, evidence: evidence ? files : null };
+      io.stdout(`${JSON.stringify({ directory, ...content, seconds })}\n`);
+    } else {
+      const evidenceText = evidence ? `${files.count} evidence files` : "no evidence";
+      const missing = files.missing.length;
       const lines = [
-        `restored ${directory} as it was at ${created_at}, from a backup of Assay ${program.version}`,
-        `schema ${schema_version}, ${rows} rows, ${evidence ? `${files.count} evidence files` : "no evidence"}: all counts and hashes are right (${seconds.toFixed(1)} s)`,
-        ...(files.missing.length > 0
-          ? [`${files.missing.length} evidence files were missing when it was made, see assay help restore`]
-          : []),
+        `restored ${directory} as of ${created_at}, from a backup of Assay ${program.version}`,
+        `schema ${schema_version}, ${rows} rows, ${evidenceText}: ` +
+          `all counts and hashes verified (${seconds.toFixed(1)} s)`,
+        ...(missing > 0 ? [`the backup lacks ${missing} evidence files, see assay help restore`] : []),
       ];
       io.stdout(`${lines.join("\n")}\n`);
     }
@@ -81,12 +82,12 @@ export const restore: Command = {
   },
 };
 
-/** The stored bytes; `size` null for those of stdin. @throws a command failure */
+/** Opens the archive; `size` is null for stdin. @throws CommandError when it cannot be read */
 async function openSource(
   io: Io,
   name: string,
 ): Promise<{ source: AsyncIterable<Uint8Array>; size: number | null; close(): Promise<void> }> {
-  if (name === "-") return { source: bytesOf(io.stdin), size: null, close: async () => undefined };
+  if (name === "-") return { source: readBytes(io.stdin), size: null, close: async () => undefined };
   try {
     const file = await open(resolve(io.cwd, name), "r");
     const { size } = await file.stat();
@@ -96,10 +97,10 @@ async function openSource(
       close: () => file.close(),
     };
   } catch (error) {
-    throw commandFailure(`cannot read ${name}: ${(error as Error).message}`);
+    throw new CommandError(`cannot read ${name}: ${(error as Error).message}`);
   }
 }
 
-async function* bytesOf(input: AsyncIterable<Uint8Array | string>): AsyncGenerator<Uint8Array> {
+async function* readBytes(input: AsyncIterable<Uint8Array | string>): AsyncGenerator<Uint8Array> {
   for await (const chunk of input) yield typeof chunk === "string" ? Buffer.from(chunk) : chunk;
 }

@@ -1,97 +1,99 @@
 /**
- * `assay retention plan|run|deleted`: what would be deleted, deleting exactly that, and what was deleted. A run works
- * beside a serving process: in short writes, and with a pause as long as each, so that the server writes in between.
+ * `assay retention plan|run|deleted`: plans deletions, carries out exactly that plan, and lists past deletions. A run
+ * works beside a server: it writes in short transactions and pauses as long after each, so that the server can write.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemSources } from "../../server/app.ts";
 import type { FlowPlan, RetentionPlan } from "../../store/retention/retention-plan.ts";
 import { retentionRuleText } from "../../store/retention/retention-plan.ts";
 import { RetentionChangedError } from "../../store/retention/retention.ts";
+import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import type { RetentionStep, TombstoneRow } from "../../store/retention/retention.ts";
 import type { Args } from "../args.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
-import { change, openData, withData } from "../data-directory.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { runTransaction, openData, withData } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
-import { commandFailure, EXIT, oneLine } from "../framework.ts";
+import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { operatorOf } from "../operator-changes.ts";
-import { orgProblems, retentionOf, scopeOf } from "./retention.ts";
-import { tableText } from "../table.ts";
-import { requireOrganization, shownTime } from "../lookup.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
+import { BY, byOption, findOrgProblems, openRetentionOf, resolveScope } from "./retention.ts";
+import { renderTable } from "../table.ts";
+import { requireOrganization, formatTime } from "../lookup.ts";
 
 /**
- * A write ends after so many milliseconds: who serves waits for it. One trail may take longer, when it has thousands of
- * records.
+ * Bounds a write transaction, because the server waits for it. A single trail with thousands of records may take
+ * longer.
  */
-const WRITE_MS = 5;
-/** Trails after which the operator is told. */
-const TOLD_EVERY = 1000;
+const MAX_WRITE_MS = 5;
+/** Trails between two progress messages. */
+const PROGRESS_INTERVAL_TRAILS = 1000;
 
-const PLAN = /^(\d{1,12})-[0-9a-f]{24}$/;
+const PLAN_ID = /^(\d{1,12})-[0-9a-f]{24}$/;
 const DEFAULT_LIMIT = 100;
-const MOST = 1000;
+const MAX_LIMIT = 1000;
 
 export const retentionPlan: Command = {
   name: "retention plan",
   summary: "Show what the rules would delete now, and what stays and why",
   usage: "[--org NAME] --data DIRECTORY",
-  details: ["Deletes nothing. Its last line is what assay retention run needs to delete exactly that."],
-  options: { org: { kind: "text", placeholder: "NAME", description: "Only of this organization" }, ...DATA_OPTIONS },
+  details: ["Deletes nothing. Its last line is the assay retention run command that deletes exactly this."],
+  options: {
+    org: { kind: "text", placeholder: "NAME", description: "Only data of this organization" },
+    ...DATA_OPTIONS,
+  },
   takesConfig: false,
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const plan = withData(directory, (data) =>
-      reading(data, () => retentionOf(data).plans.make(organizationOf(data, args), Math.floor(systemSources.now()))),
+      readConsistently(data, () =>
+        openRetentionOf(data).plans.make(findOrganizationId(data, args), Math.floor(systemSources.now())),
+      ),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentPlan(plan))}\n`);
-    else io.stdout(planText(plan, args.texts.get("org")?.[0] ?? null));
+    else io.stdout(renderPlan(plan, args.texts.get("org")?.[0] ?? null));
     return EXIT.done;
   },
 };
 
 export const retentionRun: Command = {
   name: "retention run",
-  summary: "Delete what a plan showed",
+  summary: "Delete exactly what a plan shows",
   usage: "--plan PLAN [--org NAME] [--limit NUMBER] --data DIRECTORY",
   details: [
-    "PLAN is what assay retention plan printed, with the same --org. When rules, holds or trails changed since, nothing is",
-    "deleted. Beside a running server it writes in small steps; one that was stopped goes on when it is started again.",
-    "Files of evidence follow after a day, when the server sweeps what no record names.",
+    "PLAN is printed by assay retention plan; give the same --org. If rules, holds or trails have changed since, " +
+      "nothing is deleted. Works beside a running server in small steps. After an interruption, run the same plan " +
+      "again to continue. Evidence files are deleted a day later, when the server sweeps unreferenced files.",
   ],
   options: {
-    plan: { kind: "text", placeholder: "PLAN", description: "The plan, as assay retention plan printed it" },
-    org: { kind: "text", placeholder: "NAME", description: "Only of this organization, as with the plan" },
+    plan: { kind: "text", placeholder: "PLAN", description: "The plan, as printed by assay retention plan" },
+    org: { kind: "text", placeholder: "NAME", description: "Only data of this organization, as with the plan" },
     limit: {
       kind: "text",
       placeholder: "NUMBER",
-      description: "Stop after so many trails; the same plan goes on later",
+      description: "Stop after this many trails; the same plan continues later",
     },
-    by: { kind: "text", placeholder: "NAME", description: "Who wants it so, for the history (default operator)" },
+    by: BY,
     ...DATA_OPTIONS,
   },
   takesConfig: false,
   check(args) {
-    const { at, limit } = runWish(args);
+    const { at, limit } = parseRunArguments(args);
     const problems: string[] = [];
-    if (Number.isNaN(at)) problems.push("--plan: give the plan that assay retention plan printed");
-    if (limit === 0) problems.push("--limit: give a number from 1");
+    if (Number.isNaN(at)) problems.push("--plan: give a plan printed by assay retention plan");
+    if (limit === 0) problems.push("--limit: give a number of at least 1");
     return problems;
   },
   async run(args, io) {
-    const { id, at, limit } = runWish(args);
-    const directory = await dataDirectory(args, io);
+    const { id, at, limit } = parseRunArguments(args);
+    const directory = await resolveDataDirectory(args, io);
     const data = openData(directory);
     try {
-      const done = await runPlan(
-        data,
-        { id, at, limit, organizationId: organizationOf(data, args), by: args.texts.get("by")?.[0] ?? "operator" },
-        (text) => io.stderr(`${text}\n`),
-      );
-      if (args.switches.has("json"))
-        io.stdout(
-          `${JSON.stringify({ plan: id, trails: done.trails, stripped: done.stripped, kept: done.kept, finished: done.finished })}\n`,
-        );
-      else io.stdout(doneText(done));
+      const order = { id, at, limit, organizationId: findOrganizationId(data, args), by: byOption(args) };
+      const result = await executePlan(data, order, (text) => io.stderr(`${text}\n`));
+      if (args.switches.has("json")) {
+        const { trails, stripped, kept, finished } = result;
+        io.stdout(`${JSON.stringify({ plan: id, trails, stripped, kept, finished })}\n`);
+      } else io.stdout(renderResult(result));
       return EXIT.done;
     } finally {
       data.db.close();
@@ -99,130 +101,150 @@ export const retentionRun: Command = {
   },
 };
 
-/** `at` is NaN for what is no plan, `limit` 0 for what is no number. */
-function runWish({ texts }: Args): { id: string; at: number; limit: number } {
+/** `at` is NaN for an invalid plan, `limit` is 0 for an invalid number. */
+function parseRunArguments({ texts }: Args): { id: string; at: number; limit: number } {
   const id = texts.get("plan")?.[0] ?? "";
   const limit = texts.get("limit")?.[0];
   return {
     id,
-    at: Number(PLAN.exec(id)?.[1] ?? Number.NaN),
+    at: Number(PLAN_ID.exec(id)?.[1] ?? Number.NaN),
     limit: limit === undefined ? Number.POSITIVE_INFINITY : /^[1-9]\d{0,9}$/.test(limit) ? Number(limit) : 0,
   };
 }
 
-type Order = { id: string; at: number; limit: number; organizationId: number | null; by: string };
-type Done = RetentionStep & { finished: boolean };
+type RunOrder = { id: string; at: number; limit: number; organizationId: number | null; by: string };
+type RunResult = RetentionStep & { finished: boolean };
+type DeletionStep = () => RetentionStep;
 
-/** @throws a command failure; it tells what was deleted before, if anything was. */
-async function runPlan(
+/** @throws CommandError; if something was deleted before the error, the message says what */
+async function executePlan(
   data: Data,
-  { id, at, limit, organizationId, by }: Order,
-  tell: (text: string) => void,
-): Promise<Done> {
-  const { plans, runs } = retentionOf(data);
+  { id, at, limit, organizationId, by }: RunOrder,
+  reportProgress: (text: string) => void,
+): Promise<RunResult> {
+  const { plans, runs } = openRetentionOf(data);
   const earlier = runs.find(id);
-  const plan = reading(data, () => plans.make(organizationId, at, earlier ? runs.listDeletedBy(earlier.id) : []));
+  const plan = readConsistently(data, () => plans.make(organizationId, at, earlier ? runs.deletedBy(earlier.id) : []));
   if (plan.id !== id)
-    throw commandFailure([
-      "that plan does not hold any more: rules, holds or trails changed since, or --org is another one",
+    throw new CommandError([
+      "the plan is no longer valid: rules, holds or trails have changed since, or --org differs",
       "nothing was deleted; see assay retention plan",
     ]);
-  const operator = operatorOf(data.store, "retention run");
-  const run = change(data, () => runs.begin(id, by));
-  const pieces = runs.planPieces(plan, run.id, operator.note);
-  const done: Done = { trails: 0, stripped: 0, kept: 0, finished: false };
+  const operator = createOperatorChanges(data.store, "retention run");
+  const run = runTransaction(data, () => runs.begin(id, by));
+  const steps = runs.pieces(plan, run.id, operator.note);
+  const result: RunResult = { trails: 0, stripped: 0, kept: 0, finished: false };
   try {
-    await runs.withDeferredForeignKeys(async () => {
-      for (let next = 0; next < pieces.length && done.trails + done.stripped < limit; ) {
-        const step = { trails: 0, stripped: 0, kept: 0 };
-        let started = 0;
-        change(data, () => {
-          // Not before: waiting for the right to write holds up nobody.
-          started = performance.now();
-          do {
-            const { trails, stripped, kept } = (pieces[next] as () => RetentionStep)();
-            step.trails += trails;
-            step.stripped += stripped;
-            step.kept += kept;
-            next += 1;
-          } while (
-            next < pieces.length &&
-            done.trails + done.stripped + step.trails + step.stripped < limit &&
-            performance.now() - started < WRITE_MS
-          );
-        });
-        const before = Math.floor((done.trails + done.stripped) / TOLD_EVERY);
-        done.trails += step.trails;
-        done.stripped += step.stripped;
-        done.kept += step.kept;
-        done.finished = next === pieces.length;
-        if (Math.floor((done.trails + done.stripped) / TOLD_EVERY) > before)
-          tell(`${done.trails + done.stripped} of ${pieces.length} trails`);
-        if (!done.finished) await sleep(performance.now() - started);
-      }
-      done.finished ||= pieces.length === 0;
-    });
+    await runs.unchecked(() => runSteps(data, steps, { limit, result, reportProgress }));
   } catch (error) {
-    if (done.trails + done.stripped === 0 && !(error instanceof RetentionChangedError)) throw error;
-    const next =
-      error instanceof RetentionChangedError ? "make a new plan" : "the same plan goes on when it is run again";
-    throw commandFailure([
+    if (countDone(result) === 0 && !(error instanceof RetentionChangedError)) throw error;
+    const next = error instanceof RetentionChangedError ? "make a new plan" : "run the same plan again to continue";
+    throw new CommandError([
       error instanceof Error ? error.message : String(error),
-      `${doneText(done).trimEnd()} before that; ${next}`,
+      `${renderResult(result).trimEnd()} before that; ${next}`,
     ]);
   }
-  if (done.finished) change(data, () => runs.finish(run.id));
-  return done;
+  if (result.finished) runTransaction(data, () => runs.finish(run.id));
+  return result;
+}
+
+const countDone = ({ trails, stripped }: RetentionStep): number => trails + stripped;
+
+/** Runs the steps until all are done or `limit` trails are reached, and adds them up in `result` after each commit. */
+async function runSteps(
+  data: Data,
+  steps: readonly DeletionStep[],
+  { limit, result, reportProgress }: { limit: number; result: RunResult; reportProgress: (text: string) => void },
+): Promise<void> {
+  for (let next = 0; next < steps.length && countDone(result) < limit; ) {
+    const batch = runBatch(data, steps, { next, limit: limit - countDone(result) });
+    const before = Math.floor(countDone(result) / PROGRESS_INTERVAL_TRAILS);
+    result.trails += batch.trails;
+    result.stripped += batch.stripped;
+    result.kept += batch.kept;
+    next = batch.next;
+    result.finished = next === steps.length;
+    if (Math.floor(countDone(result) / PROGRESS_INTERVAL_TRAILS) > before)
+      reportProgress(`${countDone(result)} of ${steps.length} trails`);
+    if (!result.finished) await sleep(performance.now() - batch.startedAt);
+  }
+  result.finished ||= steps.length === 0;
+}
+
+/** Runs steps from `next` on in one write transaction, until MAX_WRITE_MS have passed or `limit` trails are done. */
+function runBatch(
+  data: Data,
+  steps: readonly DeletionStep[],
+  { next, limit }: { next: number; limit: number },
+): RetentionStep & { next: number; startedAt: number } {
+  const batch = { trails: 0, stripped: 0, kept: 0, next, startedAt: 0 };
+  runTransaction(data, () => {
+    // Measured inside the transaction: waiting for the write lock blocks no other process.
+    batch.startedAt = performance.now();
+    do {
+      const { trails, stripped, kept } = (steps[batch.next] as DeletionStep)();
+      batch.trails += trails;
+      batch.stripped += stripped;
+      batch.kept += kept;
+      batch.next += 1;
+    } while (
+      batch.next < steps.length &&
+      countDone(batch) < limit &&
+      performance.now() - batch.startedAt < MAX_WRITE_MS
+    );
+  });
+  return batch;
 }
 
 export const retentionDeleted: Command = {
   name: "retention deleted",
-  summary: "List what was deleted, with its digests",
+  summary: "List deleted trails and files with their digests",
   usage: "--org NAME [--flow NAME] [OPTIONS] --data DIRECTORY",
   details: [
-    "Newest first. The digest of a trail can be found again from an audit package that was exported before; see assay help retention.",
+    "Newest first. An audit package exported before the deletion yields the digest of a trail again: see assay " +
+      "help retention.",
   ],
   options: {
     org: { kind: "text", placeholder: "NAME", description: "The organization" },
-    flow: { kind: "text", placeholder: "NAME", description: "Only of this flow" },
+    flow: { kind: "text", placeholder: "NAME", description: "Only entries of this flow" },
     limit: {
       kind: "text",
       placeholder: "NUMBER",
-      description: `At most so many, up to ${MOST} (default ${DEFAULT_LIMIT})`,
+      description: `Maximum number of entries, up to ${MAX_LIMIT} (default ${DEFAULT_LIMIT})`,
     },
     before: {
       kind: "text",
       placeholder: "NUMBER",
-      description: "Only what was deleted before this one, for the next part of a long list",
+      description: "Only entries older than this one, to continue a long list",
     },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
   check(args) {
-    const { limit, before } = deletedWish(args);
-    const problems = orgProblems(args);
-    if (limit < 1 || limit > MOST) problems.push(`--limit: give a number from 1 to ${MOST}`);
+    const { limit, before } = parseDeletedArguments(args);
+    const problems = findOrgProblems(args);
+    if (limit < 1 || limit > MAX_LIMIT) problems.push(`--limit: give a number from 1 to ${MAX_LIMIT}`);
     if (Number.isNaN(before)) problems.push("--before: give the number of an entry");
     return problems;
   },
   async run(args, io) {
-    const { limit, before } = deletedWish(args);
-    const directory = await dataDirectory(args, io);
+    const { limit, before } = parseDeletedArguments(args);
+    const directory = await resolveDataDirectory(args, io);
     const rows = withData(directory, (data) => {
-      const { organizationId, flowId } = scopeOf(data.store, args);
-      return retentionOf(data).runs.listTombstones(organizationId, flowId, { limit, before });
+      const { organizationId, flowId } = resolveScope(data.store, args);
+      return openRetentionOf(data).runs.tombstones(organizationId, flowId, { limit, before });
     });
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ deleted: rows.map(presentTombstone) })}\n`);
     else {
       const headers = ["NUMBER", "DELETED", "FLOW", "WHAT", "LAST EVENT", "DIGEST"];
-      io.stdout(tableText(headers, rows.map(tombstoneCells), "nothing was deleted"));
+      io.stdout(renderTable(headers, rows.map(tombstoneCells), "nothing was deleted"));
     }
     return EXIT.done;
   },
 };
 
-/** `limit` is 0 and `before` NaN for what is no number. */
-function deletedWish({ texts }: Args): { limit: number; before: number | null } {
+/** For invalid numbers, `limit` is 0 and `before` is NaN. */
+function parseDeletedArguments({ texts }: Args): { limit: number; before: number | null } {
   const limit = texts.get("limit")?.[0] ?? String(DEFAULT_LIMIT);
   const before = texts.get("before")?.[0];
   return {
@@ -231,64 +253,59 @@ function deletedWish({ texts }: Args): { limit: number; before: number | null } 
   };
 }
 
-/** What --org names; null without. @throws a command failure. */
-function organizationOf({ store }: Data, args: Args): number | null {
+/** Returns the id of the organization that --org names; null without --org. @throws CommandError */
+function findOrganizationId({ store }: Data, args: Args): number | null {
   const name = args.texts.get("org")?.[0];
   return name === undefined ? null : requireOrganization(store, name).id;
 }
 
-/** One moment for everything that is read. */
-const reading = <T>({ db }: Data, work: () => T): T => db.transaction(work).deferred();
+/** Runs `work` in a read transaction. */
+const readConsistently = <T>({ db }: Data, work: () => T): T => db.transaction(work).deferred();
 
-const WHY: readonly (readonly [keyof FlowPlan["kept"], string])[] = [
+const KEPT_REASONS: readonly (readonly [keyof FlowPlan["kept"], string])[] = [
   ["held", "under a legal hold"],
-  ["ran", "with an artifact that ran"],
-  ["referenced", "that something else refers to"],
+  ["ran", "with an artifact that ran in an environment"],
+  ["referenced", "that other records refer to"],
   ["shared", "that share an artifact with trails that stay"],
 ];
 
-const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
-const size = (bytes: number): string =>
+const countOf = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
+const formatSize = (bytes: number): string =>
   bytes < 1_048_576 ? `${Math.ceil(bytes / 1024)} KB` : `${(bytes / 1_048_576).toFixed(1)} MB`;
 
-function planText({ id, flows }: RetentionPlan, org: string | null): string {
+function renderPlan({ id, flows }: RetentionPlan, org: string | null): string {
   const sum = (of: (flow: FlowPlan) => number): number => flows.reduce((total, flow) => total + of(flow), 0);
-  const lines = flows.flatMap((flow) => {
-    const goes = [
-      flow.trails === 0
-        ? null
-        : `${counted(flow.trails, "trail")} with ${counted(flow.artifacts, "artifact")} and ${counted(flow.attestations, "attestation")}`,
-      flow.stripped === 0 ? null : `the files of ${counted(flow.stripped, "trail")}`,
-    ].filter((text) => text !== null);
-    const files = flow.files === 0 ? "" : `, ${counted(flow.files, "file")} of ${size(flow.bytes)}`;
-    const when =
-      flow.oldest === null || flow.newest === null
-        ? ""
-        : `; last events from ${shownTime(flow.oldest)} to ${shownTime(flow.newest)}`;
-    return [
-      `${flow.organization}/${flow.flow}  (rule of ${retentionRuleText(flow.rule)})`,
-      `  goes: ${goes.length === 0 ? "nothing" : `${goes.join(" and ")}${files}${when}`}`,
-      ...WHY.flatMap(([why, text]) =>
-        flow.kept[why] === 0 ? [] : [`  stays: ${counted(flow.kept[why], "trail")} ${text}`],
-      ),
-      ...flow.examples.map(({ trail, by }) => `    ${trail}: ${by}`),
-    ];
-  });
-  const all = `together: ${counted(
-    sum(({ trails }) => trails),
-    "trail",
-  )} to delete, ${counted(
-    sum(({ stripped }) => stripped),
-    "trail",
-  )} to lose files, ${counted(
-    sum(({ files }) => files),
+  const [trails, stripped] = [sum((flow) => flow.trails), sum((flow) => flow.stripped)];
+  const files = `${countOf(
+    sum((flow) => flow.files),
     "file",
-  )} of ${size(sum(({ bytes }) => bytes))}`;
-  const nothing = sum(({ trails, stripped }) => trails + stripped) === 0;
-  const run = nothing
-    ? "nothing to delete"
-    : `to delete exactly that: assay retention run --plan ${id}${org === null ? "" : ` --org ${org}`}`;
-  return [...lines.map(oneLine), all, run, ""].join("\n");
+  )}, ${formatSize(sum((flow) => flow.bytes))}`;
+  const total = `total: ${countOf(trails, "trail")} to delete, ${countOf(stripped, "trail")} to lose files, ${files}`;
+  const next =
+    trails + stripped === 0
+      ? "nothing to delete"
+      : `to delete exactly this: assay retention run --plan ${id}${org === null ? "" : ` --org ${org}`}`;
+  return [...flows.flatMap(renderFlowPlan).map(escapeLine), total, next, ""].join("\n");
+}
+
+function renderFlowPlan(flow: FlowPlan): string[] {
+  const { trails, artifacts, attestations, stripped, files, bytes, oldest, newest, kept } = flow;
+  const records = `${countOf(artifacts, "artifact")} and ${countOf(attestations, "attestation")}`;
+  const deletions = [
+    ...(trails === 0 ? [] : [`${countOf(trails, "trail")} with ${records}`]),
+    ...(stripped === 0 ? [] : [`the files of ${countOf(stripped, "trail")}`]),
+  ];
+  const size = files === 0 ? "" : `, ${countOf(files, "file")}, ${formatSize(bytes)}`;
+  const period =
+    oldest === null || newest === null ? "" : `; last events from ${formatTime(oldest)} to ${formatTime(newest)}`;
+  return [
+    `${flow.organization}/${flow.flow}  (rule of ${retentionRuleText(flow.rule)})`,
+    `  deleted: ${deletions.length === 0 ? "nothing" : `${deletions.join(" and ")}${size}${period}`}`,
+    ...KEPT_REASONS.flatMap(([reason, text]) =>
+      kept[reason] === 0 ? [] : [`  kept: ${countOf(kept[reason], "trail")} ${text}`],
+    ),
+    ...flow.examples.map(({ trail, by }) => `    ${trail}: ${by}`),
+  ];
 }
 
 const presentPlan = ({ id, at, flows }: RetentionPlan) => ({
@@ -308,10 +325,10 @@ const presentPlan = ({ id, at, flows }: RetentionPlan) => ({
   })),
 });
 
-function doneText({ trails, stripped, kept, finished }: Done): string {
-  const stayed = kept === 0 ? "" : `; ${counted(kept, "trail")} stayed because of what happened since the plan`;
-  const rest = finished ? "" : "; something is left, and the same plan goes on when it is run again";
-  return `deleted ${counted(trails, "trail")}, and the files of ${counted(stripped, "trail")}${stayed}${rest}\n`;
+function renderResult({ trails, stripped, kept, finished }: RunResult): string {
+  const stayed = kept === 0 ? "" : `; ${countOf(kept, "trail")} stayed because of events since the plan`;
+  const rest = finished ? "" : "; the plan is not finished, run it again to continue";
+  return `deleted ${countOf(trails, "trail")} and the files of ${countOf(stripped, "trail")}${stayed}${rest}\n`;
 }
 
 const presentTombstone = (row: TombstoneRow) => ({
@@ -329,7 +346,7 @@ const presentTombstone = (row: TombstoneRow) => ({
   attestations: row.attestation_count,
   events: row.event_count,
   files: row.file_count,
-  fingerprints: JSON.parse(row.fingerprints_json) as string[],
+  fingerprints: readStoredJson(row.fingerprints_json, isListOf(isText)),
   rule: row.rule,
   run: row.run_public_id,
   created_at: row.created_at,
@@ -338,10 +355,11 @@ const presentTombstone = (row: TombstoneRow) => ({
 });
 
 function tombstoneCells(row: TombstoneRow): string[] {
+  const records = `${countOf(row.artifact_count, "artifact")} and ${countOf(row.attestation_count, "attestation")}`;
   const what =
     row.kind === "trail"
-      ? `trail ${row.name} (${row.public_id}) with ${counted(row.artifact_count, "artifact")} and ${counted(row.attestation_count, "attestation")}`
+      ? `trail ${row.name} (${row.public_id}) with ${records}`
       : `file ${row.filename ?? "without a name"} of attestation ${row.name} (${row.public_id})`;
   const flow = `${row.organization_name}/${row.flow_name}`;
-  return [String(row.id), shownTime(row.deleted_at), flow, what, shownTime(row.last_event_at), row.digest];
+  return [String(row.id), formatTime(row.deleted_at), flow, what, formatTime(row.last_event_at), row.digest];
 }

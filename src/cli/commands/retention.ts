@@ -1,4 +1,4 @@
-/** `assay retention set|unset|list|hold|release`: how long what is kept, and what nobody may delete meanwhile. */
+/** `assay retention set|unset|list|hold|release`: manages retention rules and legal holds. */
 import { systemSources } from "../../server/app.ts";
 import { parseDuration } from "../../domain/text/units.ts";
 import { AppError } from "../../errors.ts";
@@ -10,60 +10,58 @@ import type { LegalHoldRow, RetentionRuleRow, RetentionScope } from "../../store
 import { openRetention } from "../../store/retention/retention.ts";
 import type { Retention } from "../../store/retention/retention.ts";
 import type { Args, CommandOption } from "../args.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
-import { change, withData } from "../data-directory.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { runTransaction, withData } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
-import { commandFailure, EXIT, oneLine } from "../framework.ts";
+import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { operatorOf } from "../operator-changes.ts";
-import { tableText } from "../table.ts";
-import { requireOrganization, shownTime } from "../lookup.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
+import { renderTable } from "../table.ts";
+import { requireOrganization, formatTime } from "../lookup.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "The organization" };
 const FLOW: CommandOption = {
   kind: "text",
   placeholder: "NAME",
-  description: "A flow of it; without one all its flows",
+  description: "A flow of the organization (default all its flows)",
 };
-const BY: CommandOption = {
+export const BY: CommandOption = {
   kind: "text",
   placeholder: "NAME",
-  description: "Who wants it so, for the history (default operator)",
+  description: "Name of the person responsible, for the history (default operator)",
 };
 
-/** A century: whoever means "for ever" says --keep. */
+/** A century; to keep data forever there is --keep. */
 const MAX_RETENTION_DAYS = 36_500;
 const DAY_S = 86_400;
-const LONGEST_REASON = 1000;
+const MAX_REASON_CHARS = 1000;
 
-/** The retention of opened data. */
-export const retentionOf = ({ db, store }: Data): Retention => openRetention(db, systemSources, store.builds);
+export const openRetentionOf = ({ db, store }: Data): Retention => openRetention(db, systemSources, store.builds);
 
-/** What --org and --flow name. @throws a command failure. */
-export function scopeOf(
+/** Looks up the organization and flow that --org and --flow name. @throws CommandError */
+export function resolveScope(
   store: Store,
   args: Args,
 ): RetentionScope & { organization: OrganizationRow; flow: FlowRow | null } {
   const organization = requireOrganization(store, args.texts.get("org")?.[0] ?? "");
   const name = args.texts.get("flow")?.[0];
-  const flow = name === undefined ? null : flowOf(store, organization, name);
+  const flow = name === undefined ? null : requireFlow(store, organization, name);
   return { organizationId: organization.id, flowId: flow?.id ?? null, organization, flow };
 }
 
-function flowOf(store: Store, organization: OrganizationRow, name: string): FlowRow {
+function requireFlow(store: Store, organization: OrganizationRow, name: string): FlowRow {
   try {
     return store.flows.require(organization, name);
   } catch (error) {
-    throw error instanceof AppError ? commandFailure(error.message) : error;
+    throw error instanceof AppError ? new CommandError(error.message) : error;
   }
 }
 
-/** What a scope is called. */
-const placeOf = ({ organization, flow }: { organization: OrganizationRow; flow: FlowRow | null }): string =>
+const scopeNameOf = ({ organization, flow }: { organization: OrganizationRow; flow: FlowRow | null }): string =>
   flow ? `${organization.name}/${flow.name}` : organization.name;
 
-/** Whole days of a duration such as 90d or 52w; a number alone counts days too. Null where the option is not given. */
-function daysOption(args: Args, name: string, problems: string[]): number | null {
+/** Parses a duration such as 90d or 52w to whole days; a bare number means days. Null if the option is not set. */
+function parseDays(args: Args, name: string, problems: string[]): number | null {
   const text = args.texts.get(name)?.[0];
   if (text === undefined) return null;
   const seconds = parseDuration(/^\d+$/.test(text) ? `${text}d` : text, DAY_S, MAX_RETENTION_DAYS * DAY_S) ?? 0;
@@ -73,22 +71,23 @@ function daysOption(args: Args, name: string, problems: string[]): number | null
   return seconds / DAY_S;
 }
 
-const daysOf = (args: Args, problems: string[] = []): { trails: number | null; evidence: number | null } => ({
-  trails: daysOption(args, "trails-after", problems),
-  evidence: daysOption(args, "evidence-after", problems),
+const parseRuleDays = (args: Args, problems: string[] = []): { trails: number | null; evidence: number | null } => ({
+  trails: parseDays(args, "trails-after", problems),
+  evidence: parseDays(args, "evidence-after", problems),
 });
 
 const reasonOf = ({ texts }: Args): string => (texts.get("reason")?.[0] ?? "").trim();
 
-export const orgProblems = ({ texts }: Args): string[] => (texts.has("org") ? [] : ["--org: say which organization"]);
+export const findOrgProblems = ({ texts }: Args): string[] =>
+  texts.has("org") ? [] : ["--org: give the name of an organization"];
 
 export const retentionSet: Command = {
   name: "retention set",
-  summary: "Set how long trails and the files of their records are kept",
+  summary: "Set how long trails and evidence files are kept",
   usage: "--org NAME [--flow NAME] (--trails-after DURATION | --evidence-after DURATION | --keep) --data DIRECTORY",
   details: [
-    "The rule of a flow stands in place of the one of its organization, as a whole. The time counts from the last thing that",
-    "happened to a trail. A rule deletes nothing: see assay help retention.",
+    "The rule of a flow replaces that of its organization entirely. Time counts from the last event on a trail. A " +
+      "rule by itself deletes nothing: see assay help retention.",
   ],
   options: {
     org: ORG,
@@ -96,100 +95,108 @@ export const retentionSet: Command = {
     "trails-after": {
       kind: "text",
       placeholder: "DURATION",
-      description: "Trails with everything on them may be deleted then; whole days, like 90d",
+      description: "When trails with all their records may be deleted, in whole days, like 90d",
     },
     "evidence-after": {
       kind: "text",
       placeholder: "DURATION",
-      description: "Files attached to records may be deleted then, like 30d; the records stay",
+      description: "When files attached to records may be deleted, like 30d; the records stay",
     },
-    keep: { kind: "switch", description: "Keep everything, whatever the rule of the organization says" },
+    keep: { kind: "switch", description: "Keep everything, regardless of the rule of the organization" },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
   check(args) {
-    const problems = orgProblems(args);
-    const { trails, evidence } = daysOf(args, problems);
+    const problems = findOrgProblems(args);
+    const { trails, evidence } = parseRuleDays(args, problems);
     const given = trails !== null || evidence !== null;
     if (given === args.switches.has("keep"))
       problems.push("give --trails-after, --evidence-after or both, or --keep alone");
     if (trails !== null && evidence !== null && trails > 0 && evidence >= trails) {
-      problems.push("--evidence-after: files go before their trails, so give a shorter time than with --trails-after");
+      problems.push("--evidence-after: files are deleted before their trails, give a shorter time than --trails-after");
     }
     return problems;
   },
   async run(args, io) {
-    const days = daysOf(args);
-    const directory = await dataDirectory(args, io);
+    const days = parseRuleDays(args);
+    const directory = await resolveDataDirectory(args, io);
     const rule = withData(directory, (data) =>
-      change(data, () => {
-        const [scope, { rules }] = [scopeOf(data.store, args), retentionOf(data)];
+      runTransaction(data, () => {
+        const [scope, { rules }] = [resolveScope(data.store, args), openRetentionOf(data)];
         rules.set(scope, days);
         const found = rules
           .list()
           .find(
             (row) => row.organization_id === scope.organizationId && row.flow_id === scope.flowId,
           ) as RetentionRuleRow;
-        operatorOf(data.store, "retention set").note(scope.organizationId, "retention.rule_set", placeOf(scope), {
-          trails_after_days: days.trails,
-          evidence_after_days: days.evidence,
-        });
+        createOperatorChanges(data.store, "retention set").note(
+          scope.organizationId,
+          "retention.rule_set",
+          scopeNameOf(scope),
+          {
+            trails_after_days: days.trails,
+            evidence_after_days: days.evidence,
+          },
+        );
         return found;
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentRule(rule))}\n`);
-    else io.stdout(`${oneLine(retentionRuleText(rule))}\nnothing is deleted before assay retention run\n`);
+    else io.stdout(`${escapeLine(retentionRuleText(rule))}\nnothing is deleted until you run assay retention run\n`);
     return EXIT.done;
   },
 };
 
 export const retentionUnset: Command = {
   name: "retention unset",
-  summary: "Remove a rule, so that nothing is deleted under it any more",
+  summary: "Remove a retention rule",
   usage: "--org NAME [--flow NAME] --data DIRECTORY",
-  details: ["A flow without a rule of its own is under the rule of its organization."],
+  details: [
+    "Nothing more is deleted under the rule. A flow without a rule of its own falls under that of its " +
+      "organization.",
+  ],
   options: { org: ORG, flow: FLOW, ...DATA_OPTIONS },
   takesConfig: false,
-  check: (args) => orgProblems(args),
+  check: (args) => findOrgProblems(args),
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const place = withData(directory, (data) =>
-      change(data, () => {
-        const scope = scopeOf(data.store, args);
-        if (!retentionOf(data).rules.delete(scope))
-          throw commandFailure(`there is no rule of ${placeOf(scope)}; assay retention list shows all`);
-        operatorOf(data.store, "retention unset").note(
+      runTransaction(data, () => {
+        const scope = resolveScope(data.store, args);
+        if (!openRetentionOf(data).rules.unset(scope))
+          throw new CommandError(`there is no rule for ${scopeNameOf(scope)}; assay retention list shows all`);
+        createOperatorChanges(data.store, "retention unset").note(
           scope.organizationId,
           "retention.rule_removed",
-          placeOf(scope),
+          scopeNameOf(scope),
           {},
         );
-        return placeOf(scope);
+        return scopeNameOf(scope);
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ removed: place })}\n`);
-    else io.stdout(`removed the rule of ${oneLine(place)}\n`);
+    else io.stdout(`removed the rule for ${escapeLine(place)}\n`);
     return EXIT.done;
   },
 };
 
 export const retentionList: Command = {
   name: "retention list",
-  summary: "List rules and legal holds",
+  summary: "List retention rules and legal holds",
   usage: "[--org NAME] [--all] --data DIRECTORY",
   options: {
-    org: { kind: "text", placeholder: "NAME", description: "Only those of this organization" },
-    all: { kind: "switch", description: "Holds that were released too" },
+    org: { kind: "text", placeholder: "NAME", description: "Only rules and holds of this organization" },
+    all: { kind: "switch", description: "Include released holds" },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const { rules, holds } = withData(directory, (data) => {
       const only = args.texts.has("org") ? requireOrganization(data.store, args.texts.get("org")?.[0] ?? "").id : null;
       const within = ({ organization_id }: { organization_id: number }): boolean =>
         only === null || organization_id === only;
-      const { rules: stored } = retentionOf(data);
+      const { rules: stored } = openRetentionOf(data);
       return {
         rules: stored.list().filter(within),
         holds: (args.switches.has("all") ? stored.listHolds() : stored.listActiveHolds()).filter(within),
@@ -199,18 +206,19 @@ export const retentionList: Command = {
       io.stdout(`${JSON.stringify({ rules: rules.map(presentRule), holds: holds.map(presentHold) })}\n`);
     else {
       io.stdout(
-        tableText(["ORGANIZATION", "FLOW", "TRAILS", "FILES"], rules.map(ruleCells), "no rules: everything is kept"),
+        renderTable(["ORGANIZATION", "FLOW", "TRAILS", "FILES"], rules.map(ruleCells), "no rules: everything is kept"),
       );
-      io.stdout("\n");
-      const released = args.switches.has("all");
-      const headers = ["HOLD", "ON", "SINCE", "BY", ...(released ? ["RELEASED", "RELEASED BY"] : []), "REASON"];
-      io.stdout(
-        tableText(
-          headers,
-          holds.map((hold) => holdCells(hold, released)),
-          "no legal holds",
-        ),
-      );
+      const releaseHeaders = args.switches.has("all") ? ["RELEASED", "RELEASED BY"] : [];
+      const headers = ["HOLD", "ON", "SINCE", "BY", ...releaseHeaders, "REASON"];
+      const rows = holds.map((hold) => [
+        hold.public_id,
+        heldScopeNameOf(hold),
+        formatTime(hold.placed_at),
+        hold.placed_by,
+        ...(args.switches.has("all") ? releaseCells(hold) : []),
+        hold.reason,
+      ]);
+      io.stdout(`\n${renderTable(headers, rows, "no legal holds")}`);
     }
     return EXIT.done;
   },
@@ -218,50 +226,56 @@ export const retentionList: Command = {
 
 export const retentionHold: Command = {
   name: "retention hold",
-  summary: "Keep an organization, a flow or a trail from being deleted, whatever the rules say",
+  summary: "Place a legal hold on an organization, a flow or a trail",
   usage: "--org NAME [--flow NAME [--trail NAME]] --reason TEXT [--by NAME] --data DIRECTORY",
   details: [
-    "The hold is in force until assay retention release ends it. A run that is under way stops when a hold is placed.",
+    "Nothing under the hold is deleted, regardless of the rules, until assay retention release ends it. A running " +
+      "deletion stops when a hold is placed.",
   ],
   options: {
     org: ORG,
     flow: FLOW,
     trail: { kind: "text", placeholder: "NAME", description: "A trail of the flow; needs --flow" },
-    reason: { kind: "text", placeholder: "TEXT", description: "Why, for the history" },
+    reason: { kind: "text", placeholder: "TEXT", description: "Reason of the hold, for the history" },
     by: BY,
     ...DATA_OPTIONS,
   },
   takesConfig: false,
   check(args) {
-    const problems = orgProblems(args);
+    const problems = findOrgProblems(args);
     const reason = reasonOf(args);
-    if (reason === "" || reason.length > LONGEST_REASON)
-      problems.push(`--reason: say why, in at most ${LONGEST_REASON} characters`);
+    if (reason === "" || reason.length > MAX_REASON_CHARS)
+      problems.push(`--reason: give a reason of at most ${MAX_REASON_CHARS} characters`);
     if (args.texts.has("trail") && !args.texts.has("flow"))
-      problems.push("--trail: give --flow too, names of trails are those of a flow");
+      problems.push("--trail: give --flow too, because a trail belongs to a flow");
     return problems;
   },
   async run(args, io) {
     const reason = reasonOf(args);
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const hold = withData(directory, (data) =>
-      change(data, () => {
-        const [scope, { rules }] = [scopeOf(data.store, args), retentionOf(data)];
+      runTransaction(data, () => {
+        const [scope, { rules }] = [resolveScope(data.store, args), openRetentionOf(data)];
         const name = args.texts.get("trail")?.[0];
         const trail = name === undefined || scope.flow === null ? null : data.store.trails.find(scope.flow.id, name);
         if (name !== undefined && !trail)
-          throw commandFailure(`${placeOf(scope)} has no trail ${JSON.stringify(name.slice(0, 100))}`);
-        const publicId = rules.createHold(scope, trail, { reason, by: byOption(args) });
-        operatorOf(data.store, "retention hold").note(scope.organizationId, "retention.hold_placed", publicId, {
-          on: trail ? `${placeOf(scope)}/${trail.name}` : placeOf(scope),
-          reason,
-          by: byOption(args),
-        });
+          throw new CommandError(`${scopeNameOf(scope)} has no trail ${JSON.stringify(name.slice(0, 100))}`);
+        const publicId = rules.hold(scope, trail, { reason, by: byOption(args) });
+        createOperatorChanges(data.store, "retention hold").note(
+          scope.organizationId,
+          "retention.hold_placed",
+          publicId,
+          {
+            on: trail ? `${scopeNameOf(scope)}/${trail.name}` : scopeNameOf(scope),
+            reason,
+            by: byOption(args),
+          },
+        );
         return rules.findHold(publicId) as LegalHoldRow;
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentHold(hold))}\n`);
-    else io.stdout(`${oneLine(holdLine(hold))}\n`);
+    else io.stdout(`${escapeLine(holdLine(hold))}\n`);
     return EXIT.done;
   },
 };
@@ -270,38 +284,45 @@ export const retentionRelease: Command = {
   name: "retention release",
   summary: "End a legal hold",
   usage: "ID [--by NAME] --data DIRECTORY",
-  details: ["ID is what assay retention list shows. The hold stays in the history (assay retention list --all)."],
+  details: ["assay retention list shows the ID. The hold stays in the history: assay retention list --all."],
   options: { by: BY, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["ID"] },
+  positionals: { min: 1, max: 1, names: ["ID"] },
   async run(args, io) {
     const id = args.positionals[0] ?? "";
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const hold = withData(directory, (data) =>
-      change(data, () => {
-        const { rules } = retentionOf(data);
+      runTransaction(data, () => {
+        const { rules } = openRetentionOf(data);
         const found = rules.findHold(id);
         if (!found)
-          throw commandFailure(`there is no hold ${JSON.stringify(id.slice(0, 100))}; assay retention list shows all`);
-        if (!rules.releaseHold(found.id, byOption(args)))
-          throw commandFailure(`the hold ${id} was released before, at ${shownTime(found.released_at ?? 0)}`);
-        operatorOf(data.store, "retention release").note(found.organization_id, "retention.hold_released", id, {
-          on: heldPlace(found),
-          reason: found.reason,
-          by: byOption(args),
-        });
+          throw new CommandError(
+            `there is no hold ${JSON.stringify(id.slice(0, 100))}; assay retention list shows all`,
+          );
+        if (!rules.release(found.id, byOption(args)))
+          throw new CommandError(`the hold ${id} was already released at ${formatTime(found.released_at ?? 0)}`);
+        createOperatorChanges(data.store, "retention release").note(
+          found.organization_id,
+          "retention.hold_released",
+          id,
+          {
+            on: heldScopeNameOf(found),
+            reason: found.reason,
+            by: byOption(args),
+          },
+        );
         return rules.findHold(id) as LegalHoldRow;
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentHold(hold))}\n`);
-    else io.stdout(`${oneLine(holdLine(hold))}\n`);
+    else io.stdout(`${escapeLine(holdLine(hold))}\n`);
     return EXIT.done;
   },
 };
 
-const byOption = (args: Args): string => args.texts.get("by")?.[0] ?? "operator";
+export const byOption = (args: Args): string => args.texts.get("by")?.[0] ?? "operator";
 
-const heldPlace = ({ organization_name, flow_name, trail_name }: LegalHoldRow): string =>
+const heldScopeNameOf = ({ organization_name, flow_name, trail_name }: LegalHoldRow): string =>
   [organization_name, flow_name, trail_name].filter((part) => part !== null).join("/");
 
 function ruleCells({
@@ -310,26 +331,18 @@ function ruleCells({
   trails_after_days: trails,
   evidence_after_days: files,
 }: RetentionRuleRow): string[] {
-  const kept = (days: number | null): string => (days === null ? "for ever" : `${days}d`);
-  // Files go with their trail.
-  return [organization_name, flow_name ?? "-", kept(trails), kept(files ?? trails)];
+  const format = (days: number | null): string => (days === null ? "forever" : `${days}d`);
+  // Files are deleted with their trail.
+  return [organization_name, flow_name ?? "-", format(trails), format(files ?? trails)];
 }
 
-function holdCells(hold: LegalHoldRow, released: boolean): string[] {
-  const end = hold.released_at === null ? ["-", "-"] : [shownTime(hold.released_at), hold.released_by ?? "-"];
-  return [
-    hold.public_id,
-    heldPlace(hold),
-    shownTime(hold.placed_at),
-    hold.placed_by,
-    ...(released ? end : []),
-    hold.reason,
-  ];
-}
+const releaseCells = ({ released_at, released_by }: LegalHoldRow): string[] =>
+  released_at === null ? ["-", "-"] : [formatTime(released_at), released_by ?? "-"];
 
 function holdLine(hold: LegalHoldRow): string {
-  const released = hold.released_at === null ? "" : `, released ${shownTime(hold.released_at)} by ${hold.released_by}`;
-  return `hold ${hold.public_id} on ${heldPlace(hold)} since ${shownTime(hold.placed_at)} by ${hold.placed_by}${released}: ${hold.reason}`;
+  const placed = `since ${formatTime(hold.placed_at)} by ${hold.placed_by}`;
+  const released = hold.released_at === null ? "" : `, released ${formatTime(hold.released_at)} by ${hold.released_by}`;
+  return `hold ${hold.public_id} on ${heldScopeNameOf(hold)} ${placed}${released}: ${hold.reason}`;
 }
 
 const presentRule = (rule: RetentionRuleRow) => ({

@@ -1,4 +1,4 @@
-/** `assay serve`, and what it shares with `assay dev`: a server from its configuration to its end. */
+/** `assay serve`, and the code it shares with `assay dev`: runs a server from its configuration to its stop. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { prepareDirectory, systemSources } from "../../server/app.ts";
@@ -6,10 +6,11 @@ import type { Machine } from "../../diagnostics/doctor/check.ts";
 import { refuseNetworkFileSystem } from "../../diagnostics/doctor/file-system.ts";
 import { listenText } from "../../config/resolve.ts";
 import type { ConfigSources } from "../../config/resolve.ts";
-import { noteDirectory } from "../fresh-directory.ts";
+import { recordDirectoryState } from "../fresh-directory.ts";
+import type { DirectoryState } from "../fresh-directory.ts";
 import { ROWS } from "../../config/options.ts";
-import type { Option } from "../../config/options.ts";
 import { bufferedDestination, createLogger } from "../../log.ts";
+import type { Logger } from "../../log.ts";
 import { startInstance } from "../../server/instance.ts";
 import type { Instance } from "../../server/instance.ts";
 import { logStart } from "../../server/startup-log.ts";
@@ -20,16 +21,16 @@ import { applyPlan, describeChanges } from "../apply/apply-plan.ts";
 import type { Change } from "../apply/apply-plan.ts";
 import type { Args } from "../args.ts";
 import type { ConfigurationRules } from "../command.ts";
-import { configure, evidenceAccess, readAuthorities, readText } from "../command-config.ts";
-import { change, loadLibrary } from "../data-directory.ts";
+import { loadConfig, evidenceAccessOf, readCaBundle, readText } from "../command-config.ts";
+import { runTransaction, loadSqlite } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
-import { commandFailure, EXIT } from "../framework.ts";
+import { CommandError, EXIT } from "../framework.ts";
 import type { Command, ExitCode, Io } from "../framework.ts";
-import { listenFailure } from "../listen-failure.ts";
-import { reloadOnHangup, statusOf, tellCertificate } from "../reload.ts";
-import { readPair } from "../tls.ts";
+import { explainListenError } from "../listen-failure.ts";
+import { reloadOnHangup, statusOf, logCertificate } from "../reload.ts";
+import { readKeyPair } from "../tls.ts";
 
-/** What a server prints, as lines for people and as the fields of --json. */
+/** Start-up output, as lines for people and as the fields of --json. */
 export type Announcement = { text: string; fields: Readonly<Record<string, unknown>> };
 
 export const serve: Command = {
@@ -37,11 +38,12 @@ export const serve: Command = {
   summary: "Run the server on a data directory",
   usage: "--data DIRECTORY [OPTIONS]",
   details: [
-    "Stdout gets the addresses, and what the bootstrap file changed, with the keys it minted. The log, one JSON object",
-    "per line, goes to stderr. SIGTERM and SIGINT stop the server: running requests may end within 10 seconds, a second",
-    "signal cuts them off. SIGHUP reads the certificate and its key again, SIGUSR1 makes a backup, see assay help backup. The",
-    "data directory is created where it is missing; only one server can use it at a time, while assay apply, assay key and",
-    "assay deliveries work beside it.",
+    "Prints the addresses to stdout, and the changes that the bootstrap file made, including new keys. Writes the " +
+      "log to stderr, one JSON object per line.",
+    "SIGTERM and SIGINT stop the server: requests in progress have 10 seconds to finish, and a second signal cuts " +
+      "them off. SIGHUP reloads the TLS certificate and its key. SIGUSR1 starts a backup, see assay help backup.",
+    "A missing data directory is created. Only one server can use it at a time; assay apply, assay key and assay " +
+      "deliveries work beside the server.",
   ],
   options: {},
   takesConfig: true,
@@ -49,80 +51,70 @@ export const serve: Command = {
   run: (args, io) => runServer(args, io, { configuration: serve.configuration, checkResponses: false }),
 };
 
-/** The secret options that were given as flags. */
-const secretFlags = (sources: ConfigSources): Option[] =>
-  ROWS.filter(({ name, flag, secret }) => secret && sources[name] === `flag --${flag}`);
-
-/** The addresses of a server that listens. */
-export const addresses = (instance: Instance): Announcement => {
+/** Renders the addresses of a listening server. */
+export const announceAddresses = (instance: Instance): Announcement => {
   const { urls, baseUrl, metricsUrl } = instance;
   const reference = `${baseUrl}/api/v2/doc/`;
   const [listening, ...others] = urls;
-  const invitation = invitationOf(instance);
+  const setup = announceSetup(instance);
+  const lines = [
+    ...urls.map((url) => `listening on ${url}`),
+    `API reference: ${reference}`,
+    ...(metricsUrl === null ? [] : [`metrics: ${metricsUrl}`]),
+  ];
   return {
-    text: `${urls.map((url) => `listening on ${url}\n`).join("")}API reference: ${reference}\n${metricsUrl === null ? "" : `metrics: ${metricsUrl}\n`}${invitation.text}`,
+    text: `${lines.join("\n")}\n${setup.text}`,
     fields: {
       listening,
       ...(others.length > 0 ? { also_listening: others } : {}),
       base_url: baseUrl,
       reference,
       ...(metricsUrl === null ? {} : { metrics: metricsUrl }),
-      ...invitation.fields,
+      ...setup.fields,
     },
   };
 };
 
-/** How the first administrator is claimed. The token itself is told by the start that made it, and by no later one. */
-function invitationOf({ setup, baseUrl }: Instance): Announcement {
+/** Explains how to claim the first administrator. Only the start that created the token prints it. */
+function announceSetup({ setup, baseUrl }: Instance): Announcement {
   if (setup === null) return { text: "", fields: {} };
   const url = `${baseUrl}/setup`;
-  const token =
-    setup.fresh === null
-      ? `the one-time token in ${setup.file}`
-      : `this one-time token, which is also in ${setup.file}`;
+  const { fresh, file } = setup;
+  const token = fresh === null ? `the one-time token in ${file}` : `this one-time token, which is also in ${file}`;
+  const invitation = `there are no accounts yet: create the first administrator at ${url} with ${token}\n`;
   return {
-    text: `nobody has an account yet: claim the first administrator at ${url} with ${token}\n${setup.fresh === null ? "" : `${setup.fresh}\n`}`,
-    fields: { setup: url, setup_token_file: setup.file, ...(setup.fresh === null ? {} : { setup_token: setup.fresh }) },
+    text: `${invitation}${fresh === null ? "" : `${fresh}\n`}`,
+    fields: { setup: url, setup_token_file: file, ...(fresh === null ? {} : { setup_token: fresh }) },
   };
 }
 
+export type ServerRules = {
+  configuration?: ConfigurationRules | undefined;
+  checkResponses: boolean;
+  /** Runs on the opened store before the bootstrap file is applied and before clients can connect. */
+  setUp?: (data: Data, directory: string) => void;
+  /** Renders the output once the server listens; `announceAddresses` by default. */
+  announce?: (instance: Instance) => Announcement;
+  /** Replaces the view of the machine in tests. */
+  machine?: Pick<Machine, "text" | "space">;
+};
+
 /**
- * Runs a server until it is asked to stop. `setUp` runs on the opened store before the bootstrap file and before
- * anybody can connect; `announce` makes what is printed once the server listens, `addresses` unless given.
- * @throws NetworkFileSystemError; what ends the start, see `startInstance`; an address that cannot be had as a command
- * failure.
+ * Runs a server until a stop signal.
+ * @throws NetworkFileSystemError; every error of `startInstance`; CommandError when an address is not available
  */
-export async function runServer(
-  args: Args,
-  io: Io,
-  rules: {
-    configuration?: ConfigurationRules | undefined;
-    checkResponses: boolean;
-    setUp?: (data: Data, directory: string) => void;
-    announce?: (instance: Instance) => Announcement;
-    /** How the machine looks, for tests; the real one unless given. */
-    machine?: Pick<Machine, "text" | "space">;
-  },
-): Promise<ExitCode> {
-  const json = args.switches.has("json");
-  const { config, sources } = await configure(args.flags, io, rules.configuration);
-  const authorities = await readAuthorities(config, io);
-  const tls = await readPair(io, config);
-  const bootstrap =
-    config.bootstrap === null ? null : { name: config.bootstrap, plan: await readPlan(io, config.bootstrap) };
-  const directory = resolve(io.cwd, config.data ?? "");
+export async function runServer(args: Args, io: Io, rules: ServerRules): Promise<ExitCode> {
+  const settings = await loadSettings(args, io, rules.configuration);
+  const { config, directory } = settings;
   const destination = bufferedDestination(io.stderr);
   const logger = createLogger({ level: config.logLevel, destination });
-  for (const { flag, variable, key } of secretFlags(sources)) {
-    const problem = `--${flag} as a flag shows in the process list to every user of this machine`;
-    logger.warn({ option: flag }, `${problem}: give ${key === null ? variable : `${variable} or ${key} in a file`}`);
-  }
-  io.onCrash((error) => logger.fatal({ err: error }, "an error that nothing caught ends the process"));
+  warnOfSecretFlags(logger, settings.sources);
+  io.onCrash((error) => logger.fatal({ err: error }, "uncaught error, the process exits"));
   const stop = io.stopRequested();
   const sockets = inheritedSockets(io.env, io.pid);
   const notifier = createSdNotifier({ socket: io.env["NOTIFY_SOCKET"], pid: io.pid, logger });
   io.forget(SYSTEMD_VARIABLES);
-  // From the beginning: who asks while the server starts gets it when it runs.
+  // Signals are accepted from the beginning; those that arrive during the start take effect once the server runs.
   const started = Promise.withResolvers<Instance>();
   io.onSignal("SIGUSR1", () => void started.promise.then((instance) => instance.backUp()));
   reloadOnHangup(io, started.promise, { config, logger, notifier });
@@ -132,52 +124,13 @@ export async function runServer(
     if (sockets)
       logger.info(
         { descriptors: sockets.map(({ fd }) => fd), in_place_of: listenText(config.listen) },
-        "systemd handed over the sockets to listen on",
+        "listening on sockets passed by systemd",
       );
-    if (tls) tellCertificate(logger, tls, "serving with this certificate");
-    const before = noteDirectory(directory);
-    try {
-      // First of all, because the data directory is one of the places from which the library can be loaded.
-      prepareDirectory(directory);
-      loadLibrary(directory);
-    } catch (error) {
-      // Without a lock: another process may have set it up meanwhile.
-      if (!existsSync(join(directory, "assay.db"))) before.undo();
-      throw error;
-    }
-    // A start that is refused takes back a directory that it made, and with it the keys that it minted.
-    let untold = "";
-    const instance = await startInstance({
-      directory,
-      config,
-      authorities,
-      logger,
-      sockets,
-      tls: tls && tls.pair,
-      evidence: evidenceAccess(config, authorities, io),
-      derivesBaseUrl: sources.baseUrl === "default",
-      checkResponses: rules.checkResponses,
-      undoDirectory: () => before.undo(),
-      beforeListening(data) {
-        rules.setUp?.(data, directory);
-        if (bootstrap === null) return;
-        const changes = applyWhole(data, bootstrap.plan, bootstrap.name, "bootstrap").filter(
-          ({ outcome }) => outcome !== "unchanged",
-        );
-        const text = !json
-          ? describeChanges(changes, false)
-          : changes.length > 0
-            ? `${JSON.stringify({ changes })}\n`
-            : "";
-        if (before.isFresh) untold = text;
-        else io.stdout(text);
-      },
-    }).catch((error: unknown) => {
-      throw listenFailure(error, config, sockets !== null) ?? error;
-    });
-    const { text, fields } = (rules.announce ?? addresses)(instance);
-    io.stdout(untold + (json ? `${JSON.stringify(fields)}\n` : text));
-    logStart(logger, { directory, config, sources }, instance);
+    if (settings.tls) logCertificate(logger, settings.tls, "serving with this certificate");
+    const { instance, heldText } = await start(settings, { io, logger, sockets, rules });
+    const { text, fields } = (rules.announce ?? announceAddresses)(instance);
+    io.stdout(heldText + (settings.json ? `${JSON.stringify(fields)}\n` : text));
+    logStart(logger, { directory, config, sources: settings.sources }, instance);
     notifier.ready(statusOf(instance));
     started.resolve(instance);
     logger.info({ signal: await stop }, "stopping");
@@ -190,27 +143,116 @@ export async function runServer(
   }
 }
 
+type ServerSettings = Awaited<ReturnType<typeof loadSettings>>;
+
+/** Reads the configuration and every file that it names. @throws CommandError */
+async function loadSettings(args: Args, io: Io, rules: ConfigurationRules | undefined) {
+  const { config, sources } = await loadConfig(args.flags, io, rules);
+  const authorities = await readCaBundle(config, io);
+  const tls = await readKeyPair(io, config);
+  const { bootstrap: name } = config;
+  const bootstrap = name === null ? null : { name, plan: await readApplyFile(io, name) };
+  const directory = resolve(io.cwd, config.data ?? "");
+  return { config, sources, authorities, tls, bootstrap, directory, json: args.switches.has("json") };
+}
+
+function warnOfSecretFlags(logger: Logger, sources: ConfigSources): void {
+  for (const { name, flag, variable, key, secret } of ROWS) {
+    if (!secret || sources[name] !== `flag --${flag}`) continue;
+    const remedy = key === null ? `set ${variable}` : `set ${variable}, or ${key} in a file`;
+    const problem = `the value of --${flag} is visible to every user of this machine in the process list`;
+    logger.warn({ option: flag }, `${problem}: ${remedy}`);
+  }
+}
+
+type StartParts = { io: Io; logger: Logger; sockets: InheritedSockets; rules: ServerRules };
+type InheritedSockets = ReturnType<typeof inheritedSockets>;
+
+/**
+ * Starts the instance. A refused start removes the data directory it created, together with the keys it minted, so in a
+ * fresh directory the changes of the bootstrap file (`heldText`) are printed only after the start succeeded.
+ */
+async function start(
+  settings: ServerSettings,
+  { io, logger, sockets, rules }: StartParts,
+): Promise<{ instance: Instance; heldText: string }> {
+  const { config, sources, authorities, tls, directory } = settings;
+  const before = recordDirectoryState(directory);
+  prepareData(directory, before);
+  let heldText = "";
+  try {
+    const instance = await startInstance({
+      directory,
+      config,
+      authorities,
+      logger,
+      sockets,
+      tls: tls?.pair ?? null,
+      evidence: evidenceAccessOf(config, authorities, io),
+      derivesBaseUrl: sources.baseUrl === "default",
+      checkResponses: rules.checkResponses,
+      undoDirectory: () => before.undo(),
+      beforeListening(data) {
+        rules.setUp?.(data, directory);
+        const text = applyBootstrap(data, settings);
+        if (before.isFresh) heldText = text;
+        else io.stdout(text);
+      },
+    });
+    return { instance, heldText };
+  } catch (error) {
+    throw explainListenError(error, config, { inherited: sockets !== null }) ?? error;
+  }
+}
+
+/** Creates the data directory and loads SQLite, first of all, because the addon may be loaded from that directory. */
+function prepareData(directory: string, before: DirectoryState): void {
+  try {
+    prepareDirectory(directory);
+    loadSqlite(directory);
+  } catch (error) {
+    // The directory is not locked yet: another process may have created its data meanwhile.
+    if (!existsSync(join(directory, "assay.db"))) before.undo();
+    throw error;
+  }
+}
+
+/** Applies the bootstrap file, if there is one. @returns the output about its changes */
+function applyBootstrap(data: Data, { bootstrap, json }: ServerSettings): string {
+  if (bootstrap === null) return "";
+  const changes = applyPlanFile(data, { ...bootstrap, operation: "bootstrap" }).filter(
+    ({ outcome }) => outcome !== "unchanged",
+  );
+  if (!json) return describeChanges(changes);
+  return changes.length > 0 ? `${JSON.stringify({ changes })}\n` : "";
+}
+
 /**
  * Reads an apply file, or standard input for `-`.
- * @throws a command failure that lists every mistake with its place.
+ * @throws CommandError that lists every mistake with its position
  */
-export async function readPlan(io: Io, name: string): Promise<ApplyPlan> {
+export async function readApplyFile(io: Io, name: string): Promise<ApplyPlan> {
   const { plan, problems } = parseApplyFile(await readText(io, name));
-  if (plan === null) throw misapplied(name, problems);
+  if (plan === null) throw applyError(name, problems);
   return plan;
 }
 
+/** A plan with the name of its file, for messages, and the command that applies it, for the audit log. */
+export type NamedPlan = { plan: ApplyPlan; name: string; operation: string };
+
 /**
- * Applies a plan in one transaction. `name` is that of its file, for messages.
- * @throws a command failure that lists everything that keeps it from being applied; nothing was changed then.
+ * Applies a plan in one transaction.
+ * @throws CommandError that lists everything that prevents the plan from being applied; then nothing has changed
  */
-export function applyWhole(data: Data, plan: ApplyPlan, name: string, operation: string): readonly Change[] {
-  const { changes, problems } = change(data, () => applyPlan(data.store, plan, operation, systemSources.now()));
-  if (changes === null) throw misapplied(name, problems);
+export function applyPlanFile(data: Data, { plan, name, operation }: NamedPlan): readonly Change[] {
+  const { changes, problems } = runTransaction(data, () =>
+    applyPlan(data.store, plan, { operation, now: systemSources.now() }),
+  );
+  if (changes === null) throw applyError(name, problems);
   return changes;
 }
 
-function misapplied(name: string, problems: readonly string[]): Error {
+function applyError(name: string, problems: readonly string[]): CommandError {
   const file = name === "-" ? "standard input" : name;
-  return commandFailure([...problems.map((problem) => `${file} ${problem}`), "nothing was applied"]);
+  return new CommandError([...problems.map((problem) => `${file} ${problem}`), "nothing was applied"]);
 }

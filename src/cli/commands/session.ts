@@ -1,29 +1,29 @@
-/** `assay session`: who is signed in, and putting an end to it. Works with and without a running server. */
+/** `assay session`: lists and ends login sessions. Works with and without a running server. */
 import type { Store } from "../../store/index.ts";
 import type { SessionRow } from "../../store/accounts/sessions.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
-import { change, withData } from "../data-directory.ts";
-import { commandFailure, EXIT } from "../framework.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { runTransaction, withData } from "../data-directory.ts";
+import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { operatorOf } from "../operator-changes.ts";
-import { tableText } from "../table.ts";
-import { requireUser, shownTime } from "../lookup.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
+import { renderTable } from "../table.ts";
+import { requireUser, formatTime } from "../lookup.ts";
 
 const USER_OPTION = {
   kind: "text",
   placeholder: "USER",
-  description: "Of this user alone: a login name or an e-mail address",
+  description: "Only sessions of this user: a login name or an e-mail address",
 } as const;
 
 export const sessionList: Command = {
   name: "session list",
-  summary: "List who is signed in",
+  summary: "List login sessions",
   usage: "[--user USER] --data DIRECTORY",
-  details: ["The last use is up to a minute old while a server runs."],
+  details: ["The time of the last use is up to a minute old while a server runs."],
   options: { user: USER_OPTION, ...DATA_OPTIONS },
   takesConfig: false,
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const word = args.texts.get("user")?.[0];
     const sessions = withData(directory, ({ store }) =>
       store.sessions.list(word === undefined ? null : requireUser(store, word).id).map((row) => present(store, row)),
@@ -31,7 +31,7 @@ export const sessionList: Command = {
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ sessions })}\n`);
     else {
       const headers = ["ID", "USER", "METHOD", "ADDRESS", "SINCE", "LAST USED", "BROWSER"];
-      io.stdout(tableText(headers, sessions.map(row), "nobody is signed in"));
+      io.stdout(renderTable(headers, sessions.map(sessionCells), "no open sessions"));
     }
     return EXIT.done;
   },
@@ -39,30 +39,38 @@ export const sessionList: Command = {
 
 export const sessionRevoke: Command = {
   name: "session revoke",
-  summary: "End sessions at once",
+  summary: "End login sessions",
   usage: "ID | --user USER | --all --data DIRECTORY",
   details: [
-    "ID is one of assay session list. Ends it with the next request, also on a running server; whoever still may can sign in again.",
+    "assay session list shows the ID. The sessions end with their next request, also on a running server. A user " +
+      "who is still allowed to can sign in again.",
   ],
-  options: { user: USER_OPTION, all: { kind: "switch", description: "Of everybody" }, ...DATA_OPTIONS },
+  options: {
+    user: USER_OPTION,
+    all: { kind: "switch", description: "End the sessions of all users" },
+    ...DATA_OPTIONS,
+  },
   takesConfig: false,
-  positionals: { least: 0, most: 1, names: ["ID"] },
+  positionals: { min: 0, max: 1, names: ["ID"] },
   check: ({ positionals: [id], texts, switches }) =>
     [id !== undefined, texts.has("user"), switches.has("all")].filter(Boolean).length === 1
       ? []
-      : ["give ID, --user USER or --all, one of them"],
+      : ["give exactly one of ID, --user USER and --all"],
   async run(args, io) {
     const id = args.positionals[0];
     const word = args.texts.get("user")?.[0];
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const ended = withData(directory, (data) =>
-      change(data, () => {
+      runTransaction(data, () => {
         const { store } = data;
-        const operator = operatorOf(store, "session revoke");
+        const operator = createOperatorChanges(store, "session revoke");
         if (id !== undefined) {
-          const row = store.sessions.find(id);
-          if (!row) throw commandFailure(`there is no open session ${JSON.stringify(id.slice(0, 100))}`);
-          return Number(operator.endSession(store.users.get(row.user_id), id));
+          const sessionCells = store.sessions.find(id);
+          if (!sessionCells)
+            throw new CommandError(
+              `there is no open session ${JSON.stringify(id.slice(0, 100))}; see assay session list`,
+            );
+          return Number(operator.endSession(store.users.get(sessionCells.user_id), id));
         }
         const users =
           word === undefined
@@ -80,7 +88,7 @@ export const sessionRevoke: Command = {
   },
 };
 
-type Presented = ReturnType<typeof present>;
+type PresentedSession = ReturnType<typeof present>;
 const present = (store: Store, row: SessionRow) => ({
   id: row.public_id,
   user: store.users.get(row.user_id).name,
@@ -92,12 +100,20 @@ const present = (store: Store, row: SessionRow) => ({
   expires_at: row.expires_at,
 });
 
-const row = ({ id, user, method, address, user_agent, created_at, last_used_at }: Presented): string[] => [
+const sessionCells = ({
   id,
   user,
   method,
   address,
-  shownTime(created_at),
-  shownTime(last_used_at),
+  user_agent,
+  created_at,
+  last_used_at,
+}: PresentedSession): string[] => [
+  id,
+  user,
+  method,
+  address,
+  formatTime(created_at),
+  formatTime(last_used_at),
   user_agent,
 ];

@@ -1,4 +1,4 @@
-/** `assay systemd`: units made of the options that the service is to have, printed or written. */
+/** `assay systemd`: prints or writes systemd units for a service with the given options. */
 import { chmodSync, writeFileSync } from "node:fs";
 import { isIP, isIPv6 } from "node:net";
 import { isAbsolute, join, resolve } from "node:path";
@@ -6,59 +6,69 @@ import { findPackedExecutable } from "../../assets.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
 import { OPTIONS, ROWS } from "../../config/options.ts";
 import type { OptionName } from "../../config/options.ts";
-import { configure } from "../command-config.ts";
-import { commandFailure, EXIT } from "../framework.ts";
+import { loadConfig } from "../command-config.ts";
+import { CommandError, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
-import { credentialPath, serviceUnit, socketUnit, STATE_DIRECTORY } from "../install/systemd-unit.ts";
+import { credentialPathOf, renderServiceUnit, renderSocketUnit, STATE_DIRECTORY } from "../install/systemd-unit.ts";
 import type { Listen } from "../../config/types.ts";
 
-/** Files that the service reads and its user may not: systemd hands over copies. */
-const FILES = ["configFile", "tlsCert", "tlsKey", "caFile", "bootstrap"] as const satisfies readonly OptionName[];
+/** Files that the service user may not be able to read: systemd passes copies as credentials. */
+const CREDENTIAL_OPTIONS = [
+  "configFile",
+  "tlsCert",
+  "tlsKey",
+  "caFile",
+  "bootstrap",
+] as const satisfies readonly OptionName[];
 
-/** Of these, what a renewal replaces while the service runs. */
-const RENEWED: readonly OptionName[] = ["tlsCert", "tlsKey"];
+/** The credential files that a certificate renewal replaces while the service runs. */
+const RENEWED_OPTIONS: readonly OptionName[] = ["tlsCert", "tlsKey"];
 
-const USUAL_PATH = "/usr/local/bin/assay";
+const DEFAULT_EXECUTABLE = "/usr/local/bin/assay";
 
-/** What RuntimeDirectory= makes and takes away. */
+/** Created and removed by RuntimeDirectory=. */
 const RUNTIME_DIRECTORY = "/run/assay/";
 
-/** What ProtectHome= and PrivateTmp= hide. */
-const HIDDEN = /^\/(?:home|root|run\/user|tmp|var\/tmp)\//;
+/** Paths hidden by ProtectHome= and PrivateTmp=. */
+const HIDDEN_PATHS = /^\/(?:home|root|run\/user|tmp|var\/tmp)\//;
 
-/** The lowest port that a service may have without a capability. */
-const FREE_PORTS = 1024;
+/** Lower ports need a capability. */
+const MIN_UNPRIVILEGED_PORT = 1024;
 
 export const systemd: Command = {
   name: "systemd",
-  summary: "Print a hardened systemd unit, made of the options that the service is to have",
+  summary: "Print a hardened systemd unit for a service with the given options",
   usage: "[OPTIONS]",
   details: [
-    `The service runs as a user that exists only while it runs, on ${STATE_DIRECTORY}. Options are those of assay serve, but for`,
-    "secrets, which belong in the file that --config names: every user of the machine can read a unit. Files that options",
-    "name are handed over by systemd, as copies that it makes at each start; see assay help installing.",
+    `The service runs on ${STATE_DIRECTORY} as a dynamic user, which exists only while the service runs. Takes ` +
+      "the options of assay serve except secrets: every user of the machine can read a unit, so secrets belong in " +
+      "the file that --config names. systemd copies the files that options name at every start and passes the " +
+      "copies to the service; see assay help installing.",
   ],
   options: {
     executable: {
       kind: "text",
       placeholder: "FILE",
-      description: "Path of the executable on the server (default: this one)",
+      description: "Path of the executable on the server (default this executable)",
     },
-    socket: { kind: "switch", description: "Also a socket unit: connections wait while the service restarts" },
+    socket: {
+      kind: "switch",
+      description: "Also print a socket unit, so that connections wait while the service restarts",
+    },
     group: {
       kind: "text",
       placeholder: "NAME",
       description:
-        "A group that can read the TLS files, which are then read where they are, also by a reload; and may open a Unix socket",
+        "Group that can read the TLS files, which the service then reads in place, and that may open a Unix socket",
     },
     output: {
       kind: "text",
       placeholder: "DIRECTORY",
-      description: "Write the units there, over those that are there, instead of printing them",
+      description: "Write the units to this directory, replacing existing ones, instead of printing them",
     },
   },
   takesConfig: true,
-  // The variables of this shell are not the service's.
+  // The service does not have the environment of this shell.
   configuration: { ignoresVariables: true, complete: true },
   check({ flags, texts }) {
     const problems: string[] = [];
@@ -66,51 +76,56 @@ export const systemd: Command = {
       ({ flag }) => `--${flag}`,
     );
     if (readable.length > 0) {
-      const instead = "write it into a file and give that with --config FILE";
-      problems.push(`${readable.join(", ")}: every user of the machine can read a unit; ${instead}`);
+      const remedy = "write the secret to a file and name that with --config FILE";
+      problems.push(`${readable.join(", ")}: every user of the machine can read a unit; ${remedy}`);
     }
     if (flags[OPTIONS.data.flag] !== undefined) {
       problems.push(
-        `--data: the service has its data in ${STATE_DIRECTORY}; for another disk mount that at /var/lib/private/assay`,
+        `--data: the service always uses ${STATE_DIRECTORY}; to use another disk, mount it at /var/lib/private/assay`,
       );
     }
     const [group, executable] = [texts.get("group")?.[0], texts.get("executable")?.[0]];
     if (group !== undefined && !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(group)) {
-      problems.push(`--group: ${JSON.stringify(truncate(group, 100))} is no name of a group`);
+      problems.push(`--group: ${JSON.stringify(truncate(group, 100))} is not a valid group name`);
     }
-    if (executable !== undefined && !isExecutablePath(executable)) problems.push(executableProblem(executable));
+    if (executable !== undefined && !isExecutablePath(executable)) problems.push(describeExecutableProblem(executable));
     return problems;
   },
   async run(args, io) {
-    const { config } = await configure(args.flags, io, systemd.configuration);
+    const { config } = await loadConfig(args.flags, io, systemd.configuration);
     const group = args.texts.get("group")?.[0] ?? null;
     const socket = args.switches.has("socket");
 
-    const handedOver = FILES.filter((name) => config[name] !== null && !(group !== null && RENEWED.includes(name)));
-    const credentials = handedOver.map((name) => ({
+    const passedOptions = CREDENTIAL_OPTIONS.filter(
+      (name) => config[name] !== null && !(group !== null && RENEWED_OPTIONS.includes(name)),
+    );
+    const credentials = passedOptions.map((name) => ({
       name: OPTIONS[name].flag,
       path: resolve(io.cwd, config[name] ?? ""),
     }));
     const flags: Record<string, string> = {
       ...args.flags,
       ...Object.fromEntries(
-        RENEWED.flatMap((name) =>
+        RENEWED_OPTIONS.flatMap((name) =>
           config[name] === null ? [] : [[OPTIONS[name].flag, resolve(io.cwd, String(config[name]))]],
         ),
       ),
-      ...Object.fromEntries(handedOver.map((name) => [OPTIONS[name].flag, credentialPath(OPTIONS[name].flag)])),
+      ...Object.fromEntries(passedOptions.map((name) => [OPTIONS[name].flag, credentialPathOf(OPTIONS[name].flag)])),
     };
     const writable = config.backupDirectory === null ? [] : [resolve(io.cwd, config.backupDirectory)];
     if (flags[OPTIONS.backupDirectory.flag] !== undefined) flags[OPTIONS.backupDirectory.flag] = writable[0] ?? "";
 
-    const executable = executablePath(args.texts.get("executable")?.[0] ?? findPackedExecutable() ?? USUAL_PATH);
-    if (HIDDEN.test(executable))
+    const executable = requireExecutablePath(
+      args.texts.get("executable")?.[0] ?? findPackedExecutable() ?? DEFAULT_EXECUTABLE,
+    );
+    if (HIDDEN_PATHS.test(executable))
       io.stderr(
-        `assay: the service does not see ${executable}: copy it to ${USUAL_PATH} and give --executable ${USUAL_PATH}\n`,
+        `assay: the service cannot access ${executable}: ` +
+          `copy it to ${DEFAULT_EXECUTABLE} and give --executable ${DEFAULT_EXECUTABLE}\n`,
       );
 
     const units: Record<string, string> = {
-      "assay.service": serviceUnit({
+      "assay.service": renderServiceUnit({
         executable,
         arguments: ROWS.flatMap(({ flag }) => (flags[flag] === undefined ? [] : [`--${flag}`, flags[flag]])),
         credentials,
@@ -118,57 +133,67 @@ export const systemd: Command = {
         writable,
         socket,
         ownSocket: !socket && isUnixSocket(config.listen),
-        lowPort: (!socket && isLow(config.listen)) || (config.metricsListen !== null && isLow(config.metricsListen)),
+        lowPort:
+          (!socket && isPrivilegedPort(config.listen)) ||
+          (config.metricsListen !== null && isPrivilegedPort(config.metricsListen)),
       }),
     };
-    if (socket) units["assay.socket"] = socketUnit(socketAddress(config.listen), group);
-    tell(units, args.texts.get("output")?.[0] ?? null, args.switches.has("json"), io);
+    if (socket) units["assay.socket"] = renderSocketUnit(socketAddressOf(config.listen), group);
+    printUnits(io, units, { directory: args.texts.get("output")?.[0] ?? null, json: args.switches.has("json") });
     return EXIT.done;
   },
 };
 
-const refusal = (problem: string): Error => commandFailure(problem, EXIT.usage);
+const usageError = (problem: string): CommandError => new CommandError(problem, EXIT.usage);
 
-type Place = Listen | { path: string };
+type ListenAddress = Listen | { path: string };
 
-const isUnixSocket = (listen: Place): boolean => "path" in listen;
+const isUnixSocket = (listen: ListenAddress): boolean => "path" in listen;
 
-const isLow = (listen: Place): boolean => "port" in listen && listen.port > 0 && listen.port < FREE_PORTS;
+const isPrivilegedPort = (listen: ListenAddress): boolean =>
+  "port" in listen && listen.port > 0 && listen.port < MIN_UNPRIVILEGED_PORT;
 
-/** Where the socket unit listens, as ListenStream= takes it. */
-function socketAddress(listen: Place): string {
+/** Returns the address for ListenStream= of the socket unit. @throws CommandError */
+function socketAddressOf(listen: ListenAddress): string {
   if ("path" in listen) {
     if (listen.path.startsWith(RUNTIME_DIRECTORY))
-      throw refusal(
-        `--listen: what lies in ${RUNTIME_DIRECTORY} goes when the service stops, its socket too: take /run/assay.sock`,
+      throw usageError(
+        `--listen: systemd removes ${RUNTIME_DIRECTORY} when the service stops, and the socket with it: ` +
+          "use unix:/run/assay.sock",
       );
     return listen.path;
   }
   const { host, port } = listen;
   if (isIP(host) === 0)
-    throw refusal(`--listen: systemd takes no host names for a socket: give an address in place of ${host}`);
-  if (port === 0) throw refusal("--listen: a socket unit needs a port");
+    throw usageError(`--listen: a socket unit accepts no host names: give an IP address instead of ${host}`);
+  if (port === 0) throw usageError("--listen: a socket unit needs a port");
   return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
-/** Whether systemd takes it as the first word of a command line: nothing in it is expanded or split. */
+/** Whether systemd accepts the path as the first word of a command line, where it neither expands nor unquotes. */
 const isExecutablePath = (path: string): boolean => isAbsolute(path) && !/[\u0000-\u0020$"'\\\u007f]/.test(path);
 
-const executableProblem = (path: string): string =>
-  `--executable: ${JSON.stringify(truncate(path, 100))} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`;
+const describeExecutableProblem = (path: string): string =>
+  `--executable: ${JSON.stringify(truncate(path, 100))} is not accepted, ` +
+  "give an absolute path without spaces, quotes, $ and backslashes";
 
-/** @throws a command failure: the path of this executable may be one that systemd does not take. */
-function executablePath(path: string): string {
-  if (!isExecutablePath(path)) throw refusal(executableProblem(path));
+/** @throws CommandError when systemd does not accept the path, which may be that of this executable */
+function requireExecutablePath(path: string): string {
+  if (!isExecutablePath(path)) throw usageError(describeExecutableProblem(path));
   return path;
 }
 
-function tell(units: Readonly<Record<string, string>>, directory: string | null, json: boolean, io: Io): void {
+/** Writes the units to `directory`, or prints them if it is null. */
+function printUnits(
+  io: Io,
+  units: Readonly<Record<string, string>>,
+  { directory, json }: { directory: string | null; json: boolean },
+): void {
   if (directory !== null) {
     const places = Object.entries(units).map(([name, text]) => {
       const path = join(resolve(io.cwd, directory), name);
       writeFileSync(path, text);
-      // The program keeps what it writes to itself; a unit holds no secret, and people expect to read it.
+      // The umask of the program hides its files; a unit holds no secret, and people expect to read it.
       chmodSync(path, 0o644);
       return path;
     });

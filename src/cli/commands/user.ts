@@ -1,4 +1,4 @@
-/** `assay user`: the people that the server knows. Works with and without a running server. */
+/** `assay user`: manages users. Works with and without a running server. */
 import { systemSources } from "../../server/app.ts";
 import { keepsAdmin } from "../../domain/access.ts";
 import { matches, USER_NAME } from "../../domain/names.ts";
@@ -8,20 +8,20 @@ import type { UserMembership, UserRow } from "../../store/accounts/users.ts";
 import { isDisplayName, isEmail, NAME_RULE } from "../apply/apply-file.ts";
 import { applyPlan } from "../apply/apply-plan.ts";
 import type { Args, CommandOption } from "../args.ts";
-import { DATA_OPTIONS, dataDirectory } from "../command-config.ts";
-import { change, withData } from "../data-directory.ts";
-import { commandFailure, EXIT, oneLine } from "../framework.ts";
+import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { runTransaction, withData } from "../data-directory.ts";
+import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { accountsOf } from "./member.ts";
-import { operatorOf } from "../operator-changes.ts";
-import { tableText } from "../table.ts";
-import { requireUser, shownTime } from "../lookup.ts";
+import { listLiveAccounts } from "./member.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
+import { renderTable } from "../table.ts";
+import { requireUser, formatTime } from "../lookup.ts";
 
 const USER_WORD = "USER is a login name or an e-mail address.";
 const DISPLAY_NAME: CommandOption = {
   kind: "text",
   placeholder: "TEXT",
-  description: "What people see of the user; empty for the login name",
+  description: "Display name of the user; empty for the login name",
 };
 const EMAIL: CommandOption = { kind: "text", placeholder: "ADDRESS", description: "E-mail address" };
 
@@ -30,39 +30,40 @@ export const userCreate: Command = {
   summary: "Create a user with their personal organization",
   usage: "NAME --data DIRECTORY",
   details: [
-    "The user has no key, password or membership yet: see assay help key create, assay help user passwd and assay help member add.",
+    "The user has no key, password or membership yet: see assay help key create, assay help user passwd and assay " +
+      "help member add.",
   ],
   options: { "display-name": DISPLAY_NAME, email: EMAIL, ...DATA_OPTIONS },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["NAME"] },
+  positionals: { min: 1, max: 1, names: ["NAME"] },
   check(args) {
     const [name] = args.positionals;
     return [
       ...(name === undefined || matches(USER_NAME, name) ? [] : [`NAME: give ${NAME_RULE}`]),
-      ...profileProblems(args),
+      ...findProfileProblems(args),
     ];
   },
   async run(args, io) {
     const name = args.positionals[0] ?? "";
     const displayName = args.texts.get("display-name")?.[0] ?? "";
     const email = args.texts.get("email")?.[0] ?? null;
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const user = withData(directory, (data) =>
-      change(data, () => {
-        if (data.store.users.find(name)) throw commandFailure(`there is a user ${name} already`);
+      runTransaction(data, () => {
+        if (data.store.users.find(name)) throw new CommandError(`user ${name} already exists`);
         refuseTakenEmail(data.store, email, null);
         const place = { line: 1, column: 1 };
         const plan = { organizations: [], users: [{ name, displayName, email, apiKeys: [], place }] };
-        const result = applyPlan(data.store, plan, "user create", systemSources.now());
-        // Of a plan of one user only its name is left to be wrong.
+        const result = applyPlan(data.store, plan, { operation: "user create", now: systemSources.now() });
+        // A plan of a single user can only fail because of its name.
         if (result.changes === null)
-          throw commandFailure(
-            `there is an organization ${name} already, and a user's personal organization bears their name`,
+          throw new CommandError(
+            `there is an organization ${name}, but the user's personal organization needs that name; choose another`,
           );
         return requireUser(data.store, name);
       }),
     );
-    io.stdout(args.switches.has("json") ? `${JSON.stringify({ user: present(user) })}\n` : `created ${line(user)}`);
+    io.stdout(args.switches.has("json") ? `${JSON.stringify({ user: present(user) })}\n` : `created ${userLine(user)}`);
     return EXIT.done;
   },
 };
@@ -74,17 +75,17 @@ export const userList: Command = {
   options: DATA_OPTIONS,
   takesConfig: false,
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const users = withData(directory, ({ store }) => store.users.list());
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ users: users.map(present) })}\n`);
     else {
       const row = (user: UserRow): string[] => [
         user.name,
-        shownTime(user.created_at),
+        formatTime(user.created_at),
         user.email ?? "-",
         user.display_name || user.name,
       ];
-      io.stdout(tableText(["USER", "CREATED", "E-MAIL", "NAME"], users.map(row), "no users"));
+      io.stdout(renderTable(["USER", "CREATED", "E-MAIL", "NAME"], users.map(row), "no users"));
     }
     return EXIT.done;
   },
@@ -92,14 +93,14 @@ export const userList: Command = {
 
 export const userShow: Command = {
   name: "user show",
-  summary: "Show a user with memberships and keys",
+  summary: "Show a user's logins, keys and memberships",
   usage: "USER --data DIRECTORY",
   details: [USER_WORD],
   options: DATA_OPTIONS,
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["USER"] },
+  positionals: { min: 1, max: 1, names: ["USER"] },
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const shown = withData(directory, ({ store }) => {
       const user = requireUser(store, args.positionals[0] ?? "");
       const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(store.apiKeys.isActive);
@@ -119,23 +120,27 @@ export const userShow: Command = {
         role,
         since: created_at,
       }));
-      io.stdout(
-        `${JSON.stringify({ user: { ...present(shown.user), default_org_name: shown.defaultOrg, active_api_keys: shown.keys, ...presentLogins(shown.logins), memberships } })}\n`,
-      );
+      const user = {
+        ...present(shown.user),
+        default_org_name: shown.defaultOrg,
+        active_api_keys: shown.keys,
+        ...presentLogins(shown.logins),
+        memberships,
+      };
+      io.stdout(`${JSON.stringify({ user })}\n`);
       return EXIT.done;
     }
-    io.stdout(line(shown.user));
-    io.stdout(
-      `created ${shownTime(shown.user.created_at)}, ${shown.keys} API ${shown.keys === 1 ? "key" : "keys"}, default organization ${shown.defaultOrg || "none"}\n`,
-    );
+    io.stdout(userLine(shown.user));
+    const keys = `${shown.keys} API ${shown.keys === 1 ? "key" : "keys"}`;
+    const defaultOrg = `default organization ${shown.defaultOrg || "none"}`;
+    io.stdout(`created ${formatTime(shown.user.created_at)}, ${keys}, ${defaultOrg}\n`);
     const { hasPassword, identities, sessions } = shown.logins;
     io.stdout(`${hasPassword ? "a" : "no"} password, ${sessions} open ${sessions === 1 ? "session" : "sessions"}\n`);
     for (const { issuer, subject, blocked_at } of identities)
-      io.stdout(`${oneLine(subject)} at ${oneLine(issuer)}${blocked_at === null ? "" : ": refused"}\n`);
+      io.stdout(`${escapeLine(subject)} at ${escapeLine(issuer)}${blocked_at === null ? "" : ": blocked"}\n`);
     for (const { organization, kind, role, created_at } of shown.memberships) {
-      io.stdout(
-        `member of ${organization}${kind === "personal" ? " (personal)" : ""}: ${role} since ${shownTime(created_at)}\n`,
-      );
+      const name = `${organization}${kind === "personal" ? " (personal)" : ""}`;
+      io.stdout(`member of ${name}: ${role} since ${formatTime(created_at)}\n`);
     }
     return EXIT.done;
   },
@@ -143,24 +148,24 @@ export const userShow: Command = {
 
 export const userSet: Command = {
   name: "user set",
-  summary: "Change what people see of a user",
+  summary: "Change the display name or e-mail address of a user",
   usage: "USER [--display-name TEXT] [--email ADDRESS | --no-email] --data DIRECTORY",
-  details: [USER_WORD, "The login name never changes. History goes on showing the name that people saw then."],
+  details: [USER_WORD, "The login name is permanent. History keeps showing the display name of its time."],
   options: {
     "display-name": DISPLAY_NAME,
     email: EMAIL,
-    "no-email": { kind: "switch", description: "Forget the e-mail address" },
+    "no-email": { kind: "switch", description: "Remove the e-mail address" },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["USER"] },
+  positionals: { min: 1, max: 1, names: ["USER"] },
   check(args) {
     const [setsName, setsEmail, forgets] = [
       args.texts.has("display-name"),
       args.texts.has("email"),
       args.switches.has("no-email"),
     ];
-    const problems = profileProblems(args);
+    const problems = findProfileProblems(args);
     if (forgets && setsEmail) problems.push("--no-email: give it or --email, not both");
     if (!forgets && !setsEmail && !setsName) problems.push("give --display-name, --email or --no-email");
     return problems;
@@ -169,9 +174,9 @@ export const userSet: Command = {
     const displayName = args.texts.get("display-name")?.[0];
     const address = args.texts.get("email")?.[0];
     const forgets = args.switches.has("no-email");
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const { user, changed } = withData(directory, (data) =>
-      change(data, () => {
+      runTransaction(data, () => {
         const { store } = data;
         const before = requireUser(store, args.positionals[0] ?? "");
         const wanted = {
@@ -180,100 +185,103 @@ export const userSet: Command = {
         };
         refuseTakenEmail(store, wanted.email, before);
         const differs = wanted.displayName !== before.display_name || wanted.email !== before.email;
-        if (differs) operatorOf(store, "user set").describeUser(before, wanted);
+        if (differs) createOperatorChanges(store, "user set").describeUser(before, wanted);
         return { user: store.users.get(before.id), changed: differs };
       }),
     );
     if (args.switches.has("json"))
       io.stdout(`${JSON.stringify({ user: present(user), outcome: changed ? "changed" : "unchanged" })}\n`);
-    else io.stdout(`${changed ? "changed" : "unchanged"} ${line(user)}`);
+    else io.stdout(`${changed ? "changed" : "unchanged"} ${userLine(user)}`);
     return EXIT.done;
   },
 };
 
 export const userDisable: Command = {
   name: "user disable",
-  summary: "Take all keys and memberships of a user away",
+  summary: "Disable a user: revoke keys, end sessions, remove memberships and logins",
   usage: "USER --data DIRECTORY",
   details: [
     USER_WORD,
-    "Revokes all keys of the user, ends their sessions and their memberships of shared organizations, takes their password away and",
-    "refuses what an OpenID provider says of them: at once, also on a running server. The user stays known, because history names",
-    "them. The last admin of an organization is kept, unless --force is given. assay user enable lets the provider's logins in again.",
+    "Revokes all keys of the user, ends all sessions, ends the memberships of shared organizations, removes the " +
+      "password and blocks logins with OpenID Connect: at once, also on a running server. The user itself stays, " +
+      "because history refers to it. Refuses to disable the last admin of an organization, unless --force is given. " +
+      "assay user enable unblocks the logins.",
   ],
   options: {
-    force: { kind: "switch", description: "Also where an organization is left without an admin" },
+    force: { kind: "switch", description: "Proceed even if this leaves an organization without an admin" },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["USER"] },
+  positionals: { min: 1, max: 1, names: ["USER"] },
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
-    const done = withData(directory, (data) =>
-      change(data, () => {
-        const { store } = data;
-        const user = requireUser(store, args.positionals[0] ?? "");
-        const shared = store.users.listMemberships(user.id).filter(({ kind }) => kind === "shared");
-        const lost = args.switches.has("force")
-          ? []
-          : shared.filter((membership) => isLastAdmin(store, membership, user));
-        if (lost.length > 0) {
-          const names = lost.map(({ organization }) => organization).join(", ");
-          throw commandFailure(
-            `${user.name} is the last admin of ${names}; make somebody else admin first, or give --force`,
-          );
-        }
-        const operator = operatorOf(store, "user disable");
-        const accounts = shared.flatMap(({ organization, organization_id }) =>
-          accountsOf(store, { id: organization_id }, user).map((name) => `${organization}/${name}`),
-        );
-        for (const { organization_id, role } of shared) operator.removeMember(organization_id, user, role);
-        const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
-        for (const key of keys) operator.revokeKey({ userId: user.id, name: user.name }, key);
-        const { sessions } = operator.removePassword(user);
-        operator.admitIdentities(user, false);
-        return {
-          name: user.name,
-          organizations: shared.map(({ organization }) => organization),
-          keys: keys.length,
-          sessions,
-          accounts,
-        };
-      }),
+    const directory = await resolveDataDirectory(args, io);
+    const { name, organizations, keys, sessions, accounts } = withData(directory, (data) =>
+      runTransaction(data, () => disableUser(data.store, args)),
     );
-    const { name, organizations, keys, sessions, accounts } = done;
     if (args.switches.has("json")) {
-      io.stdout(
-        `${JSON.stringify({ user: name, removed_from: organizations, revoked_api_keys: keys, ended_sessions: sessions, service_accounts: accounts })}\n`,
-      );
+      const ended = { removed_from: organizations, revoked_api_keys: keys, ended_sessions: sessions };
+      io.stdout(`${JSON.stringify({ user: name, ...ended, service_accounts: accounts })}\n`);
     } else {
-      io.stdout(
-        `disabled ${name}: ${keys} API ${keys === 1 ? "key" : "keys"} revoked, removed from ${organizations.join(", ") || "no organization"}\n`,
-      );
+      const revoked = `${keys} API ${keys === 1 ? "key" : "keys"} revoked`;
+      io.stdout(`disabled ${name}: ${revoked}, removed from ${organizations.join(", ") || "no organization"}\n`);
       if (accounts.length > 0)
-        io.stderr(`service accounts that ${name} created go on working: ${accounts.join(", ")}\n`);
+        io.stderr(`service accounts that ${name} created keep working: ${accounts.join(", ")}\n`);
     }
     return EXIT.done;
   },
 };
 
+type DisabledUser = { name: string; organizations: string[]; keys: number; sessions: number; accounts: string[] };
+
+/** @throws CommandError when an organization would lose its last admin and --force is not given */
+function disableUser(store: Store, { positionals, switches }: Args): DisabledUser {
+  const user = requireUser(store, positionals[0] ?? "");
+  const shared = store.users.memberships(user.id).filter(({ kind }) => kind === "shared");
+  const orphaned = switches.has("force") ? [] : shared.filter((membership) => isLastAdmin(store, membership, user));
+  if (orphaned.length > 0) {
+    const names = orphaned.map(({ organization }) => organization).join(", ");
+    throw new CommandError(
+      `${user.name} is the last admin of ${names}; give another member the role admin first, or use --force`,
+    );
+  }
+  const operator = createOperatorChanges(store, "user disable");
+  const accounts = shared.flatMap(({ organization, organization_id }) =>
+    listLiveAccounts(store, { id: organization_id }, user).map((account) => `${organization}/${account}`),
+  );
+  for (const { organization_id, role } of shared) operator.removeMember(organization_id, user, role);
+  const keys = store.apiKeys.list({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
+  for (const key of keys) operator.revokeKey({ userId: user.id, name: user.name }, key);
+  const { sessions } = operator.removePassword(user);
+  operator.admitIdentities(user, false);
+  return {
+    name: user.name,
+    organizations: shared.map(({ organization }) => organization),
+    keys: keys.length,
+    sessions,
+    accounts,
+  };
+}
+
 export const userEnable: Command = {
   name: "user enable",
-  summary: "Let a disabled user log in with OpenID Connect again",
+  summary: "Allow a disabled user to sign in with OpenID Connect again",
   usage: "USER --data DIRECTORY",
   details: [
     USER_WORD,
-    "The next login gives the roles of their groups. Keys, passwords and other memberships do not come back by themselves.",
+    "The next login grants the roles of the user's groups. Keys, password and other memberships are not restored.",
   ],
   options: DATA_OPTIONS,
   takesConfig: false,
-  positionals: { least: 1, most: 1, names: ["USER"] },
+  positionals: { min: 1, max: 1, names: ["USER"] },
   async run(args, io) {
-    const directory = await dataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io);
     const { name, changed } = withData(directory, (data) =>
-      change(data, () => {
+      runTransaction(data, () => {
         const user = requireUser(data.store, args.positionals[0] ?? "");
-        return { name: user.name, changed: operatorOf(data.store, "user enable").admitIdentities(user, true) };
+        return {
+          name: user.name,
+          changed: createOperatorChanges(data.store, "user enable").admitIdentities(user, true),
+        };
       }),
     );
     if (args.switches.has("json"))
@@ -286,20 +294,20 @@ export const userEnable: Command = {
 const isLastAdmin = (store: Store, membership: UserMembership, user: UserRow): boolean =>
   !keepsAdmin(store.organizations.listMembers(membership.organization_id), new Map([[user.name, null]]));
 
-function profileProblems({ texts }: Args): string[] {
+function findProfileProblems({ texts }: Args): string[] {
   const displayName = texts.get("display-name")?.[0] ?? "";
   const email = texts.get("email")?.[0] ?? null;
   const problems: string[] = [];
-  if (!isDisplayName(displayName)) problems.push("--display-name: give a text of at most 256 characters on one line");
+  if (!isDisplayName(displayName)) problems.push("--display-name: give one line of at most 256 characters");
   if (email !== null && !isEmail(email)) problems.push("--email: give an e-mail address");
   return problems;
 }
 
-/** `owner` is who may have the address already. */
+/** `owner` may already have the address. @throws CommandError */
 function refuseTakenEmail(store: Store, email: string | null, owner: UserRow | null): void {
   const holder = email === null ? null : store.users.findByEmail(email);
   if (holder && holder.id !== owner?.id)
-    throw commandFailure(`${JSON.stringify(email)} is the e-mail address of user ${holder.name} already`);
+    throw new CommandError(`the e-mail address ${JSON.stringify(email)} already belongs to user ${holder.name}`);
 }
 
 const presentLogins = ({
@@ -323,5 +331,5 @@ const present = ({ name, display_name, email, created_at }: UserRow) => ({
   created_at,
 });
 
-const line = ({ name, display_name, email }: UserRow): string =>
-  `${name}${email === null ? "" : ` <${oneLine(email)}>`}: ${oneLine(display_name || name)}\n`;
+const userLine = ({ name, display_name, email }: UserRow): string =>
+  `${name}${email === null ? "" : ` <${escapeLine(email)}>`}: ${escapeLine(display_name || name)}\n`;

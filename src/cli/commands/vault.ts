@@ -1,4 +1,4 @@
-/** `assay vault`: where the evidence is kept, and moving it between the data directory and S3-compatible storage. */
+/** `assay vault`: shows where evidence is stored, and moves it between the data directory and S3-compatible storage. */
 import { newPublicId, prepareDirectory } from "../../server/app.ts";
 import { parseEvidenceStore } from "../../config/parse-values.ts";
 import { openPlace } from "../../evidence/location.ts";
@@ -8,16 +8,16 @@ import type { Lock } from "../../store/db/data-directory-lock.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { Vault } from "../../evidence/local-store.ts";
 import type { Args } from "../args.ts";
-import { EVIDENCE_OPTIONS, evidenceDirectory } from "../command-config.ts";
-import { change, openData, openEvidence, placeFor, withData } from "../data-directory.ts";
+import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
+import { runTransaction, openData, openEvidence, resolveEvidencePlace, withData } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
-import { commandFailure, EXIT } from "../framework.ts";
+import { CommandError, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
-import { operatorOf } from "../operator-changes.ts";
+import { createOperatorChanges } from "../operator-changes.ts";
 import { showProgress } from "../progress.ts";
-import { stopSignal } from "../stop-signal.ts";
-import { copyEvidence, countThere } from "../vault-copy.ts";
-import type { Copied } from "../vault-copy.ts";
+import { createStopSignal } from "../stop-signal.ts";
+import { copyEvidence, countPresent } from "../vault-copy.ts";
+import type { CopyResult } from "../vault-copy.ts";
 
 const TO = {
   kind: "text",
@@ -27,18 +27,18 @@ const TO = {
 
 export const vaultStatus: Command = {
   name: "vault status",
-  summary: "Tell where the evidence is kept, and whether it can be reached",
+  summary: "Show where evidence is stored and whether it is reachable",
   usage: "--data DIRECTORY [OPTIONS]",
-  details: ["Works beside a running server. Exit code 1 when the storage does not answer."],
+  details: ["Works with and without a running server. Exit code 1 if the storage does not respond."],
   options: EVIDENCE_OPTIONS,
   takesConfig: false,
   async run(args, io) {
-    const { directory, access } = await evidenceDirectory(args, io);
+    const { directory, access } = await resolveEvidenceAccess(args, io);
     const { recorded, total } = withData(directory, ({ store }) => ({
       recorded: store.evidenceLocation.findCurrent(),
       total: store.metrics.summarizeEvidence(),
     }));
-    const place = placeFor(recorded, access);
+    const place = resolveEvidencePlace(recorded, access);
     const { vault, remote } = await openEvidence(directory, access, recorded);
     let why: string | null = null;
     try {
@@ -50,84 +50,89 @@ export const vaultStatus: Command = {
       await vault.close();
     }
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ place, ...total, reachable: why === null, why })}\n`);
-    else
-      io.stdout(
-        `evidence is kept in ${told(place, directory)}: ${total.files} files that attestations name, ${total.bytes} bytes\n${why === null ? "it can be reached" : `it gives no answer: ${why}`}\n`,
-      );
+    else {
+      const content = `${total.files} files referenced by attestations, ${total.bytes} bytes`;
+      io.stdout(`evidence is stored in ${describePlace(place, directory)}: ${content}\n`);
+      io.stdout(why === null ? "the storage is reachable\n" : `the storage does not respond: ${why}\n`);
+    }
     return why === null ? EXIT.done : EXIT.failed;
   },
 };
 
 export const vaultCopy: Command = {
   name: "vault copy",
-  summary: "Copy the evidence to where it will be kept, beside a running server",
+  summary: "Copy the evidence to another location in advance of a migration",
   usage: "--to PLACE --data DIRECTORY [OPTIONS]",
   details: [
-    "Nothing but the target changes. Run it as often as you like before assay vault migrate, which then has little left to copy",
-    "while the server is stopped. What is there already is passed over. See assay help evidence-storage.",
+    "Works beside a running server and changes only the target. Run it as often as you like before assay vault " +
+      "migrate, which then has little left to copy while the server is stopped. Skips files that are already there. " +
+      "See assay help evidence-storage.",
   ],
   options: { to: TO, ...EVIDENCE_OPTIONS },
   takesConfig: false,
-  check: (args) => (targetOf(args) === null ? ["--to: give s3://BUCKET, s3://BUCKET/PREFIX or directory"] : []),
+  check: findTargetProblems,
   run: (args, io) =>
     withMove(args, io, async (move) => {
-      const copied = await copy(move, args, io);
-      refuseLost(copied, "these are not at the target");
-      tell(args, io, move, copied, { switched: false, removed: null });
+      const copied = await copyWithProgress(move, args, io);
+      refuseLost(copied, "these files are not at the target");
+      printMove(args, io, { ...move, copied, switched: false, removed: null });
     }),
 };
 
 export const vaultMigrate: Command = {
   name: "vault migrate",
-  summary: "Move the evidence of a stopped server to another place",
+  summary: "Move the evidence of a stopped server to another location",
   usage: "--to PLACE --data DIRECTORY [--remove-source] [OPTIONS]",
   details: [
-    "Copies what is not there yet, checks each file at the target, and only when everything is there the database names the new place.",
-    "It may be stopped or killed at any moment: until then the old place counts and is complete, afterwards the new one. Run it again",
-    "to go on. Then start the server with the --evidence-store that this names. See assay help evidence-storage.",
+    "Copies missing files, checks every file at the target, and switches the database to the new location only " +
+      "when all files are there. You can stop or kill it at any moment: until the switch the old location is in use " +
+      "and complete, afterwards the new one. Run it again to continue. Then start the server with the " +
+      "--evidence-store that it prints. See assay help evidence-storage.",
   ],
   options: {
     to: TO,
-    "remove-source": { kind: "switch", description: "Remove the evidence from the old place once the new one counts" },
+    "remove-source": { kind: "switch", description: "Remove the evidence from the old location after the switch" },
     "allow-missing": {
       kind: "switch",
-      description: "Move although evidence is missing or damaged already, and tell what",
+      description: "Move even if evidence is missing or damaged, and list those files",
     },
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
-  check: (args) => (targetOf(args) === null ? ["--to: give s3://BUCKET, s3://BUCKET/PREFIX or directory"] : []),
+  check: findTargetProblems,
   run: (args, io) =>
     withMove(args, io, async (move) => {
       const { data, directory, from, to, source, target, signal } = move;
       const lock = lockDirectory(directory);
-      let alone: Lock | null = null;
+      let removalLock: Lock | null = null;
       try {
-        // From the beginning, so that a backup that reads from the old place is the end of it before anything was
-        // moved.
-        if (args.switches.has("remove-source")) alone = lockToRemove(directory);
-        const copied = await copy(move, args, io);
+        // Taken first, so that a running backup, which reads the old location, stops the command before it copies.
+        if (args.switches.has("remove-source")) removalLock = lockForRemoval(directory);
+        const copied = await copyWithProgress(move, args, io);
         if (!args.switches.has("allow-missing"))
-          refuseLost(copied, "nothing was switched; with --allow-missing the rest is moved without them");
-        if ((await countThere(data.store, target, signal)) < copied.files)
-          throw commandFailure("the target lost files while others were copied; nothing was switched, run this again");
-        change(data, () => operatorOf(data.store, "vault migrate").moveEvidence(from, to));
-        const removed =
-          alone && (await source.sweep({ isReferenced: () => false, olderThan: Number.POSITIVE_INFINITY })).removed;
-        tell(args, io, move, copied, { switched: true, removed });
+          refuseLost(copied, "the location was not switched; --allow-missing moves the rest without these files");
+        if ((await countPresent(data.store, target, signal)) < copied.files)
+          throw new CommandError(
+            `${describePlace(to, directory)} lost files during the copy; the location was not switched, run this again`,
+          );
+        runTransaction(data, () => createOperatorChanges(data.store, "vault migrate").moveEvidence(from, to));
+        const everything = { isReferenced: () => false, olderThan: Number.POSITIVE_INFINITY };
+        const removed = removalLock && (await source.sweep(everything)).removed;
+        printMove(args, io, { ...move, copied, switched: true, removed });
       } finally {
-        alone?.release();
+        removalLock?.release();
         lock.release();
       }
     }),
 };
 
-/** The right to remove evidence. @throws DataDirectoryInUseError */
-function lockToRemove(directory: string): Lock {
+/** Acquires the lock for removing evidence. @throws DataDirectoryInUseError */
+function lockForRemoval(directory: string): Lock {
   const lock = lockEvidence(directory);
   if (lock) return lock;
   throw new DataDirectoryInUseError(
-    `a backup of ${directory} is being made, which reads the evidence where it is: nothing was moved, try again when that is done`,
+    `a backup of ${directory} is running and reads the evidence at its present location: ` +
+      "nothing was moved, try again when the backup has finished",
   );
 }
 
@@ -141,25 +146,29 @@ type Move = {
   signal: AbortSignal;
 };
 
-/** The place that --to names; null for what is none. */
-function targetOf({ texts }: Args): string | null {
-  const [asked = ""] = texts.get("to") ?? [];
-  return asked === IN_DIRECTORY ? IN_DIRECTORY : parseEvidenceStore(asked);
+/** Returns the location that --to names; null if it is invalid. */
+function parseTarget({ texts }: Args): string | null {
+  const [text = ""] = texts.get("to") ?? [];
+  return text === IN_DIRECTORY ? IN_DIRECTORY : parseEvidenceStore(text);
 }
 
-/** Opens both places for `work`, and closes them. */
+function findTargetProblems(args: Args): string[] {
+  return parseTarget(args) === null ? ["--to: give s3://BUCKET, s3://BUCKET/PREFIX or directory"] : [];
+}
+
+/** Opens both locations, runs `work` and closes them. */
 async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>): Promise<number> {
-  const to = targetOf(args);
-  if (to === null) throw new Error("the check of the command line let a place pass that is none");
-  const { directory, access } = await evidenceDirectory(args, io);
+  const to = parseTarget(args);
+  if (to === null) throw new Error("--to passed the check of the command line but is invalid");
+  const { directory, access } = await resolveEvidenceAccess(args, io);
   const data = openData(directory);
   try {
-    // What the configuration says is no matter here: somebody may have changed it already.
-    const from = data.store.evidenceLocation.findCurrent() ?? IN_DIRECTORY;
+    // The configured location does not count here: the operator may already have changed it to the target.
+    const from = data.store.evidencePlace.current() ?? IN_DIRECTORY;
     if (from === to) {
       if (args.switches.has("json"))
         io.stdout(`${JSON.stringify({ from, to, switched: false, files: 0, copied: 0 })}\n`);
-      else io.stdout(`the evidence is kept in ${told(to, directory)} already; nothing to do\n`);
+      else io.stdout(`the evidence is already stored in ${describePlace(to, directory)}; nothing to do\n`);
       return EXIT.done;
     }
     const open = async (place: string): Promise<Vault> =>
@@ -175,7 +184,10 @@ async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>)
           to,
           source,
           target,
-          signal: stopSignal(io, "nothing was switched, what was copied stays: run this again to go on"),
+          signal: createStopSignal(
+            io,
+            "the location was not switched, the copied files stay at the target: run this again to continue",
+          ),
         });
         return EXIT.done;
       } finally {
@@ -189,15 +201,20 @@ async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>)
   }
 }
 
-async function copy({ data, source, target, signal, to, directory }: Move, args: Args, io: Io): Promise<Copied> {
-  const progress = showProgress(io, args.switches.has("json"));
-  progress.begin("evidence", data.store.metrics.summarizeEvidence().bytes);
+async function copyWithProgress(
+  { data, source, target, signal, to, directory }: Move,
+  args: Args,
+  io: Io,
+): Promise<CopyResult> {
+  const progress = showProgress(io, { quiet: args.switches.has("json") });
+  progress.begin("evidence", data.store.figures.evidence().bytes);
   try {
     return await copyEvidence({ store: data.store, source, target, signal, reached: progress.reach });
   } catch (error) {
     if (error instanceof EvidenceUnavailableError) {
-      throw commandFailure(
-        `${told(to, directory)} or the place before gives no answer: ${error.why}. Nothing was switched; what was copied stays, run this again to go on`,
+      throw new CommandError(
+        `${describePlace(to, directory)} or the old location does not respond: ${error.why}. ` +
+          "The location was not switched; the copied files stay at the target, run this again to continue",
       );
     }
     throw error;
@@ -206,42 +223,40 @@ async function copy({ data, source, target, signal, to, directory }: Move, args:
   }
 }
 
-/** @throws a command failure that names what the source does not have as it should be */
-function refuseLost({ lost }: Copied, consequence: string): void {
+const MAX_LISTED_FILES = 20;
+
+/** @throws CommandError that lists the files that the source lacks or has damaged */
+function refuseLost({ lost }: CopyResult, consequence: string): void {
   if (lost.length === 0) return;
-  const shown = lost.slice(0, 20).map(({ digest, state }) => `evidence ${digest} is ${state}`);
+  const shown = lost.slice(0, MAX_LISTED_FILES).map(({ digest, state }) => `evidence ${digest} is ${state}`);
   const rest = lost.length > shown.length ? [`${lost.length - shown.length} more are missing or damaged`] : [];
-  throw commandFailure([...shown, ...rest, consequence], EXIT.damaged);
+  throw new CommandError([...shown, ...rest, consequence], EXIT.damaged);
 }
 
-function tell(
-  args: Args,
-  io: Io,
-  { directory, from, to }: Move,
-  copied: Copied,
-  { switched, removed }: { switched: boolean; removed: number | null },
-): void {
-  if (args.switches.has("json")) {
+type MoveResult = Move & { copied: CopyResult; switched: boolean; removed: number | null };
+
+function printMove({ switches }: Args, io: Io, { directory, from, to, copied, switched, removed }: MoveResult): void {
+  if (switches.has("json")) {
     io.stdout(`${JSON.stringify({ from, to, switched, ...copied, removed })}\n`);
     return;
   }
+  const { files, bytes, copied: newFiles, unnamed, lost } = copied;
   const lines = [
-    `${copied.files} files of ${copied.bytes} bytes are in ${told(to, directory)}, ${copied.copied} of them newly copied`,
+    `${describePlace(to, directory)} has ${files} files, ${bytes} bytes; ${newFiles} of them newly copied`,
   ];
-  if (copied.unnamed > 0)
-    lines.push(`${copied.unnamed} files of the last day that no attestation names yet were copied too`);
-  for (const { digest, state } of copied.lost) lines.push(`evidence ${digest} is ${state} in the old place`);
+  if (unnamed > 0) lines.push(`also copied ${unnamed} files of the last day that no attestation references yet`);
+  for (const { digest, state } of lost) lines.push(`evidence ${digest} is ${state} in the old location`);
   if (switched) {
     const start = to === IN_DIRECTORY ? "without --evidence-store" : `with --evidence-store ${to}`;
-    lines.push(`the evidence is kept there now: start the server ${start}`);
+    lines.push(`the evidence is now stored there: start the server ${start}`);
     lines.push(
       removed === null
-        ? `the old place, ${told(from, directory)}, was left as it is`
-        : `${removed} files were removed from ${told(from, directory)}`,
+        ? `the old location, ${describePlace(from, directory)}, was left unchanged`
+        : `${removed} files were removed from ${describePlace(from, directory)}`,
     );
   }
   io.stdout(`${lines.join("\n")}\n`);
 }
 
-const told = (place: string, directory: string): string =>
+const describePlace = (place: string, directory: string): string =>
   place === IN_DIRECTORY ? `the data directory ${directory}` : place;

@@ -1,17 +1,17 @@
-/** `assay verify`: whether everything that is stored is whole, and says what it said when it was stored. Reads only. */
+/** `assay verify`: checks that all stored data is intact and that every verdict still follows from it. Read-only. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { systemSources } from "../../server/app.ts";
 import type { CheckResult } from "../../diagnostics/verify/verify.ts";
 import { isDamagedFile } from "../../diagnostics/verify/check.ts";
-import { verifyInstallation as inspect } from "../../diagnostics/verify/verify.ts";
-import { IN_DIRECTORY, findRecordedLocation } from "../../store/flows/evidence-location.ts";
+import { verifyInstallation } from "../../diagnostics/verify/verify.ts";
+import { IN_DIRECTORY, recordedPlaceIn } from "../../store/flows/evidence-location.ts";
 import { ForeignDatabaseError } from "../../store/db/database.ts";
 import type { Vault } from "../../evidence/local-store.ts";
 import { listStaged } from "../../evidence/staging.ts";
-import { EVIDENCE_OPTIONS, evidenceDirectory } from "../command-config.ts";
-import { openEvidence, placeFor, withDataReadOnly } from "../data-directory.ts";
-import { EXIT, oneLine } from "../framework.ts";
+import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
+import { openEvidence, resolveEvidencePlace, withDataReadOnly } from "../data-directory.ts";
+import { EXIT, escapeLine } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { showProgress } from "../progress.ts";
 
@@ -20,32 +20,32 @@ export const verify: Command = {
   summary: "Check the database, every evidence file and every stored verdict",
   usage: "[--quick] --data DIRECTORY",
   details: [
-    "Checks the pages and references of the database, its tables, what is derived from others, every stored verdict against",
-    "one judged again, the audit log, and the digest of every evidence file. Exit code 0 when all is well, 5 when damage was",
-    "found, 1 when something could not be checked. Changes nothing, and works while the server runs.",
+    "Checks the pages and references of the database, its tables and derived data, the audit log, and the digest " +
+      "of every evidence file, and re-evaluates every stored verdict. Exit code 0 if everything is intact, 5 if " +
+      "there is damage, 1 if something could not be checked. Changes nothing, and works while the server runs.",
   ],
   options: {
     quick: {
       kind: "switch",
-      description: "Do not read the contents of evidence, only that each file is there and of the right size",
+      description: "Check only the presence and size of evidence files, not their contents",
     },
     ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
   async run(args, io) {
-    const { directory, access } = await evidenceDirectory(args, io);
+    const { directory, access } = await resolveEvidenceAccess(args, io);
     const json = args.switches.has("json");
     const quick = args.switches.has("quick");
-    const progress = showProgress(io, json);
+    const progress = showProgress(io, { quiet: json });
     const results = await withDataReadOnly(directory, async (db) => {
-      const recorded = findRecordedLocation(db);
-      const elsewhere = placeFor(recorded, access) !== IN_DIRECTORY;
+      const recorded = recordedPlaceIn(db);
+      const elsewhere = resolveEvidencePlace(recorded, access) !== IN_DIRECTORY;
       const vault =
         elsewhere || existsSync(join(directory, "evidence"))
           ? (await openEvidence(directory, access, recorded)).vault
           : null;
       try {
-        return await inspect({
+        return await verifyInstallation({
           db,
           vault: vault ?? NO_EVIDENCE,
           staged: listStaged(join(directory, "staging")),
@@ -57,19 +57,16 @@ export const verify: Command = {
         progress.end();
         await vault?.close();
       }
-    }).catch(unrecognizable);
+    }).catch(reportUnreadableDatabase);
     const damage = results.reduce((sum, result) => sum + result.damage, 0);
-    if (json) io.stdout(`${JSON.stringify({ data: directory, quick, damage, checks: results.map(resultJson) })}\n`);
-    else writeText(io, results, quick);
+    if (json) io.stdout(`${JSON.stringify({ data: directory, quick, damage, checks: results.map(presentResult) })}\n`);
+    else writeText(io, results, { quick });
     return damage > 0 ? EXIT.damaged : EXIT.done;
   },
 };
 
-/**
- * A file that cannot even be opened has lost its first pages or its end, or was put in the place of a database of
- * Assay.
- */
-function unrecognizable(error: unknown): CheckResult[] {
+/** Reports a database that cannot be opened, because its first pages or its end are lost or the file was replaced. */
+function reportUnreadableDatabase(error: unknown): CheckResult[] {
   if (!(error instanceof ForeignDatabaseError) && !(error instanceof Error && isDamagedFile(error))) throw error;
   return [
     {
@@ -89,7 +86,7 @@ const NO_EVIDENCE: Pick<Vault, "list" | "read" | "describe"> = {
   describe: async () => null,
 };
 
-const resultJson = ({ name, looked, damage, findings, noted, notes }: CheckResult) => ({
+const presentResult = ({ name, looked, damage, findings, noted, notes }: CheckResult) => ({
   check: name,
   ok: damage === 0,
   looked_at: looked,
@@ -99,29 +96,30 @@ const resultJson = ({ name, looked, damage, findings, noted, notes }: CheckResul
   notes,
 });
 
-/** Findings of one check on the terminal; --json has a thousand of them. */
-const MOST_SHOWN = 20;
+/** Findings per check on the terminal; --json lists up to a thousand. */
+const MAX_SHOWN_FINDINGS = 20;
 
-function writeText(io: Io, results: readonly CheckResult[], quick: boolean): void {
+function writeText(io: Io, results: readonly CheckResult[], { quick }: { quick: boolean }): void {
   const width = Math.max(...results.map(({ name }) => name.length)) + 2;
   for (const { name, looked, damage, findings, noted, notes } of results) {
     const counts = Object.entries(looked)
       .map(([what, count]) => `${count} ${what}`)
       .join(", ");
     io.stdout(`${`${damage > 0 ? "DAMAGE" : "ok"}`.padEnd(8)}${name.padEnd(width)}${counts}\n`);
-    for (const { about, problem } of findings.slice(0, MOST_SHOWN))
-      io.stdout(`        ${oneLine(about)}: ${oneLine(problem)}\n`);
-    if (damage > MOST_SHOWN) io.stdout(`        and ${damage - MOST_SHOWN} more; --json tells more of them\n`);
-    for (const { about, problem } of notes.slice(0, MOST_SHOWN))
-      io.stdout(`        note: ${oneLine(about)} ${oneLine(problem)}\n`);
-    if (noted > MOST_SHOWN) io.stdout(`        note: and ${noted - MOST_SHOWN} more of these\n`);
+    for (const { about, problem } of findings.slice(0, MAX_SHOWN_FINDINGS))
+      io.stdout(`        ${escapeLine(about)}: ${escapeLine(problem)}\n`);
+    if (damage > MAX_SHOWN_FINDINGS)
+      io.stdout(`        and ${damage - MAX_SHOWN_FINDINGS} more; --json shows more of them\n`);
+    for (const { about, problem } of notes.slice(0, MAX_SHOWN_FINDINGS))
+      io.stdout(`        note: ${escapeLine(about)} ${escapeLine(problem)}\n`);
+    if (noted > MAX_SHOWN_FINDINGS) io.stdout(`        note: and ${noted - MAX_SHOWN_FINDINGS} more of these\n`);
   }
   const damaged = results.filter(({ damage }) => damage > 0);
   const sum = damaged.reduce((total, { damage }) => total + damage, 0);
   const scope = quick ? "; the contents of evidence were not read" : "";
   if (sum === 0) io.stdout(`All ${results.length} checks passed${scope}.\n`);
-  else
-    io.stdout(
-      `Damage: ${sum} ${sum === 1 ? "problem" : "problems"} in ${damaged.map(({ name }) => name).join(", ")}${scope}. Keep the directory as it is and read assay help verify.\n`,
-    );
+  else {
+    const problems = `${sum} ${sum === 1 ? "problem" : "problems"} in ${damaged.map(({ name }) => name).join(", ")}`;
+    io.stdout(`Damage: ${problems}${scope}. Leave the directory as it is and read assay help verify.\n`);
+  }
 }

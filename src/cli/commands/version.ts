@@ -1,18 +1,18 @@
-/** `assay version`: what this program is made of. */
+/** `assay version`: the versions of the program and its main components. */
 import { readBuildInfo } from "../../assets.ts";
 import { openMemory, schemaVersion } from "../../store/db/database.ts";
-import { loadLibrary } from "../data-directory.ts";
+import { loadSqlite } from "../data-directory.ts";
 import { EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
 
 export const version: Command = {
   name: "version",
-  summary: "Print the versions of Assay and of what it is built from",
+  summary: "Print the versions of Assay and its main components",
   usage: "",
   options: {},
   takesConfig: false,
   async run(args, io) {
-    loadLibrary(null);
+    loadSqlite(null);
     const db = openMemory();
     const sqlite = db.prepare<[], string>("SELECT sqlite_version()").pluck().get() ?? "";
     db.close();

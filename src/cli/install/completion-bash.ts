@@ -1,13 +1,19 @@
-/** Completion in bash 4 and newer, without the package bash-completion. */
-import { firstWords, commandGroups } from "./completion-words.ts";
-import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion-words.ts";
+/** Completion for bash 4 and newer, without the package bash-completion. */
+import { listFirstWords, groupCommands } from "./completion-words.ts";
+import type { CommandWords, OptionWord, ValueKind, Vocabulary } from "./completion-words.ts";
 
 export function bashCompletion(vocabulary: Vocabulary): string {
-  const { commands, config } = vocabulary;
-  const indent = (lines: readonly string[]): string => lines.map((line) => `\t${line}\n`).join("");
   return `# Completion of assay for bash; made by: assay completion bash
 
-# Sets "kind" to what follows an option of the command: file, directory, text, or a list of words; empty for a switch.
+${kindFunction(vocabulary)}
+${completionFunction(vocabulary)}
+
+complete -F _assay assay
+`;
+}
+
+const kindFunction = ({ commands, config }: Vocabulary): string => `\
+# Sets "kind" to the kind of an option's value: file, directory, text, or a list of words; empty for a switch.
 _assay_kind() {
 	case "$1 $2" in
 ${indent(commands.flatMap(ownKinds))}	*)
@@ -18,14 +24,17 @@ ${indent(kinds(config).map((line) => `\t\t${line}`))}			esac
 		;;
 	esac
 }
+`;
 
-_assay() {
+function completionFunction(vocabulary: Vocabulary): string {
+  const { commands, config } = vocabulary;
+  return `_assay() {
 	local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} command= options= positional= kind=
 	local configured='${commands
     .filter(({ takesConfig }) => takesConfig)
     .map(({ name }) => name.replaceAll(" ", "_"))
     .join(" ")}'
-	# bash splits --option=value in three words.
+	# bash splits --option=value into three words.
 	if [[ $cur == = ]]; then
 		cur=
 	elif [[ $prev == = ]]; then
@@ -33,17 +42,17 @@ _assay() {
 	fi
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		COMPREPLY=($(compgen -W '${firstWords(vocabulary)
+		COMPREPLY=($(compgen -W '${listFirstWords(vocabulary)
       .map(({ word }) => word)
       .join(" ")} --help --version' -- "$cur"))
 		return
 	fi
 	if ((COMP_CWORD == 2)); then
 		case \${COMP_WORDS[1]} in
-${indent([...commandGroups(vocabulary)].map(([first, members]) => `\t${first}) COMPREPLY=($(compgen -W '${members.map(({ word }) => word).join(" ")}' -- "$cur")); return ;;`))}		esac
+${indent([...groupCommands(vocabulary)].map(groupCase))}		esac
 	fi
 	case "\${COMP_WORDS[1]} \${COMP_WORDS[2]-}" in
-${indent(commands.map((command) => `${pattern(command)} command='${command.name}' options='${flags(command.options)}' positional='${kindText(command.positional)}' ;;`))}	*) return ;;
+${indent(commands.map(commandCase))}	*) return ;;
 	esac
 	if [[ " $configured " == *" \${command// /_} "* ]]; then
 		options+=' ${flags(config)}'
@@ -68,15 +77,21 @@ ${indent(commands.map((command) => `${pattern(command)} command='${command.name}
 	'') COMPREPLY=($(compgen -W "$options" -- "$cur")) ;;
 	*) COMPREPLY=($(compgen -W "\${kind:-$positional}" -- "$cur")) ;;
 	esac
+}`;
 }
 
-complete -F _assay assay
-`;
-}
+const indent = (lines: readonly string[]): string => lines.map((line) => `\t${line}\n`).join("");
+
+const groupCase = ([first, members]: [string, readonly { word: string }[]]): string =>
+  `\t${first}) COMPREPLY=($(compgen -W '${members.map(({ word }) => word).join(" ")}' -- "$cur")); return ;;`;
+
+const commandCase = (command: CommandWords): string =>
+  `${pattern(command)} command='${command.name}' options='${flags(command.options)}' ` +
+  `positional='${kindText(command.positional)}' ;;`;
 
 const flags = (options: readonly OptionWord[]): string => options.map(({ flag }) => `--${flag}`).join(" ");
 
-const kindText = (value: Value | null): string =>
+const kindText = (value: ValueKind | null): string =>
   value === null ? "" : typeof value === "string" ? value : value.join(" ");
 
 const kinds = (options: readonly OptionWord[]): string[] =>
@@ -85,5 +100,5 @@ const kinds = (options: readonly OptionWord[]): string[] =>
 const ownKinds = ({ name, options }: CommandWords): string[] =>
   options.flatMap(({ flag, value }) => (value === null ? [] : [`'${name} --${flag}') kind='${kindText(value)}' ;;`]));
 
-/** What the first two words must be: a command of one word may be followed by anything. */
+/** Returns the case pattern for the first two words; anything may follow a command of one word. */
 const pattern = ({ name }: CommandWords): string => (name.includes(" ") ? `'${name}')` : `'${name} '*)`);

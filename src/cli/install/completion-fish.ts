@@ -1,10 +1,10 @@
-/** Completion in fish 3 and newer. */
-import { firstWords } from "./completion-words.ts";
-import type { OptionWord, Value, Vocabulary } from "./completion-words.ts";
+/** Completion for fish 3 and newer. */
+import { listFirstWords } from "./completion-words.ts";
+import type { OptionWord, ValueKind, Vocabulary } from "./completion-words.ts";
 
 export function fishCompletion(vocabulary: Vocabulary): string {
   const { commands, config } = vocabulary;
-  const lines = firstWords(vocabulary).map(
+  const lines = listFirstWords(vocabulary).map(
     ({ word, description }) => `complete -c assay -n '__assay_words 0' -a ${word} -d ${quoted(description)}`,
   );
   for (const { name, summary, options, takesConfig, positional } of commands) {
@@ -19,25 +19,25 @@ export function fishCompletion(vocabulary: Vocabulary): string {
   }
   return `# Completion of assay for fish; made by: assay completion fish
 
-# The words that are complete already, without the options among them.
+# The complete words before the cursor, without options.
 function __assay_done
 	set -l words (commandline -opc)
 	string match -v -- '-*' $words[2..]
 end
 
-# Whether so many words are complete, and which ones.
+# Whether exactly this number of words is complete, and these are the words.
 function __assay_words
 	set -l words (__assay_done)
 	test (count $words) -eq $argv[1]; and test "$words" = "$argv[2..]"
 end
 
-# Whether the line is one of that command.
+# Whether the line begins with this command.
 function __assay_in
 	set -l words (__assay_done)
 	test (count $words) -ge (count $argv); and test "$words[1..$(count $argv)]" = "$argv"
 end
 
-# The options of the configuration.
+# The configuration options.
 function __assay_config
 ${config.map((option) => `\tcomplete -c assay -n "$argv[1]" ${optionText(option)}\n`).join("")}end
 
@@ -50,7 +50,7 @@ function optionText({ flag, description, value }: OptionWord): string {
   return `-l ${flag} ${value === null ? "" : `-r ${valueText(value)} `}-d ${quoted(description)}`;
 }
 
-function valueText(value: Value): string {
+function valueText(value: ValueKind): string {
   if (value === "file") return "-F";
   if (value === "directory") return "-f -a '(__fish_complete_directories)'";
   return value === "text" ? "-f" : `-f -a ${quoted(value.join(" "))}`;

@@ -1,14 +1,22 @@
-/** Completion in zsh, for a file named _assay in a directory of $fpath. */
-import { firstWords, commandGroups } from "./completion-words.ts";
-import type { CommandWords, OptionWord, Value, Vocabulary } from "./completion-words.ts";
+/** Completion for zsh, for a file named _assay in a directory of $fpath. */
+import { listFirstWords, groupCommands } from "./completion-words.ts";
+import type { CommandWords, OptionWord, ValueKind, Vocabulary } from "./completion-words.ts";
 
 export function zshCompletion(vocabulary: Vocabulary): string {
   const { commands, config } = vocabulary;
   const described = (rows: readonly { word: string; description: string }[]): string =>
     rows.map(({ word, description }) => `\t\t\t${quoted(`${word}:${description.replaceAll(":", "\\:")}`)}\n`).join("");
-  const cases = [...commandGroups(vocabulary)].map(([first, members]) => {
-    return `\t\t${first})\n\t\t\tlocal -a members=(\n${described(members).replaceAll("\t\t\t", "\t\t\t\t")}\t\t\t)\n\t\t\t_describe -t commands 'command of ${first}' members\n\t\t\treturn\n\t\t\t;;\n`;
-  });
+  const cases = [...groupCommands(vocabulary)].map(
+    ([first, members]) => `\
+		${first})
+			local -a members=(
+${described(members).replaceAll("\t\t\t", "\t\t\t\t")}\
+			)
+			_describe -t commands 'command of ${first}' members
+			return
+			;;
+`,
+  );
   return `#compdef assay
 # Completion of assay for zsh; made by: assay completion zsh
 
@@ -17,7 +25,7 @@ _assay() {
 ${config.map((option) => `\t\t${argument(option)}\n`).join("")}	)
 	if ((CURRENT == 2)); then
 		local -a commands=(
-${described(firstWords(vocabulary))}		)
+${described(listFirstWords(vocabulary))}		)
 		_describe -t commands command commands
 		return
 	fi
@@ -30,7 +38,7 @@ ${cases.join("")}		esac
 	case "$words[2] $words[3]" in
 ${commands.map((command) => `\t${commandCase(command)}`).join("")}	*) return 1 ;;
 	esac
-	# What follows the command is all that _arguments looks at.
+	# Leave only the words after the command to _arguments.
 	shift $taken words
 	((CURRENT -= taken))
 	_arguments -s -S $options
@@ -48,10 +56,16 @@ function commandCase({ name, options, takesConfig, positional }: CommandWords): 
     ...(positional === null ? [] : [quoted(`*:argument:${action(positional)}`)]),
   ];
   const head = twoWords ? `'${name}')` : `'${name} '*)`;
-  return `${head}\n${twoWords ? "\t\ttaken=2\n" : ""}\t\toptions=(\n${list.map((item) => `\t\t\t${item}\n`).join("")}\t\t)\n\t\t;;\n`;
+  return `${head}
+${twoWords ? "\t\ttaken=2\n" : ""}\
+		options=(
+${list.map((item) => `\t\t\t${item}\n`).join("")}\
+		)
+		;;
+`;
 }
 
-/** One option as _arguments takes it: '--flag=[description]:placeholder:action'. */
+/** Renders an option for _arguments: '--flag=[description]:placeholder:action'. */
 function argument({ flag, description, placeholder, value }: OptionWord): string {
   const text = description.replace(/[[\]\\:]/g, (character) => `\\${character}`);
   return quoted(
@@ -61,7 +75,7 @@ function argument({ flag, description, placeholder, value }: OptionWord): string
   );
 }
 
-function action(value: Value): string {
+function action(value: ValueKind): string {
   if (value === "file") return "_files";
   if (value === "directory") return "_files -/";
   return value === "text" ? " " : `(${value.join(" ")})`;

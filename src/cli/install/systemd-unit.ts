@@ -1,6 +1,6 @@
 /**
- * The text of the systemd units: a service that may do what Assay needs and nothing else, and the socket that starts
- * it. systemd 247 or newer knows every line of them (Debian 11, Ubuntu 22.04, RHEL 9).
+ * Renders the systemd units: a service restricted to what Assay needs, and the socket that starts it. systemd 247 and
+ * newer support every setting (Debian 11, Ubuntu 22.04, RHEL 9).
  */
 import { MALLOC_SETTINGS } from "../malloc.ts";
 import { EXIT } from "../framework.ts";
@@ -8,44 +8,40 @@ import { EXIT } from "../framework.ts";
 export type UnitSettings = {
   /** The absolute path of the executable. */
   executable: string;
-  /** What follows `assay serve --data DIRECTORY`. A word may use `${CREDENTIALS_DIRECTORY}`, see `credentialPath`. */
-  arguments: readonly string[];
-  /** Files that systemd hands over as the service's own copies, by the name of the copy. */
-  credentials: readonly { readonly name: string; readonly path: string }[];
-  /** A group whose files the service may read; null for none. */
-  group: string | null;
   /**
-   * Whether the group may open the Unix socket that the service makes itself: then it must be the service's first one.
+   * The arguments after `assay serve --data DIRECTORY`; a word may use `${CREDENTIALS_DIRECTORY}`, see
+   * `credentialPathOf`.
    */
+  arguments: readonly string[];
+  /** Files of which systemd passes a copy to the service; `name` is the name of the copy. */
+  credentials: readonly { readonly name: string; readonly path: string }[];
+  /** A group whose files the service can read; null for none. */
+  group: string | null;
+  /** Whether the service creates the Unix socket itself; then `group` must be its primary group to own the socket. */
   ownSocket: boolean;
-  /** Directories beside the data directory that are written. */
+  /** Directories besides the data directory that the service writes to. */
   writable: readonly string[];
-  /** Whether it binds itself to a port that only root may have. */
+  /** Whether the service itself binds a privileged port. */
   lowPort: boolean;
-  /** Whether a socket unit hands over the listener. */
+  /** Whether a socket unit passes the listening socket. */
   socket: boolean;
 };
 
-/** The data directory: what StateDirectory= makes, also for a user that exists only while the service runs. */
+/** The data directory, created by StateDirectory=, which also works for a dynamic user. */
 export const STATE_DIRECTORY = "/var/lib/assay";
 
-/** Where the copy of a credential is found, in the arguments of the service. */
-export const credentialPath = (name: string): string => `\${CREDENTIALS_DIRECTORY}/${name}`;
+/** Returns the path of a credential's copy, for the arguments of the service. */
+export const credentialPathOf = (name: string): string => `\${CREDENTIALS_DIRECTORY}/${name}`;
 
-/**
- * A server takes up to 10 seconds for what is running and then flushes what it owes; systemd kills what is still there
- * after this, in seconds.
- */
-const STOP_SECONDS = 60;
+/** Time until systemd kills the service. A server finishes requests in up to 10 seconds and then flushes its data. */
+const STOP_TIMEOUT_S = 60;
 
-/** Repeating a start does not help against these. */
-const FINAL_EXITS = [EXIT.usage, EXIT.newerDatabase, EXIT.dataInUse];
+/** Exit codes that a restart cannot fix. */
+const PERMANENT_EXIT_CODES = [EXIT.usage, EXIT.newerDatabase, EXIT.dataInUse];
 
-export function serviceUnit(settings: UnitSettings): string {
+export function renderServiceUnit(settings: UnitSettings): string {
   const { executable, credentials, group, ownSocket, writable, lowPort, socket } = settings;
-  const words = [executable, "serve", "--data", STATE_DIRECTORY, ...settings.arguments].map(unitWord);
-  const capability = lowPort ? "CAP_NET_BIND_SERVICE" : "";
-  const section = (...lines: (string | false)[]): string => lines.filter((line) => line !== false).join("\n");
+  const words = [executable, "serve", "--data", STATE_DIRECTORY, ...settings.arguments].map(quoteUnitWord);
   return `${[
     section(
       "[Unit]",
@@ -60,9 +56,9 @@ export function serviceUnit(settings: UnitSettings): string {
     section(
       "[Service]",
       "Type=notify",
-      "# The server tells that it is ready through systemd-notify, a process of its own.",
+      "# The server reports readiness through systemd-notify, which is a separate process.",
       "NotifyAccess=all",
-      "# The C library gives freed memory back; without these it keeps a hundred megabytes after large requests.",
+      "# Makes the C library return freed memory; by default it keeps 100 MB and more after large requests.",
       `Environment=${Object.entries(MALLOC_SETTINGS)
         .map(([name, value]) => `${name}=${value}`)
         .join(" ")}`,
@@ -70,15 +66,16 @@ export function serviceUnit(settings: UnitSettings): string {
       "ExecReload=/bin/kill -HUP $MAINPID",
       "Restart=on-failure",
       "RestartSec=2",
-      "# Wrong usage, a newer database, a data directory in use: no restart mends these.",
-      `RestartPreventExitStatus=${FINAL_EXITS.join(" ")}`,
-      "# Above what the server itself allows for running requests. An upgrade of a large database happens before the start is told.",
-      `TimeoutStopSec=${STOP_SECONDS}`,
+      "# Usage error, newer database, data directory in use: a restart cannot fix these.",
+      `RestartPreventExitStatus=${PERMANENT_EXIT_CODES.join(" ")}`,
+      "# Longer than the server's own limit for requests in progress. No limit for the start, because a large database",
+      "# may be upgraded before the server reports readiness.",
+      `TimeoutStopSec=${STOP_TIMEOUT_S}`,
       "TimeoutStartSec=infinity",
-      ...credentials.map(({ name, path }) => `LoadCredential=${name}:${pathText(path)}`),
+      ...credentials.map(({ name, path }) => `LoadCredential=${name}:${quoteUnitPath(path)}`),
     ),
     section(
-      "# A user that exists only while the service runs; its files stay in the state directory.",
+      "# A dynamic user, which exists only while the service runs; its files stay in the state directory.",
       "DynamicUser=yes",
       "StateDirectory=assay",
       "StateDirectoryMode=0700",
@@ -87,48 +84,53 @@ export function serviceUnit(settings: UnitSettings): string {
       "UMask=0077",
       "LimitNOFILE=65536",
       group !== null && `${ownSocket ? "Group" : "SupplementaryGroups"}=${group}`,
-      writable.length > 0 && `ReadWritePaths=${writable.map(pathText).join(" ")}`,
+      writable.length > 0 && `ReadWritePaths=${writable.map(quoteUnitPath).join(" ")}`,
     ),
-    section(
-      "# No MemoryDenyWriteExecute=: V8, which runs the program, compiles to machine code while it runs.",
-      "# No NoExecPaths=: SQLite is loaded from a file in a private temporary directory, which is gone at once.",
-      "ProtectSystem=strict",
-      "ProtectHome=yes",
-      "PrivateTmp=yes",
-      "PrivateDevices=yes",
-      "NoNewPrivileges=yes",
-      `CapabilityBoundingSet=${capability}`,
-      capability !== "" && `AmbientCapabilities=${capability}`,
-      // A process in a user namespace of its own holds no capability over ports of the host.
-      capability === "" && "PrivateUsers=yes",
-      "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
-      "RestrictNamespaces=yes",
-      "RestrictRealtime=yes",
-      "RestrictSUIDSGID=yes",
-      "RemoveIPC=yes",
-      "LockPersonality=yes",
-      "ProtectClock=yes",
-      "ProtectControlGroups=yes",
-      "ProtectHostname=yes",
-      "ProtectKernelLogs=yes",
-      "ProtectKernelModules=yes",
-      "ProtectKernelTunables=yes",
-      "ProtectProc=invisible",
-      "ProcSubset=pid",
-      "SystemCallArchitectures=native",
-      "SystemCallFilter=@system-service",
-      "SystemCallFilter=~@privileged @resources",
-      "SystemCallErrorNumber=EPERM",
-    ),
+    hardeningSection(lowPort ? "CAP_NET_BIND_SERVICE" : ""),
     section("[Install]", "WantedBy=multi-user.target", socket && "Also=assay.socket"),
   ].join("\n\n")}\n`;
 }
 
+const hardeningSection = (capability: string): string =>
+  section(
+    "# No MemoryDenyWriteExecute=: V8 compiles to machine code at run time.",
+    "# No NoExecPaths=: SQLite is loaded from a file in a private temporary directory and deleted at once.",
+    "ProtectSystem=strict",
+    "ProtectHome=yes",
+    "PrivateTmp=yes",
+    "PrivateDevices=yes",
+    "NoNewPrivileges=yes",
+    `CapabilityBoundingSet=${capability}`,
+    capability !== "" && `AmbientCapabilities=${capability}`,
+    // In its own user namespace a process has no capability over ports of the host.
+    capability === "" && "PrivateUsers=yes",
+    "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "RemoveIPC=yes",
+    "LockPersonality=yes",
+    "ProtectClock=yes",
+    "ProtectControlGroups=yes",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectProc=invisible",
+    "ProcSubset=pid",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "SystemCallFilter=~@privileged @resources",
+    "SystemCallErrorNumber=EPERM",
+  );
+
+const section = (...lines: (string | false)[]): string => lines.filter((line) => line !== false).join("\n");
+
 /**
- * `address` as ListenStream= takes it: ADDRESS:PORT or an absolute path, which then only `group` may open; null:
- * everybody, as with a port.
+ * Renders the socket unit. `address` has the form of ListenStream=: ADDRESS:PORT or an absolute path. Only `group` may
+ * open such a path; with null every user may, as with a port.
  */
-export function socketUnit(address: string, group: string | null): string {
+export function renderSocketUnit(address: string, group: string | null): string {
   const access = address.startsWith("/")
     ? `${group === null ? "SocketMode=0666" : `SocketMode=0660\nSocketGroup=${group}`}\n`
     : "";
@@ -145,11 +147,8 @@ WantedBy=sockets.target
 `;
 }
 
-/**
- * A word of a command line of systemd: nothing in it is expanded but the directory of the credentials, and blanks and
- * quotes stay what they are.
- */
-function unitWord(word: string): string {
+/** Quotes a word of a systemd command line; systemd expands only the credentials directory in it. */
+function quoteUnitWord(word: string): string {
   const text = word
     .replaceAll("\\", "\\\\")
     .replaceAll("%", "%%")
@@ -157,5 +156,6 @@ function unitWord(word: string): string {
   return /^[A-Za-z0-9_@%+=:,./${}\\-]+$/.test(text) && !text.includes("\\") ? text : `"${text.replaceAll('"', '\\"')}"`;
 }
 
-/** A path in a setting that takes a list of them. */
-const pathText = (path: string): string => path.replaceAll("%", "%%").replaceAll("\\", "\\\\").replaceAll(" ", "\\x20");
+/** Quotes a path in a setting that takes a list of paths. */
+const quoteUnitPath = (path: string): string =>
+  path.replaceAll("%", "%%").replaceAll("\\", "\\\\").replaceAll(" ", "\\x20");

@@ -160,7 +160,7 @@ const bad = suite("apply file: mistakes");
 const NAME = "give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
 const ACCOUNT = "give a name of 1 to 64 letters, digits and hyphens";
 const KEY_RULE =
-  "give 16 to 1024 printable ASCII characters without spaces and colons, in quotes, or leave it out to have one minted";
+  "give 16 to 1024 printable ASCII characters without spaces and colons, in quotes, or omit it to generate a key";
 const EXPIRY = "give whole epoch seconds from 0, which is never, to 4102444800";
 const ORG_KEYS = "known are name, kind, public, features, members, service_accounts";
 
@@ -214,7 +214,7 @@ const TABLE: [string, string[]][] = [
   [org("__proto__: {}"), [`line 1 column 30: organizations[0].__proto__: unknown key, ${ORG_KEYS}`]],
   [
     "organizations:\n- name: a\n- name: b\n- name: a",
-    ['line 4 column 3: organizations[2]: "a" stands in line 2 already'],
+    ['line 4 column 3: organizations[2]: "a" is already declared in line 2'],
   ],
   // Members
   [org("members: [{role: admin}]"), ["line 1 column 40: organizations[0].members[0].user: it is missing"]],
@@ -227,7 +227,7 @@ const TABLE: [string, string[]][] = [
   ],
   [
     org("members: [{user: u, role: admin}, {user: u, role: reader}]"),
-    ['line 1 column 64: organizations[0].members[1]: "u" stands in line 1 already'],
+    ['line 1 column 64: organizations[0].members[1]: "u" is already declared in line 1'],
   ],
   // Personal organizations
   [
@@ -239,13 +239,13 @@ const TABLE: [string, string[]][] = [
   [
     "organizations: [{name: u, kind: personal, service_accounts: [{name: a}]}]",
     [
-      "line 1 column 62: organizations[0].service_accounts[0]: service accounts are for shared organizations, this one is personal",
+      "line 1 column 62: organizations[0].service_accounts[0]: this organization is personal, only shared organizations have service accounts",
     ],
   ],
   [
     "organizations: [{name: u}]\nusers: [{name: u}]",
     [
-      'line 1 column 17: organizations[0]: "u" is also a user of this file, whose personal organization bears that name',
+      'line 1 column 17: organizations[0]: "u" is also a user in this file and reserved for their personal organization',
     ],
   ],
   // Service accounts
@@ -266,11 +266,11 @@ const TABLE: [string, string[]][] = [
   ],
   [
     account("name: a}, {name: a"),
-    ['line 1 column 60: organizations[0].service_accounts[1]: "a" stands in line 1 already'],
+    ['line 1 column 60: organizations[0].service_accounts[1]: "a" is already declared in line 1'],
   ],
   // Users
   ["users: [{name: _u}]", [`line 1 column 16: users[0].name: "_u" is not accepted, ${NAME}`]],
-  ["users: [{name: u}, {name: u}]", ['line 1 column 20: users[1]: "u" stands in line 1 already']],
+  ["users: [{name: u}, {name: u}]", ['line 1 column 20: users[1]: "u" is already declared in line 1']],
   [
     user("display_name: 7"),
     ["line 1 column 33: users[0].display_name: 7 is not accepted, give a text of at most 256 characters on one line"],
@@ -288,12 +288,12 @@ const TABLE: [string, string[]][] = [
   [user("email: a@b@c"), ['line 1 column 26: users[0].email: "a@b@c" is not accepted, give an e-mail address or null']],
   [
     "users: [{name: a, email: x@Y}, {name: b, email: X@y}]",
-    ['line 1 column 32: users[1].email: "X@y" is also the address of user "a" of line 1'],
+    ['line 1 column 32: users[1].email: "X@y" already belongs to user "a" in line 1'],
   ],
   // Keys
   [
     user("api_keys: [{}, {description: ''}]"),
-    ['line 1 column 34: users[0].api_keys[1]: "from an apply file" stands in line 1 already'],
+    ['line 1 column 34: users[0].api_keys[1]: "from an apply file" is already declared in line 1'],
   ],
   [
     user(`api_keys: [{description: ${"é".repeat(257)}}]`),
@@ -337,7 +337,7 @@ const TABLE: [string, string[]][] = [
   [key("id: 7"), ["line 1 column 47: users[0].api_keys[0].id: unknown key, known are description, key, expires_at"]],
   [
     user("api_keys: [{description: d}, {description: d}]"),
-    ['line 1 column 48: users[0].api_keys[1]: "d" stands in line 1 already'],
+    ['line 1 column 48: users[0].api_keys[1]: "d" is already declared in line 1'],
   ],
   // Indirections
   [
@@ -375,15 +375,15 @@ organizations:
   assert.equal(parseApplyFile(text), {
     plan: null,
     problems: [
-      "line 4 column 9: users[0].api_keys[0].key: this is the same key as the one of line 11",
-      'line 5 column 9: users[0].api_keys[1]: "laptop" stands in line 4 already',
+      "line 4 column 9: users[0].api_keys[0].key: this key is already used in line 11",
+      'line 5 column 9: users[0].api_keys[1]: "laptop" is already declared in line 4',
       `line 5 column 37: users[0].api_keys[1].key: this value is not accepted, ${KEY_RULE}`,
       `line 6 column 13: users[1].name: 12 is not accepted, ${NAME}`,
       "line 6 column 17: users[1].mail: unknown key, known are name, display_name, email, api_keys",
       'line 9 column 13: organizations[0].public: "maybe" is not accepted, give true or false',
       'line 10 column 35: organizations[0].members[0].role: "boss" is not accepted, give admin, member, snapshotter or reader',
       "line 10 column 43: organizations[0].members[1]: a mapping with user, role is expected",
-      'line 12 column 5: organizations[1]: "acme" stands in line 8 already',
+      'line 12 column 5: organizations[1]: "acme" is already declared in line 8',
     ],
   });
 });

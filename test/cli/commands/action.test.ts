@@ -55,7 +55,7 @@ test("secrets are shown in the order of the targets, of an action and of a kind 
     assert.equal(await cli(["action", "secret", "acme", "2", "--data", data]), {
       code: 0,
       out: "",
-      err: "there is no WEBHOOK among the targets\n",
+      err: "none of the targets is a WEBHOOK\n",
     });
     assert.equal(auditOf(data), before);
   }));
@@ -87,8 +87,16 @@ test("what does not exist is named, and wrong usage explained", () =>
     const table: [string[], number, string][] = [
       [["nope", "1"], 1, 'there is no organization "nope"'],
       [["acme", "9"], 1, "Action '9' does not exist in organization 'acme'"],
-      [["acme", "alerts"], 2, '"alerts" is not the number of an action, and not a type of notifications'],
-      [["acme", "01"], 2, '"01" is not the number of an action, and not a type of notifications'],
+      [
+        ["acme", "alerts"],
+        2,
+        '"alerts" is neither the number of an action nor a notification type: give a number or api_key_expiry',
+      ],
+      [
+        ["acme", "01"],
+        2,
+        '"01" is neither the number of an action nor a notification type: give a number or api_key_expiry',
+      ],
       [["acme"], 2, "argument NUMBER is missing"],
     ];
     for (const [words, code, problem] of table) {

@@ -118,7 +118,7 @@ users:
       "changed    member acme/root: role reader -> member",
       "changed    service account acme/ci: privilege member -> admin",
       "created    API key of acme/ci: fixed",
-      "unchanged  API key of acme/ci: other; a key keeps the description and expiry it was made with",
+      "unchanged  API key of acme/ci: other; description and expiry of an existing key never change",
       "",
     ]);
     assert.equal(auditOf(data).slice(audit), [
@@ -224,23 +224,23 @@ users:
     api_keys: [ { description: gone, key: "${KEY}4", expires_at: 1 } ]
 `;
     const problems = [
-      'line 3 column 5: organizations[1].kind: "acme" is a shared organization, and a kind cannot change',
-      'line 4 column 5: organizations[2].kind: "ops" is a personal organization, and a kind cannot change',
-      'line 5 column 5: organizations[3]: "bare" is a user, whose personal organization bears that name',
-      'line 6 column 5: organizations[4]: a personal organization bears the name of its user, and there is no user "nobody"',
-      'line 9 column 9: organizations[5].members[0]: there is no user "ghost", neither in this file nor in the database',
-      "line 14 column 13: organizations[5].service_accounts[0].api_keys[0].expires_at: 1700000000 lies in the past",
-      "line 15 column 13: organizations[5].service_accounts[0].api_keys[1].key: this key belongs to somebody else, give another one",
-      'line 18 column 5: users[1].email: "OPS@example.com" is the address of user "ops" already',
-      "line 21 column 9: users[2].api_keys[0].key: this key belongs to somebody else, give another one",
-      "line 23 column 17: users[3].api_keys[0].expires_at: 1 lies in the past",
+      'line 3 column 5: organizations[1].kind: "acme" is a shared organization, and its kind cannot change',
+      'line 4 column 5: organizations[2].kind: "ops" is a personal organization, and its kind cannot change',
+      'line 5 column 5: organizations[3]: "bare" is the name of a user and reserved for their personal organization',
+      'line 6 column 5: organizations[4]: a personal organization has the name of its user, and there is no user "nobody"',
+      'line 9 column 9: organizations[5].members[0]: there is no user "ghost" in this file or in the database',
+      "line 14 column 13: organizations[5].service_accounts[0].api_keys[0].expires_at: 1700000000 is in the past",
+      "line 15 column 13: organizations[5].service_accounts[0].api_keys[1].key: this key belongs to another owner, give a different one",
+      'line 18 column 5: users[1].email: "OPS@example.com" already belongs to user "ops"',
+      "line 21 column 9: users[2].api_keys[0].key: this key belongs to another owner, give a different one",
+      "line 23 column 17: users[3].api_keys[0].expires_at: 1 is in the past",
     ];
     // That first is a user and a shared organization of one file is found by the reader already.
     const alone = await apply("users: [ { name: acme } ]");
     assert.equal(alone, {
       code: 1,
       out: "",
-      err: 'assay: standard input line 1 column 10: users[0]: "acme" is a shared organization, so no personal organization of this user can bear the name\nassay: nothing was applied\n',
+      err: 'assay: standard input line 1 column 10: users[0]: "acme" is the name of a shared organization, so the personal organization of this user cannot have it\nassay: nothing was applied\n',
     });
     assert.equal(await apply(yaml.replace("  - { name: first }\n", "  - { name: root2 }\n")), {
       code: 1,

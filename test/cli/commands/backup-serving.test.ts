@@ -58,7 +58,7 @@ test("on SIGUSR1 a server makes a backup, and assay restore takes it", async () 
   );
 });
 
-test("by the clock it makes one where it is told to, and a restart makes no second", async () => {
+test("by the clock it creates one where it is told to, and a restart makes no second", async () => {
   const { root, data } = await initialized();
   const elsewhere = join(root, "disk");
   mkdirSync(elsewhere);

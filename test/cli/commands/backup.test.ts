@@ -67,7 +67,7 @@ test("backup beside a running server tells what it wrote, and restore what it re
   assert.match(
     read.out,
     new RegExp(
-      `^restored ${target} as it was at .*Z, from a backup of Assay \\d.*\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files: all counts and hashes are right \\(\\d+\\.\\d s\\)\n$`,
+      `^restored ${target} as of .*Z, from a backup of Assay \\d.*\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files: all counts and hashes verified \\(\\d+\\.\\d s\\)\n$`,
     ),
   );
   assert.equal(readdirSync(root).sort(), ["b.tar", "target"]);
@@ -126,9 +126,9 @@ test("what cannot be meant is refused as wrong usage", async () => {
     [["backup", "-", "--data", data], /stdout is a terminal/, { isTty: true }],
     [
       ["backup", "-", "--overwrite", "--verify", "--data", data],
-      /--overwrite needs the name of a file\n.*--verify needs/,
+      /--overwrite needs a file name in place of -\n.*--verify needs/,
     ],
-    [["backup", "b.tar", "--without-evidence", "--allow-missing", "--data", data], /--allow-missing says nothing/],
+    [["backup", "b.tar", "--without-evidence", "--allow-missing", "--data", data], /--allow-missing has no effect/],
     [["backup", "b.tar"], /data is not set/],
     [["restore", "-", "--data", "x"], /stdin is a terminal/, { stdinIsTty: true }],
   ];
@@ -183,7 +183,7 @@ test("missing and damaged evidence ends a backup with exit code 5 and its names,
               : `assay: evidence ${digest} has 5 bytes instead of 513`,
           )
           .sort(),
-        "assay: nothing was written; with --allow-missing the backup is made without them",
+        "assay: no archive was written; --allow-missing makes a backup without these files",
       ].sort(),
     );
     // Of the right size, and wrong.
@@ -191,7 +191,7 @@ test("missing and damaged evidence ends a backup with exit code 5 and its names,
     writeFileSync(large, Buffer.alloc(300_000, "other"));
     const allowed = await backup(file, "--allow-missing");
     assert.is(allowed.code, 0, allowed.err);
-    assert.match(allowed.out, /0 evidence files[^]*3 evidence files are missing in it/);
+    assert.match(allowed.out, /0 evidence files[^]*it lacks 3 evidence files/);
   } finally {
     renameSync(`${one}.away`, one);
     writeFileSync(block, EVIDENCE[1]);
@@ -204,7 +204,7 @@ test("missing and damaged evidence ends a backup with exit code 5 and its names,
   assert.not.ok(existsSync(target));
   const taken = await restore(file, target, "--allow-missing");
   assert.is(taken.code, 0, taken.err);
-  assert.match(taken.out, /3 evidence files were missing when it was made/);
+  assert.match(taken.out, /the backup lacks 3 evidence files/);
 });
 
 test("evidence that turns out to be damaged while it is written leaves nothing of the backup", async () => {
@@ -226,13 +226,13 @@ test("a signal ends it, and nothing is left", async () => {
   const root = newDirectory();
   const running = start(["backup", join(root, "b.tar"), "--data", data]);
   const { code, err } = await running.stop();
-  assert.equal({ code, err }, { code: 1, err: "assay: stopped by SIGTERM; nothing is left of it\n" });
+  assert.equal({ code, err }, { code: 1, err: "assay: stopped by SIGTERM; no archive was written\n" });
   assert.equal(readdirSync(root), []);
   const { file } = await saved();
   const restoring = await start(["restore", file, "--data", join(root, "t")]).stop();
   assert.equal(
     { code: restoring.code, err: restoring.err },
-    { code: 1, err: "assay: stopped by SIGTERM; nothing is left of it\n" },
+    { code: 1, err: "assay: stopped by SIGTERM; nothing was restored\n" },
   );
   assert.equal(readdirSync(root), []);
 });
@@ -274,7 +274,7 @@ test("damage of the archive leaves an existing directory as it was", async () =>
   for (const name of ["empty", "missing"]) {
     const { code, out, err } = await restore(file, join(root, name));
     assert.equal({ code, out }, { code: 5, out: "" });
-    assert.match(err, new RegExp(`^assay: ${file} is damaged, or no backup: `));
+    assert.match(err, new RegExp(`^assay: ${file} is damaged or is not a backup: `));
   }
   assert.equal(
     { "readdirSync root": readdirSync(root).sort(), "readdirSync join": readdirSync(join(root, "empty")) },
@@ -292,7 +292,7 @@ test("what is no backup, not there, or no place for data is told", async () => {
   const { code, err } = await restore(join(root, "file"), join(root, "t"));
   assert.equal(
     { code, err },
-    { code: 5, err: `assay: ${join(root, "file")} is damaged, or no backup: it is cut off after 0 bytes\n` },
+    { code: 5, err: `assay: ${join(root, "file")} is damaged or is not a backup: it is cut off after 0 bytes\n` },
   );
   assert.equal(readdirSync(root).sort(), ["b.tar", "file"]);
 });

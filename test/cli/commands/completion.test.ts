@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { COMMANDS } from "../../../src/cli/commands.ts";
-import { vocabularyOf } from "../../../src/cli/install/completion-words.ts";
+import { createVocabulary } from "../../../src/cli/install/completion-words.ts";
 import { ROWS } from "../../../src/config/options.ts";
 import { cli, inDirectory } from "../in-process.ts";
 
@@ -145,7 +145,7 @@ test("every command and option of the tables is in each script", async () => {
 });
 
 test("placeholders and sentences say what a value may be", () => {
-  const { commands, config } = vocabularyOf(COMMANDS);
+  const { commands, config } = createVocabulary(COMMANDS);
   const valueOf = (flag: string) => config.find((option) => option.flag === flag)?.value;
   assert.equal(["data", "config", "tls-key", "backup-directory", "base-url", "listen"].map(valueOf), [
     "directory",

@@ -16,7 +16,7 @@ test("explain tells every option of the table, and one alone by any of its names
   );
   const text =
     "--smtp-url URL\n    Mail server for notifications; without one none are mailed.\n    variable ASSAY_SMTP_URL, key smtp_url, secret\n" +
-    "    takes smtp://USER:PASSWORD@HOST:PORT or smtps://..., user, password and port may be left out; encode special characters as in %40\n";
+    "    accepts smtp://USER:PASSWORD@HOST:PORT or smtps://..., user, password and port may be left out; encode special characters as in %40\n";
   for (const name of ["smtp-url", "smtp_url", "ASSAY_SMTP_URL"])
     assert.equal(await cli(["config", "explain", name]), { code: 0, out: text, err: "" });
   assert.equal(await cli(["config", "explain", "nothing"]), {

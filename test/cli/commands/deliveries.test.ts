@@ -201,7 +201,7 @@ attempts:
     assert.not.match(JSON.stringify(shown), /secret|token=|:pw@/);
     const waiting = make({ org: "acme", n: "b" });
     const { out } = await cli(["deliveries", "show", waiting, "--data", data]);
-    assert.match(out, "next attempt: 2023-11-14T22:13:22Z, or after those before it in its queue\n");
+    assert.match(out, "next attempt: 2023-11-14T22:13:22Z, or after the messages before it in its queue\n");
     assert.match(out, "attempts:     none\n");
   }));
 
@@ -231,7 +231,7 @@ test("retry brings back what is dead, one by one or all of an action, with a job
     );
     assert.equal(await cli(["deliveries", "retry", "--org", "acme", "--data", data]), {
       code: 0,
-      out: "no message is dead\n",
+      out: "there are no dead messages\n",
       err: "",
     });
   }));
@@ -264,12 +264,12 @@ test("all of the named messages are changed, or none", () =>
     for (const [words, error] of [
       [
         ["retry", dead, delivered],
-        `${delivered} is delivered: only what is dead or waits can be retried; nothing was changed`,
+        `${delivered} is delivered: only dead or waiting messages can be retried; nothing was changed`,
       ],
-      [["purge", dead, waiting], `${waiting} is waiting: only what is dead can be purged; nothing was changed`],
-      [["retry", dead, "none"], 'there is no message "none"'],
-      [["show", "none"], 'there is no message "none"'],
-      [["list", "--before", "none"], 'there is no message "none"'],
+      [["purge", dead, waiting], `${waiting} is waiting: only dead messages can be purged; nothing was changed`],
+      [["retry", dead, "none"], 'there is no message "none"; see assay deliveries list'],
+      [["show", "none"], 'there is no message "none"; see assay deliveries list'],
+      [["list", "--before", "none"], 'there is no message "none"; see assay deliveries list'],
       [["retry", "--org", "nobody"], 'there is no organization "nobody"'],
       [["purge", "--org", "acme", "--action", "nothing"], 'acme has no action "nothing"'],
     ] as const) {
@@ -286,9 +286,9 @@ test("wrong usage is told before anything is opened", async () => {
   for (const [words, problem] of [
     [["list", "--state", "gone"], "--state: give waiting, delivered or dead"],
     [["list", "--limit", "0"], "--limit: give a number from 1 to 1000"],
-    [["list", "--action", "x"], "--action: give --org too, names of actions are those of an organization"],
-    [["retry"], "say which messages: give their IDs, or --org for all dead ones"],
-    [["purge", "id", "--org", "acme"], "say which messages: give their IDs, or --org for all dead ones"],
+    [["list", "--action", "x"], "--action: give --org too, because an action belongs to an organization"],
+    [["retry"], "select messages by their IDs, or all dead letters with --org"],
+    [["purge", "id", "--org", "acme"], "select messages by their IDs, or all dead letters with --org"],
   ] as const) {
     const { code, err } = await cli(["deliveries", ...words, "--data", "/nowhere"]);
     assert.equal({ code, err }, { code: 2, err: `assay: ${problem}\nassay: see assay help deliveries ${words[0]}\n` });

@@ -82,7 +82,7 @@ test("data that others set up is refused, and not touched", () =>
     assert.equal(await cli(["dev", "--data", data, "--listen", "127.0.0.1:0"]), {
       code: 1,
       out: "",
-      err: `assay: ${data} was set up for others: serve it with assay serve, or give assay dev a directory of its own with --data\n`,
+      err: `assay: ${data} was not set up by assay dev: run assay serve on it, or choose another directory with --data\n`,
     });
     assert.equal(countRows(data), rows);
     assert.not.ok(readdirSync(data).includes("dev-key"));

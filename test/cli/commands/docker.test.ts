@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { loadedLibraries } from "../../../src/cli/commands/docker.ts";
+import { listLoadedLibraries } from "../../../src/cli/commands/docker.ts";
 import { cli } from "../in-process.ts";
 
 const test = suite("cli/commands/docker");
@@ -26,7 +26,7 @@ test("libraries go where the loader looks for them: under their names up to the 
     "/lib64/ld-linux-x86-64.so.2": "/usr/lib/ld-linux-x86-64.so.2",
   };
   assert.equal(
-    loadedLibraries(maps, (path) => links[path] ?? path),
+    listLoadedLibraries(maps, (path) => links[path] ?? path),
     [
       { from: "/usr/lib/ld-linux-x86-64.so.2", to: "/lib64/ld-linux-x86-64.so.2" },
       { from: "/usr/lib/libc.so.6", to: "/usr/lib/libc.so.6" },
@@ -38,10 +38,10 @@ test("libraries go where the loader looks for them: under their names up to the 
 test("a name that leads to another library ends it: the image would run on something else than was tried", () => {
   assert.throws(
     () =>
-      loadedLibraries(line("/usr/lib/libm.so.6.1"), (path) =>
+      listLoadedLibraries(line("/usr/lib/libm.so.6.1"), (path) =>
         path === "/usr/lib/libm.so.6" ? "/usr/lib/libm-2.so" : path,
       ),
-    /is another library/,
+    /is a different library/,
   );
 });
 
@@ -49,13 +49,13 @@ test("a checkout has no executable, and does not know what is inside of one", as
   assert.equal(await cli(["docker", "image"]), {
     code: 1,
     out: "",
-    err: "assay: only the built executable can be put into an image, and this runs from a checkout: make image\n",
+    err: "assay: this program runs from a checkout, and an image needs the built executable: run make image\n",
   });
   for (const command of ["licenses", "sbom"]) {
     assert.equal(await cli([command]), {
       code: 1,
       out: "",
-      err: "assay: only the built executable knows what is inside of it, and this runs from a checkout: make build, then use dist/assay\n",
+      err: "assay: this program runs from a checkout; only the built executable has this list: run make build, then use dist/assay\n",
     });
   }
 });

@@ -39,7 +39,7 @@ const told = (body: (data: string) => Promise<void>): Promise<void> => asDirecto
 const explain = (data: string, ...words: string[]) => cli(["explain", ...words, "--data", data]);
 
 const PROD_3 = `prod#3 is NON-COMPLIANT: 1 of 3 artifacts is not compliant.
-Snapshot 3 of 'prod' (K8S) in organization 'acme', made 2023-11-14T22:13:31.000Z from a report by Ada:
+Snapshot 3 of 'prod' (K8S) in organization 'acme', created 2023-11-14T22:13:31.000Z from a report by Ada:
   2 compliant, 1 non-compliant, 0 unknown.
 Policies in force:
   policy 'release' version 1, by ada at 2023-11-14T22:13:27.000Z: "first"
@@ -54,14 +54,14 @@ NON-COMPLIANT  'db\\u001b[2J\\u000aassay: all is well'  ${B}
     ok     requires provenance, except if artifact.name == 'legacy'
            the artifact was reported to flow 'backend'
     FAILED requires a compliant generic attestation named 'tests'
-           the one in trail 't-b' of flow 'backend' is not compliant (decided by attestation id-12)
-  judged again: the same answer
+           the one in trail 't-b' of flow 'backend' is not compliant (by attestation id-12)
+  re-evaluated: the same verdict
 
 COMPLIANT  'app'  ${A}: satisfies policy 'release' version 1
 COMPLIANT  'ext'  ${C}: does not satisfy policy 'release' version 1, but is on the allowlist, by Eve at 2023-11-14T22:13:30.000Z: "hotfix, see INC-7"
 EXITED  'old'  ${AB}: stopped with this snapshot; was NON-COMPLIANT
 
-Judged again from the stored facts and policy versions: all 4 verdicts are the same.
+Re-evaluated from the stored facts and policy versions: all 4 verdicts are the same.
 `;
 
 test("a snapshot: the answer first, then what is not compliant in full and the rest in a line each", () =>
@@ -85,17 +85,17 @@ COMPLIANT  'app'  ${A}
     ok     requires provenance, except if artifact.name == 'legacy'
            the artifact was reported to flow 'backend'
     ok     requires a compliant generic attestation named 'tests'
-           a compliant one is in trail 't-a' of flow 'backend' (decided by attestation id-9)
-  judged again: the same answer
+           a compliant one is in trail 't-a' of flow 'backend' (by attestation id-9)
+  re-evaluated: the same verdict
 
-Judged again from the stored facts and policy versions: all 4 verdicts are the same.
+Re-evaluated from the stored facts and policy versions: all 4 verdicts are the same.
 `,
     );
     const first = async (...words: string[]): Promise<string> =>
       (await explain(data, ...words)).out.split("\n")[0] as string;
     assert.is(
       await first("prod", "ccccc"),
-      "'ext' in prod#3 is COMPLIANT: it is on the allowlist, which makes up for policy 'release' version 1.",
+      "'ext' in prod#3 is COMPLIANT: it is on the allowlist, which overrides policy 'release' version 1.",
     );
     assert.match(
       (await explain(data, "prod", C)).out,
@@ -166,7 +166,7 @@ test("a decision is told with the control that it is about, and so is the rule t
     );
     assert.match(
       out,
-      "FAILED requires a compliant decision for control 'SDLC-7'\n           the one in trail 't-a' of flow 'backend' is not compliant (decided by attestation ",
+      "FAILED requires a compliant decision for control 'SDLC-7'\n           the one in trail 't-a' of flow 'backend' is not compliant (by attestation ",
     );
     assert.match(
       (await explain(data, "prod#1", A)).out,
@@ -198,7 +198,7 @@ test("every way to name a snapshot", () =>
     }
     assert.match(
       (await explain(data, "prod#2")).out,
-      "made 2023-11-14T22:13:29.000Z because Ada attached or detached policies:\n",
+      "created 2023-11-14T22:13:29.000Z because Ada attached or detached policies:\n",
     );
     assert.match((await explain(data, "prod#1")).out, `UNKNOWN  'ext'  ${C}: no policy was in force\n`);
   }));
@@ -422,12 +422,12 @@ test("an override, the conditions of rules and more than one flow or name", asyn
       `  reported to flow 'other', without a trail, commit ${"c".repeat(40)}: INCOMPLETE there`,
       "  policy 'gate' version 1: NON-COMPLIANT",
       "    ok     requires a compliant generic attestation named 'tests', if flow.tags.risk == 'high'",
-      "           a compliant one is in trail 't-a' of flow 'backend' (decided by attestation id-8)",
+      "           a compliant one is in trail 't-a' of flow 'backend' (by attestation id-8)",
       "           it does not apply in flow 'other'",
       "    FAILED requires a compliant junit attestation, if flow != 'x'",
       "           its condition failed for flow 'backend': flow itself cannot be compared (at character 6 of: flow != 'x')",
       "           its condition failed for flow 'other': flow itself cannot be compared (at character 6 of: flow != 'x')",
-      "  judged again: the same answer",
+      "  re-evaluated: the same verdict",
     ]);
   });
 });
@@ -445,7 +445,7 @@ test("a logical environment is explained by its members as they were then", asyn
     assert.is(
       out,
       `all#2 is UNKNOWN: the state of a member was unknown.
-Snapshot 2 of 'all' (logical) in organization 'acme', made 2023-11-14T22:13:36.000Z with stage#1, caused by Ada:
+Snapshot 2 of 'all' (logical) in organization 'acme', created 2023-11-14T22:13:36.000Z with stage#1, caused by Ada:
   2 compliant, 0 non-compliant, 1 unknown.
 Members then: prod#4, stage#1.
 
@@ -460,7 +460,7 @@ stage#1 is UNKNOWN: no policy was in force.
 
 UNKNOWN  'app'  ${A}: no policy was in force
 
-Judged again from the stored facts and policy versions: all 4 verdicts are the same.
+Re-evaluated from the stored facts and policy versions: all 4 verdicts are the same.
 `,
     );
     const one = (await explain(data, "all#2", "ccccc")).out;
@@ -498,7 +498,7 @@ Judged again from the stored facts and policy versions: all 4 verdicts are the s
 
 test("what cannot be explained is refused with what to do", () =>
   told(async (data) => {
-    const NAMES = "there are: prod";
+    const NAMES = "known are: prod";
     const cases: [string[], number, string[]][] = [
       [
         ["prod#9"],
@@ -538,22 +538,25 @@ test("what cannot be explained is refused with what to do", () =>
       [
         ["prod", "fffff"],
         1,
-        ["prod#3 shows no artifact whose fingerprint begins with fffff", "assay explain prod#3 lists what it shows"],
+        [
+          "prod#3 has no artifact with a fingerprint that begins with fffff",
+          "assay explain prod#3 lists its artifacts",
+        ],
       ],
       [["prod", "aaaaa"], 1, ["aaaaa is ambiguous in prod#3; give more of one of these:", A, AB]],
       [
         ["prod#x", "XYZ"],
         2,
         [
-          '"prod#x" is no snapshot: write ENV, ENV#N, ENV~N or ENV@{TIME}',
-          '"XYZ" is no fingerprint: give 5 to 64 characters of 0-9 and a-f',
+          '"prod#x" is not a snapshot expression: give ENV, ENV#N, ENV~N or ENV@{TIME}',
+          '"XYZ" is not a fingerprint: give 5 to 64 characters of 0-9 and a-f',
           "see assay help explain",
         ],
       ],
       [
         ["prod", "abcd"],
         2,
-        ['"abcd" is no fingerprint: give 5 to 64 characters of 0-9 and a-f', "see assay help explain"],
+        ['"abcd" is not a fingerprint: give 5 to 64 characters of 0-9 and a-f', "see assay help explain"],
       ],
       [[], 2, ["argument ENV is missing", "see assay help explain"]],
     ];
@@ -576,7 +579,7 @@ test("nothing reported yet, several organizations, none, no data", async () => {
     assert.equal(await explain(data, "prod"), {
       code: 1,
       out: "",
-      err: "assay: Org: 'acme'. Snapshot 'prod' resolves to 'prod#0'. len(snapshots) == 0. Indexes are 1-based\nassay: nothing was reported there yet\n",
+      err: "assay: Org: 'acme'. Snapshot 'prod' resolves to 'prod#0'. len(snapshots) == 0. Indexes are 1-based\nassay: the environment has no reports yet\n",
     });
   });
   w.report(w.prod);
@@ -619,7 +622,7 @@ test("it changes nothing, and works while the directory belongs to a server", ()
     assert.is(digest(), before);
   }));
 
-const SAVED = "do not rely on this snapshot before the cause is known";
+const SAVED = "do not rely on this snapshot until the cause is known";
 
 test("what does not come out the same again, or cannot be read, is said loudly", async () => {
   const b = `prod#3, 'db\\u001b[2J\\u000aassay: all is well' (${B})`;
@@ -712,10 +715,10 @@ test("what does not come out the same again, or cannot be read, is said loudly",
           !lines.some((line) => (typeof problem === "string" ? line === `assay: ${problem}` : problem.test(line))),
       );
       assert.equal(missing, [], `${sql}\n${err}`);
-      assert.match(out, /^prod#3 is .*\nDO NOT RELY ON THIS: \d+ problems? found in what is stored, see below\.\n/);
+      assert.match(out, /^prod#3 is .*\nDO NOT RELY ON THIS: \d+ problems? found in the stored data, see below\.\n/);
       assert.match(
         out,
-        /\nDAMAGED: judged again from the stored facts and policy versions, not everything is the same; \d+ problems?\.\n$/,
+        /\nDAMAGED: re-evaluated from the stored facts and policy versions, not all verdicts are the same; \d+ problems?\.\n$/,
       );
       const json = await explain(data, "prod#3", "--json");
       const { same, problems: told } = JSON.parse(json.out);
@@ -736,7 +739,7 @@ test("a snapshot that is gone is damage", async () => {
     assert.equal(await explain(data, "prod#2"), {
       code: 5,
       out: "",
-      err: "assay: snapshot prod#2 is gone from the database\n",
+      err: "assay: snapshot prod#2 is missing in the database\n",
     });
     assert.is((await explain(data, "prod#3")).code, 0);
   });
@@ -780,8 +783,8 @@ test("a rule about a type that the organization defined, and the record that it 
     for (const line of [
       `attestation ${record.publicId} 'check', custom:scan of the artifact: not compliant, by ada at`,
       "FAILED requires a compliant custom:scan attestation named 'check'",
-      `not compliant (decided by attestation ${record.publicId})`,
-      "judged again: the same answer",
+      `not compliant (by attestation ${record.publicId})`,
+      "re-evaluated: the same verdict",
     ])
       assert.match(out, line);
   });

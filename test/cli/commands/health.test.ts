@@ -101,7 +101,7 @@ test("a server that is not ready, or is something else, fails with what it says"
       assert.equal(await cli(["health", "--url", url]), {
         code: 1,
         out: "",
-        err: `assay: not ready: ${url} answers ${status} ${JSON.stringify(body)}\n`,
+        err: `assay: not ready: ${url} responds with ${status} ${JSON.stringify(body)}\n`,
       });
     });
   }
@@ -122,7 +122,7 @@ test("no server, and one that does not answer in time", async () => {
       const { code, err } = await cli(["health", "--url", `http://127.0.0.1:${port}`, "--timeout", "1s"]);
       assert.equal(
         { code, err },
-        { code: 1, err: `assay: not ready: http://127.0.0.1:${port}/ready: no answer within 1 s\n` },
+        { code: 1, err: `assay: not ready: http://127.0.0.1:${port}/ready: no response within 1 s\n` },
       );
     },
   );
@@ -190,7 +190,7 @@ test("wrong usage is told", async () => {
       ["--timeout", "soon"],
       '--timeout: "soon" is not accepted, give a duration such as 5s, from 1s to 10m\nassay: see assay help health',
     ],
-    [["--listen", "127.0.0.1:0"], "the server takes any free port, so this cannot know which: give --url URL"],
+    [["--listen", "127.0.0.1:0"], "the server listens on a random port (port 0): give its address with --url URL"],
   ] as const)
     assert.equal(await cli(["health", ...args]), { code: 2, out: "", err: `assay: ${message}\n` });
 });

@@ -26,7 +26,7 @@ test("makes organization, admin, personal organization and a key, which is print
     ]);
     assert.is(code, 0, err);
     assert.match(out, /^[\w-]{43}\n$/);
-    assert.is(err, "organization acme with its admin ops, whose API key follows; it is not shown again\n");
+    assert.is(err, "created organization acme with admin ops; this API key is not shown again:\n");
     assert.is(statSync(data).mode & 0o777, 0o700);
     assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"]);
     look(data, (store) => {
@@ -80,7 +80,7 @@ test("a second time it refuses and changes nothing", () =>
       assert.equal(await cli(["init", "--data", data, "--org", org, "--user", "eve"]), {
         code: 1,
         out: "",
-        err: `assay: ${data} is set up already; see assay help apply and assay help key\n`,
+        err: `assay: ${data} is already set up; see assay help apply and assay help key\n`,
       });
     }
     assert.equal(countRows(data), before);
@@ -108,12 +108,12 @@ test("all mistakes are told at once, and no directory is made", () =>
           `--org: ${name}`,
           `--user: ${name}`,
           "--email: give an e-mail address",
-          "--display-name: give a text of at most 256 characters on one line",
+          "--display-name: give one line of at most 256 characters",
         ],
       ],
       [
         ["--org", "ops", "--user", "ops"],
-        ["--org: the personal organization of the user bears that name, give another one"],
+        ["--org: the name is reserved for the personal organization of the user, give another one"],
       ],
     ];
     for (const [options, problems] of table) {

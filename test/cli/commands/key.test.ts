@@ -51,7 +51,7 @@ test("create prints the key alone; list shows it; revoke ends it", () =>
       assert.equal(await cli(["key", "revoke", id?.[1] ?? "", ...owner, "--data", data]), {
         code: 1,
         out: "",
-        err: `assay: API key not found: ${name} has no key "${id?.[1]}" that works\n`,
+        err: `assay: API key not found: ${name} has no valid key "${id?.[1]}"; see assay key list\n`,
       });
     }
     assert.equal(auditOf(data).slice(-4), [
@@ -93,7 +93,7 @@ test("--json", () =>
     assert.equal(await cli(["key", "list", "--user", "eve", "--json", "--data", data]), {
       code: 1,
       out: "",
-      err: '{"error":"there is no user \\"eve\\""}\n',
+      err: '{"error":"there is no user \\"eve\\"; assay user list lists all"}\n',
     });
   }));
 
@@ -153,12 +153,12 @@ test("an end, and nothing that steers the terminal, is shown in the list", () =>
 test("wrong usage is told with all mistakes and exit code 2; nothing is made", () =>
   given(async (data) => {
     const before = countRows(data);
-    const owner = "say who holds the key: give --user, or both --org and --service-account";
+    const owner = "name the owner of the key with --user, or with both --org and --service-account";
     const description = "--description: give a text of 1 to 256 characters";
     const duration = "--expires-in: give a duration such as 90d, 24h or 1h30m, ending before the year 2100";
     const time =
-      "--expires-at: give whole epoch seconds up to 4102444800, where 0 is never, or a time like 2030-12-31T23:59:59Z";
-    const past = "--expires-at: this time lies in the past";
+      "--expires-at: give whole epoch seconds up to 4102444800 (0 is never) or a time like 2030-12-31T23:59:59Z";
+    const past = "--expires-at: this time is in the past";
     const d = ["--description", "d"];
     const table: [string[], string[]][] = [
       [[], [owner, description]],
@@ -214,11 +214,11 @@ test("who and what does not exist is named, with exit code 1", () =>
   given(async (data) => {
     const before = countRows(data);
     const table: [string[], string][] = [
-      [["--user", "eve"], 'there is no user "eve"'],
+      [["--user", "eve"], 'there is no user "eve"; assay user list lists all'],
       [["--org", "nope", "--service-account", "ci"], 'there is no organization "nope"'],
       [
         ["--org", "acme", "--service-account", "nope"],
-        'Service account not found: acme has no "nope"; assay service-account create nope --org acme makes one',
+        'Service account not found: acme has no "nope"; assay service-account create nope --org acme creates one',
       ],
     ];
     for (const [owner, problem] of table) {
@@ -249,7 +249,7 @@ test("who and what does not exist is named, with exit code 1", () =>
     assert.equal(await cli(["key", "list", ...USER, "--data", empty]), {
       code: 1,
       out: "",
-      err: `assay: ${empty} is no data directory: it holds no assay.db; assay serve, assay dev, assay init and assay apply create one\n`,
+      err: `assay: ${empty} is not a data directory: it contains no assay.db; assay serve, assay dev, assay init and assay apply create one\n`,
     });
   }));
 

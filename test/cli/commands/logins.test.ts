@@ -73,7 +73,7 @@ test("a password is one line of standard input where that is no terminal; what w
     assert.is(stored(data, "ops"), null);
     assert.equal(await run(data, ["user", "passwd", "ops", "--remove"]), {
       code: 0,
-      out: "there was no password of ops, ended 0 sessions\n",
+      out: "ops has no password, ended 0 sessions\n",
       err: "",
     });
     assert.equal(auditOf(data).slice(before + 1), ['user passwd password.removed ops {"ended_sessions":0}']);
@@ -95,7 +95,7 @@ test("at a terminal it is asked for twice", () =>
     );
     assert.equal(
       await run(data, ["user", "passwd", "ann"], { typed: [null] }),
-      failed("New password of ann: assay: nothing was changed: no password was given\n"),
+      failed("New password of ann: assay: nothing was changed: no password was entered\n"),
     );
     assert.equal(stored(data, "ann"), hash);
   }));
@@ -119,7 +119,7 @@ test("what is no password is refused, and changes nothing", () =>
       );
     assert.equal(
       await run(data, ["user", "passwd", "eve"], { stdin: "correct horse battery" }),
-      failed('assay: there is no user "eve"\n'),
+      failed('assay: there is no user "eve"; assay user list lists all\n'),
     );
     assert.equal(
       { "auditOf.length": auditOf(data).length, open: open(data, "ops") },
@@ -159,7 +159,7 @@ test("a disabled user has no session, no password, and no way in from a provider
       'user disable identity.blocked ann {"identities":1}',
     ]);
     const show = async () => (await run(data, ["user", "show", "ann"])).out.split("\n").slice(2, 4);
-    assert.equal(await show(), ["no password, 0 open sessions", "42 at https://id.example: refused"]);
+    assert.equal(await show(), ["no password, 0 open sessions", "42 at https://id.example: blocked"]);
     assert.equal(await run(data, ["user", "enable", "ann"]), { code: 0, out: "enabled ann\n", err: "" });
     assert.equal(await run(data, ["user", "enable", "ann", "--json"]), {
       code: 0,
@@ -204,19 +204,25 @@ test("sessions are listed, and ended one by one, by user, or all at once", () =>
 
     const id = sessions[0]?.["id"] ?? "";
     assert.equal(await run(data, ["session", "revoke", id]), { code: 0, out: "ended 1 session\n", err: "" });
-    assert.equal(await run(data, ["session", "revoke", id]), failed(`assay: there is no open session "${id}"\n`));
+    assert.equal(
+      await run(data, ["session", "revoke", id]),
+      failed(`assay: there is no open session "${id}"; see assay session list\n`),
+    );
     assert.equal(await run(data, ["session", "revoke", "--user", "ops", "--json"]), {
       code: 0,
       out: '{"ended_sessions":1}\n',
       err: "",
     });
     assert.equal(await run(data, ["session", "revoke", "--all"]), { code: 0, out: "ended 1 session\n", err: "" });
-    assert.equal(await run(data, ["session", "list"]), { code: 0, out: "nobody is signed in\n", err: "" });
+    assert.equal(await run(data, ["session", "list"]), { code: 0, out: "no open sessions\n", err: "" });
     for (const words of [[], ["--all", "--user", "ops"], [id, "--all"]]) {
       const { code, err } = await run(data, ["session", "revoke", ...words]);
       assert.equal(
         { code, err },
-        { code: 2, err: "assay: give ID, --user USER or --all, one of them\nassay: see assay help session revoke\n" },
+        {
+          code: 2,
+          err: "assay: give exactly one of ID, --user USER and --all\nassay: see assay help session revoke\n",
+        },
       );
     }
     assert.equal(

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { COMMANDS } from "../../../src/cli/commands.ts";
-import { EXIT, topicNames } from "../../../src/cli/framework.ts";
+import { EXIT, listTopicNames } from "../../../src/cli/framework.ts";
 import { manualPage } from "../../../src/cli/commands/man.ts";
 import { ROWS } from "../../../src/config/options.ts";
 import { cli } from "../in-process.ts";
@@ -38,7 +38,7 @@ test("the page has all commands, options, exit codes and topics, and the same by
     [],
   );
   assert.equal(
-    topicNames().filter((name) => !plain.includes(`\n.B ${name}\n`)),
+    listTopicNames().filter((name) => !plain.includes(`\n.B ${name}\n`)),
     [],
   );
   assert.not.match(out, /\b20\d\d-\d\d-\d\d\b/);

@@ -45,7 +45,7 @@ test("add, change, list and remove; the history and the audit log tell all of it
     const before = auditOf(data).length;
     assert.equal(
       await member(data, "add", "ann", ...ACME, "--role", "reader"),
-      done("added acme/ann: no member -> reader\n"),
+      done("added acme/ann: not a member -> reader\n"),
     );
     assert.equal(await member(data, "add", "ann", ...ACME, "--role", "reader"), done("unchanged acme/ann: reader\n"));
     // By address, in whatever case.
@@ -62,7 +62,7 @@ test("add, change, list and remove; the history and the audit log tell all of it
       out,
       /^USER {2}ROLE {3}SINCE {17}NAME\nann {3}admin {2}\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ {2}Ann B\.\nops {3}admin {2}\S+Z {2}ops\n$/,
     );
-    assert.equal(await member(data, "remove", "ann", ...ACME), done("removed acme/ann: admin -> no member\n"));
+    assert.equal(await member(data, "remove", "ann", ...ACME), done("removed acme/ann: admin -> not a member\n"));
     assert.is(roleOf(data, "ann"), null);
     const script = [OPERATOR, "script"];
     assert.equal(history(data), [
@@ -129,7 +129,7 @@ test("--json", () =>
     assert.equal(await member(data, "remove", "ann", ...ACME, "--json"), {
       code: 1,
       out: "",
-      err: '{"error":"ann is no member of acme"}\n',
+      err: '{"error":"ann is not a member of acme; assay member add adds a user"}\n',
     });
   }));
 
@@ -137,7 +137,7 @@ test("the last admin is kept unless forced, by apply too", () =>
   given(async (data) => {
     await member(data, "add", "ann", ...ACME, "--role", "member");
     const before = countRows(data);
-    const problem = "assay: ops is the last admin of acme; make somebody else admin first, or give --force\n";
+    const problem = "assay: ops is the last admin of acme; give another member the role admin first, or use --force\n";
     for (const words of [
       ["set-role", "ops", "--role", "member"],
       ["remove", "ops"],
@@ -169,13 +169,13 @@ test("the last admin is kept unless forced, by apply too", () =>
     );
     assert.equal(
       await member(data, "remove", "ann", ...ACME),
-      done("removed acme/ann: reader -> no member\n"),
+      done("removed acme/ann: reader -> not a member\n"),
       "there is no admin to keep",
     );
     await member(data, "set-role", "ops", ...ACME, "--role", "admin");
     assert.equal(
       await member(data, "remove", "ops", ...ACME, "--force"),
-      done("removed acme/ops: admin -> no member\n"),
+      done("removed acme/ops: admin -> not a member\n"),
     );
   }));
 
@@ -186,15 +186,19 @@ test("what cannot be done is said, and changes nothing", () =>
     const role = ["--role", "member"];
     const org = "--org: give the name of an organization";
     const roles = "--role: give admin, member, snapshotter or reader";
-    const personal = "ann is the personal organization of its user, who stays its only member and admin";
+    const personal = "ann is a personal organization: its user is its only member and always admin";
     const table: [string[], number, string[]][] = [
       [
         ["add", "ann", ...ACME, ...role],
         1,
-        ["ann is a member of acme already, as reader; assay member set-role changes the role"],
+        ["ann is already a member of acme, with role reader; change it with assay member set-role"],
       ],
-      [["add", "eve", ...ACME, ...role], 1, ['there is no user "eve"']],
-      [["add", "eve@example.com", ...ACME, ...role], 1, ['there is no user "eve@example.com"']],
+      [["add", "eve", ...ACME, ...role], 1, ['there is no user "eve"; assay user list lists all']],
+      [
+        ["add", "eve@example.com", ...ACME, ...role],
+        1,
+        ['there is no user "eve@example.com"; assay user list lists all'],
+      ],
       [["add", "ann", "--org", "nope", ...role], 1, ['there is no organization "nope"']],
       [["add", "ops", "--org", "ann", ...role], 1, [personal]],
       [["remove", "ann", "--org", "ann", "--force"], 1, [personal]],
@@ -240,8 +244,8 @@ test("who is removed is told which service accounts of theirs go on working", ()
     });
     assert.equal(await member(data, "remove", "ann", ...ACME), {
       code: 0,
-      out: "removed acme/ann: member -> no member\n",
-      err: "service accounts that ann created go on working: hers\n",
+      out: "removed acme/ann: member -> not a member\n",
+      err: "service accounts that ann created keep working: hers\n",
     });
   }));
 

@@ -100,12 +100,12 @@ test("rules are set, listed and removed, each with its entry in the audit log", 
     assert.is(await ok("retention", "list", ...on), "no rules: everything is kept\n\nno legal holds\n");
     assert.is(
       await ok("retention", "set", "--org", "acme", "--trails-after", "365", "--evidence-after", "90", ...on),
-      "organization acme: trails for 365 days, files for 90 days\nnothing is deleted before assay retention run\n",
+      "organization acme: trails for 365 days, files for 90 days\nnothing is deleted until you run assay retention run\n",
     );
     await ok("retention", "set", "--org", "acme", "--flow", "build", "--keep", ...on);
     assert.is(
       await ok("retention", "list", ...on),
-      "ORGANIZATION  FLOW   TRAILS    FILES\nacme          -      365d      90d\nacme          build  for ever  for ever\n\nno legal holds\n",
+      "ORGANIZATION  FLOW   TRAILS   FILES\nacme          -      365d     90d\nacme          build  forever  forever\n\nno legal holds\n",
     );
     assert.equal(await json("retention", "list", "--org", "acme", ...on), {
       rules: [
@@ -116,7 +116,7 @@ test("rules are set, listed and removed, each with its entry in the audit log", 
     });
     assert.is(
       await ok("retention", "unset", "--org", "acme", "--flow", "build", ...on),
-      "removed the rule of acme/build\n",
+      "removed the rule for acme/build\n",
     );
     assert.equal((await json("retention", "list", "--org", "other", ...on)).rules, []);
     assert.equal(auditOf(data).slice(-3), [
@@ -162,7 +162,7 @@ test("what cannot be meant is refused, and changes nothing", () =>
     const cases: [string[], number, string][] = [
       [["set", "--org", "acme"], 2, "give --trails-after, --evidence-after or both, or --keep alone"],
       [["set", "--org", "acme", "--keep", "--trails-after", "5"], 2, "or --keep alone"],
-      [["set", "--trails-after", "5"], 2, "--org: say which organization"],
+      [["set", "--trails-after", "5"], 2, "--org: give the name of an organization"],
       [
         ["set", "--org", "acme", "--trails-after", "0"],
         2,
@@ -174,20 +174,20 @@ test("what cannot be meant is refused, and changes nothing", () =>
       [
         ["set", "--org", "acme", "--trails-after", "30", "--evidence-after", "30"],
         2,
-        "--evidence-after: files go before their trails",
+        "--evidence-after: files are deleted before their trails",
       ],
       [["set", "--org", "nobody", "--trails-after", "5"], 1, 'there is no organization "nobody"'],
       [["set", "--org", "acme", "--flow", "nothing", "--trails-after", "5"], 1, "Flow"],
-      [["unset", "--org", "acme"], 1, "there is no rule of acme; assay retention list shows all"],
-      [["hold", "--org", "acme"], 2, "--reason: say why"],
+      [["unset", "--org", "acme"], 1, "there is no rule for acme; assay retention list shows all"],
+      [["hold", "--org", "acme"], 2, "--reason: give a reason"],
       [["hold", "--org", "acme", "--reason", "x", "--trail", "t"], 2, "--trail: give --flow too"],
       [["hold", "--org", "acme", "--reason", "x", "--flow", "build", "--trail", "u"], 1, 'acme/build has no trail "u"'],
       [["release", "x"], 1, 'there is no hold "x"'],
-      [["run"], 2, "--plan: give the plan that assay retention plan printed"],
-      [["run", "--plan", "1-2"], 2, "--plan: give the plan"],
-      [["run", "--plan", `1-${"a".repeat(24)}`, "--limit", "0"], 2, "--limit: give a number from 1"],
-      [["run", "--plan", `1-${"a".repeat(24)}`], 1, "that plan does not hold any more"],
-      [["deleted"], 2, "--org: say which organization"],
+      [["run"], 2, "--plan: give a plan printed by assay retention plan"],
+      [["run", "--plan", "1-2"], 2, "--plan: give a plan"],
+      [["run", "--plan", `1-${"a".repeat(24)}`, "--limit", "0"], 2, "--limit: give a number of at least 1"],
+      [["run", "--plan", `1-${"a".repeat(24)}`], 1, "the plan is no longer valid"],
+      [["deleted"], 2, "--org: give the name of an organization"],
       [
         ["deleted", "--org", "acme", "--limit", "1001", "--before", "x"],
         2,
@@ -239,7 +239,7 @@ test("a hold keeps a trail, its release is remembered, and a second release is r
         released_at: null,
       },
     );
-    assert.match(await ok("retention", "plan", ...on), "stays: 1 trail under a legal hold\n    t: hold");
+    assert.match(await ok("retention", "plan", ...on), "kept: 1 trail under a legal hold\n    t: hold");
     assert.match(
       await ok("retention", "list", ...on),
       new RegExp(`\nHOLD {30}ON {12}SINCE {17}BY {5}REASON\n${hold.id}  acme/build/t  \\S{20}  legal  case 7\n$`),
@@ -254,7 +254,7 @@ test("a hold keeps a trail, its release is remembered, and a second release is r
     );
     const again = await cli(["retention", "release", hold.id, ...on]);
     assert.is(again.code, 1);
-    assert.match(again.err, "was released before, at ");
+    assert.match(again.err, "was already released at ");
     assert.equal(
       auditOf(data)
         .slice(-2)
@@ -280,9 +280,9 @@ test("a plan tells what would go, a run does exactly that, and what went is list
       lines,
       [
         "acme/build  (rule of organization acme: trails for 30 days, files for 10 days)",
-        "  goes: 1 trail with 1 artifact and 1 attestation and the files of 1 trail, 2 files of 4 KB; last events from TIME to TIME",
-        "together: 1 trail to delete, 1 trail to lose files, 2 files of 4 KB",
-        "to delete exactly that: assay retention run --plan PLAN",
+        "  deleted: 1 trail with 1 artifact and 1 attestation and the files of 1 trail, 2 files, 4 KB; last events from TIME to TIME",
+        "total: 1 trail to delete, 1 trail to lose files, 2 files, 4 KB",
+        "to delete exactly this: assay retention run --plan PLAN",
         "",
       ].join("\n"),
     );
@@ -318,7 +318,7 @@ test("a plan tells what would go, a run does exactly that, and what went is list
     assert.equal(trailsOf(data), ["middle", "new", "old"]);
     assert.is(
       await ok("retention", "run", "--plan", plan, "--org", "acme", ...on),
-      "deleted 0 trails, and the files of 0 trails\n",
+      "deleted 0 trails and the files of 0 trails\n",
       "nothing is left of it",
     );
     assert.match(await ok("retention", "plan", ...on), "nothing to delete\n");
@@ -350,7 +350,7 @@ test("a plan tells what would go, a run does exactly that, and what went is list
     });
   }));
 
-test("a plan that does not hold any more is refused whole", () =>
+test("refuses an outdated plan as a whole", () =>
   given(async (data, make) => {
     const on = ["--data", data];
     make({ name: "old", days: 99 });
@@ -362,7 +362,7 @@ test("a plan that does not hold any more is refused whole", () =>
       assert.equal({ code: outcome.code, out: outcome.out }, { code: 1, out: "" });
       assert.match(
         outcome.err,
-        "that plan does not hold any more: rules, holds or trails changed since, or --org is another one\nassay: nothing was deleted; see assay retention plan",
+        "the plan is no longer valid: rules, holds or trails have changed since, or --org differs\nassay: nothing was deleted; see assay retention plan",
       );
       assert.ok(trailsOf(data).includes("old"));
     };

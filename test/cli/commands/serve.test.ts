@@ -32,7 +32,7 @@ test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing 
     const token = join(data, "setup-token");
     assert.is(
       server.out(),
-      `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\nnobody has an account yet: claim the first administrator at ${url}/setup with this one-time token, which is also in ${token}\n${readFileSync(token, "utf8")}`,
+      `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\nthere are no accounts yet: create the first administrator at ${url}/setup with this one-time token, which is also in ${token}\n${readFileSync(token, "utf8")}`,
     );
     assert.equal(await get(`${url}/ready`), { status: 200, text: "OK" });
     // The base URL follows from the port that was bound.
@@ -235,11 +235,11 @@ test("an address that cannot be had is told in words, and the data is free again
     const table: [string, string][] = [
       [
         `127.0.0.1:${port}`,
-        "another program listens there; choose another port with --listen HOST:PORT or ASSAY_LISTEN",
+        "another program is using the port; choose another with --listen HOST:PORT or ASSAY_LISTEN",
       ],
       [
         "192.0.2.1:8001",
-        "this machine does not have that address; give another one with --listen HOST:PORT or ASSAY_LISTEN",
+        "this machine does not have that address; choose another with --listen HOST:PORT or ASSAY_LISTEN",
       ],
     ];
     for (const [listen, problem] of table) {
@@ -362,8 +362,8 @@ test("mistakes of the bootstrap file end the start with exit code 1: all of them
       code: 1,
       out: "",
       err: [
-        'b.yml line 2 column 37: organizations[0].members[0]: there is no user "x", neither in this file nor in the database',
-        'b.yml line 2 column 61: organizations[0].members[1]: there is no user "y", neither in this file nor in the database',
+        'b.yml line 2 column 37: organizations[0].members[0]: there is no user "x" in this file or in the database',
+        'b.yml line 2 column 61: organizations[0].members[1]: there is no user "y" in this file or in the database',
         "nothing was applied",
       ]
         .map((line) => `assay: ${line}\n`)
@@ -466,7 +466,7 @@ test("an error that nothing caught goes to the log", () =>
       .filter(({ level }) => level === "fatal");
     assert.equal(
       fatal.map(({ msg, err: { type, message } }) => ({ msg, type, message })),
-      [{ msg: "an error that nothing caught ends the process", type: "TypeError", message: "oops" }],
+      [{ msg: "uncaught error, the process exits", type: "TypeError", message: "oops" }],
     );
   }));
 
@@ -491,8 +491,8 @@ test("a secret that is given as a flag warns that the process list shows it; var
       {
         option: "metrics-key",
         msg:
-          "--metrics-key as a flag shows in the process list to every user of this machine: " +
-          "give ASSAY_METRICS_KEY or metrics_key in a file",
+          "the value of --metrics-key is visible to every user of this machine in the process list: " +
+          "set ASSAY_METRICS_KEY, or metrics_key in a file",
       },
     ]);
     assert.equal(await warnings("variable", [], { ASSAY_METRICS_KEY: KEY }), []);
@@ -509,7 +509,7 @@ test("asked to stop while it starts, it starts and stops", () =>
 test("help says where output and log go", async () => {
   const { code, out } = await cli(["help", "serve"]);
   assert.is(code, 0);
-  assert.match(out, /The log, one JSON object\nper line, goes to stderr\./);
+  assert.match(out, /Writes the log to stderr, one JSON object per line\./);
 });
 
 test.run();

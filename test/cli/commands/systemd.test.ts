@@ -3,7 +3,7 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { serviceUnit, socketUnit } from "../../../src/cli/install/systemd-unit.ts";
+import { renderServiceUnit, renderSocketUnit } from "../../../src/cli/install/systemd-unit.ts";
 import { cli, inDirectory } from "../in-process.ts";
 
 const test = suite("cli/commands/systemd");
@@ -160,17 +160,17 @@ test("a port below 1024 takes the one capability, unless systemd binds it", asyn
 
 test("a Unix socket: its group is the service's first one, or systemd's to give", () => {
   const settingsOfUnit = { executable: "/bin/assay", arguments: [], credentials: [], writable: [], lowPort: false };
-  const own = serviceUnit({ ...settingsOfUnit, group: "www-data", ownSocket: true, socket: false });
+  const own = renderServiceUnit({ ...settingsOfUnit, group: "www-data", ownSocket: true, socket: false });
   assert.equal(
     { "settings Group": settings(own, "Group"), "settings SupplementaryGroups": settings(own, "SupplementaryGroups") },
     { "settings Group": ["www-data"], "settings SupplementaryGroups": [] },
   );
-  const handed = socketUnit("/run/assay.sock", "www-data");
+  const handed = renderSocketUnit("/run/assay.sock", "www-data");
   assert.equal(
     ["ListenStream", "SocketMode", "SocketGroup"].map((name) => settings(handed, name)),
     [["/run/assay.sock"], ["0660"], ["www-data"]],
   );
-  assert.equal(settings(socketUnit("/run/assay.sock", null), "SocketMode"), ["0666"]);
+  assert.equal(settings(renderSocketUnit("/run/assay.sock", null), "SocketMode"), ["0666"]);
 });
 
 test("variables of this shell are not the service's", async () => {
@@ -190,25 +190,25 @@ test("variables of this shell are not the service's", async () => {
 test("what cannot be put into a unit is refused", async () => {
   await refused(
     ["--smtp-url", "smtp://u:p@mail.example.com", "--metrics-key", "0123456789abcdef"],
-    "--smtp-url, --metrics-key: every user of the machine can read a unit; write it into a file and give that with --config FILE",
+    "--smtp-url, --metrics-key: every user of the machine can read a unit; write the secret to a file and name that with --config FILE",
     "smtp-url and smtp-from belong together: give --smtp-from ADDRESS or ASSAY_SMTP_FROM too",
     SEE,
   );
   await refused(
     ["--data", "/srv/assay"],
-    "--data: the service has its data in /var/lib/assay; for another disk mount that at /var/lib/private/assay",
+    "--data: the service always uses /var/lib/assay; to use another disk, mount it at /var/lib/private/assay",
     SEE,
   );
-  await refused(["--group", "a b"], '--group: "a b" is no name of a group', SEE);
+  await refused(["--group", "a b"], '--group: "a b" is not a valid group name', SEE);
   await refused(
     ["--socket", "--listen", "localhost:80"],
-    "--listen: systemd takes no host names for a socket: give an address in place of localhost",
+    "--listen: a socket unit accepts no host names: give an IP address instead of localhost",
   );
   await refused(["--socket", "--listen", "127.0.0.1:0"], "--listen: a socket unit needs a port");
   for (const path of ["assay", "/opt/my assay", "/opt/$HOME/assay", ""]) {
     await refused(
       ["--executable", path],
-      `--executable: ${JSON.stringify(path)} is not accepted, give an absolute path without blanks, quotes, $ and backslashes`,
+      `--executable: ${JSON.stringify(path)} is not accepted, give an absolute path without spaces, quotes, $ and backslashes`,
       SEE,
     );
   }
@@ -227,7 +227,7 @@ test("an executable that the service would not see is told", async () => {
     { code, err },
     {
       code: 0,
-      err: "assay: the service does not see /home/ops/assay: copy it to /usr/local/bin/assay and give --executable /usr/local/bin/assay\n",
+      err: "assay: the service cannot access /home/ops/assay: copy it to /usr/local/bin/assay and give --executable /usr/local/bin/assay\n",
     },
   );
 });

@@ -87,7 +87,7 @@ test("--json", () =>
     assert.equal(await user(data, "show", "eve", "--json"), {
       code: 1,
       out: "",
-      err: '{"error":"there is no user \\"eve\\""}\n',
+      err: '{"error":"there is no user \\"eve\\"; assay user list lists all"}\n',
     });
   }));
 
@@ -127,7 +127,7 @@ test("a disabled user has neither keys nor memberships, and stays known", () =>
     assert.equal(await user(data, "disable", "ops"), {
       code: 1,
       out: "",
-      err: "assay: ops is the last admin of acme; make somebody else admin first, or give --force\n",
+      err: "assay: ops is the last admin of acme; give another member the role admin first, or use --force\n",
     });
     assert.equal(countRows(data), counted);
     assert.equal(
@@ -142,20 +142,20 @@ test("what cannot be done is said, and changes nothing", () =>
     const before = countRows(data);
     const name = "NAME: give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
     const email = "--email: give an e-mail address";
-    const shown = "--display-name: give a text of at most 256 characters on one line";
-    const taken = '"A@B" is the e-mail address of user ann already';
+    const shown = "--display-name: give one line of at most 256 characters";
+    const taken = 'the e-mail address "A@B" already belongs to user ann';
     const table: [string[], number, string[]][] = [
-      [["create", "ann"], 1, ["there is a user ann already"]],
+      [["create", "ann"], 1, ["user ann already exists"]],
       [
         ["create", "acme"],
         1,
-        ["there is an organization acme already, and a user's personal organization bears their name"],
+        ["there is an organization acme, but the user's personal organization needs that name; choose another"],
       ],
       [["create", "bob", "--email", "A@B"], 1, [taken]],
       [["set", "ops", "--email", "A@B"], 1, [taken]],
-      [["set", "eve", "--email", "e@b"], 1, ['there is no user "eve"']],
-      [["show", "eve@b"], 1, ['there is no user "eve@b"']],
-      [["disable", "eve"], 1, ['there is no user "eve"']],
+      [["set", "eve", "--email", "e@b"], 1, ['there is no user "eve"; assay user list lists all']],
+      [["show", "eve@b"], 1, ['there is no user "eve@b"; assay user list lists all']],
+      [["disable", "eve"], 1, ['there is no user "eve"; assay user list lists all']],
       [
         ["create", "a b", "--email", "nobody", "--display-name", "a\nb"],
         2,

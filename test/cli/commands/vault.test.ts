@@ -35,9 +35,9 @@ test("evidence moves to the storage and back, checked, and the database names th
       code: 0,
       err: "",
       out:
-        `3 files of ${BYTES} bytes are in ${place}, 3 of them newly copied\n` +
-        `the evidence is kept there now: start the server with --evidence-store ${place}\n` +
-        `the old place, the data directory ${directory}, was left as it is\n`,
+        `${place} has 3 files, ${BYTES} bytes; 3 of them newly copied\n` +
+        `the evidence is now stored there: start the server with --evidence-store ${place}\n` +
+        `the old location, the data directory ${directory}, was left unchanged\n`,
     });
     assert.equal(
       { recorded: recorded(directory), inDirectory: inDirectory(), onStorage: onStorage() },
@@ -48,7 +48,10 @@ test("evidence moves to the storage and back, checked, and the database names th
       { code: status.code, out: JSON.parse(status.out) },
       { code: 0, out: { place, files: 3, bytes: BYTES, reachable: true, why: null } },
     );
-    assert.is((await vault("migrate", "--to", place)).out, `the evidence is kept in ${place} already; nothing to do\n`);
+    assert.is(
+      (await vault("migrate", "--to", place)).out,
+      `the evidence is already stored in ${place}; nothing to do\n`,
+    );
 
     rmSync(join(directory, "evidence"), { recursive: true });
     const back = await vault("migrate", "--to", "directory", "--remove-source", "--json");
@@ -112,7 +115,7 @@ test("what is there is not copied again, and what is there in part is replaced",
     assert.equal({ code: migrated.code, recorded: recorded(directory) }, { code: 1, recorded: "directory" });
     assert.match(
       migrated.err,
-      `evidence ${second} lies at the target with other content of the same size; remove it there`,
+      `evidence ${second} exists at the target with different content of the same size; remove it there`,
     );
     unlinkSync(keyOf(second));
     assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).copied, 1);
@@ -138,7 +141,7 @@ test("a store that fails half way, or is down, switches nothing, and the next ru
     );
     assert.match(
       failed.err,
-      /AccessDenied.*status 403.*Nothing was switched; what was copied stays, run this again to go on/s,
+      /AccessDenied.*status 403.*The location was not switched; the copied files stay at the target, run this again to continue/s,
     );
     assert.is(onStorage().length, 1);
     assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).copied, 2);
@@ -146,7 +149,7 @@ test("a store that fails half way, or is down, switches nothing, and the next ru
     const down = { ...env, ASSAY_S3_ENDPOINT: `http://127.0.0.1:${await freePort()}` };
     const status = await cli(["vault", "status"], { env: down });
     assert.is(status.code, 1);
-    assert.match(status.out, /it gives no answer: .*ECONNREFUSED/);
+    assert.match(status.out, /the storage does not respond: .*ECONNREFUSED/);
     const back = await cli(["vault", "migrate", "--to", "directory", "--remove-source"], { env: down });
     assert.equal(
       { code: back.code, recorded: recorded(directory), onStorage: onStorage() },
@@ -165,7 +168,7 @@ test("a stop in the middle switches nothing", async () => {
     const { code, err } = await running.ended;
     end();
     assert.is(code, 1);
-    assert.match(err, "stopped by SIGTERM; nothing was switched");
+    assert.match(err, "stopped by SIGTERM; the location was not switched");
     assert.is(recorded(directory), "directory");
   });
 });
@@ -181,13 +184,13 @@ test("evidence that is lost already is named and keeps the move, unless it may b
     assert.equal({ code: refused.code, recorded: recorded(directory) }, { code: 5, recorded: "directory" });
     assert.is(
       refused.err,
-      `assay: evidence ${missing} is missing\nassay: evidence ${damaged} is damaged\nassay: nothing was switched; with --allow-missing the rest is moved without them\n`,
+      `assay: evidence ${missing} is missing\nassay: evidence ${damaged} is damaged\nassay: the location was not switched; --allow-missing moves the rest without these files\n`,
     );
     const moved = await vault("migrate", "--to", place, "--allow-missing");
     assert.equal({ code: moved.code, recorded: recorded(directory) }, { code: 0, recorded: place });
     assert.match(
       moved.out,
-      `evidence ${missing} is missing in the old place\nevidence ${damaged} is damaged in the old place\n`,
+      `evidence ${missing} is missing in the old location\nevidence ${damaged} is damaged in the old location\n`,
     );
   });
 });

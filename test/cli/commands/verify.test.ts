@@ -131,7 +131,7 @@ test("evidence: a flipped byte, a file that is gone, one that is shorter, are da
         `DAMAGE  evidence .*\\n +evidence ${digestOf(path)}: is damaged: its content has the digest [0-9a-f]{64}; named by attestation \\S+ \\('notes' of acme/shop/release-1\\)\\n`,
       ),
     );
-    assert.match(out, /Damage: 1 problem in evidence\. Keep the directory as it is and read assay help verify\.\n$/);
+    assert.match(out, /Damage: 1 problem in evidence\. Leave the directory as it is and read assay help verify\.\n$/);
     assert.is((await cli(["verify", "--data", data, "--quick"])).code, 0, "its size is right");
   });
   for (const quick of [[], ["--quick"]]) {
@@ -538,11 +538,11 @@ test("reports tables that only look like those of Litestream", () =>
     assert.match(out, /trigger _litestream_spy: is nothing that this program made/);
   }));
 
-test("says nothing about data that was changed while it was read", () =>
+test("says nothing about data that changed while it was being read", () =>
   inCopy(async (data) => {
     await withDataReadOnly(data, async () => tamper(data, "UPDATE flows SET description = 'changed'")).then(
       () => assert.unreachable("it should fail"),
-      (error: Error) => assert.match(error.message, /was changed while it was read.*run this again$/),
+      (error: Error) => assert.match(error.message, /changed while it was being read.*run this again$/),
     );
   }));
 
@@ -557,7 +557,7 @@ test("wants a directory with data of the present schema", () =>
     assert.equal({ code: old.code, out: old.out }, { code: 1, out: "" });
     assert.match(
       old.err,
-      /has schema version 2, and this program works with \d+: assay serve brings it up to date when it starts, after a copy was made\n$/,
+      /has schema version 2, but this program needs version \d+: assay serve makes a copy and upgrades the database when it starts\n$/,
     );
     assert.equal(state(join(home, "old")), before);
     assert.is((await cli(["verify"])).code, 2);

@@ -39,7 +39,7 @@ test("enable prints address and secret once, list shows no secret, rotate gives 
     assert.equal(again, {
       code: 0,
       err: "",
-      out: `the sonar webhook of acme is enabled already; its address and its secret stay as they are\nhttps://assay.example.com/x/api/v2/webhooks/sonar/${id}\n`,
+      out: `the sonar webhook of acme is already enabled; its address and secret have not changed\nhttps://assay.example.com/x/api/v2/webhooks/sonar/${id}\n`,
     });
     assert.equal(
       { secret: inUse(data, "sonar")?.secret, settings_json: inUse(data, "sonar")?.settings_json },
@@ -66,7 +66,7 @@ test("enable prints address and secret once, list shows no secret, rotate gives 
       assert.equal(await webhook(data, word, "sonar"), {
         code: 1,
         out: "",
-        err: "assay: acme takes in no sonar webhook; assay webhook enable sonar opens one\n",
+        err: "assay: acme has no enabled sonar webhook; assay webhook enable sonar creates one\n",
       });
     assert.equal(auditOf(data).slice(-5), [
       'webhook enable service_account.created sonar-webhook {"privilege":"member","for_webhook":true}',
@@ -115,7 +115,7 @@ test("the address begins with the public URL of the server, wherever that is con
     };
     await webhook(data, "enable", "sonar");
     const hint =
-      "base-url is not set here, so the address follows from the listen address: give --base-url URL as the server has it\n";
+      "base-url is not set, so the address is derived from the listen address: give the server's --base-url URL\n";
     assert.equal(await address([]), ["http://127.0.0.1:8001", hint]);
     assert.equal(await address(["--listen", "0.0.0.0:80", "--tls-cert", "c.pem"]), ["https://localhost:80", hint]);
     assert.equal(await address([], { ASSAY_BASE_URL: "https://of.variable.example/" }), [
@@ -134,14 +134,14 @@ test("what is wrong is said, and changes nothing", () =>
       [
         ["enable", "jenkins", "--org", "acme"],
         2,
-        `assay: there is no webhook "jenkins": say sonar or launch-darkly\n${help("enable")}`,
+        `assay: there is no webhook "jenkins": give sonar or launch-darkly\n${help("enable")}`,
       ],
-      [["enable", "sonar"], 2, `assay: --org: name the organization\n${help("enable")}`],
+      [["enable", "sonar"], 2, `assay: --org: give the name of an organization\n${help("enable")}`],
       [["enable", "sonar", "--org", "nobody"], 1, 'assay: there is no organization "nobody"\n'],
       [
         ["enable", "sonar", "--org", "ops"],
         1,
-        "assay: ops is a personal organization, which has no service accounts; webhooks need one\n",
+        "assay: ops is a personal organization; webhooks need a service account, so choose a shared one\n",
       ],
       [
         ["enable", "launch-darkly", "--org", "acme", "--flow-prefix", "x"],
@@ -151,12 +151,12 @@ test("what is wrong is said, and changes nothing", () =>
       [
         ["enable", "sonar", "--org", "acme", "--flow-name", "id"],
         2,
-        "assay: --flow-name: say key or name\nassay: see assay help webhook enable\n",
+        "assay: --flow-name: give key or name\nassay: see assay help webhook enable\n",
       ],
       [
         ["enable", "sonar", "--org", "acme", "--flow-suffix", "a b"],
         2,
-        "assay: --flow-suffix: up to 100 letters, digits and . - _ ~\nassay: see assay help webhook enable\n",
+        "assay: --flow-suffix: give up to 100 letters, digits and . - _ ~\nassay: see assay help webhook enable\n",
       ],
     ];
     for (const [words, code, err] of cases)

@@ -141,7 +141,7 @@ test("a server does not start there, and leaves nothing behind", () =>
       forget: () => undefined,
       stopRequested: () => Promise.resolve("SIGTERM"),
     } as unknown as Io;
-    const accepts = { options: {}, takesConfig: true, positionals: { least: 0, most: 0, names: [] } };
+    const accepts = { options: {}, takesConfig: true, positionals: { min: 0, max: 0, names: [] } };
     const args = (...more: string[]) =>
       parseArguments(["--data", data, "--listen", "127.0.0.1:0", ...more], accepts).args;
     await runServer(args(), io, { checkResponses: false, machine: on("nfs4") }).then(
