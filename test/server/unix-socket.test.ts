@@ -134,7 +134,7 @@ test("a file that is no socket stays, and is told; so is a directory that is mis
   assert.match((await serve(`unix:${join(directory, "link")}`)).err, "not a socket");
   assert.match(
     (await serve(`unix:${join(directory, "missing", "a.sock")}`)).err,
-    "its directory is missing, or this user may not write there; make it,",
+    "its directory is missing, or this user may not write to it; create the directory,",
   );
 });
 
