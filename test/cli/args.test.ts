@@ -23,7 +23,7 @@ const parse = (
 
 const test = suite("cli/args");
 
-test("switches, texts, configuration and positionals are told apart", () => {
+test("separates switches, texts, configuration options and positionals", () => {
   const { args, problems } = parse(
     [
       "ops",
@@ -53,7 +53,7 @@ test("switches, texts, configuration and positionals are told apart", () => {
   });
 });
 
-test("nothing, a repeated switch, -h, a lone dash, empty and dashed values", () => {
+test("accepts no arguments, a repeated switch, -h, a lone dash, and empty and dashed values", () => {
   assert.equal(parse([]).args, { switches: new Set(), texts: new Map(), flags: {}, positionals: [] });
   assert.equal(parse(["-h", "--json", "--json"]).args.switches, new Set(["help", "json"]));
   assert.equal(parse(["-"], { most: 1 }).args.positionals, ["-"]);
@@ -65,7 +65,7 @@ test("nothing, a repeated switch, -h, a lone dash, empty and dashed values", () 
   });
 });
 
-test("mistakes, one by one", () => {
+test("reports each kind of mistake", () => {
   const table: [string[], string[]][] = [
     [
       ["--lisen", "x"],
@@ -96,7 +96,7 @@ test("mistakes, one by one", () => {
   for (const [argv, expected] of table) assert.equal(parse(argv).problems, expected, argv.join(" "));
 });
 
-test("all mistakes are told at once", () => {
+test("reports all mistakes at once", () => {
   assert.equal(parse(["--json=1", "--nope", "x", "--data"]).problems, [
     "--json takes no value",
     "unknown option --nope",
@@ -105,16 +105,16 @@ test("all mistakes are told at once", () => {
   ]);
 });
 
-test("what is understood of a line with mistakes is given too", () => {
+test("also returns the valid part of a line with mistakes", () => {
   const { args } = parse(["--nope", "--data", "d", "--description=x", "--json=1", "a"], { most: 1 });
   assert.equal([args.flags, [...args.texts], args.positionals], [{ data: "d" }, [["description", ["x"]]], ["a"]]);
 });
 
-test("configuration options are unknown to a command without configuration", () => {
+test("refuses configuration options for a command without configuration", () => {
   assert.equal(parse(["--listen=x"], { takesConfig: false }).problems, ["unknown option --listen"]);
 });
 
-test("the number of positionals", () => {
+test("checks the number of positionals", () => {
   assert.equal(parse([], { least: 1, most: 1 }).problems, ["argument FIRST is missing"]);
   assert.equal(parse([], { least: 2, most: 2 }).problems, ["argument FIRST is missing", "argument SECOND is missing"]);
   assert.equal(parse(["a"], { least: 2, most: 3 }).problems, ["argument SECOND is missing"]);
@@ -124,12 +124,12 @@ test("the number of positionals", () => {
   assert.equal(parse(["a", "b"], { least: 1, most: 1 }).problems, ['unexpected argument "b"']);
 });
 
-test("long words are cut", () => {
+test("truncates long words in messages", () => {
   const [problem] = parse([`--${"x".repeat(5000)}`]).problems;
   assert.is(problem, `unknown option --${"x".repeat(98)}...`);
 });
 
-test("near names: prefixes and few edits, nearest first, at most three", () => {
+test("suggests at most three near names by prefix and edit distance, nearest first", () => {
   const names = ["serve", "backup", "restore", "version", "verify", "key"];
   const table: [string, string[]][] = [
     ["serv", ["serve"]],

@@ -141,7 +141,7 @@ Options:
 
 const test = suite("cli/framework");
 
-test("help in all its forms, on stdout", async () => {
+test("prints every form of help to stdout", async () => {
   const table: [string[], string][] = [
     [[], OVERVIEW],
     [["help"], OVERVIEW],
@@ -159,13 +159,13 @@ test("help in all its forms, on stdout", async () => {
   for (const [argv, out] of table) assert.equal(await run(...argv), { code: 0, out, err: "" }, argv.join(" "));
 });
 
-test("the help of a command with configuration lists the options of the table", async () => {
+test("lists the configuration options in the help of a command that takes them", async () => {
   const { code, out } = await run("serve", "--help");
   assert.is(code, 0);
   assert.ok(out.endsWith(`\nConfiguration:\n${optionsHelp()}`));
 });
 
-test("commands run with their arguments, and their code is the exit code", async () => {
+test("runs commands with their arguments and returns their exit code", async () => {
   assert.equal(await run("serve", "--listen", "h:1"), { code: 0, out: "ran serve\n", err: "" });
   assert.equal(await run("--version"), { code: 0, out: "ran version\n", err: "" });
   assert.equal(await run("key", "create", "ops", "--description=x", "--json"), {
@@ -181,7 +181,7 @@ test("commands run with their arguments, and their code is the exit code", async
   assert.equal(await run("verify"), { code: 5, out: "", err: "" });
 });
 
-test("wrong usage: exit code 2 and a word on stderr", async () => {
+test("explains wrong usage on stderr with exit code 2", async () => {
   const table: [string[], string][] = [
     [["srve"], 'assay: unknown command "srve"; did you mean serve?\n'],
     [["ver"], 'assay: unknown command "ver"; did you mean verify or version?\n'],
@@ -210,13 +210,13 @@ test("wrong usage: exit code 2 and a word on stderr", async () => {
   }
 });
 
-test("--version without such a command is an option in the wrong place", async () => {
+test("refuses --version if there is no version command", async () => {
   const { io, err } = capture();
   assert.is(await runCli([command("serve")], ["--version"], io), 2);
   assert.equal(err, ["assay: options come after the command: assay COMMAND --version; see assay help\n"]);
 });
 
-test("failures of commands", async () => {
+test("maps errors of commands to messages and exit codes", async () => {
   assert.equal(await run("key", "revoke"), { code: 1, out: "", err: "assay: API key not found\n" });
   assert.equal(await run("key", "revoke", "--json"), { code: 1, out: "", err: '{"error":"API key not found"}\n' });
   assert.equal(await run("locked"), { code: 4, out: "", err: "assay: the data directory is in use\n" });
@@ -227,22 +227,22 @@ test("failures of commands", async () => {
   assert.match(err, /^assay: unexpected failure: TypeError: oops\n {4}at /);
 });
 
-test("problems: a line each, or one JSON object; control characters are shown", () => {
+test("reports problems as lines or one JSON object, with control characters escaped", () => {
   const { io, err } = capture();
   reportProblems(io, ["a", "b\u001b[31m\rc"], { json: false });
   reportProblems(io, ["a", 'b "c"'], { json: true });
   assert.equal(err, ["assay: a\n", "assay: b\\u001b[31m\\u000dc\n", '{"error":"a; b \\"c\\""}\n']);
 });
 
-test("the exit codes", () => {
+test("keeps the exit codes", () => {
   assert.equal(EXIT, { done: 0, failed: 1, usage: 2, newerDatabase: 3, dataInUse: 4, damaged: 5 });
 });
 
-test("every topic says in a few words what it is about", () => {
+test("gives every topic a short title", () => {
   for (const name of listTopicNames()) assert.match(topicTitle(name), /^\S.{8,70}$/, name);
 });
 
-test("a topic of the guide is printed as it is, after the help of a command of its name", async () => {
+test("prints a topic unchanged, after the help of the command with the same name", async () => {
   const text = findTopicText("configuration") as string;
   assert.match(text, /^# \S/);
   assert.equal(await run("help", "configuration"), { code: 0, out: text, err: "" });

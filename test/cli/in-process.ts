@@ -1,4 +1,4 @@
-/** Runs commands in this process, on data directories of their own. */
+/** Runs commands in this process on separate data directories. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,11 +18,11 @@ export type Surroundings = {
   isTty?: boolean;
   env?: Record<string, string>;
   cwd?: string;
-  /** What is typed at a terminal, where nothing is shown; stdin is one then. */
+  /** Input at a prompt without echo; stdin is a terminal then. */
   typed?: (string | null)[];
 };
 
-/** One command to its end. */
+/** Runs one command to its end. */
 export async function cli(argv: readonly string[], surroundings: Surroundings = {}): Promise<Outcome> {
   const running = start(argv, surroundings);
   return running.ended;
@@ -32,21 +32,21 @@ export type Started = {
   ended: Promise<Outcome>;
   /** Everything on stdout so far. */
   out(): string;
-  /** Resolves with everything on both streams once that matches; rejects when the command ends without. */
+  /** Resolves with the output of both streams once it matches; rejects if the command ends before. */
   wrote(pattern: RegExp): Promise<string>;
-  /** Asks the command to stop, as SIGTERM does, and waits for its end. */
+  /** Stops the command as SIGTERM does and waits for its end. */
   stop(): Promise<Outcome>;
-  /** What the command registered for errors that nothing caught. */
+  /** The command's handler for uncaught errors. */
   crash(error: unknown): void;
   /** The bytes on stdout so far. */
   bytes(): Buffer;
   /** Sends a signal that the command listens for. */
   signal(name: "SIGHUP" | "SIGUSR1"): void;
-  /** What is left of its environment. */
+  /** Its remaining environment. */
   env(): Readonly<Record<string, string>>;
 };
 
-/** Starts a command that runs until it is told to stop. */
+/** Starts a command that runs until it is stopped. */
 export function start(argv: readonly string[], surroundings: Surroundings = {}): Started {
   let [out, err] = ["", ""];
   const written: Buffer[] = [];
@@ -126,7 +126,7 @@ export async function inDirectory<T>(body: (directory: string) => Promise<T>): P
   }
 }
 
-/** Looks into a data directory. */
+/** Reads from a data directory. */
 export function look<T>(directory: string, body: (store: Store, db: Db) => T): T {
   const db = openDatabase(directory, systemSources.now());
   try {
@@ -136,19 +136,20 @@ export function look<T>(directory: string, body: (store: Store, db: Db) => T): T
   }
 }
 
-/** The audit log, oldest first, as "operation event target detail" with the id of a key left out. */
+/** Returns the audit log, oldest first, as "operation event target detail" without ids of keys. */
 export const auditOf = (directory: string): string[] =>
   look(directory, (_, db) =>
     db
       .prepare<[], { line: string }>(
-        `SELECT operation || ' ' || event || ' ' || (CASE WHEN event LIKE 'api_key.%' THEN '-' ELSE target END) || ' ' || detail_json AS line
+        `SELECT operation || ' ' || event || ' ' || (CASE WHEN event LIKE 'api_key.%' THEN '-' ELSE target END)
+            || ' ' || detail_json AS line
        FROM audit_log ORDER BY id`,
       )
       .all()
       .map(({ line }) => line),
   );
 
-/** How many rows each table of accounts has. */
+/** Counts the rows of each account table. */
 export const countRows = (directory: string): Record<string, number> =>
   look(directory, (_, db) =>
     Object.fromEntries(
@@ -157,3 +158,7 @@ export const countRows = (directory: string): Record<string, number> =>
       ),
     ),
   );
+
+/** Joins patterns that are too long for one line; all have the flags of the first. */
+export const joinPatterns = (...parts: readonly RegExp[]): RegExp =>
+  new RegExp(parts.map(({ source }) => source).join(""), parts[0]?.flags);

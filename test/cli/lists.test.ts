@@ -1,4 +1,4 @@
-/** Lists for people: columns below headers, and a sentence where there is nothing to list. */
+/** The tables of list commands, and the sentences for empty lists. */
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -9,8 +9,8 @@ import { cli, inDirectory } from "./in-process.ts";
 const test = suite("cli/lists");
 
 /**
- * What each list needs beside --data, and what it says and gives as JSON on data that has an organization and nothing
- * else.
+ * The arguments of each list command besides --data, and its text and JSON output on data with an organization and
+ * nothing else.
  */
 const EMPTY: Record<string, { words: string[]; text: string; json: object }> = {
   "user list": { words: [], text: "no users\n", json: { users: [] } },
@@ -36,12 +36,12 @@ const EMPTY: Record<string, { words: string[]; text: string; json: object }> = {
   "retention deleted": { words: ["--org", "acme"], text: "nothing was deleted\n", json: { deleted: [] } },
 };
 
-test("every list is known here", () => {
+test("every list command is covered here", () => {
   const lists = COMMANDS.map(({ name }) => name).filter((name) => / list$/.test(name) || name === "retention deleted");
   assert.equal(lists.sort(), Object.keys(EMPTY).sort());
 });
 
-test("every list says so when it is empty; --json is an empty list", () =>
+test("prints a sentence for an empty list, and an empty array with --json", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const made = await cli(["apply", "-", "--data", data], {
@@ -55,7 +55,7 @@ test("every list says so when it is empty; --json is an empty list", () =>
     }
   }));
 
-test("columns are as wide as their widest cell, in characters; texts of others stay on their line", () => {
+test("makes columns as wide as their widest cell in characters, and keeps untrusted text on its line", () => {
   const rows = [
     ["a", "zo\u00eb\n\u001b[31m", "x"],
     ["\u{1f600}\u{1f600}", "b", ""],

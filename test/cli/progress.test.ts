@@ -6,7 +6,7 @@ import { MB } from "../../src/domain/text/units.ts";
 
 const test = suite("cli/progress");
 
-/** What a terminal, or a pipe, gets on stderr. */
+/** Returns the stderr output of a terminal or a pipe. */
 function shown(stderrIsTty: boolean, quiet = false): string {
   let text = "";
   const progress = showProgress({ stderrIsTty, stderr: (written: string) => void (text += written) } as Io, { quiet });
@@ -18,13 +18,13 @@ function shown(stderrIsTty: boolean, quiet = false): string {
   return text;
 }
 
-test("a terminal sees what is being done, how much of it and how much there is", () => {
+test("shows the label, the progress and the total on a terminal", () => {
   const text = shown(true);
   assert.match(text, /database \[\.{20}\] 0\.0 MB of 40 MB, /);
   assert.match(text, /evidence \[\.{20}\] 0 of 7, /);
 });
 
-test("and has its cursor and its line breaks back afterwards", () => {
+test("restores the cursor and line wrapping of the terminal", () => {
   const text = shown(true);
   for (const [off, on] of [
     ["\u001b[?25l", "\u001b[?25h"],
@@ -33,7 +33,7 @@ test("and has its cursor and its line breaks back afterwards", () => {
     assert.ok(text.lastIndexOf(on) > text.lastIndexOf(off), JSON.stringify(on));
 });
 
-test("nobody else sees anything", () => {
+test("shows nothing with --json or without a terminal", () => {
   assert.is(shown(false), "");
   assert.is(shown(true, true), "");
 });

@@ -14,7 +14,7 @@ const given = (body: (data: string) => Promise<void>): Promise<void> =>
 const account = (data: string, ...words: string[]) => cli(["service-account", ...words, "--data", data]);
 const ACME = ["--org", "acme"];
 
-test("an account is made, gets a key, is listed, and goes with its keys", () =>
+test("creates an account, gives it a key, lists it, and deletes it with its keys", () =>
   given(async (data) => {
     const before = auditOf(data).length;
     const made = await account(
@@ -97,7 +97,7 @@ test("an account is made, gets a key, is listed, and goes with its keys", () =>
     );
   }));
 
-test("what cannot be done is said, and changes nothing", () =>
+test("explains an impossible change and changes nothing", () =>
   given(async (data) => {
     await cli(["webhook", "enable", "sonar", ...ACME, "--data", data]);
     await account(data, "create", "ci", ...ACME);

@@ -1,4 +1,4 @@
-/** What every command says to a command line that cannot be meant, over the table of commands. */
+/** The reaction of every command in the table to an invalid command line. */
 import { readdirSync } from "node:fs";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -9,7 +9,7 @@ const test = suite("cli/usage");
 
 const words = (name: string): string[] => name.split(" ");
 
-/** The problems of a run as lines without the program's name. */
+/** Returns the problems of a run as lines without the program's name. */
 async function problemsOf(argv: readonly string[], cwd: string): Promise<string[]> {
   const { code, out, err } = await cli(argv, { cwd });
   assert.equal({ code, out }, { code: 2, out: "" }, `assay ${argv.join(" ")}: ${err}`);
@@ -19,14 +19,14 @@ async function problemsOf(argv: readonly string[], cwd: string): Promise<string[
     .map((line) => line.replace(/^assay: /, ""));
 }
 
-/** Options and words that a usage line asks for, each as its alternatives: outside of brackets, or of (a | b). */
+/** Parses the required options and words of a usage line, each as its alternatives: (a | b) has two. */
 function demandedBy(usage: string): string[][] {
   const demanded: string[][] = [];
   const rest = usage.replace(/\[[^\]]*(?:\[[^\]]*\][^\]]*)*\]/g, " ").replace(/\(([^)]*)\)/g, (_, choice: string) => {
     demanded.push(choice.split("|").map((one) => one.trim().split(" ")[0] ?? ""));
     return " ";
   });
-  // Session revoke writes its alternatives without brackets.
+  // The usage line of session revoke has alternatives without parentheses.
   if (/ \| /.test(rest))
     return [...demanded, [rest.split(" ")[0] ?? ""], ...(rest.includes("--data") ? [["--data"]] : [])];
   for (const match of rest.matchAll(/(--[a-z-]+)(?: [A-Za-z|-]+)?|([A-Z][A-Z|.-]*|bash\|zsh\|fish)/g))
@@ -34,7 +34,7 @@ function demandedBy(usage: string): string[][] {
   return demanded;
 }
 
-test("the usage lines are understood by these tests", () => {
+test("these tests can parse the usage lines", () => {
   assert.equal(demandedBy("ID (--user NAME | --org NAME --service-account NAME) --data DIRECTORY"), [
     ["--user", "--org"],
     ["ID"],
@@ -49,7 +49,7 @@ test("the usage lines are understood by these tests", () => {
   assert.equal(demandedBy("[OPTIONS]"), []);
 });
 
-test("the words of a command are called what its usage line calls them", () => {
+test("positionals have the names of the usage line", () => {
   for (const { name, usage, positionals } of COMMANDS) {
     for (const word of positionals?.names ?? []) assert.ok(usage.includes(word), `${name}: ${word} is not in ${usage}`);
     assert.ok((positionals?.names.length ?? 0) >= (positionals?.min ?? 0), name);
@@ -60,7 +60,7 @@ for (const { name, usage } of COMMANDS) {
   const demanded = demandedBy(usage);
   if (demanded.length === 0) continue;
 
-  test(`assay ${name} without arguments names every one that is missing, and makes nothing`, () =>
+  test(`assay ${name} without arguments names every missing one, and creates nothing`, () =>
     inDirectory(async (cwd) => {
       const problems = await problemsOf(words(name), cwd);
       for (const alternatives of demanded) {
@@ -72,7 +72,7 @@ for (const { name, usage } of COMMANDS) {
       assert.equal(readdirSync(cwd), []);
     }));
 
-  test(`assay ${name} tells of an unknown option beside what is missing`, () =>
+  test(`assay ${name} reports an unknown option together with missing ones`, () =>
     inDirectory(async (cwd) => {
       const alone = await problemsOf(words(name), cwd);
       const both = await problemsOf([...words(name), "--frobnicate"], cwd);
@@ -85,7 +85,7 @@ for (const { name, options, takesConfig } of COMMANDS) {
   const takesData = options["data"] !== undefined;
   if (!takesConfig && !takesData) continue;
 
-  test(`assay ${name} tells of an unknown option beside wrong values of the configuration, from wherever they come`, () =>
+  test(`assay ${name} reports an unknown option together with invalid configuration values from every source`, () =>
     inDirectory(async (cwd) => {
       const ofFile = await problemsOf([...words(name), "--frobnicate", "--config", "missing.yaml"], cwd);
       assert.ok(
@@ -105,7 +105,7 @@ for (const { name, options, takesConfig } of COMMANDS) {
     }));
 }
 
-/** A command line with wrong values, and how the problems begin that it must tell, whatever else is wrong. */
+/** Command lines with invalid values, and the beginnings of the problems that each must report. */
 const WRONG_VALUES: readonly (readonly [string, readonly string[]])[] = [
   ["init --org -- --user . --email x", ["--org needs a value"]],
   ["init --org=. --user=. --email x", ["--org: give a name", "--user: give a name", "--email: give an e-mail address"]],
@@ -155,7 +155,7 @@ const WRONG_VALUES: readonly (readonly [string, readonly string[]])[] = [
 ];
 
 for (const [line, expected] of WRONG_VALUES)
-  test(`wrong flags and wrong values are told together: assay ${line}`, () =>
+  test(`reports invalid flags and values together: assay ${line}`, () =>
     inDirectory(async (cwd) => {
       for (const more of [[], ["--frobnicate"], ["--frobnicate", "--json=x"]]) {
         const problems = await problemsOf([...line.split(" "), ...more], cwd);
@@ -173,7 +173,7 @@ for (const [line, expected] of WRONG_VALUES)
       assert.equal(readdirSync(cwd), []);
     }));
 
-/** A word that names nothing, and what a search for it must show. */
+/** Words that are neither commands nor topics, and the matches that a search must show. */
 const SEARCHES: readonly (readonly [string[], readonly RegExp[]])[] = [
   [["oidc"], [/^ {2}logins .*\n/m, /^ {2}--oidc-issuer URL /m, /^ {2}--oidc-client-auth METHOD /m]],
   [["OpenID"], [/^ {2}logins .*\(section OpenID Connect \(single sign-on, SSO\)\)$/m, /^ {2}user enable /m]],
@@ -189,21 +189,21 @@ const SEARCHES: readonly (readonly [string[], readonly RegExp[]])[] = [
 ];
 
 for (const [argv, expected] of SEARCHES)
-  test(`assay help ${argv.join(" ")} finds what has it`, async () => {
+  test(`assay help ${argv.join(" ")} finds its matches`, async () => {
     const { code, out, err } = await cli(["help", ...argv]);
     assert.equal({ code, err }, { code: 0, err: "" });
     assert.ok(out.startsWith(`No topic or command is named ${JSON.stringify(argv.join(" "))}. Matches:\n\n`), out);
     for (const pattern of expected) assert.match(out, pattern);
   });
 
-test("a search finds the beginnings of words, and takes a word as it is written", async () => {
+test("a search matches prefixes and takes special characters literally", async () => {
   for (const words of [["rocess"], ["s3", "xyzzy"], [".*"], ["("], ["\\"], ["--"], ["x".repeat(100_000)]]) {
     const { code, out } = await cli(["help", ...words]);
     assert.equal({ code, out }, { code: 2, out: "" }, words.join(" ").slice(0, 50));
   }
 });
 
-test("everything that a search shows can be asked for", async () => {
+test("help exists for every match of a search", async () => {
   const { out } = await cli(["help", "evidence"]);
   const names = (part: string) =>
     (new RegExp(`^${part}:\\n((?: {2}.*\\n)+)`, "m").exec(out)?.[1] ?? "")

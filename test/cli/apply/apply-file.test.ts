@@ -4,9 +4,9 @@ import { parseApplyFile } from "../../../src/cli/apply/apply-file.ts";
 
 const KEY = "k-0123456789abcdef";
 
-const good = suite("apply file: good");
+const good = suite("cli/apply/apply-file: valid files");
 
-good("the whole format", () => {
+good("reads the whole format", () => {
   const text = `
 organizations:
   - name: acme
@@ -73,7 +73,7 @@ users:
   });
 });
 
-good("the defaults", () => {
+good("applies the defaults", () => {
   const text = `organizations:
   - name: acme
     features: {}
@@ -106,7 +106,7 @@ users: [{name: ops, email: null, api_keys: [{description: d}]}]`;
   });
 });
 
-good("either part may be left out, and a list may be empty", () => {
+good("accepts a file without organizations or users, and empty lists", () => {
   for (const text of [
     "{}",
     "organizations: []",
@@ -119,7 +119,7 @@ good("either part may be left out, and a list may be empty", () => {
   }
 });
 
-good("a key without a description, or with an empty one, has a description of its own", () => {
+good("gives a key without a description the default one", () => {
   for (const fields of ["", "description: ''", 'description: ""', "description: null", "description: "]) {
     const { plan, problems } = parseApplyFile(`users: [{name: u, api_keys: [{${fields}}]}]`);
     assert.is(problems, null, fields);
@@ -131,7 +131,7 @@ good("a key without a description, or with an empty one, has a description of it
   }
 });
 
-good("the same names and descriptions under different owners", () => {
+good("accepts the same names and descriptions under different owners", () => {
   const text = `organizations:
   - {name: a, members: [{user: u, role: member}], service_accounts: [{name: bot, api_keys: [{description: ci}]}]}
   - {name: b, members: [{user: u, role: member}], service_accounts: [{name: bot, api_keys: [{description: ci}]}]}
@@ -139,7 +139,7 @@ users: [{name: u, api_keys: [{description: ci}]}, {name: U}]`;
   assert.is(parseApplyFile(text).problems, null);
 });
 
-good("the edges of the grammar", () => {
+good("accepts the longest and shortest valid values", () => {
   const accept = [
     "users: [{name: a-_.~}]",
     "users: [{name: '0'}]",
@@ -155,16 +155,16 @@ good("the edges of the grammar", () => {
 
 good.run();
 
-const bad = suite("apply file: mistakes");
+const bad = suite("cli/apply/apply-file: mistakes");
 
 const NAME = "give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
 const ACCOUNT = "give a name of 1 to 64 letters, digits and hyphens";
 const KEY_RULE =
   "give 16 to 1024 printable ASCII characters without spaces and colons, in quotes, or omit it to generate a key";
-const EXPIRY = "give whole epoch seconds from 0, which is never, to 4102444800";
+const EXPIRY = "give whole epoch seconds from 0 (never) to 4102444800";
 const ORG_KEYS = "known are name, kind, public, features, members, service_accounts";
 
-// In an organization, in a service account, in a user and in an API key, so that a row shows only what it is about.
+// Wrap a snippet in an organization, a service account, a user or an API key, so that a row shows only its subject.
 const org = (fields: string) => `organizations: [{name: acme, ${fields}}]`;
 const account = (fields: string) => org(`service_accounts: [{${fields}}]`);
 const user = (fields: string) => `users: [{name: u, ${fields}}]`;
@@ -222,7 +222,8 @@ const TABLE: [string, string[]][] = [
   [
     org("members: [{user: u, role: owner}]"),
     [
-      'line 1 column 56: organizations[0].members[0].role: "owner" is not accepted, give admin, member, snapshotter or reader',
+      'line 1 column 56: organizations[0].members[0].role: "owner" is not accepted, give admin, member, ' +
+        "snapshotter or reader",
     ],
   ],
   [
@@ -233,19 +234,22 @@ const TABLE: [string, string[]][] = [
   [
     "organizations: [{name: u, kind: personal, members: [{user: u, role: admin}, {user: eve, role: reader}]}]",
     [
-      'line 1 column 77: organizations[0].members[1]: only user "u" can be a member of this personal organization, not "eve"',
+      'line 1 column 77: organizations[0].members[1]: only user "u" can be a member of this personal ' +
+        'organization, not "eve"',
     ],
   ],
   [
     "organizations: [{name: u, kind: personal, service_accounts: [{name: a}]}]",
     [
-      "line 1 column 62: organizations[0].service_accounts[0]: this organization is personal, only shared organizations have service accounts",
+      "line 1 column 62: organizations[0].service_accounts[0]: this organization is personal, only shared " +
+        "organizations have service accounts",
     ],
   ],
   [
     "organizations: [{name: u}]\nusers: [{name: u}]",
     [
-      'line 1 column 17: organizations[0]: "u" is also a user in this file and reserved for their personal organization',
+      'line 1 column 17: organizations[0]: "u" is also a user in this file and reserved for their personal ' +
+        "organization",
     ],
   ],
   // Service accounts
@@ -261,7 +265,8 @@ const TABLE: [string, string[]][] = [
   [
     account("name: a, privilege: root"),
     [
-      'line 1 column 70: organizations[0].service_accounts[0].privilege: "root" is not accepted, give admin, member, snapshotter or reader',
+      'line 1 column 70: organizations[0].service_accounts[0].privilege: "root" is not accepted, give admin, ' +
+        "member, snapshotter or reader",
     ],
   ],
   [
@@ -278,7 +283,8 @@ const TABLE: [string, string[]][] = [
   [
     user('display_name: "a\\tb"'),
     [
-      'line 1 column 33: users[0].display_name: "a\\tb" is not accepted, give a text of at most 256 characters on one line',
+      'line 1 column 33: users[0].display_name: "a\\tb" is not accepted, give a text of at most 256 characters ' +
+        "on one line",
     ],
   ],
   [
@@ -298,7 +304,8 @@ const TABLE: [string, string[]][] = [
   [
     user(`api_keys: [{description: ${"é".repeat(257)}}]`),
     [
-      `line 1 column 44: users[0].api_keys[0].description: "${"é".repeat(99)}... is not accepted, give a text of up to 256 characters`,
+      `line 1 column 44: users[0].api_keys[0].description: "${"é".repeat(99)}... is not accepted, give a text of ` +
+        "up to 256 characters",
     ],
   ],
   [
@@ -354,11 +361,11 @@ const TABLE: [string, string[]][] = [
   [user("email: !secret x@y"), ["line 1 column 34: tags (!) are not supported, put quotes around a text"]],
 ];
 
-bad("each with its line, column and place", () => {
+bad("reports each mistake with its line, column and place", () => {
   for (const [text, expected] of TABLE) assert.equal(parseApplyFile(text), { plan: null, problems: expected }, text);
 });
 
-bad("all at once, in the order of the file", () => {
+bad("reports all mistakes at once in file order", () => {
   const text = `users:
   - name: ops
     api_keys:
@@ -381,14 +388,15 @@ organizations:
       `line 6 column 13: users[1].name: 12 is not accepted, ${NAME}`,
       "line 6 column 17: users[1].mail: unknown key, known are name, display_name, email, api_keys",
       'line 9 column 13: organizations[0].public: "maybe" is not accepted, give true or false',
-      'line 10 column 35: organizations[0].members[0].role: "boss" is not accepted, give admin, member, snapshotter or reader',
+      'line 10 column 35: organizations[0].members[0].role: "boss" is not accepted, give admin, member, ' +
+        "snapshotter or reader",
       "line 10 column 43: organizations[0].members[1]: a mapping with user, role is expected",
       'line 12 column 5: organizations[1]: "acme" is already declared in line 8',
     ],
   });
 });
 
-bad("the text of a key appears in no message", () => {
+bad("shows the value of a key in no message", () => {
   const secret = "hunter2hunter2";
   const rows = [
     `key: ${secret}`,
@@ -406,13 +414,13 @@ bad("the text of a key appears in no message", () => {
   }
 });
 
-bad("at most a hundred are listed", () => {
+bad("lists at most a hundred mistakes", () => {
   const { problems } = parseApplyFile(`users:\n${"  - nobody\n".repeat(250)}`);
   assert.is(problems?.length, 101);
   assert.is(problems?.[100], "and 150 more");
 });
 
-bad("control characters are refused, in comments too, and repeat nothing else", () => {
+bad("refuses control characters, in comments too, as the only mistake", () => {
   assert.equal(parseApplyFile("users: [] # \x1b[2J\n#\0\n"), {
     plan: null,
     problems: [
@@ -422,7 +430,7 @@ bad("control characters are refused, in comments too, and repeat nothing else", 
   });
 });
 
-bad("bombs and depth are refused", () => {
+bad("refuses alias bombs and deep nesting", () => {
   const bomb = [
     "a0: &a0 [x, x]",
     ...Array.from({ length: 40 }, (_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`),

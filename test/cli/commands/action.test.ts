@@ -1,4 +1,4 @@
-/** `assay action secret`: what only the operator may see. */
+/** `assay action secret`: secrets that only the operator may see. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { auditOf, cli, inDirectory, look } from "../in-process.ts";
@@ -39,7 +39,7 @@ function given(body: (data: string) => Promise<void>): Promise<void> {
   });
 }
 
-test("secrets are shown in the order of the targets, of an action and of a kind of notifications", () =>
+test("shows the secrets of an action or a notification type in the order of the targets", () =>
   given(async (data) => {
     const before = auditOf(data);
     assert.equal(await cli(["action", "secret", "acme", "1", "--data", data]), {
@@ -60,7 +60,7 @@ test("secrets are shown in the order of the targets, of an action and of a kind 
     assert.equal(auditOf(data), before);
   }));
 
-test("they are replaced when that is asked for, with an entry in the audit log and without the secrets in it", () =>
+test("--rotate replaces the secrets and writes audit entries without them", () =>
   given(async (data) => {
     const before = auditOf(data).length;
     const { webhooks } = JSON.parse(
@@ -82,7 +82,7 @@ test("they are replaced when that is asked for, with an entry in the audit log a
     assert.match((await cli(["action", "secret", "acme", "api_key_expiry", "--data", data])).out, /^secret-3 /);
   }));
 
-test("what does not exist is named, and wrong usage explained", () =>
+test("names missing objects and explains wrong usage", () =>
   given(async (data) => {
     const table: [string[], number, string][] = [
       [["nope", "1"], 1, 'there is no organization "nope"'],

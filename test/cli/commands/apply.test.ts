@@ -9,7 +9,7 @@ import type { Outcome } from "../in-process.ts";
 
 const test = suite("cli/commands/apply");
 
-/** An empty but initialised data directory: organization first, user root. */
+/** A data directory with organization first and user root only. */
 const given = (
   body: (data: string, apply: (yaml: string, ...options: string[]) => Promise<Outcome>) => Promise<void>,
 ): Promise<void> =>
@@ -34,11 +34,12 @@ organizations:
       - { name: plain }
   - { name: eve, kind: personal, public: true, members: [ { user: eve, role: member } ] }
 users:
-  - { name: ops, display_name: Operations, email: ops@example.com, api_keys: [ { description: laptop, key: "${KEY}2", expires_at: 4102444800 } ] }
+  - { name: ops, display_name: Operations, email: ops@example.com, \
+api_keys: [ { description: laptop, key: "${KEY}2", expires_at: 4102444800 } ] }
   - { name: eve }
 `;
 
-test("creates everything, tells what it did, and does nothing the second time", () =>
+test("creates everything, prints the changes, and changes nothing the second time", () =>
   given(async (data, apply) => {
     const first = await apply(WHOLE);
     assert.is(first.code, 0, first.err);
@@ -99,7 +100,7 @@ test("creates everything, tells what it did, and does nothing the second time", 
     assert.equal(auditOf(data), audit);
   }));
 
-test("changes what differs, writes each change down, and leaves alone what the file does not name", () =>
+test("updates what differs, audits each change, and leaves everything else alone", () =>
   given(async (data, apply) => {
     await apply(WHOLE);
     const audit = auditOf(data).length;
@@ -107,7 +108,8 @@ test("changes what differs, writes each change down, and leaves alone what the f
 organizations:
   - name: acme
     members: [ { user: root, role: member } ]
-    service_accounts: [ { name: ci, privilege: admin, api_keys: [ { description: fixed, key: "${KEY}3" }, { description: other, key: "${KEY}1", expires_at: 4102444800 } ] } ]
+    service_accounts: [ { name: ci, privilege: admin, api_keys: [ { description: fixed, key: "${KEY}3" }, \
+{ description: other, key: "${KEY}1", expires_at: 4102444800 } ] } ]
 users:
   - { name: ops, display_name: Ops, email: OPS@example.com }
 `);
@@ -140,7 +142,8 @@ users:
       assert.equal(
         db
           .prepare(
-            "SELECT event_type, user_name, role, previous_role, changed_by FROM membership_events WHERE organization_id = ? ORDER BY id",
+            "SELECT event_type, user_name, role, previous_role, changed_by FROM membership_events WHERE " +
+              "organization_id = ? ORDER BY id",
           )
           .raw()
           .all(acme),
@@ -154,7 +157,7 @@ users:
     });
   }));
 
-test("--json tells the same, with minted keys", () =>
+test("--json prints the same changes and keys", () =>
   given(async (_, apply) => {
     const { out } = await apply("users: [{name: ops, api_keys: [{description: d}]}]", "--json");
     const { changes } = JSON.parse(out);
@@ -168,7 +171,7 @@ test("--json tells the same, with minted keys", () =>
     ]);
   }));
 
-test("two users may swap their addresses", () =>
+test("swaps the addresses of two users", () =>
   given(async (data, apply) => {
     await apply("users: [{name: a, email: a@x}, {name: b, email: b@x}]");
     const { code, err } = await apply("users: [{name: a, email: b@x}, {name: b, email: A@x}]");
@@ -179,7 +182,7 @@ test("two users may swap their addresses", () =>
     );
   }));
 
-test("a key whose description has only a dead key is minted again", () =>
+test("generates a key if the only one with its description is invalid", () =>
   given(async (data, apply) => {
     const yaml = "users: [{name: root, api_keys: [{description: d}]}]";
     await apply(yaml);
@@ -188,10 +191,11 @@ test("a key whose description has only a dead key is minted again", () =>
     assert.match((await apply(yaml)).out, /^created {4}API key of root: d\n {11}[\w-]{43}$/m);
   }));
 
-test("what the store refuses is told all at once, with its place, and nothing is applied", () =>
+test("reports all conflicts with the database at once with positions, and applies nothing", () =>
   given(async (data, apply) => {
     await apply(`
-organizations: [ { name: acme, service_accounts: [ { name: ci, api_keys: [ { description: a, key: "${KEY}1" }, { description: b, key: "${KEY}2" } ] } ] } ]
+organizations: [ { name: acme, service_accounts: [ { name: ci, api_keys: [ { description: a, key: "${KEY}1" }, \
+{ description: b, key: "${KEY}2" } ] } ] } ]
 users: [ { name: ops, email: ops@example.com, api_keys: [ { description: l, key: "${KEY}3" } ] } ]`);
     look(data, (store, db) => {
       db.prepare("UPDATE api_keys SET revoked_at = 1 WHERE digest = ?").run(keyDigest(`${KEY}1`));
@@ -227,20 +231,24 @@ users:
       'line 3 column 5: organizations[1].kind: "acme" is a shared organization, and its kind cannot change',
       'line 4 column 5: organizations[2].kind: "ops" is a personal organization, and its kind cannot change',
       'line 5 column 5: organizations[3]: "bare" is the name of a user and reserved for their personal organization',
-      'line 6 column 5: organizations[4]: a personal organization has the name of its user, and there is no user "nobody"',
+      "line 6 column 5: organizations[4]: a personal organization has the name of its user, and there is no user " +
+        '"nobody"',
       'line 9 column 9: organizations[5].members[0]: there is no user "ghost" in this file or in the database',
       "line 14 column 13: organizations[5].service_accounts[0].api_keys[0].expires_at: 1700000000 is in the past",
-      "line 15 column 13: organizations[5].service_accounts[0].api_keys[1].key: this key belongs to another owner, give a different one",
+      "line 15 column 13: organizations[5].service_accounts[0].api_keys[1].key: this key belongs to another " +
+        "owner, give a different one",
       'line 18 column 5: users[1].email: "OPS@example.com" already belongs to user "ops"',
       "line 21 column 9: users[2].api_keys[0].key: this key belongs to another owner, give a different one",
       "line 23 column 17: users[3].api_keys[0].expires_at: 1 is in the past",
     ];
-    // That first is a user and a shared organization of one file is found by the reader already.
+    // The parser itself finds that one file has `first` as user and as shared organization.
     const alone = await apply("users: [ { name: acme } ]");
     assert.equal(alone, {
       code: 1,
       out: "",
-      err: 'assay: standard input line 1 column 10: users[0]: "acme" is the name of a shared organization, so the personal organization of this user cannot have it\nassay: nothing was applied\n',
+      err:
+        'assay: standard input line 1 column 10: users[0]: "acme" is the name of a shared organization, so the ' +
+        "personal organization of this user cannot have it\nassay: nothing was applied\n",
     });
     assert.equal(await apply(yaml.replace("  - { name: first }\n", "  - { name: root2 }\n")), {
       code: 1,
@@ -251,7 +259,8 @@ users:
     });
 
     const dead = (key: string) =>
-      `organizations: [ { name: acme, service_accounts: [ { name: ci, api_keys: [ { description: a, key: "${key}" } ] } ] } ]`;
+      `organizations: [ { name: acme, service_accounts: [ { name: ci, api_keys: [ { description: a, key: "${key}` +
+      `" } ] } ] } ]`;
     const place = "line 1 column 76: organizations[0].service_accounts[0].api_keys[0].key";
     assert.is(
       (await apply(dead(`${KEY}1`))).err,
@@ -264,7 +273,7 @@ users:
     assert.equal({ countRows: countRows(data), auditOf: auditOf(data) }, { countRows: rows, auditOf: audit });
   }));
 
-test("a data directory that is missing is made, unless the file is refused", () =>
+test("creates a missing data directory, unless the file is refused", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "deep", "data");
     const apply = (yaml: string) => cli(["apply", "-", "--data", data, "--json"], { stdin: yaml });
@@ -294,7 +303,7 @@ test("a data directory that is missing is made, unless the file is refused", () 
     assert.is(statSync(data).mode & 0o777, 0o700);
   }));
 
-test("a refused file leaves an empty directory empty, and one in use alone", () =>
+test("leaves an empty directory empty and a used one alone when the file is refused", () =>
   inDirectory(async (directory) => {
     const refused = "organizations: [{name: acme, members: [{user: nobody, role: admin}]}]";
     assert.is((await cli(["apply", "-", "--data", directory], { stdin: refused })).code, 1);
@@ -304,7 +313,7 @@ test("a refused file leaves an empty directory empty, and one in use alone", () 
     assert.is(readFileSync(join(directory, "note"), "utf8"), "mine");
   }));
 
-test("a file is read, and its name stands before its mistakes", () =>
+test("reads a file and names it in its mistakes", () =>
   given(async (data) => {
     const file = join(data, "apply.yml");
     const apply = (...options: string[]) => cli(["apply", "apply.yml", "--data", data, ...options], { cwd: data });
@@ -346,10 +355,12 @@ test("a file is read, and its name stands before its mistakes", () =>
     );
   }));
 
-test("a large file takes time in proportion", () =>
+test("applies a large file in linear time", () =>
   given(async (_, apply) => {
     const names = Array.from({ length: 3000 }, (_unused, index) => `u${index}`);
-    const yaml = `users: [${names.map((name) => `{name: ${name}}`).join(",")}]\norganizations: [{name: big, members: [${names.map((name) => `{user: ${name}, role: reader}`).join(",")}]}]`;
+    const users = names.map((name) => `{name: ${name}}`).join(",");
+    const members = names.map((name) => `{user: ${name}, role: reader}`).join(",");
+    const yaml = `users: [${users}]\norganizations: [{name: big, members: [${members}]}]`;
     const { code, out, err } = await apply(yaml);
     assert.is(code, 0, err);
     assert.is(out.trimEnd().split("\n").length, 3000 * 4 + 1);

@@ -1,4 +1,4 @@
-/** Backups that a serving process makes by itself, in its thread. */
+/** Scheduled and requested backups of a running server, made in a thread. */
 import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -24,7 +24,7 @@ const serve = (data: string, ...words: string[]): Started =>
 const backupsIn = (directory: string): string[] =>
   readdirSync(directory).filter((name) => !name.startsWith("assay-schema"));
 
-test("on SIGUSR1 a server makes a backup, and assay restore takes it", async () => {
+test("makes a backup on SIGUSR1 that assay restore accepts", async () => {
   const { root, data } = await initialized();
   const server = serve(data, "--metrics-key", "metrics-key-0123456789");
   const [, url = ""] = /listening on (\S+)/.exec(await server.wrote(/API reference/)) ?? [];
@@ -58,7 +58,7 @@ test("on SIGUSR1 a server makes a backup, and assay restore takes it", async () 
   );
 });
 
-test("by the clock it creates one where it is told to, and a restart makes no second", async () => {
+test("makes a scheduled backup in the configured directory, and no second one after a restart", async () => {
   const { root, data } = await initialized();
   const elsewhere = join(root, "disk");
   mkdirSync(elsewhere);
@@ -75,7 +75,7 @@ test("by the clock it creates one where it is told to, and a restart makes no se
   assert.equal(backupsIn(elsewhere), names);
 });
 
-test("no evidence is removed while a backup is made", async () => {
+test("removes no evidence while a backup runs", async () => {
   const { data } = await initialized();
   const shard = join(data, "evidence", "aa");
   mkdirSync(shard, { recursive: true });
@@ -94,7 +94,7 @@ test("no evidence is removed while a backup is made", async () => {
   assert.not.ok(existsSync(old));
 });
 
-test("trouble is told in the log and ends nothing", async () => {
+test("logs a failed backup and keeps running", async () => {
   const { root, data } = await initialized();
   const server = serve(data, "--backup-every", "24h", "--backup-directory", join(root, "not-mounted"));
   const text = await server.wrote(
@@ -110,11 +110,11 @@ test("trouble is told in the log and ends nothing", async () => {
   assert.is((await server.stop()).code, 0);
 });
 
-test("a thread tells evidence that is missing, and makes the incomplete backup", async () => {
+test("logs missing evidence and makes the incomplete backup", async () => {
   const { data } = await initialized();
   const digest = "ab".repeat(32);
   look(data, (_, db) => {
-    // Only the row matters: what it belongs to is of no interest here.
+    // Only the row matters, not the object that it belongs to.
     db.pragma("foreign_keys = OFF");
     const columns = db
       .prepare<[], { name: string; type: string; notnull: number; pk: number }>(

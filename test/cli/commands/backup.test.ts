@@ -37,7 +37,7 @@ test.after(async () => {
 const backup = (file: string, ...words: string[]) => cli(["backup", file, "--data", data, ...words]);
 const restore = (file: string, directory: string, ...words: string[]) =>
   cli(["restore", file, "--data", directory, ...words]);
-/** A directory with a backup of everything. */
+/** Makes a directory and a backup of all its data. */
 async function saved(): Promise<{ root: string; file: string }> {
   const root = newDirectory();
   const file = join(root, "b.tar");
@@ -46,7 +46,7 @@ async function saved(): Promise<{ root: string; file: string }> {
   return { root, file };
 }
 
-test("backup beside a running server tells what it wrote, and restore what it read", async () => {
+test("backup beside a running server and restore print summaries", async () => {
   const root = newDirectory();
   const file = join(root, "b.tar");
   const made = await backup(file);
@@ -54,7 +54,9 @@ test("backup beside a running server tells what it wrote, and restore what it re
   assert.match(
     made.out,
     new RegExp(
-      `^backup of ${data} at \\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ: ${file}\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files \\(0\\.3 MB\\)\n\\d+\\.\\d MB in \\d+\\.\\d s, SHA-256 ${sha256(readFileSync(file))}\n$`,
+      `^backup of ${data} at \\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ: ${file}\n` +
+        `schema ${schemaVersion()}, \\d+ rows, 3 evidence files \\(0\\.3 MB\\)\n` +
+        `\\d+\\.\\d MB in \\d+\\.\\d s, SHA-256 ${sha256(readFileSync(file))}\n$`,
     ),
   );
   assert.is(statSync(file).mode & 0o777, 0o600);
@@ -67,7 +69,9 @@ test("backup beside a running server tells what it wrote, and restore what it re
   assert.match(
     read.out,
     new RegExp(
-      `^restored ${target} as of .*Z, from a backup of Assay \\d.*\nschema ${schemaVersion()}, \\d+ rows, 3 evidence files: all counts and hashes verified \\(\\d+\\.\\d s\\)\n$`,
+      `^restored ${target} as of .*Z, from a backup of Assay \\d.*\n` +
+        `schema ${schemaVersion()}, \\d+ rows, 3 evidence files: all counts and hashes verified \\(\\d+\\.\\d ` +
+        "s\\)\n$",
     ),
   );
   assert.equal(readdirSync(root).sort(), ["b.tar", "target"]);
@@ -80,7 +84,7 @@ test("backup beside a running server tells what it wrote, and restore what it re
   assert.equal([...evidenceIn(target).keys()].sort(), EVIDENCE.map(sha256).sort());
 });
 
-test("with --json both tell the same as fields", async () => {
+test("both print their summaries as JSON", async () => {
   const { root, file } = await saved();
   const made = JSON.parse((await backup(join(root, "c.tgz"), "--json", "--verify")).out);
   const { created_at, seconds, rows, ...rest } = made;
@@ -107,7 +111,7 @@ test("with --json both tell the same as fields", async () => {
   );
 });
 
-test("- goes through a pipe both ways, with the report on stderr", async () => {
+test("- writes to and reads from a pipe, with the summary on stderr", async () => {
   const running = start(["backup", "-", "--data", data]);
   const { code, out, err } = await running.ended;
   assert.equal({ code, out }, { code: 0, out: "" });
@@ -120,7 +124,7 @@ test("- goes through a pipe both ways, with the report on stderr", async () => {
   assert.ok(existsSync(join(target, "assay.db")));
 });
 
-test("what cannot be meant is refused as wrong usage", async () => {
+test("refuses contradictory arguments as wrong usage", async () => {
   const refusals: [string[], RegExp, object?][] = [
     [["backup", "--data", data], /argument FILE is missing/],
     [["backup", "-", "--data", data], /stdout is a terminal/, { isTty: true }],
@@ -139,7 +143,7 @@ test("what cannot be meant is refused as wrong usage", async () => {
   }
 });
 
-test("a file that is there is kept, unless it is to be replaced", async () => {
+test("keeps an existing file unless --overwrite is given", async () => {
   const { root, file } = await saved();
   writeFileSync(file, "precious");
   const { code, err } = await backup(file);
@@ -152,7 +156,7 @@ test("a file that is there is kept, unless it is to be replaced", async () => {
   assert.equal(readdirSync(root).sort(), ["b.tar", "t"]);
 });
 
-test("what a killed backup left is replaced, and its neighbours stay", async () => {
+test("replaces the remains of a killed backup and nothing else", async () => {
   const { root, file } = await saved();
   for (const name of ["c.tar.partial", "c.tar.partial-db", "c.tar.partial-db-journal", "other.tar.partial"])
     writeFileSync(join(root, name), "left");
@@ -161,7 +165,7 @@ test("what a killed backup left is replaced, and its neighbours stay", async () 
   assert.ok(existsSync(file));
 });
 
-test("missing and damaged evidence ends a backup with exit code 5 and its names, or is left out and told", async () => {
+test("fails with exit code 5 on missing and damaged evidence, or leaves it out with --allow-missing", async () => {
   const { root } = await saved();
   const [one, block, large] = EVIDENCE.map(given.pathOf) as [string, string, string];
   const [missing, short] = [sha256(EVIDENCE[0]), sha256(EVIDENCE[1])];
@@ -186,7 +190,7 @@ test("missing and damaged evidence ends a backup with exit code 5 and its names,
         "assay: no archive was written; --allow-missing makes a backup without these files",
       ].sort(),
     );
-    // Of the right size, and wrong.
+    // The right size with the wrong content.
     chmodSync(large, 0o600);
     writeFileSync(large, Buffer.alloc(300_000, "other"));
     const allowed = await backup(file, "--allow-missing");
@@ -207,7 +211,7 @@ test("missing and damaged evidence ends a backup with exit code 5 and its names,
   assert.match(taken.out, /the backup lacks 3 evidence files/);
 });
 
-test("evidence that turns out to be damaged while it is written leaves nothing of the backup", async () => {
+test("leaves no archive when evidence turns out to be damaged while it is written", async () => {
   const { root } = await saved();
   const large = given.pathOf(EVIDENCE[2]);
   chmodSync(large, 0o600);
@@ -222,7 +226,7 @@ test("evidence that turns out to be damaged while it is written leaves nothing o
   }
 });
 
-test("a signal ends it, and nothing is left", async () => {
+test("a signal stops both commands, and nothing is left", async () => {
   const root = newDirectory();
   const running = start(["backup", join(root, "b.tar"), "--data", data]);
   const { code, err } = await running.stop();
@@ -237,7 +241,7 @@ test("a signal ends it, and nothing is left", async () => {
   assert.equal(readdirSync(root), []);
 });
 
-test("a directory without data cannot be saved", async () => {
+test("refuses to back up a directory without data", async () => {
   const root = newDirectory();
   const { code, err } = await cli(["backup", "b.tar", "--data", join(root, "nowhere")], { cwd: root });
   assert.is(code, 1);
@@ -245,7 +249,7 @@ test("a directory without data cannot be saved", async () => {
   assert.equal(readdirSync(root), []);
 });
 
-test("a backup waits while evidence is removed, and is made then", async () => {
+test("waits while evidence is being removed", async () => {
   const lock = lockEvidence(data);
   const root = newDirectory();
   const running = start(["backup", join(root, "b.tar"), "--data", data]);
@@ -254,7 +258,7 @@ test("a backup waits while evidence is removed, and is made then", async () => {
   assert.is((await running.ended).code, 0);
 });
 
-test("an existing empty directory is filled, a volume's lost+found stays", async () => {
+test("restores into an empty directory and keeps lost+found", async () => {
   const { root, file } = await saved();
   const target = join(root, "volume");
   mkdirSync(join(target, "lost+found"), { recursive: true });
@@ -265,7 +269,7 @@ test("an existing empty directory is filled, a volume's lost+found stays", async
   assert.match(again.err, /is not empty: it holds assay.db, evidence; restore into an empty directory/);
 });
 
-test("damage of the archive leaves an existing directory as it was", async () => {
+test("leaves an existing directory unchanged when the archive is damaged", async () => {
   const { root, file } = await saved();
   const bytes = readFileSync(file);
   bytes[bytes.length - 5000] = (bytes[bytes.length - 5000] ?? 0) ^ 1;
@@ -282,7 +286,7 @@ test("damage of the archive leaves an existing directory as it was", async () =>
   );
 });
 
-test("what is no backup, not there, or no place for data is told", async () => {
+test("explains an invalid or missing archive and an unusable directory", async () => {
   const { root, file } = await saved();
   writeFileSync(join(root, "file"), "");
   assert.match((await restore(join(root, "nothing"), join(root, "t"))).err, /cannot read .*nothing: ENOENT/);
@@ -298,7 +302,7 @@ test("what is no backup, not there, or no place for data is told", async () => {
 });
 
 for (const inside of [false, true])
-  test(`a restore that was killed is no data directory, and the next one starts anew: ${inside ? "in" : "beside"} the directory`, async () => {
+  test(`a restore killed ${inside ? "in" : "beside"} the directory leaves no data; the next starts over`, async () => {
     const { root, file } = await saved();
     const target = join(root, "t");
     const left = inside ? join(target, "restore-unfinished") : `${target}.restore-unfinished`;
@@ -332,7 +336,7 @@ for (const inside of [false, true])
     assert.not.ok(existsSync(join(target, "restore-unfinished")));
   });
 
-test("what stands in the way and no restore made is not removed", async () => {
+test("does not remove files that no restore created", async () => {
   const { root, file } = await saved();
   mkdirSync(join(root, "t.restore-unfinished"));
   writeFileSync(join(root, "t.restore-unfinished", "mine"), "");

@@ -25,10 +25,10 @@ const script = async (name: string): Promise<string> => {
   return out;
 };
 
-/** What a shell offers for a line; its last word is the one that is completed. */
+/** Returns a shell's completions of the last word of a line. */
 type Offers = (line: string) => string[];
 
-/** The cases, which are the same for each shell that can be asked. */
+/** Checks the cases that all shells share. */
 const CASES: readonly (readonly [string, readonly string[]])[] = [
   ["assay syst", ["systemd"]],
   ["assay key ", ["create", "list", "revoke"]],
@@ -91,7 +91,7 @@ inFish("fish offers the same", () =>
   inFiles(async (directory) => {
     const file = join(directory, ".script");
     writeFileSync(file, await script("fish"));
-    // One shell for all lines: each start takes a good while.
+    // One shell for all lines, because starting one is slow.
     const lines = [...CASES.map(([line]) => line), "assay serve --data st"];
     const ask = 'source $argv[1]; for line in $argv[2..]; echo "> $line"; complete -C $line; end';
     const { stdout, stderr, status } = spawnSync("fish", ["--no-config", "-c", ask, file, ...lines], {
@@ -127,7 +127,7 @@ inZsh("zsh takes the script, and defines the function", async () =>
   }),
 );
 
-test("every command and option of the tables is in each script", async () => {
+test("every script contains every command and option", async () => {
   for (const name of ["bash", "zsh", "fish"]) {
     const text = await script(name);
     const flags = [...ROWS.map(({ flag }) => flag), ...COMMANDS.flatMap(({ options }) => Object.keys(options))];
@@ -144,10 +144,10 @@ test("every command and option of the tables is in each script", async () => {
   }
 });
 
-test("placeholders and sentences say what a value may be", () => {
+test("derives the kind of a value from placeholders and descriptions", () => {
   const { commands, config } = createVocabulary(COMMANDS);
-  const valueOf = (flag: string) => config.find((option) => option.flag === flag)?.value;
-  assert.equal(["data", "config", "tls-key", "backup-directory", "base-url", "listen"].map(valueOf), [
+  const kindOf = (flag: string) => config.find((option) => option.flag === flag)?.value;
+  assert.equal(["data", "config", "tls-key", "backup-directory", "base-url", "listen"].map(kindOf), [
     "directory",
     "file",
     "file",
@@ -155,13 +155,13 @@ test("placeholders and sentences say what a value may be", () => {
     "text",
     "text",
   ]);
-  assert.equal(valueOf("smtp-tls"), ["required", "optional", "off"]);
-  assert.equal(valueOf("checkpoints"), ["own", "external"]);
+  assert.equal(kindOf("smtp-tls"), ["required", "optional", "off"]);
+  assert.equal(kindOf("checkpoints"), ["own", "external"]);
   const positional = (name: string) => commands.find((command) => command.name === name)?.positional;
   assert.equal(["apply", "docker", "serve", "member add"].map(positional), ["file", "directory", null, "text"]);
 });
 
-test("no command is a group of others too, which the scripts could not tell apart", () => {
+test("no command is also a group, which the scripts could not distinguish", () => {
   const groups = COMMANDS.flatMap(({ name }) => (name.includes(" ") ? [name.split(" ")[0]] : []));
   assert.equal(
     COMMANDS.filter(({ name }) => groups.includes(name)).map(({ name }) => name),
@@ -169,7 +169,7 @@ test("no command is a group of others too, which the scripts could not tell apar
   );
 });
 
-test("another shell is refused", async () => {
+test("refuses an unknown shell", async () => {
   for (const name of ["tcsh", "constructor"]) {
     assert.equal(await cli(["completion", name]), {
       code: 2,

@@ -8,15 +8,17 @@ import { cli } from "../in-process.ts";
 
 const test = suite("cli/commands/config");
 
-test("explain tells every option of the table, and one alone by any of its names", async () => {
+test("explain describes every option, or one by any of its names", async () => {
   const { options } = JSON.parse((await cli(["config", "explain", "--json"])).out);
   assert.equal(
     options.map(({ flag }: { flag: string }) => flag),
     Object.values(OPTIONS).map(({ flag }) => `--${flag}`),
   );
   const text =
-    "--smtp-url URL\n    Mail server for notifications; without one none are mailed.\n    variable ASSAY_SMTP_URL, key smtp_url, secret\n" +
-    "    accepts smtp://USER:PASSWORD@HOST:PORT or smtps://..., user, password and port may be left out; encode special characters as in %40\n";
+    "--smtp-url URL\n    Mail server for notifications; without one none are mailed.\n" +
+    "    variable ASSAY_SMTP_URL, key smtp_url, secret\n" +
+    "    accepts smtp://USER:PASSWORD@HOST:PORT or smtps://..., user, password and port may be left out; encode " +
+    "special characters as in %40\n";
   for (const name of ["smtp-url", "smtp_url", "ASSAY_SMTP_URL"])
     assert.equal(await cli(["config", "explain", name]), { code: 0, out: text, err: "" });
   assert.equal(await cli(["config", "explain", "nothing"]), {
@@ -26,7 +28,7 @@ test("explain tells every option of the table, and one alone by any of its names
   });
 });
 
-test("show prints what counts and where it came from, with secrets masked", async () => {
+test("show prints effective values and their sources, with secrets masked", async () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-test-"));
   try {
     const file = join(directory, "assay.yaml");
@@ -55,7 +57,7 @@ test("show prints what counts and where it came from, with secrets masked", asyn
   }
 });
 
-test("show refuses what serve refuses, all of it at once", async () => {
+test("show reports the same mistakes as serve, all at once", async () => {
   const refused = await cli(["config", "show", "--listen", "nowhere", "--tls-key", "", "--backup-every", "1s"], {
     env: { ASSAY_LISTNE: "x" },
   });

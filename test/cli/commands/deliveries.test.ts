@@ -36,11 +36,13 @@ const given = (body: (data: string, make: (made: Made) => string) => Promise<voi
       ] as const) {
         const id = db
           .prepare(
-            "INSERT INTO actions (organization_id, number, name, kind, triggers_json, created_by, created_at, last_modified_at) VALUES (?, ?, ?, 'env', '[]', '', 0, 0)",
+            "INSERT INTO actions (organization_id, number, name, kind, triggers_json, created_by, created_at, " +
+              "last_modified_at) VALUES (?, ?, ?, 'env', '[]', '', 0, 0)",
           )
           .run(organization, number, name).lastInsertRowid;
         db.prepare(
-          "INSERT INTO notification_targets (id, organization_id, action_id, position, type, target_json, secret) VALUES (?, ?, ?, 0, 'WEBHOOK', '{}', 'target-secret')",
+          "INSERT INTO notification_targets (id, organization_id, action_id, position, type, target_json, " +
+            "secret) VALUES (?, ?, ?, 0, 'WEBHOOK', '{}', 'target-secret')",
         ).run(number, organization, id);
       }
     });
@@ -102,7 +104,7 @@ const listed = async (data: string, ...words: string[]): Promise<string[]> => {
 const statesOf = (data: string): unknown[] =>
   look(data, (_, db) => db.prepare("SELECT subject, state, attempts FROM deliveries ORDER BY id").raw().all());
 
-test("list shows what matters on one line each, newest first, and no path of a webhook", () =>
+test("list shows each message on one line, newest first, without webhook paths", () =>
   given(async (data, make) => {
     const ids = [
       make({ org: "acme", n: "a", fate: "delivered" }),
@@ -117,10 +119,14 @@ test("list shows what matters on one line each, newest first, and no path of a w
       code: 0,
       err: "",
       out: [
-        `${"ID".padEnd(32)}  CREATED               STATE      ORGANIZATION  SUBJECT    TO                                      ATTEMPTS  NEXT ATTEMPT  LAST ERROR`,
-        `${ids[2]}  2023-11-14T22:13:23Z  waiting    other         subject c  EMAIL ann@x.example, bob@x.example      0         -             -`,
-        `${ids[1]}  2023-11-14T22:13:22Z  dead       acme          subject b  WEBHOOK https://hooks.example:8443/...  1         -             no\\u000a\\u001b[31manswer`,
-        `${ids[0]}  2023-11-14T22:13:21Z  delivered  acme          subject a  WEBHOOK https://hooks.example:8443/...  1         -             -`,
+        `${"ID".padEnd(32)}  CREATED               STATE      ORGANIZATION  SUBJECT    TO                        ` +
+          "              ATTEMPTS  NEXT ATTEMPT  LAST ERROR",
+        `${ids[2]}  2023-11-14T22:13:23Z  waiting    other         subject c  EMAIL ann@x.example, bob@x.example ` +
+          "     0         -             -",
+        `${ids[1]}  2023-11-14T22:13:22Z  dead       acme          subject b  WEBHOOK ` +
+          "https://hooks.example:8443/...  1         -             no\\u000a\\u001b[31manswer",
+        `${ids[0]}  2023-11-14T22:13:21Z  delivered  acme          subject a  WEBHOOK ` +
+          "https://hooks.example:8443/...  1         -             -",
         "",
       ].join("\n"),
     });
@@ -143,7 +149,7 @@ test("list shows what matters on one line each, newest first, and no path of a w
     assert.not.match(out, /secret|token=|:pw@/);
   }));
 
-test("list takes filters, and parts of a long list", () =>
+test("list filters and pages", () =>
   given(async (data, make) => {
     make({ org: "acme", n: "a", fate: "delivered" });
     const b = make({ org: "acme", n: "b", fate: "dead", action: 1 });
@@ -161,7 +167,7 @@ test("list takes filters, and parts of a long list", () =>
     assert.equal(await listed(data, "--before", b), ["a"]);
   }));
 
-test("show tells of every attempt, of the message, and nothing that is secret", () =>
+test("show prints the message and every attempt, but no secret", () =>
   given(async (data, make) => {
     const id = make({ org: "acme", n: "a", fate: "dead", action: 1 });
     assert.equal(await cli(["deliveries", "show", id, "--data", data]), {
@@ -205,7 +211,7 @@ attempts:
     assert.match(out, "attempts:     none\n");
   }));
 
-test("retry brings back what is dead, one by one or all of an action, with a job that sends it", () =>
+test("retry queues dead letters again, single ones or all of an action", () =>
   given(async (data, make) => {
     const a = make({ org: "acme", n: "a", fate: "dead", action: 1 });
     const b = make({ org: "acme", n: "b", fate: "dead", action: 2 });
@@ -236,7 +242,7 @@ test("retry brings back what is dead, one by one or all of an action, with a job
     });
   }));
 
-test("purge deletes what is dead, and its log", () =>
+test("purge deletes dead letters with their attempts", () =>
   given(async (data, make) => {
     const a = make({ org: "acme", n: "a", fate: "dead", action: 1 });
     make({ org: "acme", n: "b", fate: "dead" });
@@ -255,7 +261,7 @@ test("purge deletes what is dead, and its log", () =>
     assert.equal(auditOf(data).at(-2), `deliveries purge delivery.purged ${a} {"subject":"subject a"}`);
   }));
 
-test("all of the named messages are changed, or none", () =>
+test("changes all selected messages or none", () =>
   given(async (data, make) => {
     const dead = make({ org: "acme", n: "a", fate: "dead" });
     const waiting = make({ org: "acme", n: "b" });
@@ -282,7 +288,7 @@ test("all of the named messages are changed, or none", () =>
     assert.equal([statesOf(data), auditOf(data)], before);
   }));
 
-test("wrong usage is told before anything is opened", async () => {
+test("reports wrong usage before opening the data", async () => {
   for (const [words, problem] of [
     [["list", "--state", "gone"], "--state: give waiting, delivered or dead"],
     [["list", "--limit", "0"], "--limit: give a number from 1 to 1000"],
@@ -295,7 +301,7 @@ test("wrong usage is told before anything is opened", async () => {
   }
 });
 
-test("a running server sends what the command line brings back, and what it is allowed to", () =>
+test("a running server sends retried messages to allowed targets", () =>
   given(async (data, make) => {
     const { received, url, until } = await receiver(204);
     const body = { n: "a" };
@@ -336,7 +342,7 @@ test("a running server sends what the command line brings back, and what it is a
     endReceivers();
   }));
 
-test("a server that was stopped in the middle of a message sends it again, and one that waits for nobody stops at once", () =>
+test("a server resends a message interrupted by its stop, and stops at once when idle", () =>
   given(async (data, make) => {
     let slow = true;
     const { received, url, until } = await receiver((_, response) => void (slow || response.end()));
@@ -354,7 +360,7 @@ test("a server that was stopped in the middle of a message sends it again, and o
     endReceivers();
   }));
 
-test("serving refuses half of a mail configuration, and certificates that are none", () =>
+test("serve refuses an incomplete mail configuration and an invalid CA bundle", () =>
   inDirectory(async (directory) => {
     const serve = (...words: string[]) =>
       cli(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", ...words]);

@@ -6,7 +6,7 @@ import { auditOf, cli, countRows, inDirectory, look, start } from "../in-process
 
 const test = suite("cli/commands/dev");
 
-/** One start and stop; what --json printed. */
+/** Starts and stops the server, and returns its --json output. */
 async function run(directory: string, ...options: string[]) {
   const server = start(["dev", "--json", "--listen", "127.0.0.1:0", ...options], { cwd: directory });
   await server.wrote(/\n/);
@@ -20,7 +20,7 @@ async function run(directory: string, ...options: string[]) {
   return { ...fields, status: response.status };
 }
 
-test("the first start sets up an organization, a user and a key; later ones print the same key", () =>
+test("the first start creates an organization, a user and a key; later starts print the same key", () =>
   inDirectory(async (directory) => {
     const first = await run(directory);
     assert.is(first.status, 200);
@@ -49,7 +49,7 @@ test("the first start sets up an organization, a user and a key; later ones prin
     assert.equal({ countRows: countRows(data), auditOf: auditOf(data) }, { countRows: rows, auditOf: audit });
   }));
 
-test("what the developer changed stays; a key that was revoked, lost or damaged is replaced", () =>
+test("keeps the developer's changes and replaces a revoked, lost or damaged key", () =>
   inDirectory(async (directory) => {
     const first = await run(directory, "--data", "d");
     const data = join(directory, "d");
@@ -75,14 +75,16 @@ test("what the developer changed stays; a key that was revoked, lost or damaged 
     assert.is.not(third.api_key, second.api_key);
   }));
 
-test("data that others set up is refused, and not touched", () =>
+test("refuses data that was set up otherwise, and does not change it", () =>
   inDirectory(async (data) => {
     await cli(["init", "--data", data, "--org", "prod", "--user", "ops"]);
     const rows = countRows(data);
     assert.equal(await cli(["dev", "--data", data, "--listen", "127.0.0.1:0"]), {
       code: 1,
       out: "",
-      err: `assay: ${data} was not set up by assay dev: run assay serve on it, or choose another directory with --data\n`,
+      err:
+        `assay: ${data} was not set up by assay dev: run assay serve on it, or choose another directory with ` +
+        "--data\n",
     });
     assert.equal(countRows(data), rows);
     assert.not.ok(readdirSync(data).includes("dev-key"));

@@ -8,7 +8,7 @@ const test = suite("cli/commands/docker");
 const line = (path: string): string =>
   `7f0000000000-7f0000001000 r-xp 00000000 fe:00 1234                       ${path}\n`;
 
-test("libraries go where the loader looks for them: under their names up to the first number, the loader where programs expect it", () => {
+test("places libraries and the loader at the paths where programs look for them", () => {
   const maps = [
     "/usr/local/bin/assay",
     "/usr/lib/libstdc++.so.6.0.30",
@@ -35,7 +35,7 @@ test("libraries go where the loader looks for them: under their names up to the 
   );
 });
 
-test("a name that leads to another library ends it: the image would run on something else than was tried", () => {
+test("refuses a path that leads to another library", () => {
   assert.throws(
     () =>
       listLoadedLibraries(line("/usr/lib/libm.so.6.1"), (path) =>
@@ -45,7 +45,7 @@ test("a name that leads to another library ends it: the image would run on somet
   );
 });
 
-test("a checkout has no executable, and does not know what is inside of one", async () => {
+test("a checkout has neither an executable nor its component lists", async () => {
   assert.equal(await cli(["docker", "image"]), {
     code: 1,
     out: "",
@@ -55,7 +55,9 @@ test("a checkout has no executable, and does not know what is inside of one", as
     assert.equal(await cli([command]), {
       code: 1,
       out: "",
-      err: "assay: this program runs from a checkout; only the built executable has this list: run make build, then use dist/assay\n",
+      err:
+        "assay: this program runs from a checkout; only the built executable has this list: run make build, then " +
+        "use dist/assay\n",
     });
   }
 });

@@ -1,4 +1,4 @@
-/** Evidence on a real S3 server, seen by the commands that look after data: backup, restore, verify, doctor, vacuum. */
+/** Evidence on a real S3 server with the maintenance commands: backup, restore, verify, doctor, vacuum. */
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync } from "node:fs";
 import { basename, join } from "node:path";
 import { suite } from "uvu";
@@ -24,12 +24,12 @@ test.after(async () => {
 });
 
 type OnStorage = Parameters<Parameters<typeof onData>[1]>[0] & {
-  /** The same variables for a storage where nobody listens. */
+  /** The same variables for a storage that is down. */
   down: Record<string, string>;
   fileOf(digest: string): string;
 };
 
-/** A stopped data directory whose evidence is on the storage, and nowhere else. */
+/** Calls `body` with a data directory without a server whose evidence is only on the storage. */
 const elsewhere = (body: (given: OnStorage) => Promise<void>): Promise<void> =>
   onData(storage, async (given) => {
     const moved = await given.vault("migrate", "--to", given.place, "--remove-source");
@@ -48,13 +48,13 @@ const elsewhere = (body: (given: OnStorage) => Promise<void>): Promise<void> =>
 const recorded = (directory: string): string | null =>
   look(directory, ({ evidenceLocation }) => evidenceLocation.findCurrent());
 const [FIRST = "", SECOND = ""] = DIGESTS;
-/** The words of a failure that is the storage's: nothing is said of evidence, and no stack is shown. */
+/** Asserts a message about the storage that neither mentions lost evidence nor shows a stack. */
 const noAnswer = (err: string): void => {
   assert.match(err, /(evidence gives no answer|does not respond): .*ECONNREFUSED/);
   assert.not.match(err, /missing|damage|unexpected failure| {4}at /);
 };
 
-test("a backup has the evidence of the storage, and is restored into a directory that needs none", async () => {
+test("a backup contains the evidence of the storage and restores it to a directory", async () => {
   await elsewhere(async ({ directory, place, env }) => {
     await inDirectory(async (home) => {
       const [archive, target] = [join(home, "assay.tar"), join(home, "restored")];
@@ -92,7 +92,7 @@ test("a backup has the evidence of the storage, and is restored into a directory
   });
 });
 
-test("a backup without evidence asks the storage for nothing, and its restore leaves the place as it was", async () => {
+test("a backup without evidence does not access the storage, and its restore keeps the location", async () => {
   await elsewhere(async ({ directory, place }) => {
     await inDirectory(async (home) => {
       const [archive, target] = [join(home, "assay.tar"), join(home, "restored")];
@@ -110,7 +110,7 @@ test("a backup without evidence asks the storage for nothing, and its restore le
   });
 });
 
-test("a backup of every schema before the present is restored as it is", async () => {
+test("restores backups of all earlier schemas unchanged", async () => {
   for (const schema of [1, 2, 3]) {
     await inDirectory(async (home) => {
       const [data, archive, target] = [join(home, "data"), join(home, "assay.tar"), join(home, "restored")];
@@ -129,7 +129,7 @@ test("a backup of every schema before the present is restored as it is", async (
   }
 });
 
-test("a storage that is configured before the evidence was moved is told, and none of the evidence is called missing", async () => {
+test("reports a storage configured before the migration, and no missing evidence", async () => {
   await onData(storage, async ({ directory, place, env }) => {
     const configured = { ...env, ASSAY_EVIDENCE_STORE: place };
     for (const words of [
@@ -149,7 +149,7 @@ test("a storage that is configured before the evidence was moved is told, and no
   });
 });
 
-test("verify reads the objects, and names one that is damaged or missing", async () => {
+test("verify reads the objects and names damaged and missing ones", async () => {
   await elsewhere(async ({ directory, env, fileOf }) => {
     rmSync(join(directory, "evidence"), { recursive: true });
     rmSync(join(directory, "staging"), { recursive: true });
@@ -184,7 +184,7 @@ test("verify reads the objects, and names one that is damaged or missing", async
   });
 });
 
-test("a storage that does not answer is a failure in words, and nothing is missing for it", async () => {
+test("explains that a storage does not respond, and reports no missing evidence", async () => {
   await elsewhere(async ({ directory, down, onStorage }) => {
     await inDirectory(async (home) => {
       for (const words of [
@@ -210,29 +210,32 @@ test("a storage that does not answer is a failure in words, and nothing is missi
   });
 });
 
-test("doctor judges the place as a start does, and asks the storage", async () => {
+test("doctor checks the location as a start does, and probes the storage", async () => {
   await elsewhere(async ({ directory, place, env, down }) => {
-    const told = async (surroundings: Record<string, string>) => {
+    const checkEvidenceStore = async (surroundings: Record<string, string>) => {
       const { out } = await cli(["doctor", "--json", "--listen", "127.0.0.1:0"], { env: surroundings });
       const { level, found } = JSON.parse(out).checks.find(
         ({ check }: { check: string }) => check === "evidence store",
       );
       return { level, found };
     };
-    assert.equal(await told({ ...env, ASSAY_EVIDENCE_STORE: place }), { level: "ok", found: `${place} responds` });
-    const dead = await told({ ...down, ASSAY_EVIDENCE_STORE: place });
+    assert.equal(await checkEvidenceStore({ ...env, ASSAY_EVIDENCE_STORE: place }), {
+      level: "ok",
+      found: `${place} responds`,
+    });
+    const dead = await checkEvidenceStore({ ...down, ASSAY_EVIDENCE_STORE: place });
     assert.is(dead.level, "fail");
     assert.match(dead.found, /does not respond: .*ECONNREFUSED/);
-    const wrong = await told({ ASSAY_DATA: directory });
+    const wrong = await checkEvidenceStore({ ASSAY_DATA: directory });
     assert.is(wrong.level, "fail");
     assert.match(wrong.found, `the evidence is kept in ${place}, but no --evidence-store is given`);
-    const keyless = await told({ ASSAY_DATA: directory, ASSAY_EVIDENCE_STORE: place });
+    const keyless = await checkEvidenceStore({ ASSAY_DATA: directory, ASSAY_EVIDENCE_STORE: place });
     assert.is(keyless.level, "fail");
     assert.match(keyless.found, "no keys for the evidence");
   });
 });
 
-test("vacuum sweeps old objects that no record names, and none of the others", async () => {
+test("vacuum sweeps only old unreferenced objects", async () => {
   await elsewhere(async ({ env, prefix, fileOf, onStorage }) => {
     const { store } = givenS3Vault({ storage, prefix });
     const [old, young] = [await store(Buffer.from("old")), await store(Buffer.from("young"))];
@@ -247,7 +250,7 @@ test("vacuum sweeps old objects that no record names, and none of the others", a
   });
 });
 
-test("beside a backup no evidence is removed: a migration that would is refused before it moves any", async () => {
+test("refuses a migration with --remove-source while a backup runs", async () => {
   await elsewhere(async ({ directory, place, vault, env, inDirectory: inPlace, onStorage }) => {
     const lock = lockEvidence(directory);
     try {
@@ -272,7 +275,7 @@ test("beside a backup no evidence is removed: a migration that would is refused 
   });
 });
 
-test("a server makes backups of evidence on the storage, and tells when that does not answer", async () => {
+test("a server backs up evidence on the storage, and logs when it does not respond", async () => {
   await elsewhere(async ({ directory, place, env, down }) => {
     const words = ["serve", "--listen", "127.0.0.1:0", "--evidence-store", place, "--backup-every", "24h"];
     const dead = start(words, { env: down });
@@ -305,7 +308,7 @@ test("a server makes backups of evidence on the storage, and tells when that doe
   });
 });
 
-test("the keys of the storage are in no log, no message and no backup", async () => {
+test("keeps the storage credentials out of logs, messages and backups", async () => {
   await elsewhere(async ({ directory, place, env }) => {
     const keys = ["ACCESS-4711-NOBODY", "SECRET-4711-NOBODY"] as const;
     const unknown = { ...env, ASSAY_S3_ACCESS_KEY: keys[0], ASSAY_S3_SECRET_KEY: keys[1] };

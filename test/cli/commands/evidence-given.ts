@@ -1,4 +1,4 @@
-/** A stopped data directory with evidence, and a prefix of its own on a storage. */
+/** A data directory with evidence and without a server, and a separate prefix on a storage. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fresh, startServer } from "../../given.ts";
@@ -11,7 +11,7 @@ export const CONTENTS = [contentOf(10, 1), contentOf(1000, 2), contentOf(300_000
 export const BYTES = 301_010;
 export const DIGESTS = CONTENTS.map(digestOf).sort();
 
-/** A stopped data directory with evidence that attestations name, a place on the storage, and a command on both. */
+/** Calls `body` with a data directory with referenced evidence, a storage location, and a command for both. */
 export async function onData<T>(
   storage: Pick<Storage, "endpoint" | "directory">,
   body: (given: {

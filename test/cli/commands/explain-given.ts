@@ -1,4 +1,4 @@
-/** Data directories with snapshots for the tests of `assay explain`: the same times and ids every time. */
+/** Data directories with snapshots for the tests of `assay explain`, with reproducible times and ids. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { EnvironmentType } from "../../../src/store/environments/environments.ts";
@@ -9,7 +9,7 @@ export const A = "a".repeat(64);
 export const B = "b".repeat(64);
 const ADA = { publicId: "ada-id", displayName: "Ada" };
 
-/** Organization acme with environment prod (K8S), a flow and words to make more of both. */
+/** Creates organization acme with environment prod (K8S) and a flow, and helpers to create more of both. */
 export function world() {
   const house = opened();
   const { store, organizationId } = house;
@@ -37,9 +37,8 @@ export function world() {
     flow,
     otherFlow: house.flow,
     policy,
-    attach: (environmentId: number, policyId: number): boolean =>
-      store.environments.attachPolicies(environmentId, [policyId]),
-    /** Reports what runs as [name, fingerprint]. @returns the index of the snapshot. */
+    attach: (environmentId: number, policyId: number): boolean => store.environments.attach(environmentId, [policyId]),
+    /** Reports running artifacts as [name, fingerprint]. @returns the index of the snapshot. */
     report: (environmentId: number, ...running: [string, string][]): number | null =>
       store.snapshotRecorder.record(store.environments.get(environmentId), {
         cause: "report",
@@ -53,7 +52,7 @@ export function world() {
         { id: environmentId, organization_id: organizationId },
         { fingerprint, artifact_name: "app", description, user_id: "eve-id", user_name: "Eve" },
       ),
-    /** Reports an artifact to a trail of its own. */
+    /** Reports an artifact to a new trail. */
     build(fingerprint: string, trailName: string): { trail: number; id: number } {
       const trail = house.trail(flow.id, trailName).id;
       const id = house.artifact(flow.id, trail, fingerprint, {
@@ -81,7 +80,7 @@ export function world() {
 export const NEEDS_TESTS =
   "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - name: tests\n      type: generic\n";
 
-/** Calls `body` with a data directory that holds what is in `db`. */
+/** Calls `body` with a data directory that contains a copy of `db`. */
 export const asDirectory = (db: { serialize(): Buffer }, body: (data: string) => Promise<void>): Promise<void> =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");

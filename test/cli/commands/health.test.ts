@@ -26,7 +26,7 @@ const ready: RequestListener = (request, response) => {
   response.end(response.statusCode === 200 ? "OK" : "no");
 };
 
-/** Serves while `body` runs; `body` gets the port. */
+/** Runs a server during `body`, which gets the port. */
 async function serving(server: Server, place: ListenOptions, body: (port: number) => Promise<void>): Promise<void> {
   await new Promise<void>((resolve) => server.listen(place, resolve));
   try {
@@ -39,7 +39,7 @@ async function serving(server: Server, place: ListenOptions, body: (port: number
 
 const loopback = { host: "127.0.0.1", port: 0 };
 
-test("asks the server of this configuration, whatever stands for all addresses", () =>
+test("checks the server of this configuration, also with wildcard addresses", () =>
   serving(createServer(ready), loopback, async (port) => {
     assert.equal(await cli(["health"], { env: { ASSAY_LISTEN: `127.0.0.1:${port}` } }), {
       code: 0,
@@ -51,14 +51,14 @@ test("asks the server of this configuration, whatever stands for all addresses",
       out: `{"ready":true,"url":"http://127.0.0.1:${port}/ready"}\n`,
       err: "",
     });
-    // Probes are at the root whatever the base path is.
+    // Probes are at the root regardless of the base path.
     assert.is(
       (await cli(["health"], { env: { ASSAY_LISTEN: `127.0.0.1:${port}`, ASSAY_BASE_PATH: "/assay" } })).code,
       0,
     );
   }));
 
-test("asks a URL, with a base path or the whole address", async () => {
+test("checks a URL with or without the path of the probe", async () => {
   const asked: string[] = [];
   const note: RequestListener = (request, response) => {
     asked.push(request.url ?? "");
@@ -71,7 +71,7 @@ test("asks a URL, with a base path or the whole address", async () => {
   assert.equal(asked, ["/ready", "/ready", "/assay/ready", "/assay/ready", "/ready"]);
 });
 
-test("asks a Unix socket", () =>
+test("checks a Unix socket", () =>
   inDirectory((directory) => {
     const path = join(directory, "assay.sock");
     return serving(createServer(ready), { path }, async () => {
@@ -83,7 +83,7 @@ test("asks a Unix socket", () =>
     });
   }));
 
-test("a server that is not ready, or is something else, fails with what it says", async () => {
+test("fails with the response of a server that is not ready or not ours", async () => {
   const answer =
     (status: number, body: string): RequestListener =>
     (_, response) => {
@@ -107,7 +107,7 @@ test("a server that is not ready, or is something else, fails with what it says"
   }
 });
 
-test("no server, and one that does not answer in time", async () => {
+test("fails without a server and on a timeout", async () => {
   let free = 0;
   await serving(createServer(ready), loopback, async (port) => void (free = port));
   assert.equal(await cli(["health", "--url", `http://127.0.0.1:${free}`]), {
@@ -165,7 +165,9 @@ overTls("over https its own certificate is not questioned, that of a URL is", ()
         { code: strange.code, err: strange.err },
         {
           code: 1,
-          err: `assay: not ready: https://localhost:${port}/ready: self-signed certificate; --ca-file FILE adds its authority\n`,
+          err:
+            `assay: not ready: https://localhost:${port}/ready: self-signed certificate; --ca-file FILE adds its ` +
+            "authority\n",
         },
       );
       const trusted = await cli(["health", "--url", `https://localhost:${port}`, "--ca-file", certificate]);
@@ -176,15 +178,17 @@ overTls("over https its own certificate is not questioned, that of a URL is", ()
   }),
 );
 
-test("wrong usage is told", async () => {
+test("explains wrong usage", async () => {
   for (const [args, message] of [
     [
       ["--url", "ftp://localhost"],
-      '--url: "ftp://localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH\nassay: see assay help health',
+      '--url: "ftp://localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or ' +
+        "unix:/PATH\nassay: see assay help health",
     ],
     [
       ["--url", "http://u:p@localhost"],
-      '--url: "http://u:p@localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or unix:/PATH\nassay: see assay help health',
+      '--url: "http://u:p@localhost" is not accepted, give http://HOST:PORT, https://HOST:PORT/BASE-PATH or ' +
+        "unix:/PATH\nassay: see assay help health",
     ],
     [
       ["--timeout", "soon"],

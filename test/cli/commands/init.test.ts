@@ -8,7 +8,7 @@ import { auditOf, cli, countRows, inDirectory, look } from "../in-process.ts";
 
 const test = suite("cli/commands/init");
 
-test("makes organization, admin, personal organization and a key, which is printed alone on stdout", () =>
+test("creates the organization, its admin, a personal organization and a key, and prints only the key to stdout", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "deep", "data");
     const { code, out, err } = await cli([
@@ -62,7 +62,7 @@ test("makes organization, admin, personal organization and a key, which is print
     ]);
   }));
 
-test("--json gives one object", () =>
+test("--json prints one object", () =>
   inDirectory(async (data) => {
     const { code, out, err } = await cli(["init", "--json", "--data", data, "--org", "acme", "--user", "ops"]);
     assert.is(code, 0, err);
@@ -72,7 +72,7 @@ test("--json gives one object", () =>
     assert.is(err, "");
   }));
 
-test("a second time it refuses and changes nothing", () =>
+test("refuses to run twice", () =>
   inDirectory(async (data) => {
     await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
     const before = countRows(data);
@@ -86,7 +86,7 @@ test("a second time it refuses and changes nothing", () =>
     assert.equal(countRows(data), before);
   }));
 
-test("the schema is not made while another process has the directory", () =>
+test("does not create the schema while another process uses the directory", () =>
   inDirectory(async (data) => {
     const lock = lockDirectory(data);
     const refused = await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
@@ -96,7 +96,7 @@ test("the schema is not made while another process has the directory", () =>
     assert.is((await cli(["init", "--data", data, "--org", "acme", "--user", "ops"])).code, 0);
   }));
 
-test("all mistakes are told at once, and no directory is made", () =>
+test("reports all mistakes at once and creates no directory", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const name = "give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
@@ -128,14 +128,15 @@ test("all mistakes are told at once, and no directory is made", () =>
     assert.equal(readdirSync(directory), []);
   }));
 
-test("where the data directory is found, and what is refused as one", () =>
+test("resolves the data directory from every source and refuses unusable ones", () =>
   inDirectory(async (directory) => {
     const set = ["--org", "acme", "--user", "ops"];
     const missing =
-      "assay: data is not set: give the path of a directory with --data DIRECTORY or ASSAY_DATA or the key data of the configuration file\n";
+      "assay: data is not set: give the path of a directory with --data DIRECTORY or ASSAY_DATA or the key data " +
+      "of the configuration file\n";
     assert.equal(await cli(["init", ...set]), { code: 2, out: "", err: missing });
 
-    // Relative to the working directory; what is wrong with options of the server is none of this command's business.
+    // Relative to the working directory; the command ignores mistakes in server options.
     writeFileSync(join(directory, "assay.yml"), "data: from-file\n");
     const surroundings = { cwd: directory, env: { ASSAY_CONFIG: "assay.yml", ASSAY_LISTEN: "nonsense" } };
     assert.is((await cli(["init", ...set], surroundings)).code, 0);

@@ -20,7 +20,7 @@ const given = (body: (data: string) => Promise<void>): Promise<void> =>
 const USER = ["--user", "ops"];
 const ACCOUNT = ["--org", "acme", "--service-account", "ci"];
 
-test("create prints the key alone; list shows it; revoke ends it", () =>
+test("creates a key and prints only that, lists it and revokes it", () =>
   given(async (data) => {
     for (const [owner, name] of [
       [USER, "ops"],
@@ -97,7 +97,7 @@ test("--json", () =>
     });
   }));
 
-test("the ends a key may have", () =>
+test("accepts every form of expiry", () =>
   given(async (data) => {
     const now = Date.now() / 1000;
     const table: [string[], number][] = [
@@ -133,7 +133,7 @@ test("the ends a key may have", () =>
     }
   }));
 
-test("an end, and nothing that steers the terminal, is shown in the list", () =>
+test("lists the expiry and escapes control characters", () =>
   given(async (data) => {
     await cli([
       "key",
@@ -150,7 +150,7 @@ test("an end, and nothing that steers the terminal, is shown in the list", () =>
     assert.match(out, /\n[0-9a-f-]{32} {2}\S{20} {2}2099-12-31T23:59:59Z {2}never {6}a\\u001b\[31m\\u000ab\n$/);
   }));
 
-test("wrong usage is told with all mistakes and exit code 2; nothing is made", () =>
+test("reports all usage mistakes with exit code 2 and creates nothing", () =>
   given(async (data) => {
     const before = countRows(data);
     const owner = "name the owner of the key with --user, or with both --org and --service-account";
@@ -210,7 +210,7 @@ test("wrong usage is told with all mistakes and exit code 2; nothing is made", (
     assert.equal(countRows(data), before);
   }));
 
-test("who and what does not exist is named, with exit code 1", () =>
+test("names missing users, accounts and keys with exit code 1", () =>
   given(async (data) => {
     const before = countRows(data);
     const table: [string[], string][] = [
@@ -230,7 +230,7 @@ test("who and what does not exist is named, with exit code 1", () =>
         assert.equal(await cli([...argv, ...owner, "--data", data]), { code: 1, out: "", err: `assay: ${problem}\n` });
       }
     }
-    // The id of somebody else's key.
+    // The id of another owner's key.
     const { keys } = JSON.parse((await cli(["key", "list", ...USER, "--json", "--data", data])).out);
     assert.is((await cli(["key", "revoke", keys[0].id, ...ACCOUNT, "--data", data])).code, 1);
     assert.equal(countRows(data), before);
@@ -249,7 +249,9 @@ test("who and what does not exist is named, with exit code 1", () =>
     assert.equal(await cli(["key", "list", ...USER, "--data", empty]), {
       code: 1,
       out: "",
-      err: `assay: ${empty} is not a data directory: it contains no assay.db; assay serve, assay dev, assay init and assay apply create one\n`,
+      err:
+        `assay: ${empty} is not a data directory: it contains no assay.db; assay serve, assay dev, assay init ` +
+        "and assay apply create one\n",
     });
   }));
 

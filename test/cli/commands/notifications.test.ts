@@ -1,6 +1,6 @@
 /**
- * The whole way of a message: a change in a serving process, the outbox, a signed POST to a receiver, and what becomes
- * known of it.
+ * A message end to end: a change in a server, the outbox, a signed POST to a receiver, and its delivery
+ * record.
  */
 import { createServer } from "node:http";
 import type { IncomingHttpHeaders } from "node:http";
@@ -14,7 +14,7 @@ const test = suite("cli/commands/notifications");
 
 type Received = { headers: IncomingHttpHeaders; text: string };
 
-/** A receiver of POSTs; `status` is what it answers. */
+/** A receiver of POST requests that responds with `status`. */
 async function receiver() {
   const received: Received[] = [];
   const listeners = new Set<() => void>();
@@ -33,7 +33,7 @@ async function receiver() {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
     received,
     answer,
-    /** Resolves when so many came. */
+    /** Resolves after this many requests. */
     count: (wanted: number): Promise<void> =>
       new Promise((resolve) => {
         const look = (): void => {
@@ -50,7 +50,7 @@ async function receiver() {
   };
 }
 
-test("a report of many artifacts, which a thread records, reaches a receiver as one signed message each, in order", () =>
+test("a large report reaches a receiver as one signed message per artifact, in order", () =>
   inDirectory(async (data) => {
     const hook = await receiver();
     const key = (await cli(["init", "--org", "acme", "--user", "ada", "--data", data])).out.trim();
@@ -113,7 +113,7 @@ test("a report of many artifacts, which a thread records, reaches a receiver as 
     }
   }));
 
-test("what was committed before the process ended is told by the next one", () =>
+test("sends messages that were committed before the process ended after the restart", () =>
   inDirectory(async (data) => {
     const hook = await receiver();
     await cli(["init", "--org", "acme", "--user", "ada", "--data", data]);
@@ -133,13 +133,14 @@ test("what was committed before the process ended is told by the next one", () =
         { kind: "env", name: "a", triggers: ["ON_STARTED_ARTIFACT"], places: [id], targets, newSecret: () => "s" },
         { user: "ada", fromChat: false },
       );
-      store.snapshotRecorder.record(store.environments.get(id), {
-        cause: "report",
-        artifacts: [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }],
-        actor: { publicId: "u", displayName: "U" },
-      });
-      // Somebody had begun with it when the process ended.
-      store.jobs.lease("notify", { at: 9e9, seconds: 60, limit: 1 });
+      store.recording.record(
+        store.environments.get(id),
+        "report",
+        [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }],
+        { publicId: "u", displayName: "U" },
+      );
+      // A worker had begun with it when the process ended.
+      store.jobs.lease("notify", 9e9, 60, 1);
       db.exec("COMMIT");
     });
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.0/8"]);

@@ -4,9 +4,9 @@ import { readBuildInfo } from "../../../src/assets.ts";
 import { schemaVersion } from "../../../src/store/db/database.ts";
 import { cli } from "../in-process.ts";
 
-const test = suite("cli/openapi and version");
+const test = suite("cli/commands/openapi");
 
-test("openapi prints the document, with the public address that was given", async () => {
+test("prints the document with the given public URL", async () => {
   const { code, out, err } = await cli(["openapi"]);
   assert.equal({ code, err }, { code: 0, err: "" });
   const document = JSON.parse(out);
@@ -18,15 +18,17 @@ test("openapi prints the document, with the public address that was given", asyn
   ]);
 });
 
-test("openapi refuses what is no public address", async () => {
+test("refuses an invalid public URL", async () => {
   assert.equal(await cli(["openapi", "--base-url", "a.example"]), {
     code: 2,
     out: "",
-    err: 'assay: --base-url: "a.example" is not accepted, give an http or https URL of the host, without /api/v2, user name, query or fragment\nassay: see assay help openapi\n',
+    err:
+      'assay: --base-url: "a.example" is not accepted, give an http or https URL of the host, without /api/v2, ' +
+      "user name, query or fragment\nassay: see assay help openapi\n",
   });
 });
 
-test("version tells what the program is built from", async () => {
+test("version prints the versions of the program and its components", async () => {
   const { version, commit } = readBuildInfo();
   const facts = JSON.parse((await cli(["version", "--json"])).out);
   assert.match(facts.sqlite, /^3\.\d+\.\d+$/);
@@ -35,7 +37,9 @@ test("version tells what the program is built from", async () => {
   assert.equal(plain, {
     code: 0,
     err: "",
-    out: `assay ${version}\ncommit ${commit ?? "unknown"}\nnode ${process.version}\nsqlite ${facts.sqlite}\nschema ${schemaVersion()}\n`,
+    out:
+      `assay ${version}\ncommit ${commit ?? "unknown"}\nnode ${process.version}\nsqlite ${facts.sqlite}\n` +
+      `schema ${schemaVersion()}\n`,
   });
 });
 

@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { auditOf, cli, inDirectory, look } from "../in-process.ts";
+import { auditOf, cli, inDirectory, joinPatterns, look } from "../in-process.ts";
 
 const test = suite("cli/commands/retention");
 
 type Trail = { org?: string; flow?: string; name: string; days: number; fingerprint?: string; file?: string };
 
 /**
- * A data directory with the organizations acme and other; `make` makes a trail whose last event was so many days ago.
+ * A data directory with the organizations acme and other; `make` creates a trail whose last event was `days` ago.
  */
 const given = (body: (data: string, make: (trail: Trail) => void) => Promise<void>): Promise<void> =>
   inDirectory(async (directory) => {
@@ -41,8 +41,10 @@ const given = (body: (data: string, make: (trail: Trail) => void) => Promise<voi
         );
         if (fingerprint !== undefined)
           db.prepare(
-            `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, filename, git_commit, build_url, commit_url, template_json, created_by, created_at,
-                                    last_modified_at, state, attestations_json, reasons_json) VALUES (?, ?, ?, ?, ?, 'app', 'c', '', '', '[]', '', 0, 0, 'COMPLIANT', '[]', '[]')`,
+            `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, filename, git_commit,
+          build_url, commit_url, template_json, created_by, created_at,
+                                    last_modified_at, state, attestations_json, reasons_json)
+          VALUES (?, ?, ?, ?, ?, 'app', 'c', '', '', '[]', '', 0, 0, 'COMPLIANT', '[]', '[]')`,
           ).run(`artifact-${name}`, organizationId, flow.id, trail.id, fingerprint.repeat(64));
         const { id } = store.attestations.create({
           organization_id: organizationId,
@@ -93,19 +95,21 @@ const json = async (...words: string[]): Promise<any> => JSON.parse(await ok(...
 const trailsOf = (data: string): unknown[] =>
   look(data, (_, db) => db.prepare("SELECT name FROM trails ORDER BY name").pluck().all());
 
-test("rules are set, listed and removed, each with its entry in the audit log", () =>
+test("sets, lists and removes rules, each with an audit entry", () =>
   given(async (data, make) => {
     make({ name: "t", days: 1 });
     const on = ["--data", data];
     assert.is(await ok("retention", "list", ...on), "no rules: everything is kept\n\nno legal holds\n");
     assert.is(
       await ok("retention", "set", "--org", "acme", "--trails-after", "365", "--evidence-after", "90", ...on),
-      "organization acme: trails for 365 days, files for 90 days\nnothing is deleted until you run assay retention run\n",
+      "organization acme: trails for 365 days, files for 90 days\n" +
+        "nothing is deleted until you run assay retention run\n",
     );
     await ok("retention", "set", "--org", "acme", "--flow", "build", "--keep", ...on);
     assert.is(
       await ok("retention", "list", ...on),
-      "ORGANIZATION  FLOW   TRAILS   FILES\nacme          -      365d     90d\nacme          build  forever  forever\n\nno legal holds\n",
+      "ORGANIZATION  FLOW   TRAILS   FILES\nacme          -      365d     90d\n" +
+        "acme          build  forever  forever\n\nno legal holds\n",
     );
     assert.equal(await json("retention", "list", "--org", "acme", ...on), {
       rules: [
@@ -126,7 +130,7 @@ test("rules are set, listed and removed, each with its entry in the audit log", 
     ]);
   }));
 
-test("times are durations as everywhere else, in whole days; a number alone counts days", () =>
+test("accepts durations in whole days; a bare number means days", () =>
   given(async (data) => {
     for (const [text, days] of [
       ["90", 90],
@@ -155,7 +159,7 @@ test("times are durations as everywhere else, in whole days; a number alone coun
     }
   }));
 
-test("what cannot be meant is refused, and changes nothing", () =>
+test("refuses contradictory arguments and changes nothing", () =>
   given(async (data, make) => {
     make({ name: "t", days: 1 });
     const before = auditOf(data).length;
@@ -204,7 +208,7 @@ test("what cannot be meant is refused, and changes nothing", () =>
     assert.equal(trailsOf(data), ["t"]);
   }));
 
-test("a hold keeps a trail, its release is remembered, and a second release is refused", () =>
+test("a hold protects a trail, its release is recorded, and a second release is refused", () =>
   given(async (data, make) => {
     const on = ["--data", data];
     make({ name: "t", days: 99 });
@@ -266,7 +270,7 @@ test("a hold keeps a trail, its release is remembered, and a second release is r
     );
   }));
 
-test("a plan tells what would go, a run does exactly that, and what went is listed", () =>
+test("plans a deletion, runs exactly that plan, and lists the deleted data", () =>
   given(async (data, make) => {
     const on = ["--data", data];
     make({ name: "old", days: 99, fingerprint: "a", file: "e" });
@@ -280,7 +284,8 @@ test("a plan tells what would go, a run does exactly that, and what went is list
       lines,
       [
         "acme/build  (rule of organization acme: trails for 30 days, files for 10 days)",
-        "  deleted: 1 trail with 1 artifact and 1 attestation and the files of 1 trail, 2 files, 4 KB; last events from TIME to TIME",
+        "  deleted: 1 trail with 1 artifact and 1 attestation and the files of 1 trail, 2 files, 4 KB; last " +
+          "events from TIME to TIME",
         "total: 1 trail to delete, 1 trail to lose files, 2 files, 4 KB",
         "to delete exactly this: assay retention run --plan PLAN",
         "",
@@ -340,7 +345,11 @@ test("a plan tells what would go, a run does exactly that, and what went is list
     assert.equal(audit.length, 2);
     assert.match(
       audit[1] ?? "",
-      /^retention run trail\.deleted build\/old \{"trail_id":"[\w-]+","artifacts":1,"attestations":1,"events":0,"files":1,"digest":"[0-9a-f]{64}","rule":"organization acme: .*"\}$/,
+      joinPatterns(
+        /^retention run trail\.deleted build\/old/,
+        / \{"trail_id":"[\w-]+","artifacts":1,"attestations":1,"events":0,"files":1,/,
+        /"digest":"[0-9a-f]{64}","rule":"organization acme: .*"\}$/,
+      ),
     );
     look(data, (_, db) => {
       assert.equal(db.pragma("foreign_key_check"), []);
@@ -362,7 +371,8 @@ test("refuses an outdated plan as a whole", () =>
       assert.equal({ code: outcome.code, out: outcome.out }, { code: 1, out: "" });
       assert.match(
         outcome.err,
-        "the plan is no longer valid: rules, holds or trails have changed since, or --org differs\nassay: nothing was deleted; see assay retention plan",
+        "the plan is no longer valid: rules, holds or trails have changed since, or --org differs\n" +
+          "assay: nothing was deleted; see assay retention plan",
       );
       assert.ok(trailsOf(data).includes("old"));
     };

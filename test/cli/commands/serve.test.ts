@@ -24,7 +24,7 @@ async function get(url: string, key: string | null = null): Promise<{ status: nu
   return { status: response.status, text: await response.text() };
 }
 
-test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing behind", () =>
+test("prints its addresses to stdout, logs to stderr, and leaves nothing behind", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "deep", "data");
     const server = start(["serve", "--data", data, ...LISTEN]);
@@ -32,10 +32,12 @@ test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing 
     const token = join(data, "setup-token");
     assert.is(
       server.out(),
-      `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\nthere are no accounts yet: create the first administrator at ${url}/setup with this one-time token, which is also in ${token}\n${readFileSync(token, "utf8")}`,
+      `listening on ${url}\nAPI reference: ${url}/api/v2/doc/\n` +
+        `there are no accounts yet: create the first administrator at ${url}/setup with this one-time token, which ` +
+        `is also in ${token}\n${readFileSync(token, "utf8")}`,
     );
     assert.equal(await get(`${url}/ready`), { status: 200, text: "OK" });
-    // The base URL follows from the port that was bound.
+    // The base URL is derived from the bound port.
     assert.equal(JSON.parse((await get(`${url}/api/v2/openapi.json`)).text).servers, [{ url: `${url}/api/v2` }]);
     const { code, out, err } = await server.stop();
     assert.is(code, 0, err);
@@ -67,7 +69,7 @@ test("serves, tells its addresses on stdout, logs on stderr, and leaves nothing 
     );
   }));
 
-/** The lines of the log with that message, without level, time and message. */
+/** Returns the log lines with this message, without level, time and message. */
 const loggedAs = (err: string, msg: string): Record<string, unknown>[] =>
   err
     .trimEnd()
@@ -76,7 +78,7 @@ const loggedAs = (err: string, msg: string): Record<string, unknown>[] =>
     .filter((line) => line.msg === msg)
     .map(({ level: _level, time: _time, msg: _msg, ...fields }) => fields);
 
-test("logs one line about its start: version, data, addresses, and where each option that is set came from", () =>
+test("logs one line about its start: version, data, addresses, and the source of each option", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     writeFileSync(join(directory, "assay.yml"), "base_url: https://assay.example.com\nkey_rate: 600\n");
@@ -107,7 +109,7 @@ test("logs one line about its start: version, data, addresses, and where each op
     assert.equal(loggedAs(err, "upgrading the database"), [], "a new database is no upgrade");
   }));
 
-test("logs an upgrade: the schemas, the copy that was made, each migration with what it took", () =>
+test("logs an upgrade: the schemas, the copy, and the duration of each migration", () =>
   inDirectory(async (data) => {
     place(3, data);
     const bytes = statSync(join(data, "assay.db")).size;
@@ -148,7 +150,7 @@ test("logs an upgrade: the schemas, the copy that was made, each migration with 
     assert.equal(loggedAs((await again.stop()).err, "upgrading the database"), []);
   }));
 
-test("--json, a base URL of its own, and the configuration file", () =>
+test("accepts --json, --base-url and a configuration file", () =>
   inDirectory(async (directory) => {
     writeFileSync(
       join(directory, "assay.yml"),
@@ -173,7 +175,7 @@ test("--json, a base URL of its own, and the configuration file", () =>
     assert.ok(existsSync(join(directory, "data", "assay.db")));
   }));
 
-test("mistakes of the configuration are told at once, with exit code 2, before anything is made", () =>
+test("reports all configuration mistakes at once with exit code 2 and creates nothing", () =>
   inDirectory(async (directory) => {
     const { code, out, err } = await cli(["serve", "--listen", "nowhere", "--evidence-limit", "5"], {
       cwd: directory,
@@ -193,20 +195,22 @@ test("mistakes of the configuration are told at once, with exit code 2, before a
     assert.equal(readdirSync(directory), []);
   }));
 
-test("a second server on the same data is refused with exit code 4, and the first goes on", () =>
+test("refuses a second server on the same data with exit code 4", () =>
   inDirectory(async (data) => {
     const server = start(["serve", "--data", data, ...LISTEN]);
     const url = await urlOf(server);
     assert.equal(await cli(["serve", "--data", data, ...LISTEN]), {
       code: 4,
       out: "",
-      err: `assay: the data directory ${data} is in use by another Assay process. Stop that process first, or give this one a data directory of its own with --data\n`,
+      err:
+        `assay: the data directory ${data} is in use by another Assay process. Stop that process first, or give ` +
+        "this one a data directory of its own with --data\n",
     });
     assert.is((await get(`${url}/ready`)).status, 200);
     assert.is((await server.stop()).code, 0);
   }));
 
-test("a database of a newer program is refused with exit code 3 and not touched", () =>
+test("refuses the database of a newer version with exit code 3 and does not change it", () =>
   inDirectory(async (data) => {
     await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
     look(data, (_, db) => db.pragma("user_version = 99"));
@@ -227,7 +231,7 @@ test("a database of a newer program is refused with exit code 3 and not touched"
     lockDirectory(data).release();
   }));
 
-test("an address that cannot be had is told in words, and the data is free again", () =>
+test("explains an unavailable address and releases the data directory", () =>
   inDirectory(async (data) => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
@@ -253,7 +257,7 @@ test("an address that cannot be had is told in words, and the data is free again
     await new Promise((resolve) => other.close(resolve));
   }));
 
-test("a refused start leaves no directory behind, and gives away no key of it", () =>
+test("a refused start removes the directory it created and prints none of its keys", () =>
   inDirectory(async (directory) => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
@@ -261,7 +265,8 @@ test("a refused start leaves no directory behind, and gives away no key of it", 
     const file = join(directory, "b.yml");
     writeFileSync(
       file,
-      "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}]}]",
+      "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\n" +
+        "users: [{name: ops, api_keys: [{description: first}]}]",
     );
     const refusals = [
       ["--listen", taken],
@@ -287,33 +292,35 @@ test("a refused start leaves no directory behind, and gives away no key of it", 
     await new Promise((resolve) => other.close(resolve));
   }));
 
-test("a refused start on data that was there before changes and removes nothing of it", () =>
+test("a refused start neither changes nor removes existing data", () =>
   inDirectory(async (directory) => {
     const [data, file] = [join(directory, "data"), join(directory, "b.yml")];
     writeFileSync(
       file,
-      "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}]}]",
+      "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\n" +
+        "users: [{name: ops, api_keys: [{description: first}]}]",
     );
     assert.is((await cli(["apply", "-", "--data", data], { stdin: "organizations: []" })).code, 0);
     const refused = await cli(["serve", "--data", data, "--listen", "192.0.2.1:8001", "--bootstrap", file]);
     assert.is(refused.code, 1);
-    // What the bootstrap file made is stored, and its key is told this once.
+    // The changes of the bootstrap file are stored, and its key is printed only now.
     const minted = /^ {11}([\w-]{43})$/m.exec(refused.out)?.[1] ?? "";
     assert.ok(look(data, (store) => store.apiKeys.find(keyDigest(minted)) !== null));
 
     const server = start(["serve", "--data", data, ...LISTEN]);
     await urlOf(server);
     assert.is((await cli(["serve", "--data", data, ...LISTEN])).code, 4);
-    assert.ok(existsSync(join(data, "assay.db")), "nobody removes what another one serves");
+    assert.ok(existsSync(join(data, "assay.db")), "a data directory that another server uses is not removed");
     assert.is((await server.stop()).code, 0);
   }));
 
-test("the bootstrap file is applied before the server listens; what changed is told, with minted keys", () =>
+test("applies the bootstrap file before it listens, and prints the changes with new keys", () =>
   inDirectory(async (data) => {
     const file = join(data, "bootstrap.yml");
     writeFileSync(
       file,
-      `organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: first}, {description: second, key: "0123456789abcdef"}]}]`,
+      "organizations: [{name: acme, members: [{user: ops, role: admin}]}]\n" +
+        `users: [{name: ops, api_keys: [{description: first}, {description: second, key: "0123456789abcdef"}]}]`,
     );
     const server = start(["serve", "--data", data, ...LISTEN, "--bootstrap", file]);
     const url = await urlOf(server);
@@ -341,7 +348,7 @@ test("the bootstrap file is applied before the server listens; what changed is t
     assert.not.match((await again.stop()).err, minted);
   }));
 
-test("mistakes of the bootstrap file end the start with exit code 1: all of them, and nothing is applied", () =>
+test("reports all mistakes of the bootstrap file with exit code 1 and applies nothing", () =>
   inDirectory(async (directory) => {
     const [data, file] = [join(directory, "data"), join(directory, "b.yml")];
     const serve = () => cli(["serve", "--data", data, ...LISTEN, "--bootstrap", "b.yml"], { cwd: directory });
@@ -372,7 +379,7 @@ test("mistakes of the bootstrap file end the start with exit code 1: all of them
     assert.equal(readdirSync(directory), ["b.yml"], "nothing is left of a start that the store refused");
   }));
 
-test("keys made and revoked beside a running server count at once; their last use is written when it stops", () =>
+test("applies keys created and revoked beside it at once, and writes their last use when it stops", () =>
   inDirectory(async (data) => {
     const server = start(["serve", "--data", data, ...LISTEN]);
     const url = await urlOf(server);
@@ -391,7 +398,7 @@ test("keys made and revoked beside a running server count at once; their last us
     assert.equal(used, [true, true]);
   }));
 
-test("leftovers are removed at the start: staged files at once, evidence that nobody names after a day", () =>
+test("removes leftovers at the start: staged files at once, unreferenced evidence after a day", () =>
   inDirectory(async (data) => {
     const shard = join(data, "evidence", "aa");
     for (const directory of [join(data, "staging"), shard]) mkdirSync(directory, { recursive: true });
@@ -410,7 +417,7 @@ test("leftovers are removed at the start: staged files at once, evidence that no
     assert.is((await server.stop()).code, 0);
   }));
 
-test("a job that an earlier process had begun when it died is done after the start", () =>
+test("runs a job that a crashed process had begun", () =>
   inDirectory(async (data) => {
     look(data, (store, db) => {
       const organization = store.organizations.create({
@@ -420,7 +427,8 @@ test("a job that an earlier process had begun when it died is done after the sta
         controlsEnabled: true,
       });
       const insert =
-        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)";
+        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES " +
+        "('e', ?, 'prod', 'K8S', 1, 1)";
       const environment = Number(db.prepare(insert).run(organization).lastInsertRowid);
       store.jobs.add("reevaluate", {
         environment_id: environment,
@@ -453,7 +461,7 @@ test("a job that an earlier process had begun when it died is done after the sta
     );
   }));
 
-test("an error that nothing caught goes to the log", () =>
+test("logs an uncaught error", () =>
   inDirectory(async (data) => {
     const server = start(["serve", "--data", data, ...LISTEN]);
     await urlOf(server);
@@ -470,7 +478,7 @@ test("an error that nothing caught goes to the log", () =>
     );
   }));
 
-test("a secret that is given as a flag warns that the process list shows it; variable and file do not", () =>
+test("warns of a secret in a flag, but not in a variable or a file", () =>
   inDirectory(async (directory) => {
     const KEY = "0123456789abcdef";
     const file = join(directory, "assay.yaml");
@@ -499,14 +507,14 @@ test("a secret that is given as a flag warns that the process list shows it; var
     assert.equal(await warnings("file", ["--config", file]), []);
   }));
 
-test("asked to stop while it starts, it starts and stops", () =>
+test("a stop signal during the start takes effect after it", () =>
   inDirectory(async (data) => {
     const { code } = await start(["serve", "--data", data, ...LISTEN]).stop();
     assert.is(code, 0);
     lockDirectory(data).release();
   }));
 
-test("help says where output and log go", async () => {
+test("the help explains where output and log go", async () => {
   const { code, out } = await cli(["help", "serve"]);
   assert.is(code, 0);
   assert.match(out, /Writes the log to stderr, one JSON object per line\./);

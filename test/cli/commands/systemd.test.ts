@@ -12,7 +12,7 @@ const analyze = (...args: string[]) => spawnSync("systemd-analyze", ["--no-pager
 const analyzed = analyze("--version").status === 0 ? test : test.skip;
 if (analyze("--version").status !== 0) console.log("skipped: units are not verified without systemd-analyze");
 
-/** The unit of a command line that must be accepted. */
+/** Returns the unit of a valid command line. */
 async function unit(...args: string[]): Promise<string> {
   const { code, out, err } = await cli(["systemd", ...args]);
   assert.equal({ code, err }, { code: 0, err: "" });
@@ -31,7 +31,7 @@ const refused = async (args: readonly string[], ...messages: string[]): Promise<
 
 const SEE = "see assay help systemd";
 
-test("the plain unit is hardened, gives up on what no restart mends, and leaves out what V8 cannot bear", async () => {
+test("hardens the unit without breaking V8, and does not restart after permanent errors", async () => {
   const text = await unit();
   const expected = {
     Type: "notify",
@@ -77,7 +77,7 @@ test("the plain unit is hardened, gives up on what no restart mends, and leaves 
   assert.match(text, "# No MemoryDenyWriteExecute=: V8");
 });
 
-test("options become arguments of the service; blanks, quotes, dollars and percent signs arrive as they are", async () => {
+test("passes options to the service with spaces, quotes, dollar and percent signs intact", async () => {
   await inDirectory(async (directory) => {
     const config = join(directory, "assay.yaml");
     writeFileSync(config, "oidc_issuer: https://login.example.com\noidc_client_secret: keep-this\n");
@@ -92,7 +92,8 @@ test("options become arguments of the service; blanks, quotes, dollars and perce
       "/opt/assay-1%/assay",
     );
     assert.equal(settings(made, "ExecStart"), [
-      "/opt/assay-1%%/assay serve --data /var/lib/assay --base-url https://assay.example.com/100%%25 --config ${CREDENTIALS_DIRECTORY}/config " +
+      "/opt/assay-1%%/assay serve --data /var/lib/assay --base-url https://assay.example.com/100%%25 " +
+        "--config ${CREDENTIALS_DIRECTORY}/config " +
         '--oidc-client-id "a\\\\b \\"$$prod\\""',
     ]);
     assert.equal(settings(made, "LoadCredential"), [`config:${config}`]);
@@ -100,12 +101,13 @@ test("options become arguments of the service; blanks, quotes, dollars and perce
   });
 });
 
-test("files are handed over as copies, also those that the configuration file names; with a group the TLS files are read in place", () =>
+test("passes files as credentials, also those of the configuration file; a group reads TLS files in place", () =>
   inDirectory(async (directory) => {
     const config = join(directory, "assay.yaml");
     writeFileSync(
       config,
-      "tls_cert: /etc/assay/cert.pem\ntls_key: /etc/assay/my key.pem\nbackup_every: 24h\nbackup_directory: /srv/backups\n",
+      "tls_cert: /etc/assay/cert.pem\ntls_key: /etc/assay/my key.pem\nbackup_every: 24h\n" +
+        "backup_directory: /srv/backups\n",
     );
     const made = await unit("--config", config);
     assert.equal(settings(made, "LoadCredential"), [
@@ -127,7 +129,7 @@ test("files are handed over as copies, also those that the configuration file na
     );
   }));
 
-test("a port below 1024 takes the one capability, unless systemd binds it", async () => {
+test("grants the capability for a port below 1024, unless systemd binds it", async () => {
   const low = await unit("--listen", "0.0.0.0:443");
   assert.equal(
     {
@@ -158,7 +160,7 @@ test("a port below 1024 takes the one capability, unless systemd binds it", asyn
   assert.equal(settings(both, "ListenStream"), ["127.0.0.1:8001"]);
 });
 
-test("a Unix socket: its group is the service's first one, or systemd's to give", () => {
+test("gives a Unix socket its group, through the service or the socket unit", () => {
   const settingsOfUnit = { executable: "/bin/assay", arguments: [], credentials: [], writable: [], lowPort: false };
   const own = renderServiceUnit({ ...settingsOfUnit, group: "www-data", ownSocket: true, socket: false });
   assert.equal(
@@ -173,7 +175,7 @@ test("a Unix socket: its group is the service's first one, or systemd's to give"
   assert.equal(settings(renderSocketUnit("/run/assay.sock", null), "SocketMode"), ["0666"]);
 });
 
-test("variables of this shell are not the service's", async () => {
+test("ignores the variables of this shell", async () => {
   const { out } = await cli(["systemd"], { env: { ASSAY_LISTEN: "0.0.0.0:80", ASSAY_NONSENSE: "1" } });
   assert.equal(
     {
@@ -187,10 +189,11 @@ test("variables of this shell are not the service's", async () => {
   );
 });
 
-test("what cannot be put into a unit is refused", async () => {
+test("refuses options that a unit cannot contain", async () => {
   await refused(
     ["--smtp-url", "smtp://u:p@mail.example.com", "--metrics-key", "0123456789abcdef"],
-    "--smtp-url, --metrics-key: every user of the machine can read a unit; write the secret to a file and name that with --config FILE",
+    "--smtp-url, --metrics-key: every user of the machine can read a unit; write the secret to a file and name " +
+      "that with --config FILE",
     "smtp-url and smtp-from belong together: give --smtp-from ADDRESS or ASSAY_SMTP_FROM too",
     SEE,
   );
@@ -208,7 +211,8 @@ test("what cannot be put into a unit is refused", async () => {
   for (const path of ["assay", "/opt/my assay", "/opt/$HOME/assay", ""]) {
     await refused(
       ["--executable", path],
-      `--executable: ${JSON.stringify(path)} is not accepted, give an absolute path without spaces, quotes, $ and backslashes`,
+      `--executable: ${JSON.stringify(path)} is not accepted, give an absolute path without spaces, quotes, $ ` +
+        "and backslashes",
       SEE,
     );
   }
@@ -221,18 +225,20 @@ test("what cannot be put into a unit is refused", async () => {
   assert.match(missing.err, "cannot read /nonexistent.yaml");
 });
 
-test("an executable that the service would not see is told", async () => {
+test("warns of an executable that the service cannot access", async () => {
   const { code, err } = await cli(["systemd", "--executable", "/home/ops/assay"]);
   assert.equal(
     { code, err },
     {
       code: 0,
-      err: "assay: the service cannot access /home/ops/assay: copy it to /usr/local/bin/assay and give --executable /usr/local/bin/assay\n",
+      err:
+        "assay: the service cannot access /home/ops/assay: copy it to /usr/local/bin/assay and give --executable " +
+        "/usr/local/bin/assay\n",
     },
   );
 });
 
-test("--output writes the units where everybody can read them", () =>
+test("--output writes units that every user can read", () =>
   inDirectory(async (directory) => {
     const { code, out } = await cli(["systemd", "--socket", "--output", "units"], { cwd: directory });
     assert.is(code, 1, "the directory must be there");
@@ -266,7 +272,7 @@ analyzed("systemd has no complaint about the units, and rates the exposure low",
       assert.equal({ status: verified.status, stderr: verified.stderr }, { status: 0, stderr: "" }, args.join(" "));
     }
     await cli(["systemd", "--output", directory]);
-    // 15 stands for 1.5 of 10: what is left are the network, the notification and a device that the clock protection
+    // 15 means 1.5 of 10: the rest are the network, the notification and a device that the clock protection
     // adds.
     const rated = analyze("security", "--offline=true", "--threshold=15", join(directory, "assay.service"));
     assert.is(rated.status, 0, rated.stdout.split("\n").slice(-3).join("\n"));

@@ -17,7 +17,7 @@ const given = (body: (data: string) => Promise<void>): Promise<void> =>
 const user = (data: string, ...words: string[]) => cli(["user", ...words, "--data", data]);
 const done = (out: string) => ({ code: 0, out, err: "" });
 
-test("a user is made with their personal organization, listed and shown", () =>
+test("creates a user with a personal organization, lists and shows it", () =>
   given(async (data) => {
     const before = auditOf(data).length;
     assert.equal(
@@ -29,7 +29,8 @@ test("a user is made with their personal organization, listed and shown", () =>
     assert.equal(
       { ...listed, out: listed.out.replace(/CREATED {15}/, "CREATED  ").replace(/\d{4}-\S+Z/g, "TIME   ") },
       done(
-        "USER  CREATED  E-MAIL           NAME\nann   TIME     Ann@Example.com  Ann\u00a0B.\nbob   TIME     -                bob\nops   TIME     -                ops\n",
+        "USER  CREATED  E-MAIL           NAME\nann   TIME     Ann@Example.com  Ann\u00a0B.\n" +
+          "bob   TIME     -                bob\nops   TIME     -                ops\n",
       ),
     );
     await cli(["key", "create", "--user", "ANN@example.com", "--description", "d", "--data", data]);
@@ -91,7 +92,7 @@ test("--json", () =>
     });
   }));
 
-test("what people see of a user changes; history keeps what they saw", () =>
+test("changes the display name; history keeps the earlier one", () =>
   given(async (data) => {
     await user(data, "create", "ann", "--email", "a@b", "--display-name", "Ann");
     assert.equal(await user(data, "set", "ann", "--display-name", "Anna"), done("changed ann <a@b>: Anna\n"));
@@ -107,7 +108,7 @@ test("what people see of a user changes; history keeps what they saw", () =>
     );
   }));
 
-test("a disabled user has neither keys nor memberships, and stays known", () =>
+test("a disabled user has neither keys nor memberships, but still exists", () =>
   given(async (data) => {
     await user(data, "create", "ann");
     const key = (await cli(["key", "create", "--user", "ann", "--description", "d", "--data", data])).out.trim();
@@ -136,7 +137,7 @@ test("a disabled user has neither keys nor memberships, and stays known", () =>
     );
   }));
 
-test("what cannot be done is said, and changes nothing", () =>
+test("explains an impossible change and changes nothing", () =>
   given(async (data) => {
     await user(data, "create", "ann", "--email", "a@b");
     const before = countRows(data);

@@ -24,8 +24,8 @@ import { cli, inDirectory, look } from "../in-process.ts";
 const test = suite("cli/commands/vacuum");
 
 /**
- * A data directory whose database has `rows` pages of which most are free; `old`: made before pages could be given
- * back.
+ * A data directory whose database has `rows` pages, most of them free; `old`: created without incremental
+ * vacuum.
  */
 async function given(directory: string, { rows = 2000, old = false } = {}): Promise<string> {
   const data = join(directory, "data");
@@ -53,7 +53,7 @@ const sum = (data: string): unknown =>
   look(data, (_, db) => db.prepare("SELECT count(*), sum(id), sum(length(text)) FROM filler").raw().get());
 
 for (const old of [false, true]) {
-  test(`the file gets as small as what is in it, which stays${old ? ", and gives back pages from then on" : ""}`, () =>
+  test(`shrinks the file to its content${old ? " and enables incremental vacuum" : ""}`, () =>
     inDirectory(async (directory) => {
       const data = await given(directory, { old });
       const [before, content] = [statSync(join(data, "assay.db")).size, sum(data)];
@@ -80,7 +80,7 @@ for (const old of [false, true]) {
     }));
 }
 
-test("a directory in use, none, and one without data are refused", () =>
+test("refuses a directory in use, a missing one, and one without data", () =>
   inDirectory(async (directory) => {
     const data = await given(directory, { rows: 10 });
     const before = readFileSync(join(data, "assay.db"));
@@ -99,7 +99,7 @@ test("a directory in use, none, and one without data are refused", () =>
     assert.not(existsSync(join(directory, "empty", "assay.lock")));
   }));
 
-test("a damaged database is told as such, with exit code 5, and stays as it is", () =>
+test("reports a damaged database with exit code 5 and does not change it", () =>
   inDirectory(async (directory) => {
     const data = await given(directory);
     const file = join(data, "assay.db");
@@ -113,7 +113,7 @@ test("a damaged database is told as such, with exit code 5, and stays as it is",
     assert.ok(readFileSync(file).equals(before));
   }));
 
-test("without room for itself twice more nothing is begun", () =>
+test("does not begin without free space of twice the size", () =>
   inDirectory(async (directory) => {
     const data = await given(directory);
     const before = readFileSync(join(data, "assay.db"));
@@ -128,7 +128,7 @@ test("without room for itself twice more nothing is begun", () =>
     assert.ok(readFileSync(join(data, "assay.db")).equals(before));
   }));
 
-test("evidence that no record names goes after a day, when asked for", () =>
+test("--evidence removes evidence that is unreferenced for a day", () =>
   inDirectory(async (directory) => {
     const data = await given(directory, { rows: 10 });
     const place = join(data, "evidence", "ab");
@@ -148,7 +148,7 @@ test("evidence that no record names goes after a day, when asked for", () =>
     assert.equal(readdirSync(place), ["2".repeat(62)]);
   }));
 
-test("killed in the middle it leaves the database whole", () =>
+test("leaves the database intact when killed half way", () =>
   inDirectory(async (directory) => {
     const data = await given(directory, { rows: 20_000, old: true });
     const content = sum(data);
@@ -163,7 +163,7 @@ test("killed in the middle it leaves the database whole", () =>
         stdio: ["ignore", "pipe", "inherit"],
       });
       await once(child.stdout, "data");
-      // Wherever it is by then: a few looks at the directory take as long as some of its steps.
+      // At an arbitrary step: reading the directory a few times takes as long as some steps.
       for (let looks = 0; looks < 300 * (kill + 1); looks += 1) readdirSync(data);
       child.kill("SIGKILL");
       await once(child, "close");

@@ -1,6 +1,6 @@
 /**
- * `assay vault`: the evidence moves between the data directory and a real S3 server, and at any moment one of both is
- * complete and counts.
+ * `assay vault`: moves the evidence between the data directory and a real S3 server; at any moment one of them is
+ * complete and in use.
  */
 import { mkdirSync, readFileSync, rmSync, truncateSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { contentOf, digestOf, removeRoots } from "../../evidence/given.ts";
 import { answer, BUCKET, freePort, KEYS, startStorage } from "../../evidence/s3-server.ts";
 import type { Storage } from "../../evidence/s3-server.ts";
 import { BYTES, CONTENTS, DIGESTS, onData as onStorage } from "./evidence-given.ts";
-import { auditOf, cli, inDirectory, look, start } from "../in-process.ts";
+import { auditOf, cli, inDirectory, joinPatterns, look, start } from "../in-process.ts";
 
 let storage: Storage;
 const test = suite("cli/commands/vault");
@@ -28,7 +28,7 @@ const onData = <T>(body: Parameters<typeof onStorage<T>>[1]): Promise<T> => onSt
 const recorded = (directory: string): string | null =>
   look(directory, ({ evidenceLocation }) => evidenceLocation.findCurrent());
 
-test("evidence moves to the storage and back, checked, and the database names the place where it is", async () => {
+test("moves evidence to the storage and back, verifies it, and records the location in the database", async () => {
   await onData(async ({ directory, place, vault, inDirectory, onStorage }) => {
     const there = await vault("migrate", "--to", place);
     assert.equal(there, {
@@ -88,7 +88,7 @@ test("evidence moves to the storage and back, checked, and the database names th
   });
 });
 
-test("what is there is not copied again, and what is there in part is replaced", async () => {
+test("skips files that are already there, and replaces incomplete ones", async () => {
   await onData(async ({ place, vault, prefix, onStorage, directory }) => {
     const copied = await vault("copy", "--to", place, "--json");
     assert.equal(
@@ -109,8 +109,8 @@ test("what is there is not copied again, and what is there in part is replaced",
     const changed = readFileSync(keyOf(second));
     changed[0] = (changed[0] ?? 0) ^ 1;
     writeFileSync(keyOf(second), changed);
-    // The one of another size is replaced; the store has one of the right size, and tells no checksum: only its bytes
-    // tell.
+    // A file of another size is replaced. One of the right size is compared byte by byte, because the store reports no
+    // checksum.
     const migrated = await vault("migrate", "--to", place, "--json");
     assert.equal({ code: migrated.code, recorded: recorded(directory) }, { code: 1, recorded: "directory" });
     assert.match(
@@ -123,7 +123,7 @@ test("what is there is not copied again, and what is there in part is replaced",
   });
 });
 
-test("a store that fails half way, or is down, switches nothing, and the next run goes on", async () => {
+test("does not switch when the storage fails, and continues with the next run", async () => {
   await onData(async ({ directory, place, vault, onStorage, env }) => {
     let uploads = 0;
     const end = storage.breaks((incoming, outgoing, pass) => {
@@ -141,7 +141,10 @@ test("a store that fails half way, or is down, switches nothing, and the next ru
     );
     assert.match(
       failed.err,
-      /AccessDenied.*status 403.*The location was not switched; the copied files stay at the target, run this again to continue/s,
+      joinPatterns(
+        /AccessDenied.*status 403.*The location was not switched; the copied files stay at the target, run this again/s,
+        / to continue/s,
+      ),
     );
     assert.is(onStorage().length, 1);
     assert.is(JSON.parse((await vault("migrate", "--to", place, "--json")).out).copied, 2);
@@ -158,7 +161,7 @@ test("a store that fails half way, or is down, switches nothing, and the next ru
   });
 });
 
-test("a stop in the middle switches nothing", async () => {
+test("does not switch when stopped half way", async () => {
   await onData(async ({ directory, place, env }) => {
     const running = start(["vault", "migrate", "--to", place], { env });
     const end = storage.breaks((incoming, _, pass) => {
@@ -173,7 +176,7 @@ test("a stop in the middle switches nothing", async () => {
   });
 });
 
-test("evidence that is lost already is named and keeps the move, unless it may be missing", async () => {
+test("refuses to move lost evidence and names it, unless --allow-missing is given", async () => {
   await onData(async ({ directory, place, vault }) => {
     const [missing = "", damaged = ""] = DIGESTS;
     const at = (digest: string): string => evidencePath(join(directory, "evidence"), digest);
@@ -184,7 +187,8 @@ test("evidence that is lost already is named and keeps the move, unless it may b
     assert.equal({ code: refused.code, recorded: recorded(directory) }, { code: 5, recorded: "directory" });
     assert.is(
       refused.err,
-      `assay: evidence ${missing} is missing\nassay: evidence ${damaged} is damaged\nassay: the location was not switched; --allow-missing moves the rest without these files\n`,
+      `assay: evidence ${missing} is missing\nassay: evidence ${damaged} is damaged\n` +
+        "assay: the location was not switched; --allow-missing moves the rest without these files\n",
     );
     const moved = await vault("migrate", "--to", place, "--allow-missing");
     assert.equal({ code: moved.code, recorded: recorded(directory) }, { code: 0, recorded: place });
@@ -195,7 +199,7 @@ test("evidence that is lost already is named and keeps the move, unless it may b
   });
 });
 
-test("young files that nobody names yet go along, old ones do not", async () => {
+test("copies recent unreferenced files, but not old ones", async () => {
   await onData(async ({ directory, place, vault, onStorage }) => {
     const young = contentOf(77, 77);
     const path = evidencePath(join(directory, "evidence"), digestOf(young));
@@ -206,7 +210,7 @@ test("young files that nobody names yet go along, old ones do not", async () => 
   });
 });
 
-test("a directory that a server uses is not migrated, but copied", async () => {
+test("copies but does not migrate a directory that a server uses", async () => {
   await onData(async ({ directory, place, vault }) => {
     const lock = lockDirectory(directory);
     const refused = await vault("migrate", "--to", place);
@@ -217,7 +221,7 @@ test("a directory that a server uses is not migrated, but copied", async () => {
   });
 });
 
-test("wrong words are refused, and missing keys told", async () => {
+test("refuses invalid arguments and reports missing credentials", async () => {
   await onData(async ({ directory, place, vault }) => {
     for (const to of [[], ["--to", "elsewhere"], ["--to", "s3://"]]) {
       const refused = await vault("migrate", ...to);
@@ -234,7 +238,9 @@ test("wrong words are refused, and missing keys told", async () => {
       { code: keyless.code, err: keyless.err },
       {
         code: 1,
-        err: `assay: no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n`,
+        err:
+          `assay: no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ ` +
+          "variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n",
       },
     );
     const aws = await cli(["vault", "migrate", "--to", place, "--data", directory, "--s3-endpoint", storage.endpoint], {
@@ -247,7 +253,7 @@ test("wrong words are refused, and missing keys told", async () => {
 const serve = (directory: string, env: Record<string, string>, ...words: string[]) =>
   start(["serve", "--data", directory, "--listen", "127.0.0.1:0", ...words], { env });
 
-test("a server is refused on another place than the one that holds the evidence", async () => {
+test("a server refuses a location other than the recorded one", async () => {
   await onData(async ({ directory, place, vault, env }) => {
     const early = await serve(directory, env, "--evidence-store", place).ended;
     assert.is(early.code, 1);
@@ -272,7 +278,7 @@ test("a server is refused on another place than the one that holds the evidence"
   });
 });
 
-test("a fresh directory takes the place that is configured, and any other until it holds evidence", async () => {
+test("a directory without evidence takes any configured location", async () => {
   await inDirectory(async (directory) => {
     const env = {
       ASSAY_S3_ENDPOINT: storage.endpoint,
@@ -292,7 +298,7 @@ test("a fresh directory takes the place that is configured, and any other until 
   });
 });
 
-test("a server starts although its storage is down, and says so", async () => {
+test("a server starts while its storage is down, and logs that", async () => {
   await inDirectory(async (directory) => {
     const env = {
       ASSAY_S3_ENDPOINT: `http://127.0.0.1:${await freePort()}`,

@@ -1,4 +1,4 @@
-/** Every kind of damage is planted in a copy of a sound directory, and found under its name. */
+/** Plants every kind of damage in a copy of an intact directory and expects verify to name it. */
 import {
   cpSync,
   mkdirSync,
@@ -25,7 +25,7 @@ import { newPublicId } from "../../../src/server/app.ts";
 import { openVault } from "../../../src/evidence/local-store.ts";
 import { clientOf } from "../../binary/client.ts";
 import { place } from "../../upgrades/fixture.ts";
-import { cli, inDirectory, start } from "../in-process.ts";
+import { cli, inDirectory, joinPatterns, start } from "../in-process.ts";
 
 const test = suite("cli/commands/verify");
 
@@ -38,7 +38,7 @@ test.before(async () => {
 });
 test.after(() => rmSync(sound, { recursive: true, force: true }));
 
-/** Calls `body` with a copy of the sound directory. */
+/** Calls `body` with a copy of the intact directory. */
 const inCopy = (body: (data: string) => Promise<void>): Promise<void> =>
   inDirectory(async (home) => {
     const data = join(home, "data");
@@ -46,7 +46,7 @@ const inCopy = (body: (data: string) => Promise<void>): Promise<void> =>
     await body(data);
   });
 
-/** Changes rows behind the back of everybody. Each statement must change something. */
+/** Changes rows directly in the database. Each statement must change something. */
 function tamper(data: string, ...statements: string[]): void {
   const db = new Database(join(data, "assay.db"), { nativeBinding: loadAddon() as unknown as string });
   db.pragma("foreign_keys = OFF");
@@ -57,21 +57,21 @@ function tamper(data: string, ...statements: string[]): void {
   db.close();
 }
 
-/** All of the evidence files, as paths. */
+/** Returns the paths of all evidence files. */
 const files = (data: string): string[] =>
   readdirSync(join(data, "evidence")).flatMap((shard) =>
     readdirSync(join(data, "evidence", shard)).map((name) => join(data, "evidence", shard, name)),
   );
 const digestOf = (path: string): string => path.split("/").slice(-2).join("");
 
-/** Everything about a directory that somebody could have changed. */
+/** Returns everything about a directory that a command could have changed. */
 const state = (data: string): string[] =>
   (readdirSync(data, { recursive: true }) as string[]).sort().map((path) => {
     const { size, mtimeMs, mode } = statSync(join(data, path));
     return `${path} ${size} ${mtimeMs} ${mode}`;
   });
 
-test("a sound directory passes, on a line for each check and one for all, and nothing of it is changed", () =>
+test("passes an intact directory with one line per check and a summary, and changes nothing", () =>
   inCopy(async (data) => {
     const before = state(data);
     const { code, out, err } = await cli(["verify", "--data", data]);
@@ -116,7 +116,7 @@ test("a sound directory passes, on a line for each check and one for all, and no
     assert.match(quick.out, /All 10 checks passed; the contents of evidence were not read\.\n$/);
   }));
 
-test("evidence: a flipped byte, a file that is gone, one that is shorter, are damage, told with the records that name them", async () => {
+test("reports altered, missing and truncated evidence files with the records that reference them", async () => {
   await inCopy(async (data) => {
     const [path = ""] = files(data).filter((file) => readFileSync(file, "utf8") === "the notes\n");
     const bytes = readFileSync(path);
@@ -128,7 +128,8 @@ test("evidence: a flipped byte, a file that is gone, one that is shorter, are da
     assert.match(
       out,
       new RegExp(
-        `DAMAGE  evidence .*\\n +evidence ${digestOf(path)}: is damaged: its content has the digest [0-9a-f]{64}; named by attestation \\S+ \\('notes' of acme/shop/release-1\\)\\n`,
+        `DAMAGE  evidence .*\\n +evidence ${digestOf(path)}: is damaged: its content has the digest ` +
+          "[0-9a-f]{64}; named by attestation \\S+ \\('notes' of acme/shop/release-1\\)\\n",
       ),
     );
     assert.match(out, /Damage: 1 problem in evidence\. Leave the directory as it is and read assay help verify\.\n$/);
@@ -159,7 +160,7 @@ test("evidence: a flipped byte, a file that is gone, one that is shorter, are da
   });
 });
 
-test("evidence that nobody names, and what lies in staging, is told with its age and is no damage", () =>
+test("notes unreferenced and staged evidence with its age, but not as damage", () =>
   inCopy(async (data) => {
     const digest = createHash("sha256").update("orphan").digest("hex");
     const orphan = join(data, "evidence", digest.slice(0, 2), digest.slice(2));
@@ -173,12 +174,16 @@ test("evidence that nobody names, and what lies in staging, is told with its age
     assert.match(
       out,
       new RegExp(
-        `note: evidence ${digest} is named by no attestation: 6 bytes, 3 hours old; the server removes such files after a day\n`,
+        `note: evidence ${digest} is named by no attestation: 6 bytes, 3 hours old; the server removes such ` +
+          "files after a day\n",
       ),
     );
     assert.match(
       out,
-      /note: staging\/upload-1 4 bytes, \d+ seconds? old: an upload that is running, or one that did not end; the next start removes it\n/,
+      joinPatterns(
+        /note: staging\/upload-1 4 bytes, \d+ seconds? old: an upload that is running, or one that did not end; the/,
+        / next start removes it\n/,
+      ),
     );
     const json = JSON.parse((await cli(["verify", "--data", data, "--json"])).out);
     assert.equal(
@@ -223,8 +228,12 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
 
   [
     "the latest record of a name",
-    /DAMAGE {2}derived tables .*\n +current_attestations, trail 2, artifact 0, name quality: says \d+, which is not the latest record of that name/,
-    "UPDATE current_attestations SET attestation_id = (SELECT min(id) FROM attestations WHERE name = 'quality') WHERE name = 'quality'",
+    joinPatterns(
+      /DAMAGE {2}derived tables .*\n +current_attestations, trail 2, artifact 0, name quality: says \d+, which is not/,
+      / the latest record of that name/,
+    ),
+    "UPDATE current_attestations SET attestation_id = (SELECT min(id) FROM attestations WHERE name = 'quality') " +
+      "WHERE name = 'quality'",
   ],
   [
     "a name without its latest record",
@@ -300,7 +309,8 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
   [
     "the status of a trail",
     /trail release-1 \(1\): its stored compliance status is not the one that is found again/,
-    "UPDATE trails SET compliance_json = json_set(compliance_json, '$.attestations_statuses[0].is_compliant', json('false')) WHERE id = 1",
+    "UPDATE trails SET compliance_json = json_set(compliance_json, '$.attestations_statuses[0].is_compliant', " +
+      "json('false')) WHERE id = 1",
   ],
   [
     "the reasons of a trail",
@@ -330,7 +340,8 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
   [
     "a record out of its history",
     /attestation \S+: stands 0 times in the history of trail 1, and once is right/,
-    "DELETE FROM trail_events WHERE id = (SELECT min(id) FROM trail_events WHERE event_json ->> 'attestation_id' IS NOT NULL)",
+    "DELETE FROM trail_events WHERE id = (SELECT min(id) FROM trail_events WHERE event_json ->> 'attestation_id' " +
+      "IS NOT NULL)",
   ],
   [
     "a trail that never began",
@@ -360,7 +371,10 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
   ],
   [
     "the verdict on what runs",
-    /DAMAGE {2}evaluations .*\n +snapshot_artifacts row \d+ \(environment 1, web:1, from snapshot 1\): evaluation 1: the artifact is stored as \S+, and is \S+ when judged again/,
+    joinPatterns(
+      /DAMAGE {2}evaluations .*\n +snapshot_artifacts row \d+ \(environment 1, web:1, from snapshot 1\): evaluation/,
+      / 1: the artifact is stored as \S+, and is \S+ when judged again/,
+    ),
     "UPDATE evaluations SET compliant = 1 - compliant WHERE id = 1",
   ],
   [
@@ -394,7 +408,7 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
 ];
 
 for (const [what, expected, ...statements] of DAMAGE) {
-  test(`damage is found: ${what}`, () =>
+  test(`finds damage: ${what}`, () =>
     inCopy(async (data) => {
       tamper(data, ...statements);
       const { code, out, err } = await cli(["verify", "--data", data]);
@@ -403,7 +417,7 @@ for (const [what, expected, ...statements] of DAMAGE) {
     }));
 }
 
-test("a damaged page is found, and so is a first page that is gone", async () => {
+test("finds a damaged page and a missing first page", async () => {
   await inCopy(async (data) => {
     const file = join(data, "assay.db");
     const bytes = readFileSync(file);
@@ -436,7 +450,7 @@ test("a damaged page is found, and so is a first page that is gone", async () =>
   });
 });
 
-test("works beside a server that goes on writing", () =>
+test("works beside a server that keeps writing", () =>
   inCopy(async (data) => {
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"]);
     const url = /listening on (\S+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
@@ -464,7 +478,7 @@ test("works beside a server that goes on writing", () =>
     }
   }));
 
-test("what a crash left in the log counts", () =>
+test("reads what a crash left in the write-ahead log", () =>
   inCopy(async (data) => {
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"]);
     const url = /listening on (\S+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
@@ -477,7 +491,7 @@ test("what a crash left in the log counts", () =>
         { attestation_name: "last-words", is_compliant: true },
       );
       assert.is(status, 201);
-      // What a disk would hold if the machine lost its power now.
+      // The state of the disk after a power failure at this moment.
       cpSync(data, crashed, { recursive: true, filter: (path) => !/assay\.(db-shm|lock)$/.test(path) });
     } finally {
       await server.stop();
@@ -488,7 +502,7 @@ test("what a crash left in the log counts", () =>
     assert.match(out, /trails +3 artifacts, 13 attestations, 2 trails/);
   }));
 
-test("tells how far it is, part by part", () =>
+test("reports progress stage by stage", () =>
   inCopy(async (data) => {
     const vault = openVault({ directory: join(data, "evidence"), staging: join(data, "staging"), ids: newPublicId });
     const told: [what: string, total: number, reached: number][] = [];
@@ -538,7 +552,7 @@ test("reports tables that only look like those of Litestream", () =>
     assert.match(out, /trigger _litestream_spy: is nothing that this program made/);
   }));
 
-test("says nothing about data that changed while it was being read", () =>
+test("refuses to report on data that changed during the check", () =>
   inCopy(async (data) => {
     await withDataReadOnly(data, async () => tamper(data, "UPDATE flows SET description = 'changed'")).then(
       () => assert.unreachable("it should fail"),
@@ -546,7 +560,7 @@ test("says nothing about data that changed while it was being read", () =>
     );
   }));
 
-test("wants a directory with data of the present schema", () =>
+test("requires a directory with data of the current schema", () =>
   inDirectory(async (home) => {
     const none = await cli(["verify", "--data", join(home, "none")]);
     assert.equal({ code: none.code, out: none.out }, { code: 1, out: "" });
@@ -557,7 +571,10 @@ test("wants a directory with data of the present schema", () =>
     assert.equal({ code: old.code, out: old.out }, { code: 1, out: "" });
     assert.match(
       old.err,
-      /has schema version 2, but this program needs version \d+: assay serve makes a copy and upgrades the database when it starts\n$/,
+      joinPatterns(
+        /has schema version 2, but this program needs version \d+: assay serve makes a copy and upgrades the database/,
+        / when it starts\n$/,
+      ),
     );
     assert.equal(state(join(home, "old")), before);
     assert.is((await cli(["verify"])).code, 2);

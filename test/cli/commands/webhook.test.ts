@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { auditOf, cli, countRows, inDirectory, look } from "../in-process.ts";
+import { auditOf, cli, countRows, inDirectory, joinPatterns, look } from "../in-process.ts";
 
 const test = suite("cli/commands/webhook");
 const given = (body: (data: string) => Promise<void>): Promise<void> =>
@@ -16,13 +16,14 @@ const ADDRESS = ["--base-url", "https://assay.example.com", "--base-path", "/x"]
 const inUse = (data: string, kind: "sonar" | "launch-darkly") =>
   look(data, (store) => store.inboundWebhooks.findEnabled(store.organizations.find("acme")?.id ?? 0, kind));
 
-test("enable prints address and secret once, list shows no secret, rotate gives a new one, disable ends it", () =>
+test("enables, lists, rotates and disables a webhook, and prints each secret once", () =>
   given(async (data) => {
     const made = await webhook(data, "enable", "sonar", "--flow-name", "name", "--flow-prefix", "sonar-", ...ADDRESS);
     const [, id = "", secret = ""] =
-      /^address: https:\/\/assay\.example\.com\/x\/api\/v2\/webhooks\/sonar\/([\w-]{43})\nsecret: {2}([\w-]{43})\n$/.exec(
-        made.out,
-      ) ?? [];
+      joinPatterns(
+        /^address: https:\/\/assay\.example\.com\/x\/api\/v2\/webhooks\/sonar\/([\w-]{43})\n/,
+        /secret: {2}([\w-]{43})\n$/,
+      ).exec(made.out) ?? [];
     assert.equal([made.code, made.err, id === "", secret === ""], [0, "", false, false]);
     const hook = inUse(data, "sonar");
     assert.equal(
@@ -39,7 +40,9 @@ test("enable prints address and secret once, list shows no secret, rotate gives 
     assert.equal(again, {
       code: 0,
       err: "",
-      out: `the sonar webhook of acme is already enabled; its address and secret have not changed\nhttps://assay.example.com/x/api/v2/webhooks/sonar/${id}\n`,
+      out:
+        "the sonar webhook of acme is already enabled; its address and secret have not changed\n" +
+        `https://assay.example.com/x/api/v2/webhooks/sonar/${id}\n`,
     });
     assert.equal(
       { secret: inUse(data, "sonar")?.secret, settings_json: inUse(data, "sonar")?.settings_json },
@@ -70,7 +73,8 @@ test("enable prints address and secret once, list shows no secret, rotate gives 
       });
     assert.equal(auditOf(data).slice(-5), [
       'webhook enable service_account.created sonar-webhook {"privilege":"member","for_webhook":true}',
-      'webhook enable webhook.enabled sonar {"settings":{"from":"name","prefix":"sonar-","suffix":""},"service_account":"sonar-webhook"}',
+      "webhook enable webhook.enabled sonar " +
+        '{"settings":{"from":"name","prefix":"sonar-","suffix":""},"service_account":"sonar-webhook"}',
       'webhook enable webhook.updated sonar {"settings":{"from":"key","prefix":"","suffix":""}}',
       "webhook rotate-secret webhook.secret_rotated sonar {}",
       "webhook disable webhook.disabled sonar {}",
@@ -105,7 +109,7 @@ test("enable prints address and secret once, list shows no secret, rotate gives 
     );
   }));
 
-test("the address begins with the public URL of the server, wherever that is configured", () =>
+test("prints the address with the public URL of the server, wherever that is configured", () =>
   given(async (data) => {
     const file = join(data, "assay.yaml");
     writeFileSync(file, "base_url: https://of.file.example\n");
@@ -125,7 +129,7 @@ test("the address begins with the public URL of the server, wherever that is con
     assert.equal(await address(["--config", file]), ["https://of.file.example", ""]);
   }));
 
-test("what is wrong is said, and changes nothing", () =>
+test("explains mistakes and changes nothing", () =>
   given(async (data) => {
     await cli(["apply", "-", "--data", data], { stdin: "organizations: [{name: ops, kind: personal}]" });
     const before = countRows(data);
