@@ -37,4 +37,4 @@ export function requireServiceAccount(store: Store, organization: OrganizationRo
 }
 
 /** Formats epoch seconds as ISO 8601 in UTC, to the second. */
-export const formatTime = (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`;
+export const formatTimestamp = (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`;

@@ -14,7 +14,7 @@ import { CommandError, EXIT } from "./framework.ts";
 import type { Command } from "./framework.ts";
 import { createOperatorChanges } from "./operator-changes.ts";
 import { renderTable } from "./table.ts";
-import { requireOrganization, requireServiceAccount, formatTime } from "./lookup.ts";
+import { requireOrganization, requireServiceAccount, formatTimestamp } from "./lookup.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "Organization of the service account" };
 const DEFAULT_PRIVILEGE: Role = "reader";
@@ -107,7 +107,7 @@ export const serviceAccountList: Command = {
         name,
         privilege,
         String(active_api_keys),
-        formatTime(created_at),
+        formatTimestamp(created_at),
         description ?? "-",
       ]);
       io.stdout(

@@ -23,7 +23,7 @@ export const backup: Command = {
   usage: "FILE|- --data DIRECTORY [OPTIONS]",
   details: [
     "Works with and without a running server. The archive is a consistent snapshot in tar format, compressed if " +
-      "FILE ends in .tar.gz or .tgz, and gets its name only when it is complete. - writes it to stdout. See assay " +
+      "FILE ends in .tar.gz or .tgz, and gets its name only when it is complete. With - it goes to stdout. See assay " +
       "help restore.",
   ],
   options: {

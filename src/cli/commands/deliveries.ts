@@ -16,7 +16,7 @@ import type { Command, Io } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import type { OperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, formatTime } from "../lookup.ts";
+import { requireOrganization, formatTimestamp } from "../lookup.ts";
 
 const FILTER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   org: { kind: "text", placeholder: "NAME", description: "Only messages of this organization" },
@@ -260,12 +260,12 @@ const presentAttempt = ({ started_at, seconds, address, status, error }: Attempt
 const COLUMNS = ["ID", "CREATED", "STATE", "ORGANIZATION", "SUBJECT", "TO", "ATTEMPTS", "NEXT ATTEMPT", "LAST ERROR"];
 
 function deliveryCells(row: DeliveryRow): string[] {
-  const next = row.state === "waiting" && row.attempts > 0 ? formatTime(row.due_at) : "-";
+  const next = row.state === "waiting" && row.attempts > 0 ? formatTimestamp(row.due_at) : "-";
   const to = `${row.type} ${shownTarget(row.target_json)}`;
   const { public_id, created_at, state, organization_name, subject, attempts, last_error } = row;
   return [
     public_id,
-    formatTime(created_at),
+    formatTimestamp(created_at),
     state,
     organization_name,
     subject,
@@ -285,12 +285,12 @@ function renderDelivery(row: DeliveryRow, attempts: readonly AttemptRow[]): stri
     ["to", `${row.type} ${shownTarget(row.target_json)}`],
     ["queue", row.queue],
     ["state", row.state],
-    ["created", formatTime(row.created_at)],
+    ["created", formatTimestamp(row.created_at)],
     [
       "next attempt",
-      row.state === "waiting" ? `${formatTime(row.due_at)}, or after the messages before it in its queue` : null,
+      row.state === "waiting" ? `${formatTimestamp(row.due_at)}, or after the messages before it in its queue` : null,
     ],
-    ["finished", row.finished_at === null ? null : formatTime(row.finished_at)],
+    ["finished", row.finished_at === null ? null : formatTimestamp(row.finished_at)],
     ["last error", row.last_error],
     ["message", row.message_json],
   ];
@@ -303,7 +303,7 @@ function renderDelivery(row: DeliveryRow, attempts: readonly AttemptRow[]): stri
       status === null ? "no response" : `status ${status}`,
       `${seconds.toFixed(1)} s`,
     ].join(", ");
-    return `${escapeLine(`  ${formatTime(started_at)}  ${answer}: ${error ?? "accepted"}`)}\n`;
+    return `${escapeLine(`  ${formatTimestamp(started_at)}  ${answer}: ${error ?? "accepted"}`)}\n`;
   });
   return `${shown.join("")}${log.length > 0 ? `attempts:\n${log.join("")}` : "attempts:     none\n"}`;
 }

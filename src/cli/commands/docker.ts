@@ -33,8 +33,9 @@ export const docker: Command = {
   summary: "Write a Docker build context for an image of this executable",
   usage: "DIRECTORY",
   details: [
-    "Writes a Dockerfile, this executable, and its C runtime libraries copied from this machine to DIRECTORY, " +
-      "which must be missing or empty. Then run: docker build --tag assay DIRECTORY. See assay help installing.",
+    "Writes a Dockerfile, this executable, and its C runtime libraries copied from this machine to DIRECTORY, which " +
+      "must be missing or empty. See assay help installing.",
+    "Then run: docker build --tag assay DIRECTORY",
   ],
   options: {},
   takesConfig: false,

@@ -13,7 +13,7 @@ import type { Command } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import type { NamedKeyOwner } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, requireServiceAccount, requireUser, formatTime } from "../lookup.ts";
+import { requireOrganization, requireServiceAccount, requireUser, formatTimestamp } from "../lookup.ts";
 
 const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   user: {
@@ -98,7 +98,7 @@ export const keyList: Command = {
     else {
       const row = (key: ApiKeyRow): string[] => [
         key.public_id,
-        formatTime(key.created_at),
+        formatTimestamp(key.created_at),
         formatExpiry(key),
         formatLastUse(key),
         key.description,
@@ -226,10 +226,11 @@ const present = (row: ApiKeyRow) => ({
 /** Formats the time when a key becomes invalid, or "never". */
 function formatExpiry(row: ApiKeyRow): string {
   const ends = [row.expires_at, row.grace_period_expires_at ?? 0].filter((end) => end > 0);
-  return ends.length > 0 ? formatTime(Math.min(...ends)) : "never";
+  return ends.length > 0 ? formatTimestamp(Math.min(...ends)) : "never";
 }
 
 const describeExpiry = (row: ApiKeyRow): string =>
   formatExpiry(row) === "never" ? "never expires" : `expires ${formatExpiry(row)}`;
 
-const formatLastUse = (row: ApiKeyRow): string => (row.last_used_at === 0 ? "never" : formatTime(row.last_used_at));
+const formatLastUse = (row: ApiKeyRow): string =>
+  row.last_used_at === 0 ? "never" : formatTimestamp(row.last_used_at);

@@ -16,7 +16,7 @@ import { CommandError, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, requireUser, formatTime } from "../lookup.ts";
+import { requireOrganization, requireUser, formatTimestamp } from "../lookup.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "The organization" };
 const ROLE: CommandOption = { kind: "text", placeholder: "ROLE", description: ROLES.join(", ") };
@@ -130,7 +130,7 @@ export const memberList: Command = {
       const rows = members.map(({ name, display_name, role, created_at }) => [
         name,
         role,
-        formatTime(created_at),
+        formatTimestamp(created_at),
         display_name || name,
       ]);
       io.stdout(renderTable(["USER", "ROLE", "SINCE", "NAME"], rows, `${org} has no members`));

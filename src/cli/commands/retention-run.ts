@@ -18,7 +18,7 @@ import type { Command } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { BY, byOption, findOrgProblems, openRetentionOf, resolveScope } from "./retention.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, formatTime } from "../lookup.ts";
+import { requireOrganization, formatTimestamp } from "../lookup.ts";
 
 /**
  * Bounds a write transaction, because the server waits for it. A single trail with thousands of records may take
@@ -297,7 +297,9 @@ function renderFlowPlan(flow: FlowPlan): string[] {
   ];
   const size = files === 0 ? "" : `, ${countOf(files, "file")}, ${formatSize(bytes)}`;
   const period =
-    oldest === null || newest === null ? "" : `; last events from ${formatTime(oldest)} to ${formatTime(newest)}`;
+    oldest === null || newest === null
+      ? ""
+      : `; last events from ${formatTimestamp(oldest)} to ${formatTimestamp(newest)}`;
   return [
     `${flow.organization}/${flow.flow}  (rule of ${retentionRuleText(flow.rule)})`,
     `  deleted: ${deletions.length === 0 ? "nothing" : `${deletions.join(" and ")}${size}${period}`}`,
@@ -361,5 +363,5 @@ function tombstoneCells(row: TombstoneRow): string[] {
       ? `trail ${row.name} (${row.public_id}) with ${records}`
       : `file ${row.filename ?? "without a name"} of attestation ${row.name} (${row.public_id})`;
   const flow = `${row.organization_name}/${row.flow_name}`;
-  return [String(row.id), formatTime(row.deleted_at), flow, what, formatTime(row.last_event_at), row.digest];
+  return [String(row.id), formatTimestamp(row.deleted_at), flow, what, formatTimestamp(row.last_event_at), row.digest];
 }

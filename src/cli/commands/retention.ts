@@ -17,7 +17,7 @@ import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, formatTime } from "../lookup.ts";
+import { requireOrganization, formatTimestamp } from "../lookup.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "The organization" };
 const FLOW: CommandOption = {
@@ -213,7 +213,7 @@ export const retentionList: Command = {
       const rows = holds.map((hold) => [
         hold.public_id,
         heldScopeNameOf(hold),
-        formatTime(hold.placed_at),
+        formatTimestamp(hold.placed_at),
         hold.placed_by,
         ...(args.switches.has("all") ? releaseCells(hold) : []),
         hold.reason,
@@ -300,7 +300,7 @@ export const retentionRelease: Command = {
             `there is no hold ${JSON.stringify(id.slice(0, 100))}; assay retention list shows all`,
           );
         if (!rules.release(found.id, byOption(args)))
-          throw new CommandError(`the hold ${id} was already released at ${formatTime(found.released_at ?? 0)}`);
+          throw new CommandError(`the hold ${id} was already released at ${formatTimestamp(found.released_at ?? 0)}`);
         createOperatorChanges(data.store, "retention release").note(
           found.organization_id,
           "retention.hold_released",
@@ -337,11 +337,12 @@ function ruleCells({
 }
 
 const releaseCells = ({ released_at, released_by }: LegalHoldRow): string[] =>
-  released_at === null ? ["-", "-"] : [formatTime(released_at), released_by ?? "-"];
+  released_at === null ? ["-", "-"] : [formatTimestamp(released_at), released_by ?? "-"];
 
 function holdLine(hold: LegalHoldRow): string {
-  const placed = `since ${formatTime(hold.placed_at)} by ${hold.placed_by}`;
-  const released = hold.released_at === null ? "" : `, released ${formatTime(hold.released_at)} by ${hold.released_by}`;
+  const placed = `since ${formatTimestamp(hold.placed_at)} by ${hold.placed_by}`;
+  const released =
+    hold.released_at === null ? "" : `, released ${formatTimestamp(hold.released_at)} by ${hold.released_by}`;
   return `hold ${hold.public_id} on ${heldScopeNameOf(hold)} ${placed}${released}: ${hold.reason}`;
 }
 

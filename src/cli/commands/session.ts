@@ -7,7 +7,7 @@ import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
-import { requireUser, formatTime } from "../lookup.ts";
+import { requireUser, formatTimestamp } from "../lookup.ts";
 
 const USER_OPTION = {
   kind: "text",
@@ -113,7 +113,7 @@ const sessionCells = ({
   user,
   method,
   address,
-  formatTime(created_at),
-  formatTime(last_used_at),
+  formatTimestamp(created_at),
+  formatTimestamp(last_used_at),
   user_agent,
 ];

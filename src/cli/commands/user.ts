@@ -15,7 +15,7 @@ import type { Command } from "../framework.ts";
 import { listLiveAccounts } from "./member.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
-import { requireUser, formatTime } from "../lookup.ts";
+import { requireUser, formatTimestamp } from "../lookup.ts";
 
 const USER_WORD = "USER is a login name or an e-mail address.";
 const DISPLAY_NAME: CommandOption = {
@@ -81,7 +81,7 @@ export const userList: Command = {
     else {
       const row = (user: UserRow): string[] => [
         user.name,
-        formatTime(user.created_at),
+        formatTimestamp(user.created_at),
         user.email ?? "-",
         user.display_name || user.name,
       ];
@@ -133,14 +133,14 @@ export const userShow: Command = {
     io.stdout(userLine(shown.user));
     const keys = `${shown.keys} API ${shown.keys === 1 ? "key" : "keys"}`;
     const defaultOrg = `default organization ${shown.defaultOrg || "none"}`;
-    io.stdout(`created ${formatTime(shown.user.created_at)}, ${keys}, ${defaultOrg}\n`);
+    io.stdout(`created ${formatTimestamp(shown.user.created_at)}, ${keys}, ${defaultOrg}\n`);
     const { hasPassword, identities, sessions } = shown.logins;
     io.stdout(`${hasPassword ? "a" : "no"} password, ${sessions} open ${sessions === 1 ? "session" : "sessions"}\n`);
     for (const { issuer, subject, blocked_at } of identities)
       io.stdout(`${escapeLine(subject)} at ${escapeLine(issuer)}${blocked_at === null ? "" : ": blocked"}\n`);
     for (const { organization, kind, role, created_at } of shown.memberships) {
       const name = `${organization}${kind === "personal" ? " (personal)" : ""}`;
-      io.stdout(`member of ${name}: ${role} since ${formatTime(created_at)}\n`);
+      io.stdout(`member of ${name}: ${role} since ${formatTimestamp(created_at)}\n`);
     }
     return EXIT.done;
   },

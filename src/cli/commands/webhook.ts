@@ -16,7 +16,7 @@ import { CommandError, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, formatTime } from "../lookup.ts";
+import { requireOrganization, formatTimestamp } from "../lookup.ts";
 
 const ORG: CommandOption = {
   kind: "text",
@@ -94,7 +94,7 @@ export const webhookList: Command = {
       const hooks = store.inboundWebhooks.list(organization.id);
       const row = (hook: InboundWebhookRow): string[] => {
         const { kind, disabled_at, last_received_at: at } = hook;
-        return [kind, at === null ? "never" : formatTime(at), disabled_at === null ? urls.of(hook) : "disabled"];
+        return [kind, at === null ? "never" : formatTimestamp(at), disabled_at === null ? urls.of(hook) : "disabled"];
       };
       const text = renderTable(
         ["KIND", "LAST CALL", "ADDRESS"],
