@@ -75,7 +75,7 @@ export function openData(directory: string, { create = false, locked = false } =
   if (create) prepareDirectory(directory);
   else requireDataDirectory(directory);
   loadSqlite(directory);
-  const stored = readHeader(file);
+  const stored = readFileHeader(file);
   const lock = !locked && (stored === null || stored.schemaVersion < schemaVersion()) ? lockDirectory(directory) : null;
   let db: Db;
   try {
@@ -101,8 +101,8 @@ export async function withDataReadOnly<T>(directory: string, work: (db: Db) => P
   const file = join(directory, "assay.db");
   requireDataDirectory(directory);
   loadSqlite(directory);
-  refuseUnknown(file, schemaVersion());
-  const stored = readHeader(file)?.schemaVersion ?? 0;
+  refuseUnknownSchema(file, schemaVersion());
+  const stored = readFileHeader(file)?.schemaVersion ?? 0;
   if (stored < schemaVersion())
     throw new CommandError(
       `the database ${file} has schema version ${stored}, but this program needs version ${schemaVersion()}: ` +
@@ -191,7 +191,7 @@ export function loadSqlite(directory: string | null): void {
 
 /** @throws CommandError when the path is not a data directory; UnfinishedRestoreError */
 export function requireDataDirectory(directory: string): void {
-  refuseUnfinished(directory);
+  refuseUnfinishedRestore(directory);
   const hint = "assay serve, assay dev, assay init and assay apply create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw new CommandError(`there is no data directory ${directory}; ${hint}`);

@@ -12,7 +12,7 @@ import type {
   ExplainedAttestation,
   ExplainedVersion,
   Explanation,
-} from "../store/environments/explanations.ts";
+} from "../store/environments/explanation-types.ts";
 import { escapeLine } from "./framework.ts";
 import type { Question } from "./explain-question.ts";
 

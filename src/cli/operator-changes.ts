@@ -52,11 +52,11 @@ export function createOperatorChanges(store: Store, operation: string) {
 
 const profileChanges = (store: Store, note: Note) => ({
   configureOrganization(row: OrganizationRow, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
-    store.organizations.configure(row.id, settings);
+    store.organizations.updateSettings(row.id, settings);
     note(row.id, "organization.updated", row.name, { public: settings.isPublic, controls: settings.controlsEnabled });
   },
   describeUser(user: { id: number; name: string }, fields: { displayName: string; email: string | null }): void {
-    store.users.describe(user.id, fields);
+    store.users.updateProfile(user.id, fields);
     note(null, "user.updated", user.name, { display_name: fields.displayName, email: fields.email });
   },
 });
@@ -78,11 +78,11 @@ const serviceAccountChanges = (store: Store, note: Note) => ({
   deleteServiceAccount(account: AccountRef): number {
     const keys = store.apiKeys.listActive(account.id).map((key) => key.public_id);
     note(account.organization_id, "service_account.deleted", account.name, { privilege: account.privilege, keys });
-    store.serviceAccounts.remove(account.id);
+    store.serviceAccounts.delete(account.id);
     return keys.length;
   },
   setPrivilege(account: AccountRef, privilege: Role): void {
-    store.serviceAccounts.setPrivilege(account.id, privilege, store.operatorName(), "script");
+    store.serviceAccounts.setPrivilege(account.id, privilege, { changedBy: store.operatorName(), source: "script" });
     note(account.organization_id, "service_account.updated", account.name, {
       privilege,
       previous_privilege: account.privilege,
@@ -108,12 +108,12 @@ const webhookChanges = (store: Store, note: Note) => ({
     note(organizationId, "service_account.created", accountName, { privilege: "member", for_webhook: true });
     store.inboundWebhooks.create({ publicId, organizationId, kind, secret, serviceAccountId, settings });
     note(organizationId, "webhook.enabled", kind, { settings, service_account: accountName });
-    const hook = store.inboundWebhooks.inUse(organizationId, kind);
+    const hook = store.inboundWebhooks.findEnabled(organizationId, kind);
     if (!hook) throw new Error(`the ${kind} webhook that was just created is missing`);
     return hook;
   },
   configureWebhook(organizationId: number, hook: InboundWebhookRow, settings: object): void {
-    store.inboundWebhooks.configure(hook.id, settings);
+    store.inboundWebhooks.updateSettings(hook.id, settings);
     note(organizationId, "webhook.updated", hook.kind, { settings });
   },
   setWebhookSecret(organizationId: number, hook: InboundWebhookRow, secret: string): void {
@@ -147,13 +147,13 @@ const keyChanges = (store: Store, note: Note) => ({
 const deliveryChanges = (store: Store, note: Note) => ({
   /** Schedules a dead or waiting message for an immediate attempt. @returns whether it was dead or waiting. */
   retryDelivery(row: DeliveryRow): boolean {
-    const isRetried = store.deliveries.retry(row.id);
+    const isRetried = store.outbox.retry(row.id);
     if (isRetried) note(row.organization_id, "delivery.retried", row.public_id, { subject: row.subject });
     return isRetried;
   },
   /** Deletes a dead message. @returns whether it was dead. */
   purgeDelivery(row: DeliveryRow): boolean {
-    const isPurged = store.deliveries.purge(row.id);
+    const isPurged = store.outbox.deleteDead(row.id);
     if (isPurged) note(row.organization_id, "delivery.purged", row.public_id, { subject: row.subject });
     return isPurged;
   },

@@ -112,11 +112,11 @@ async function copyOne(
   return "copied";
 }
 
-function* listNamedFiles({ evidencePlace }: Store): Generator<NamedFile> {
+function* listNamedFiles({ evidenceLocation }: Store): Generator<NamedFile> {
   for (
-    let page = evidencePlace.files("", PAGE_SIZE);
+    let page = evidenceLocation.listFiles("", PAGE_SIZE);
     page.length > 0;
-    page = evidencePlace.files(page.at(-1)?.digest ?? "", PAGE_SIZE)
+    page = evidenceLocation.listFiles(page.at(-1)?.digest ?? "", PAGE_SIZE)
   )
     yield* page;
 }

@@ -204,10 +204,7 @@ function bindWaitingAttestations(
   const waiting = new Set(pendingFor(artifact, candidates));
   for (const candidate of candidates)
     if (waiting.has(candidate.attestationId))
-      store.attestations.bindToArtifact(
-        { trailId, artifactId: id },
-        { id: candidate.id, name: candidate.name },
-      );
+      store.attestations.bindToArtifact({ trailId, artifactId: id }, { id: candidate.id, name: candidate.name });
 }
 
 /** Records a report without a trail (semantics 2.4). */

@@ -133,7 +133,7 @@ function applyMember(
   member: { user: string; role: Role },
 ): void {
   const user = requireExisting(store.users.find(member.user));
-  const previous = store.organizations.roleOf(organization.id, user.id);
+  const previous = store.organizations.findRole(organization.id, user.id);
   const name = `${organization.name}/${user.name}`;
   if (previous !== member.role) operator.setRole(organization.id, user, member.role, previous);
   if (previous === null) record({ kind: "member", name, outcome: "created", detail: member.role });
@@ -174,7 +174,8 @@ function applyKeys(
 }
 
 const findLiveKey = (store: Store, owner: NamedKeyOwner, description: string) =>
-  store.apiKeys.list(owner).find((key) => key.description === description && store.apiKeys.isAlive(key)) ?? null;
+  store.apiKeys.listByOwner(owner).find((key) => key.description === description && store.apiKeys.isActive(key)) ??
+  null;
 
 type Named = { id: number; name: string };
 

@@ -40,7 +40,7 @@ export const actionSecret: Command = {
       if (args.switches.has("rotate"))
         runTransaction(data, () => {
           const operator = createOperatorChanges(data.store, "action secret");
-          for (const { id } of data.store.notificationTargets.secrets(owner))
+          for (const { id } of data.store.notificationTargets.listSecrets(owner))
             operator.setTargetSecret(owner.organizationId, { id, owner: of }, newSecret());
         });
       return data.store.notificationTargets.listSecrets(owner);
@@ -59,7 +59,7 @@ const isNotificationType = (word: string): boolean => (NOTIFICATION_TYPES as rea
 function requireTargetOwner(store: Store, org: string, of: string): TargetOwner {
   const organization = requireOrganization(store, org);
   if (isNotificationType(of)) return { organizationId: organization.id, notificationType: of };
-  const action = store.actions.get(organization.id, Number(of));
+  const action = store.actions.find(organization.id, Number(of));
   if (!action) throw new CommandError(`Action '${of}' does not exist in organization '${org}'`);
   return { organizationId: organization.id, actionId: action.id };
 }

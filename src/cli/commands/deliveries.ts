@@ -98,7 +98,7 @@ export const deliveriesShow: Command = {
     const directory = await resolveDataDirectory(args, io);
     const { row, attempts } = withData(directory, ({ store }) => {
       const found = requireDelivery(store, args.positionals[0] ?? "");
-      return { row: found, attempts: store.deliveryLog.attempts(found.id) };
+      return { row: found, attempts: store.deliveryLog.listAttempts(found.id) };
     });
     if (args.switches.has("json")) {
       const message = readStoredJson(row.message_json, isObject);

@@ -62,7 +62,7 @@ function setUp(data: Data, directory: string): string {
   }
   const stored = readToken(file);
   const known = stored === null ? null : store.apiKeys.find(keyDigest(stored));
-  if (stored !== null && known && store.apiKeys.isAlive(known)) return stored;
+  if (stored !== null && known && store.apiKeys.isActive(known)) return stored;
 
   // The file is written first: a start that crashes in between leaves an unknown key in it, which the next replaces.
   const key = newSecret();

@@ -125,7 +125,7 @@ function requireEnvironment(store: Store, organization: OrganizationRow, name: s
     if (!(error instanceof AppError)) throw error;
     throw new CommandError([
       error.message,
-      ...suggestNames(name, store.explanations.environmentNames(organization.id)),
+      ...suggestNames(name, store.explanations.listEnvironmentNames(organization.id)),
     ]);
   }
 }

@@ -116,7 +116,9 @@ export const memberList: Command = {
   async run(args, io) {
     const org = orgOf(args);
     const directory = await resolveDataDirectory(args, io);
-    const members = withData(directory, ({ store }) => store.organizations.members(requireOrganization(store, org).id));
+    const members = withData(directory, ({ store }) =>
+      store.organizations.listMembers(requireOrganization(store, org).id),
+    );
     if (args.switches.has("json")) {
       const shown = members.map(({ name, display_name, email, role, created_at }) => ({
         user: name,
@@ -153,7 +155,7 @@ async function changeMember(args: Args, io: Io, work: (membership: Membership) =
       const user = requireUser(store, args.positionals[0] ?? "");
       if (organization.kind === "personal")
         throw new CommandError(`${org} is a personal organization: its user is its only member and always admin`);
-      const previous = store.organizations.roleOf(organization.id, user.id);
+      const previous = store.organizations.findRole(organization.id, user.id);
       const outcome = work({ store, organization, user, previous });
       return {
         made: outcome,

@@ -124,7 +124,9 @@ async function executePlan(
 ): Promise<RunResult> {
   const { plans, runs } = openRetentionOf(data);
   const earlier = runs.find(id);
-  const plan = readConsistently(data, () => plans.make(organizationId, at, earlier ? runs.deletedBy(earlier.id) : []));
+  const plan = readConsistently(data, () =>
+    plans.make(organizationId, at, earlier ? runs.listDeletedBy(earlier.id) : []),
+  );
   if (plan.id !== id)
     throw new CommandError([
       "the plan is no longer valid: rules, holds or trails have changed since, or --org differs",
@@ -132,10 +134,10 @@ async function executePlan(
     ]);
   const operator = createOperatorChanges(data.store, "retention run");
   const run = runTransaction(data, () => runs.begin(id, by));
-  const steps = runs.pieces(plan, run.id, operator.note);
+  const steps = runs.planPieces(plan, run.id, operator.note);
   const result: RunResult = { trails: 0, stripped: 0, kept: 0, finished: false };
   try {
-    await runs.unchecked(() => runSteps(data, steps, { limit, result, reportProgress }));
+    await runs.withDeferredForeignKeys(() => runSteps(data, steps, { limit, result, reportProgress }));
   } catch (error) {
     if (countDone(result) === 0 && !(error instanceof RetentionChangedError)) throw error;
     const next = error instanceof RetentionChangedError ? "make a new plan" : "run the same plan again to continue";
@@ -232,7 +234,7 @@ export const retentionDeleted: Command = {
     const directory = await resolveDataDirectory(args, io);
     const rows = withData(directory, (data) => {
       const { organizationId, flowId } = resolveScope(data.store, args);
-      return openRetentionOf(data).runs.tombstones(organizationId, flowId, { limit, before });
+      return openRetentionOf(data).runs.listTombstones(organizationId, flowId, { limit, before });
     });
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ deleted: rows.map(presentTombstone) })}\n`);
     else {

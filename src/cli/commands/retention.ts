@@ -163,7 +163,7 @@ export const retentionUnset: Command = {
     const place = withData(directory, (data) =>
       runTransaction(data, () => {
         const scope = resolveScope(data.store, args);
-        if (!openRetentionOf(data).rules.unset(scope))
+        if (!openRetentionOf(data).rules.delete(scope))
           throw new CommandError(`there is no rule for ${scopeNameOf(scope)}; assay retention list shows all`);
         createOperatorChanges(data.store, "retention unset").note(
           scope.organizationId,
@@ -260,7 +260,7 @@ export const retentionHold: Command = {
         const trail = name === undefined || scope.flow === null ? null : data.store.trails.find(scope.flow.id, name);
         if (name !== undefined && !trail)
           throw new CommandError(`${scopeNameOf(scope)} has no trail ${JSON.stringify(name.slice(0, 100))}`);
-        const publicId = rules.hold(scope, trail, { reason, by: byOption(args) });
+        const publicId = rules.createHold(scope, trail, { reason, by: byOption(args) });
         createOperatorChanges(data.store, "retention hold").note(
           scope.organizationId,
           "retention.hold_placed",
@@ -299,7 +299,7 @@ export const retentionRelease: Command = {
           throw new CommandError(
             `there is no hold ${JSON.stringify(id.slice(0, 100))}; assay retention list shows all`,
           );
-        if (!rules.release(found.id, byOption(args)))
+        if (!rules.releaseHold(found.id, byOption(args)))
           throw new CommandError(`the hold ${id} was already released at ${formatTimestamp(found.released_at ?? 0)}`);
         createOperatorChanges(data.store, "retention release").note(
           found.organization_id,

@@ -236,7 +236,7 @@ type DisabledUser = { name: string; organizations: string[]; keys: number; sessi
 /** @throws CommandError when an organization would lose its last admin and --force is not given */
 function disableUser(store: Store, { positionals, switches }: Args): DisabledUser {
   const user = requireUser(store, positionals[0] ?? "");
-  const shared = store.users.memberships(user.id).filter(({ kind }) => kind === "shared");
+  const shared = store.users.listMemberships(user.id).filter(({ kind }) => kind === "shared");
   const orphaned = switches.has("force") ? [] : shared.filter((membership) => isLastAdmin(store, membership, user));
   if (orphaned.length > 0) {
     const names = orphaned.map(({ organization }) => organization).join(", ");
@@ -249,7 +249,7 @@ function disableUser(store: Store, { positionals, switches }: Args): DisabledUse
     listLiveAccounts(store, { id: organization_id }, user).map((account) => `${organization}/${account}`),
   );
   for (const { organization_id, role } of shared) operator.removeMember(organization_id, user, role);
-  const keys = store.apiKeys.list({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
+  const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
   for (const key of keys) operator.revokeKey({ userId: user.id, name: user.name }, key);
   const { sessions } = operator.removePassword(user);
   operator.admitIdentities(user, false);

@@ -59,7 +59,8 @@ async function vacuumAndSweep(directory: string, access: EvidenceAccess | null):
     const data = openData(directory, { locked: true });
     try {
       // Opened first, so that missing credentials stop the command before it does anything.
-      const evidence = access && (await openEvidence(directory, access, data.store.evidencePlace.current())).vault;
+      const evidence =
+        access && (await openEvidence(directory, access, data.store.evidenceLocation.findCurrent())).vault;
       try {
         return { sizes: rewriteDatabase(data, directory), swept: evidence && (await sweep(data, directory, evidence)) };
       } finally {
@@ -80,18 +81,19 @@ const damagedDatabase = (problems: readonly string[]): Error =>
 
 /** @throws CommandError when the file is damaged, in use, or too large for the free space */
 function rewriteDatabase({ db }: Data, directory: string): { before: number; after: number } {
-  const damage = damageOf(db);
+  const damage = findDamage(db);
   if (damage.length > 0) throw damagedDatabase(damage);
   const before = databaseBytes(directory);
   try {
     vacuumDatabase(db, { directory, scratch: directory });
   } catch (error) {
-    if (error instanceof NoRoomError) throw new CommandError(error.message);
+    if (error instanceof NoSpaceForVacuumError) throw new CommandError(error.message);
     if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY"))
       throw new CommandError("another command is using the database; nothing was changed, try again");
     throw error;
   }
-  if (!spaceStore(db).pages().givesBack) throw new Error("incremental vacuum is still disabled after the rewrite");
+  if (!freePageStore(db).readPageCounts().isIncremental)
+    throw new Error("incremental vacuum is still disabled after the rewrite");
   return { before, after: databaseBytes(directory) };
 }
 

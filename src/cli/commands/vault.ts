@@ -164,7 +164,7 @@ async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>)
   const data = openData(directory);
   try {
     // The configured location does not count here: the operator may already have changed it to the target.
-    const from = data.store.evidencePlace.current() ?? IN_DIRECTORY;
+    const from = data.store.evidenceLocation.findCurrent() ?? IN_DIRECTORY;
     if (from === to) {
       if (args.switches.has("json"))
         io.stdout(`${JSON.stringify({ from, to, switched: false, files: 0, copied: 0 })}\n`);
@@ -207,7 +207,7 @@ async function copyWithProgress(
   io: Io,
 ): Promise<CopyResult> {
   const progress = showProgress(io, { quiet: args.switches.has("json") });
-  progress.begin("evidence", data.store.figures.evidence().bytes);
+  progress.begin("evidence", data.store.metrics.summarizeEvidence().bytes);
   try {
     return await copyEvidence({ store: data.store, source, target, signal, reached: progress.reach });
   } catch (error) {

@@ -5,7 +5,7 @@ import { systemSources } from "../../server/app.ts";
 import type { CheckResult } from "../../diagnostics/verify/verify.ts";
 import { isDamagedFile } from "../../diagnostics/verify/check.ts";
 import { verifyInstallation } from "../../diagnostics/verify/verify.ts";
-import { IN_DIRECTORY, recordedPlaceIn } from "../../store/flows/evidence-location.ts";
+import { IN_DIRECTORY, findRecordedLocation } from "../../store/flows/evidence-location.ts";
 import { ForeignDatabaseError } from "../../store/db/database.ts";
 import type { Vault } from "../../evidence/local-store.ts";
 import { listStaged } from "../../evidence/staging.ts";
@@ -38,7 +38,7 @@ export const verify: Command = {
     const quick = args.switches.has("quick");
     const progress = showProgress(io, { quiet: json });
     const results = await withDataReadOnly(directory, async (db) => {
-      const recorded = recordedPlaceIn(db);
+      const recorded = findRecordedLocation(db);
       const elsewhere = resolveEvidencePlace(recorded, access) !== IN_DIRECTORY;
       const vault =
         elsewhere || existsSync(join(directory, "evidence"))

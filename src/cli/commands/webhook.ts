@@ -59,7 +59,7 @@ export const webhookEnable: Command = {
           `${organization.name} is a personal organization; webhooks need a service account, so choose a shared one`,
         );
       const operator = createOperatorChanges(store, "webhook enable");
-      const known = store.inboundWebhooks.inUse(organization.id, kind);
+      const known = store.inboundWebhooks.findEnabled(organization.id, kind);
       if (known) {
         operator.configureWebhook(organization.id, known, settings);
         const name = `the ${kind} webhook of ${organization.name}`;
@@ -247,7 +247,7 @@ function findFreeAccountName(store: Store, organizationId: number, kind: Webhook
 }
 
 function requireWebhook(store: Store, organization: OrganizationRow, kind: WebhookKind): InboundWebhookRow {
-  const hook = store.inboundWebhooks.inUse(organization.id, kind);
+  const hook = store.inboundWebhooks.findEnabled(organization.id, kind);
   if (!hook)
     throw new CommandError(
       `${organization.name} has no enabled ${kind} webhook; assay webhook enable ${kind} creates one`,

@@ -37,7 +37,8 @@ export function world() {
     flow,
     otherFlow: house.flow,
     policy,
-    attach: (environmentId: number, policyId: number): boolean => store.environments.attach(environmentId, [policyId]),
+    attach: (environmentId: number, policyId: number): boolean =>
+      store.environments.attachPolicies(environmentId, [policyId]),
     /** Reports running artifacts as [name, fingerprint]. @returns the index of the snapshot. */
     report: (environmentId: number, ...running: [string, string][]): number | null =>
       store.snapshotRecorder.record(store.environments.get(environmentId), {

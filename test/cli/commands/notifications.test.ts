@@ -133,14 +133,13 @@ test("sends messages that were committed before the process ended after the rest
         { kind: "env", name: "a", triggers: ["ON_STARTED_ARTIFACT"], places: [id], targets, newSecret: () => "s" },
         { user: "ada", fromChat: false },
       );
-      store.recording.record(
-        store.environments.get(id),
-        "report",
-        [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }],
-        { publicId: "u", displayName: "U" },
-      );
+      store.snapshotRecorder.record(store.environments.get(id), {
+        cause: "report",
+        artifacts: [{ name: "web", fingerprint: "a".repeat(64), instances: { created: [1] } }],
+        actor: { publicId: "u", displayName: "U" },
+      });
       // A worker had begun with it when the process ended.
-      store.jobs.lease("notify", 9e9, 60, 1);
+      store.jobs.lease("notify", { at: 9e9, seconds: 60, limit: 1 });
       db.exec("COMMIT");
     });
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.0/8"]);
