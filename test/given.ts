@@ -8,7 +8,10 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AppDependencies } from "../src/server/app.ts";
-import { createApp, createWritePath, newPublicId, newSecret, prepareDirectory } from "../src/server/app.ts";
+import { createApp } from "../src/server/app.ts";
+import { prepareDirectory } from "../src/server/prepare-directory.ts";
+import { createWritePath } from "../src/server/write-path.ts";
+import { newPublicId, newSecret } from "../src/clock.ts";
 import { listen, closeListener } from "../src/server/listener.ts";
 import type { ConnectionOptions, ListenAddress, ServerLimits } from "../src/server/listener.ts";
 import {
@@ -22,8 +25,8 @@ import { urlsFor } from "../src/contract/urls.ts";
 import type { Role } from "../src/domain/access.ts";
 import { targetProblem } from "../src/domain/network/webhook-url.ts";
 import { createRateLimiter } from "../src/http/rate-limiter.ts";
-import type { LoginParts } from "../src/auth/logins.ts";
-import { createPasswords } from "../src/auth/password-hashing.ts";
+import type { LoginDependencies } from "../src/auth/login-context.ts";
+import { createPasswordHasher } from "../src/auth/password-hashing.ts";
 import { createLogger } from "../src/log.ts";
 import { openDatabase, openMemory } from "../src/store/db/database.ts";
 import { keyDigest } from "../src/store/accounts/api-keys.ts";
@@ -89,7 +92,7 @@ export type ServerOptions = {
   patience?: number;
   /** Rows and evidence to start with; none unless given. */
   from?: ServerImage;
-  logins?: Partial<LoginParts>;
+  logins?: Partial<LoginDependencies>;
   baseUrl?: string;
   /** Puts something between the stores and the database. */
   wrapDatabase?: (db: Db) => Db;
@@ -136,17 +139,17 @@ export async function startServer(options: ServerOptions = {}) {
   // expect.
   const right: ClockReport = { state: "right", problem: null };
   const disk = { free: Infinity, fails: false, problem: null as string | null, clock: right };
-  const room = createDiskGuard({
-    reserve: 1_000_000,
+  const diskGuard = createDiskGuard({
+    reserveBytes: 1_000_000,
     logger,
-    reopened: () => runner.wake(),
-    free: async () => disk.free,
+    onWritable: () => runner.wake(),
+    measureFreeBytes: async () => disk.free,
     probeWrite: async () => {
       if (disk.fails) throw Object.assign(new Error("input/output error"), { code: "EIO" });
     },
   });
   const { writer, recorder, runner } = createWritePath({
-    guard: room,
+    guard: diskGuard,
     db,
     store,
     logger,
@@ -156,20 +159,20 @@ export async function startServer(options: ServerOptions = {}) {
     sender: null,
     urls: () => urlsFor("http://assay.test"),
   });
-  const passwords = createPasswords(CHEAP_SCRYPT);
+  const passwords = createPasswordHasher(CHEAP_SCRYPT);
   const app = createApp({
     db,
     store,
     writer,
     recorder,
     runner,
-    room,
+    diskGuard,
     sources,
     logger,
     readiness: createReadiness({
       db,
       storageProblem: async () => disk.problem,
-      readOnlyReason: room.readOnlyReason,
+      readOnlyReason: diskGuard.readOnlyReason,
       clock: () => disk.clock,
     }),
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
@@ -178,15 +181,15 @@ export async function startServer(options: ServerOptions = {}) {
     documents,
     packages,
     limits: { ...LIMITS, ...options.limits },
-    ...(options.bodyBudget === undefined ? {} : { bodyBudget: options.bodyBudget }),
+    ...(options.bodyBudget === undefined ? {} : { bodyBudgetBytes: options.bodyBudget }),
     logins: {
       passwords,
       provider: null,
       mapping: [],
       setup: null,
-      idle: 28_800,
-      lifetime: 604_800,
-      tries: createRateLimiter({ burst: 10, perSeconds: 900, now: () => clock.at }),
+      idleTimeoutS: 28_800,
+      lifetimeS: 604_800,
+      attempts: createRateLimiter({ burst: 10, perSeconds: 900, now: () => clock.at }),
       ...options.logins,
     },
     baseUrl: options.baseUrl ?? "http://assay.test",
@@ -197,12 +200,10 @@ export async function startServer(options: ServerOptions = {}) {
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,
   });
-  const { server, url } = await listen(
-    app,
-    network.address ?? { host: "127.0.0.1", port: 0 },
-    network.limits ?? { headerTimeout: 5, requestTimeout: 30 },
-    network.connections,
-  );
+  const { server, url } = await listen(app, network.address ?? { host: "127.0.0.1", port: 0 }, {
+    limits: network.limits ?? { headerTimeout: 5, requestTimeout: 30 },
+    ...network.connections,
+  });
 
   const createUserKey = (name: string): string => {
     const key = newSecret();
@@ -473,7 +474,7 @@ export async function startServer(options: ServerOptions = {}) {
     writer,
     runner,
     passwords,
-    room,
+    diskGuard,
     disk,
     vault,
     directory,
@@ -484,7 +485,7 @@ export async function startServer(options: ServerOptions = {}) {
     /** A starting point for further servers; this one must not stop before they have started. */
     image: (): ServerImage => ({ database: db.serialize(), directory, at: clock.at }),
     /** Resolves when no job is due. A test that advances the clock calls this: no timer runs jobs. */
-    settled: (): Promise<void> => runner.drained(),
+    settled: (): Promise<void> => runner.whenIdle(),
     /** Stops the server and removes its files. Call it in `after`. */
     async stop(): Promise<void> {
       await closeListener(server, 2);

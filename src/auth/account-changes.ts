@@ -1,6 +1,6 @@
 /**
- * Changes of organizations, people and their logins that do not come through the API: from the command line, and from
- * the pages of logins. Each gets its audit entry here, in the transaction of the change.
+ * Changes of organizations, users and their logins that do not come through the API: from the command line and the
+ * login pages. Each appends its audit entry here, in the transaction of the change.
  */
 import type { Role } from "../domain/access.ts";
 import type { AuditEntry } from "../store/db/audit-log.ts";
@@ -9,20 +9,26 @@ import type { MembershipEventRow } from "../store/accounts/membership-audit-log.
 import type { PasswordHash } from "../store/accounts/passwords.ts";
 import type { NewSession } from "../store/accounts/sessions.ts";
 
-/** Who does it. `shown` and `source` are for the history of memberships, `operation` names the command or the page. */
-export type Author = Pick<AuditEntry, "actor" | "operation" | "requestId"> & {
-  shown: string;
+/**
+ * Who makes a change. `displayName` and `source` go into the membership audit log; `operation` names the command or the
+ * page.
+ */
+export type ChangeAuthor = Pick<AuditEntry, "actor" | "operation" | "requestId"> & {
+  displayName: string;
   source: MembershipEventRow["source"];
 };
 
-/** Somebody, by what changes need to know. */
-export type Somebody = { id: number; name: string };
+/** What changes need to know of a user. */
+export type UserRef = { id: number; name: string };
 
-export type Changes = ReturnType<typeof changesBy>;
+export type AccountChanges = ReturnType<typeof createAccountChanges>;
 
-/** All methods belong inside a transaction. */
-export function changesBy(store: Store, { actor, operation, requestId, shown, source }: Author) {
-  const note = (
+/** Call all methods within a transaction. */
+export function createAccountChanges(
+  store: Store,
+  { actor, operation, requestId, displayName: shown, source }: ChangeAuthor,
+) {
+  const audit = (
     organizationId: number | null,
     event: string,
     target: string,
@@ -30,8 +36,8 @@ export function changesBy(store: Store, { actor, operation, requestId, shown, so
   ): void => store.auditLog.append({ organizationId, operation, event, target, requestId, detail, actor });
 
   return {
-    note,
-    /** The name must be free. @returns its key. */
+    audit: audit,
+    /** The name must be free. @returns the row id */
     createOrganization(fields: {
       name: string;
       kind: "personal" | "shared";
@@ -39,82 +45,89 @@ export function changesBy(store: Store, { actor, operation, requestId, shown, so
       controlsEnabled: boolean;
     }): number {
       const id = store.organizations.create(fields);
-      note(id, "organization.created", fields.name, {
+      audit(id, "organization.created", fields.name, {
         kind: fields.kind,
         public: fields.isPublic,
         controls: fields.controlsEnabled,
       });
       return id;
     },
-    /** Name and address must be free. @returns its key. */
+    /** Name and e-mail address must be free. @returns the row id */
     createUser(fields: { name: string; displayName: string; email: string | null }): number {
       const id = store.users.create(fields);
-      note(null, "user.created", fields.name, { display_name: fields.displayName, email: fields.email });
+      audit(null, "user.created", fields.name, { display_name: fields.displayName, email: fields.email });
       return id;
     },
-    /** Gives a role that the user does not hold yet; `previous` is null for somebody who is no member. */
-    setRole(organizationId: number, user: Somebody, role: Role, previous: Role | null): void {
-      store.organizations.setRole(organizationId, user, { role, changedBy: shown, source });
+    /** Gives a user another role; `previous` is null for a user who is not a member yet. */
+    setRole(organizationId: number, user: UserRef, { role, previous }: { role: Role; previous: Role | null }): void {
+      store.organizations.setRole(organizationId, user, role, shown, source);
       const event = previous === null ? "member.added" : "member.role_changed";
-      note(organizationId, event, user.name, previous === null ? { role } : { role, previous_role: previous });
+      audit(organizationId, event, user.name, previous === null ? { role } : { role, previous_role: previous });
     },
-    /** Ends a membership; `previous` is the role that the user held. */
-    removeMember(organizationId: number, user: Somebody, previous: Role): void {
-      store.organizations.removeMember(organizationId, user, { changedBy: shown, source });
-      note(organizationId, "member.removed", user.name, { previous_role: previous });
+    /** Ends a membership; `previous` is the role that the user had. */
+    removeMember(organizationId: number, user: UserRef, previous: Role): void {
+      store.organizations.removeMember(organizationId, user, shown, source);
+      audit(organizationId, "member.removed", user.name, { previous_role: previous });
     },
-    /** Gives a password, and ends what was begun with the one before. @returns how many sessions that were. */
-    setPassword(user: Somebody, hash: PasswordHash): number {
+    /** Sets a password and ends all sessions. @returns how many were ended */
+    setPassword(user: UserRef, hash: PasswordHash): number {
       store.passwords.set(user.id, hash);
-      const ended = store.sessions.endByUser(user.id);
-      note(null, "password.set", user.name, { ended_sessions: ended });
+      const ended = store.sessions.endOfUser(user.id);
+      audit(null, "password.set", user.name, { ended_sessions: ended });
       return ended;
     },
-    /** Takes the password and all sessions away. @returns whether there was a password, and how many sessions. */
-    removePassword(user: Somebody): { had: boolean; sessions: number } {
-      const had = store.passwords.delete(user.id);
-      const sessions = store.sessions.endByUser(user.id);
-      if (had) note(null, "password.removed", user.name, { ended_sessions: sessions });
-      else if (sessions > 0) note(null, "session.all_ended", user.name, { ended_sessions: sessions });
+    /**
+     * Removes the password and ends all sessions. @returns whether there was a password, and how many sessions ended
+     */
+    removePassword(user: UserRef): { had: boolean; sessions: number } {
+      const had = store.passwords.remove(user.id);
+      const sessions = store.sessions.endOfUser(user.id);
+      if (had) audit(null, "password.removed", user.name, { ended_sessions: sessions });
+      else if (sessions > 0) audit(null, "session.all_ended", user.name, { ended_sessions: sessions });
       return { had, sessions };
     },
-    /** @returns its public id. */
-    startSession(user: Somebody, fields: Omit<NewSession, "userId">): string {
+    /** @returns the public id */
+    startSession(user: UserRef, fields: Omit<NewSession, "userId">): string {
       const id = store.sessions.create({ ...fields, userId: user.id });
-      note(null, "session.started", user.name, { session: id, method: fields.method, address: fields.address });
+      audit(null, "session.started", user.name, { session: id, method: fields.method, address: fields.address });
       return id;
     },
-    /** @returns whether it was open. */
-    endSession(user: Somebody, id: string): boolean {
+    /** @returns whether the session was active */
+    endSession(user: UserRef, id: string): boolean {
       const wasOpen = store.sessions.end(id);
-      if (wasOpen) note(null, "session.ended", user.name, { session: id });
+      if (wasOpen) audit(null, "session.ended", user.name, { session: id });
       return wasOpen;
     },
-    /** Ends all sessions of a user, but for one where that is said. @returns how many. */
-    endSessions(user: Somebody, except = ""): number {
-      const ended = store.sessions.endByUser(user.id, except);
-      if (ended > 0) note(null, "session.all_ended", user.name, { ended_sessions: ended });
+    /** Ends all sessions of a user, except one if given. @returns how many */
+    endSessions(user: UserRef, except = ""): number {
+      const ended = store.sessions.endOfUser(user.id, except);
+      if (ended > 0) audit(null, "session.all_ended", user.name, { ended_sessions: ended });
       return ended;
     },
-    linkIdentity(user: Somebody, issuer: string, subject: string): void {
-      store.identities.create(issuer, subject, user.id);
-      note(null, "identity.linked", user.name, { issuer, subject });
+    linkIdentity(user: UserRef, issuer: string, subject: string): void {
+      store.identities.add(issuer, subject, user.id);
+      audit(null, "identity.linked", user.name, { issuer, subject });
     },
-    /** Refuses what OpenID providers say of the user, or takes it again. @returns whether that changed anything. */
-    admitIdentities(user: Somebody, isAdmitted: boolean): boolean {
-      const changed = isAdmitted ? store.identities.unblock(user.id) : store.identities.block(user.id);
-      if (changed > 0)
-        note(null, isAdmitted ? "identity.admitted" : "identity.blocked", user.name, { identities: changed });
-      return changed > 0;
+    /** Refuses further logins through OpenID providers. @returns whether that changed anything */
+    blockIdentities(user: UserRef): boolean {
+      const identities = store.identities.block(user.id);
+      if (identities > 0) audit(null, "identity.blocked", user.name, { identities });
+      return identities > 0;
+    },
+    /** Accepts logins through OpenID providers again. @returns whether that changed anything */
+    unblockIdentities(user: UserRef): boolean {
+      const identities = store.identities.unblock(user.id);
+      if (identities > 0) audit(null, "identity.admitted", user.name, { identities });
+      return identities > 0;
     },
   };
 }
 
-/** Makes a user with the personal organization that bears their name (semantics 1.2); both must be free. */
-export function createPerson(
-  changes: Changes,
+/** Creates a user with the personal organization of the same name (semantics 1.2). Both names must be free. */
+export function createUserWithOrganization(
+  changes: AccountChanges,
   fields: { name: string; displayName: string; email: string | null },
-): Somebody {
+): UserRef {
   const user = { id: changes.createUser(fields), name: fields.name };
   const own = changes.createOrganization({
     name: fields.name,
@@ -122,6 +135,6 @@ export function createPerson(
     isPublic: false,
     controlsEnabled: true,
   });
-  changes.setRole(own, user, "admin", null);
+  changes.setRole(own, user, { role: "admin", previous: null });
   return user;
 }

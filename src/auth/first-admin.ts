@@ -1,47 +1,47 @@
 /**
- * The one-time token with which the first administrator is claimed. It exists as long as there is no user: in a file
- * that only the owner of the data directory can read, and on the terminal of the very first start. Whoever makes a user
- * in another way makes it void, and the file goes.
+ * The one-time token for creating the first administrator. It exists as long as there is no user: in a file that only
+ * the owner of the data directory can read, and on the terminal of the very first start. Creating a user in any other
+ * way invalidates the token and removes the file.
  */
 import { randomBytes, timingSafeEqual, createHash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-const FILE = "setup-token";
+const FILE_NAME = "setup-token";
 
-export type Setup = {
+export type SetupToken = {
   /** The file with the token, an absolute path. */
   readonly file: string;
-  /** The token, where this start made it: the one chance to print it. */
-  readonly fresh: string | null;
+  /** The token if this start created it, which is the only chance to print it; null for one of an earlier start. */
+  readonly newToken: string | null;
   isToken(text: string): boolean;
-  /** Removes the file, after the claim was committed. */
-  claimed(): void;
+  /** Removes the file. Call it after the first administrator was committed. */
+  remove(): void;
 };
 
-/** The token of a directory in which nobody is known yet: that of an earlier start, or a new one. */
-export function openSetup(directory: string): Setup {
-  const file = join(directory, FILE);
-  const kept = readToken(file);
-  const token = kept ?? writeToken(directory, file);
+/** Opens the token of a directory without users: that of an earlier start, or a new one. */
+export function openSetupToken(directory: string): SetupToken {
+  const file = join(directory, FILE_NAME);
+  const existing = readTokenFile(file);
+  const token = existing ?? writeTokenFile(directory, file);
   const digest = sha256(token);
   return {
     file,
-    fresh: kept === null ? token : null,
+    newToken: existing === null ? token : null,
     isToken: (text) => timingSafeEqual(sha256(text.trim()), digest),
-    claimed: () => voidSetup(directory),
+    remove: () => removeSetupToken(directory),
   };
 }
 
-/** Removes the token: there is a user. */
-export function voidSetup(directory: string): void {
-  rmSync(join(directory, FILE), { force: true });
+/** Invalidates the token, because there is a user. */
+export function removeSetupToken(directory: string): void {
+  rmSync(join(directory, FILE_NAME), { force: true });
 }
 
 const sha256 = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** The secret of 256 bits that an earlier start left in a file; null where there is no file, or a half written one. */
-export function readToken(file: string): string | null {
+/** The 256-bit secret in a file of an earlier start; null when the file is missing or incomplete. */
+export function readTokenFile(file: string): string | null {
   let text: string;
   try {
     text = readFileSync(file, "utf8").trim();
@@ -52,10 +52,10 @@ export function readToken(file: string): string | null {
   return /^[\w-]{43}$/.test(text) ? text : null;
 }
 
-function writeToken(directory: string, file: string): string {
+function writeTokenFile(directory: string, file: string): string {
   const token = randomBytes(32).toString("base64url");
   rmSync(file, { force: true });
-  // Never through a file or link that somebody else put there.
+  // "wx": never writes through a file or link that another user put there.
   const descriptor = openSync(file, "wx", 0o600);
   try {
     writeSync(descriptor, `${token}\n`);

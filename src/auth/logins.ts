@@ -1,331 +1,243 @@
 /**
- * Signing in and out: what the pages of ui/ ask for, and what becomes of it in the database. A password is checked
- * before the write, because that takes its time; the write asks again whether what was checked still counts.
+ * Signing in and out: what the pages of web/ ask for, and what it changes in the database. A password is checked before
+ * the write, because hashing takes a while; the write then checks that what was verified is still current.
  */
-import { randomBytes } from "node:crypto";
-import { keepsAdmin } from "../domain/access.ts";
-import type { Role } from "../domain/access.ts";
-import { freeName, rolesOf } from "../domain/login/identity.ts";
 import type { Person } from "../domain/login/identity.ts";
 import { networkOf } from "../domain/network/client-network.ts";
 import { tooManyRequests, unauthenticated } from "../errors.ts";
-import type { Store } from "../store/index.ts";
-import type { LoginMethod, SessionHolder } from "../store/accounts/sessions.ts";
-import { cookieDigest, sessionActorId } from "../store/accounts/sessions.ts";
-import { changesBy, createPerson } from "./account-changes.ts";
-import type { Author, Changes, Somebody } from "./account-changes.ts";
-import type { Passwords } from "./password-hashing.ts";
-import type { Provider } from "./oidc-provider.ts";
-import type { Setup } from "./first-admin.ts";
-
-/** How often something may be tried; see http/limits.ts. */
-export type Tries = { take(key: string): number; peek(key: string): number; reset(key: string): void };
-
-export type LoginParts = {
-  store: Store;
-  write<T>(work: () => T): Promise<T>;
-  passwords: Passwords;
-  /** null without OpenID Connect. */
-  provider: Provider | null;
-  mapping: readonly { group: string; organization: string; role: Role }[];
-  /** null once there are users at the start. */
-  setup: Setup | null;
-  tries: Tries;
-  /** Seconds. */
-  idle: number;
-  lifetime: number;
-  /** Tells the operator what a person is not told. */
-  warn(facts: Readonly<Record<string, unknown>>, text: string): void;
-};
-
-/** From where somebody comes. */
-export type Visitor = { address: string; userAgent: string; requestId: string };
-
-/** What a browser gets: the value of its cookie. It is nowhere else. */
-export type Started = { cookie: string };
+import { cookieDigest } from "../store/accounts/sessions.ts";
+import type { SessionHolder } from "../store/accounts/sessions.ts";
+import { createAccountChanges, createUserWithOrganization } from "./account-changes.ts";
+import type { AccountChanges, UserRef } from "./account-changes.ts";
+import { newToken, startSession, userAuthor } from "./login-context.ts";
+import type { LoginDependencies, StartedSession, Visitor } from "./login-context.ts";
+import { signInWithProvider } from "./oidc-sign-in.ts";
 
 export type Logins = ReturnType<typeof createLogins>;
 
-/** 256 random bits in 43 characters. */
-const newToken = (): string => randomBytes(32).toString("base64url");
+/** Characters of a login name that count for its attempts: input from outside must be bounded. */
+const MAX_LIMITER_KEY_CHARS = 100;
 
-/** Characters of a login name that count for its tries: what comes from outside is bounded. */
-const NAME_CHARACTERS = 100;
+/** A cookie gets a new value after this time: a stolen one is noticed soon, and few requests pay for the write. */
+const COOKIE_ROTATION_S = 3600;
 
-export function createLogins(parts: LoginParts) {
-  const { store, write, passwords, tries } = parts;
+export type FirstAdmin = { token: string; organization: string; name: string; password: string };
 
-  /** The user themselves, before there is a session or in one. */
-  const author = (user: Somebody, operation: string, requestId: string, session = ""): Author => ({
-    operation,
-    requestId,
-    shown: user.name,
-    source: "app",
-    actor: {
-      kind: "user",
-      publicId: store.users.get(user.id).public_id,
-      name: user.name,
-      keyPublicId: session && sessionActorId(session),
-    },
-  });
-
-  function start(changes: Changes, user: Somebody, method: LoginMethod, { address, userAgent }: Visitor): Started {
-    const cookie = newToken();
-    changes.startSession(user, {
-      digest: cookieDigest(cookie),
-      csrfToken: newToken(),
-      method,
-      address,
-      userAgent,
-      idle: parts.idle,
-      lifetime: parts.lifetime,
-    });
-    return { cookie };
-  }
-
-  /**
-   * Runs a check that may fail a limited number of times, for an address and for an account. An account's try counts
-   * from its beginning, so that many requests at once are no way around the limit; what an address failed at stays,
-   * whatever it succeeds with.
-   * @param account null where nobody could guess what is checked: then the failures of one address must not lock out
-   * the others
-   * @throws AppError 429.
-   */
-  async function tried(address: string, account: string | null, check: () => Promise<boolean>): Promise<boolean> {
-    const ofAddress = `address ${networkOf(address)}`;
-    const ofAccount = account === null ? null : `account ${account.slice(0, NAME_CHARACTERS)}`;
-    const wait = tries.peek(ofAddress) || (ofAccount === null ? 0 : tries.take(ofAccount));
-    if (wait > 0) throw tooManyRequests("There were too many failed logins", wait);
-    const isRight = await check();
-    if (!isRight) tries.take(ofAddress);
-    else if (ofAccount !== null) tries.reset(ofAccount);
-    return isRight;
-  }
-
-  /** @returns null for a wrong name or password, whichever it is. @throws AppError 429, 503. */
-  async function signIn(name: string, password: string, visitor: Visitor): Promise<Started | null> {
-    const user = store.users.find(name);
-    const stored = user && store.passwords.find(user.id);
-    const isRight = await tried(visitor.address, user?.name ?? name, () => passwords.verify(password, stored));
-    if (!isRight || !user || !stored) {
-      // A name that nobody has may be a password in the wrong field.
-      parts.warn({ user: user?.name ?? null, address: visitor.address, request_id: visitor.requestId }, "failed login");
-      return null;
-    }
-    const renewed = passwords.isCurrent(stored) ? null : await passwords.hash(password);
-    return write(() => {
-      if (!store.passwords.isCurrent(user.id, stored)) return null;
-      if (renewed) store.passwords.set(user.id, renewed);
-      return start(changesBy(store, author(user, "login", visitor.requestId)), user, "password", visitor);
-    });
-  }
-
-  /**
-   * Gives the user of a session another password; all sessions end, and one begins. @returns null for a wrong present
-   * password. @throws AppError 401, 429, 503.
-   */
-  async function changePassword(
-    holder: SessionHolder,
-    present: string,
-    wanted: string,
-    visitor: Visitor,
-  ): Promise<Started | null> {
-    const user = { id: holder.user_id, name: holder.name };
-    const stored = store.passwords.find(user.id);
-    if (!(await tried(visitor.address, user.name, () => passwords.verify(present, stored))) || !stored) return null;
-    const hash = await passwords.hash(wanted);
-    return write(() => {
-      if (!store.sessions.isOpen(holder.public_id)) throw unauthenticated();
-      if (!store.passwords.isCurrent(user.id, stored)) return null;
-      const changes = changesBy(store, author(user, "change_password", visitor.requestId, holder.public_id));
-      changes.setPassword(user, hash);
-      return start(changes, user, "password", visitor);
-    });
-  }
-
-  /** Ends one session of the user of `holder`: that one, or another of theirs. @returns whether there was one. */
-  const end = (holder: SessionHolder, id: string, operation: string, requestId: string): Promise<boolean> =>
-    write(() => {
-      const user = { id: holder.user_id, name: holder.name };
-      const session = store.sessions.find(id);
-      return (
-        session?.user_id === user.id &&
-        changesBy(store, author(user, operation, requestId, holder.public_id)).endSession(user, id)
-      );
-    });
-
-  const endOthers = (holder: SessionHolder, requestId: string): Promise<number> =>
-    write(() => {
-      const user = { id: holder.user_id, name: holder.name };
-      return changesBy(store, author(user, "end_sessions", requestId, holder.public_id)).endSessions(
-        user,
-        holder.public_id,
-      );
-    });
-
-  /** Whether the first administrator can be claimed. */
-  const isOpen = (): boolean => parts.setup !== null && store.users.count() === 0;
-
-  /**
-   * Makes the first organization with its admin. The password must be one, the names well formed and different.
-   * @returns null where somebody was first, or the organization is there already. @throws AppError 429, 503.
-   */
-  async function claim(
-    fields: { token: string; organization: string; name: string; password: string },
-    visitor: Visitor,
-  ): Promise<Started | "wrong token" | "taken"> {
-    const { setup } = parts;
-    if (setup === null || !isOpen()) return "taken";
-    // The token has 256 bits. A limit over all addresses would only let anybody keep its owner out.
-    if (!(await tried(visitor.address, null, async () => setup.isToken(fields.token)))) return "wrong token";
-    const hash = await passwords.hash(fields.password);
-    const started = await write(() => {
-      if (!isOpen() || store.organizations.find(fields.organization) || store.organizations.find(fields.name))
-        return "taken";
-      const { name } = fields;
-      // Whoever has the token has the data directory, and is the operator until the user is there.
-      const changes = changesBy(store, {
-        operation: "setup",
-        requestId: visitor.requestId,
-        shown: name,
-        source: "app",
-        actor: { kind: "operator", publicId: "", name: "setup", keyPublicId: "" },
-      });
-      const user = createPerson(changes, { name, displayName: "", email: null });
-      const organization = changes.createOrganization({
-        name: fields.organization,
-        kind: "shared",
-        isPublic: false,
-        controlsEnabled: true,
-      });
-      changes.setRole(organization, user, "admin", null);
-      changes.setPassword(user, hash);
-      return start(changes, user, "setup", visitor);
-    });
-    if (started === "taken") return started;
-    try {
-      setup.claimed();
-    } catch (error) {
-      // It is worth nothing any more, and the next start removes it.
-      parts.warn({ err: error, file: setup.file }, "the setup token was claimed, but its file could not be removed");
-    }
-    return started;
-  }
-
-  /** The organizations of the mapping that are there, with what the person is in them now. */
-  function rolesHere(person: Person): { id: number; name: string; role: Role | null }[] {
-    return [...rolesOf(person.groups, parts.mapping)].flatMap(([name, role]) => {
-      const organization = store.organizations.find(name);
-      if (organization?.kind === "shared") return [{ id: organization.id, name, role }];
-      parts.warn(
-        { organization: name },
-        "oidc-roles names an organization that is not there, or is personal; its groups give nothing",
-      );
-      return [];
-    });
-  }
-
-  function follow(
-    changes: Changes,
-    user: Somebody,
-    roles: readonly { id: number; name: string; role: Role | null }[],
-  ): void {
-    for (const { id, name, role } of roles) {
-      const previous = store.organizations.findRole(id, user.id);
-      if (previous === role) continue;
-      // Nobody could let anybody in again but the operator.
-      if (previous === "admin" && !keepsAdmin(store.organizations.listMembers(id), new Map([[user.name, role]]))) {
-        parts.warn(
-          { user: user.name, organization: name },
-          "the groups of the last admin no longer say so; the role was kept",
-        );
-        changes.note(id, "member.kept_as_last_admin", user.name, { role_by_groups: role });
-      } else if (role !== null) changes.setRole(id, user, role, previous);
-      else if (previous !== null) changes.removeMember(id, user, previous);
-    }
-  }
-
-  /**
-   * Lets in somebody whom the provider vouches for, and gives them the roles of their groups. A person is known by
-   * issuer and subject alone: never by an address, which others may come to own. @returns null for somebody who has no
-   * role in any organization, or whom the operator disabled.
-   */
-  const admit = (person: Person, visitor: Visitor): Promise<Started | null> =>
-    write(() => {
-      const identity = store.identities.find(person.issuer, person.subject);
-      if (identity && identity.blocked_at !== null) return null;
-      const roles = rolesHere(person);
-      if (!identity && roles.every(({ role }) => role === null)) return null;
-      const { requestId } = visitor;
-      const known = identity && store.users.get(identity.user_id);
-      const name =
-        known?.name ??
-        freeName(person.names, (one) => store.users.find(one) !== null || store.organizations.find(one) !== null);
-      const by = (publicId: string): Changes =>
-        changesBy(store, {
-          operation: "login",
-          requestId,
-          shown: name,
-          source: "oidc",
-          actor: { kind: "user", publicId, name, keyPublicId: "" },
-        });
-      const isFree = person.email !== null && store.users.findByEmail(person.email) === null;
-      const user =
-        known ?? createPerson(by(""), { name, displayName: person.displayName, email: isFree ? person.email : null });
-      const changes = by(store.users.get(user.id).public_id);
-      if (!identity) changes.linkIdentity(user, person.issuer, person.subject);
-      follow(changes, user, roles);
-      if (store.users.listMemberships(user.id).some(({ kind }) => kind === "shared"))
-        return start(changes, user, "oidc", visitor);
-      // What was begun while there still was a role must not outlive it.
-      changes.endSessions(user);
-      return null;
-    });
-
-  /**
-   * Looks after a cookie that came in: gives it another value once in a while, and ends the session of one that was
-   * given another value long ago, because then two have it. @returns the new value; null where it stays.
-   */
-  async function renew(cookie: string, now: number, requestId: string): Promise<string | null> {
-    const digest = cookieDigest(cookie);
-    const holder = store.sessions.findHolder(digest);
-    if (!holder) return null;
-    if (holder.is_previous) {
-      if (store.sessions.isStale(holder, now)) {
-        const user = { id: holder.user_id, name: holder.name };
-        await write(() =>
-          changesBy(store, author(user, "reused_cookie", requestId, holder.public_id)).endSession(
-            user,
-            holder.public_id,
-          ),
-        );
-        parts.warn(
-          { user: user.name, session: holder.public_id },
-          "a session was ended: a cookie that it had before was used again",
-        );
-      }
-      return null;
-    }
-    if (holder.rotated_at + ROTATE_EVERY > now || !store.sessions.isOpen(holder.public_id)) return null;
-    const next = newToken();
-    // Of two requests at once one gets the new cookie; the other was let in with the old one, which goes on for a
-    // moment.
-    return (await write(() => store.sessions.rotate(holder.public_id, digest, cookieDigest(next)))) ? next : null;
-  }
-
+export function createLogins(login: LoginDependencies) {
   return {
-    provider: parts.provider,
-    hasProvider: parts.provider !== null,
-    signIn,
-    changePassword,
-    end,
-    endOthers,
-    isOpen,
-    claim,
-    admit,
-    renew,
+    provider: login.provider,
+    hasProvider: login.provider !== null,
+    /** @returns null for a wrong name or password, without telling which @throws AppError 429, 503 */
+    signIn: (name: string, password: string, visitor: Visitor): Promise<StartedSession | null> =>
+      signIn(login, { name, password }, visitor),
+    signInWithProvider: (person: Person, visitor: Visitor): Promise<StartedSession | null> =>
+      signInWithProvider(login, person, visitor),
+    /**
+     * Changes the password of a session's user. Ends all their sessions and starts a new one.
+     * @returns null for a wrong current password
+     * @throws AppError 401, 429, 503
+     */
+    changePassword: (
+      holder: SessionHolder,
+      passwords: { current: string; wanted: string },
+      visitor: Visitor,
+    ): Promise<StartedSession | null> => changePassword(login, { holder, ...passwords }, visitor),
+    /** Ends a session of the holder's user: this one or another. @returns whether there was one */
+    endSession: (
+      holder: SessionHolder,
+      { id, ...request }: { id: string; operation: string; requestId: string },
+    ): Promise<boolean> =>
+      login.write(() => {
+        const user = userOf(holder);
+        return (
+          login.store.sessions.find(id)?.user_id === user.id && changesOf(login, holder, request).endSession(user, id)
+        );
+      }),
+    /** Ends all other sessions of the holder's user. @returns how many */
+    endOtherSessions: (holder: SessionHolder, requestId: string): Promise<number> =>
+      login.write(() =>
+        changesOf(login, holder, { operation: "end_sessions", requestId }).endSessions(
+          userOf(holder),
+          holder.public_id,
+        ),
+      ),
+    /** Whether the first administrator can be claimed. */
+    isSetupOpen: (): boolean => isSetupOpen(login),
+    claimFirstAdmin: (fields: FirstAdmin, visitor: Visitor) => claimFirstAdmin(login, fields, visitor),
+    renewCookie: (cookie: string, request: { now: number; requestId: string }) => renewCookie(login, cookie, request),
   };
 }
 
-/** Seconds after which a cookie gets another value: a stolen one is noticed soon, and hardly a request pays for it. */
-const ROTATE_EVERY = 3600;
+const userOf = ({ user_id: id, name }: SessionHolder): UserRef => ({ id, name });
+
+/** Changes by the user of a session. */
+const changesOf = (
+  login: LoginDependencies,
+  holder: SessionHolder,
+  { operation, requestId }: { operation: string; requestId: string },
+): AccountChanges =>
+  createAccountChanges(
+    login.store,
+    userAuthor(login, userOf(holder), { operation, requestId, session: holder.public_id }),
+  );
+
+/**
+ * Runs a check that may fail a limited number of times, per address and per account. An attempt on an account counts
+ * from its start, so that parallel requests do not get around the limit. Failures of an address stay counted, whatever
+ * succeeds later.
+ * @param attempt `account` null where nothing can be guessed: failures of one address must not lock out the others
+ * @throws AppError 429
+ */
+async function checkLimited(
+  { attempts }: LoginDependencies,
+  { address, account }: { address: string; account: string | null },
+  check: () => Promise<boolean>,
+): Promise<boolean> {
+  const addressKey = `address ${networkOf(address)}`;
+  const accountKey = account === null ? null : `account ${account.slice(0, MAX_LIMITER_KEY_CHARS)}`;
+  const waitS = attempts.peek(addressKey) || (accountKey === null ? 0 : attempts.take(accountKey));
+  if (waitS > 0) throw tooManyRequests("There were too many failed logins", waitS);
+  const isRight = await check();
+  if (!isRight) attempts.take(addressKey);
+  else if (accountKey !== null) attempts.reset(accountKey);
+  return isRight;
+}
+
+async function signIn(
+  login: LoginDependencies,
+  { name, password }: { name: string; password: string },
+  visitor: Visitor,
+): Promise<StartedSession | null> {
+  const { store, passwords, warn, write } = login;
+  const { address, requestId } = visitor;
+  const user = store.users.find(name);
+  const stored = user && store.passwords.find(user.id);
+  const account = user?.name ?? name;
+  const isRight = await checkLimited(login, { address, account }, () => passwords.verify(password, stored));
+  if (!isRight || !user || !stored) {
+    // An unknown name is not logged: it may be a password in the wrong field.
+    warn({ user: user?.name ?? null, address, request_id: requestId }, "failed login");
+    return null;
+  }
+  const rehashed = passwords.isCurrent(stored) ? null : await passwords.hash(password);
+  return write(() => {
+    if (!store.passwords.isStill(user.id, stored)) return null;
+    if (rehashed) store.passwords.set(user.id, rehashed);
+    const author = userAuthor(login, user, { operation: "login", requestId, session: null });
+    return startSession(login, createAccountChanges(store, author), { user, method: "password", visitor });
+  });
+}
+
+async function changePassword(
+  login: LoginDependencies,
+  { holder, current, wanted }: { holder: SessionHolder; current: string; wanted: string },
+  visitor: Visitor,
+): Promise<StartedSession | null> {
+  const { store, passwords, write } = login;
+  const user = userOf(holder);
+  const stored = store.passwords.find(user.id);
+  const attempt = { address: visitor.address, account: user.name };
+  if (!(await checkLimited(login, attempt, () => passwords.verify(current, stored))) || !stored) return null;
+  const hash = await passwords.hash(wanted);
+  return write(() => {
+    if (!store.sessions.isHeld(holder.public_id)) throw unauthenticated();
+    if (!store.passwords.isStill(user.id, stored)) return null;
+    const changes = changesOf(login, holder, { operation: "change_password", requestId: visitor.requestId });
+    changes.setPassword(user, hash);
+    return startSession(login, changes, { user, method: "password", visitor });
+  });
+}
+
+const isSetupOpen = ({ setup, store }: LoginDependencies): boolean => setup !== null && store.users.count() === 0;
+
+/**
+ * Creates the first user and the first organization with that user as its admin. The password must be valid, and the
+ * names valid and different.
+ * @returns "taken" when there is a user already, or an organization with one of the names
+ * @throws AppError 429, 503
+ */
+async function claimFirstAdmin(
+  login: LoginDependencies,
+  fields: FirstAdmin,
+  visitor: Visitor,
+): Promise<StartedSession | "wrong token" | "taken"> {
+  const { setup } = login;
+  if (setup === null || !isSetupOpen(login)) return "taken";
+  // The token has 256 bits. A limit across all addresses would only let strangers lock out its owner.
+  const attempt = { address: visitor.address, account: null };
+  if (!(await checkLimited(login, attempt, async () => setup.isToken(fields.token)))) return "wrong token";
+  const started = await createFirstAdmin(login, fields, visitor);
+  if (started === "taken") return started;
+  try {
+    setup.remove();
+  } catch (error) {
+    login.warn(
+      { err: error, file: setup.file },
+      "the first administrator was created, but the file of the setup token could not be removed; the token is no " +
+        "longer valid, and the next start removes the file",
+    );
+  }
+  return started;
+}
+
+async function createFirstAdmin(
+  login: LoginDependencies,
+  { organization, name, password }: FirstAdmin,
+  visitor: Visitor,
+): Promise<StartedSession | "taken"> {
+  const { store, passwords, write } = login;
+  const hash = await passwords.hash(password);
+  return write(() => {
+    if (!isSetupOpen(login) || store.organizations.find(organization) || store.organizations.find(name)) return "taken";
+    // The token proves access to the data directory, so until the user exists the operator is the actor.
+    const changes = createAccountChanges(store, {
+      operation: "setup",
+      requestId: visitor.requestId,
+      displayName: name,
+      source: "app",
+      actor: { kind: "operator", publicId: "", name: "setup", keyPublicId: "" },
+    });
+    const user = createUserWithOrganization(changes, { name, displayName: "", email: null });
+    const organizationId = changes.createOrganization({
+      name: organization,
+      kind: "shared",
+      isPublic: false,
+      controlsEnabled: true,
+    });
+    changes.setRole(organizationId, user, { role: "admin", previous: null });
+    changes.setPassword(user, hash);
+    return startSession(login, changes, { user, method: "setup", visitor });
+  });
+}
+
+/**
+ * Rotates the value of a session's cookie once in a while. Ends the session when a value is used that was replaced long
+ * ago, because then two parties have it.
+ * @returns the new value; null when it stays
+ */
+async function renewCookie(
+  login: LoginDependencies,
+  cookie: string,
+  { now, requestId }: { now: number; requestId: string },
+): Promise<string | null> {
+  const { store, write, warn } = login;
+  const digest = cookieDigest(cookie);
+  const holder = store.sessions.holder(digest);
+  if (!holder) return null;
+  if (holder.is_previous) {
+    if (!store.sessions.isStale(holder, now)) return null;
+    await write(() =>
+      changesOf(login, holder, { operation: "reused_cookie", requestId }).endSession(userOf(holder), holder.public_id),
+    );
+    warn(
+      { user: holder.name, session: holder.public_id },
+      "ended a session because an old value of its cookie was used",
+    );
+    return null;
+  }
+  if (holder.rotated_at + COOKIE_ROTATION_S > now || !store.sessions.isHeld(holder.public_id)) return null;
+  const next = newToken();
+  // Of two parallel requests only one rotates the cookie. The other was authenticated with the old value, which stays
+  // valid for a moment.
+  return (await write(() => store.sessions.rotate(holder.public_id, digest, cookieDigest(next)))) ? next : null;
+}

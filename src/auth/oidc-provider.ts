@@ -1,19 +1,18 @@
 /**
- * OpenID Connect: the code flow with PKCE, state and nonce, against one provider of the operator. It is asked for the
- * first time when somebody wants to sign in with it, so that a server starts without a network and goes on without its
- * provider.
+ * OpenID Connect: the authorization code flow with PKCE, state and nonce, against one provider that the operator
+ * configured. The provider is first contacted when a user signs in with it, so a server starts without a network and
+ * keeps running without its provider.
  */
 import type { ClientAuth, Configuration, ServerMetadata } from "openid-client";
 import { truncate } from "../domain/text/excerpt.ts";
 import { personOf } from "../domain/login/identity.ts";
 import type { Person } from "../domain/login/identity.ts";
 import { unavailable } from "../errors.ts";
-import type { Fetch } from "../notifications/fetch.ts";
 
-/** How this server proves itself to the provider; `auto` follows what the provider's description offers. */
+/** How this server authenticates to the provider; `auto` chooses from the methods in the provider's metadata. */
 export type ClientAuthentication = "basic" | "post" | "auto";
 
-export type ProviderSettings = {
+export type OidcSettings = {
   issuer: string;
   clientId: string;
   clientSecret: string;
@@ -22,10 +21,10 @@ export type ProviderSettings = {
   groupsClaim: string;
 };
 
-/** What a login must bring back: kept in a cookie of the browser that began it, and in no other place. */
-export type Checks = { state: string; nonce: string; verifier: string };
+/** Values that the callback of a login must match. They are stored in a cookie of the browser and nowhere else. */
+export type OidcChecks = { state: string; nonce: string; verifier: string };
 
-/** A login that the provider, or a check of its answer, refused. The message is for the log. */
+/** A login that the provider refused, or whose response failed a check. The message is for the log. */
 export class LoginRefusedError extends Error {
   constructor(reason: string, cause: unknown) {
     super(reason, { cause });
@@ -33,80 +32,42 @@ export class LoginRefusedError extends Error {
   }
 }
 
-export type Provider = {
-  /** Where to send the browser. @throws AppError 503 when the provider does not answer. */
-  begin(redirectUri: string): Promise<{ url: string; checks: Checks }>;
+export type OidcProvider = {
+  /** Starts a login. @returns where to send the browser @throws AppError 503 when the provider does not answer */
+  begin(redirectUri: string): Promise<{ url: string; checks: OidcChecks }>;
   /**
-   * Redeems the answer of the provider. `returned` is the redirect URI with the query that the browser brought.
-   * @throws LoginRefusedError, AppError 503.
+   * Completes a login: redeems the authorization code.
+   * @param returned the redirect URI with the query that the provider added
+   * @throws LoginRefusedError, AppError 503
    */
-  finish(returned: URL, checks: Checks): Promise<Person>;
+  finish(returned: URL, checks: OidcChecks): Promise<Person>;
 };
 
-/** Seconds for one answer of the provider. */
-const PATIENCE = 10;
-/** Seconds that the provider's clock may differ. */
-const CLOCK_TOLERANCE = 30;
-/** Seconds after which the provider's description is read anew; its keys are, whenever one is not known. */
-const DESCRIPTION_AGE = 3600;
+/** Time limit of one request to the provider. */
+const REQUEST_TIMEOUT_S = 10;
+/** How far the provider's clock may be off. */
+const CLOCK_TOLERANCE_S = 30;
+/** How long the provider's metadata is cached. Its keys are fetched again whenever one is unknown. */
+const METADATA_MAX_AGE_S = 3600;
+/** Characters of the provider's texts that are logged. */
+const MAX_LOGGED_CHARS = 500;
 
-export type ProviderSurroundings = {
-  fetch: Fetch;
+export type OidcDependencies = {
+  /** Makes requests; see createFetch. */
+  fetch(url: string, options: object): Promise<Response>;
   /** Epoch seconds. */
   now(): number;
   /** Writes one line of the log. */
   info(facts: Readonly<Record<string, unknown>>, text: string): void;
 };
 
-export function createProvider(settings: ProviderSettings, { fetch, now, info }: ProviderSurroundings): Provider {
-  let known: { configuration: Configuration; at: number } | null = null;
-  /** The method that the log last named. */
-  let told: ClientSecretMethod | null = null;
-
-  async function configured(): Promise<Configuration> {
-    if (known && known.at > now() - DESCRIPTION_AGE) return known.configuration;
-    const client = await import("openid-client");
-    const { issuer, clientId, clientSecret } = settings;
-    const methods = {
-      client_secret_basic: client.ClientSecretBasic(clientSecret),
-      client_secret_post: client.ClientSecretPost(clientSecret),
-    };
-    // The library wants it before it has read what the provider offers; it is called with that for every request.
-    const authenticate: ClientAuth = (server, ...request) =>
-      methods[methodFor(settings.clientAuth, server)](server, ...request);
-    try {
-      const metadata = { client_secret: clientSecret, [client.clockTolerance]: CLOCK_TOLERANCE };
-      const configuration = await client.discovery(new URL(issuer), clientId, metadata, authenticate, {
-        [client.customFetch]: fetch,
-        timeout: PATIENCE,
-        // The options take http for a provider on this machine alone.
-        execute: [
-          client.enableNonRepudiationChecks,
-          ...(new URL(issuer).protocol === "http:" ? [client.allowInsecureRequests] : []),
-        ],
-      });
-      const server = configuration.serverMetadata();
-      const method = methodFor(settings.clientAuth, server);
-      if (told !== method) {
-        const offered = server.token_endpoint_auth_methods_supported ?? null;
-        info(
-          { issuer, client_auth: method, offered, oidc_client_auth: settings.clientAuth },
-          "the login provider was found",
-        );
-      }
-      told = method;
-      known = { configuration, at: now() };
-      return configuration;
-    } catch (error) {
-      throw unavailable("The login provider does not answer", 60, describe(error));
-    }
-  }
-
+export function createOidcProvider(settings: OidcSettings, dependencies: OidcDependencies): OidcProvider {
+  const discover = createDiscovery(settings, dependencies);
   return {
     async begin(redirectUri) {
-      const configuration = await configured();
+      const configuration = await discover();
       const client = await import("openid-client");
-      const checks: Checks = {
+      const checks: OidcChecks = {
         state: client.randomState(),
         nonce: client.randomNonce(),
         verifier: client.randomPKCECodeVerifier(),
@@ -121,42 +82,90 @@ export function createProvider(settings: ProviderSettings, { fetch, now, info }:
       });
       return { url: url.href, checks };
     },
-    async finish(returned, { state, nonce, verifier }) {
-      const configuration = await configured();
-      const client = await import("openid-client");
+    async finish(returned, checks) {
+      const configuration = await discover();
       try {
-        const tokens = await client.authorizationCodeGrant(configuration, returned, {
-          expectedState: state,
-          expectedNonce: nonce,
-          pkceCodeVerifier: verifier,
-          idTokenExpected: true,
-        });
-        const claims = tokens.claims();
-        if (!claims) throw new Error("the provider sent no ID token");
-        const person = personOf(claims.iss, claims.sub, claims, settings.groupsClaim);
-        if (
-          claims[settings.groupsClaim] !== undefined ||
-          configuration.serverMetadata().userinfo_endpoint === undefined
-        )
-          return person;
-        const more = await client.fetchUserInfo(configuration, tokens.access_token, claims.sub);
-        return personOf(claims.iss, claims.sub, { ...more, ...claims }, settings.groupsClaim);
+        return await redeem(configuration, { returned, checks, groupsClaim: settings.groupsClaim });
       } catch (error) {
-        throw new LoginRefusedError(
-          await describeRefusal(error, methodFor(settings.clientAuth, configuration.serverMetadata())),
-          error,
-        );
+        const method = methodFor(settings.clientAuth, configuration.serverMetadata());
+        throw new LoginRefusedError(await describeRefusal(error, method), error);
       }
     },
   };
 }
 
+/** Reads the provider's metadata, at most once an hour. Logs the authentication method when it is first chosen. */
+function createDiscovery(settings: OidcSettings, { fetch, now, info }: OidcDependencies): () => Promise<Configuration> {
+  const { issuer, clientId, clientSecret, clientAuth } = settings;
+  let cached: { configuration: Configuration; at: number } | null = null;
+  let loggedMethod: ClientSecretMethod | null = null;
+
+  function logMethod(server: Readonly<ServerMetadata>): void {
+    const method = methodFor(clientAuth, server);
+    if (loggedMethod === method) return;
+    const offered = server.token_endpoint_auth_methods_supported ?? null;
+    info({ issuer, client_auth: method, offered, oidc_client_auth: clientAuth }, "the login provider was found");
+    loggedMethod = method;
+  }
+
+  return async function discover() {
+    if (cached && cached.at > now() - METADATA_MAX_AGE_S) return cached.configuration;
+    const client = await import("openid-client");
+    const methods = {
+      client_secret_basic: client.ClientSecretBasic(clientSecret),
+      client_secret_post: client.ClientSecretPost(clientSecret),
+    };
+    // The library needs this before it has read the metadata, and calls it with the metadata for every request.
+    const authenticate: ClientAuth = (server, ...request) => methods[methodFor(clientAuth, server)](server, ...request);
+    try {
+      const metadata = { client_secret: clientSecret, [client.clockTolerance]: CLOCK_TOLERANCE_S };
+      const configuration = await client.discovery(new URL(issuer), clientId, metadata, authenticate, {
+        [client.customFetch]: fetch,
+        timeout: REQUEST_TIMEOUT_S,
+        // The options accept http only for a provider on this machine.
+        execute: [
+          client.enableNonRepudiationChecks,
+          ...(new URL(issuer).protocol === "http:" ? [client.allowInsecureRequests] : []),
+        ],
+      });
+      logMethod(configuration.serverMetadata());
+      cached = { configuration, at: now() };
+      return configuration;
+    } catch (error) {
+      throw unavailable("The login provider does not answer", 60, describe(error));
+    }
+  };
+}
+
+/**
+ * Exchanges the authorization code for the person's claims. Asks the userinfo endpoint if the ID token has no groups.
+ */
+async function redeem(
+  configuration: Configuration,
+  { returned, checks, groupsClaim }: { returned: URL; checks: OidcChecks; groupsClaim: string },
+): Promise<Person> {
+  const client = await import("openid-client");
+  const tokens = await client.authorizationCodeGrant(configuration, returned, {
+    expectedState: checks.state,
+    expectedNonce: checks.nonce,
+    pkceCodeVerifier: checks.verifier,
+    idTokenExpected: true,
+  });
+  const claims = tokens.claims();
+  if (!claims) throw new Error("the provider sent no ID token");
+  const person = personOf(claims.iss, claims.sub, claims, groupsClaim);
+  const hasUserInfo = configuration.serverMetadata().userinfo_endpoint !== undefined;
+  if (claims[groupsClaim] !== undefined || !hasUserInfo) return person;
+  const more = await client.fetchUserInfo(configuration, tokens.access_token, claims.sub);
+  return personOf(claims.iss, claims.sub, { ...more, ...claims }, groupsClaim);
+}
+
 type ClientSecretMethod = "client_secret_basic" | "client_secret_post";
 
 /**
- * The method for a provider with that description. One that names no methods takes client_secret_basic (OpenID Connect
- * Discovery 1.0, section 3).
- * @throws Error where the description offers none that works with a secret, and the operator chose none.
+ * The authentication method to use with a provider. Metadata without a list of methods means client_secret_basic
+ * (OpenID Connect Discovery 1.0, section 3).
+ * @throws Error when the list has no method with a client secret and the operator chose none
  */
 function methodFor(wanted: ClientAuthentication, server: Readonly<ServerMetadata>): ClientSecretMethod {
   if (wanted !== "auto") return `client_secret_${wanted}`;
@@ -165,29 +174,27 @@ function methodFor(wanted: ClientAuthentication, server: Readonly<ServerMetadata
   if (method) return method;
   const shown = truncate(offered.join(", "), MAX_LOGGED_CHARS) || "none";
   throw new Error(
-    `it takes no client secret: client_secret_basic and client_secret_post are not among its methods (${shown}); set oidc-client-auth if one works`,
+    "it takes no client secret: client_secret_basic and client_secret_post are not among its methods " +
+      `(${shown}); set oidc-client-auth if one works`,
   );
 }
 
-/** Characters of what a provider says that the log gets. */
-const MAX_LOGGED_CHARS = 500;
-
-/** An OAuth error code and its description (RFC 6749, section 5.2), wherever the provider put them. */
+/** An OAuth error code and its description (RFC 6749, section 5.2), wherever the provider puts them. */
 type OAuthError = { error?: unknown; error_description?: unknown };
 
-/** An error with what caused it, as one line. */
+/** An error and its causes, as one line. */
 function describe(error: unknown): string {
   const parts: string[] = [];
   for (let one: unknown = error; one instanceof Error && parts.length < 5; one = one.cause) {
     const { error: code, error_description: description } = one as OAuthError;
-    parts.push(inWords([one.message, code, description]));
+    parts.push(joinTexts([one.message, code, description]));
   }
   return parts.join(", because ") || String(error);
 }
 
 /**
- * As `describe`, for a refused login. A refusal by challenge (401 with WWW-Authenticate) has its code in the parameters
- * of the challenge (RFC 6750, section 3), or in the body only.
+ * Like `describe`, for a refused login. A 401 with WWW-Authenticate has its code in the parameters of the challenge
+ * (RFC 6750, section 3), or only in the body.
  */
 async function describeRefusal(error: unknown, method: ClientSecretMethod): Promise<string> {
   const client = await import("openid-client");
@@ -195,22 +202,19 @@ async function describeRefusal(error: unknown, method: ClientSecretMethod): Prom
   let codes = error instanceof client.ResponseBodyError ? [error.error] : [];
   if (error instanceof client.WWWAuthenticateChallengeError) {
     const challenges = error.cause.map(({ parameters }) => parameters as OAuthError);
-    const said = challenges.find((one) => one.error !== undefined) ?? (await bodyOf(error.response));
-    codes = typeof said.error === "string" ? [said.error] : [];
-    text = inWords([
+    const refusal = challenges.find((one) => one.error !== undefined) ?? (await bodyOf(error.response));
+    codes = typeof refusal.error === "string" ? [refusal.error] : [];
+    text = joinTexts([
       `${text} (${error.cause.map(({ scheme }) => scheme).join(", ")})`,
-      said.error,
-      said.error_description,
+      refusal.error,
+      refusal.error_description,
     ]);
   }
   const isClientRefused = codes.some((code) => code === "invalid_client" || code === "unauthorized_client");
   return isClientRefused ? `${text}; this server authenticated with ${method}, see oidc-client-auth` : text;
 }
 
-/**
- * The JSON object that a response holds; empty where it holds none. The size of a response is bounded where it is
- * fetched.
- */
+/** The JSON object in a response; empty when there is none. The client that fetches it bounds its size. */
 async function bodyOf(response: Response): Promise<OAuthError> {
   try {
     const body = (await response.json()) as unknown;
@@ -220,7 +224,7 @@ async function bodyOf(response: Response): Promise<OAuthError> {
   }
 }
 
-const inWords = (parts: readonly unknown[]): string =>
+const joinTexts = (parts: readonly unknown[]): string =>
   parts
     .flatMap((part) => (typeof part === "string" && part !== "" ? [truncate(part, MAX_LOGGED_CHARS)] : []))
     .join(": ");

@@ -5,7 +5,6 @@
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { newPublicId, prepareDirectory, systemSources } from "../server/app.ts";
 import { agreedPlace, openPlace, partsToRead } from "../evidence/location.ts";
 import type { EvidenceAccess, OpenedEvidence } from "../evidence/location.ts";
 import { recordDirectoryState } from "./fresh-directory.ts";
@@ -26,6 +25,8 @@ import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/db/da
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { CommandError } from "./framework.ts";
 import type { Db } from "../store/db/types.ts";
+import { newPublicId, systemSources } from "../clock.ts";
+import { prepareDirectory } from "../server/prepare-directory.ts";
 
 export type Data = { readonly db: Db; readonly store: Store };
 

@@ -2,7 +2,6 @@
  * Changes made by the operator from the command line. Every change in cli/ goes through this module, which appends its
  * audit entry in the same transaction; the one exception is retention, whose store makes its changes.
  */
-import { newPublicId } from "../server/app.ts";
 import type { Role } from "../domain/access.ts";
 import { changesBy } from "../auth/account-changes.ts";
 import type { Changes } from "../auth/account-changes.ts";
@@ -11,6 +10,7 @@ import type { DeliveryRow } from "../store/notifications/delivery-log.ts";
 import type { InboundWebhookRow, WebhookKind } from "../store/notifications/inbound-webhooks.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
+import { newPublicId } from "../clock.ts";
 
 /** The holder of a key; `name` is its display name: ops, or acme/ci-bot. */
 export type NamedKeyOwner =
@@ -30,7 +30,7 @@ export function createOperatorChanges(store: Store, operation: string) {
   const changes = changesBy(store, {
     operation,
     requestId: newPublicId(),
-    shown: store.operatorName(),
+    displayName: store.operatorName(),
     source: "script",
     actor: { kind: "operator", publicId: "", name: OPERATOR, keyPublicId: "" },
   });

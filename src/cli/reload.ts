@@ -4,7 +4,7 @@ import { daysLeft } from "../config/tls-certificate.ts";
 import type { Logger } from "../log.ts";
 import type { Config } from "../config/options.ts";
 import type { Instance } from "../server/instance.ts";
-import type { Notifier } from "../server/sd-notify.ts";
+import type { SdNotifier } from "../server/sd-notify.ts";
 import type { Io } from "./framework.ts";
 import { readKeyPair } from "./tls.ts";
 import type { CheckedKeyPair } from "./tls.ts";
@@ -13,7 +13,7 @@ import type { CheckedKeyPair } from "./tls.ts";
 export function reloadOnHangup(
   io: Io,
   started: Promise<Instance>,
-  parts: { config: Config; logger: Logger; notifier: Notifier },
+  parts: { config: Config; logger: Logger; notifier: SdNotifier },
 ): void {
   let isRequested = false;
   let isRunning = false;
@@ -36,7 +36,7 @@ export function reloadOnHangup(
 async function reload(
   io: Io,
   instance: Instance,
-  { config, logger, notifier }: { config: Config; logger: Logger; notifier: Notifier },
+  { config, logger, notifier }: { config: Config; logger: Logger; notifier: SdNotifier },
 ): Promise<void> {
   notifier.reloading();
   try {

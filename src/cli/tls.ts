@@ -1,14 +1,14 @@
 /** Reads the TLS certificate and private key of a server from the configured files. */
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { systemSources } from "../server/app.ts";
 import { checkPair } from "../config/tls-certificate.ts";
 import type { CertificateFacts } from "../config/tls-certificate.ts";
-import type { Pair } from "../server/listener.ts";
+import type { CertificatePair } from "../server/listener.ts";
 import type { Config } from "../config/options.ts";
 import { readText } from "./command-config.ts";
 import { CommandError } from "./framework.ts";
 import type { Io } from "./framework.ts";
+import { systemSources } from "../clock.ts";
 
 export type CheckedKeyPair = { pair: Pair; facts: CertificateFacts | null; warnings: readonly string[] };
 

@@ -3,12 +3,12 @@
  * resumes where it stopped. A file counts as copied only after the target has confirmed it, by its checksum or by
  * reading it back.
  */
-import { systemSources } from "../server/app.ts";
-import { SWEEP_AGE } from "../server/scheduler.ts";
+import { UNREFERENCED_EVIDENCE_AGE_S } from "../server/scheduler.ts";
 import type { NamedFile } from "../store/flows/evidence-location.ts";
 import type { Store } from "../store/index.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "../evidence/errors.ts";
 import type { Vault } from "../evidence/local-store.ts";
+import { systemSources } from "../clock.ts";
 
 export type CopyResult = {
   /** Referenced files, and their bytes, that the target has now; `copied` of them were not there before. */

@@ -1,31 +1,30 @@
 /**
- * The end of rotated keys. From the moment at which its grace period is over a key is refused at use, whether this job
- * ran or not; the job closes its record and tells the audit log.
+ * The end of rotated keys. A key is refused as soon as its grace period is over, whether or not this job has run; the
+ * job closes its record and writes the audit entry.
  */
-import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { LapsedKey, LapsePayload } from "../store/accounts/api-keys.ts";
-import type { Store } from "../store/index.ts";
+import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
+import type { Store } from "../store/index.ts";
 import type { Settlement } from "./job-runner.ts";
 
-/** Seconds until a job asks again that came too early, because a wrong clock put it forward. */
-const TOO_EARLY_S = 60;
-/** Keys that are closed in one write: each is a row and an audit entry. */
+/** Pause of a job that came too early, because a wrong clock put it forward. */
+const TOO_EARLY_RETRY_S = 60;
+/** Keys closed in one write: each is a row and an audit entry. */
 const KEYS_PER_WRITE = 200;
 
 type Parts = {
   store: Pick<Store, "apiKeys" | "auditLog">;
   writer: Pick<GroupCommitWriter, "run">;
-  /**
-   * The time by which keys end: not that of a clock that ran ahead, because nobody opens a record again. Epoch seconds.
-   */
+  /** Epoch seconds. Not of a clock that runs ahead: a closed record is never opened again. */
   now(): number;
 };
 
-export const keyLapses = ({ store, writer, now }: Parts) => ({
-  async lapseKey({ key_id, entry }: LapsePayload): Promise<void | Settlement> {
-    const end = store.apiKeys.findGraceEnd(key_id);
-    if (end !== null && end > now()) return () => Math.max(end, now() + TOO_EARLY_S);
+export const createKeyExpiry = ({ store, writer, now }: Parts) => ({
+  /** Handles a job of kind `lapse_key`. */
+  async expireKey({ key_id, entry }: LapsePayload): Promise<void | Settlement> {
+    const end = store.apiKeys.graceEnd(key_id);
+    if (end !== null && end > now()) return () => Math.max(end, now() + TOO_EARLY_RETRY_S);
     await writer.run(() => {
       if (store.apiKeys.lapse(key_id)) store.auditLog.append(entry);
     });
@@ -33,10 +32,11 @@ export const keyLapses = ({ store, writer, now }: Parts) => ({
 });
 
 /**
- * Closes the records of all keys whose time is over, so that a clock that is set back revives none of them. Writes
- * nothing where there is none. @returns how many were closed.
+ * Closes the records of all expired keys, so that a clock that is set back revives none of them. Writes nothing when
+ * there is none.
+ * @returns how many were closed
  */
-export async function closeLapsedKeys({ store, writer, now }: Parts): Promise<number> {
+export async function closeExpiredKeys({ store, writer, now }: Parts): Promise<number> {
   let total = 0;
   for (let closed = KEYS_PER_WRITE; closed === KEYS_PER_WRITE; total += closed) {
     if (store.apiKeys.listLapsed(now(), 1).length === 0) break;
@@ -44,7 +44,7 @@ export async function closeLapsedKeys({ store, writer, now }: Parts): Promise<nu
       const keys = store.apiKeys.listLapsed(now(), KEYS_PER_WRITE);
       for (const key of keys) {
         store.apiKeys.close(key);
-        store.auditLog.append(entryOf(key));
+        store.audit.append(auditEntryOf(key));
       }
       return keys.length;
     });
@@ -52,8 +52,8 @@ export async function closeLapsedKeys({ store, writer, now }: Parts): Promise<nu
   return total;
 }
 
-/** Nobody asked for it: the end was decided when the key was made, or rotated. */
-const entryOf = ({ public_id, organization_id, holder, ended_at }: LapsedKey): AuditEntry => ({
+/** The scheduler is the actor: the end was decided when the key was created or rotated, and no person acts now. */
+const auditEntryOf = ({ public_id, organization_id, holder, ended_at }: LapsedKey): AuditEntry => ({
   organizationId: organization_id,
   actor: { kind: "operator", publicId: "", name: "scheduler", keyPublicId: "" },
   operation: "close lapsed keys",

@@ -1,32 +1,33 @@
 /**
- * Does the jobs that committed writes ask for (store/jobs.ts): each kind by its handler, one after another in the order
- * in which they are due, kinds beside each other, so that a slow kind holds up nobody else.
+ * Runs the jobs that committed writes ask for (store/db/jobs.ts). Jobs of one kind run one after another in the order
+ * in which they are due; kinds run in parallel, so a slow kind does not delay the others.
  *
- * Invariants: a job is removed after its handler resolved and never before, so a job is done at least once and, when
- * the process ends in between, again: handlers must not mind. Two of one job never run at a time in one process. What
- * fails is tried again for ever, more and more rarely: a handler that gives up resolves. Handlers bound their own time.
+ * Invariants: a job is removed after its handler resolved and never before, so it runs at least once, and again when
+ * the process ends in between: handlers must be idempotent. One job never runs twice at a time in one process. A failed
+ * job is retried forever with growing backoff; a handler that gives up resolves. Handlers bound their own time.
  */
 import type { Timer } from "../domain/time.ts";
 import { AppError, unavailable } from "../errors.ts";
 import { redact } from "../log.ts";
 import type { Logger } from "../log.ts";
-import type { Store } from "../store/index.ts";
-import type { JobRow } from "../store/db/jobs.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
+import type { JobRow } from "../store/db/jobs.ts";
+import type { Store } from "../store/index.ts";
 
 /**
- * Does one job. `attempt` is 1 for the first. What it rejects with is logged and kept with the job, which is then tried
- * again. A handler that has something to write at its end, or wants the same job again, resolves with a `Settlement`.
+ * Runs one job; `attempt` is 1 at first. An error is logged and stored with the job, which is then retried. A handler
+ * that has something to write at its end, or wants the job to run again, resolves with a `Settlement`.
  */
 export type JobHandler = (payload: unknown, attempt: number) => Promise<void | Settlement>;
 
 /**
- * Runs in the write that ends the job, so that what it writes and the end of the job are one. @returns epoch seconds at
- * which the job is due again, null when it is done. The handler tells the log itself what it did.
+ * Runs in the write that ends the job, so that what it writes and the end of the job are atomic. The handler logs its
+ * own result.
+ * @returns epoch seconds at which the job is due again; null when it is done
  */
 export type Settlement = () => number | null;
 
-export type RunnerOptions = {
+export type JobRunnerOptions = {
   store: Pick<Store, "jobs">;
   writer: Pick<GroupCommitWriter, "run">;
   /** Epoch seconds. */
@@ -35,271 +36,310 @@ export type RunnerOptions = {
   /** By kind. Jobs of other kinds are left alone: a newer program may know them. */
   handlers: Readonly<Record<string, JobHandler>>;
   timer: Timer;
-  /** By kind: how many of its jobs may run at a time, 1 unless said otherwise. More than one gives up their order. */
+  /** How many jobs of a kind may run at a time; 1 unless given. More than one gives up their order. */
   parallel?: Readonly<Record<string, number>>;
   /**
-   * Seconds that a job with a settlement waits at most for others that end too, 0 unless said otherwise: their writes
-   * share one commit, during which the thread stands still, and so do the leases that they take next. Only for kinds of
-   * which several run at a time: nothing else ends together.
+   * How long a job with a settlement waits for others to end, 0 unless given. Their writes and the leases that follow
+   * share one commit, during which the thread is blocked. Applies only to kinds that run several jobs at a time: of all
+   * others no two end together.
    */
-  gather?: number;
+  coalesceWindowS?: number;
 };
 
-export type Runner = {
-  /** Looks for jobs that are due. To be called at the start and after commits that added some; never throws. */
+export type JobRunner = {
+  /** Looks for due jobs. Call it at the start and after commits that added jobs. Never throws. */
   wake(): void;
   /**
-   * Resolves when that job is done, at once when it is gone already, and after `patience` seconds in any case: a job
-   * that fails is tried for ever. To be called after the commit that added it. @throws AppError unavailable when the
-   * runner is closed before.
+   * Resolves when a job is done, at once when it no longer exists, and after `timeoutS` in any case: a job that fails
+   * is retried forever. Call it after the commit that added the job.
+   * @throws AppError unavailable when the runner is closed first
    */
-  settled(id: number, patience?: number): Promise<void>;
-  /** Wakes, and resolves when no job runs and none is due. */
-  drained(): Promise<void>;
-  /** Takes no more jobs, and resolves when those that run have ended. */
+  waitFor(id: number, timeoutS?: number): Promise<void>;
+  /** Wakes the runner, and resolves when no job runs and none is due. */
+  whenIdle(): Promise<void>;
+  /** Takes no more jobs, and resolves when running ones have ended. */
   close(): Promise<void>;
 };
 
-/**
- * Seconds. The process that starts next ends all leases, so this matters only where two share a database by mistake.
- */
-const LEASE = 60;
-/** Seconds between two renewals: two of them may fail before the lease is over. */
-const RENEWAL = 20;
-/**
- * Seconds between two looks at most: the clock may have been set, and the command line adds jobs without telling
- * anybody.
- */
-const LOOK = 60;
-/** Seconds of rest after the queue itself could not be read or written, such as when the disk is full. */
-const REST = 5;
-/** Seconds between two attempts at most: soon after an outage of somebody else ended, and next to no load during it. */
-const LONGEST_BACKOFF = 300;
-/** Characters of an error that are kept with its job; the log has all of it. */
-const ERROR_CHARACTERS = 500;
+/** The next process ends all leases, so this matters only where two share a database by mistake. */
+const LEASE_S = 60;
+/** Two renewals may fail before the lease expires. */
+const LEASE_RENEWAL_S = 20;
+/** The longest pause between two polls: the clock may have been set, and the command line adds jobs unannounced. */
+const POLL_INTERVAL_S = 60;
+/** Pause after the queue itself could not be read or written, as on a full disk. */
+const ERROR_BACKOFF_S = 5;
+/** The longest pause between two attempts: soon after another system's outage ends, and hardly any load during it. */
+const MAX_BACKOFF_S = 300;
+/** Characters of an error that are stored with its job; the log has all of it. */
+const MAX_ERROR_CHARS = 500;
 
-/** Seconds between a failed attempt and the next: 1, 2, 4 ... 256, 300, 300 ... */
-export const backoff = (attempt: number): number => Math.min(2 ** (attempt - 1), LONGEST_BACKOFF);
+/** Seconds from a failed attempt to the next: 1, 2, 4 ... 256, 300, 300 ... */
+export const backoffSeconds = (attempt: number): number => Math.min(2 ** (attempt - 1), MAX_BACKOFF_S);
 
-type Worker = { kind: string; handler: JobHandler; busy: boolean };
-type Waiter = { resolve: () => void; reject: (error: unknown) => void };
+type Worker = { kind: string; handler: JobHandler; isBusy: boolean };
 
-export function createRunner({
-  store: { jobs },
-  writer,
-  now,
-  logger,
-  handlers,
-  timer,
-  parallel = {},
-  gather = 0,
-}: RunnerOptions): Runner {
+export function createJobRunner(options: JobRunnerOptions): JobRunner {
+  const { store, writer, now, logger, handlers, timer, parallel = {}, coalesceWindowS = 0 } = options;
+  const { jobs } = store;
   const workers: Worker[] = Object.entries(handlers).flatMap(([kind, handler]) =>
-    Array.from({ length: parallel[kind] ?? 1 }, () => ({ kind, handler, busy: false })),
+    Array.from({ length: parallel[kind] ?? 1 }, () => ({ kind, handler, isBusy: false })),
   );
-  const running = new Set<JobRow>();
-  const waiting = new Map<number, Waiter[]>();
-  const strangers = new Set<string>();
-  const idle: (() => void)[] = [];
-  const gathered: (() => void)[] = [];
-  let cancel = (): void => undefined;
-  let restUntil = 0;
-  let closed = false;
+  const waiters = createWaiters(jobs, timer);
+  const coalescer = createCoalescer(timer, coalesceWindowS);
+  const leases = createLeases({ jobs, writer, now, timer, onError: logQueueError });
+  const reportedKinds = new Set<string>();
+  const idleListeners: (() => void)[] = [];
+  let cancelTimer = (): void => undefined;
+  let pausedUntil = 0;
+  let isClosed = false;
 
-  const isDue = (kind: string, at: number): boolean => (jobs.findNextDue(kind, at) ?? Infinity) <= at;
-  /** Holds the leases of which less is left than two more renewals need. */
-  function renewRunning(): void {
-    const at = now();
-    for (const job of running) {
-      if (job.leased_until - at > LEASE - RENEWAL) continue;
-      job.leased_until = at + LEASE;
-      jobs.renew(job, job.leased_until);
-    }
-  }
+  const isDue = (kind: string, at: number): boolean => (jobs.nextDue(kind, at) ?? Infinity) <= at;
+  const isIdle = (): boolean => workers.every(({ isBusy }) => !isBusy);
 
   function wake(): void {
-    if (closed) return;
+    if (isClosed) return;
     try {
-      reportStrangers();
-      for (const id of waiting.keys()) tell(id);
+      reportUnknownKinds();
+      waiters.notifyDone();
     } catch (error) {
-      trouble(error);
+      logQueueError(error);
     }
-    for (const kind of Object.keys(handlers)) start(kind);
+    for (const kind of Object.keys(handlers)) startWorker(kind);
   }
 
-  /** Has one more worker of a kind look for jobs, if one is idle. */
-  function start(kind: string): void {
-    const worker = workers.find((candidate) => candidate.kind === kind && !candidate.busy);
+  /** Starts one more worker of a kind, if one is idle. */
+  function startWorker(kind: string): void {
+    const worker = workers.find((candidate) => candidate.kind === kind && !candidate.isBusy);
     if (worker) void drain(worker);
   }
 
-  /** Does jobs of one kind until none is due. Never rejects. */
+  /** Runs jobs of one kind until none is due. Never rejects. */
   async function drain(worker: Worker): Promise<void> {
-    worker.busy = true;
+    worker.isBusy = true;
     try {
-      // No promise between the last look and the end of `busy`: what is added meanwhile is either seen or wakes.
-      while (!closed && isDue(worker.kind, now())) {
-        const job = await writer.run(() => take(worker.kind));
+      // There is no await between the last check and the reset of `isBusy`: a job added meanwhile is either seen here
+      // or wakes the runner.
+      while (!isClosed && isDue(worker.kind, now())) {
+        const job = await writer.run(() => lease(worker.kind));
         if (!job) continue;
-        // One after the other, each for a job that may be there: not all of them for a single one.
-        start(worker.kind);
+        // Starts one more worker for the next job that may be due, rather than all of them for a single job.
+        startWorker(worker.kind);
         await attempt(worker.handler, job);
       }
     } catch (error) {
-      trouble(error);
+      logQueueError(error);
     }
-    worker.busy = false;
-    sleep();
-    if (workers.every(({ busy }) => !busy)) for (const done of idle.splice(0)) done();
+    worker.isBusy = false;
+    scheduleWake();
+    if (isIdle()) for (const resolve of idleListeners.splice(0)) resolve();
   }
 
-  function take(kind: string): JobRow | null {
-    if (closed) return null;
-    // A lease that ran out while its job still runs here, because the machine was asleep, is none that another worker
-    // may take.
-    renewRunning();
-    return jobs.lease(kind, { at: now(), seconds: LEASE, limit: 1 })[0] ?? null;
+  function lease(kind: string): JobRow | null {
+    if (isClosed) return null;
+    // The lease of a job that still runs here may have expired while the machine was asleep. No other worker may take
+    // that job, so it is renewed first.
+    leases.renew();
+    return jobs.lease(kind, now(), LEASE_S, 1)[0] ?? null;
   }
 
   async function attempt(handler: JobHandler, job: JobRow): Promise<void> {
-    const started = now();
-    const stop = keepRenewing();
-    let failure: { error: unknown } | null = null;
-    let settle: void | Settlement = undefined;
-    running.add(job);
-    try {
-      settle = await handler(JSON.parse(job.payload_json), job.attempts);
-    } catch (error) {
-      failure = { error };
-    }
-    running.delete(job);
-    stop();
-    const ended = now();
-    const fields = {
-      job_id: job.id,
-      kind: job.kind,
-      attempts: job.attempts,
-      duration_ms: Math.round((ended - started) * 10_000) / 10,
-    };
-    if (!failure) {
-      if (settle && (parallel[job.kind] ?? 1) > 1) await others();
-      const again = await writer.run(() => end(job, settle));
-      if (settle)
-        logger.debug({ ...fields, outcome: again === null ? "done" : "again", next_attempt_at: again }, "job");
-      else logger.info({ ...fields, outcome: "done" }, "job");
-      tell(job.id);
+    const startedAt = now();
+    const result = await leases.hold(job, () => handler(JSON.parse(job.payload_json), job.attempts));
+    const endedAt = now();
+    const durationMs = Math.round((endedAt - startedAt) * 10_000) / 10;
+    const fields = { job_id: job.id, kind: job.kind, attempts: job.attempts, duration_ms: durationMs };
+    if ("error" in result) {
+      const dueAt = endedAt + backoffSeconds(job.attempts);
+      await writer.run(() => jobs.failed(job, errorText(result.error), dueAt));
+      logger.warn({ ...fields, outcome: "failed", next_attempt_at: dueAt, err: result.error }, "job");
       return;
     }
-    const dueAt = ended + backoff(job.attempts);
-    const { error } = failure;
-    await writer.run(() => jobs.fail(job, textOf(error), dueAt));
-    logger.warn({ ...fields, outcome: "failed", next_attempt_at: dueAt, err: error }, "job");
+    const { settlement } = result;
+    if (settlement && (parallel[job.kind] ?? 1) > 1 && !isClosed) await coalescer.wait();
+    const dueAt = await writer.run(() => settle(job, settlement));
+    if (settlement)
+      logger.debug({ ...fields, outcome: dueAt === null ? "done" : "again", next_attempt_at: dueAt }, "job");
+    else logger.info({ ...fields, outcome: "done" }, "job");
+    waiters.notifyDone(job.id);
   }
 
-  /** Resolves for all that wait in the same turn. */
-  function others(): Promise<void> {
-    if (gather === 0 || closed) return Promise.resolve();
-    return new Promise((resolve) => {
-      if (gathered.push(resolve) === 1) timer(gather, goOn);
-    });
+  function settle(job: JobRow, settlement: void | Settlement): number | null {
+    const dueAt = settlement ? settlement() : null;
+    if (dueAt === null) jobs.done(job.id);
+    else jobs.again(job, dueAt);
+    return dueAt;
   }
 
-  function goOn(): void {
-    for (const resolve of gathered.splice(0)) resolve();
-  }
-
-  function end(job: JobRow, settle: void | Settlement): number | null {
-    const again = settle ? settle() : null;
-    if (again === null) jobs.complete(job.id);
-    else jobs.reschedule(job, again);
-    return again;
-  }
-
-  function keepRenewing(): () => void {
-    const again = (): (() => void) =>
-      timer(RENEWAL, () => {
-        writer.run(renewRunning).catch(trouble);
-        stop = again();
-      });
-    let stop = again();
-    return () => stop();
-  }
-
-  /** Sets the timer for the next time at which a worker without work could have some. */
-  function sleep(): void {
-    cancel();
-    if (closed) return;
+  /** Sets the timer for the next time at which an idle worker could have something to do. */
+  function scheduleWake(): void {
+    cancelTimer();
+    if (isClosed) return;
     const at = now();
-    let next = at + LOOK;
+    let next = at + POLL_INTERVAL_S;
     try {
-      const kinds = new Set(workers.filter(({ busy }) => !busy).map(({ kind }) => kind));
-      for (const kind of kinds) next = Math.min(next, jobs.findNextDue(kind, at) ?? Infinity);
+      const idleKinds = new Set(workers.filter(({ isBusy }) => !isBusy).map(({ kind }) => kind));
+      for (const kind of idleKinds) next = Math.min(next, jobs.nextDue(kind, at) ?? Infinity);
     } catch (error) {
-      trouble(error);
+      logQueueError(error);
     }
-    cancel = timer(Math.min(Math.max(next, restUntil, at) - at, LOOK), wake);
+    cancelTimer = timer(Math.min(Math.max(next, pausedUntil, at) - at, POLL_INTERVAL_S), wake);
   }
 
-  function trouble(error: unknown): void {
-    restUntil = now() + REST;
-    // Who refuses all writes for want of room says so by itself, once.
+  function logQueueError(error: unknown): void {
+    pausedUntil = now() + ERROR_BACKOFF_S;
+    // Read-only mode is logged once by the disk guard.
     if (error instanceof AppError && error.code === "no_space") return;
-    logger.error({ err: error }, "the queue of jobs could not be read or written");
+    logger.error(
+      { err: error },
+      `the job queue could not be read or written; the next try is in ${ERROR_BACKOFF_S} seconds`,
+    );
   }
 
-  function reportStrangers(): void {
-    for (const kind of jobs.listKinds()) {
-      if (Object.hasOwn(handlers, kind) || strangers.has(kind)) continue;
-      strangers.add(kind);
-      logger.warn({ kind }, "jobs of this kind are left alone: this program does not know it");
+  function reportUnknownKinds(): void {
+    for (const kind of jobs.kinds()) {
+      if (Object.hasOwn(handlers, kind) || reportedKinds.has(kind)) continue;
+      reportedKinds.add(kind);
+      logger.warn({ kind }, "jobs of this kind are left in the queue: this version of Assay does not know it");
     }
   }
 
-  /** Tells who waits for a job if it is gone. */
-  function tell(id: number): void {
-    const waiters = waiting.get(id);
-    if (!waiters || jobs.find(id)) return;
-    waiting.delete(id);
-    for (const { resolve } of waiters) resolve();
+  function whenIdle(): Promise<void> {
+    return isIdle() ? Promise.resolve() : new Promise((resolve) => idleListeners.push(resolve));
   }
 
   return {
     wake,
-    settled(id, patience) {
+    async waitFor(id, timeoutS) {
+      if (isClosed && jobs.get(id)) throw stoppingError();
+      return waiters.wait(id, timeoutS);
+    },
+    whenIdle() {
+      wake();
+      return whenIdle();
+    },
+    async close() {
+      isClosed = true;
+      cancelTimer();
+      coalescer.release();
+      await whenIdle();
+      waiters.rejectAll();
+    },
+  };
+}
+
+/** The leases of the running jobs, which are renewed as long as their handlers run. */
+function createLeases({
+  jobs,
+  writer,
+  now,
+  timer,
+  onError,
+}: Pick<JobRunnerOptions, "writer" | "now" | "timer"> & { jobs: Store["jobs"]; onError(error: unknown): void }) {
+  const running = new Set<JobRow>();
+
+  /** Renews leases that would expire before two more renewals. Call it in a write. */
+  function renew(): void {
+    const at = now();
+    for (const job of running) {
+      if (job.leased_until - at > LEASE_S - LEASE_RENEWAL_S) continue;
+      job.leased_until = at + LEASE_S;
+      jobs.renew(job, job.leased_until);
+    }
+  }
+
+  function keepRenewing(): () => void {
+    const startTimer = (): (() => void) =>
+      timer(LEASE_RENEWAL_S, () => {
+        writer.run(renew).catch(onError);
+        stop = startTimer();
+      });
+    let stop = startTimer();
+    return () => stop();
+  }
+
+  return {
+    renew,
+    /** Renews the lease of a job while `work` runs. Never rejects. */
+    async hold(
+      job: JobRow,
+      work: () => Promise<void | Settlement>,
+    ): Promise<{ settlement: void | Settlement } | { error: unknown }> {
+      const stop = keepRenewing();
+      running.add(job);
+      try {
+        return { settlement: await work() };
+      } catch (error) {
+        return { error };
+      } finally {
+        running.delete(job);
+        stop();
+      }
+    },
+  };
+}
+
+/** Promises that wait for jobs to end. */
+function createWaiters(jobs: Store["jobs"], timer: Timer) {
+  type Waiter = { resolve: () => void; reject: (error: unknown) => void };
+  const waiting = new Map<number, Waiter[]>();
+
+  /** Resolves the promises that wait for a job, or for any, if it no longer exists. */
+  function notifyDone(id?: number): void {
+    for (const one of id === undefined ? [...waiting.keys()] : [id]) {
+      const found = waiting.get(one);
+      if (!found || jobs.get(one)) continue;
+      waiting.delete(one);
+      for (const { resolve } of found) resolve();
+    }
+  }
+
+  return {
+    notifyDone,
+    wait(id: number, timeoutS: number | undefined): Promise<void> {
       return new Promise((resolve, reject) => {
-        if (!jobs.find(id)) return resolve();
-        if (closed) return reject(stopping());
-        const cancelWaiting = patience === undefined ? () => undefined : timer(patience, resolve);
+        if (!jobs.get(id)) return resolve();
+        const cancel = timeoutS === undefined ? () => undefined : timer(timeoutS, resolve);
         const waiter: Waiter = {
-          resolve: () => (cancelWaiting(), resolve()),
-          reject: (error) => (cancelWaiting(), reject(error)),
+          resolve() {
+            cancel();
+            resolve();
+          },
+          reject(error) {
+            cancel();
+            reject(error);
+          },
         };
         waiting.set(id, [...(waiting.get(id) ?? []), waiter]);
       });
     },
-    drained() {
-      wake();
-      return ended();
-    },
-    async close() {
-      closed = true;
-      cancel();
-      goOn();
-      await ended();
-      for (const { reject } of [...waiting.values()].flat()) reject(stopping());
+    rejectAll(): void {
+      for (const { reject } of [...waiting.values()].flat()) reject(stoppingError());
       waiting.clear();
     },
   };
-
-  function ended(): Promise<void> {
-    if (workers.every(({ busy }) => !busy)) return Promise.resolve();
-    return new Promise((resolve) => idle.push(resolve));
-  }
 }
 
-const stopping = () => unavailable("The server is stopping. Please try again", 5);
+/** Lets jobs that end shortly after each other continue in the same turn, so that their writes share a commit. */
+function createCoalescer(timer: Timer, windowS: number) {
+  const waiting: (() => void)[] = [];
+  function release(): void {
+    for (const resolve of waiting.splice(0)) resolve();
+  }
+  return {
+    release,
+    /** The first one to wait opens the window, and all of them continue at its end. */
+    wait(): Promise<void> {
+      if (windowS === 0) return Promise.resolve();
+      return new Promise((resolve) => {
+        if (waiting.push(resolve) === 1) timer(windowS, release);
+      });
+    },
+  };
+}
 
-/** What is kept of an error: it may have been made by a server of somebody else, so it is as careful as a log line. */
-const textOf = (error: unknown): string =>
-  String(redact(error instanceof Error ? error.message : String(error))).slice(0, ERROR_CHARACTERS);
+const stoppingError = (): AppError => unavailable("The server is stopping. Please try again", 5);
+
+/** What is stored of an error. Another system's server may have written it, so it is redacted like a log line. */
+const errorText = (error: unknown): string =>
+  String(redact(error instanceof Error ? error.message : String(error))).slice(0, MAX_ERROR_CHARS);

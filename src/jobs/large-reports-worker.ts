@@ -1,12 +1,12 @@
 /**
- * The thread that records large reports and evaluates large environments again. It has a connection of its own. A task
- * comes in up to three orders: `read` takes the text of a report, `plan` reads the database and evaluates, which may
- * take seconds and locks nobody out, `apply` writes, while the main thread lends the right to write. What one order
- * made is kept for the next; a plan is thrown away if its environment changed meanwhile.
+ * The thread that records large reports and re-evaluates large environments, on its own connection. A task arrives in
+ * up to three orders: `read` parses the text of a report; `plan` reads the database and evaluates, which may take
+ * seconds and blocks no writes; `apply` writes, with exclusive write access granted by the main thread. Each order
+ * leaves its result for the next one. A plan is discarded if its environment changed meanwhile.
  *
- * What runs already is marked by whoever changes a fact about it, and that moves the environment's revision. What only
- * starts with the plan is not: if anything at all was committed between the two orders, it is marked here, so that the
- * next report looks at it once more.
+ * A change of a fact about an artifact that already runs marks it, which bumps the environment's revision. An artifact
+ * that only starts with this plan is not marked that way: if anything was committed between the two orders, it is
+ * marked here, so that the next report evaluates it again.
  */
 import { workerData } from "node:worker_threads";
 import type { Cause } from "../domain/snapshot/diff.ts";
@@ -23,13 +23,13 @@ import { collectGarbage } from "../workers/memory-reclaim.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
 import type { Actor } from "../store/actor.ts";
 
-/** What the thread is started with: the data directory, and whether this server empties the write-ahead log. */
+/** What the thread is started with: the data directory, and which program checkpoints the write-ahead log. */
 export type RecordingWorkerData = { directory: string; checkpoints: "own" | "external" };
 
 export type RecordingOrder =
-  /** The text of a report of that type. `sequence` names the task. */
+  /** The text of a report on an environment of that type. `sequence` identifies the task. */
   | { type: "read"; sequence: number; report: PhysicalType; bytes: Uint8Array }
-  /** `artifacts` null: what ran still runs; "read": what the order before read. */
+  /** `artifacts` null: those of the latest snapshot; "read": those that the order before read. */
   | {
       type: "plan";
       sequence: number;
@@ -38,22 +38,22 @@ export type RecordingOrder =
       artifacts: readonly ReportedArtifact[] | "read" | null;
     }
   /**
-   * Copies what is in the write-ahead log into the database file, as far as nobody reads it; with `patience`, in
-   * milliseconds, it waits so long for readers and then empties the log. The right to write must be lent for that.
+   * Copies the write-ahead log into the database file, as far as its readers permit. With a `busyTimeoutMs` above 0 it
+   * waits that long for readers and then empties the log, which needs exclusive write access.
    */
-  | { type: "checkpoint"; patience: number }
+  | { type: "checkpoint"; busyTimeoutMs: number }
   /**
-   * `now`: epoch seconds; `newestJob`: ids of jobs up to that one are taken; `entry` goes into the audit log when a
-   * snapshot is made.
+   * `now`: epoch seconds; `newestJob`: the highest job id in use; `entry`: appended to the audit log when a snapshot is
+   * made.
    */
   | { type: "apply"; sequence: number; now: number; newestJob: number; actor: Actor; entry: AuditEntry | null };
 
 /**
- * `planned`: whether there is anything to apply, which there is not in an archived environment. `index`: the snapshot
- * that was made.
+ * `planned`: whether there is anything to apply; not so in an archived environment. `index`: of the new snapshot, null
+ * when none was made.
  */
 export type RecordingResult = { planned: boolean; index: number | null };
-/** Of `read`: how many artifacts and their digest, or why the text is no report. */
+/** Of `read`: the number of artifacts and their digest, or why the text is not a valid report. */
 export type ReadResult =
   | { count: number; digest: string }
   | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
@@ -65,7 +65,7 @@ if (checkpoints === "external") delegateCheckpoints(db, checkpoints);
 const store = openStore(db, {
   now: () => clock.now,
   newId: () => {
-    throw new Error("recording makes nothing that has a public id");
+    throw new Error("recording creates no record with a public id");
   },
 });
 
@@ -77,11 +77,11 @@ type Task = {
   plan: Plan;
   dataVersion: number;
 };
-let kept: Task | null = null;
-let read: { sequence: number; artifacts: ReportedArtifact[] } | null = null;
+let plannedTask: Task | null = null;
+let lastRead: { sequence: number; artifacts: ReportedArtifact[] } | null = null;
 
-/** What an earlier order made was lost with the thread that made it. */
-const gone = (what: string): Error => Object.assign(new Error(`${what} is gone`), { code: "THREAD_REPLACED" });
+/** The result of an earlier order was lost with the thread that had it. */
+const lostError = (what: string): Error => Object.assign(new Error(`${what} was lost`), { code: "THREAD_REPLACED" });
 
 /** A number that changes with every commit of another connection. */
 const dataVersion = (): number => db.pragma("data_version", { simple: true }) as number;
@@ -95,24 +95,24 @@ serveTasks<RecordingOrder, RecordingResult | ReadResult | null>((order) => {
     case "apply":
       return apply(order);
     case "checkpoint":
-      return checkpoint(order.patience);
+      return checkpoint(order.busyTimeoutMs);
   }
 });
 
 async function readText({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): Promise<ReadResult> {
-  kept = null;
-  read = null;
-  // Only where there are such reports: the shapes and what checks them take ten megabytes.
+  plannedTask = null;
+  lastRead = null;
+  // Loaded on first use: the shapes and their validators take ten megabytes.
   const { readReport } = await import("../contract/report-shapes.ts");
   try {
     const artifacts = readReport(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-    read = { sequence, artifacts };
+    lastRead = { sequence, artifacts };
     return { count: artifacts.length, digest: digestOf(artifacts) };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { refusal: { code: error.code, message: error.message, fields: error.fields } };
   } finally {
-    // What the text left behind would otherwise still be there while the report is recorded.
+    // Otherwise the garbage that the text left would still be in memory while the report is recorded.
     setImmediate(collectGarbage);
   }
 }
@@ -121,15 +121,15 @@ function plan({
   sequence,
   environmentId,
   cause,
-  artifacts: given,
+  artifacts: source,
 }: Extract<RecordingOrder, { type: "plan" }>): RecordingResult {
-  kept = null;
-  if (given === "read" && read?.sequence !== sequence) throw gone("what was read for this task");
-  const artifacts = given === "read" ? (read?.artifacts ?? null) : given;
-  read = null;
+  plannedTask = null;
+  if (source === "read" && lastRead?.sequence !== sequence) throw lostError("the report that this task read");
+  const artifacts = source === "read" ? (lastRead?.artifacts ?? null) : source;
+  lastRead = null;
   return inTransaction("BEGIN", () => {
     const made = planOf(environmentId, cause, artifacts);
-    if (made) kept = { sequence, environmentId, cause, artifacts, plan: made, dataVersion: dataVersion() };
+    if (made) plannedTask = { sequence, environmentId, cause, artifacts, plan: made, dataVersion: dataVersion() };
     return { planned: made !== null, index: null };
   });
 }
@@ -148,9 +148,9 @@ function apply({
   actor,
   entry,
 }: Extract<RecordingOrder, { type: "apply" }>): RecordingResult {
-  const task = kept;
-  kept = null;
-  if (task?.sequence !== sequence) throw gone("the plan of this task");
+  const task = plannedTask;
+  plannedTask = null;
+  if (task?.sequence !== sequence) throw lostError("the plan of this task");
   clock.now = now;
   store.jobs.reserveIds(newestJob);
   return inTransaction("BEGIN IMMEDIATE", () => {
@@ -165,22 +165,22 @@ function apply({
   });
 }
 
-function checkpoint(patience: number): null {
-  if (patience === 0) {
+function checkpoint(busyTimeoutMs: number): null {
+  if (busyTimeoutMs === 0) {
     db.pragma("wal_checkpoint(PASSIVE)");
     return null;
   }
-  const usual = db.pragma("busy_timeout", { simple: true }) as number;
-  db.pragma(`busy_timeout = ${patience}`);
+  const defaultTimeoutMs = db.pragma("busy_timeout", { simple: true }) as number;
+  db.pragma(`busy_timeout = ${busyTimeoutMs}`);
   try {
     db.pragma("wal_checkpoint(TRUNCATE)");
   } finally {
-    db.pragma(`busy_timeout = ${usual}`);
+    db.pragma(`busy_timeout = ${defaultTimeoutMs}`);
   }
   return null;
 }
 
-/** Everything or nothing; what it promised is on the disk when it returns. */
+/** Runs `work` in a transaction, which is durable when this returns. */
 function inTransaction(begin: string, work: () => RecordingResult): RecordingResult {
   db.exec(begin);
   try {

@@ -1,75 +1,80 @@
 /**
- * Keeps the write-ahead log short. SQLite begins it anew only when all of it was copied into the database file and
- * nobody reads from it any more, so readers that overlap each other for ever would let it grow for ever. While the
- * right to write is lent to the recording thread, and all is copied, new readers read from the file alone: then those
- * that are left only have to come to their end. So the longer the log, the longer that thread may wait for them with
- * the writes held back, which are queued meanwhile.
+ * Keeps the write-ahead log short. SQLite restarts the log only when all of it was copied into the database file and no
+ * reader uses it any more, so readers that overlap without a pause would let it grow forever. While the recording
+ * thread has exclusive write access and everything is copied, new readers use the file alone, and only the earlier ones
+ * have to end. So the longer the log, the longer that thread may wait for readers, while writes are queued.
  */
 import type { Logger } from "../log.ts";
 import type { WalReader } from "../store/db/wal.ts";
 
-/** The log of a data directory, as store/wal.ts knows it. */
+/** The write-ahead log of a data directory, see store/db/wal.ts. */
 export type WalFile = { bytes(): number; readers(): WalReader[] };
 
-/** Bytes of the log; milliseconds. */
-export type CheckpointLimits = { steps: readonly { from: number; patience: number }[]; alarm: number };
+export type CheckpointLimits = {
+  /** From a length of so many bytes on, how many milliseconds a checkpoint waits for readers. */
+  steps: readonly { fromBytes: number; busyTimeoutMs: number }[];
+  /** Length at which the operator is warned. */
+  alarmBytes: number;
+};
 
 const MB = 1 << 20;
 
 /**
- * Readers of this server take a second at most (workers/package-worker.ts), so two of them end every one. Writes wait
- * for so long once in tens of thousands of writes, and only while somebody reads without a pause.
+ * Readers of this server take a second at most (audit-packages/package-worker.ts), so two seconds are enough for all of
+ * them. Writes wait that long once in tens of thousands of writes, and only under readers without a pause.
  */
-export const LIMITS: CheckpointLimits = {
+export const CHECKPOINT_LIMITS: CheckpointLimits = {
   steps: [
-    { from: 64 * MB, patience: 25 },
-    { from: 96 * MB, patience: 250 },
-    { from: 128 * MB, patience: 2000 },
+    { fromBytes: 64 * MB, busyTimeoutMs: 25 },
+    { fromBytes: 96 * MB, busyTimeoutMs: 250 },
+    { fromBytes: 128 * MB, busyTimeoutMs: 2000 },
   ],
-  alarm: 256 * MB,
+  alarmBytes: 256 * MB,
 };
 
-/** How long writes may be held back for a log of that length, in milliseconds; 0: not at all. */
-export const patienceFor = (bytes: number, { steps }: CheckpointLimits): number =>
-  steps.reduce((most, { from, patience }) => (bytes >= from ? Math.max(most, patience) : most), 0);
+/** How many milliseconds a checkpoint of a log of that length may hold back writes; 0: none is needed. */
+export const busyTimeoutFor = (bytes: number, { steps }: CheckpointLimits): number =>
+  steps.reduce((most, { fromBytes, busyTimeoutMs }) => (bytes >= fromBytes ? Math.max(most, busyTimeoutMs) : most), 0);
 
-/** How often somebody is told of a log that stays long, in turns of the chore. */
-const TOLD_EVERY = 60;
+/** A log that stays long is reported again after this many checks. */
+const CHECKS_PER_WARNING = 60;
 
 /**
- * The chore that looks at the log.
- * @param parts `checkpoint` empties it with that patience; null when a program beside this server does, which is then
- * told of as well.
+ * Creates the periodic check of the log.
+ * @param options `checkpoint` empties the log, waiting that many milliseconds for readers; null when another program is
+ *   responsible for that, and is then named in the warning
  */
-export function createLogWatch({
+export function createWalWatch({
   file,
   checkpoint,
   logger,
-  limits = LIMITS,
+  limits = CHECKPOINT_LIMITS,
 }: {
   file: WalFile;
-  checkpoint: ((patience: number) => Promise<void>) | null;
+  checkpoint: ((busyTimeoutMs: number) => Promise<void>) | null;
   logger: Logger;
   limits?: CheckpointLimits;
 }): () => Promise<void> {
-  let alarmed = 0;
+  let longChecks = 0;
   return async () => {
-    const patience = patienceFor(file.bytes(), limits);
-    if (patience > 0 && checkpoint) await checkpoint(patience);
+    const busyTimeoutMs = busyTimeoutFor(file.bytes(), limits);
+    if (busyTimeoutMs > 0 && checkpoint) await checkpoint(busyTimeoutMs);
     const bytes = file.bytes();
-    if (bytes < limits.alarm) {
-      if (alarmed > 0) logger.info({ wal_bytes: bytes }, "the write-ahead log is short again");
-      alarmed = 0;
+    if (bytes < limits.alarmBytes) {
+      if (longChecks > 0) logger.info({ wal_bytes: bytes }, "the write-ahead log is short again");
+      longChecks = 0;
       return;
     }
-    if (alarmed % TOLD_EVERY === 0) {
-      const readers = file.readers();
-      const own =
+    if (longChecks % CHECKS_PER_WARNING === 0) {
+      const cause =
         checkpoint === null
-          ? "the program that empties it (checkpoints: external) does not"
-          : "somebody reads the database without an end";
-      logger.warn({ wal_bytes: bytes, readers }, `the write-ahead log cannot be emptied: ${own}; see assay help space`);
+          ? "the program that should empty it (checkpoints: external) does not"
+          : "a reader of the database does not end";
+      logger.warn(
+        { wal_bytes: bytes, readers: file.readers() },
+        `the write-ahead log keeps growing: ${cause}; see assay help space`,
+      );
     }
-    alarmed += 1;
+    longChecks += 1;
   };
 }

@@ -1,32 +1,32 @@
-/** Connections to addresses that are known already: nothing here asks a name server. */
+/** Connections to addresses that are already known: nothing here asks a name server. */
 import { connect, isIP } from "node:net";
 import type { Socket } from "node:net";
-import { connect as connectSecurely } from "node:tls";
+import { connect as connectTls } from "node:tls";
 
-export type Call = {
-  /** Of the one that is called: a name, or its only address. TLS and certificates go by it. */
+export type DialTarget = {
+  /** The host's name, or its only address. TLS verifies the certificate against it. */
   host: string;
   port: number;
-  /** Tried one after the other until one takes the connection; at least one. */
+  /** Tried in order until one accepts the connection; at least one. */
   addresses: readonly string[];
-  /** null without TLS; `ca` are certificates of authorities in PEM, null for those of Node. */
+  /** null without TLS; `ca` is a CA bundle in PEM, null for the certificates of Node. */
   tls: { ca: readonly string[] | null } | null;
 };
 
-/** Milliseconds for one of several addresses, before the next is tried. */
-const ADDRESS_MS = 2000;
+/** How long one of several addresses is tried before the next. */
+const ADDRESS_TIMEOUT_MS = 2000;
 
 /**
- * Connects, with TLS also agrees on it. The signal ends the connection at any time, also later; whoever has it destroys
- * it. Rejects with the error of the system or of TLS.
+ * Connects, and completes the TLS handshake if there is one. The signal ends the connection at any time, also later;
+ * the caller destroys the socket. Rejects with the error of the system or of TLS.
  */
-export function dial({ host, port, addresses, tls }: Call, signal: AbortSignal): Promise<Socket> {
+export function dial({ host, port, addresses, tls }: DialTarget, signal: AbortSignal): Promise<Socket> {
   const options = {
     host,
     port,
     autoSelectFamily: true,
-    autoSelectFamilyAttemptTimeout: ADDRESS_MS,
-    // Not asked for a host that is an address: then the connection is made to that.
+    autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+    // Node does not call this when the host is an address, and then connects to that address.
     lookup: (
       _host: string,
       { all }: { all?: boolean | undefined },
@@ -40,20 +40,20 @@ export function dial({ host, port, addresses, tls }: Call, signal: AbortSignal):
   };
   return new Promise((resolve, reject) => {
     const socket = tls
-      ? connectSecurely({
+      ? connectTls({
           ...options,
           ...(isIP(host) === 0 ? { servername: host } : {}),
           ...(tls.ca ? { ca: [...tls.ca] } : {}),
-          // Whatever the environment says: NODE_TLS_REJECT_UNAUTHORIZED is not how to trust somebody.
+          // NODE_TLS_REJECT_UNAUTHORIZED in the environment must not disable this.
           rejectUnauthorized: true,
         })
       : connect(options);
-    const end = (): void => void socket.destroy(new Error("the attempt was given up"));
-    signal.addEventListener("abort", end);
-    socket.once("close", () => signal.removeEventListener("abort", end));
-    // Also when nobody else listens yet, or not any more.
+    const abort = (): void => void socket.destroy(new Error("the attempt was aborted"));
+    signal.addEventListener("abort", abort);
+    socket.once("close", () => signal.removeEventListener("abort", abort));
+    // Stays attached: an error without any listener would end the process.
     socket.on("error", reject);
     socket.once(tls ? "secureConnect" : "connect", () => resolve(socket));
-    if (signal.aborted) end();
+    if (signal.aborted) abort();
   });
 }

@@ -1,18 +1,21 @@
 /**
- * Requests to places that the operator named in the configuration, which so may be internal: the provider of logins.
- * Never for a URL of a user; those go through http.ts. Proxies of the environment are not used.
+ * Requests to hosts that the operator configured and that may therefore be internal: the OpenID provider. Never for
+ * URLs from users; those go through webhook-client.ts. Proxies from the environment are not used.
  */
 import type { LookupFunction } from "node:net";
 
 export type Fetch = (url: string, options: object) => Promise<Response>;
 
+/** Descriptions, keys and tokens have a few thousand bytes. */
+const MAX_RESPONSE_BYTES = 4 << 20;
+
 /**
- * @param ca certificates of authorities in PEM; those of Node unless given @param lookup how names are resolved, unless
- * as the system does it
+ * @param ca certificates of a CA bundle in PEM; null for those of Node
+ * @param lookup resolves names, in place of the system's resolver
  */
 export function createFetch(ca: readonly string[] | null, lookup?: LookupFunction): Fetch {
   let client: Promise<Fetch> | null = null;
-  // Loaded only now, so that a server that asks nobody does not carry it.
+  // Loaded on first use, so that a server without a provider does not carry it.
   const load = async (): Promise<Fetch> => {
     const { Agent, fetch } = await import("undici");
     const dispatcher = new Agent({
@@ -22,13 +25,10 @@ export function createFetch(ca: readonly string[] | null, lookup?: LookupFunctio
         rejectUnauthorized: true,
         timeout: 5_000,
       },
-      maxResponseSize: MOST_BYTES,
+      maxResponseSize: MAX_RESPONSE_BYTES,
       keepAliveTimeout: 1_000,
     });
     return async (url, options) => (await fetch(url, { ...options, dispatcher })) as unknown as Response;
   };
   return async (url, options) => (await (client ??= load()))(url, options);
 }
-
-/** Bytes of an answer: descriptions, keys and tokens have a few thousand. */
-const MOST_BYTES = 4 << 20;

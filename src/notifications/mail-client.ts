@@ -1,6 +1,6 @@
 /**
- * E-mail to the server that the operator chose, one connection for each message. That server may be anywhere, also on
- * this machine: only the addresses of its recipients come from users.
+ * Sends e-mail through the server that the operator configured, over one connection per message. That server may be
+ * anywhere, also on this machine: only the recipients' addresses come from users.
  */
 import { isIP } from "node:net";
 import type { Socket } from "node:net";
@@ -10,16 +10,16 @@ import type { SentMessageInfo } from "nodemailer/lib/smtp-connection";
 import { isMailAddress } from "../domain/network/mail-address.ts";
 import type { Mailbox, MailServer, MailTls } from "../domain/network/mail-address.ts";
 import { dial } from "./dial.ts";
-import { aborted, errorText, isTlsError, outcome, unreached } from "./outcome.ts";
+import { abortedOutcome, connectionOutcome, errorText, isTlsError, outcome } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Resolve } from "./resolver.ts";
 
 export type MailSettings = { server: MailServer; from: Mailbox; tls: MailTls };
 
-export type MailParts = {
+export type MailClientOptions = {
   resolve: Resolve;
   settings: MailSettings;
-  /** Certificates of authorities in PEM; those of Node unless given. */
+  /** CA certificates in PEM; null for those of Node. */
   ca: readonly string[] | null;
   /** Epoch seconds. */
   now(): number;
@@ -27,13 +27,14 @@ export type MailParts = {
 
 export type OutgoingMail = { id: string; emails: readonly string[]; subject: string; text: string; html: string };
 
-/** Seconds for a message. Mail servers look at what they get before they accept it, and some greet late on purpose. */
-export const MAIL_SECONDS = 60;
-/** Bytes of one answer of the server. */
-const MOST_BYTES = 65_536;
-const KEPT_CHARACTERS = 200;
+/** Time limit of an attempt. Mail servers inspect a message before they accept it, and some delay their greeting. */
+export const MAIL_TIMEOUT_S = 60;
+/** Bytes of one response of the server. */
+const MAX_RESPONSE_BYTES = 65_536;
+/** Characters of a response that are stored. */
+const MAX_EXCERPT_CHARS = 200;
 
-/** What nodemailer says of a refusal, of one recipient or of all. */
+/** nodemailer's error about a refusal, of one recipient or of all. */
 type Refusal = Error & {
   code?: string;
   originalCode?: string;
@@ -43,9 +44,13 @@ type Refusal = Error & {
   rejectedErrors?: readonly Refusal[];
 };
 
-/** Sends, and says how that went. Never rejects. `signal` is aborted with LATE or STOPPED (outcome.ts). */
-export async function sendMail(parts: MailParts, mail: OutgoingMail, signal: AbortSignal): Promise<Outcome> {
-  const { server } = parts.settings;
+type Envelope = { from: string | false; to: string[] };
+
+/**
+ * Sends a message and returns the outcome. Never rejects. `signal` is aborted with TIMED_OUT or STOPPED (outcome.ts).
+ */
+export async function sendMail(options: MailClientOptions, mail: OutgoingMail, signal: AbortSignal): Promise<Outcome> {
+  const { server } = options.settings;
   const recipients = mail.emails.filter(isMailAddress);
   if (recipients.length === 0) return outcome("hopeless", "None of the recipients is a valid e-mail address");
   let address: string | null = null;
@@ -53,29 +58,29 @@ export async function sendMail(parts: MailParts, mail: OutgoingMail, signal: Abo
   let connection: SMTPConnection | null = null;
   try {
     signal.throwIfAborted();
-    const addresses = isIP(server.host) !== 0 ? [server.host] : await parts.resolve(server.host, signal);
+    const addresses = isIP(server.host) !== 0 ? [server.host] : await options.resolve(server.host, signal);
     socket = await dial(
-      { host: server.host, port: server.port, addresses, tls: server.secure ? { ca: parts.ca } : null },
+      { host: server.host, port: server.port, addresses, tls: server.secure ? { ca: options.ca } : null },
       signal,
     );
     address = socket.remoteAddress ?? null;
 
-    // Only now, so that a server that sends no mail does not load it.
+    // Loaded on first use, so that a server that sends no mail does not carry it.
     const [{ default: Connection }, { default: Composer }] = await Promise.all([
       import("nodemailer/lib/smtp-connection"),
       import("nodemailer/lib/mail-composer"),
     ]);
-    const { message, envelope } = await compose(new Composer(fieldsOf(parts, mail, recipients)));
-    connection = new Connection({ ...optionsOf(parts, socket) });
-    const info = await deliver(connection, socket, server, envelope, message, signal);
-    const refused = info.rejectedErrors ?? [];
+    const composed = await compose(new Composer(messageFields(options, mail, recipients)));
+    connection = new Connection({ ...connectionOptions(options, socket) });
+    const info = await converse(connection, { ...composed, socket, server, signal });
+    const rejected = (info.rejectedErrors ?? []) as readonly Refusal[];
     const status = statusOf(info.response);
-    return refused.length === 0
+    return rejected.length === 0
       ? outcome("accepted", null, { address, status })
-      : divided(refused as readonly Refusal[], true, { address, status });
+      : rejectionOutcome(rejected, { hasAccepted: true, address, status });
   } catch (error) {
-    if (signal.aborted) return aborted(signal.reason, "mail server", MAIL_SECONDS, { address });
-    return failureOf(error as Refusal, address);
+    if (signal.aborted) return abortedOutcome(signal.reason, { name: "mail server", address }, MAIL_TIMEOUT_S);
+    return failureOutcome(error as Refusal, address);
   } finally {
     connection?.close();
     socket?.destroy();
@@ -83,10 +88,9 @@ export async function sendMail(parts: MailParts, mail: OutgoingMail, signal: Abo
 }
 
 /**
- * How the library is to speak over a connection that is open. Its own times are longer than ours: the signal bounds all
- * of it.
+ * nodemailer's options for an open connection. Its own time limits exceed ours: the signal bounds the whole attempt.
  */
-function optionsOf({ settings: { server, tls }, ca }: MailParts, socket: Socket) {
+function connectionOptions({ settings: { server, tls }, ca }: MailClientOptions, socket: Socket) {
   return {
     connection: socket,
     host: server.host,
@@ -95,27 +99,31 @@ function optionsOf({ settings: { server, tls }, ca }: MailParts, socket: Socket)
     secured: server.secure,
     requireTLS: !server.secure && tls === "required",
     ignoreTLS: !server.secure && tls === "off",
-    name: nameOfMachine(),
-    maxResponseSize: MOST_BYTES,
-    connectionTimeout: 2 * MAIL_SECONDS * 1000,
-    greetingTimeout: 2 * MAIL_SECONDS * 1000,
-    socketTimeout: 2 * MAIL_SECONDS * 1000,
+    name: ehloName(),
+    maxResponseSize: MAX_RESPONSE_BYTES,
+    connectionTimeout: 2 * MAIL_TIMEOUT_S * 1000,
+    greetingTimeout: 2 * MAIL_TIMEOUT_S * 1000,
+    socketTimeout: 2 * MAIL_TIMEOUT_S * 1000,
     socketCloseTimeout: 0,
     tls: { rejectUnauthorized: true, ...(ca ? { ca: [...ca] } : {}) },
   };
 }
 
-/** What EHLO says. A name without a dot is no name in mail; servers want an address then (RFC 5321, 4.1.3). */
-function nameOfMachine(): string {
+/** The name in EHLO. A host name without a dot is not valid there; an address is used instead (RFC 5321, 4.1.3). */
+function ehloName(): string {
   const name = hostname();
   return /^[a-z0-9-]+(?:\.[a-z0-9-]+)+$/i.test(name) ? name : "[127.0.0.1]";
 }
 
 /**
- * Everything of users is a value of a field and not a header by itself; control characters in the subject become
- * blanks.
+ * The message for nodemailer. Text from users only becomes the value of a field, never a header of its own; control
+ * characters in the subject become spaces.
  */
-function fieldsOf({ settings: { from }, now }: MailParts, mail: OutgoingMail, recipients: readonly string[]) {
+function messageFields(
+  { settings: { from }, now }: MailClientOptions,
+  mail: OutgoingMail,
+  recipients: readonly string[],
+) {
   return {
     from,
     to: recipients.map((address) => ({ name: "", address })),
@@ -123,7 +131,7 @@ function fieldsOf({ settings: { from }, now }: MailParts, mail: OutgoingMail, re
     text: mail.text,
     html: mail.html,
     date: new Date(now() * 1000),
-    // The same for every attempt, so that a mailbox can tell a repetition.
+    // The same for every attempt, so that a mailbox recognizes a repetition.
     messageId: `<${mail.id}@${from.address.slice(from.address.lastIndexOf("@") + 1)}>`,
     headers: { "Auto-Submitted": "auto-generated", "X-Assay-Delivery": mail.id },
     disableFileAccess: true,
@@ -131,36 +139,36 @@ function fieldsOf({ settings: { from }, now }: MailParts, mail: OutgoingMail, re
   };
 }
 
-type Composed = { compile(): { build(): Promise<Buffer>; getEnvelope(): { from: string | false; to: string[] } } };
+type Composer = { compile(): { build(): Promise<Buffer>; getEnvelope(): Envelope } };
 
-async function compose(
-  composer: Composed,
-): Promise<{ message: Buffer; envelope: { from: string | false; to: string[] } }> {
+async function compose(composer: Composer): Promise<{ message: Buffer; envelope: Envelope }> {
   const node = composer.compile();
   return { message: await node.build(), envelope: node.getEnvelope() };
 }
 
-/**
- * The conversation with the server. Rejects with what the server or the network said, or when the signal is aborted.
- */
-function deliver(
+type Conversation = {
+  message: Buffer;
+  envelope: Envelope;
+  socket: Socket;
+  server: MailServer;
+  signal: AbortSignal;
+};
+
+/** Runs the SMTP conversation. Rejects with the error of the server or the network, or when the signal is aborted. */
+function converse(
   connection: SMTPConnection,
-  socket: Socket,
-  { user, password }: MailServer,
-  envelope: { from: string | false; to: string[] },
-  message: Buffer,
-  signal: AbortSignal,
+  { message, envelope, socket, server: { user, password }, signal }: Conversation,
 ): Promise<SentMessageInfo> {
   return new Promise((resolve, reject) => {
-    const abort = (): void => reject(new Error("the attempt was given up"));
+    const abort = (): void => reject(new Error("the attempt was aborted"));
     signal.addEventListener("abort", abort, { once: true });
-    // What comes after the promise is settled finds nobody who listens, and must not end the process.
+    // Stays attached: an error after the promise has settled would end the process without a listener.
     connection.on("error", reject);
-    const ended = (): void => reject(new Error("the server closed the connection"));
-    connection.once("end", ended);
-    // The library misses an end that came before it listens. What it knows of the others says more, and comes first.
-    if (socket.destroyed) ended();
-    else socket.once("close", () => setImmediate(ended));
+    const onEnd = (): void => reject(new Error("the server closed the connection"));
+    connection.once("end", onEnd);
+    // nodemailer misses an end from before it listens. Its own errors say more, so they get a turn to come first.
+    if (socket.destroyed) onEnd();
+    else socket.once("close", () => setImmediate(onEnd));
     const send = (): void =>
       connection.send(envelope, message, (error, info) =>
         error || !info ? reject(error ?? new Error("no answer")) : resolve(info),
@@ -176,29 +184,32 @@ function deliver(
   });
 }
 
-/** Some recipients, or all, were refused, each in its own way: those that may accept it later are left. */
-function divided(errors: readonly Refusal[], someAccepted: boolean, more: Partial<Outcome>): Outcome {
-  const said = errors
-    .map((error) => `${error.recipient ?? "a recipient"}: ${shortened(error.response ?? error.message)}`)
+/** The outcome when some recipients, or all, were refused: those that may accept the message later stay pending. */
+function rejectionOutcome(
+  errors: readonly Refusal[],
+  { hasAccepted, ...more }: { hasAccepted: boolean; address: string | null; status: number | null },
+): Outcome {
+  const detail = errors
+    .map((error) => `${error.recipient ?? "a recipient"}: ${excerptOf(error.response ?? error.message)}`)
     .join("; ");
-  const later = errors.flatMap(({ recipient, responseCode = 0 }) =>
+  const pendingRecipients = errors.flatMap(({ recipient, responseCode = 0 }) =>
     recipient !== undefined && responseCode < 500 ? [recipient] : [],
   );
-  if (later.length > 0)
+  if (pendingRecipients.length > 0)
     return outcome("failed", "The mail server did not accept the message for all recipients yet", {
       ...more,
-      detail: said,
-      left: later,
+      detail,
+      pendingRecipients,
     });
-  if (someAccepted) return outcome("accepted", null, { ...more, detail: `refused for some: ${said}` });
-  return outcome("refused", "The mail server refused all recipients", { ...more, detail: said });
+  if (hasAccepted) return outcome("accepted", null, { ...more, detail: `refused for some: ${detail}` });
+  return outcome("refused", "The mail server refused all recipients", { ...more, detail });
 }
 
-function failureOf(error: Refusal, address: string | null): Outcome {
+function failureOutcome(error: Refusal, address: string | null): Outcome {
   const status = error.responseCode ?? null;
-  const more = { address, status, detail: shortened(error.response ?? errorText(error)) };
   if (error.rejectedErrors && error.rejectedErrors.length > 0)
-    return divided(error.rejectedErrors, false, { address, status });
+    return rejectionOutcome(error.rejectedErrors, { hasAccepted: false, address, status });
+  const more = { address, status, detail: excerptOf(error.response ?? errorText(error)) };
   if (error.code === "EAUTH")
     return outcome("failed", "The mail server did not accept the user and password of this server", more);
   if (error.code === "ETLS" || isTlsError(error.originalCode))
@@ -209,12 +220,12 @@ function failureOf(error: Refusal, address: string | null): Outcome {
     );
   if (status !== null)
     return outcome(status >= 500 ? "refused" : "failed", `The mail server answered with status ${status}`, more);
-  return unreached(error, "mail server", { address });
+  return connectionOutcome(error, { name: "mail server", address });
 }
 
 const statusOf = (response: string): number | null => (/^\d{3}\b/.test(response) ? Number(response.slice(0, 3)) : null);
-const shortened = (text: string): string =>
+const excerptOf = (text: string): string =>
   text
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
-    .slice(0, KEPT_CHARACTERS);
+    .slice(0, MAX_EXCERPT_CHARS);

@@ -1,53 +1,56 @@
-/** How an attempt to send ended. */
+/** The result of an attempt to send a message. */
 
 /**
- * `accepted` is all that counts as delivered. `failed` may go well later. `refused` was answered, and the same message
- * will hardly be answered in another way. `hopeless` can only go well after somebody changed something here. `stopped`
- * was cut short by the end of this process and says nothing.
+ * Only `accepted` counts as delivered. `failed` may succeed later. `refused` was answered, and the same message will
+ * hardly be answered differently. `hopeless` can succeed only after a change on this server. `stopped` was cut short by
+ * the end of this process and says nothing about the message.
  */
 export type Result = "accepted" | "failed" | "refused" | "hopeless" | "stopped";
 
 export type Outcome = {
   result: Result;
-  /** The address that was called; null when none was. */
+  /** The address that was connected; null when none was. */
   address: string | null;
-  /** The HTTP or SMTP status; null without an answer. */
+  /** The HTTP or SMTP status; null without a response. */
   status: number | null;
-  /** What went wrong, a sentence for the organization whose message it is; null when nothing did. */
-  told: string | null;
+  /** What went wrong, as a sentence for the organization that owns the message; null when nothing did. */
+  publicError: string | null;
   /**
-   * The rest of it, for the operator: addresses, system errors, the beginning of the answer. None of it is for the
-   * organization: what a receiver within the operator's network looks like is not to be found out through messages.
+   * Further facts for the operator: addresses, system errors, the beginning of the response. The organization does not
+   * get them, because messages must not become a way to explore the operator's network.
    */
   detail: string | null;
-  /** Seconds for which the receiver asked to be left alone; null when it did not. */
+  /** Seconds for which the receiver asked for no further requests; null when it did not. */
   retryAfter: number | null;
-  /** The recipients of an e-mail who have not accepted it and may yet; null: all, or it was no e-mail. */
-  left: readonly string[] | null;
+  /** The recipients of an e-mail that have not accepted it and still may; null: all of them, or it is no e-mail. */
+  pendingRecipients: readonly string[] | null;
 };
 
-export const outcome = (result: Result, told: string | null, more: Partial<Outcome> = {}): Outcome => ({
+export const outcome = (result: Result, publicError: string | null, more: Partial<Outcome> = {}): Outcome => ({
   result,
-  told,
+  publicError,
   address: null,
   status: null,
   detail: null,
   retryAfter: null,
-  left: null,
+  pendingRecipients: null,
   ...more,
 });
 
-/** What an attempt is aborted with. */
-export const LATE = Symbol("late");
+/** Reasons to abort an attempt. */
+export const TIMED_OUT = Symbol("timed out");
 export const STOPPED = Symbol("stopped");
 
-/** The outcome of an attempt that was aborted. `whom` is who was called, for people. */
-export const aborted = (reason: unknown, whom: string, seconds: number, more: Partial<Outcome> = {}): Outcome =>
+/** Whom an attempt contacts, as people call it, such as "mail server"; and what is known of the attempt so far. */
+export type AttemptPeer = { name: string; address: string | null };
+
+/** The outcome of an attempt that was aborted for `reason`. */
+export const abortedOutcome = (reason: unknown, { name, address }: AttemptPeer, timeoutS: number): Outcome =>
   reason === STOPPED
     ? outcome("stopped", null)
-    : outcome("failed", `The ${whom} did not answer within ${seconds} seconds`, more);
+    : outcome("failed", `The ${name} did not answer within ${timeoutS} seconds`, { address });
 
-/** All that an error of the system says: of several connections that were tried each one. */
+/** The whole text of an error: that of each connection when several were tried, and its cause. */
 export function errorText(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return error.errors.map(errorText).join("; ");
   if (!(error instanceof Error)) return String(error);
@@ -56,27 +59,23 @@ export function errorText(error: unknown): string {
 }
 
 const TLS_CODES = /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/;
-/** Whether an error with that code is one of certificates or of the protocol. */
+/** Whether an error code is about a certificate or the TLS protocol. */
 export const isTlsError = (code: unknown): boolean => typeof code === "string" && TLS_CODES.test(code);
 
-const NO_NAME = /^(?:ENOTFOUND|ENODATA|ENONAME)$/;
+const UNKNOWN_NAME_CODES = /^(?:ENOTFOUND|ENODATA|ENONAME)$/;
 
-/** The outcome of an attempt that an error of the network ended. `whom` is who was called, for people. */
-export function unreached(error: unknown, whom: string, more: Partial<Outcome> = {}): Outcome {
+/** The outcome of an attempt that ended with a network error. */
+export function connectionOutcome(error: unknown, { name, address }: AttemptPeer): Outcome {
   const code = String((error as { code?: unknown }).code ?? "");
   const syscall = String((error as { syscall?: unknown }).syscall ?? "");
-  const detail = errorText(error);
-  if (syscall.startsWith("query")) {
-    return outcome(
-      "failed",
-      `The host name of the ${whom} ${NO_NAME.test(code) ? "was not found" : "could not be looked up"}`,
-      { ...more, detail },
-    );
+  return outcome("failed", publicErrorOf(), { address, detail: errorText(error) });
+
+  function publicErrorOf(): string {
+    if (syscall.startsWith("query")) {
+      const problem = UNKNOWN_NAME_CODES.test(code) ? "was not found" : "could not be looked up";
+      return `The host name of the ${name} ${problem}`;
+    }
+    if (isTlsError(code)) return `No secure connection to the ${name}: its certificate or its TLS is not accepted`;
+    return `The ${name} could not be reached`;
   }
-  if (isTlsError(code))
-    return outcome("failed", `No secure connection to the ${whom}: its certificate or its TLS is not accepted`, {
-      ...more,
-      detail,
-    });
-  return outcome("failed", `The ${whom} could not be reached`, { ...more, detail });
 }

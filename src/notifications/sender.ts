@@ -1,18 +1,23 @@
 /**
- * Sends one message to its target. Everything that leaves this server because of what happened in it leaves here, and
- * only when a message asks for it: nothing is connected, looked up or even loaded before.
+ * Sends one message to its target. Everything that leaves this server because of an event leaves here, and only when a
+ * message asks for it: before that nothing is connected, looked up or even loaded.
  */
+import { isListOf, isText, isObject, readStoredJson } from "../domain/stored-json.ts";
+import type { Guard } from "../domain/stored-json.ts";
 import type { Timer } from "../domain/time.ts";
-import { HTTP_SECONDS, post } from "./webhook-client.ts";
-import { MAIL_SECONDS, sendMail } from "./mail-client.ts";
+import { MAIL_TIMEOUT_S, sendMail } from "./mail-client.ts";
 import type { MailSettings } from "./mail-client.ts";
-import { LATE, STOPPED, outcome } from "./outcome.ts";
+import { outcome, STOPPED, TIMED_OUT } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Resolve } from "./resolver.ts";
 import { signatureOf } from "./signature.ts";
+import { postWebhook, WEBHOOK_TIMEOUT_S } from "./webhook-client.ts";
 
-/** A message as it is stored (store/deliveries.ts). `target_json` and `message_json` have the form of their type. */
-export type Sendable = {
+/**
+ * A message as stored (store/notifications/outbox.ts). `target_json` and `message_json` have the shape that `type`
+ * implies; `secret` signs the messages to a WEBHOOK.
+ */
+export type OutboundMessage = {
   public_id: string;
   type: "WEBHOOK" | "SLACK" | "EMAIL";
   target_json: string;
@@ -25,78 +30,85 @@ export type SenderOptions = {
   /** Epoch seconds. */
   now(): number;
   timer: Timer;
-  /** The operator's ranges (webhook-allow). */
+  /** The address ranges that the operator allows (webhook-allow). */
   allow: readonly string[];
   /** null where no mail server is configured. */
   mail: MailSettings | null;
-  /** Certificates of authorities in PEM, instead of those of Node; null for those. */
+  /** CA certificates in PEM; null for those of Node. */
   ca: readonly string[] | null;
   /** The version of this program. */
   version: string;
 };
 
 export type Sender = {
-  /** Tries once, within the time of its type. Never rejects. */
-  send(message: Sendable): Promise<Outcome>;
-  /** Ends what is being sent, and sends nothing more. */
+  /** Makes one attempt, within the time limit of the message's type. Never rejects. */
+  send(message: OutboundMessage): Promise<Outcome>;
+  /** Aborts running attempts, and starts no more. */
   close(): void;
 };
 
+type MailContent = { subject: string; text: string; html: string };
+
+const hasWebhook: Guard<{ webhook: string }> = (value): value is { webhook: string } =>
+  isObject(value) && isText(value["webhook"]);
+const hasEmails: Guard<{ emails: string[] }> = (value): value is { emails: string[] } =>
+  isObject(value) && isListOf(isText)(value["emails"]);
+const isMailContent: Guard<MailContent> = (value): value is MailContent =>
+  isObject(value) && isText(value["subject"]) && isText(value["text"]) && isText(value["html"]);
+
 export function createSender(options: SenderOptions): Sender {
-  const { resolve, now, timer, allow, mail, ca, version } = options;
   const running = new Set<AbortController>();
-  let closed = false;
-
-  function attempt(message: Sendable, signal: AbortSignal): Promise<Outcome> {
-    if (message.type === "EMAIL") {
-      if (!mail)
-        return Promise.resolve(
-          outcome("hopeless", "No mail server is configured", {
-            detail: "set smtp-url and smtp-from, then assay deliveries retry",
-          }),
-        );
-      const { emails } = JSON.parse(message.target_json) as { emails: string[] };
-      const content = JSON.parse(message.message_json) as { subject: string; text: string; html: string };
-      return sendMail({ resolve, settings: mail, ca, now }, { id: message.public_id, emails, ...content }, signal);
-    }
-    const { webhook } = JSON.parse(message.target_json) as { webhook: string };
-    const headers = {
-      "Content-Type": "application/json",
-      "User-Agent": `Assay/${version}`,
-      ...(message.type === "WEBHOOK" ? marks(message) : {}),
-    };
-    return post({ resolve, allow, ca, now }, { url: webhook, headers, body: message.message_json }, signal);
-  }
-
-  /** What tells a receiver what this is, and that it is ours. */
-  function marks({ public_id, message_json, secret }: Sendable): Record<string, string> {
-    const { event_type: event } = JSON.parse(message_json) as { event_type?: unknown };
-    return {
-      "X-Assay-Delivery": public_id,
-      ...(typeof event === "string" && /^[\w.-]{1,64}$/.test(event) ? { "X-Assay-Event": event } : {}),
-      ...(secret === null ? {} : { "X-Assay-Signature": signatureOf(secret, now(), message_json) }),
-    };
-  }
-
+  let isClosed = false;
   return {
     async send(message) {
-      if (closed) return outcome("stopped", null);
+      if (isClosed) return outcome("stopped", null);
       const controller = new AbortController();
       running.add(controller);
-      const cancel = timer(message.type === "EMAIL" ? MAIL_SECONDS : HTTP_SECONDS, () => controller.abort(LATE));
+      const timeoutS = message.type === "EMAIL" ? MAIL_TIMEOUT_S : WEBHOOK_TIMEOUT_S;
+      const cancel = options.timer(timeoutS, () => controller.abort(TIMED_OUT));
       try {
-        return await attempt(message, controller.signal);
+        return await attempt(options, message, controller.signal);
       } catch (error) {
-        // What is stored cannot be read: that is our mistake, and trying again will not mend it.
-        return outcome("hopeless", "The message could not be made", { detail: String(error) });
+        // The stored message cannot be read, which a retry would not change.
+        return outcome("hopeless", "The stored message could not be read", { detail: String(error) });
       } finally {
         cancel();
         running.delete(controller);
       }
     },
     close() {
-      closed = true;
+      isClosed = true;
       for (const controller of running) controller.abort(STOPPED);
     },
+  };
+}
+
+async function attempt(options: SenderOptions, message: OutboundMessage, signal: AbortSignal): Promise<Outcome> {
+  const { resolve, now, allow, mail, ca, version } = options;
+  if (message.type === "EMAIL") {
+    if (!mail)
+      return outcome("hopeless", "No mail server is configured", {
+        detail: "set smtp-url and smtp-from, then assay deliveries retry",
+      });
+    const { emails } = readStoredJson(message.target_json, hasEmails);
+    const content = readStoredJson(message.message_json, isMailContent);
+    return sendMail({ resolve, settings: mail, ca, now }, { id: message.public_id, emails, ...content }, signal);
+  }
+  const { webhook } = readStoredJson(message.target_json, hasWebhook);
+  const headers = {
+    "Content-Type": "application/json",
+    "User-Agent": `Assay/${version}`,
+    ...(message.type === "WEBHOOK" ? webhookHeaders(message, now()) : {}),
+  };
+  return postWebhook({ resolve, allow, ca, now }, { url: webhook, headers, body: message.message_json }, signal);
+}
+
+/** Headers that identify a message and its event to a webhook, and authenticate it. */
+function webhookHeaders({ public_id, message_json, secret }: OutboundMessage, at: number): Record<string, string> {
+  const { event_type: event } = readStoredJson(message_json, isObject);
+  return {
+    "X-Assay-Delivery": public_id,
+    ...(typeof event === "string" && /^[\w.-]{1,64}$/.test(event) ? { "X-Assay-Event": event } : {}),
+    ...(secret === null ? {} : { "X-Assay-Signature": signatureOf(secret, at, message_json) }),
   };
 }

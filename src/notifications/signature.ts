@@ -1,10 +1,10 @@
-/** How a receiver knows that a message is ours and is not an old one. */
+/** Signatures of webhook messages: they show that a message comes from this server, and when it was sent. */
 import { createHmac } from "node:crypto";
 
 /**
- * The value of X-Assay-Signature: `t=EPOCH_SECONDS,v1=HEX`, where HEX is the HMAC-SHA256, with the secret of the target
- * as its key, of the text EPOCH_SECONDS, a dot, and the body as it was sent. A receiver computes the same over the
- * bytes that it got, compares in constant time, and refuses what is older than a few minutes.
+ * The value of X-Assay-Signature: `t=EPOCH_SECONDS,v1=HEX`, where HEX is the HMAC-SHA256, keyed with the target's
+ * secret, of EPOCH_SECONDS, a dot, and the body as sent. A receiver computes it over the bytes it received, compares in
+ * constant time, and rejects messages older than a few minutes.
  */
 export function signatureOf(secret: string, at: number, body: string): string {
   const seconds = Math.floor(at);

@@ -1,8 +1,7 @@
 /**
- * POST to a URL that a user named. The name is looked up just before each request, every address that comes back is
- * judged, and the connection is made to these addresses and no others: there is no second look-up in which a name
- * server could say something else. TLS and the Host header go by the name all the same. Proxies of the environment are
- * not used.
+ * POST requests to URLs from users. The name is resolved right before each request, every resulting address is checked,
+ * and the connection goes to these addresses only: there is no second lookup in which a name server could answer
+ * differently. TLS and the Host header still use the name. Proxies from the environment are not used.
  */
 import { isIPv6 } from "node:net";
 import type { Socket } from "node:net";
@@ -12,157 +11,172 @@ import { addressProblem } from "../domain/network/outbound-policy.ts";
 import { isInternalName, readTarget } from "../domain/network/webhook-url.ts";
 import type { WebhookTarget } from "../domain/network/webhook-url.ts";
 import { dial } from "./dial.ts";
-import { aborted, outcome, unreached } from "./outcome.ts";
+import { abortedOutcome, connectionOutcome, outcome } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Resolve } from "./resolver.ts";
 
-export type HttpParts = {
+export type WebhookClientOptions = {
   resolve: Resolve;
-  /** The operator's ranges (webhook-allow). */
+  /** The address ranges that the operator allows (webhook-allow). */
   allow: readonly string[];
-  /** Certificates of authorities in PEM; those of Node unless given. */
+  /** CA certificates in PEM; null for those of Node. */
   ca: readonly string[] | null;
   /** Epoch seconds. */
   now(): number;
 };
 
-export type Post = { url: string; headers: Readonly<Record<string, string>>; body: string };
+export type WebhookRequest = { url: string; headers: Readonly<Record<string, string>>; body: string };
 
 /**
- * Seconds for a message, from the look-up to the answer, redirects included. Receivers of webhooks answer at once and
- * work later.
+ * Time limit of an attempt, from the lookup to the response, redirects included. Receivers answer at once, work later.
  */
-export const HTTP_SECONDS = 15;
-/** Redirects that are followed: a receiver that moved has one, http to https another. */
-const MOST_REDIRECTS = 3;
-/** Bytes of an answer that are read at most; nothing in it matters but the reason of a refusal. */
-const MOST_BYTES = 65_536;
-/** Characters of an answer that are kept. */
-const KEPT_CHARACTERS = 200;
-const MOST_HEADER_BYTES = 16_384;
+export const WEBHOOK_TIMEOUT_S = 15;
+/** A receiver that moved has one redirect, http to https another. */
+const MAX_REDIRECTS = 3;
+/** Bytes read of a response; only the reason of a refusal in it matters. */
+const MAX_RESPONSE_BYTES = 65_536;
+/** Characters of a response that are stored. */
+const MAX_EXCERPT_CHARS = 200;
+const MAX_HEADER_BYTES = 16_384;
 
-/** Not now (RFC 9110, 8470): asked to come again, or trouble of the receiver that passes. */
-const PASSING: ReadonlySet<number> = new Set([408, 421, 423, 425, 429]);
-/** Redirects that keep method and body. The others make a GET of a POST, and the message would be lost on the way. */
-const KEEPS_BODY: ReadonlySet<number> = new Set([307, 308]);
+/** Statuses below 500 that ask for a retry, or mean a passing problem of the receiver (RFC 9110, 8470). */
+const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 421, 423, 425, 429]);
+/** Redirects that keep method and body. The others turn a POST into a GET, which would lose the message. */
+const METHOD_KEEPING_REDIRECTS: ReadonlySet<number> = new Set([307, 308]);
 
-/** Sends, and says how that went. Never rejects. `signal` is aborted with LATE or STOPPED (outcome.ts). */
-export async function post(parts: HttpParts, message: Post, signal: AbortSignal): Promise<Outcome> {
+/**
+ * Sends a message and returns the outcome. Never rejects. `signal` is aborted with TIMED_OUT or STOPPED (outcome.ts).
+ */
+export async function postWebhook(
+  options: WebhookClientOptions,
+  message: WebhookRequest,
+  signal: AbortSignal,
+): Promise<Outcome> {
   let url = message.url;
   for (let redirects = 0; ; redirects += 1) {
-    const target = readTarget(url, parts.allow);
+    const target = readTarget(url, options.allow);
     if (typeof target === "string")
       return redirects === 0
         ? outcome("hopeless", target)
         : outcome("refused", "The receiver redirects to a target that is not allowed", { detail: target });
-    const answer = await request(parts, target, message, signal);
+    const answer = await attempt(options, { target, message, signal });
     if (!("location" in answer)) return answer;
-    const { address, status, location } = answer;
-    const refused = (told: string): Outcome => outcome("refused", told, { address, status });
-    if (!KEEPS_BODY.has(status) || location === null)
-      return refused(
-        `The receiver answered with status ${status}, a redirect that is not followed: name the final address`,
-      );
-    if (redirects === MOST_REDIRECTS) return refused(`The receiver redirects more than ${MOST_REDIRECTS} times`);
-    if (!URL.canParse(location, url)) return refused("The receiver redirects to no valid address");
-    const next = new URL(location, url);
-    if (target.url.protocol === "https:" && next.protocol !== "https:")
-      return refused("The receiver redirects from https to an unprotected address");
-    url = next.href;
+    const next = nextUrl(answer, target, { url, redirects });
+    if (typeof next !== "string") return next;
+    url = next;
   }
 }
 
 type Redirect = { address: string | null; status: number; location: string | null };
 
-/** One request to one place. */
-async function request(
-  parts: HttpParts,
+/** The URL that a redirect leads to, or the outcome when it must not be followed. */
+function nextUrl(
+  { address, status, location }: Redirect,
   target: WebhookTarget,
-  { headers, body }: Post,
-  signal: AbortSignal,
-): Promise<Outcome | Redirect> {
-  const { host, url } = target;
-  let address: string | null = null;
+  { url, redirects }: { url: string; redirects: number },
+): string | Outcome {
+  const refused = (publicError: string): Outcome => outcome("refused", publicError, { address, status });
+  if (!METHOD_KEEPING_REDIRECTS.has(status) || location === null)
+    return refused(
+      `The receiver answered with status ${status}, a redirect that is not followed: name the final address`,
+    );
+  if (redirects === MAX_REDIRECTS) return refused(`The receiver redirects more than ${MAX_REDIRECTS} times`);
+  if (!URL.canParse(location, url)) return refused("The receiver redirects to an invalid address");
+  const next = new URL(location, url);
+  if (target.url.protocol === "https:" && next.protocol !== "https:")
+    return refused("The receiver redirects from https to an unprotected address");
+  return next.href;
+}
+
+type Attempt = { target: WebhookTarget; message: WebhookRequest; signal: AbortSignal };
+
+/** One request to one target. Never rejects. */
+async function attempt(options: WebhookClientOptions, request: Attempt): Promise<Outcome | Redirect> {
+  const { target, signal } = request;
+  const peer: { name: string; address: string | null } = { name: "receiver", address: null };
   let socket: Socket | null = null;
   let client: Dispatcher | null = null;
   try {
     signal.throwIfAborted();
-    const addresses = target.isAddress ? [host] : await parts.resolve(host, signal);
-    const problem = problemWith(target, addresses, parts.allow);
-    if (problem !== null)
-      return outcome("refused", `The addresses of ${host} are not allowed as a target`, { detail: problem });
-
-    const isSecure = url.protocol === "https:";
-    socket = await dial(
-      { host, port: Number(url.port || (isSecure ? 443 : 80)), addresses, tls: isSecure ? { ca: parts.ca } : null },
-      signal,
-    );
-    address = socket.remoteAddress ?? null;
-    // What was looked up was judged already; this is the address that is called in fact.
-    const wrong = addressProblem(address ?? "", parts.allow);
-    if (wrong !== null)
-      return outcome("refused", `The addresses of ${host} are not allowed as a target`, {
-        detail: `connected to ${address}, which is ${wrong}`,
-      });
-    client = await clientOver(
-      socket,
-      `${url.protocol}//${isIPv6(host) ? `[${host}]` : host}${url.port === "" ? "" : `:${url.port}`}`,
-    );
-    const response = await client.request({
-      path: `${url.pathname}${url.search}`,
-      method: "POST",
-      headers,
-      body,
-      signal,
-    });
-    const { statusCode: status } = response;
-    const text = await beginningOf(response.body);
-    if (status >= 200 && status < 300) return outcome("accepted", null, { address, status });
-    if (status >= 300 && status < 400) return { address, status, location: single(response.headers["location"]) };
-    const told = `The receiver answered with status ${status}`;
-    const more = {
-      address,
-      status,
-      detail: text === "" ? null : text,
-      retryAfter: secondsOf(single(response.headers["retry-after"]), parts.now()),
-    };
-    if (status === 410) return outcome("hopeless", `${told}: it wants no more messages`, more);
-    return outcome(status >= 500 || PASSING.has(status) || status < 200 ? "failed" : "refused", told, more);
+    const addresses = target.isAddress ? [target.host] : await options.resolve(target.host, signal);
+    const problem = problemWith(target, addresses, options.allow);
+    if (problem !== null) return notAllowed(target, problem);
+    socket = await connectTo(target, { addresses, ca: options.ca, signal });
+    peer.address = socket.remoteAddress ?? null;
+    // The resolved addresses were checked above; this is the one that is really connected.
+    const wrong = addressProblem(peer.address ?? "", options.allow);
+    if (wrong !== null) return notAllowed(target, `connected to ${peer.address}, which is ${wrong}`);
+    client = await createClientOver(socket, originOf(target));
+    return await sendOver(client, request, { address: peer.address, now: options.now });
   } catch (error) {
-    return signal.aborted
-      ? aborted(signal.reason, "receiver", HTTP_SECONDS, { address })
-      : unreached(error, "receiver", { address });
+    return signal.aborted ? abortedOutcome(signal.reason, peer, WEBHOOK_TIMEOUT_S) : connectionOutcome(error, peer);
   } finally {
-    // Nobody waits for the rest of an answer.
+    // The rest of the response is of no interest.
     void client?.destroy().catch(() => undefined);
     socket?.destroy();
   }
 }
 
-/**
- * HTTP over a connection, and over no other. Loaded only now, so that a server that sends nothing does not carry it.
- */
-async function clientOver(socket: Socket, origin: string): Promise<Dispatcher> {
+const notAllowed = ({ host }: WebhookTarget, detail: string): Outcome =>
+  outcome("refused", `The addresses of ${host} are not allowed as a target`, { detail });
+
+const originOf = ({ url, host }: WebhookTarget): string =>
+  `${url.protocol}//${isIPv6(host) ? `[${host}]` : host}${url.port === "" ? "" : `:${url.port}`}`;
+
+function connectTo(
+  { host, url }: WebhookTarget,
+  { addresses, ca, signal }: { addresses: readonly string[]; ca: readonly string[] | null; signal: AbortSignal },
+): Promise<Socket> {
+  const isTls = url.protocol === "https:";
+  return dial({ host, port: Number(url.port || (isTls ? 443 : 80)), addresses, tls: isTls ? { ca } : null }, signal);
+}
+
+/** Sends the request over an open connection, and classifies the response. */
+async function sendOver(
+  client: Dispatcher,
+  { target: { url }, message: { headers, body }, signal }: Attempt,
+  { address, now }: { address: string | null; now(): number },
+): Promise<Outcome | Redirect> {
+  const path = `${url.pathname}${url.search}`;
+  const response = await client.request({ path, method: "POST", headers, body, signal });
+  const { statusCode: status } = response;
+  const excerpt = await readExcerpt(response.body);
+  if (status >= 200 && status < 300) return outcome("accepted", null, { address, status });
+  if (status >= 300 && status < 400) return { address, status, location: firstOf(response.headers["location"]) };
+  const publicError = `The receiver answered with status ${status}`;
+  const more = {
+    address,
+    status,
+    detail: excerpt === "" ? null : excerpt,
+    retryAfter: parseRetryAfter(firstOf(response.headers["retry-after"]), now()),
+  };
+  if (status === 410) return outcome("hopeless", `${publicError}: it wants no more messages`, more);
+  const isRetryable = status >= 500 || RETRYABLE_STATUSES.has(status) || status < 200;
+  return outcome(isRetryable ? "failed" : "refused", publicError, more);
+}
+
+/** An HTTP client that uses this connection and opens no other. Loaded on first use, for servers that send nothing. */
+async function createClientOver(socket: Socket, origin: string): Promise<Dispatcher> {
   const { Client } = await import("undici");
   let isTaken = false;
   return new Client(origin, {
     connect: (_, callback) => {
       const isGone = isTaken || socket.destroyed;
       isTaken = true;
-      // In its own time: a client that is told while it asks does not go on.
+      // Asynchronously: the client does not continue when it is called back while it still asks.
       queueMicrotask(() => (isGone ? callback(new Error("the connection was closed"), null) : callback(null, socket)));
     },
-    // The signal bounds all of it.
+    // The signal bounds the whole attempt.
     headersTimeout: 0,
     bodyTimeout: 0,
-    maxHeaderSize: MOST_HEADER_BYTES,
+    maxHeaderSize: MAX_HEADER_BYTES,
   });
 }
 
 /**
- * Why none of these addresses may be called. One that may not be is enough: which of them a connection ends at would be
- * a matter of luck, and a name that answers so is either a mistake or an attack. An internal name must lie in the
- * operator's ranges with all of its addresses.
+ * Why none of these addresses may be connected; null when all may. One bad address is enough: which of them a
+ * connection reaches would be a matter of chance, and a name with such an answer is a mistake or an attack. An internal
+ * name must lie within the operator's ranges with all of its addresses.
  */
 function problemWith(
   { host, isAddress }: WebhookTarget,
@@ -173,38 +187,36 @@ function problemWith(
     const problem = addressProblem(address, allow);
     if (problem !== null) return `${address} is ${problem}`;
     if (!isAddress && isInternalName(host) && !holderOf(allow)(address))
-      return `${host} is an internal name, and ${address} lies in no range of webhook-allow`;
+      return `${host} is an internal name, and ${address} is not in any range of webhook-allow`;
   }
   return addresses.length === 0 ? "there are none" : null;
 }
 
-/**
- * The beginning of an answer as one line of text; what cannot be read of it is left out, because the status is known.
- */
-async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+/** The beginning of a response as one line of text. What cannot be read is left out, because the status is known. */
+async function readExcerpt(body: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   try {
     for await (const chunk of body) {
-      if (bytes < KEPT_CHARACTERS * 4) chunks.push(chunk.subarray(0, KEPT_CHARACTERS * 4));
+      if (bytes < MAX_EXCERPT_CHARS * 4) chunks.push(chunk.subarray(0, MAX_EXCERPT_CHARS * 4));
       bytes += chunk.length;
-      if (bytes > MOST_BYTES) break;
+      if (bytes > MAX_RESPONSE_BYTES) break;
     }
   } catch {
-    // Cut short, by the receiver or by the end of the time.
+    // Cut short by the receiver or by the time limit.
   }
   return new TextDecoder()
     .decode(Buffer.concat(chunks))
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
-    .slice(0, KEPT_CHARACTERS);
+    .slice(0, MAX_EXCERPT_CHARS);
 }
 
-const single = (value: string | string[] | undefined): string | null =>
+const firstOf = (value: string | string[] | undefined): string | null =>
   (Array.isArray(value) ? value[0] : value) ?? null;
 
-/** Seconds of a Retry-After header (RFC 9110, 10.2.3); null for what is none. */
-function secondsOf(text: string | null, now: number): number | null {
+/** The seconds that a Retry-After header asks for (RFC 9110, 10.2.3); null when it is missing or invalid. */
+function parseRetryAfter(text: string | null, now: number): number | null {
   if (text === null) return null;
   if (/^\d{1,9}$/.test(text)) return Number(text);
   const at = Date.parse(text);

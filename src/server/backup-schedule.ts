@@ -1,41 +1,43 @@
 /**
- * Backups that a server makes by itself: when one is due, how it is called, which are kept. The directory is the only
- * memory, so a restart shifts nothing and skips nothing, and whoever wants to know of the last good backup lists it.
+ * Scheduled backups: when one is due, what it is called, and which are kept. The directory is the only state, so a
+ * restart neither delays nor skips a backup, and listing the directory shows the last good one.
  */
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { Config } from "../config/options.ts";
-import type { Logger } from "../log.ts";
 import { BackupError, IncompleteEvidenceError } from "../backup/make.ts";
 import type { MadeBackup } from "../backup/make.ts";
+import type { Config } from "../config/options.ts";
+import type { Logger } from "../log.ts";
 
-/**
- * A complete backup: its name in the directory, its size in bytes, and the time that its name tells, in epoch seconds.
- */
+/** A complete backup: its file name, its size in bytes, and the time in its name, in epoch seconds. */
 export type BackupFile = { file: string; time: number; bytes: number };
 
-/** `complete` false: backups that lack evidence which was missing or damaged. They never stand for good ones. */
-const nameOf = (time: number, complete: boolean): string =>
-  `assay-backup-${stampOf(time)}${complete ? "" : ".incomplete"}.tar`;
-const NAME = /^assay-backup-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.tar$/;
-const INCOMPLETE = /^assay-backup-\d{8}T\d{6}Z\.incomplete\.tar$/;
+/** Matches the names of complete backups. */
+const COMPLETE_NAME = /^assay-backup-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.tar$/;
+/** Matches backups without the evidence that was missing or damaged. They never count as good ones. */
+const INCOMPLETE_NAME = /^assay-backup-\d{8}T\d{6}Z\.incomplete\.tar$/;
 
-const stampOf = (time: number): string => new Date(Math.floor(time) * 1000).toISOString().replace(/[-:]|\.\d+/g, "");
+const completeName = (time: number): string => `assay-backup-${timestamp(time)}.tar`;
+const incompleteName = (time: number): string => `assay-backup-${timestamp(time)}.incomplete.tar`;
 
+const timestamp = (time: number): string => new Date(Math.floor(time) * 1000).toISOString().replace(/[-:]|\.\d+/g, "");
+
+/** The time in the name of a complete backup, in epoch seconds; null for any other name. */
 function timeOf(name: string): number | null {
-  const [, year, month, day, hour, minute, second] = NAME.exec(name) ?? [];
+  const [, year, month, day, hour, minute, second] = COMPLETE_NAME.exec(name) ?? [];
   const time = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
   return Number.isNaN(time) ? null : time / 1000;
 }
 
-/** Where backups of a server go, as an absolute path. */
+/** Where a server puts its backups, as an absolute path. */
 export const backupDirectory = (
-  { backupDirectory: given }: Pick<Config, "backupDirectory">,
+  { backupDirectory: configured }: Pick<Config, "backupDirectory">,
   dataDirectory: string,
-): string => (given === null ? join(dataDirectory, "backups") : resolve(given));
+): string => (configured === null ? join(dataDirectory, "backups") : resolve(configured));
 
-const namesIn = (directory: string): string[] => {
+/** Empty when the directory does not exist. @throws the system's error */
+const listNames = (directory: string): string[] => {
   try {
     return readdirSync(directory);
   } catch (error) {
@@ -44,145 +46,164 @@ const namesIn = (directory: string): string[] => {
   }
 };
 
-/**
- * The times of complete backups in a directory, newest first; none where there is no directory. @throws the system's
- * error
- */
-const timesIn = (directory: string): number[] =>
-  namesIn(directory)
+/** The times of the complete backups in a directory, newest first. @throws the system's error */
+const listTimes = (directory: string): number[] =>
+  listNames(directory)
     .flatMap((name) => timeOf(name) ?? [])
     .sort((a, b) => b - a);
 
 /**
- * The newest backup that the server of that directory made, which was read back before it got its name; null: none.
+ * The newest complete backup in a directory, which was verified before it got its name; null when there is none.
  * @throws the system's error
  */
 export function lastBackup(directory: string): BackupFile | null {
-  const [time] = timesIn(directory);
+  const [time] = listTimes(directory);
   if (time === undefined) return null;
-  const file = nameOf(time, true);
+  const file = completeName(time);
   return { file, time, bytes: statSync(join(directory, file)).size };
 }
 
 /**
- * When it was made, in epoch seconds; null also for a directory that cannot be read: whoever watches must not break
- * with it.
+ * The time of the newest complete backup, in epoch seconds; null when there is none, and when the directory cannot be
+ * read: monitoring must not fail with it.
  */
 export function lastBackupAt(directory: string): number | null {
   try {
-    return timesIn(directory)[0] ?? null;
+    return listTimes(directory)[0] ?? null;
   } catch {
     return null;
   }
 }
 
-/** After a failure it is tried again so many seconds later, or when the next one would be due if that is sooner. */
-const RETRY = 900;
+/** A failed backup is retried this much later, or when the next one would be due if that is sooner. */
+const RETRY_S = 900;
+
 export type ScheduledBackups = {
-  /** Makes a backup if one is due. To be called every now and then. */
-  look(): Promise<void>;
-  /** Makes a backup now, unless one is being made. Never rejects. */
+  /** Makes a backup if one is due. Call it every few seconds. */
+  runIfDue(): Promise<void>;
+  /** Makes a backup now, unless one is running. Never rejects. */
   make(reason: string): Promise<void>;
-  /** What fails from now on fails because the server stops. */
+  /** From now on failures are logged as a consequence of the server's stop. */
   close(): void;
 };
 
-type Parts = {
+type ScheduledBackupOrder = {
+  file: string;
+  /** Path of the file until it is complete. */
+  partial: string;
+  allowMissing: boolean;
+  at: number;
+};
+
+export type ScheduleOptions = {
   directory: string;
   /**
-   * Whether the directory is that of the data, which may be made; one that the operator names may be a disk that is not
-   * there.
+   * Whether the directory lies in the data directory and may be created. One that the operator configured may be on a
+   * disk that is not mounted.
    */
-  own: boolean;
-  /** Seconds between two backups; null: none by the clock. */
-  every: number | null;
-  keep: number;
+  isInDataDirectory: boolean;
+  /** Seconds between two backups; null: none are scheduled. */
+  intervalS: number | null;
+  /** How many complete backups are kept. */
+  keepCount: number;
   /** Epoch seconds. */
   now(): number;
-  /** Makes one backup, as makeBackup does. `partial` is its path as long as it is not complete. */
-  run(order: { file: string; partial: string; allowMissing: boolean; at: number }): Promise<MadeBackup>;
+  /** Makes one backup, like makeBackup. */
+  run(order: ScheduledBackupOrder): Promise<MadeBackup>;
   logger: Pick<Logger, "info" | "error">;
 };
 
-export function createScheduledBackups({ directory, own, every, keep, now, run, logger }: Parts): ScheduledBackups {
-  let running = false;
-  let closed = false;
-  /** After trouble: not before that time. */
+export function createScheduledBackups(options: ScheduleOptions): ScheduledBackups {
+  const { directory, intervalS, now, logger } = options;
+  let isRunning = false;
+  let isClosed = false;
+  /** After a failure, no backup is due before this time. */
   let pausedUntil = 0;
 
-  /** When the next one is due. Times to come were written by a clock that was wrong, and say nothing. */
+  /** When the next backup is due. Backups from the future were named under a wrong clock and are ignored. */
   function dueAt(at: number): number {
-    if (every === null) return Number.POSITIVE_INFINITY;
-    const last = timesIn(directory).find((time) => time <= at);
-    return Math.max(last === undefined ? at : last + every, pausedUntil);
+    if (intervalS === null) return Number.POSITIVE_INFINITY;
+    const last = listTimes(directory).find((time) => time <= at);
+    return Math.max(last === undefined ? at : last + intervalS, pausedUntil);
   }
 
   async function attempt(reason: string): Promise<void> {
-    const at = now();
-    // A name tells seconds, and two of one second are two.
-    let named = Math.floor(at);
-    while (existsSync(join(directory, nameOf(named, true)))) named += 1;
-    if (own) await mkdir(directory, { recursive: true, mode: 0o700 });
-    const order = (complete: boolean) => ({
-      file: join(directory, nameOf(named, complete)),
-      partial: join(directory, "assay-backup.partial"),
-      allowMissing: !complete,
-      at,
-    });
-    try {
-      const made = await run(order(true));
-      logger.info({ file: order(true).file, ...made, reason }, "made a backup");
-      await removeOld(named);
-    } catch (error) {
-      if (!(error instanceof IncompleteEvidenceError)) throw error;
-      // What there is must not go unsaved because of one file; but it is no good backup, and pushes none of those out.
-      const made = await run(order(false));
-      logger.error(
-        { file: order(false).file, ...made, reason, problems: error.problems },
-        "the backup lacks evidence that is missing or damaged: put that back from an earlier backup, and see assay help backup",
-      );
-      for (const name of namesIn(directory))
-        if (INCOMPLETE.test(name) && name !== nameOf(named, false)) await rm(join(directory, name), { force: true });
-      // Not sooner than a good one: it costs twice as much, and only the operator can mend it.
-      pausedUntil = now() + (every ?? 0);
-    }
-  }
-
-  /** Keeps the newest, and in any case the one that was just made. */
-  async function removeOld(made: number): Promise<void> {
-    const old = timesIn(directory)
-      .slice(keep)
-      .filter((time) => time !== made);
-    for (const time of old) await rm(join(directory, nameOf(time, true)), { force: true });
-    if (old.length > 0) logger.info({ files: old.map((time) => nameOf(time, true)), keep }, "removed old backups");
-    // Good again: what was saved in need is not needed.
-    for (const name of namesIn(directory)) if (INCOMPLETE.test(name)) await rm(join(directory, name), { force: true });
+    const { isComplete } = await makeAndPrune(options, reason);
+    // An incomplete backup is not repeated sooner than a good one: it costs twice as much, and only the operator can
+    // repair the evidence.
+    if (!isComplete) pausedUntil = now() + (intervalS ?? 0);
   }
 
   async function make(reason: string): Promise<void> {
-    if (running) return void logger.info({ reason }, "a backup is being made already");
-    running = true;
+    if (isRunning) return void logger.info({ reason }, "a backup is already running; no other is started");
+    isRunning = true;
     try {
       await attempt(reason);
     } catch (error) {
-      if (closed) return void logger.info({ reason }, "the backup is given up, because the server stops");
-      pausedUntil = now() + Math.min(every ?? RETRY, RETRY);
-      const told = error instanceof BackupError ? { error: error.message } : { err: error };
+      if (isClosed) return void logger.info({ reason }, "the backup was aborted because the server is stopping");
+      pausedUntil = now() + Math.min(intervalS ?? RETRY_S, RETRY_S);
+      const facts = error instanceof BackupError ? { error: error.message } : { err: error };
       logger.error(
-        { ...told, reason, directory },
-        every === null ? "no backup could be made" : "no backup could be made; it is tried again",
+        { ...facts, reason, directory },
+        intervalS === null ? "the backup failed" : "the backup failed and will be retried",
       );
     } finally {
-      running = false;
+      isRunning = false;
     }
   }
 
   return {
     make,
-    close: () => void (closed = true),
-    async look() {
+    close: () => void (isClosed = true),
+    async runIfDue() {
       const at = now();
-      if (!running && dueAt(at) <= at) await make("schedule");
+      if (!isRunning && dueAt(at) <= at) await make("schedule");
     },
   };
+}
+
+/** Makes a backup and removes those that are no longer needed. @throws when not even an incomplete one can be made */
+async function makeAndPrune(options: ScheduleOptions, reason: string): Promise<{ isComplete: boolean }> {
+  const { directory, isInDataDirectory, now, run, logger } = options;
+  const at = now();
+  // Names have a resolution of a second, and two backups of one second are two files.
+  let named = Math.floor(at);
+  while (existsSync(join(directory, completeName(named)))) named += 1;
+  if (isInDataDirectory) await mkdir(directory, { recursive: true, mode: 0o700 });
+  const partial = join(directory, "assay-backup.partial");
+  try {
+    const file = join(directory, completeName(named));
+    const made = await run({ file, partial, allowMissing: false, at });
+    logger.info({ file, ...made, reason }, "made a backup");
+    await removeOld(options, named);
+    return { isComplete: true };
+  } catch (error) {
+    if (!(error instanceof IncompleteEvidenceError)) throw error;
+    // Everything else must be saved although one file is missing. But the result is not a good backup, and must not
+    // displace one.
+    const file = join(directory, incompleteName(named));
+    const made = await run({ file, partial, allowMissing: true, at });
+    logger.error(
+      { file, ...made, reason, problems: error.problems },
+      "the backup lacks evidence that is missing or damaged: restore it from an earlier backup, see assay help backup",
+    );
+    await removeIncomplete(directory, { except: incompleteName(named) });
+    return { isComplete: false };
+  }
+}
+
+/** Keeps the newest complete backups, and in any case the one that was just made. Incomplete ones are obsolete then. */
+async function removeOld({ directory, keepCount, logger }: ScheduleOptions, made: number): Promise<void> {
+  const old = listTimes(directory)
+    .slice(keepCount)
+    .filter((time) => time !== made)
+    .map(completeName);
+  for (const name of old) await rm(join(directory, name), { force: true });
+  if (old.length > 0) logger.info({ files: old, keep: keepCount }, "removed old backups");
+  await removeIncomplete(directory);
+}
+
+async function removeIncomplete(directory: string, { except }: { except?: string } = {}): Promise<void> {
+  for (const name of listNames(directory))
+    if (INCOMPLETE_NAME.test(name) && name !== except) await rm(join(directory, name), { force: true });
 }

@@ -1,11 +1,11 @@
 /**
- * Whether there is room for writes. Below a reserve of free space, and after a write that the machine failed (a full
- * disk, a quota, an I/O error, a file system that became read-only), the server takes no changes: each is refused with
- * 507 and the reason before its body is read, and reads go on. It looks again every few seconds and takes changes as
- * soon as there is room, or as soon as a write on trial is durable.
+ * Read-only mode. The server enters it when free space drops below the reserve, and when a write fails on storage (a
+ * full disk, a quota, an I/O error, a file system remounted read-only). Each change is then refused with 507 and the
+ * reason, before its body is read; reads continue. The server checks every few seconds and leaves the mode once there
+ * is space again, or once a test write is durable.
  *
- * What is refused this way has left nothing behind: the check comes first, and what fails later is undone by who does
- * it (writer.ts, vault.ts).
+ * A refused change leaves nothing behind: the check comes first, and a write that fails later is undone by the part
+ * that made it (group-commit.ts, local-store.ts).
  */
 import { constants } from "node:fs";
 import { open, unlink } from "node:fs/promises";
@@ -16,28 +16,29 @@ import type { Logger } from "../log.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
 
 export type DiskGuard = {
-  /** Why no change is taken, as the end of a sentence; null while they are taken. */
+  /** Why the server is in read-only mode, as the end of a sentence; null when it is not. */
   readOnlyReason(): string | null;
-  /** @throws AppError no_space (507) while no change is taken, and for `bytes` that would not leave the reserve. */
+  /** @throws AppError no_space (507) in read-only mode, and when `bytes` more would use up the reserve */
   ensureWritable(bytes?: number): void;
-  /** To be told what a write failed with. Anything but trouble of the storage is passed over. */
+  /** Reports the error of a failed write. Errors that do not come from storage are ignored. */
   reportFailure(error: unknown): void;
-  /** Measures, tries and decides anew. Never rejects. */
+  /** Measures free space, retries writing after a failure, and updates the mode. Never rejects. */
   check(): Promise<void>;
 };
 
 /**
- * What has to be free beyond the reserve before changes are taken again, as a part of it: no coming and going at the
- * edge.
+ * Fraction of the reserve that must be free on top of it before read-only mode ends, so that the mode does not flap at
+ * the limit.
  */
-const MARGIN = 0.1;
+const RESUME_MARGIN = 0.1;
 
+/** Errors that mean that space ran out. */
+const OUT_OF_SPACE_CODES = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 /**
- * Codes that tell of the storage and not of a mistake: no room, no quota, the device, the mount, rights. What a device
- * cannot read SQLite calls corrupt.
+ * Errors of the device, the mount or its permissions rather than of a mistake in the program. SQLite reports unreadable
+ * sectors as corruption.
  */
-const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
-const TROUBLE = new Set([
+const STORAGE_FAILURE_CODES = new Set([
   "EIO",
   "EROFS",
   "EACCES",
@@ -49,126 +50,135 @@ const TROUBLE = new Set([
   "SQLITE_NOTADB",
 ]);
 
-/**
- * @param parts `reserve` in bytes; `free` measures the free space of the data directory in bytes; `tryOut` makes a
- * small durable write and rejects where that
- *   fails. `reopened` is called when changes are taken again.
- */
-export function createDiskGuard(parts: {
-  reserve: number;
-  free(): Promise<number>;
+export type DiskGuardDependencies = {
+  reserveBytes: number;
+  /** Measures the free space of the data directory, in bytes. */
+  measureFreeBytes(): Promise<number>;
+  /** Makes a small durable write; rejects when that fails. */
   probeWrite(): Promise<void>;
   logger: Logger;
-  reopened(): void;
-}): DiskGuard {
-  const { reserve, logger } = parts;
-  let left = Infinity;
-  let low = false;
+  /** Called when read-only mode ends. */
+  onWritable(): void;
+};
+
+export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard {
+  const { reserveBytes, logger } = dependencies;
+  let freeBytes = Infinity;
+  let isLow = false;
   let failure: string | null = null;
-  let told: string | null = null;
+  /** The reason at the last transition, null outside of read-only mode. */
+  let loggedReason: string | null = null;
 
-  const readOnlyReason = (): string | null =>
-    failure ??
-    (low
-      ? `the disk of the data directory has ${megabytes(left)} MB left, and below ${megabytes(reserve)} MB (disk-reserve) only reads are served`
-      : null);
+  function readOnlyReason(): string | null {
+    if (failure !== null) return failure;
+    if (!isLow) return null;
+    const [free, reserve] = [megabytes(freeBytes), megabytes(reserveBytes)];
+    return `the disk of the data directory has ${free} MB free, less than the reserve of ${reserve} MB (disk-reserve)`;
+  }
 
-  /** One line when it begins, and one when it is over. */
-  function tell(): void {
-    const now = readOnlyReason();
-    if (now !== null && told === null)
-      logger.error({ reason: now, free_bytes: finite(left), reserve_bytes: reserve }, "taking no changes, only reads");
-    if (now === null && told !== null) {
-      logger.info({ free_bytes: finite(left), reserve_bytes: reserve }, "taking changes again");
-      told = null;
-      parts.reopened();
+  /** Logs one line when read-only mode begins, and one when it ends. */
+  function logTransition(): void {
+    const reason = readOnlyReason();
+    const facts = { free_bytes: Number.isFinite(freeBytes) ? freeBytes : null, reserve_bytes: reserveBytes };
+    if (reason !== null && loggedReason === null)
+      logger.error({ reason, ...facts }, "entered read-only mode: changes are refused, reads continue");
+    if (reason === null && loggedReason !== null) {
+      logger.info(facts, "left read-only mode: changes are accepted again");
+      loggedReason = null;
+      dependencies.onWritable();
     }
-    told = now;
+    loggedReason = reason;
+  }
+
+  async function measure(): Promise<void> {
+    try {
+      freeBytes = await dependencies.measureFreeBytes();
+      isLow = freeBytes < (isLow ? reserveBytes * (1 + RESUME_MARGIN) : reserveBytes);
+    } catch (error) {
+      // Without a measurement, only the writes themselves can show whether there is space.
+      logger.warn({ err: error }, "the free space of the data directory cannot be measured; keeping the last figure");
+    }
+  }
+
+  async function retryWriting(): Promise<void> {
+    try {
+      await dependencies.probeWrite();
+      failure = null;
+    } catch (error) {
+      failure = `a test write failed (${storageErrorCode(error) ?? "unknown"}); it is retried in a few seconds`;
+    }
   }
 
   return {
-    readOnlyReason: readOnlyReason,
+    readOnlyReason,
 
     ensureWritable(bytes = 0) {
-      const now = readOnlyReason();
-      if (now !== null) throw readOnly(now);
-      if (bytes > left - reserve)
-        throw readOnly(
-          `the disk of the data directory has no room for ${megabytes(bytes)} MB beside its reserve of ${megabytes(reserve)} MB`,
-        );
+      const reason = readOnlyReason();
+      if (reason !== null) throw readOnly(reason);
+      if (bytes <= freeBytes - reserveBytes) return;
+      const [needed, reserve] = [megabytes(bytes), megabytes(reserveBytes)];
+      throw readOnly(
+        `the disk of the data directory has no space for ${needed} MB beyond its reserve of ${reserve} MB`,
+      );
     },
 
     reportFailure(error) {
-      const code = codeOf(error);
+      const code = storageErrorCode(error);
       if (code === null) return;
-      failure = `the last write failed (${code}), and the next one is tried in a few seconds`;
-      tell();
+      failure = `the last write failed (${code}); a test write follows in a few seconds`;
+      logTransition();
     },
 
     async check() {
-      try {
-        left = await parts.free();
-        low = left < (low ? reserve * (1 + MARGIN) : reserve);
-      } catch (error) {
-        // Without a figure nothing is known of room; whether writes arrive is then for the writes to tell.
-        logger.warn({ err: error }, "the free space of the data directory cannot be measured");
-      }
-      if (failure !== null && !low) {
-        try {
-          await parts.probeWrite();
-          failure = null;
-        } catch (error) {
-          failure = `a write on trial failed (${codeOf(error) ?? "unknown"}), and the next one follows in a few seconds`;
-        }
-      }
-      tell();
+      await measure();
+      if (failure !== null && !isLow) await retryWriting();
+      logTransition();
     },
   };
 }
 
 /**
- * What callers are told of an error of the storage that nobody below knew to be one: 507 where room is missing, 503 for
- * the device and for what may pass. Every other error stays as it is.
+ * Turns an error of the storage that no lower layer recognized into what the client gets: 507 when space ran out, 503
+ * for a failing device and for errors that may pass. All other errors are returned unchanged.
  */
 export function translateStorageError(error: unknown): unknown {
   if (error instanceof AppError) return error;
-  const code = codeOf(error);
+  const code = storageErrorCode(error);
   if (code === null) return error;
-  if (NO_ROOM.has(code))
-    return new AppError(
-      "no_space",
-      readOnly(`there is no room left on the disk of the data directory (${code})`).message,
-      { internal: error, headers: { "Retry-After": "60" } },
-    );
+  if (OUT_OF_SPACE_CODES.has(code)) {
+    const { message } = readOnly(`the disk of the data directory has no space left (${code})`);
+    return new AppError("no_space", message, { internal: error, headers: { "Retry-After": "60" } });
+  }
   return unavailable(
-    `The server's storage failed (${code}). Nothing was changed. Please try again; the operator finds more with assay verify`,
+    `The server's storage failed (${code}). Nothing was changed. Please try again; if it keeps failing, the operator ` +
+      "can examine the data with assay verify",
     5,
     error,
   );
 }
 
-/**
- * The code of an error that comes from the storage, also as the cause that an AppError keeps for the log; null for any
- * other.
- */
-function codeOf(error: unknown): string | null {
+/** The code of an error of the storage, also of one that an AppError wraps for the log; null for all other errors. */
+function storageErrorCode(error: unknown): string | null {
   const cause = error instanceof AppError ? error.internal : error;
   const { code } = (cause ?? {}) as { code?: unknown };
   if (typeof code !== "string") return null;
-  // Busy is a neighbour that writes, and no memory is no fault of the disk.
-  const ofDatabase = isStorageFailure(cause) && !/^SQLITE_(BUSY|NOMEM)/.test(code);
-  return ofDatabase || NO_ROOM.has(code) || TROUBLE.has(code) ? code : null;
+  // BUSY means that another process is writing, and NOMEM says nothing about the disk.
+  const isDatabaseFailure = isStorageFailure(cause) && !/^SQLITE_(BUSY|NOMEM)/.test(code);
+  return isDatabaseFailure || OUT_OF_SPACE_CODES.has(code) || STORAGE_FAILURE_CODES.has(code) ? code : null;
 }
 
+/** A few blocks, so that the test also fails where only a small file would still fit. */
+const PROBE_BYTES = 65_536;
+
 /**
- * Writes a file of a few blocks durably and removes it. @throws the system's error; the file may stay then, and the
- * next trial takes it.
+ * Writes a small file durably and removes it.
+ * @throws the system's error; the file may stay, and the next test overwrites it
  */
 export async function probeWrite(directory: string): Promise<void> {
   const path = join(directory, "trial");
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o600);
   try {
-    await file.write(Buffer.alloc(TRIAL_BYTES, 1));
+    await file.write(Buffer.alloc(PROBE_BYTES, 1));
     await file.sync();
   } finally {
     await file.close();
@@ -176,7 +186,4 @@ export async function probeWrite(directory: string): Promise<void> {
   await unlink(path);
 }
 
-const TRIAL_BYTES = 65_536;
-
 const megabytes = (bytes: number): number => Math.floor(bytes / MB);
-const finite = (bytes: number): number | null => (Number.isFinite(bytes) ? bytes : null);

@@ -1,30 +1,29 @@
-/** What is done for each kind of job. A new kind is one line here. */
+/** The handler of each kind of job. A new kind is one line here. */
+import type { JobHandler, Settlement } from "../jobs/job-runner.ts";
+import { MAX_PARALLEL_MAILS, MAX_PARALLEL_WEBHOOKS } from "../notifications/deliver.ts";
 import type { LapsePayload } from "../store/accounts/api-keys.ts";
+import type { ReevaluatePayload } from "../store/environments/reevaluation-queue.ts";
 import { DELIVER, DELIVER_MAIL } from "../store/notifications/outbox.ts";
 import type { DeliverPayload } from "../store/notifications/outbox.ts";
-import type { ReevaluatePayload } from "../store/environments/reevaluation-queue.ts";
 import type { NotifyPayload } from "../store/notifications/triggers.ts";
-import { PARALLEL_MAIL, PARALLEL_QUEUES } from "../notifications/deliver.ts";
-import type { JobHandler, Settlement } from "../jobs/job-runner.ts";
 
-export type JobWork = {
+export type JobFunctions = {
   /**
-   * Evaluates the latest snapshot of an environment again and makes a new one where a verdict flips (semantics 5.5,
-   * 6.4).
+   * Re-evaluates the latest snapshot of an environment and adds a new one when a verdict changes (semantics 5.5, 6.4).
    */
   reevaluate(payload: ReevaluatePayload): Promise<void>;
   /** Closes the record of a rotated key whose grace period is over (semantics 1.6). */
-  lapseKey(payload: LapsePayload): Promise<void | Settlement>;
-  /** Makes the messages about something that happened (semantics 8.4). */
+  expireKey(payload: LapsePayload): Promise<void | Settlement>;
+  /** Composes the messages about an event (semantics 8.4). */
   notify(payload: NotifyPayload): Promise<Settlement>;
-  /** Sends the first message out of a queue. null where nothing is sent: then messages wait. */
+  /** Sends the first message of a queue. null: messages are not sent and stay in the outbox. */
   deliver: ((payload: DeliverPayload) => Promise<Settlement>) | null;
 };
 
-/** The handlers by kind. Payloads are what our own stores wrote, so they are taken at their word. */
-export const jobHandlers = ({ reevaluate, lapseKey, notify, deliver }: JobWork): Record<string, JobHandler> => ({
+/** The handlers by kind. Only our own stores write payloads, so their shapes are not checked again. */
+export const jobHandlers = ({ reevaluate, expireKey, notify, deliver }: JobFunctions): Record<string, JobHandler> => ({
   reevaluate: (payload) => reevaluate(payload as ReevaluatePayload),
-  lapse_key: (payload) => lapseKey(payload as LapsePayload),
+  lapse_key: (payload) => expireKey(payload as LapsePayload),
   notify: (payload) => notify(payload as NotifyPayload),
   ...(deliver
     ? {
@@ -34,5 +33,8 @@ export const jobHandlers = ({ reevaluate, lapseKey, notify, deliver }: JobWork):
     : {}),
 });
 
-/** How many jobs of a kind run at a time, where it is more than one. */
-export const PARALLEL: Readonly<Record<string, number>> = { [DELIVER]: PARALLEL_QUEUES, [DELIVER_MAIL]: PARALLEL_MAIL };
+/** How many jobs of a kind run at a time, for the kinds with more than one. */
+export const PARALLEL_BY_KIND: Readonly<Record<string, number>> = {
+  [DELIVER]: MAX_PARALLEL_WEBHOOKS,
+  [DELIVER_MAIL]: MAX_PARALLEL_MAILS,
+};

@@ -1,6 +1,6 @@
 /**
- * Binding the server to its addresses, and leaving them: what happens on the level of connections, before there is a
- * request and after there is an answer.
+ * Binding the server to its addresses and closing them again: everything on the level of connections, before there is a
+ * request and after there is a response.
  */
 import { createServer } from "node:http";
 import type { RequestListener, Server as HttpServer, ServerResponse } from "node:http";
@@ -8,133 +8,115 @@ import { createServer as createTlsServer, Server as HttpsServer } from "node:htt
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SecureContextOptions } from "node:tls";
-import { pathOf, answerMalformedRequest } from "../http/malformed-request.ts";
-import type { MalformedRequest } from "../http/malformed-request.ts";
-import { rememberPeer, resolvePeer, parseTrustedProxies } from "../http/client-address.ts";
+import { parseTrustedProxies, rememberPeer, resolvePeer } from "../http/client-address.ts";
 import type { TrustedProxies } from "../http/client-address.ts";
-import { letGroupIn, makeRoom } from "./unix-socket.ts";
+import { answerMalformedRequest, pathOf } from "../http/malformed-request.ts";
+import type { MalformedRequest } from "../http/malformed-request.ts";
+import { allowGroup, removeStaleSocket } from "./unix-socket.ts";
 
 type Server = HttpServer | HttpsServer;
 
-/** Where to listen: an address, the path of a Unix socket, or a socket that somebody else bound and handed over. */
+/** Where to listen: an address, the path of a Unix socket, or a socket that another process bound and passed on. */
 export type ListenAddress = { host: string; port: number } | { path: string } | { fd: number };
 
 export type Listening = {
   server: Server;
   /**
-   * The bound address: `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, or `fd:N` of a Unix socket that was
-   * handed over.
+   * The bound address: `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, or `fd:N` of an inherited Unix socket.
    */
   url: string;
-  /** Where it is bound; null for a Unix socket. */
+  /** null for a Unix socket. */
   bound: { host: string; port: number } | null;
 };
 
 export type ServerLimits = {
-  /** Seconds for the headers of a request, and for the handshake of an encrypted connection. */
+  /** Seconds for the headers of a request, and for the handshake of a TLS connection. */
   headerTimeout: number;
   /** Seconds for a whole request. */
   requestTimeout: number;
 };
 
-export type Bindable = { callback(): RequestListener; refused(refusal: MalformedRequest): string };
+export type Bindable = {
+  /** The request handler. It is asked for once, before the port is known. */
+  callback(): RequestListener;
+  /** Logs bytes that are not an HTTP request. @returns the request id for the response */
+  recordMalformedRequest(refusal: MalformedRequest): string;
+};
 
-/** A certificate, with those that lead to its authority behind it, and its key: both in PEM. */
-export type Pair = { certificate: string; key: string };
+/** A certificate, followed by those that lead to its authority, and its key: both in PEM. */
+export type CertificatePair = { certificate: string; key: string };
 
 export type ConnectionOptions = {
-  /** With a pair the server speaks https, and only that. */
-  tls?: Pair | null;
-  /** Whose headers tell of a client; nobody's unless given. */
+  /** With a pair the server speaks https, and nothing else. */
+  tls?: CertificatePair | null;
+  /** The proxies whose headers about a client are trusted; none unless given. */
   trust?: TrustedProxies;
-  /** Connections at a time; any number unless given. */
+  /** Open connections; unlimited unless given. */
   maxConnections?: number;
-  /** Told when a connection was refused because there are that many. */
+  /** Called when a connection was refused because of `maxConnections`. */
   onConnectionLimit?(): void;
 };
 
-/** What a stop must know of a server: its connections, and the answers that are not finished. */
-type Traffic = { sockets: Set<Socket>; answers: Set<ServerResponse>; stopping: boolean };
+/** What closing a listener needs to know: its open connections and the responses that are not finished. */
+type Traffic = { sockets: Set<Socket>; responses: Set<ServerResponse>; isStopping: boolean };
 const trafficOf = new WeakMap<Server, Traffic>();
 
+/** A list query names a thousand commits of 40 digits in its URL, which exceeds Node's default of 16 KB. */
+const MAX_HEADER_BYTES = 262_144;
+
 /**
- * Binds the app; only its request handler is asked for, so that who must know the port before they make the app can
- * hand in something that passes requests on. `refused` is told of what never became a request, and gives the id that it
- * is answered with.
- * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be had; ENOTSOCK where a file that is no
- * socket is in the way;
- *   what OpenSSL says of a pair that it cannot use.
+ * How long an idle connection stays open: longer than proxies keep theirs (usually a minute). If the server closed
+ * first while the proxy sends, that request would be lost; a proxy that closes first just opens another connection.
+ */
+const KEEP_ALIVE_MS = 75_000;
+
+/**
+ * Binds an application to an address.
+ * @throws the system's error (EADDRINUSE, EACCES) when the address cannot be bound; ENOTSOCK when a file that is not a
+ *   socket is in the way; OpenSSL's error for a certificate or key that it cannot use
  */
 export async function listen(
   app: Bindable,
-  place: ListenAddress,
-  limits: ServerLimits,
-  manners: ConnectionOptions = {},
+  address: ListenAddress,
+  { limits, tls = null, trust = parseTrustedProxies(null), ...options }: ConnectionOptions & { limits: ServerLimits },
 ): Promise<Listening> {
-  const {
-    tls = null,
-    trust = parseTrustedProxies(null),
-    maxConnections: mostConnections,
-    onConnectionLimit: crowded,
-  } = manners;
+  const traffic: Traffic = { sockets: new Set(), responses: new Set(), isStopping: false };
+  const latestResponse = new WeakMap<Duplex, ServerResponse>();
   const handler = app.callback();
-  const traffic: Traffic = { sockets: new Set(), answers: new Set(), stopping: false };
-  const latest = new WeakMap<Duplex, ServerResponse>();
-  let unix = "path" in place;
+  let isUnixSocket = "path" in address;
   const handle: RequestListener = (request, response) => {
-    latest.set(request.socket, response);
+    latestResponse.set(request.socket, response);
     request.url = pathOf(request.url ?? "");
-    rememberPeer(request, resolvePeer(request, { trust, unix }));
-    traffic.answers.add(response);
-    response.once("close", () => traffic.answers.delete(response));
-    if (traffic.stopping) response.setHeader("Connection", "close");
+    rememberPeer(request, resolvePeer(request, { trust, unix: isUnixSocket }));
+    traffic.responses.add(response);
+    response.once("close", () => traffic.responses.delete(response));
+    if (traffic.isStopping) response.setHeader("Connection", "close");
     handler(request, response);
   };
-  const options = {
-    maxHeaderSize: MAX_HEADER_BYTES,
-    headersTimeout: limits.headerTimeout * 1000,
-    requestTimeout: limits.requestTimeout * 1000,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    // Node's own refusal of a request without a host has no body; arrive.ts refuses it like all others.
-    requireHostHeader: false,
-    // Node looks for late requests every so often: a limit of 5 seconds should not mean 35.
-    connectionsCheckingInterval: Math.min(limits.headerTimeout * 250, 30_000),
-  };
-  const server = tls
-    ? createTlsServer({ ...options, ...secure(tls), handshakeTimeout: options.headersTimeout }, handle)
-    : createServer(options, handle);
+  const server = createHttpServer({ tls, limits, handle });
   trafficOf.set(server, traffic);
-  const met = (socket: Socket): void => {
-    traffic.sockets.add(socket);
-    socket.once("close", () => traffic.sockets.delete(socket));
-  };
-  server.on("connection", met);
-  // Of an encrypted connection both are known: the one that carries it, which a stop can cut during the handshake too,
-  // and what it carries.
-  server.on("secureConnection", (socket: Socket) => (traffic.stopping ? socket.destroy() : met(socket)));
-  // A client that asks first (`Expect: 100-continue`) is told to go on by body.ts, after it was authorized.
-  server.on("checkContinue", handle);
-  // Other expectations are met by answering as always.
-  server.on("checkExpectation", handle);
+  trackSockets(server, traffic);
   server.on("clientError", (error, socket) => {
-    // Nothing can be said in a connection whose handshake failed.
+    // There is no way to answer on a connection whose handshake failed.
     if (tls && !traffic.sockets.has(socket as Socket)) socket.destroy();
-    else answerMalformedRequest({ error, socket, answer: latest.get(socket) ?? null, onRefusal: app.refused });
+    else {
+      const answer = latestResponse.get(socket) ?? null;
+      answerMalformedRequest({ error, socket, answer, onRefusal: app.recordMalformedRequest });
+    }
   });
-  if (mostConnections !== undefined) server.maxConnections = mostConnections;
-  if (crowded) server.on("drop", crowded);
-  if ("path" in place) await makeRoom(place.path);
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(place, resolve);
-  });
-  if ("path" in place) {
-    letGroupIn(place.path);
-    return { server, url: `unix:${place.path}`, bound: null };
+  if (options.maxConnections !== undefined) server.maxConnections = options.maxConnections;
+  if (options.onConnectionLimit) server.on("drop", options.onConnectionLimit);
+
+  await bind(server, address);
+  const bound = server.address() as AddressInfo | string | null;
+  if (bound === null || typeof bound === "string") {
+    isUnixSocket = true;
+    return {
+      server,
+      url: "path" in address ? `unix:${address.path}` : `fd:${"fd" in address ? address.fd : ""}`,
+      bound: null,
+    };
   }
-  const bound = server.address() as AddressInfo | null;
-  unix = bound === null;
-  if (bound === null) return { server, url: `fd:${"fd" in place ? place.fd : ""}`, bound };
   const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
   return {
     server,
@@ -143,52 +125,93 @@ export async function listen(
   };
 }
 
-/**
- * From now on new connections get this pair; those that are open go on with theirs. @throws what OpenSSL says of it;
- * then the old one stays.
- */
-export function replacePair(server: Server, pair: Pair): void {
-  if (server instanceof HttpsServer) server.setSecureContext(secure(pair));
+function createHttpServer({
+  tls,
+  limits,
+  handle,
+}: {
+  tls: CertificatePair | null;
+  limits: ServerLimits;
+  handle: RequestListener;
+}): Server {
+  const options = {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: limits.headerTimeout * 1000,
+    requestTimeout: limits.requestTimeout * 1000,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // Node's own refusal of a request without a Host header has no body; request-boundary.ts refuses it like all
+    // others.
+    requireHostHeader: false,
+    // Node checks for late requests at intervals: a limit of 5 seconds should not mean 35.
+    connectionsCheckingInterval: Math.min(limits.headerTimeout * 250, 30_000),
+  };
+  const server = tls
+    ? createTlsServer({ ...options, ...secureContext(tls), handshakeTimeout: options.headersTimeout }, handle)
+    : createServer(options, handle);
+  // body.ts answers `Expect: 100-continue`, after the client was authorized.
+  server.on("checkContinue", handle);
+  // Any other expectation is answered like a request without one.
+  server.on("checkExpectation", handle);
+  return server;
 }
 
-const secure = ({ certificate, key }: Pair): SecureContextOptions => ({
+function trackSockets(server: Server, traffic: Traffic): void {
+  const track = (socket: Socket): void => {
+    traffic.sockets.add(socket);
+    socket.once("close", () => traffic.sockets.delete(socket));
+  };
+  server.on("connection", track);
+  // A TLS connection has two sockets: the raw one, which a stop can also cut during the handshake, and the encrypted
+  // one.
+  server.on("secureConnection", (socket: Socket) => (traffic.isStopping ? socket.destroy() : track(socket)));
+}
+
+async function bind(server: Server, address: ListenAddress): Promise<void> {
+  if ("path" in address) await removeStaleSocket(address.path);
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(address, resolve);
+  });
+  if ("path" in address) allowGroup(address.path);
+}
+
+/**
+ * Uses another certificate for new connections; open ones keep theirs.
+ * @throws OpenSSL's error; the old certificate stays in use then
+ */
+export function replaceCertificate(server: Server, pair: CertificatePair): void {
+  if (server instanceof HttpsServer) server.setSecureContext(secureContext(pair));
+}
+
+const secureContext = ({ certificate, key }: CertificatePair): SecureContextOptions => ({
   cert: certificate,
   key,
   minVersion: "TLSv1.2",
 });
 
-/** A list query names a thousand commits with 40 digits each in its address; node's own 16 KB would not take them. */
-const MAX_HEADER_BYTES = 262_144;
-
 /**
- * An idle connection stays open longer than proxies keep theirs (a minute, mostly): whoever closes first while the
- * other one sends loses a request, and a proxy can take another connection, but a server cannot call back.
+ * Stops accepting connections, waits up to `timeoutS` seconds for running requests, then cuts the rest. Idle
+ * connections are closed at once, including those that have not sent a first request.
  */
-const KEEP_ALIVE_MS = 75_000;
-
-/**
- * Stops taking connections, lets running requests end (at most `patience` seconds), then cuts what is left. Connections
- * that clients only keep open, for a next request or for a first one, delay nothing.
- */
-export async function closeListener(server: Server, patience: number): Promise<void> {
+export async function closeListener(server: Server, timeoutS: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   const traffic = trafficOf.get(server);
   if (traffic) {
-    traffic.stopping = true;
-    for (const answer of traffic.answers) {
-      if (!answer.headersSent) answer.setHeader("Connection", "close");
-      // Its head promised to keep the connection; by the next turn it is an idle one.
-      else answer.once("close", () => setImmediate(() => server.closeIdleConnections()));
+    traffic.isStopping = true;
+    for (const response of traffic.responses) {
+      if (!response.headersSent) response.setHeader("Connection", "close");
+      // Its headers promised to keep the connection open; by the next turn it is an idle one.
+      else response.once("close", () => setImmediate(() => server.closeIdleConnections()));
     }
-    // Node takes a connection for busy until its first request came.
+    // Node counts a connection as busy until its first request arrives.
     for (const socket of traffic.sockets) if (socket.bytesRead === 0) socket.destroy();
   }
   server.closeIdleConnections();
   const timer = setTimeout(() => {
     server.closeAllConnections();
-    // A handshake that never ends is no connection to Node yet.
+    // Node does not know a connection yet whose handshake has not ended.
     for (const socket of traffic?.sockets ?? []) socket.destroy();
-  }, patience * 1000);
+  }, timeoutS * 1000);
   await closed;
   clearTimeout(timer);
 }

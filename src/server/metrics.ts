@@ -1,7 +1,7 @@
 /**
- * Metrics for Prometheus. Counters and histograms are fed where things happen; what can be looked up (sizes, queues) is
- * looked up when somebody collects, and costs a millisecond then. Labels have few values, all of them ours: a caller
- * cannot make new series.
+ * Metrics for Prometheus. Counters and histograms are fed where things happen; values that can be read (sizes, queue
+ * lengths) are read on collection, which costs about a millisecond. Label values come from fixed sets of the server, so
+ * clients cannot create new series.
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { RequestEntry } from "../log.ts";
@@ -11,15 +11,14 @@ import { walBytes } from "../store/db/wal.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 
 export type Metrics = {
-  /** A request came ... */
-  requestCame(): void;
-  /** ... and was answered, or its client is gone. */
-  requestDone(entry: Pick<RequestEntry, "route" | "status" | "duration_ms" | "bytes_in" | "bytes_out">): void;
-  /** Bytes came that are no request, and were refused. */
-  refused(status: number): void;
-  /** The writer ended a batch. */
-  batchEnded(writes: number, milliseconds: number, committed: boolean): void;
-  /** Everything in Prometheus's text format. */
+  requestStarted(): void;
+  /** The request was answered, or its client disconnected. */
+  requestFinished(entry: Pick<RequestEntry, "route" | "status" | "duration_ms" | "bytes_in" | "bytes_out">): void;
+  /** Bytes arrived that are not an HTTP request, and were refused. */
+  malformedRequest(status: number): void;
+  /** The writer finished a batch of so many writes. */
+  batchEnded(batch: { writes: number; milliseconds: number; committed: boolean }): void;
+  /** All metrics in Prometheus's text format. */
   collect(): Promise<string>;
   readonly contentType: string;
 };
@@ -31,128 +30,100 @@ export type MetricSources = {
   /** Epoch seconds. */
   now(): number;
   build: { version: string; commit: string | null };
-  /** Kinds of jobs there are, so that those of which none waits are told as 0. */
+  /** All kinds of jobs, so that an empty queue is reported as 0. */
   jobKinds(): readonly string[];
-  /** By name of the pool. */
+  /** By pool name. */
   pools(): Readonly<Record<string, PoolLoad>>;
-  /** Whether the server takes no writes at present. */
+  /** Whether the server is in read-only mode. */
   readOnly?(): boolean;
-  /** When the latest backup succeeded, epoch seconds; null: none did. */
+  /** When the latest backup succeeded, in epoch seconds; null: none has. */
   lastBackupAt?(): number | null;
-  /** When the certificate of the server ends, epoch seconds; null: it has none. */
+  /** When the server's certificate expires, in epoch seconds; null: it has none. */
   certificateEndsAt?(): number | null;
 };
 
-/** Seconds. Reads take a few thousandths, uploads of gigabytes minutes. */
-const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 300];
+/** Seconds. Reads take a few milliseconds, uploads of gigabytes take minutes. */
+const REQUEST_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 300];
 /** Seconds. A commit is one fsync. */
-const COMMIT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
-/** Writes; a batch has 64 at most. */
+const COMMIT_BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
+/** Writes. A batch has at most 64. */
 const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64];
-/** Milliseconds between two looks at the delay of the event loop. */
-const LOOP_PRECISION = 20;
+/** Milliseconds between two samples of the event loop's delay. */
+const EVENT_LOOP_SAMPLE_MS = 20;
 
-/** The operation of what belongs to none: unknown paths, refusals before the path counts, bytes that are no HTTP. */
-const NONE = "none";
+/** Operation of requests that belong to none: unknown paths, requests refused before routing, malformed requests. */
+const NO_OPERATION = "none";
 
 /**
- * Gauges that are named as counters, which promtool refuses. Each is the sum of one that stays, such as
- * nodejs_active_handles.
+ * Default gauges with the name of a counter, which promtool rejects. Each is the sum of another metric that stays, such
+ * as nodejs_active_handles.
  */
-const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
+const MISNAMED_DEFAULTS = [
+  "nodejs_active_handles_total",
+  "nodejs_active_requests_total",
+  "nodejs_active_resources_total",
+];
 
 export function createMetrics(sources: MetricSources): Metrics {
   const registry = new Registry();
-  const registers = [registry];
-  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOP_PRECISION });
-  for (const name of MISNAMED) registry.removeSingleMetric(name);
-  const gauge = (name: string, help: string, labelNames: string[] = []) =>
-    new Gauge({ name, help, labelNames, registers });
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
+  for (const name of MISNAMED_DEFAULTS) registry.removeSingleMetric(name);
+  const { setInFlight, ...requests } = requestMetrics(registry);
+  const { batchEnded } = writeMetrics(registry);
+  const readings = [databaseReadings, queueReadings, workerReadings, optionalReadings].map((define) =>
+    define(registry, sources),
+  );
+  const readDisk = diskReadings(registry, sources);
+  addGauge(registry, "assay_build_info", "The running program; always 1", ["version", "commit", "node"]).set(
+    { version: sources.build.version, commit: sources.build.commit ?? "unknown", node: process.versions.node },
+    1,
+  );
+  return {
+    contentType: registry.contentType,
+    ...requests,
+    batchEnded,
+    async collect() {
+      setInFlight();
+      for (const read of readings) read();
+      await readDisk();
+      return registry.metrics();
+    },
+  };
+}
 
+const addGauge = (registry: Registry, name: string, help: string, labelNames: string[] = []) =>
+  new Gauge({ name, help, labelNames, registers: [registry] });
+
+function requestMetrics(registry: Registry) {
+  const registers = [registry];
   const requests = new Counter({
     name: "assay_http_requests_total",
-    help: "Requests that were answered, by operation and status; 499: the client was gone before",
+    help: "Requests answered, by operation and status; 499: the client disconnected first",
     labelNames: ["operation", "status"],
     registers,
   });
   const durations = new Histogram({
     name: "assay_http_request_duration_seconds",
-    help: "From the head of a request to the last byte of its answer",
+    help: "Time from a request's headers to the last byte of its response",
     labelNames: ["operation"],
-    buckets: REQUEST_BUCKETS,
+    buckets: REQUEST_BUCKETS_S,
     registers,
   });
   const bytesIn = new Counter({
     name: "assay_http_request_bytes_total",
-    help: "Bytes of request bodies, as they were declared",
+    help: "Bytes of request bodies, as declared",
     registers,
   });
   const bytesOut = new Counter({
     name: "assay_http_response_bytes_total",
-    help: "Bytes of answers' bodies",
+    help: "Bytes of response bodies",
     registers,
   });
-  const inFlight = gauge("assay_http_requests_in_flight", "Requests that are not answered yet");
-  const batchSize = new Histogram({
-    name: "assay_commit_batch_size",
-    help: "Writes that shared a commit",
-    buckets: BATCH_BUCKETS,
-    registers,
-  });
-  const commit = new Histogram({
-    name: "assay_commit_duration_seconds",
-    help: "From the begin of a batch of writes to the end of its commit",
-    buckets: COMMIT_BUCKETS,
-    registers,
-  });
-  const lost = new Counter({
-    name: "assay_commit_failures_total",
-    help: "Batches of writes that could not be stored; their callers were told so",
-    registers,
-  });
+  const inFlight = addGauge(registry, "assay_http_requests_in_flight", "Requests not answered yet");
 
-  const databaseBytes = gauge("assay_database_bytes", "Size of the database file");
-  const databaseFree = gauge("assay_database_free_bytes", "Bytes of the database file that hold nothing");
-  const walSize = gauge("assay_wal_bytes", "Size of the write-ahead log");
-  const diskFree = gauge("assay_disk_free_bytes", "Free space of the file system with the data directory");
-  const evidenceFiles = gauge("assay_evidence_files", "Contents that attestations name as evidence, each counted once");
-  const evidenceBytes = gauge("assay_evidence_bytes", "Bytes of these contents");
-  const jobs = gauge("assay_jobs", "Jobs that wait or run", ["kind"]);
-  const jobsOverdue = gauge(
-    "assay_jobs_overdue_seconds",
-    "For how long the job that should be done first is due; 0: none is",
-  );
-  const jobsFailing = gauge("assay_jobs_failing", "Jobs whose latest attempt failed; they are tried again");
-  const deliveries = gauge("assay_deliveries", "Messages to the outside that wait, or were given up", ["state"]);
-  const deliveryAge = gauge("assay_deliveries_oldest_seconds", "For how long the oldest message waits; 0: none does");
-  const tasks = gauge("assay_worker_tasks", "Tasks of the worker threads", ["pool", "state"]);
-  gauge("assay_build_info", "The program; always 1", ["version", "commit", "node"]).set(
-    { version: sources.build.version, commit: sources.build.commit ?? "unknown", node: process.versions.node },
-    1,
-  );
-  const optional = (name: string, help: string, read: (() => number | null) | undefined) =>
-    read ? [{ gauge: gauge(name, help), read }] : [];
-  const { readOnly } = sources;
-  const lookedUp = [
-    ...optional(
-      "assay_read_only",
-      "Whether the server takes no writes: 1 or 0",
-      readOnly && (() => Number(readOnly())),
-    ),
-    ...optional(
-      "assay_backup_last_success_timestamp_seconds",
-      "When the latest backup succeeded; not there before one did",
-      sources.lastBackupAt,
-    ),
-    ...optional(
-      "assay_certificate_end_timestamp_seconds",
-      "When the certificate of the server ends; not there without one",
-      sources.certificateEndsAt,
-    ),
-  ];
-
-  let open = 0;
-  /** What labels cost is finding their series; each operation, and each of its statuses, is found once. */
+  let inFlightCount = 0;
+  // Looking up a series by its labels is what labels cost, so each operation and each of its statuses is looked up
+  // once.
   const series = new Map<string, { observe(seconds: number): void; statuses: Map<number, { inc(): void }> }>();
   function count(operation: string, status: number): { observe(seconds: number): void } {
     let found = series.get(operation);
@@ -164,59 +135,146 @@ export function createMetrics(sources: MetricSources): Metrics {
     return found;
   }
 
-  async function lookUp(): Promise<void> {
-    const { figures, directory } = sources;
-    const now = sources.now();
-    inFlight.set(open);
-    const space = figures.readSpace();
-    databaseBytes.set(space.bytes);
-    databaseFree.set(space.free);
-    const evidence = figures.summarizeEvidence();
-    evidenceFiles.set(evidence.files);
-    evidenceBytes.set(evidence.bytes);
-    const waiting = figures.listJobs();
-    jobs.reset();
-    for (const kind of sources.jobKinds()) jobs.set({ kind }, 0);
-    for (const { kind, count: number } of waiting) jobs.set({ kind }, number);
-    jobsOverdue.set(waiting.reduce((longest, { due_at }) => Math.max(longest, now - due_at), 0));
-    jobsFailing.set(figures.countFailingJobs());
-    const messages = figures.summarizeDeliveries();
-    deliveries.set({ state: "waiting" }, messages.waiting);
-    deliveries.set({ state: "dead" }, messages.dead);
-    deliveryAge.set(messages.oldest === null ? 0 : Math.max(0, now - messages.oldest));
-    for (const [pool, load] of Object.entries(sources.pools())) {
-      tasks.set({ pool, state: "waiting" }, load.waiting);
-      tasks.set({ pool, state: "running" }, load.running);
-    }
-    for (const { gauge: one, read } of lookedUp) {
-      const value = read();
-      // A gauge without labels begins as 0, which would be a moment in 1970.
-      if (value === null) one.remove();
-      else one.set(value);
-    }
-    if (directory === null) return;
-    walSize.set(walBytes(directory));
-    diskFree.set(await freeBytes(directory));
-  }
-
   return {
-    contentType: registry.contentType,
-    requestCame: () => void (open += 1),
-    requestDone({ route, status, duration_ms, bytes_in, bytes_out }) {
-      open -= 1;
-      count(route ?? NONE, status).observe(duration_ms / 1000);
+    setInFlight: () => inFlight.set(inFlightCount),
+    requestStarted: () => void (inFlightCount += 1),
+    requestFinished({ route, status, duration_ms, bytes_in, bytes_out }: Parameters<Metrics["requestFinished"]>[0]) {
+      inFlightCount -= 1;
+      count(route ?? NO_OPERATION, status).observe(duration_ms / 1000);
       bytesIn.inc(bytes_in);
       bytesOut.inc(bytes_out);
     },
-    refused: (status) => void count(NONE, status),
-    batchEnded(writes, milliseconds, committed) {
-      if (!committed) return lost.inc();
+    malformedRequest: (status: number) => void count(NO_OPERATION, status),
+  };
+}
+
+function writeMetrics(registry: Registry): Pick<Metrics, "batchEnded"> {
+  const registers = [registry];
+  const batchSize = new Histogram({
+    name: "assay_commit_batch_size",
+    help: "Writes that shared a commit",
+    buckets: BATCH_BUCKETS,
+    registers,
+  });
+  const duration = new Histogram({
+    name: "assay_commit_duration_seconds",
+    help: "Time from the start of a batch of writes to the end of its commit",
+    buckets: COMMIT_BUCKETS_S,
+    registers,
+  });
+  const failures = new Counter({
+    name: "assay_commit_failures_total",
+    help: "Batches of writes that could not be committed; their clients got an error",
+    registers,
+  });
+  return {
+    batchEnded({ writes, milliseconds, committed }) {
+      if (!committed) return failures.inc();
       batchSize.observe(writes);
-      commit.observe(milliseconds / 1000);
+      duration.observe(milliseconds / 1000);
     },
-    async collect() {
-      await lookUp();
-      return registry.metrics();
-    },
+  };
+}
+
+/** Defines gauges. The returned function reads their values, on each collection. */
+function databaseReadings(registry: Registry, { figures }: MetricSources): () => void {
+  const bytes = addGauge(registry, "assay_database_bytes", "Size of the database file");
+  const free = addGauge(registry, "assay_database_free_bytes", "Bytes of unused pages in the database file");
+  const evidenceFiles = addGauge(
+    registry,
+    "assay_evidence_files",
+    "Distinct evidence files that attestations reference",
+  );
+  const evidenceBytes = addGauge(registry, "assay_evidence_bytes", "Bytes of these evidence files");
+  return () => {
+    const space = figures.space();
+    bytes.set(space.bytes);
+    free.set(space.free);
+    const evidence = figures.evidence();
+    evidenceFiles.set(evidence.files);
+    evidenceBytes.set(evidence.bytes);
+  };
+}
+
+function queueReadings(registry: Registry, { figures, jobKinds, now }: MetricSources): () => void {
+  const jobs = addGauge(registry, "assay_jobs", "Jobs waiting or running", ["kind"]);
+  const overdue = addGauge(
+    registry,
+    "assay_jobs_overdue_seconds",
+    "How long the most overdue job has been due; 0: none is due",
+  );
+  const failing = addGauge(registry, "assay_jobs_failing", "Jobs whose last attempt failed and that will be retried");
+  const deliveries = addGauge(registry, "assay_deliveries", "Outgoing messages waiting, or dead", ["state"]);
+  const oldest = addGauge(
+    registry,
+    "assay_deliveries_oldest_seconds",
+    "How long the oldest outgoing message has been waiting; 0: none is waiting",
+  );
+  return () => {
+    const at = now();
+    const pending = figures.jobs();
+    jobs.reset();
+    for (const kind of jobKinds()) jobs.set({ kind }, 0);
+    for (const { kind, count } of pending) jobs.set({ kind }, count);
+    overdue.set(pending.reduce((longest, { due_at }) => Math.max(longest, at - due_at), 0));
+    failing.set(figures.failingJobs());
+    const messages = figures.deliveries();
+    deliveries.set({ state: "waiting" }, messages.waiting);
+    deliveries.set({ state: "dead" }, messages.dead);
+    oldest.set(messages.oldest === null ? 0 : Math.max(0, at - messages.oldest));
+  };
+}
+
+function workerReadings(registry: Registry, { pools }: MetricSources): () => void {
+  const tasks = addGauge(registry, "assay_worker_tasks", "Tasks of the worker threads", ["pool", "state"]);
+  return () => {
+    for (const [pool, load] of Object.entries(pools())) {
+      tasks.set({ pool, state: "waiting" }, load.waiting);
+      tasks.set({ pool, state: "running" }, load.running);
+    }
+  };
+}
+
+/** Gauges that exist only where their source does. */
+function optionalReadings(
+  registry: Registry,
+  { readOnly, lastBackupAt, certificateEndsAt }: MetricSources,
+): () => void {
+  const optional = (name: string, help: string, read: (() => number | null) | undefined) =>
+    read ? [{ gauge: addGauge(registry, name, help), read }] : [];
+  const gauges = [
+    ...optional(
+      "assay_read_only",
+      "Whether the server is in read-only mode: 1 or 0",
+      readOnly && (() => Number(readOnly())),
+    ),
+    ...optional(
+      "assay_backup_last_success_timestamp_seconds",
+      "When the latest backup succeeded; absent until one has",
+      lastBackupAt,
+    ),
+    ...optional(
+      "assay_certificate_end_timestamp_seconds",
+      "When the server's certificate expires; absent without a certificate",
+      certificateEndsAt,
+    ),
+  ];
+  return () => {
+    for (const { gauge, read } of gauges) {
+      const value = read();
+      // A gauge without labels starts at 0, which would be a moment in 1970.
+      if (value === null) gauge.remove();
+      else gauge.set(value);
+    }
+  };
+}
+
+function diskReadings(registry: Registry, { directory }: MetricSources): () => Promise<void> {
+  const walSize = addGauge(registry, "assay_wal_bytes", "Size of the write-ahead log");
+  const diskFree = addGauge(registry, "assay_disk_free_bytes", "Free space of the file system with the data directory");
+  return async () => {
+    if (directory === null) return;
+    walSize.set(walBytes(directory));
+    diskFree.set(await freeBytes(directory));
   };
 }

@@ -1,6 +1,4 @@
-/**
- * Who calls, and what they are in an organization: what the kit (http/mount.ts) authenticates and authorizes against.
- */
+/** Principals and their memberships: what the request pipeline (http/) authenticates and authorizes against. */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { OperationContext, OrgMembership } from "../api/context.ts";
 import type { Feature } from "../domain/access.ts";
@@ -13,50 +11,53 @@ import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { ReadCache } from "../store/db/read-cache.ts";
 import type { Principal, SignedEndpoint, ServerContext } from "../http/server-context.ts";
 
+/** About the size of a cached principal or membership, in characters; the read cache is bounded by their sum. */
+const CACHED_ENTRY_CHARS = 500;
+
 /**
- * Who calls, and what they are where, read once for as long as nothing is written. Whether a key's time is over is
- * asked every time.
+ * Authenticates keys and sessions, and finds memberships. Results come from the read cache until anything is written.
+ * Whether a key or session has expired is checked on every use.
  */
 export function createAuthenticator(
   store: Store,
-  unchanged: ReadCache,
+  readCache: ReadCache,
 ): Pick<
   ServerContext<OperationContext, OrgMembership>,
   "authenticate" | "findMembership" | "isCredentialValid" | "readMembership"
 > & {
-  /** The session that has this cookie; null when there is none, or its time is over. */
-  bySession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
+  /** The session of a cookie; null when there is none, or it has expired. */
+  authenticateSession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
 } {
   let state = 0;
-  function kept<T>(key: string, read: () => T): T {
-    const known = unchanged.get(key) as T | undefined;
-    if (known !== undefined) return known;
+  function cached<T>(key: string, read: () => T): T {
+    const hit = readCache.get(key) as T | undefined;
+    if (hit !== undefined) return hit;
     const value = read();
-    unchanged.set(key, value, { chars: PERSON_CHARACTERS, state });
+    readCache.keep(key, value, CACHED_ENTRY_CHARS, state);
     return value;
   }
   return {
     authenticate(digest) {
-      state = unchanged.refresh();
-      const known = kept(`key ${digest}`, () => {
-        const holder = store.apiKeys.findHolder(Buffer.from(digest, "hex"));
+      state = readCache.refresh();
+      const found = cached(`key ${digest}`, () => {
+        const holder = store.apiKeys.holder(Buffer.from(digest, "hex"));
         return holder && { holder, principal: principalOf(holder) };
       });
-      return known && store.apiKeys.recordUse(known.holder) ? known.principal : null;
+      return found && store.apiKeys.use(found.holder) ? found.principal : null;
     },
-    bySession(cookie) {
-      state = unchanged.refresh();
+    authenticateSession(cookie) {
+      state = readCache.refresh();
       const digest = cookieDigest(cookie);
-      const known = kept(`session ${digest.toString("hex")}`, () => {
-        const holder = store.sessions.findHolder(digest);
+      const found = cached(`session ${digest.toString("hex")}`, () => {
+        const holder = store.sessions.holder(digest);
         return holder && { holder, principal: userOf(holder) };
       });
-      return known && store.sessions.recordUse(known.holder) ? known : null;
+      return found && store.sessions.use(found.holder) ? found : null;
     },
-    // Right after authenticate or bySession, in the same turn.
+    // Called right after authenticate or authenticateSession, in the same turn of the event loop.
     findMembership: (principal, name) =>
-      kept(`member ${principal.kind} ${principal.id} ${name}`, () => membershipOf(store, principal, name)),
-    // What is read inside a write may be undone yet, so none of it is kept.
+      cached(`member ${principal.kind} ${principal.id} ${name}`, () => membershipOf(store, principal, name)),
+    // A write may still be rolled back, so nothing that is read inside one is cached.
     isCredentialValid({ keyPublicId }) {
       const session = parseSessionActorId(keyPublicId);
       return session === null ? store.apiKeys.isUnrevoked(keyPublicId) : store.sessions.isOpen(session);
@@ -64,8 +65,6 @@ export function createAuthenticator(
     readMembership: (principal, name) => membershipOf(store, principal, name),
   };
 }
-
-const PERSON_CHARACTERS = 500;
 
 function principalOf(holder: KeyHolder): Principal {
   const isUser = holder.user_id !== null;
@@ -93,31 +92,34 @@ function userOf({ user_id: id, user_public_id: publicId, name, display_name, pub
 function membershipOf(store: Store, principal: Principal, name: string): OrgMembership | null {
   const organization = store.organizations.find(name);
   if (!organization) return null;
-  let role = null;
-  if (principal.kind === "user") role = store.organizations.findRole(organization.id, principal.id);
-  else {
-    const account = store.serviceAccounts.get(principal.id);
-    role = account.organization_id === organization.id ? account.privilege : null;
-  }
   return {
     organizationId: organization.id,
-    role,
+    role: roleIn(store, principal, organization.id),
     isPublic: organization.is_public === 1,
     features: featuresOf(organization),
     organization,
   };
 }
 
+function roleIn(store: Store, principal: Principal, organizationId: number): OrgMembership["role"] {
+  if (principal.kind === "user") return store.organizations.roleOf(organizationId, principal.id);
+  const account = store.serviceAccounts.get(principal.id);
+  return account.organization_id === organizationId ? account.privilege : null;
+}
+
 const featuresOf = ({ controls_enabled }: OrganizationRow): Feature[] => (controls_enabled === 1 ? ["controls"] : []);
 
-/** The door of an inbound webhook. SonarQube and LaunchDarkly both sign with HMAC-SHA256 of the body, in hex. */
+/**
+ * The endpoint of an inbound webhook, which acts as its service account; null when there is none. SonarQube and
+ * LaunchDarkly both sign with the HMAC-SHA256 of the body, in hex.
+ */
 export function inboundWebhookEndpoint(
   store: Store,
   kind: string,
   publicId: string,
 ): SignedEndpoint<OrgMembership> | null {
-  const known = WEBHOOK_KINDS.find((one) => one === kind);
-  const hook = known && store.inboundWebhooks.find(known, publicId);
+  const knownKind = WEBHOOK_KINDS.find((one) => one === kind);
+  const hook = knownKind && store.inboundWebhooks.find(knownKind, publicId);
   if (!hook || hook.service_account_id === null) return null;
   const organization = store.organizations.get(hook.organization_id);
   const account = store.serviceAccounts.get(hook.service_account_id);
@@ -139,8 +141,8 @@ export function inboundWebhookEndpoint(
     },
     organization: organization.name,
     verifySignature(signature, body) {
-      const due = createHmac("sha256", hook.secret).update(body).digest();
-      return /^[0-9a-f]{64}$/i.test(signature) && timingSafeEqual(Buffer.from(signature, "hex"), due);
+      const expected = createHmac("sha256", hook.secret).update(body).digest();
+      return /^[0-9a-f]{64}$/i.test(signature) && timingSafeEqual(Buffer.from(signature, "hex"), expected);
     },
   };
 }

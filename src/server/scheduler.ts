@@ -1,169 +1,202 @@
 /**
- * What a serving process does by the clock, beside answering: each chore runs at the start and then every so often,
- * never twice at a time. What a committed write asks for is no chore but a job (jobs/runner.ts).
+ * Periodic tasks of a serving process. Each runs at the start and then at its interval, never twice at a time. Work
+ * that a committed write asks for is a job instead (jobs/job-runner.ts).
  */
-import { systemSources } from "./app.ts";
+import { systemSources } from "../clock.ts";
 import { AppError } from "../errors.ts";
+import type { Vault } from "../evidence/local-store.ts";
+import { closeExpiredKeys } from "../jobs/expire-keys.ts";
+import { createIncrementalVacuum } from "../jobs/incremental-vacuum.ts";
+import type { JobRunner } from "../jobs/job-runner.ts";
+import type { Logger } from "../log.ts";
+import { warnOfExpiringKeys } from "../notifications/key-expiry-warnings.ts";
+import { lockEvidence } from "../store/db/data-directory-lock.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
+import type { Db } from "../store/db/types.ts";
+import type { Store } from "../store/index.ts";
 import type { ScheduledBackups } from "./backup-schedule.ts";
 import type { ClockWatch } from "./clock-watch.ts";
-import { closeLapsedKeys } from "../jobs/expire-keys.ts";
-import { warnOfEndingKeys } from "../notifications/key-expiry-warnings.ts";
-import type { Runner } from "../jobs/job-runner.ts";
-import { createGiveBack } from "../jobs/incremental-vacuum.ts";
-import type { Logger } from "../log.ts";
 import type { DiskGuard } from "./disk-guard.ts";
-import { lockEvidence } from "../store/db/data-directory-lock.ts";
-import type { Store } from "../store/index.ts";
-import type { GroupCommitWriter } from "../store/db/group-commit.ts";
-import type { Vault } from "../evidence/local-store.ts";
-import type { Db } from "../store/db/types.ts";
 
-/** How often the last uses of keys are written: what a loss of power may cost, and one small write a minute. */
-const USES_EVERY_MS = 60_000;
+/** Last uses of keys are written this often: at most a minute of them is lost with a loss of power. */
+const LAST_USED_INTERVAL_MS = 60_000;
 
-const SWEEP_EVERY_MS = 3_600_000;
+const SWEEP_INTERVAL_MS = 3_600_000;
 
-/** How often keys that are about to end are looked for; warnings are told in days. */
-const WARN_EVERY_MS = 3_600_000;
+/** How often expiring keys are looked for; warnings count in days. */
+const KEY_WARNING_INTERVAL_MS = 3_600_000;
 
 /**
- * Evidence that no attestation names stays this long, in seconds. It must be longer than any request takes from its
- * upload to its commit (see vault.ts), and leaves an operator who restores a database of yesterday with all of its
+ * Age at which evidence that no attestation references is deleted. It must exceed the time of any request from its
+ * upload to its commit (see local-store.ts), and leaves an operator who restores yesterday's database with all of its
  * files.
  */
-export const SWEEP_AGE = 86_400;
+export const UNREFERENCED_EVIDENCE_AGE_S = 86_400;
 
-/** What was delivered can be looked up this long, in seconds. */
-const KEEP_DELIVERED = 30 * 86_400;
+/** How long delivered messages can be looked up. */
+const DELIVERED_RETENTION_S = 30 * 86_400;
 
-/** What is known of a session stays this long after its time, in seconds; the audit log keeps that there was one. */
-const KEEP_SESSIONS = 30 * 86_400;
+/** How long records of expired sessions are kept; the audit log keeps their start and end for good. */
+const SESSION_RETENTION_S = 30 * 86_400;
 
-/** Messages that are deleted in one write, with their log: a millisecond or two. */
-const SWEEP_AT_ONCE = 200;
-
-/**
- * How often the database is asked whether another connection wrote: the command line, or the recording thread, may have
- * left a job. It costs a few microseconds.
- */
-const LOOK_AROUND_MS = 1000;
+/** Rows deleted in one write, with what belongs to them: a millisecond or two. */
+const SWEEP_BATCH_SIZE = 200;
 
 /**
- * How often the free space is measured: a few microseconds, and what a full second of uploads takes is still within the
- * reserve.
+ * How often the database is checked for writes by other connections: the command line or the recording thread may have
+ * added a job. A check takes a few microseconds.
  */
-const ROOM_EVERY_MS = 1_000;
+const FOREIGN_WRITES_INTERVAL_MS = 1_000;
 
-/**
- * How often the length of the write-ahead log is looked at: what a disk takes in the meantime is a few hundred
- * megabytes at the very most.
- */
-const LOG_EVERY_MS = 5_000;
+/** How often free space is measured: it takes microseconds, and a second of uploads still fits into the reserve. */
+const DISK_CHECK_INTERVAL_MS = 1_000;
 
-/** How often the clock is compared with the time that is expected: one row is read. */
-const CLOCK_EVERY_MS = 10_000;
+/** How often the write-ahead log is checked: in between, a disk can write a few hundred megabytes at the very most. */
+const WAL_CHECK_INTERVAL_MS = 5_000;
 
-/**
- * How often keys are closed whose time is over. They are refused from then on; this is about a clock that is set back.
- */
-const CLOSE_KEYS_EVERY_MS = 60_000;
+/** How often the clock is compared with the expected time, which reads one row. */
+const CLOCK_CHECK_INTERVAL_MS = 10_000;
 
-/** How often free pages of the database are given back, some tens of megabytes each time. */
-const GIVE_BACK_EVERY_MS = 10_000;
+/** How often expired keys are closed. They are refused as soon as they expire; this guards against a clock set back. */
+const KEY_EXPIRY_INTERVAL_MS = 60_000;
 
-/** How often the server looks whether a backup is due, which is a look into a directory. */
-const BACKUP_LOOK_MS = 10_000;
+/** How often unused pages of the database are released, some tens of megabytes each time. */
+const VACUUM_INTERVAL_MS = 10_000;
 
-type ChoreParts = {
+/** How often the server checks whether a backup is due, which lists one directory. */
+const BACKUP_CHECK_INTERVAL_MS = 10_000;
+
+export type SchedulerDependencies = {
   directory: string;
   backups: ScheduledBackups;
-  room: DiskGuard;
+  diskGuard: DiskGuard;
   clock: ClockWatch;
   db: Db;
   store: Store;
   vault: Vault;
   writer: GroupCommitWriter;
-  runner: Runner;
+  runner: JobRunner;
   logger: Logger;
   baseUrl(): string;
-  watchLog(): Promise<void>;
+  watchWal(): Promise<void>;
 };
 
-/** Starts all chores; the function that is returned stops them. */
-export function startScheduler({
-  directory,
-  backups,
-  room,
-  clock,
-  db,
-  store,
-  vault,
-  writer,
-  runner,
-  logger,
-  baseUrl,
-  watchLog,
-}: ChoreParts): () => void {
-  const sweep = async (): Promise<void> => {
-    // A backup that is being made needs what its copy of the database names; the next turn sweeps.
-    const lock = lockEvidence(directory);
-    if (!lock) return;
-    const removed = await vault
-      .sweep({ isReferenced: store.attestations.isEvidenceReferenced, olderThan: clock.trusted() - SWEEP_AGE })
-      .finally(lock.release);
-    if (removed.removed > 0)
-      logger.info({ files: removed.removed, bytes: removed.bytes }, "removed evidence that no attestation names");
-  };
-  const sweepDeliveries = async (): Promise<void> => {
-    const before = clock.trusted() - KEEP_DELIVERED;
-    while ((await writer.run(() => store.outbox.deleteDelivered(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
-  };
-  const sweepSessions = async (): Promise<void> => {
-    const before = clock.trusted() - KEEP_SESSIONS;
-    while ((await writer.run(() => store.sessions.deleteExpired(before, SWEEP_AT_ONCE))) === SWEEP_AT_ONCE);
-  };
-  const others = db.prepare<[], number>("PRAGMA data_version").pluck();
-  let seen = others.get();
-  const pollForeignWrites = async (): Promise<void> => {
-    const version = others.get();
-    if (version !== seen) runner.wake();
-    seen = version;
-  };
-  const closeKeys = async (): Promise<void> => {
-    const closed = await closeLapsedKeys({ store, writer, now: clock.trusted });
-    if (closed > 0) logger.info({ keys: closed }, "closed API keys whose time is over");
-  };
-  const warn = async (): Promise<void> => {
-    // Nobody wants to be warned of the keys of the next two years.
-    if (clock.report().state === "ahead") return;
-    const warned = await warnOfEndingKeys({ store, writer, now: systemSources.now, url: baseUrl });
-    if (warned > 0) logger.info({ keys: warned }, "warned of API keys that are about to end");
-  };
-  const giveBackPages = createGiveBack({ db, writer });
-  const giveBack = async (): Promise<void> => {
-    const bytes = await giveBackPages();
-    if (bytes > 0) logger.info({ bytes }, "gave free pages of the database back");
-  };
-  const chores = [
-    runEvery(clock.look, CLOCK_EVERY_MS, logger, "looking at the clock"),
-    runEvery(closeKeys, CLOSE_KEYS_EVERY_MS, logger, "closing API keys whose time is over"),
-    runEvery(watchLog, LOG_EVERY_MS, logger, "emptying the write-ahead log"),
-    runEvery(giveBack, GIVE_BACK_EVERY_MS, logger, "giving back free pages"),
-    runEvery(room.check, ROOM_EVERY_MS, logger, "looking at the free space"),
-    runEvery(backups.look, BACKUP_LOOK_MS, logger, "looking whether a backup is due"),
-    runEvery(sweep, SWEEP_EVERY_MS, logger, "sweeping the evidence"),
-    runEvery(sweepDeliveries, SWEEP_EVERY_MS, logger, "sweeping delivered messages"),
-    runEvery(sweepSessions, SWEEP_EVERY_MS, logger, "sweeping the sessions of long ago"),
-    runEvery(warn, WARN_EVERY_MS, logger, "warning of API keys that are about to end"),
-    runEvery(
-      () => flushLastUsed({ store, writer }),
-      USES_EVERY_MS,
-      logger,
-      "writing the last uses of keys and sessions",
-    ),
-    runEvery(pollForeignWrites, LOOK_AROUND_MS, logger, "looking for jobs of others"),
+type Task = { name: string; intervalMs: number; run(): Promise<void> };
+
+/** Starts all periodic tasks. @returns a function that stops them */
+export function startScheduler(dependencies: SchedulerDependencies): () => void {
+  const { backups, clock, diskGuard, logger, store, writer, watchWal } = dependencies;
+  const tasks: Task[] = [
+    { name: "checking the clock", intervalMs: CLOCK_CHECK_INTERVAL_MS, run: clock.check },
+    closeKeysTask(dependencies),
+    { name: "checking the write-ahead log", intervalMs: WAL_CHECK_INTERVAL_MS, run: watchWal },
+    releasePagesTask(dependencies),
+    { name: "checking free space", intervalMs: DISK_CHECK_INTERVAL_MS, run: diskGuard.check },
+    { name: "the check for a due backup", intervalMs: BACKUP_CHECK_INTERVAL_MS, run: backups.runIfDue },
+    ...sweepTasks(dependencies),
+    keyWarningTask(dependencies),
+    {
+      name: "saving the last uses of keys and sessions",
+      intervalMs: LAST_USED_INTERVAL_MS,
+      run: () => flushLastUsed({ store, writer }),
+    },
+    foreignWritesTask(dependencies),
   ];
-  return () => chores.forEach((stop) => stop());
+  const stops = tasks.map((task) => runEvery(task, logger));
+  return () => {
+    for (const stop of stops) stop();
+  };
+}
+
+function closeKeysTask({ store, writer, clock, logger }: SchedulerDependencies): Task {
+  return {
+    name: "closing expired API keys",
+    intervalMs: KEY_EXPIRY_INTERVAL_MS,
+    async run() {
+      const closed = await closeExpiredKeys({ store, writer, now: clock.trustedNow });
+      if (closed > 0) logger.info({ keys: closed }, "closed expired API keys");
+    },
+  };
+}
+
+function keyWarningTask({ store, writer, clock, logger, baseUrl }: SchedulerDependencies): Task {
+  return {
+    name: "warning of expiring API keys",
+    intervalMs: KEY_WARNING_INTERVAL_MS,
+    async run() {
+      // A clock that is two years ahead would warn of all keys that expire within two years.
+      if (clock.report().state === "ahead") return;
+      const warned = await warnOfExpiringKeys({ store, writer, now: systemSources.now, url: baseUrl });
+      if (warned > 0) logger.info({ keys: warned }, "sent warnings of API keys that expire soon");
+    },
+  };
+}
+
+function sweepTasks({ directory, store, writer, clock, vault, logger }: SchedulerDependencies): Task[] {
+  const deleteInBatches = async (deleteBatch: () => number): Promise<void> => {
+    while ((await writer.run(deleteBatch)) === SWEEP_BATCH_SIZE);
+  };
+  return [
+    {
+      name: "deleting unreferenced evidence",
+      intervalMs: SWEEP_INTERVAL_MS,
+      async run() {
+        // A running backup needs what its copy of the database references; the next turn deletes it.
+        const lock = lockEvidence(directory);
+        if (!lock) return;
+        const { removed, bytes } = await vault
+          .sweep({
+            isReferenced: store.attestations.isEvidenceReferenced,
+            olderThan: clock.trustedNow() - UNREFERENCED_EVIDENCE_AGE_S,
+          })
+          .finally(lock.release);
+        if (removed > 0) logger.info({ files: removed, bytes }, "deleted evidence that no attestation references");
+      },
+    },
+    {
+      name: "deleting delivered messages",
+      intervalMs: SWEEP_INTERVAL_MS,
+      async run() {
+        const before = clock.trustedNow() - DELIVERED_RETENTION_S;
+        await deleteInBatches(() => store.deliveries.deleteDelivered(before, SWEEP_BATCH_SIZE));
+      },
+    },
+    {
+      name: "deleting old sessions",
+      intervalMs: SWEEP_INTERVAL_MS,
+      async run() {
+        const before = clock.trustedNow() - SESSION_RETENTION_S;
+        await deleteInBatches(() => store.sessions.sweep(before, SWEEP_BATCH_SIZE));
+      },
+    },
+  ];
+}
+
+function releasePagesTask({ db, writer, logger }: SchedulerDependencies): Task {
+  const releasePages = createIncrementalVacuum({ db, writer });
+  return {
+    name: "releasing unused pages of the database",
+    intervalMs: VACUUM_INTERVAL_MS,
+    async run() {
+      const bytes = await releasePages();
+      if (bytes > 0) logger.info({ bytes }, "released unused pages of the database");
+    },
+  };
+}
+
+/** Wakes the job runner when another connection has written. */
+function foreignWritesTask({ db, runner }: SchedulerDependencies): Task {
+  const dataVersion = db.prepare<[], number>("PRAGMA data_version").pluck();
+  let lastVersion = dataVersion.get();
+  return {
+    name: "checking for jobs of other processes",
+    intervalMs: FOREIGN_WRITES_INTERVAL_MS,
+    async run() {
+      const version = dataVersion.get();
+      if (version !== lastVersion) runner.wake();
+      lastVersion = version;
+    },
+  };
 }
 
 /** Writes the last uses of keys and sessions, if there are any. */
@@ -181,31 +214,28 @@ export async function flushLastUsed({
   });
 }
 
-/**
- * Runs a chore now and then every so often, never twice at a time; a failure is logged and the next turn tries again.
- */
-export function runEvery(chore: () => Promise<void>, milliseconds: number, logger: Logger, what: string): () => void {
-  let running = false;
-  let stopped = false;
+/** Runs a task now and at its interval, never twice at a time. A failure is logged, and the next turn tries again. */
+function runEvery({ name, intervalMs, run }: Task, logger: Logger): () => void {
+  let isRunning = false;
+  let isStopped = false;
   const turn = async (): Promise<void> => {
-    if (running) return;
-    running = true;
+    if (isRunning) return;
+    isRunning = true;
     try {
-      await chore();
+      await run();
     } catch (error) {
-      // A part that is closed under a chore is the end of the chore and no failure; that no changes are taken was told
-      // already.
-      const noRoom = error instanceof AppError && error.code === "no_space";
-      if (!stopped && !noRoom) logger.error({ err: error }, `${what} failed`);
+      // Parts that close under a running task end it, which is not a failure. Read-only mode has been logged already.
+      const isReadOnly = error instanceof AppError && error.code === "no_space";
+      if (!isStopped && !isReadOnly) logger.error({ err: error }, `${name} failed; it is retried at the next interval`);
     } finally {
-      running = false;
+      isRunning = false;
     }
   };
-  const timer = setInterval(() => void turn(), milliseconds);
+  const timer = setInterval(() => void turn(), intervalMs);
   timer.unref();
   void turn();
   return () => {
-    stopped = true;
+    isStopped = true;
     clearInterval(timer);
   };
 }

@@ -1,28 +1,27 @@
 /**
- * What the log says of a start: the upgrade of the database, and one line about what runs, where and with which
- * options.
+ * Log lines about a start: the upgrade of the database, and one line about what runs, where, and with which options.
  */
 import { readBuildInfo } from "../assets.ts";
+import type { Config } from "../config/options.ts";
 import { explainConfig } from "../config/resolve.ts";
 import type { ConfigSources } from "../config/resolve.ts";
-import type { Config } from "../config/options.ts";
 import type { Logger } from "../log.ts";
 import { schemaVersion } from "../store/db/database.ts";
 import type { UpgradeStep } from "../store/db/database.ts";
 
 /**
- * Logs each step of an upgrade with what it took.
- * @param milliseconds a clock that never goes back
+ * Returns a function that logs each step of an upgrade with its duration.
+ * @param milliseconds a monotonic clock
  */
 export function upgradeLogger(logger: Logger, milliseconds: () => number): (step: UpgradeStep) => void {
-  let [begun, last] = [milliseconds(), milliseconds()];
+  let [startedAt, lastStepAt] = [milliseconds(), milliseconds()];
   return (step) => {
     const now = milliseconds();
-    const sinceLast = { duration_ms: Math.round(now - last) };
-    last = now;
+    const sinceLast = { duration_ms: Math.round(now - lastStepAt) };
+    lastStepAt = now;
     switch (step.step) {
       case "begun":
-        begun = now;
+        startedAt = now;
         logger.info({ from_schema: step.from, to_schema: step.to }, "upgrading the database");
         break;
       case "copied":
@@ -32,8 +31,8 @@ export function upgradeLogger(logger: Logger, milliseconds: () => number): (step
         logger.info({ migration: step.name, schema: step.version, ...sinceLast }, "applied a migration");
         break;
       case "done": {
-        const whole = { from_schema: step.from, to_schema: step.to, duration_ms: Math.round(now - begun) };
-        logger.info(whole, "upgraded the database");
+        const facts = { from_schema: step.from, to_schema: step.to, duration_ms: Math.round(now - startedAt) };
+        logger.info(facts, "upgraded the database");
         break;
       }
     }
@@ -41,8 +40,8 @@ export function upgradeLogger(logger: Logger, milliseconds: () => number): (step
 }
 
 /**
- * Logs the line about a server that listens: what runs, on which data, at which addresses, and the options that
- * somebody set, each with its value and where it came from. Secrets are masked.
+ * Logs one line about a server that listens: what runs, on which data, at which addresses, and every option that is
+ * set, with its value and its source. Secrets are masked.
  */
 export function logStart(
   logger: Logger,
@@ -50,7 +49,7 @@ export function logStart(
   { urls, baseUrl }: { urls: readonly string[]; baseUrl: string },
 ): void {
   const { version, commit } = readBuildInfo();
-  const set = explainConfig(config, sources).filter(({ source, value }) => source !== "default" && value !== null);
+  const options = explainConfig(config, sources).filter(({ source, value }) => source !== "default" && value !== null);
   logger.info(
     {
       version,
@@ -59,8 +58,8 @@ export function logStart(
       data: directory,
       listening: urls,
       base_url: baseUrl,
-      // A list, because the log hides the whole of a field that is named like a secret.
-      options: set,
+      // A list, because the log masks the whole value of a field whose name looks like a secret.
+      options,
     },
     "started",
   );

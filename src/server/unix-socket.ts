@@ -1,29 +1,28 @@
-/** The file of a Unix socket: left behind by whoever was killed, in the way of whoever starts. */
+/** The file of a Unix socket: a process that was killed leaves it behind, and the next bind would fail on it. */
 import { chmodSync, lstatSync, unlinkSync } from "node:fs";
 import { connect } from "node:net";
 
-/** Owner and group may connect: a proxy of the same machine joins the group of the server. */
-const MODE = 0o660;
+/** Owner and group may connect: a proxy on the same machine joins the server's group. */
+const SOCKET_MODE = 0o660;
 
 /**
- * Makes room for a socket at `path`: the file of a server that is gone is removed.
- * @throws an error like those of the system, with `syscall` "listen": EADDRINUSE when a server answers there, ENOTSOCK
- * when the file is
- *   something else.
+ * Prepares `path` for a bind: removes the socket file of a server that no longer runs.
+ * @throws an error like the system's, with `syscall` "listen": EADDRINUSE when a server listens there, ENOTSOCK when
+ *   the file is not a socket
  */
-export async function makeRoom(path: string): Promise<void> {
+export async function removeStaleSocket(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found) return;
   if (!found.isSocket()) throw listenError("ENOTSOCK", path);
-  if (await answers(path)) throw listenError("EADDRINUSE", path);
+  if (await isServerListening(path)) throw listenError("EADDRINUSE", path);
   unlinkSync(path);
 }
 
-/** Lets the group in; until then only the owner could connect (main.ts sets the umask). */
-export const letGroupIn = (path: string): void => chmodSync(path, MODE);
+/** Lets the group connect. Until then only the owner can, because main.ts sets the umask. */
+export const allowGroup = (path: string): void => chmodSync(path, SOCKET_MODE);
 
-/** Whether somebody listens; everything but a clear no is a yes, so that no living server loses its socket. */
-function answers(path: string): Promise<boolean> {
+/** Only a refused connection counts as no, so that a running server never loses its socket. */
+function isServerListening(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path);
     socket.once("connect", () => {

@@ -1,4 +1,4 @@
-/** The threads beside the main one: how each is started, and with how much memory. */
+/** The worker threads: how each is started, and how much memory it may use. */
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
 import { resolveWorkerEntry } from "../assets.ts";
@@ -28,9 +28,9 @@ export const openHashing = (): HashingThread =>
     startWorker("evidence/hash-worker", { env: {}, resourceLimits: { maxYoungGenerationSizeMb: 2 } }),
   );
 
-/** Starts the thread that makes audit packages; the database must be open already. */
+/** Starts the thread that builds audit packages; the database must be open already. */
 export const startPackageWorker = (options: WorkerOptions): Worker =>
-  // What it makes lives for a moment: a small nursery keeps it small.
+  // Its objects are short-lived, so a small young generation keeps its memory small.
   startWorker("audit-packages/package-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
 
 /** Starts the thread that makes one backup; the database must be open already. */
@@ -38,9 +38,9 @@ export const startBackupWorker = (options: WorkerOptions): Worker =>
   startWorker("backup/backup-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
 
 /**
- * The thread that records large reports on a connection of its own; its database must be open already. What a report
- * may hold takes up to 150 MB of heap, its text up to 64: the bound is above that, because V8 ends the whole process
- * when a single allocation passes it. It makes the collector work before garbage has doubled it.
+ * The thread that records large reports on its own connection; the database must be open already. A report takes up to
+ * 150 MB of heap and its text up to 64 MB. The heap limit lies above that, because V8 aborts the whole process when a
+ * single allocation exceeds it; it still makes the collector run before garbage has doubled the heap.
  */
 export const createRecordingPool = (directory: string, checkpoints: "own" | "external" = "own"): RecordingPool =>
   createPool({
@@ -51,23 +51,22 @@ export const createRecordingPool = (directory: string, checkpoints: "own" | "ext
     start: () =>
       startWorker("jobs/large-reports-worker", {
         workerData: { directory, checkpoints } satisfies RecordingWorkerData,
-        // Most of its life it copies the log: a small nursery costs large reports little, and saves ten megabytes and
-        // more.
+        // It spends most of its time on checkpoints: a small young generation costs large reports little, and saves
+        // more than ten megabytes.
         resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: RECORDING_HEAP_MB },
       }),
   });
 
 const RECORDING_HEAP_MB = 256;
 /**
- * An idle thread never gives back what a large report left in its heap; ending it does, and starting anew takes a tenth
- * of a second.
+ * An idle thread never returns the memory that a large report left in its heap. Ending it does, and starting it again
+ * takes a tenth of a second.
  */
 const RECORDING_IDLE_MS = 30_000;
 
 /**
- * The thread that reads large JSON. One: the largest body that is sound takes a tenth of a second, and two of them
- * beside each other would take both cores of a small machine. Its memory holds what the bounds of operations allow,
- * twice.
+ * The thread that reads large JSON. A single one: the largest valid body takes a tenth of a second, and two threads
+ * would occupy both cores of a small machine. Its heap is twice what the limits of the operations allow.
  */
 export function openLargeJson(turns: Places): LargeJsonReader & { load(): PoolLoad; close(): Promise<void> } {
   const pool: JsonPool = createPool({
@@ -85,9 +84,9 @@ export function openLargeJson(turns: Places): LargeJsonReader & { load(): PoolLo
 }
 
 /**
- * What users wrote for their attestation types, compiled and run in threads that are started when they are first
- * needed. Two of a kind: one that somebody's endless rule holds for seconds leaves one for everybody else, and more
- * would take the server's cores.
+ * Compiles and runs the schemas and rules of custom attestation types in threads that start on first use. Two of each
+ * kind: while an endless rule occupies one for seconds, the other serves everyone else; more would take the server's
+ * cores.
  */
 export function openCustomTypes(): CustomTypes & {
   load(): { schemas: PoolLoad; expressions: PoolLoad };
@@ -99,7 +98,7 @@ export function openCustomTypes(): CustomTypes & {
       size: 2,
       queueLimit: 256,
       laneLimit: 64,
-      // One rule may leave a hundred megabytes behind; starting anew takes a tenth of a second.
+      // A rule may leave a hundred megabytes in the heap, and starting again takes a tenth of a second.
       keepIdle: 30_000,
       start: () =>
         startWorker("workers/sandbox/sandbox-worker", {
@@ -120,10 +119,7 @@ export function openCustomTypes(): CustomTypes & {
   };
 }
 
-/**
- * The thread that reads large templates and policies, started when it is first needed. One file at a time, so that the
- * memory of one bounds that of all.
- */
+/** The thread that reads large templates and policies, started on first use. One file at a time bounds its memory. */
 export function openDocuments(): DocumentReader & { load(): { documents: PoolLoad }; close(): Promise<void> } {
   const pool = createPool<DocumentTask, DocumentResult>({
     name: "documents",
@@ -131,8 +127,8 @@ export function openDocuments(): DocumentReader & { load(): { documents: PoolLoa
     queueLimit: 64,
     laneLimit: 16,
     keepIdle: 30_000,
-    // Half as much again as the most costly file that was found takes: V8 may end the whole process, and not only the
-    // thread, when a heap is full, so the bounds of the readers come first.
+    // One and a half times what the most expensive known file takes. V8 may abort the whole process, and not only the
+    // thread, when a heap is full, so the limits of the readers have to apply first.
     start: () =>
       startWorker("workers/document-worker", {
         env: {},
@@ -142,15 +138,12 @@ export function openDocuments(): DocumentReader & { load(): { documents: PoolLoa
   return { ...createDocumentReader(pool), load: () => ({ documents: pool.load() }), close: () => pool.close() };
 }
 
-/** Schemas become code that nests as deeply as they have properties, and definitions that refer to definitions. */
+/** A schema compiles to code that nests as deeply as its properties, and as its definitions reference each other. */
 const SCHEMA_STACK_MB = 16;
-/**
- * Deep recursion ends on this stack, with an error, before it fills the one of a megabyte that jq has inside its own
- * memory.
- */
+/** Deep recursion fails on this stack, with an error, before it fills the one-megabyte stack inside jq's own memory. */
 const JQ_STACK_MB = 1;
 
-/** From its file in a checkout, and from the bundle in an executable. */
+/** Starts a thread from its file in a checkout, or from the bundle in an executable. */
 function startWorker(name: string, options: WorkerOptions): Worker {
   const entry = resolveWorkerEntry(name);
   return new Worker(entry.source, { ...options, eval: entry.eval });

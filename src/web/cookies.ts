@@ -1,35 +1,35 @@
 /**
- * The cookies of the pages. Over TLS they carry the prefix `__Host-`: the browser then takes them from this very host
- * alone and over TLS alone. The prefix demands the path `/`, so it is that everywhere, also below a base path: programs
- * on one host are no strangers to a browser whatever their paths.
+ * The cookies of the pages. Over TLS their names have the prefix `__Host-`: the browser then accepts them only from
+ * this very host, and only over TLS. The prefix requires the path `/`, which is used below a base path as well: a
+ * browser does not isolate programs on one host by their paths anyway.
  */
 import { randomBytes } from "node:crypto";
 import type Koa from "koa";
 import { equalsInConstantTime } from "../http/authenticate.ts";
 import { peerOf } from "../http/client-address.ts";
 
-export type Cookies = ReturnType<typeof cookiesOf>;
+export type Cookies = ReturnType<typeof createCookies>;
 
 /**
- * What a form of somebody who has not signed in brings back is remembered in a cookie; so is a login that went to the
- * provider.
+ * `session` holds the session; `form` the CSRF token of forms before there is a session; `oidc` a login that is in
+ * progress at the provider.
  */
 const NAMES = { session: "assay", form: "assay-form", oidc: "assay-oidc" } as const;
 type Name = keyof typeof NAMES;
 
-/** Seconds for a login at the provider. */
-const OIDC_SECONDS = 600;
+/** Time for a login at the provider. */
+const MAX_OIDC_LOGIN_S = 600;
 
 /**
- * @param baseUrl the public address: where it is https, a proxy that says nothing about itself speaks TLS all the same
+ * @param baseUrl the public address: if it is https, clients use TLS even when a proxy does not forward the scheme
  */
-export function cookiesOf(baseUrl: string) {
+export function createCookies(baseUrl: string) {
   const isSecure = (ctx: Koa.Context): boolean => baseUrl.startsWith("https:") || peerOf(ctx.req).secure;
   const nameOf = (ctx: Koa.Context, name: Name): string => (isSecure(ctx) ? `__Host-${NAMES[name]}` : NAMES[name]);
 
   function set(ctx: Koa.Context, name: Name, value: string | null): void {
     const secure = isSecure(ctx);
-    // Whether this connection is the one that is encrypted is not for the library to say.
+    // Otherwise the library would decide by this connection, which may come from a proxy.
     ctx.cookies.secure = secure;
     ctx.cookies.set(nameOf(ctx, name), value, {
       httpOnly: true,
@@ -37,7 +37,7 @@ export function cookiesOf(baseUrl: string) {
       path: "/",
       secure,
       overwrite: true,
-      ...(name === "oidc" && value !== null ? { maxAge: OIDC_SECONDS * 1000 } : {}),
+      ...(name === "oidc" && value !== null ? { maxAge: MAX_OIDC_LOGIN_S * 1000 } : {}),
     });
   }
   const get = (ctx: Koa.Context, name: Name): string | null => ctx.cookies.get(nameOf(ctx, name)) ?? null;
@@ -46,20 +46,20 @@ export function cookiesOf(baseUrl: string) {
     get,
     set,
     isSecure,
-    /** The token of forms of a browser in which nobody signed in yet. */
+    /** The CSRF token of forms in a browser without a session; creates one if needed. */
     formToken(ctx: Koa.Context): string {
-      const known = get(ctx, "form");
-      if (known !== null && /^[\w-]{43}$/.test(known)) return known;
+      const existing = get(ctx, "form");
+      if (existing !== null && /^[\w-]{43}$/.test(existing)) return existing;
       const token = randomBytes(32).toString("base64url");
       set(ctx, "form", token);
       return token;
     },
-    /** Whether a form was sent from a page that this browser got from here. */
+    /** Whether a form comes from a page that this server sent to this browser. */
     isFormToken(ctx: Koa.Context, token: string): boolean {
-      const known = get(ctx, "form");
-      return known !== null && known !== "" && equalsInConstantTime(known, token);
+      const expected = get(ctx, "form");
+      return expected !== null && expected !== "" && equalsInConstantTime(expected, token);
     },
-    /** Whether the browser says that the request comes from a page of this server, or does not say. */
+    /** Whether the request comes from a page of this server, or the browser does not say where it comes from. */
     isOwnOrigin(ctx: Koa.Context): boolean {
       const origin = ctx.get("Origin");
       if (origin === "") return ["", "same-origin", "none"].includes(ctx.get("Sec-Fetch-Site"));

@@ -1,10 +1,10 @@
 /**
- * The interactive API reference at `<API root>/doc/`: Swagger UI on the server's own OpenAPI document. Open to
- * everybody, for it holds no data (semantics 8.12). Everything the page needs comes out of the program itself, and the
- * policy it is sent with forbids the browser to speak to anybody but this server, because people paste keys here.
+ * The interactive API reference at `<API root>/doc/`: Swagger UI over the server's own OpenAPI document. It is public,
+ * because it contains no data (semantics 8.12). Everything the page needs ships with the program, and its content
+ * security policy forbids the browser to contact any other server, because people paste keys here.
  *
- * Every file but the page has a digest of its content in its name, so it may be cached for ever. All addresses are
- * relative: a proxy may put the server below a path of its own.
+ * Every file but the page has a digest of its content in its name, so it may be cached forever. All links are relative:
+ * a proxy may serve this server below another path.
  */
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
@@ -14,7 +14,7 @@ import { readBuildInfo, readAsset, readTextAsset } from "../assets.ts";
 import { methodNotAllowed, routeNotFound } from "../errors.ts";
 import { recordForLog } from "../http/request-log.ts";
 
-/** Name in the page -> asset. */
+/** Files of the page, by the name that the page uses. */
 const FILES: readonly { name: string; asset: string }[] = [
   { name: "swagger-ui.css", asset: "swagger-ui/swagger-ui.css" },
   { name: "swagger-ui-bundle.js", asset: "swagger-ui/swagger-ui-bundle.js" },
@@ -36,8 +36,8 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * In place of, and beside, what every answer has. Swagger UI draws its icons from data: addresses and needs nothing
- * else beyond this server.
+ * Headers that replace or extend those of every response. Swagger UI takes its icons from data: URLs and needs nothing
+ * else from outside this server.
  */
 const PAGE_HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
@@ -47,7 +47,7 @@ const PAGE_HEADERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Where people look for the page -> the way from there, relative (wire-contract 1.1: the alias has the same routes).
+ * Where people look for the page -> the relative path from there (wire-contract 1.1: the alias has the same routes).
  */
 const REDIRECTS: ReadonlyMap<string, string> = new Map([
   ["/doc", "api/v2/doc/"],
@@ -63,16 +63,16 @@ export type Served = {
   /** Digest of the bytes, safe in file names and entity tags. */
   digest: string;
   cacheControl: string;
-  /** The bytes compressed, made once. */
+  /** The bytes compressed; computed once. */
   gzipped(): Promise<Buffer>;
 };
 
 /**
- * Serves the reference and leads people to it; everything else is the next middleware's. Nothing is read before the
- * first request for it. The middleware throws AppErrors: 404 for an unknown file below doc/, 405 for all methods but
- * GET and HEAD.
+ * Serves the reference, redirects to it from nearby paths, and leaves all other paths to the next middleware. Files are
+ * read on the first request. Throws AppErrors: 404 for an unknown file below doc/, 405 for methods other than GET and
+ * HEAD.
  */
-export function documentation(): Koa.Middleware {
+export function apiReference(): Koa.Middleware {
   let files: ReadonlyMap<string, Served> | null = null;
 
   return async function reference(ctx, next) {
@@ -85,14 +85,14 @@ export function documentation(): Koa.Middleware {
     if (ctx.method !== "GET" && ctx.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
     ctx.set(PAGE_HEADERS);
     if (file !== undefined) return sendFile(ctx, file);
-    // Not a permanent redirect: browsers would keep it after the server behind the address has changed.
+    // Not permanent: browsers would remember it after another server has taken over the address.
     ctx.status = 302;
     ctx.set({ Location: target as string, "Cache-Control": "no-cache" });
     ctx.body = "";
   };
 }
 
-/** Sends one of these files, compressed where the browser takes that. */
+/** Sends a file, compressed if the browser accepts that. */
 export async function sendFile(ctx: Koa.Context, file: Served): Promise<void> {
   const compressed = ctx.acceptsEncodings("gzip", "identity") === "gzip";
   ctx.set({
@@ -111,24 +111,24 @@ export async function sendFile(ctx: Koa.Context, file: Served): Promise<void> {
   ctx.body = compressed ? await file.gzipped() : file.bytes;
 }
 
-/** Everything below doc/ by its name in addresses; the page itself has the empty one. */
+/** Everything below doc/, by its name in URLs; the page itself has the empty name. */
 function load(): ReadonlyMap<string, Served> {
   const files = new Map<string, Served>();
-  const words = new Map([["version", readBuildInfo().version]]);
+  const replacements = new Map([["version", readBuildInfo().version]]);
   for (const { name, asset } of FILES) {
     const { address, file } = loadFile(name, asset);
     files.set(address, file);
-    words.set(name, address);
+    replacements.set(name, address);
   }
-  const page = readTextAsset(PAGE).replace(/\{\{([^}]+)\}\}/g, (_, word: string) => {
-    const text = words.get(word);
-    if (text === undefined) throw new Error(`${PAGE} names "${word}", which documentation.ts does not know`);
+  const page = readTextAsset(PAGE).replace(/\{\{([^}]+)\}\}/g, (_, placeholder: string) => {
+    const text = replacements.get(placeholder);
+    if (text === undefined) throw new Error(`${PAGE} has the placeholder "${placeholder}", which has no value`);
     return text;
   });
   return files.set("", served(Buffer.from(page), "html", "no-cache"));
 }
 
-/** A file whose name in addresses changes with its content. */
+/** Loads a file whose name in URLs changes with its content. */
 export function loadFile(name: string, asset: string): { address: string; file: Served } {
   const file = served(readAsset(asset), extension(name), "public, max-age=31536000, immutable");
   return { address: name.replace(/\.[a-z]+$/, `.${file.digest}$&`), file };

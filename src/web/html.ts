@@ -1,11 +1,11 @@
 /**
- * Pages as text. What is put into a template is escaped unless it is a piece of HTML itself, so there is no way to
- * forget it. The pages have no script and no style of their own: their policy forbids the browser both.
+ * Pages as HTML text. Values in a template are escaped unless they are HTML themselves, so escaping cannot be
+ * forgotten. The pages have no inline scripts or styles: their content security policy forbids both.
  */
 import type Koa from "koa";
 import { readBuildInfo } from "../assets.ts";
 
-/** A piece of HTML. Made by `html` alone. */
+/** A piece of HTML, created by `html` only. */
 export class Html {
   readonly text: string;
   constructor(text: string) {
@@ -15,32 +15,32 @@ export class Html {
 
 type Value = string | number | Html | readonly Html[] | null;
 
-/** HTML with escaped values; null stands for nothing. */
+/** Builds HTML and escapes the values; null adds nothing. */
 export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
-  return new Html(strings.map((text, index) => text + shown(values[index] ?? null)).join(""));
+  return new Html(strings.map((text, index) => text + escaped(values[index] ?? null)).join(""));
 }
 
-function shown(value: Value): string {
+function escaped(value: Value): string {
   if (value === null) return "";
   if (value instanceof Html) return value.text;
   if (typeof value === "object") return value.map(({ text }) => text).join("");
   return String(value).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** Names of files of the pages -> their addresses below the root of the server. */
+/** File names of the pages -> their paths below the root of the server. */
 export type PageFiles = ReadonlyMap<string, string>;
 
-/** From the page of this request to the root of the server, relative: a proxy may put it below a path of its own. */
+/** The relative path from the requested page to the root of the server, which a proxy may serve below another path. */
 export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "originalUrl">): string {
-  const [asked = ""] = originalUrl.split("?");
-  // A base path without a slash behind it: for a browser its last word is no directory.
-  if (path === "/" && !asked.endsWith("/")) return `./${asked.slice(asked.lastIndexOf("/") + 1)}/`;
+  const [requested = ""] = originalUrl.split("?");
+  // A base path without a trailing slash: to a browser, its last segment is not a directory.
+  if (path === "/" && !requested.endsWith("/")) return `./${requested.slice(requested.lastIndexOf("/") + 1)}/`;
   return "../".repeat(path.split("/").length - 2) || "./";
 }
 
 /**
- * In place of, and beside, what every answer has (http/security.ts). Forms send their origin only where the policy lets
- * the browser tell it to this server (Fetch, "append a request Origin header").
+ * Headers that replace or extend those of every response (http/security-headers.ts). Browsers send the Origin of a form
+ * only under a referrer policy that permits it (Fetch, "append a request Origin header").
  */
 const HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
@@ -49,12 +49,11 @@ const HEADERS: Readonly<Record<string, string>> = {
   "Cross-Origin-Opener-Policy": "same-origin",
 };
 
-/** Answers with a page. `links` stand at the right of its head. */
+/** Answers with a page. `links` appear on the right of its header. */
 export function sendPage(
   ctx: Koa.Context,
   files: PageFiles,
-  status: number,
-  { title, main, links = [] }: { title: string; main: Html; links?: readonly Html[] },
+  { status, title, main, links = [] }: { status: number; title: string; main: Html; links?: readonly Html[] },
 ): void {
   const root = rootOf(ctx);
   const file = (name: string): string => `${root}${files.get(name) ?? ""}`;
@@ -87,27 +86,43 @@ ${main}
 `.text;
 }
 
-/** Sends the browser on, to a path below the root of the server that begins with a slash. */
-export function sendOn(ctx: Koa.Context, path: string): void {
+/** Redirects the browser to a path below the root of the server, which begins with a slash. */
+export function redirectTo(ctx: Koa.Context, path: string): void {
   ctx.set(HEADERS);
   ctx.status = 303;
   ctx.set("Location", `${rootOf(ctx)}${path.slice(1)}`);
   ctx.body = "";
 }
 
-/** A message above a form: of something that went wrong unless `isGood`. */
-export const message = (text: string | null, isGood = false): Html | null =>
-  text === null
-    ? null
-    : isGood
-      ? html`<p class="done" role="status">${text}</p>`
-      : html`<p class="problem" role="alert">${text}</p>`;
+/** An error message above a form; null for no message. */
+export const problemBox = (text: string | null): Html | null =>
+  text === null ? null : html`<p class="problem" role="alert">${text}</p>`;
 
-/** A labelled input. `attributes` are of our own making. */
-export const field = (label: string, name: string, attributes: string, hint: string | null = null): Html => html`
+/** A message about something that succeeded; null for no message. */
+export const successBox = (text: string | null): Html | null =>
+  text === null ? null : html`<p class="done" role="status">${text}</p>`;
+
+/** The HTML of a `value` attribute. */
+export const valueAttribute = (text: string): string => `value="${html`${text}`.text}"`;
+
+/** A labelled input. `attributes` is HTML and must not contain unescaped values. */
+export function field({
+  label,
+  name,
+  attributes,
+  hint = null,
+}: {
+  label: string;
+  name: string;
+  attributes: string;
+  hint?: string | null;
+}): Html {
+  const describedBy = hint === null ? null : html` aria-describedby="${name}-hint"`;
+  return html`
   <label for="${name}">${label}</label>
-  <input id="${name}" name="${name}" ${new Html(attributes)}${hint === null ? null : html` aria-describedby="${name}-hint"`}>
+  <input id="${name}" name="${name}" ${new Html(attributes)}${describedBy}>
   ${hint === null ? null : html`<p class="hint" id="${name}-hint">${hint}</p>`}`;
+}
 
 export const hidden = (name: string, value: string): Html =>
   html`<input type="hidden" name="${name}" value="${value}">`;

@@ -1,163 +1,203 @@
-/** `/login` and `/logout`, and the way through the OpenID provider. */
+/** `/login` and `/logout`, and the login through the OpenID provider. */
 import type Koa from "koa";
-import { AppError } from "../errors.ts";
-import { nextPath } from "../domain/login/next-path.ts";
-import { STATUS_BY_ERROR } from "../http/response.ts";
 import { LoginRefusedError } from "../auth/oidc-provider.ts";
-import type { Checks } from "../auth/oidc-provider.ts";
-import { field, hidden, html, message, rootOf, sendOn, sendPage } from "./html.ts";
-import type { Handler, Kit } from "./kit.ts";
-import { STRANGE_FORM, isOwnForm, letIn, readFields, sendMessage, visitorOf } from "./kit.ts";
+import type { OidcChecks } from "../auth/oidc-provider.ts";
+import { nextPath } from "../domain/login/next-path.ts";
+import { AppError } from "../errors.ts";
+import { STATUS_BY_ERROR } from "../http/response.ts";
+import { field, hidden, html, problemBox, redirectTo, rootOf, sendPage, valueAttribute } from "./html.ts";
+import {
+  FOREIGN_FORM_MESSAGE,
+  isOwnForm,
+  readFields,
+  requestIdOf,
+  sendMessage,
+  startBrowserSession,
+  visitorOf,
+} from "./page-context.ts";
+import type { PageContext, PageHandler } from "./page-context.ts";
 
-/** Where people go who wanted to go nowhere else. */
-export const HOME = "/account";
+/** Where a login without a destination leads. */
+export const HOME_PATH = "/account";
 
+/** The page that the browser wants after the login; null when there is none. */
 const nextOf = (ctx: Koa.Context): string | null =>
   nextPath(typeof ctx.query["next"] === "string" ? ctx.query["next"] : null);
 
-/** The page of logins. `said` stands above the form. */
-function loginPage(
-  kit: Kit,
-  ctx: Koa.Context,
-  status: number,
-  next: string | null,
-  said: string | null,
-  name = "",
-): void {
+type LoginPage = {
+  status: number;
+  next: string | null;
+  /** Shown above the form. */
+  problem?: string;
+  /** The login name that was entered before. */
+  name?: string;
+};
+
+function sendLoginPage(page: PageContext, ctx: Koa.Context, { status, next, problem, name = "" }: LoginPage): void {
   const root = rootOf(ctx);
   const query = next === null ? "" : `?next=${encodeURIComponent(next)}`;
-  const first = kit.logins.isOpen()
-    ? html`<p class="done" role="status">Nobody has an account here yet. <a href="${root}setup">Set up the first administrator</a></p>`
+  const setup = page.logins.isSetupOpen()
+    ? html`<p class="done" role="status">This server has no users yet.
+<a href="${root}setup">Create the first administrator</a></p>`
     : null;
-  const oidc = kit.logins.hasProvider
+  const oidc = page.logins.hasProvider
     ? html`<p class="other"><a class="button" href="${root}login/oidc${query}">Sign in with OpenID Connect</a></p>`
     : null;
-  sendPage(ctx, kit.files, status, {
+  // The cursor starts where something has to be entered.
+  const [nameFocus, passwordFocus] = name === "" ? [" autofocus", ""] : ["", " autofocus"];
+  sendPage(ctx, page.files, {
+    status,
     title: "Sign in",
-    main: html`${first}${message(said)}${oidc}
+    main: html`${setup}${problemBox(problem ?? null)}${oidc}
 <form method="post" action="${root}login">
-  ${hidden("csrf", kit.cookies.formToken(ctx))}${hidden("next", next ?? "")}
-  ${field("Login name", "name", `required autocomplete="username" autocapitalize="none" spellcheck="false" maxlength="256"${name === "" ? " autofocus" : ""} value="${html`${name}`.text}"`)}
-  ${field("Password", "password", `type="password" required autocomplete="current-password"${name === "" ? "" : " autofocus"}`)}
+  ${hidden("csrf", page.cookies.formToken(ctx))}${hidden("next", next ?? "")}
+  ${field({
+    label: "Login name",
+    name: "name",
+    attributes:
+      `required autocomplete="username" autocapitalize="none" spellcheck="false" maxlength="256"${nameFocus} ` +
+      valueAttribute(name),
+  })}
+  ${field({
+    label: "Password",
+    name: "password",
+    attributes: `type="password" required autocomplete="current-password"${passwordFocus}`,
+  })}
   <button type="submit">Sign in</button>
 </form>`,
   });
 }
 
-export const showLogin: Handler = (kit, ctx) => {
+export const showLogin: PageHandler = (page, ctx) => {
   const next = nextOf(ctx);
-  if (kit.holderOf(ctx)) return sendOn(ctx, next ?? HOME);
-  loginPage(kit, ctx, 200, next, null);
+  if (page.holderOf(ctx)) return redirectTo(ctx, next ?? HOME_PATH);
+  sendLoginPage(page, ctx, { status: 200, next });
 };
 
-export const login: Handler = async (kit, ctx) => {
-  const given = await readFields(kit, ctx);
-  const [next, name] = [nextPath(given("next")), given("name").trim()];
-  if (!kit.cookies.isOwnOrigin(ctx) || !kit.cookies.isFormToken(ctx, given("csrf")))
-    return loginPage(kit, ctx, 403, next, STRANGE_FORM, name);
+export const login: PageHandler = async (page, ctx) => {
+  const fields = await readFields(page, ctx);
+  const [next, name] = [nextPath(fields("next")), fields("name").trim()];
+  const refuse = (status: number, problem: string): void => sendLoginPage(page, ctx, { status, next, problem, name });
+  if (!page.cookies.isOwnOrigin(ctx) || !page.cookies.isFormToken(ctx, fields("csrf")))
+    return refuse(403, FOREIGN_FORM_MESSAGE);
   try {
-    const started = await kit.logins.signIn(name, given("password"), visitorOf(ctx));
-    if (started) return await letIn(kit, ctx, started, next ?? HOME);
-    // The same for a name that nobody has.
-    return loginPage(kit, ctx, 403, next, "The login name or the password is wrong.", name);
+    const started = await page.logins.signIn(name, fields("password"), visitorOf(ctx));
+    if (started) return await startBrowserSession(page, ctx, { started, path: next ?? HOME_PATH });
+    // The same text for an unknown name, so that it does not reveal which names exist.
+    return refuse(403, "The login name or the password is wrong.");
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     ctx.set(error.headers);
-    return loginPage(kit, ctx, STATUS_BY_ERROR[error.code], next, `${error.message}.`, name);
+    return refuse(STATUS_BY_ERROR[error.code], `${error.message}.`);
   }
 };
 
-export const logout: Handler = async (kit, ctx) => {
-  const holder = kit.holderOf(ctx);
-  const given = await readFields(kit, ctx);
-  if (holder && !isOwnForm(kit, ctx, holder, given))
-    return sendMessage(
-      kit,
-      ctx,
-      403,
-      "Not signed out",
-      STRANGE_FORM,
-      html`<a href="${rootOf(ctx)}account">Back to your account</a>`,
-    );
-  if (holder) await kit.logins.end(holder, holder.public_id, "logout", visitorOf(ctx).requestId);
-  kit.cookies.set(ctx, "session", null);
-  sendOn(ctx, "/login");
+export const logout: PageHandler = async (page, ctx) => {
+  const holder = page.holderOf(ctx);
+  const fields = await readFields(page, ctx);
+  if (holder && !isOwnForm(page, ctx, { holder, fields }))
+    return sendMessage(page, ctx, {
+      status: 403,
+      title: "Not signed out",
+      text: FOREIGN_FORM_MESSAGE,
+      link: html`<a href="${rootOf(ctx)}account">Back to your account</a>`,
+    });
+  if (holder)
+    await page.logins.endSession(holder, {
+      id: holder.public_id,
+      operation: "logout",
+      requestId: requestIdOf(ctx),
+    });
+  page.cookies.set(ctx, "session", null);
+  redirectTo(ctx, "/login");
 };
 
-/** The address that the provider must know, letter by letter. */
-const redirectUri = ({ baseUrl }: Kit): string => `${baseUrl}/login/oidc/callback`;
+/** The redirect URI, which must be registered with the provider in exactly this form. */
+const redirectUri = ({ baseUrl }: PageContext): string => `${baseUrl}/login/oidc/callback`;
 
-export const beginOidc: Handler = async (kit, ctx) => {
-  const { provider } = kit.logins;
-  if (provider === null) return refused(kit, ctx, 404, "This server has no login with OpenID Connect.");
+const NO_PROVIDER = "This server does not offer to sign in with OpenID Connect. Please sign in with your password.";
+
+export const beginOidc: PageHandler = async (page, ctx) => {
+  const { provider } = page.logins;
+  if (provider === null) return sendRefusal(page, ctx, { status: 404, text: NO_PROVIDER });
   const next = nextOf(ctx);
   try {
-    const { url, checks } = await provider.begin(redirectUri(kit));
-    kit.cookies.set(ctx, "oidc", Buffer.from(JSON.stringify({ ...checks, next })).toString("base64url"));
+    const { url, checks } = await provider.begin(redirectUri(page));
+    page.cookies.set(ctx, "oidc", Buffer.from(JSON.stringify({ ...checks, next })).toString("base64url"));
     ctx.status = 303;
     ctx.set("Location", url);
     ctx.body = "";
   } catch (error) {
-    unanswered(kit, ctx, error);
+    sendOidcFailure(page, ctx, error);
   }
 };
 
-export const finishOidc: Handler = async (kit, ctx) => {
-  const { provider } = kit.logins;
-  if (provider === null) return refused(kit, ctx, 404, "This server has no login with OpenID Connect.");
-  const begun = readBegun(kit.cookies.get(ctx, "oidc"));
-  // It counts once, whatever comes of it.
-  kit.cookies.set(ctx, "oidc", null);
-  if (begun === null) return refused(kit, ctx, 400, "This login was not begun in this browser, or took too long.");
+export const finishOidc: PageHandler = async (page, ctx) => {
+  const { provider } = page.logins;
+  if (provider === null) return sendRefusal(page, ctx, { status: 404, text: NO_PROVIDER });
+  const pending = readPendingLogin(page.cookies.get(ctx, "oidc"));
+  // It is valid once, whatever the result is.
+  page.cookies.set(ctx, "oidc", null);
+  if (pending === null)
+    return sendRefusal(page, ctx, {
+      status: 400,
+      text: "This sign-in was started in another browser, or took too long. Please sign in again.",
+    });
   try {
-    const returned = new URL(redirectUri(kit));
+    const returned = new URL(redirectUri(page));
     returned.search = ctx.search;
-    const person = await provider.finish(returned, begun);
-    const started = await kit.logins.admit(person, visitorOf(ctx));
-    if (started) return await letIn(kit, ctx, started, nextPath(begun.next) ?? HOME);
-    kit.warn(
-      { issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: ctx.state["requestId"] },
-      "login refused: no group gives a role, or the user is disabled",
+    const person = await provider.finish(returned, pending);
+    const started = await page.logins.signInWithProvider(person, visitorOf(ctx));
+    if (started) return await startBrowserSession(page, ctx, { started, path: nextPath(pending.next) ?? HOME_PATH });
+    page.warn(
+      { issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: requestIdOf(ctx) },
+      "login refused: none of the groups gives a role, or the user is disabled",
     );
-    refused(
-      kit,
-      ctx,
-      403,
-      "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.",
-    );
+    sendRefusal(page, ctx, {
+      status: 403,
+      text:
+        "The login provider accepted you, but none of your groups has a role here, or your account is disabled. " +
+        "Please ask the administrator of this server.",
+    });
   } catch (error) {
-    unanswered(kit, ctx, error);
+    sendOidcFailure(page, ctx, error);
   }
 };
 
-function unanswered(kit: Kit, ctx: Koa.Context, error: unknown): void {
+/** Answers when the provider, or a check of its response, refused a login, and when the provider did not answer. */
+function sendOidcFailure(page: PageContext, ctx: Koa.Context, error: unknown): void {
+  const request_id = requestIdOf(ctx);
   if (error instanceof LoginRefusedError) {
-    kit.warn(
-      { reason: error.message, request_id: ctx.state["requestId"] },
-      "login refused: the answer of the provider does not hold",
-    );
-    return refused(kit, ctx, 403, "The login was refused, by the provider or because its answer does not hold.");
+    page.warn({ reason: error.message, request_id }, "login refused by the provider, or its response is not valid");
+    sendRefusal(page, ctx, {
+      status: 403,
+      text:
+        "The login provider refused the sign-in, or its response was not valid. Please try again; if it fails again, " +
+        "ask the administrator of this server, who finds the reason in the log.",
+    });
+    return;
   }
   if (!(error instanceof AppError)) throw error;
-  if (error.internal) kit.warn({ reason: error.internal, request_id: ctx.state["requestId"] }, error.message);
+  if (error.internal) page.warn({ reason: error.internal, request_id }, error.message);
   ctx.set(error.headers);
-  refused(
-    kit,
-    ctx,
-    STATUS_BY_ERROR[error.code],
-    `${error.message}. You can try again, or sign in with a password if you have one.`,
-  );
+  sendRefusal(page, ctx, {
+    status: STATUS_BY_ERROR[error.code],
+    text: `${error.message}. You can try again, or sign in with a password if you have one.`,
+  });
 }
 
-const refused = (kit: Kit, ctx: Koa.Context, status: number, text: string): void =>
-  sendMessage(kit, ctx, status, "Not signed in", text, html`<a href="${rootOf(ctx)}login">Back to the login</a>`);
+const sendRefusal = (page: PageContext, ctx: Koa.Context, refusal: { status: number; text: string }): void =>
+  sendMessage(page, ctx, {
+    ...refusal,
+    title: "Not signed in",
+    link: html`<a href="${rootOf(ctx)}login">Back to sign-in</a>`,
+  });
 
-/** What the cookie of a login says; null where it says nothing of the kind. */
-function readBegun(cookie: string | null): (Checks & { next: string | null }) | null {
+/** The login in progress that a cookie holds; null when it holds none. */
+function readPendingLogin(cookie: string | null): (OidcChecks & { next: string | null }) | null {
   try {
-    const { state, nonce, verifier, next } = JSON.parse(
-      Buffer.from(cookie ?? "", "base64url").toString("utf8"),
-    ) as Record<string, unknown>;
+    const text = Buffer.from(cookie ?? "", "base64url").toString("utf8");
+    const { state, nonce, verifier, next } = JSON.parse(text) as Record<string, unknown>;
     if (typeof state !== "string" || typeof nonce !== "string" || typeof verifier !== "string") return null;
     return { state, nonce, verifier, next: typeof next === "string" ? next : null };
   } catch {

@@ -1,38 +1,35 @@
-/**
- * The pages of logins at the root of the server. They work without script. Everybody may see the login; what somebody
- * sees beyond it follows from their session.
- */
+/** The login pages at the root of the server. They work without scripts. */
 import type Koa from "koa";
 import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
 import { recordForLog } from "../http/request-log.ts";
 import { STATUS_BY_ERROR } from "../http/response.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { changePassword, endOtherSessions, endSession, showAccount } from "./account.ts";
-import { cookiesOf } from "./cookies.ts";
+import { createCookies } from "./cookies.ts";
 import { loadFile, sendFile } from "./documentation.ts";
 import type { Served } from "./documentation.ts";
-import { html, rootOf, sendOn } from "./html.ts";
-import type { Handler, Kit } from "./kit.ts";
-import { sendMessage, visitorOf } from "./kit.ts";
-import { beginOidc, finishOidc, HOME, login, logout, showLogin } from "./login.ts";
+import { html, rootOf, redirectTo } from "./html.ts";
+import type { PageHandler, PageContext } from "./page-context.ts";
+import { requestIdOf, sendMessage } from "./page-context.ts";
+import { beginOidc, finishOidc, HOME_PATH, login, logout, showLogin } from "./login.ts";
 import { setUp, showSetup } from "./setup.ts";
 import type { Principal } from "../http/server-context.ts";
 
-/** Who signed in, for the script of the reference page: it has no cookie that it could read. */
-const session: Handler = ({ holderOf }, ctx) => {
+/** The user who is signed in, for the script of the API reference, which cannot read the cookie. */
+const session: PageHandler = ({ holderOf }, ctx) => {
   const holder = holderOf(ctx);
   ctx.status = 200;
   ctx.type = "application/json; charset=utf-8";
   ctx.body = JSON.stringify({ user: holder?.name ?? null, csrf_token: holder?.csrf_token ?? null });
 };
 
-/** Only for browsers: programs that ask for the root are told that nothing is there, as ever. */
-const root: Handler = (kit, ctx) => {
+/** Redirects browsers only: for other clients nothing exists at the root. */
+const root: PageHandler = (kit, ctx) => {
   if (!ctx.get("Accept").includes("text/html")) throw routeNotFound();
-  sendOn(ctx, kit.holderOf(ctx) ? HOME : "/login");
+  redirectTo(ctx, kit.holderOf(ctx) ? HOME_PATH : "/login");
 };
 
-const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", Handler>>>> = new Map([
+const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", PageHandler>>>> = new Map([
   ["/", { GET: root }],
   ["/login", { GET: showLogin, POST: login }],
   ["/login/oidc", { GET: beginOidc }],
@@ -49,74 +46,91 @@ const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", Handler
 const FILES = ["house.css", "pages.css", "icon.svg"] as const;
 const FILES_ROOT = "/ui/";
 
-/** @param bySession who has this cookie @param now epoch seconds */
-export function webPages(
-  parts: Pick<Kit, "store" | "logins" | "limits" | "baseUrl" | "warn"> & {
-    bySession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
-    now(): number;
-  },
-) {
-  const cookies = cookiesOf(parts.baseUrl);
-  const files = new Map<string, Served>();
-  const addresses = new Map<string, string>();
-  /** Nothing is read before the first page. */
-  function load(): void {
-    for (const name of files.size === 0 ? FILES : []) {
-      const { address, file } = loadFile(name, name === "icon.svg" ? "ui/reference/icon.svg" : `ui/${name}`);
-      files.set(address, file);
-      addresses.set(name, `${FILES_ROOT.slice(1)}${address}`);
-    }
-  }
+type WebPageDependencies = Pick<PageContext, "store" | "logins" | "limits" | "baseUrl" | "warn"> & {
+  /** The session of a cookie; null when there is none. */
+  authenticateSession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
+  /** Epoch seconds. */
+  now(): number;
+};
+
+export function createWebPages(dependencies: WebPageDependencies) {
+  const cookies = createCookies(dependencies.baseUrl);
+  const files = createPageFiles();
   const sessionOf = (ctx: Koa.Context) => {
     const cookie = cookies.get(ctx, "session");
-    const found = cookie === null ? null : parts.bySession(cookie);
+    const found = cookie === null ? null : dependencies.authenticateSession(cookie);
     return found && { ...found, csrfToken: found.holder.csrf_token };
   };
-  const kit: Kit = { ...parts, cookies, files: addresses, holderOf: (ctx) => sessionOf(ctx)?.holder ?? null };
+  const page: PageContext = {
+    ...dependencies,
+    cookies,
+    files: files.paths,
+    holderOf: (ctx) => sessionOf(ctx)?.holder ?? null,
+  };
 
-  /** Gives cookies another value once in a while, whatever they are sent with. */
+  /** Rotates session cookies once in a while, on any request. */
   const renew: Koa.Middleware = async (ctx, next) => {
-    const isByCookie = ctx.req.headers.authorization === undefined && !ctx.path.startsWith(FILES_ROOT);
-    const cookie = isByCookie ? cookies.get(ctx, "session") : null;
+    const usesCookie = ctx.req.headers.authorization === undefined && !ctx.path.startsWith(FILES_ROOT);
+    const cookie = usesCookie ? cookies.get(ctx, "session") : null;
     let renewed: string | null = null;
     try {
-      if (cookie !== null) renewed = await parts.logins.renew(cookie, parts.now(), visitorOf(ctx).requestId);
+      if (cookie !== null)
+        renewed = await dependencies.logins.renewCookie(cookie, {
+          now: dependencies.now(),
+          requestId: requestIdOf(ctx),
+        });
     } catch (error) {
-      // A server that takes no writes still shows what it has.
+      // In read-only mode the pages still work.
       if (!(error instanceof AppError)) throw error;
     }
     if (renewed !== null) cookies.set(ctx, "session", renewed);
     await next();
-    // An answer with a cookie in it is for one browser, whatever it says.
+    // A response with a session cookie is for one browser, whatever its own headers say.
     if (renewed !== null) ctx.set("Cache-Control", "no-store");
   };
 
   const serve: Koa.Middleware = async (ctx, next) => {
-    const page = PAGES.get(ctx.path);
-    if (!page && !ctx.path.startsWith(FILES_ROOT)) return next();
-    recordForLog(ctx, { route: page ? "login_pages" : "login_files" });
-    load();
-    const file = files.get(ctx.path.slice(FILES_ROOT.length));
-    if (!page && !file) throw routeNotFound();
+    const handlers = PAGES.get(ctx.path);
+    if (!handlers && !ctx.path.startsWith(FILES_ROOT)) return next();
+    recordForLog(ctx, { route: handlers ? "login_pages" : "login_files" });
+    const file = files.find(ctx.path);
+    if (!handlers && !file) throw routeNotFound();
     const method = ctx.method === "HEAD" ? "GET" : ctx.method;
-    const known = Object.keys(page ?? { GET: file });
-    if (!known.includes(method)) throw methodNotAllowed(known.includes("GET") ? [...known, "HEAD"].sort() : known);
+    const allowed = Object.keys(handlers ?? { GET: file });
+    if (!allowed.includes(method))
+      throw methodNotAllowed(allowed.includes("GET") ? [...allowed, "HEAD"].sort() : allowed);
     if (file) return sendFile(ctx, file);
     try {
-      await page?.[method as "GET" | "POST"]?.(kit, ctx);
+      await handlers?.[method as "GET" | "POST"]?.(page, ctx);
     } catch (error) {
       if (!(error instanceof AppError) || ctx.path === "/") throw error;
       ctx.set(error.headers);
-      sendMessage(
-        kit,
-        ctx,
-        STATUS_BY_ERROR[error.code],
-        "That did not work",
-        `${error.message}.`,
-        html`<a href="${rootOf(ctx)}login">To the login</a>`,
-      );
+      sendMessage(page, ctx, {
+        status: STATUS_BY_ERROR[error.code],
+        title: "Something went wrong",
+        text: `${error.message}.`,
+        link: html`<a href="${rootOf(ctx)}login">Back to sign-in</a>`,
+      });
     }
   };
 
   return { renew, serve, sessionOf };
+}
+
+/** The files of the pages, read on the first request for a page or a file. */
+function createPageFiles() {
+  const files = new Map<string, Served>();
+  const paths = new Map<string, string>();
+  return {
+    /** File name -> its path below the root of the server. Filled by `find`. */
+    paths,
+    find(path: string): Served | undefined {
+      for (const name of files.size === 0 ? FILES : []) {
+        const { address, file } = loadFile(name, name === "icon.svg" ? "ui/reference/icon.svg" : `ui/${name}`);
+        files.set(address, file);
+        paths.set(name, `${FILES_ROOT.slice(1)}${address}`);
+      }
+      return files.get(path.slice(FILES_ROOT.length));
+    },
+  };
 }

@@ -1,86 +1,114 @@
-/** `/setup`: the first administrator, for whoever has the one-time token of the data directory. */
+/** `/setup`: creating the first administrator, with the one-time token of the data directory. */
 import type Koa from "koa";
-import { AppError } from "../errors.ts";
-import { passwordProblem, SHORTEST_PASSWORD } from "../domain/login/password.ts";
+import type { FirstAdmin } from "../auth/logins.ts";
+import { passwordProblem } from "../domain/login/password.ts";
 import { matches, ORGANIZATION_NAME, USER_NAME } from "../domain/names.ts";
+import { AppError } from "../errors.ts";
 import { STATUS_BY_ERROR } from "../http/response.ts";
-import { field, hidden, html, message, rootOf, sendOn, sendPage } from "./html.ts";
-import type { Handler, Kit } from "./kit.ts";
-import { STRANGE_FORM, letIn, readFields, sendMessage, visitorOf } from "./kit.ts";
+import { field, hidden, html, problemBox, redirectTo, rootOf, sendPage, valueAttribute } from "./html.ts";
+import {
+  FOREIGN_FORM_MESSAGE,
+  NEW_PASSWORD_ATTRIBUTES,
+  PASSWORD_HINT,
+  readFields,
+  sendMessage,
+  startBrowserSession,
+  visitorOf,
+} from "./page-context.ts";
+import type { PageContext, PageHandler } from "./page-context.ts";
 
 const NAME_HINT = "Letters, digits and - _ . ~, beginning with a letter or a digit.";
+const MAX_NAME_CHARS = 100;
 
-type Given = { organization: string; name: string };
+type SetupPage = {
+  status: number;
+  problem?: string;
+  /** What was entered before. */
+  names?: Pick<FirstAdmin, "organization" | "name">;
+};
 
-function setupPage(
-  kit: Kit,
+function sendSetupPage(
+  page: PageContext,
   ctx: Koa.Context,
-  status: number,
-  said: string | null,
-  { organization, name }: Given = { organization: "", name: "" },
+  { status, problem, names = { organization: "", name: "" } }: SetupPage,
 ): void {
-  const value = (text: string): string => `value="${html`${text}`.text}"`;
-  sendPage(ctx, kit.files, status, {
+  const nameAttributes = (autocomplete: string, value: string): string =>
+    `required autocomplete="${autocomplete}" autocapitalize="none" spellcheck="false" ` +
+    `maxlength="${MAX_NAME_CHARS}" ${valueAttribute(value)}`;
+  sendPage(ctx, page.files, {
+    status,
     title: "Set up",
-    main: html`${message(said)}
-<p>This server knows nobody yet. The first start printed a one-time token, which is also in the file <code>setup-token</code> of the data directory.</p>
+    main: html`${problemBox(problem ?? null)}
+<p>This server has no users yet. To create the first administrator you need the one-time token: the first start of the
+server printed it, and it is in the file <code>setup-token</code> in the data directory.</p>
 <form method="post" action="${rootOf(ctx)}setup">
-  ${hidden("csrf", kit.cookies.formToken(ctx))}
-  ${field("One-time token", "token", `type="password" required autocomplete="off" autofocus`)}
-  ${field("Organization", "organization", `required autocomplete="organization" autocapitalize="none" spellcheck="false" maxlength="100" ${value(organization)}`, NAME_HINT)}
-  ${field("Login name", "name", `required autocomplete="username" autocapitalize="none" spellcheck="false" maxlength="100" ${value(name)}`, NAME_HINT)}
-  ${field("Password", "password", `type="password" required minlength="${SHORTEST_PASSWORD}" autocomplete="new-password"`, `At least ${SHORTEST_PASSWORD} characters. A few words that do not belong together are a good one.`)}
-  ${field("Password again", "again", `type="password" required minlength="${SHORTEST_PASSWORD}" autocomplete="new-password"`)}
+  ${hidden("csrf", page.cookies.formToken(ctx))}
+  ${field({
+    label: "One-time token",
+    name: "token",
+    attributes: `type="password" required autocomplete="off" autofocus`,
+  })}
+  ${field({
+    label: "Organization",
+    name: "organization",
+    attributes: nameAttributes("organization", names.organization),
+    hint: NAME_HINT,
+  })}
+  ${field({ label: "Login name", name: "name", attributes: nameAttributes("username", names.name), hint: NAME_HINT })}
+  ${field({ label: "Password", name: "password", attributes: NEW_PASSWORD_ATTRIBUTES, hint: PASSWORD_HINT })}
+  ${field({ label: "Password again", name: "again", attributes: NEW_PASSWORD_ATTRIBUTES })}
   <button type="submit">Create the first administrator</button>
 </form>`,
   });
 }
 
-export const showSetup: Handler = (kit, ctx) =>
-  kit.logins.isOpen() ? setupPage(kit, ctx, 200, null) : sendOn(ctx, "/login");
+export const showSetup: PageHandler = (page, ctx) =>
+  page.logins.isSetupOpen() ? sendSetupPage(page, ctx, { status: 200 }) : redirectTo(ctx, "/login");
 
-export const setUp: Handler = async (kit, ctx) => {
-  const given = await readFields(kit, ctx);
-  const fields = {
-    token: given("token"),
-    organization: given("organization").trim(),
-    name: given("name").trim(),
-    password: given("password"),
+export const setUp: PageHandler = async (page, ctx) => {
+  const fields = await readFields(page, ctx);
+  const admin: FirstAdmin = {
+    token: fields("token"),
+    organization: fields("organization").trim(),
+    name: fields("name").trim(),
+    password: fields("password"),
   };
-  if (!kit.logins.isOpen()) return taken(kit, ctx);
-  if (!kit.cookies.isOwnOrigin(ctx) || !kit.cookies.isFormToken(ctx, given("csrf")))
-    return setupPage(kit, ctx, 403, STRANGE_FORM, fields);
-  const problem = problemWith(fields, given("again"));
-  if (problem !== null) return setupPage(kit, ctx, 400, `Nothing was set up: ${problem}.`, fields);
+  if (!page.logins.isSetupOpen()) return sendTaken(page, ctx);
+  if (!page.cookies.isOwnOrigin(ctx) || !page.cookies.isFormToken(ctx, fields("csrf")))
+    return sendSetupPage(page, ctx, { status: 403, problem: FOREIGN_FORM_MESSAGE, names: admin });
+  const refuse = (status: number, problem: string): void =>
+    sendSetupPage(page, ctx, { status, problem: `No administrator was created: ${problem}.`, names: admin });
+  const problem = problemWith(admin, fields("again"));
+  if (problem !== null) return refuse(400, problem);
   try {
-    const started = await kit.logins.claim(fields, visitorOf(ctx));
-    if (started === "taken") return taken(kit, ctx);
+    const started = await page.logins.claimFirstAdmin(admin, visitorOf(ctx));
+    if (started === "taken") return sendTaken(page, ctx);
     if (started === "wrong token")
-      return setupPage(kit, ctx, 403, "Nothing was set up: this is not the token.", fields);
-    await letIn(kit, ctx, started, "/account");
+      return refuse(403, "the token is wrong; the valid one is in the file setup-token in the data directory");
+    await startBrowserSession(page, ctx, { started, path: "/account" });
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     ctx.set(error.headers);
-    setupPage(kit, ctx, STATUS_BY_ERROR[error.code], `Nothing was set up: ${error.message}.`, fields);
+    refuse(STATUS_BY_ERROR[error.code], error.message);
   }
 };
 
-function problemWith({ organization, name, password }: Given & { password: string }, again: string): string | null {
-  if (!matches(ORGANIZATION_NAME, organization) || organization.length > 100)
-    return "the organization needs a name of letters, digits and - _ . ~";
-  if (!matches(USER_NAME, name) || name.length > 100) return "the login name consists of letters, digits and - _ . ~";
+/** What is wrong with the entered names and password, as the end of a sentence; null when nothing is. */
+function problemWith({ organization, name, password }: FirstAdmin, again: string): string | null {
+  if (!matches(ORGANIZATION_NAME, organization) || organization.length > MAX_NAME_CHARS)
+    return "the name of the organization may have letters, digits and - _ . ~, and begins with a letter or a digit";
+  if (!matches(USER_NAME, name) || name.length > MAX_NAME_CHARS)
+    return "the login name may have letters, digits and - _ . ~, and begins with a letter or a digit";
   if (organization === name)
-    return "your personal organization bears your login name, so the shared one needs another name";
+    return "your personal organization gets your login name, so the shared one needs another name";
   return password === again ? passwordProblem(password, name) : "the two passwords differ";
 }
 
-/** Somebody was first, here or on the command line. */
-const taken = (kit: Kit, ctx: Koa.Context): void =>
-  sendMessage(
-    kit,
-    ctx,
-    409,
-    "Set up already",
-    "This server has its first administrator already, or an organization of that name.",
-    html`<a href="${rootOf(ctx)}login">To the login</a>`,
-  );
+/** The first administrator was created meanwhile, on another page or from the command line. */
+const sendTaken = (page: PageContext, ctx: Koa.Context): void =>
+  sendMessage(page, ctx, {
+    status: 409,
+    title: "Already set up",
+    text: "This server already has a user, or an organization with that name.",
+    link: html`<a href="${rootOf(ctx)}login">Sign in</a>`,
+  });

@@ -5,7 +5,6 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { systemSources } from "../../src/server/app.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { EXECUTABLE } from "../binary/executable.ts";
@@ -15,6 +14,7 @@ import { cpuSeconds, memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import { figure, ms, percent } from "./print.ts";
 import { ORG, populate } from "./world.ts";
+import { systemSources } from "../../src/clock.ts";
 
 const MESSAGES = 1000;
 const QUEUES = 50;

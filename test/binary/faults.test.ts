@@ -95,8 +95,8 @@ const keyOf = (init: { code: number | null; stdout: string; stderr: string }): s
 };
 
 const INIT = ["init", "--org", "acme", "--user", "ops"];
-const CLOSED = /"reason":"([^"]*)"[^\n]*taking no changes, only reads/;
-const REOPENED = /taking changes again/;
+const CLOSED = /"reason":"([^"]*)"[^\n]*entered read-only mode: changes are refused, reads continue/;
+const REOPENED = /left read-only mode: changes are accepted again/;
 
 // ---- a full disk
 
@@ -159,7 +159,7 @@ onDisk("below the reserve: 507 with the reason, reads go on, and by itself chang
     // What is larger than what would be left is not even begun.
     const large = await attest(client, "large", 48 * MB);
     assert.is(large.status, 507);
-    assert.match(large.body.message, "has no room for 48 MB beside its reserve of 16 MB");
+    assert.match(large.body.message, "has no space for 48 MB beyond its reserve of 16 MB");
 
     disk.fill(12 * MB);
     await server.wrote(CLOSED);
@@ -167,7 +167,7 @@ onDisk("below the reserve: 507 with the reason, reads go on, and by itself chang
     assert.is(refused.status, 507);
     assert.match(
       refused.body.message,
-      /^The server takes no changes at the moment: the disk of the data directory has 1[0-2] MB left, and below 16 MB \(disk-reserve\) only reads are served\. Nothing was stored$/,
+      /^The server takes no changes at the moment: the disk of the data directory has 1[0-2] MB free, less than the reserve of 16 MB \(disk-reserve\)\. Nothing was stored$/,
     );
     assert.is(refused.headers.get("Retry-After"), "60");
     await inspect(client, disk.data, new Map([["before", 20_000]]));
@@ -308,12 +308,12 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
       const refused = await attest(client, `refused-${index}`, 400_000);
       assert.ok(statuses.includes(refused.status), `${what}: ${refused.status} ${refused.bytes}`);
       assert.ok(typeof refused.body.message === "string" && !("errors" in refused.body), what);
-      await server.wrote(new RegExp(`(?:taking no changes, only reads[^]*){${index + 1}}`));
+      await server.wrote(new RegExp(`(?:entered read-only mode: changes are refused, reads continue[^]*){${index + 1}}`));
       const second = await attest(client, `second-${index}`);
       assert.is(second.status, 507, `${what}: ${second.bytes}`);
       await inspect(client, data, acknowledged);
       writeFileSync(control, "");
-      await server.wrote(new RegExp(`(?:taking changes again[^]*){${index + 1}}`));
+      await server.wrote(new RegExp(`(?:left read-only mode: changes are accepted again[^]*){${index + 1}}`));
       const name = `kept-${index}`;
       await told(attest(client, name, 400_000), 201);
       acknowledged.set(name, 400_000);
@@ -321,8 +321,8 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
     await inspect(client, data, acknowledged);
     assert.equal(readdirSync(join(data, "staging")), []);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
-    // It told each of them once: of refusing, and of taking changes again.
-    for (const line of ["taking no changes, only reads", "taking changes again"])
+    // It told each of them once: of refusing, and of left read-only mode: changes are accepted again.
+    for (const line of ["entered read-only mode: changes are refused, reads continue", "left read-only mode: changes are accepted again"])
       assert.is(server.output().split(line).length - 1, CASES.length, line);
     inspectDatabase(data, [...acknowledged.keys()]);
   }),
@@ -433,7 +433,7 @@ failing(
       assert.equal(await probe("/ready"), { status: 200, text: "OK" });
       for (const file of ["/assay.db$", "/assay.db-wal"]) {
         writeFileSync(control, `read ${file} ${EIO}`);
-        const reason = "The storage fails: the database cannot be read (EIO)";
+        const reason = "Storage failure: the database cannot be read (EIO)";
         assert.is(await probeUntil(503), reason, file);
         const { status, text } = await probe("/readyz");
         const { state, reason: why } = JSON.parse(text);
@@ -448,7 +448,7 @@ failing(
       assert.equal({ status, state: JSON.parse(text).state }, { status: 200, state: "read-only" });
       assert.match(
         JSON.parse(text).reason,
-        /^No changes are taken: (the last write|a write on trial) failed \(\w*IO\w*\), and the next one (is tried|follows) in a few seconds$/,
+        /^The server is in read-only mode: (the last write failed \(\w*IO\w*\); a test write follows|a test write failed \(\w*IO\w*\); it is retried) in a few seconds$/,
       );
       writeFileSync(control, "");
       await server.stop();

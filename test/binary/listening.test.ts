@@ -266,7 +266,7 @@ withNotify("systemd is told of the start, of a reload and of the end", () =>
         [pid, "READY=1", status],
         [pid, "MONOTONIC_USEC=n", "RELOADING=1"],
         [pid, "READY=1", status],
-        [pid, "STATUS=stopping: running requests may end", "STOPPING=1"],
+        [pid, "STATUS=stopping: waiting for running requests", "STOPPING=1"],
       ]);
       assert.not.match(running.output(), '"level":"warn"');
     } finally {

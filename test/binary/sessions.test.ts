@@ -114,7 +114,7 @@ sessions("people sign in through an OpenID provider, and are refused once they a
       assert.is((await browser.get("/account")).status, 303);
       assert.match(
         saidBy(await login()) ?? "",
-        /^You signed in with the provider, but none of your groups has a role here/,
+        /^The login provider accepted you, but none of your groups has a role here/,
       );
       await server.stop();
     } finally {

@@ -2,7 +2,6 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemSources } from "../../src/server/app.ts";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { runCli } from "../../src/cli/framework.ts";
 import type { Io } from "../../src/cli/framework.ts";
@@ -10,6 +9,7 @@ import { openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { Store } from "../../src/store/index.ts";
 import type { Db } from "../../src/store/db/types.ts";
+import { systemSources } from "../../src/clock.ts";
 
 export type Outcome = { code: number; out: string; err: string };
 export type Surroundings = {

@@ -17,7 +17,6 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
-import { newPublicId } from "../../src/server/app.ts";
 import { openVault } from "../../src/evidence/local-store.ts";
 import { openReadOnly } from "../../src/store/db/database.ts";
 import { drain } from "./drain.ts";
@@ -30,6 +29,7 @@ import type { Entry } from "./ledger.ts";
 import { environmentWriters, prepareEnvironments } from "./load-environments.ts";
 import { prepare, randomOf, writeUntilGone, writers } from "./load.ts";
 import { reportPowerCuts } from "./power-cut.ts";
+import { newPublicId } from "../../src/clock.ts";
 
 /** Beside those of load-environments.ts. */
 const LANES = 10;

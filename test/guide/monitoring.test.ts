@@ -42,7 +42,7 @@ async function collected(): Promise<string> {
     server.given.org();
     await server.call("GET", "//readyz");
     await server.call("GET", "/flows/unknown");
-    metrics.batchEnded(3, 1.5, true);
+    metrics.batchEnded({ writes: 3, milliseconds: 1.5, committed: true });
     return (await server.call("GET", "//metrics", { key: "metrics-token-0123456789" })).text;
   } finally {
     await server.stop();

@@ -1,12 +1,12 @@
 /** API keys: the two ways in which they arrive, and all that is not a valid one (http-api-v2, Authentication). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { newSecret } from "../../src/server/app.ts";
 import { operations } from "../../src/api/index.ts";
 import { keyDigest } from "../../src/store/accounts/api-keys.ts";
 import { EPOCH, fresh, startServer } from "../given.ts";
 import type { Answer, TestServer } from "../given.ts";
 import { exchange, holdings } from "./socket.ts";
+import { newSecret } from "../../src/clock.ts";
 
 const test = suite("http/authenticate");
 let server: TestServer;

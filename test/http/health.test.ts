@@ -64,7 +64,7 @@ test("/ready and /readyz are 503 if the database fails; /healthz says that the p
 test("/ready and /readyz are 503 with the reason while the disk cannot be read", () =>
   withServer(async (server) => {
     server.disk.problem = "the database cannot be read (EIO)";
-    const reason = "The storage fails: the database cannot be read (EIO)";
+    const reason = "Storage failure: the database cannot be read (EIO)";
     const ready = await server.call("GET", "//ready");
     assert.equal({ status: ready.status, text: ready.text }, { status: 503, text: reason });
     const readyz = await server.call("GET", "//readyz");
@@ -79,7 +79,7 @@ test("/ready and /readyz are 503 with the reason while the disk cannot be read",
 test("a read-only server is ready, and /readyz gives the reason", () =>
   withServer(async (server) => {
     server.disk.free = 10;
-    await server.room.check();
+    await server.diskGuard.check();
     assert.equal(
       { status: (await server.call("GET", "//ready")).status, text: (await server.call("GET", "//ready")).text },
       { status: 200, text: "OK" },
@@ -90,8 +90,8 @@ test("a read-only server is ready, and /readyz gives the reason", () =>
     assert.match(
       body.reason,
       new RegExp(
-        "^No changes are taken: the disk of the data directory has 0 MB left, and below \\d+ MB \\(disk-reserve\\) " +
-          "only reads are served$",
+        "^The server is in read-only mode: the disk of the data directory has 0 MB free, " +
+          "less than the reserve of \\d+ MB \\(disk-reserve\\)$",
       ),
     );
   }));

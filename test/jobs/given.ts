@@ -1,10 +1,10 @@
-/** What the tests of jobs start from: a clock that they move, handlers that they end, runners over real databases. */
+/** Fixtures of the job tests: a manual clock, handlers that tests end, and runners over real databases. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Timer } from "../../src/domain/time.ts";
-import { createRunner } from "../../src/jobs/job-runner.ts";
-import type { JobHandler, Runner } from "../../src/jobs/job-runner.ts";
+import { createJobRunner } from "../../src/jobs/job-runner.ts";
+import type { JobHandler, JobRunner } from "../../src/jobs/job-runner.ts";
 import { createLogger } from "../../src/log.ts";
 import { openDatabase, openMemory } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
@@ -12,12 +12,12 @@ import type { Store } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import type { Db } from "../../src/store/db/types.ts";
 
-/** Where the clock stands at first, epoch seconds. */
+/** The initial time, in epoch seconds. */
 export const T = 1_700_000_000;
 
 type Alarm = { at: number; ring: () => void };
 
-/** A clock that stands until a test moves it; its timers ring in order on the way. */
+/** A clock that only tests advance; its timers ring in order meanwhile. */
 export function clock() {
   const alarms = new Set<Alarm>();
   const time = {
@@ -29,7 +29,7 @@ export function clock() {
     }) as Timer,
     /** Seconds until each timer rings, soonest first. */
     alarms: () => [...alarms].map(({ at }) => at - time.at).sort((a, b) => a - b),
-    /** Moves on, and lets what rings do its writes before the next one does. */
+    /** Advances the clock; each timer that rings completes its writes before the next one rings. */
     async pass(seconds: number): Promise<void> {
       const end = time.at + seconds;
       for (;;) {
@@ -46,7 +46,7 @@ export function clock() {
   return time;
 }
 
-/** Some turns of the event loop: enough for a write or two, whose queue needs one each. */
+/** Waits for some turns of the event loop: each write takes one, and a test waits for one or two writes. */
 export async function turns(): Promise<void> {
   for (let n = 0; n < 6; n += 1) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -59,7 +59,7 @@ type Options = {
   onCommit?: (writes: number) => void;
 };
 
-/** A runner over a store. `add` is a committed write, which wakes it as the composition root does. */
+/** A runner over a store. `add` commits a job and wakes the runner, as the write path does. */
 export function given(
   handlers: Record<string, JobHandler>,
   { db = openMemory(), time = clock(), parallel = {}, gather = 0, onCommit = () => undefined }: Options = {},
@@ -76,13 +76,13 @@ export function given(
       if (store.jobs.takeAddedFlag()) runner.wake();
     },
   });
-  const runner: Runner = createRunner({
+  const runner: JobRunner = createJobRunner({
     store,
     writer,
     logger,
     handlers,
     parallel,
-    gather,
+    coalesceWindowS: gather,
     now: () => time.at,
     timer: time.timer,
   });
@@ -91,7 +91,7 @@ export function given(
   return { db, store, writer, runner, time, lines, add };
 }
 
-/** A handler whose jobs end when the test says so. `begun` are the payloads so far. */
+/** A handler whose jobs end when the test says so. `begun` lists the payloads so far. */
 export function gate() {
   const begun: unknown[] = [];
   const ends: (() => void)[] = [];
@@ -101,7 +101,7 @@ export function gate() {
       begun.push(payload);
       return new Promise((resolve) => ends.push(resolve));
     }) as JobHandler,
-    /** Ends the oldest that runs. */
+    /** Ends the oldest running job. */
     async end(): Promise<void> {
       ends.shift()?.();
       await turns();
@@ -109,15 +109,15 @@ export function gate() {
   };
 }
 
-/** How many jobs are left. */
+/** The number of jobs in the queue. */
 export const count = ({ db }: { db: Db }): unknown => db.prepare("SELECT count(*) FROM jobs").pluck().get();
-/** What is stored of a job: attempts, end of the lease, due time, error; null when it is gone. */
+/** The stored state of a job: attempts, end of the lease, due time, error; null when it was removed. */
 export const stored = (store: Store, id: number) => {
   const job = store.jobs.find(id);
   return job && [job.attempts, job.leased_until, job.due_at, job.last_error];
 };
 
-/** With a database in a file; every call of `open` is one more process, as far as the database can tell. */
+/** Uses a database in a file. To the database, every call of `open` is another process. */
 export async function inFile(body: (open: () => Db) => Promise<void>): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-jobs-"));
   const dbs: Db[] = [];

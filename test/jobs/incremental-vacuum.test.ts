@@ -4,7 +4,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createGiveBack } from "../../src/jobs/incremental-vacuum.ts";
+import { createIncrementalVacuum } from "../../src/jobs/incremental-vacuum.ts";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { openDatabase, openMemory } from "../../src/store/db/database.ts";
 import { freePageStore } from "../../src/store/db/incremental-vacuum.ts";
@@ -13,7 +13,7 @@ import type { Db } from "../../src/store/db/types.ts";
 
 const test = suite("jobs/incremental-vacuum");
 
-/** So many rows of a page each; `keep` of a hundred stay. */
+/** Creates rows of a page each; `keep` of a hundred stay. */
 function filled(db: Db, rows: number, keep: number): void {
   db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
   const insert = db.prepare("INSERT INTO filler (text) VALUES (?)");
@@ -23,7 +23,7 @@ function filled(db: Db, rows: number, keep: number): void {
   db.prepare("DELETE FROM filler WHERE id % 100 >= ?").run(keep);
 }
 
-test("new databases can give back free pages, in a file and in memory", () => {
+test("new databases can release free pages, in a file and in memory", () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-space-"));
   try {
     for (const db of [openDatabase(directory, 1), openMemory(), openMemory(openMemory().serialize())]) {
@@ -35,15 +35,15 @@ test("new databases can give back free pages, in a file and in memory", () => {
   }
 });
 
-test("when a fifth of the file is free, pages are given back until a tenth is, in steps of which each is a write", async () => {
+test("releases pages from a fifth of the file down to a tenth, each step in its own write", async () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-space-"));
   const db = openDatabase(directory, 1);
   try {
     let batches = 0;
-    const giveBack = createGiveBack({
+    const giveBack = createIncrementalVacuum({
       db,
-      writer: new GroupCommitWriter(db, { onBatch: () => (batches += 1) }),
-      least: 1,
+      writer: new GroupCommitWriter(db, () => (batches += 1)),
+      minFreeBytes: 1,
       clock: () => 0,
     });
     assert.is(await giveBack(), 0);
@@ -66,7 +66,7 @@ test("when a fifth of the file is free, pages are given back until a tenth is, i
   }
 });
 
-test("a step that takes long is followed by smaller ones", async () => {
+test("makes smaller steps after a slow one", async () => {
   const db = openMemory();
   filled(db, 2000, 10);
   let now = 0;
@@ -79,20 +79,20 @@ test("a step that takes long is followed by smaller ones", async () => {
       before = total;
     },
   });
-  await createGiveBack({ db, writer, least: 1, clock: () => (now += 4) })();
+  await createIncrementalVacuum({ db, writer, minFreeBytes: 1, clock: () => (now += 4) })();
   assert.equal(sizes.slice(0, 6), [16, 8, 4, 2, 1, 1]);
   assert.is(sizes.length, 50, "a turn has an end");
 });
 
-test("little that is free, or a file of an older version, is left alone", async () => {
+test("does nothing with few free pages or a file of an older version", async () => {
   const db = openMemory();
   filled(db, 2000, 10);
-  assert.is(await createGiveBack({ db, writer: new GroupCommitWriter(db) })(), 0, "six megabytes");
-  assert.is((await createGiveBack({ db, writer: new GroupCommitWriter(db), least: 1 })()) > 0, true);
+  assert.is(await createIncrementalVacuum({ db, writer: new GroupCommitWriter(db) })(), 0, "six megabytes");
+  assert.is((await createIncrementalVacuum({ db, writer: new GroupCommitWriter(db), minFreeBytes: 1 })()) > 0, true);
   const old = new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });
   filled(old, 2000, 10);
-  assert.is(freePageStore(old).readPageCounts().isIncremental, false);
-  assert.is(await createGiveBack({ db: old, writer: new GroupCommitWriter(old), least: 1 })(), 0);
+  assert.is(spaceStore(old).pages().givesBack, false);
+  assert.is(await createIncrementalVacuum({ db: old, writer: new GroupCommitWriter(old), minFreeBytes: 1 })(), 0);
 });
 
 test.run();

@@ -1,13 +1,13 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../src/errors.ts";
-import { backoff } from "../../src/jobs/job-runner.ts";
+import { backoffSeconds } from "../../src/jobs/job-runner.ts";
 import { openStore } from "../../src/store/index.ts";
 import { T, clock, count, gate, given, inFile, stored, turns } from "./given.ts";
 
 const test = suite("jobs/job-runner");
 
-test("the commit that adds a job has it done, with its payload; the row goes and one line tells", async () => {
+test("a commit that adds a job runs it with its payload, removes it, and logs one line", async () => {
   const calls: unknown[] = [];
   const all = given({
     mail: async (payload, attempt) => {
@@ -16,7 +16,7 @@ test("the commit that adds a job has it done, with its payload; the row goes and
     },
   });
   const id = await all.add("mail", { to: ["ann"], token: "s3cret" });
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(calls, [[{ to: ["ann"], token: "s3cret" }, 1]]);
   assert.is(count(all), 0);
   const [{ time: _, ...line }] = all.lines as [Record<string, unknown>];
@@ -33,7 +33,7 @@ test("the commit that adds a job has it done, with its payload; the row goes and
   assert.not.match(JSON.stringify(all.lines), "s3cret");
 });
 
-test("jobs of a kind run one after another, oldest due first; another kind does not wait for them", async () => {
+test("runs jobs of one kind in order of their due times, and other kinds in parallel", async () => {
   const { handler, begun, end } = gate();
   const others: unknown[] = [];
   const { writer, store, runner } = given({ slow: handler, quick: async (payload) => void others.push(payload) });
@@ -51,10 +51,10 @@ test("jobs of a kind run one after another, oldest due first; another kind does 
   await end();
   assert.equal(begun, ["a", "b", "c"]);
   await end();
-  await runner.drained();
+  await runner.whenIdle();
 });
 
-test("a kind may run several jobs at a time, none of them twice", async () => {
+test("a kind may run several jobs at a time, and none of them twice", async () => {
   const { handler, begun, end } = gate();
   const all = given({ slow: handler }, { parallel: { slow: 2 } });
   for (const payload of ["a", "b", "c"]) await all.add("slow", payload);
@@ -66,17 +66,17 @@ test("a kind may run several jobs at a time, none of them twice", async () => {
   all.runner.wake();
   await end();
   await end();
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(begun, ["a", "b", "c"]);
   assert.is(count(all), 0);
 });
 
-test("a job waits until it is due, and the timer is set for it", async () => {
+test("waits until a job is due, with a timer", async () => {
   const done: unknown[] = [];
   const { runner, time, add } = given({ k: async (payload) => void done.push([payload, time.at]) });
   await add("k", "later", T + 45);
   await add("k", "soon", T + 7.5);
-  await runner.drained();
+  await runner.whenIdle();
   assert.equal(done, []);
   assert.equal(time.alarms(), [7.5]);
   await time.pass(7);
@@ -90,7 +90,7 @@ test("a job waits until it is due, and the timer is set for it", async () => {
   ]);
 });
 
-test("the queue is looked at every minute, for what came without a word and for a clock that was set", async () => {
+test("polls the queue every minute for unannounced jobs and a changed clock", async () => {
   const done: unknown[] = [];
   const { runner, time, store, db } = given({ k: async (payload) => void done.push(payload) });
   runner.wake();
@@ -105,11 +105,11 @@ test("the queue is looked at every minute, for what came without a word and for 
   assert.equal(done, ["by another program", "far away"]);
 });
 
-test("the pause after a failure doubles up to five minutes", () => {
-  assert.equal([1, 2, 3, 8, 9, 10, 11, 5000].map(backoff), [1, 2, 4, 128, 256, 300, 300, 300]);
+test("the backoff doubles up to five minutes", () => {
+  assert.equal([1, 2, 3, 8, 9, 10, 11, 5000].map(backoffSeconds), [1, 2, 4, 128, 256, 300, 300, 300]);
 });
 
-test("a job that fails is tried again later and later, until it is done", async () => {
+test("retries a failing job with growing backoff until it succeeds", async () => {
   const tried: unknown[] = [];
   const all = given({
     k: async (payload, attempt) => {
@@ -118,7 +118,7 @@ test("a job that fails is tried again later and later, until it is done", async 
     },
   });
   const id = await all.add("k", "a");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(stored(all.store, id), [1, 0, T + 1, "no answer from https://[hidden]@hook.test/1"]);
   const { time: _, err, ...line } = all.lines[0] as Record<string, unknown>;
   assert.equal(line, {
@@ -146,7 +146,7 @@ test("a job that fails is tried again later and later, until it is done", async 
   );
 });
 
-test("a job that fails lets the next one pass; whatever it throws is kept as a text of bounded length", async () => {
+test("a failing job does not block the next one; its error is stored, shortened", async () => {
   const done: unknown[] = [];
   const all = given({
     k: (payload) => {
@@ -158,21 +158,21 @@ test("a job that fails lets the next one pass; whatever it throws is kept as a t
   });
   const [thrown, long] = [await all.add("k", "thrown"), await all.add("k", "long")];
   await all.add("k", "good");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(done, ["good"]);
   assert.equal(stored(all.store, thrown), [1, 0, T + 1, "null"]);
   assert.equal(stored(all.store, long), [1, 0, T + 1, "x".repeat(500)]);
 });
 
-test("a payload that cannot be read is a failure of its job", async () => {
+test("an unreadable payload fails its job", async () => {
   const all = given({ k: async () => assert.unreachable() });
   const id = await all.add("k", 1, T + 5);
   all.db.prepare("UPDATE jobs SET payload_json = '{', due_at = ?").run(T);
-  await all.runner.drained();
-  assert.match(String(all.store.jobs.find(id)?.last_error), /JSON/);
+  await all.runner.whenIdle();
+  assert.match(String(all.store.jobs.get(id)?.last_error), /JSON/);
 });
 
-test("a settlement runs in the write that ends its job, and says whether the job comes again", async () => {
+test("a settlement runs in the write that ends its job, and decides whether the job runs again", async () => {
   const notes: unknown[] = [];
   const turnsOf = [T + 5, T + 5, null];
   const all = given({
@@ -183,7 +183,7 @@ test("a settlement runs in the write that ends its job, and says whether the job
     },
   });
   const id = await all.add("k", 1);
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(stored(all.store, id), [1, 0, T + 5, null]);
   await all.time.pass(5);
   assert.equal(notes, [0, 5, 5]);
@@ -191,7 +191,7 @@ test("a settlement runs in the write that ends its job, and says whether the job
   assert.equal(all.lines, [], "who settles tells the log what was done");
 });
 
-test("a settlement that throws leaves job and lease, and its writes undone", async () => {
+test("a settlement that throws leaves the job and its lease, and its writes are rolled back", async () => {
   const all = given({
     k: async (_, attempt) => () => {
       all.db.exec("INSERT INTO action_numbers SELECT id, 7 FROM organizations");
@@ -200,10 +200,11 @@ test("a settlement that throws leaves job and lease, and its writes undone", asy
     },
   });
   all.db.exec(
-    "INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'o', 'shared', 0, 0)",
+    "INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'o', " +
+      "'shared', 0, 0)",
   );
   const id = await all.add("k", 1);
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(stored(all.store, id), [1, T + 60, T, null]);
   assert.is(all.db.prepare("SELECT count(*) FROM action_numbers").pluck().get(), 0);
   await all.time.pass(60);
@@ -211,13 +212,15 @@ test("a settlement that throws leaves job and lease, and its writes undone", asy
   assert.is(all.db.prepare("SELECT count(*) FROM action_numbers").pluck().get(), 1);
 });
 
-test("jobs that end within a moment of each other end in one commit, and a stop does not wait for the moment", async () => {
+test("jobs that end within the coalesce window share a commit, and a stop does not wait for the window", async () => {
   const commits: number[] = [];
   const all = given(
     { k: async () => () => null },
     { parallel: { k: 3 }, gather: 0.05, onCommit: (writes) => commits.push(writes) },
   );
-  await all.writer.run(() => ["a", "b", "c"].forEach((payload) => all.store.jobs.add("k", payload)));
+  await all.writer.run(() => {
+    for (const payload of ["a", "b", "c"]) all.store.jobs.add("k", payload);
+  });
   await turns();
   await turns();
   assert.is(count(all), 3);
@@ -232,30 +235,33 @@ test("jobs that end within a moment of each other end in one commit, and a stop 
   assert.is(count(all), 0);
 });
 
-test("a job of a kind of which one runs at a time waits for no others", async () => {
+test("a job of a kind without parallelism does not wait for others", async () => {
   const all = given({ k: async () => () => null }, { gather: 0.05 });
   await all.add("k", "a");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal({ count: count(all), at: all.time.at }, { count: 0, at: T });
 });
 
-test("a kind that nobody handles is left alone and told once", async () => {
+test("jobs of an unknown kind stay in the queue and are reported once", async () => {
   const done: unknown[] = [];
   const all = given({ k: async (payload) => void done.push(payload) });
   const id = await all.add("future", "x");
   await all.add("toString", "y");
   await all.add("k", 1);
-  await all.runner.drained();
+  await all.runner.whenIdle();
   await all.time.pass(600);
   assert.equal(done, [1]);
   assert.equal(stored(all.store, id), [0, 0, T, null]);
   assert.equal(
     all.lines.filter(({ level }) => level === "warn").map(({ kind, msg }) => [kind, msg]),
-    ["future", "toString"].map((kind) => [kind, "jobs of this kind are left alone: this program does not know it"]),
+    ["future", "toString"].map((kind) => [
+      kind,
+      "jobs of this kind are left in the queue: this version of Assay does not know it",
+    ]),
   );
 });
 
-test("a long job keeps its lease for as long as it runs", async () => {
+test("renews the lease of a long job while it runs", async () => {
   const { handler, end } = gate();
   const all = given({ k: handler });
   const id = await all.add("k", "long");
@@ -264,27 +270,27 @@ test("a long job keeps its lease for as long as it runs", async () => {
   await all.time.pass(130);
   assert.equal(stored(all.store, id), [1, T + 120 + 60, T, null]);
   await end();
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.is(count(all), 0);
   assert.equal(all.time.alarms(), [60], "nothing is left to renew");
 });
 
-test("a lease that ran out under a job does not start it a second time here", async () => {
+test("does not start a job again in the same process when its lease expired", async () => {
   const { handler, begun, end } = gate();
   const all = given({ k: handler }, { parallel: { k: 2 } });
   await all.add("k", "a");
   await turns();
-  // As after the sleep of a machine: time passed, and no timer rang.
+  // Like after suspend: time has passed, and no timer rang.
   all.time.at += 3600;
   all.runner.wake();
   await turns();
   assert.equal(begun, ["a"]);
   await end();
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.is(count(all), 0);
 });
 
-test("two processes on one database never run the same job; it goes to the other when a lease is over", async () => {
+test("two processes never run the same job; the other one takes it when the lease expires", async () => {
   await inFile(async (open) => {
     const time = clock();
     const [first, second] = [gate(), gate()];
@@ -316,12 +322,12 @@ test("two processes on one database never run the same job; it goes to the other
     );
     await first.end();
     await second.end();
-    await Promise.all([one.runner.drained(), two.runner.drained()]);
+    await Promise.all([one.runner.whenIdle(), two.runner.whenIdle()]);
     assert.is(count(one), 0);
   });
 });
 
-test("after a crash the job runs again as soon as the leases of the dead process are ended", async () => {
+test("after a crash the job runs again once the leases of the dead process are released", async () => {
   await inFile(async (open) => {
     const crashed = gate();
     const before = given({ k: crashed.handler }, { db: open() });
@@ -336,8 +342,8 @@ test("after a crash the job runs again as soon as the leases of the dead process
     await turns();
     assert.equal(done, [["b", 1]]);
     assert.equal(stored(after.store, id), [1, T + 60, T, null]);
-    assert.is(await after.writer.run(() => after.store.jobs.releaseAllLeases()), 1);
-    await after.runner.drained();
+    assert.is(await after.writer.run(() => after.store.jobs.releaseAll()), 1);
+    await after.runner.whenIdle();
     assert.equal(done, [
       ["b", 1],
       ["a", 2],
@@ -346,17 +352,17 @@ test("after a crash the job runs again as soon as the leases of the dead process
   });
 });
 
-test("work that ended without its row being removed is done again", async () => {
+test("runs a job again when it ended without being removed", async () => {
   const done: unknown[] = [];
   const all = given({ k: async (_, attempt) => void done.push(attempt) });
   all.db.exec("CREATE TRIGGER broken BEFORE DELETE ON jobs BEGIN SELECT raise(ABORT, 'broken'); END");
   await all.add("k", "a");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(done, [1]);
   assert.is(count(all), 1);
   assert.equal(
     all.lines.map(({ level, msg }) => [level, msg]),
-    [["error", "the queue of jobs could not be read or written"]],
+    [["error", "the job queue could not be read or written; the next try is in 5 seconds"]],
   );
   all.db.exec("DROP TRIGGER broken");
   await all.time.pass(59);
@@ -366,12 +372,12 @@ test("work that ended without its row being removed is done again", async () => 
   assert.is(count(all), 0);
 });
 
-test("a queue that cannot be written is tried again after a rest, without turning in circles", async () => {
+test("retries a queue that cannot be written after a pause, without a busy loop", async () => {
   const done: unknown[] = [];
   const all = given({ k: async (payload) => void done.push(payload) });
   all.db.exec("CREATE TRIGGER broken BEFORE UPDATE ON jobs BEGIN SELECT raise(ABORT, 'broken'); END");
   await all.add("k", "a");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.is(all.lines.length, 1);
   assert.equal(all.time.alarms(), [5]);
   await all.time.pass(5);
@@ -381,7 +387,7 @@ test("a queue that cannot be written is tried again after a rest, without turnin
   assert.equal(done, ["a"]);
 });
 
-test("settled resolves when that job is done, also after failures, and at once when it is gone", async () => {
+test("waitFor resolves when a job is done, also after failures, and at once when it no longer exists", async () => {
   const { handler, end } = gate();
   const all = given({
     k: handler,
@@ -391,27 +397,27 @@ test("settled resolves when that job is done, also after failures, and at once w
   });
   const [a, b, flaky] = [await all.add("k", "a"), await all.add("k", "b"), await all.add("flaky", 1)];
   const told: string[] = [];
-  for (const [name, id] of Object.entries({ a, b, flaky })) void all.runner.settled(id).then(() => told.push(name));
-  void all.runner.settled(a).then(() => told.push("a too"));
+  for (const [name, id] of Object.entries({ a, b, flaky })) void all.runner.waitFor(id).then(() => told.push(name));
+  void all.runner.waitFor(a).then(() => told.push("a too"));
   await turns();
   assert.equal(told, []);
   await end();
   assert.equal(told, ["a", "a too"]);
-  await all.runner.settled(a);
+  await all.runner.waitFor(a);
   await all.time.pass(1);
   assert.equal(told, ["a", "a too", "flaky"]);
   await end();
   assert.equal(told, ["a", "a too", "flaky", "b"]);
-  await all.runner.settled(4711);
+  await all.runner.waitFor(4711);
 });
 
-test("who waits with patience is let go when it ends; the job goes on", async () => {
+test("waitFor resolves at its timeout, and the job continues", async () => {
   const { handler, end } = gate();
   const all = given({ k: handler });
   const id = await all.add("k", "a");
   await turns();
   let told = false;
-  void all.runner.settled(id, 10).then(() => (told = true));
+  void all.runner.waitFor(id, 10).then(() => (told = true));
   await all.time.pass(9);
   assert.is(told, false);
   await all.time.pass(1);
@@ -421,12 +427,12 @@ test("who waits with patience is let go when it ends; the job goes on", async ()
   assert.is(all.store.jobs.find(id), null);
 });
 
-test("close waits for what runs and takes nothing more; what is left is done by the next", async () => {
+test("close waits for running jobs and takes no more; the next process runs the rest", async () => {
   const { handler, begun, end } = gate();
   const all = given({ k: handler });
   const [a, b] = [await all.add("k", "a"), await all.add("k", "b")];
   await turns();
-  const waiting = all.runner.settled(b);
+  const waiting = all.runner.waitFor(b);
   const outcome = waiting.catch((error: unknown) => error);
   let closed = false;
   const closing = all.runner.close().then(() => (closed = true));
@@ -442,8 +448,8 @@ test("close waits for what runs and takes nothing more; what is left is done by 
     { "error instanceof AppError": error instanceof AppError, code: error.code, message: error.message },
     { "error instanceof AppError": true, code: "unavailable", message: "The server is stopping. Please try again" },
   );
-  await all.runner.settled(a);
-  assert.equal(await all.runner.settled(b).catch((late: AppError) => late.code), "unavailable");
+  await all.runner.waitFor(a);
+  assert.equal(await all.runner.waitFor(b).catch((late: AppError) => late.code), "unavailable");
 
   await all.add("k", "c");
   all.runner.wake();
@@ -454,25 +460,25 @@ test("close waits for what runs and takes nothing more; what is left is done by 
 
   const done: unknown[] = [];
   const next = given({ k: async (payload) => void done.push(payload) }, { db: all.db, time: all.time });
-  await next.runner.drained();
+  await next.runner.whenIdle();
   assert.equal(done, ["b", "c"]);
 });
 
-test("a close between the look and the lease takes nothing", async () => {
+test("a close between the poll and the lease takes no job", async () => {
   const all = given({ k: async () => assert.unreachable() });
   const id = await all.add("k", "a");
   await all.runner.close();
   assert.equal(stored(all.store, id), [0, 0, T, null]);
 });
 
-test("a job that a job adds is done too before the queue counts as drained", async () => {
+test("whenIdle also waits for jobs that jobs add", async () => {
   const done: unknown[] = [];
   const all = given({
     first: async () => void (await all.add("second", "x")),
     second: async (payload) => void done.push(payload),
   });
   await all.add("first", 1);
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(done, ["x"]);
   assert.is(count(all), 0);
 });

@@ -1,4 +1,4 @@
-/** The recorder over a real file and a real thread. */
+/** The recorder of large reports, over a real file and a real thread. */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,8 +7,8 @@ import * as assert from "uvu/assert";
 import { createRecordingPool } from "../../src/server/worker-threads.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
 import { AppError } from "../../src/errors.ts";
-import { createRecorder } from "../../src/jobs/large-reports.ts";
-import { delegateCheckpoints, openDatabase } from "../../src/store/db/database.ts";
+import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
+import { leaveCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
@@ -17,7 +17,7 @@ const test = suite("jobs/large-reports");
 const ADA = { publicId: "ada-id", displayName: "Ada" };
 const MANY = 200;
 
-/** A database in a file with one environment, and a recorder with its thread; `now` stands still at 5000. */
+/** A database in a file with one environment, and a recorder with its thread; the time is always 5000. */
 async function world(body: (house: ReturnType<typeof open>) => Promise<void>): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-recorder-"));
   const house = open(directory);
@@ -44,13 +44,14 @@ function open(directory: string) {
   const environmentId = Number(
     db
       .prepare(
-        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES ('e', ?, 'prod', 'K8S', 1, 1)",
+        "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES " +
+          "('e', ?, 'prod', 'K8S', 1, 1)",
       )
       .run(organizationId).lastInsertRowid,
   );
   const writer = new GroupCommitWriter(db);
   const pool = createRecordingPool(directory);
-  const recorder = createRecorder({ store, writer, now: () => 5000, pool });
+  const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool });
   const entry = {
     organizationId,
     actor: { kind: "user" as const, publicId: "ada-id", name: "ada", keyPublicId: "k" },
@@ -104,17 +105,17 @@ const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
     instances: { created: [100] },
   }));
 
-test("light work is not for the thread, heavy work is, and without a thread nothing is", async () => {
+test("offloads heavy work to the thread, and nothing without a thread", async () => {
   await world(async ({ recorder, store, writer }) => {
     assert.equal(
       { "accepts 1": recorder.accepts(1), "accepts 64": recorder.accepts(64), "accepts 65": recorder.accepts(65) },
       { "accepts 1": false, "accepts 64": false, "accepts 65": true },
     );
-    assert.is(createRecorder({ store, writer, now: () => 1, pool: null }).accepts(1_000_000), false);
+    assert.is(createLargeReportRecorder({ store, writer, now: () => 1, pool: null }).accepts(1_000_000), false);
   });
 });
 
-test("a few artifacts are work for the thread where their policies are costly or they are in many flows", async () => {
+test("offloads few artifacts when their policies are costly or they are in many flows", async () => {
   await world(async ({ store, organizationId, environmentId, policy, attach, recorder }) => {
     const weight = (count: number): number =>
       store.snapshotRecorder.readCurrent(store.environments.get(environmentId), "report", artifacts(count)).workload;
@@ -170,7 +171,7 @@ test("a few artifacts are work for the thread where their policies are costly or
   });
 });
 
-test("the thread records a report, with its entry in the audit log; one that changes nothing leaves none", async () => {
+test("records a report with its audit entry, and none for a report without changes", async () => {
   await world(async ({ store, organizationId, environmentId, report }) => {
     assert.is(await report(artifacts(MANY)), 1);
     assert.is(await report(artifacts(MANY)), null);
@@ -190,7 +191,7 @@ test("the thread records a report, with its entry in the audit log; one that cha
   });
 });
 
-test("reports that race are recorded one after the other, writes beside them too, and no index is missing or twice", async () => {
+test("records racing reports and writes one after another, without a missing or repeated index", async () => {
   await world(async ({ db, environmentId, writer, store, report }) => {
     const indexes = await Promise.all([0, 1, 2, 3].map((offset) => report(artifacts(MANY, offset))));
     const light = await Promise.all([
@@ -208,7 +209,7 @@ test("reports that race are recorded one after the other, writes beside them too
   });
 });
 
-test("what becomes known of an artifact while the thread is about to start it is seen by the next report", async () => {
+test("the next report sees facts that arrive while the thread is about to start an artifact", async () => {
   await world(async ({ db, store, organizationId, environmentId, writer, pool, report }) => {
     const flow = store.flows.create(organizationId, {
       name: "f",
@@ -275,7 +276,7 @@ test("what becomes known of an artifact while the thread is about to start it is
   });
 });
 
-test("the thread raises what actions listen to in the transaction of the snapshot, and says so; its jobs take no id that was given", async () => {
+test("raises triggers in the transaction of the snapshot; the new jobs reuse no id", async () => {
   await world(async ({ db, store, writer, pool, organizationId, environmentId, entry, report }) => {
     const raised = () =>
       (
@@ -293,15 +294,19 @@ test("the thread raises what actions listen to in the transaction of the snapsho
       targets: [],
       newSecret: () => "s",
     };
-    await writer.run(() =>
-      store.actions.create(organizationId, { ...fields, kind: "env" }, { user: "ada", fromChat: false }),
-    );
-    // Given, done and gone: the thread cannot see it in the table.
+    await writer.run(() => store.actions.create(organizationId, "env", fields, { user: "ada", fromChat: false }));
+    // An id that was used and removed: the thread cannot see it in the table.
     const done = await writer.run(() => store.jobs.add("other", {}));
     await writer.run(() => store.jobs.complete(done));
 
     let woken = 0;
-    const recorder = createRecorder({ store, writer, now: () => 5000, pool, jobsAdded: () => void (woken += 1) });
+    const recorder = createLargeReportRecorder({
+      store,
+      writer,
+      now: () => 5000,
+      pool,
+      jobsAdded: () => void (woken += 1),
+    });
     assert.equal(await recorder.report({ environmentId, artifacts: artifacts(MANY, 1), actor: ADA, entry }), {
       planned: true,
       index: 2,
@@ -318,12 +323,12 @@ test("the thread raises what actions listen to in the transaction of the snapsho
     assert.equal(raised(), [{ id: done + 1, ...payload }]);
     assert.is(woken, 1);
 
-    // What the thread added and somebody here did is not given again either.
-    const [leased] = await writer.run(() => store.jobs.lease("notify", { at: 5000, seconds: 60, limit: 1 }));
-    await writer.run(() => store.jobs.complete(leased?.id ?? 0));
+    // An id that the thread used, and whose job was done here, is not reused either.
+    const [leased] = await writer.run(() => store.jobs.lease("notify", 5000, 60, 1));
+    await writer.run(() => store.jobs.done(leased?.id ?? 0));
     assert.is(await writer.run(() => store.jobs.add("other", {})), done + 2);
 
-    // An entry that cannot be written undoes the snapshot, and with it what it raised.
+    // An audit entry that cannot be written rolls back the snapshot and its triggers.
     const failing = recorder.report({
       environmentId,
       artifacts: artifacts(MANY, 2),
@@ -341,7 +346,7 @@ test("the thread raises what actions listen to in the transaction of the snapsho
   });
 });
 
-test("an environment that was archived on the way takes nothing", async () => {
+test("records nothing in an environment that was archived meanwhile", async () => {
   await world(async ({ db, environmentId, writer, recorder, entry }) => {
     const late = recorder.report({ environmentId, artifacts: artifacts(MANY), actor: ADA, entry });
     await writer.run(() => db.prepare("UPDATE environments SET archived_at = 1 WHERE id = ?").run(environmentId));
@@ -350,7 +355,7 @@ test("an environment that was archived on the way takes nothing", async () => {
   });
 });
 
-test("a re-evaluation makes a snapshot, and doing it again makes none", async () => {
+test("a re-evaluation adds a snapshot, and repeating it adds none", async () => {
   await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
     await report(artifacts(MANY));
     attach(policy("artifacts:\n  provenance:\n    required: true\n"));
@@ -379,7 +384,7 @@ test("a re-evaluation makes a snapshot, and doing it again makes none", async ()
   });
 });
 
-test("a re-evaluation that waits behind a report is not done again when the report did it", async () => {
+test("a re-evaluation queued behind a report does nothing when the report did it", async () => {
   await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
     await report(artifacts(MANY));
     attach(policy("artifacts:\n  provenance:\n    required: true\n"));
@@ -395,7 +400,7 @@ test("a re-evaluation that waits behind a report is not done again when the repo
   });
 });
 
-test("a re-evaluation that is done again after a fact changed makes no second snapshot of the same policies", async () => {
+test("a repeated re-evaluation adds no second snapshot of the same policies after a fact changed", async () => {
   for (const count of [3, MANY])
     await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
       await report(artifacts(count));
@@ -405,7 +410,7 @@ test("a re-evaluation that is done again after a fact changed makes no second sn
       store.staleArtifacts.markPoliciesChanged(environmentId);
       await recorder.reevaluate(attached);
       assert.is(store.environments.get(environmentId).snapshot_count, 2);
-      // Policies that changed since are another matter.
+      // But it does for policies that changed since.
       policy("artifacts: {}\n");
       await recorder.reevaluate(attached);
       assert.equal(
@@ -418,7 +423,7 @@ test("a re-evaluation that is done again after a fact changed makes no second sn
     });
 });
 
-/** The text of a report of so many pods. */
+/** The text of a report with so many pods. */
 const textOf = (count: number, offset = 0): Buffer =>
   Buffer.from(
     JSON.stringify({
@@ -432,7 +437,7 @@ const textOf = (count: number, offset = 0): Buffer =>
     }),
   );
 
-test("the thread reads the text of a report too; one that the latest snapshot shows is a touch and no more", async () => {
+test("the thread reads the text of a report; without changes only the time of the last report changes", async () => {
   await world(async ({ store, recorder, environmentId, organizationId, entry }) => {
     const told: unknown[] = [];
     const send = (bytes: Buffer) =>
@@ -466,7 +471,7 @@ test("the thread reads the text of a report too; one that the latest snapshot sh
   });
 });
 
-test("a text that is no report is refused as any body is, and leaves nothing", async () => {
+test("refuses an invalid report like any invalid body, and leaves nothing behind", async () => {
   await world(async ({ db, recorder, environmentId, entry }) => {
     const refusal = async (text: string): Promise<unknown> => {
       try {
@@ -475,7 +480,10 @@ test("a text that is no report is refused as any body is, and leaves nothing", a
           report: "K8S",
           bytes: Buffer.from(text),
           actor: ADA,
-          touch: () => (assert.unreachable(), false),
+          touch: () => {
+            assert.unreachable();
+            return false;
+          },
           entry: () => entry,
         });
       } catch (error) {
@@ -497,7 +505,7 @@ test("a text that is no report is refused as any body is, and leaves nothing", a
   });
 });
 
-test("after some hundred writes the thread copies the log, so that it does not grow for ever", async () => {
+test("makes a checkpoint after some hundred writes, so that the log does not grow forever", async () => {
   await world(async ({ db, directory, store, recorder, writer, report }) => {
     delegateCheckpoints(db);
     let texts = 0;
@@ -511,8 +519,8 @@ test("after some hundred writes the thread copies the log, so that it does not g
     await write(256);
     const once = log();
     for (let round = 1; round <= 8; round += 1) {
-      recorder.committed(256);
-      // A report is recorded in its turn, behind the copy.
+      recorder.onCommit(256);
+      // A report is recorded in its turn, after the checkpoint.
       await report(artifacts(1, round));
       await write(256);
     }
@@ -520,29 +528,32 @@ test("after some hundred writes the thread copies the log, so that it does not g
   });
 });
 
-test("copies of the log do not queue up behind a long report", async () => {
+test("checkpoints do not queue up behind a long report", async () => {
   await world(async ({ store, writer, environmentId, pool, entry }) => {
     const orders: string[] = [];
-    const run: typeof pool.run = (order, options) => (orders.push(order.type), pool.run(order, options));
-    const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
+    const run: typeof pool.run = (order, options) => {
+      orders.push(order.type);
+      return pool.run(order, options);
+    };
+    const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
     const report = (offset: number) =>
       recorder.report({ environmentId, artifacts: artifacts(MANY, offset), actor: ADA, entry });
     const first = report(0);
-    for (let times = 0; times < 10; times += 1) recorder.committed(256);
+    for (let times = 0; times < 10; times += 1) recorder.onCommit(256);
     await Promise.all([first, report(1)]);
-    recorder.committed(256);
+    recorder.onCommit(256);
     await report(2);
     const once = ["plan", "apply", "checkpoint", "checkpoint"];
     assert.equal(orders, [...once, ...once, "plan", "apply"]);
   });
 });
 
-test("trouble of the machine is an answer to come again, a mistake of ours is none", async () => {
+test("answers infrastructure failures with a request to retry, and bugs with a 500", async () => {
   await world(async ({ store, writer, environmentId, pool, entry }) => {
     const outcome = async (error: Error): Promise<unknown> => {
       const run: typeof pool.run = (order, options) =>
         order.type === "plan" ? pool.run(order, options) : Promise.reject(error);
-      const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
+      const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
       try {
         return await recorder.report({ environmentId, artifacts: artifacts(MANY), actor: ADA, entry });
       } catch (thrown) {
@@ -556,7 +567,7 @@ test("trouble of the machine is an answer to come again, a mistake of ours is no
       new PoolClosedError("recording: closed"),
     ])
       assert.equal(await outcome(trouble), unwritten, trouble.message);
-    // The thread may have gone between its commit and its answer.
+    // The thread may have ended between its commit and its answer.
     const unknown = ["unavailable", "It is not known whether the report was stored. Please send it again", true];
     for (const trouble of [
       new WorkerDiedError("recording: the thread ended with code 1", true, {}),
@@ -569,7 +580,7 @@ test("trouble of the machine is an answer to come again, a mistake of ours is no
   });
 });
 
-test("a thread that was replaced between two orders of a task is trouble of the machine", async () => {
+test("a thread that was replaced between two orders of a task is an infrastructure failure", async () => {
   await world(async ({ directory, store, writer, environmentId, entry }) => {
     for (const last of ["read", "plan"]) {
       const [first, second] = [createRecordingPool(directory), createRecordingPool(directory)];
@@ -579,7 +590,7 @@ test("a thread that was replaced between two orders of a task is trouble of the 
         replaced ||= order.type === last;
         return answer;
       };
-      const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...first, run } });
+      const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool: { ...first, run } });
       const refusal = await recorder
         .recordRaw({
           environmentId,
@@ -602,9 +613,9 @@ test("a thread that was replaced between two orders of a task is trouble of the 
   });
 });
 
-test("reports that wait are bounded by what is in them, not by their number", async () => {
+test("the queue is bounded by the artifacts in the reports, not by their number", async () => {
   await world(async ({ store, environmentId, entry, writer, pool }) => {
-    const recorder = createRecorder({ store, writer, now: () => 5000, pool, mostWaiting: 210 });
+    const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool, maxQueuedArtifacts: 210 });
     const report = (count: number, offset = 0) =>
       recorder.report({ environmentId, artifacts: artifacts(count, offset), actor: ADA, entry });
     const outcomes = async (reports: Promise<unknown>[]) =>
@@ -618,7 +629,7 @@ test("reports that wait are bounded by what is in them, not by their number", as
       "unavailable",
       "unavailable",
     ]);
-    // Larger than the limit, alone; and everything that waited has made room.
+    // Larger than the limit, but alone: the queue has drained.
     assert.equal(await outcomes([report(300), report(1)]), ["recorded", "unavailable"]);
     assert.equal(
       await outcomes(Array.from({ length: 40 }, (_, offset) => report(5, offset))),

@@ -1,4 +1,4 @@
-/** The write-ahead log under readers that overlap each other without an end, in threads of their own. */
+/** The write-ahead log under endlessly overlapping readers, in threads of their own. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createLogWatch, LIMITS, patienceFor } from "../../src/jobs/wal-checkpointer.ts";
+import { createWalWatch, CHECKPOINT_LIMITS, busyTimeoutFor } from "../../src/jobs/wal-checkpointer.ts";
 import type { CheckpointLimits } from "../../src/jobs/wal-checkpointer.ts";
-import { createRecorder } from "../../src/jobs/large-reports.ts";
+import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
 import { createLogger } from "../../src/log.ts";
 import { delegateCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
@@ -21,16 +21,13 @@ const test = suite("jobs/wal-checkpointer");
 const KB = 1024;
 const SMALL: CheckpointLimits = {
   steps: [
-    { from: 512 * KB, patience: 5 },
-    { from: 1024 * KB, patience: 5000 },
+    { fromBytes: 512 * KB, busyTimeoutMs: 5 },
+    { fromBytes: 1024 * KB, busyTimeoutMs: 5000 },
   ],
-  alarm: 8192 * KB,
+  alarmBytes: 8192 * KB,
 };
 
-/**
- * A database with its writer, and two threads that read it; `turn` has them begin a new transaction each, one after the
- * other.
- */
+/** A database with its writer, and two threads that read it; `turn` makes each begin a new transaction in turn. */
 async function world(
   checkpoints: "own" | "external",
   body: (house: Awaited<ReturnType<typeof open>>) => Promise<void>,
@@ -51,8 +48,8 @@ async function open(directory: string, checkpoints: "own" | "external") {
   db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
   const store = openStore(db, { now: () => 5000, newId: () => "id" });
   const pool = createRecordingPool(directory, checkpoints);
-  const writer: GroupCommitWriter = new GroupCommitWriter(db, { onBatch: (writes) => recorder.committed(writes) });
-  const recorder = createRecorder({ store, writer, now: () => 5000, pool, checkpoints });
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => recorder.onCommit(writes));
+  const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool, checkpoints });
   const readers = [0, 1].map(
     () =>
       new Worker(new URL("./log-readers.ts", import.meta.url), { workerData: { file: join(directory, "assay.db") } }),
@@ -68,7 +65,7 @@ async function open(directory: string, checkpoints: "own" | "external") {
     lines,
     logger: createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } }),
     write: (): Promise<unknown> => writer.run(() => insert.run("x".repeat(8000))),
-    /** The reader that read longest begins anew; the other one goes on meanwhile. */
+    /** The reader with the oldest transaction begins a new one, while the other one continues. */
     async turn(): Promise<void> {
       const reader = readers[(turns += 1) % 2] as Worker;
       reader.postMessage(null);
@@ -83,20 +80,20 @@ async function open(directory: string, checkpoints: "own" | "external") {
   };
 }
 
-test("the longer the log, the longer writes may be held back", () => {
+test("holds back writes longer for a longer log", () => {
   const MB = 1 << 20;
   assert.equal(
-    [0, 63 * MB, 64 * MB, 96 * MB, 200 * MB, 900 * MB].map((bytes) => patienceFor(bytes, LIMITS)),
+    [0, 63 * MB, 64 * MB, 96 * MB, 200 * MB, 900 * MB].map((bytes) => busyTimeoutFor(bytes, CHECKPOINT_LIMITS)),
     [0, 0, 25, 250, 2000, 2000],
   );
-  assert.ok(LIMITS.steps.every(({ from }) => from < LIMITS.alarm));
+  assert.ok(CHECKPOINT_LIMITS.steps.every(({ fromBytes: from }) => from < CHECKPOINT_LIMITS.alarmBytes));
 });
 
-test("thousands of writes under readers that always overlap leave a log of bounded size", () =>
+test("bounds the log over thousands of writes under readers that always overlap", () =>
   world("own", async (house) => {
-    const watch = createLogWatch({
+    const watch = createWalWatch({
       file: { bytes: () => walBytes(house.directory), readers: () => [] },
-      checkpoint: house.recorder.emptyLog,
+      checkpoint: house.recorder.emptyWal,
       logger: house.logger,
       limits: SMALL,
     });
@@ -105,7 +102,7 @@ test("thousands of writes under readers that always overlap leave a log of bound
     let longest = 0;
     for (let round = 0; round < 60; round += 1) {
       await Promise.all(Array.from({ length: 40 }, house.write));
-      // While it waits for readers these go on, each beginning anew while the other one reads.
+      // The readers continue while it waits for them, each beginning a new transaction while the other one reads.
       let waiting = true;
       const watched = watch().finally(() => (waiting = false));
       while (waiting) await house.turn();
@@ -113,17 +110,17 @@ test("thousands of writes under readers that always overlap leave a log of bound
       longest = Math.max(longest, walBytes(house.directory));
     }
     assert.is(house.db.prepare("SELECT count(*) FROM filler").pluck().get(), 2400);
-    // 2400 rows of two pages and more are 25 MB; a round writes half a megabyte.
+    // 2400 rows of two pages or more are 25 MB; a round writes half a megabyte.
     assert.ok(longest < 2048 * KB, `${longest}`);
     assert.equal(house.lines, []);
   }));
 
-test("a reader that never ends is told of with its process, once, and so is its end", () =>
+test("reports a reader that never ends once, with its process, and reports its end", () =>
   world("own", async (house) => {
-    const limits: CheckpointLimits = { steps: [{ from: 256 * KB, patience: 1 }], alarm: 512 * KB };
-    const watch = createLogWatch({
-      file: { bytes: () => walBytes(house.directory), readers: () => listWalReaders(house.directory) },
-      checkpoint: house.recorder.emptyLog,
+    const limits: CheckpointLimits = { steps: [{ fromBytes: 256 * KB, busyTimeoutMs: 1 }], alarmBytes: 512 * KB };
+    const watch = createWalWatch({
+      file: { bytes: () => walBytes(house.directory), readers: () => walReaders(house.directory) },
+      checkpoint: house.recorder.emptyWal,
       logger: house.logger,
       limits,
     });
@@ -133,16 +130,16 @@ test("a reader that never ends is told of with its process, once, and so is its 
       await Promise.all(Array.from({ length: 80 }, house.write));
       await watch();
     }
-    assert.ok(walBytes(house.directory) > limits.alarm);
+    assert.ok(walBytes(house.directory) > limits.alarmBytes);
     const [line, ...more] = house.lines.map(
       (text) => JSON.parse(text) as { msg: string; level: string; wal_bytes: number; readers: WalReader[] },
     );
     assert.equal(more, []);
     assert.match(
       line?.msg ?? "",
-      "the write-ahead log cannot be emptied: somebody reads the database without an end; see assay help space",
+      "the write-ahead log keeps growing: a reader of the database does not end; see assay help space",
     );
-    assert.ok((line?.wal_bytes ?? 0) > limits.alarm);
+    assert.ok((line?.wal_bytes ?? 0) > limits.alarmBytes);
     assert.equal(
       line?.readers.map(({ pid }) => pid),
       [process.pid],
@@ -155,25 +152,25 @@ test("a reader that never ends is told of with its process, once, and so is its 
     assert.is(house.lines.length, 2);
   }));
 
-test("where another program empties the log this server never touches it, and says when that program does not", () =>
+test("leaves the log to another program where configured, and reports when that program does not empty it", () =>
   world("external", async (house) => {
-    const limits: CheckpointLimits = { steps: [{ from: 1, patience: 1 }], alarm: 1024 * KB };
-    const watch = createLogWatch({
+    const limits: CheckpointLimits = { steps: [{ fromBytes: 1, busyTimeoutMs: 1 }], alarmBytes: 1024 * KB };
+    const watch = createWalWatch({
       file: { bytes: () => walBytes(house.directory), readers: () => [] },
       checkpoint: null,
       logger: house.logger,
       limits,
     });
     for (let round = 0; round < 60; round += 1) await Promise.all(Array.from({ length: 20 }, house.write));
-    await house.recorder.emptyLog(1000);
+    await house.recorder.emptyWal(1000);
     await watch();
-    // All that was written is still in the log: nothing was copied, and nothing begun anew.
+    // Everything is still in the log: nothing was copied, and the log was not restarted.
     const [result] = house.db.pragma("wal_checkpoint(NOOP)") as { log: number; checkpointed: number }[];
     assert.ok((result?.log ?? 0) > 2400 && result?.checkpointed === 0, JSON.stringify(result));
     assert.match(house.lines.join(""), "checkpoints: external");
   }));
 
-test("locks of others than readers of the log, and of other files, are none of its readers", () => {
+test("locks that are not those of readers of the log are not counted", () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-log-"));
   try {
     assert.equal(listWalReaders(directory), []);

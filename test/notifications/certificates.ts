@@ -1,7 +1,6 @@
 /**
- * An authority that nobody trusts by itself, and a certificate of it for hooks.assay.example and mail.assay.example,
- * both valid until
- * 2120. The key opens nothing but servers of tests.
+ * A private CA, and a certificate issued by it for hooks.assay.example and mail.assay.example, both valid until 2120.
+ * The key is used by test servers only.
  */
 
 export const AUTHORITY = `-----BEGIN CERTIFICATE-----

@@ -21,14 +21,14 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string };
 const PROVENANCE = "artifacts:\n  provenance:\n    required: true\n";
-/** The events of what was sent, each with the artifact it is about. */
+/** The events of the messages sent, each with its artifact. */
 const events = async (at: At): Promise<string[]> =>
   (await tell.sent(at)).map(({ body }) =>
     [body["event_type"], body["artifact"]?.name].filter((word) => word !== undefined).join(" "),
   );
 const BASE = "http://assay.test";
 
-test("a snapshot without an action adds no job, and one without a trigger that it could raise neither", async () => {
+test("a snapshot adds no job without an action that listens to one of its triggers", async () => {
   const at = server.given.org();
   const [one, two] = [world.environment(at), world.environment(at)];
   await tell.action(at, { environments: [one], triggers: ["ON_ALLOWED_ARTIFACT"] });
@@ -39,7 +39,7 @@ test("a snapshot without an action adds no job, and one without a trigger that i
   assert.equal(await tell.sent(at), []);
 });
 
-test("a start, a change, an exit and the turns of the environment are told in order, with what the contract says", async () => {
+test("sends starts, changes, exits and changes of compliance in order, as the contract says", async () => {
   const at = server.given.org();
   const env = world.environment(at);
   const flow = await server.given.flow(at);
@@ -151,7 +151,7 @@ test("a start, a change, an exit and the turns of the environment are told in or
   assert.ok(later.every(strings), "every scalar of a payload is a string");
 });
 
-test("other numbers of instances raise nothing; new provenance does", async () => {
+test("changed instance counts raise nothing, new provenance does", async () => {
   const at = server.given.org();
   const env = world.environment(at);
   const fingerprint = freshFingerprint();
@@ -170,7 +170,7 @@ test("other numbers of instances raise nothing; new provenance does", async () =
   );
 });
 
-test("an environment of which nothing was known turns non-compliant at once, and compliant only from non-compliant", async () => {
+test("an environment of unknown compliance can become non-compliant, but compliant only after that", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: PROVENANCE });
   const flow = await server.given.flow(at);
@@ -191,7 +191,7 @@ test("an environment of which nothing was known turns non-compliant at once, and
   world.attach(at, unknownToGood, policy);
   assert.equal(await told(), [`NON_COMPLIANT_ENV ${unknownToBad} 2`]);
 
-  // Without policies in between nothing is known; what was known before counts.
+  // Without policies in between, compliance is unknown, and the last known value counts.
   world.attach(at, detached, policy);
   world.report(at, detached, [running("web", bad)]);
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
@@ -212,7 +212,7 @@ test("an environment of which nothing was known turns non-compliant at once, and
   assert.equal((await told()).slice(2), [`COMPLIANT_ENV ${detached} 4`]);
 });
 
-test("allowing an artifact is told before what follows from it, through the API, also without a snapshot", async () => {
+test("an allowlist entry is sent before its consequences, also without a new snapshot", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: PROVENANCE });
   const env = world.environment(at, { type: "K8S" });
@@ -263,7 +263,7 @@ test("allowing an artifact is told before what follows from it, through the API,
   );
 });
 
-test("a logical environment tells of its members under its own name and number", async () => {
+test("a logical environment sends events of its members under its own name and snapshot number", async () => {
   const at = server.given.org();
   const policy = await server.given.policy(at, { yaml: PROVENANCE });
   const [one, two] = [world.environment(at), world.environment(at)];
@@ -308,7 +308,7 @@ test("a logical environment tells of its members under its own name and number",
   );
 });
 
-test("flows tell of trails, also of those that a report begins, of artifacts and of attestations", async () => {
+test("flows send events of trails, also of those that a report begins, artifacts and attestations", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   await tell.action(at, { name: "all", flows: [flow], triggers: FLOW_TRIGGERS });
@@ -356,7 +356,7 @@ test("flows tell of trails, also of those that a report begins, of artifacts and
     .prepare("SELECT public_id FROM artifacts WHERE fingerprint = ?")
     .pluck()
     .get(fingerprint);
-  const { timestamp, ...payload } = sent[3]?.body as Record<string, unknown>;
+  const { timestamp, ...payload } = (sent[3]?.body ?? {}) as Record<string, unknown>;
   assert.match(String(timestamp), /^\d{10}$/);
   assert.equal(payload, {
     version: "1.0",
@@ -402,12 +402,12 @@ test("flows tell of trails, also of those that a report begins, of artifacts and
   ]);
 });
 
-test("nothing is told of a write that was refused", async () => {
+test("a refused write sends nothing", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   await tell.action(at, { flows: [flow], triggers: FLOW_TRIGGERS });
   const jobs = tell.waiting();
-  // The trail is begun by the report and undone with it.
+  // The report begins the trail, and its refusal rolls that back.
   const answer = await server.call("POST", `/attestations/${at.org}/${flow}/trail/new/generic`, {
     key: at.key,
     form: { json: { attestation_name: "a", is_compliant: true, artifact_fingerprint: freshFingerprint() } },
@@ -417,7 +417,7 @@ test("nothing is told of a write that was refused", async () => {
   assert.equal(await tell.sent(at), []);
 });
 
-test("people get one message for each trigger and snapshot, machines one for each event, in short turns", async () => {
+test("people get one message per trigger and snapshot, webhooks one per event, in short turns", async () => {
   const at = server.given.org();
   const env = world.environment(at);
   await tell.action(at, {
@@ -470,7 +470,7 @@ test("people get one message for each trigger and snapshot, machines one for eac
   );
 });
 
-test("an action that is made after the change is told nothing of it, and one that is gone tells nobody", async () => {
+test("an action created after the change gets nothing, and a deleted action sends nothing", async () => {
   const at = server.given.org();
   const env = world.environment(at);
   const triggers = ["ON_STARTED_ARTIFACT"] as const;
@@ -478,7 +478,7 @@ test("an action that is made after the change is told nothing of it, and one tha
   await tell.action(at, { name: "gone", environments: [env], triggers });
   world.report(at, env, [running("web", freshFingerprint())]);
   assert.is(tell.waiting(), 1);
-  // Straight in the tables, because a commit through the API would wake the runner before the change is done.
+  // Directly in the tables, because a commit through the API would wake the runner before the change is done.
   const organization = server.store.organizations.find(at.org) as { id: number; name: string };
   const gone = server.store.actions.findByName(organization.id, "gone");
   if (gone) server.store.actions.delete(gone);
@@ -494,7 +494,7 @@ test("an action that is made after the change is told nothing of it, and one tha
   );
 });
 
-test("a flow that was renamed before the message is made has its present name, not that of the flow that took the old one", async () => {
+test("a flow renamed before the message is composed has its current name", async () => {
   const at = server.given.org();
   const env = world.environment(at);
   const flow = await server.given.flow(at);
@@ -508,13 +508,14 @@ test("a flow that was renamed before the message is made has its present name, n
   assert.is(renamed.status, 200, renamed.text);
   await server.given.flow(at, { name: flow });
   const [sent] = await tell.sent(at);
-  const { provenance } = sent?.body["artifact"];
+  assert.ok(sent);
+  const { provenance } = sent.body["artifact"];
   assert.is(provenance.flow, `${flow}-moved`);
   for (const address of [provenance.html_url, provenance.api_url])
     assert.ok(address.includes(`/${flow}-moved/`), address);
 });
 
-test("an artifact whose kept facts are damaged is told of without provenance", async () => {
+test("an artifact with damaged facts is sent without provenance", async () => {
   const at = server.given.org();
   const env = world.environment(at);
   await tell.action(at, { environments: [env], triggers: ["ON_STARTED_ARTIFACT"] });
@@ -524,7 +525,7 @@ test("an artifact whose kept facts are damaged is told of without provenance", a
   assert.equal(Object.keys(sent?.body["artifact"]), ["name", "fingerprint"]);
 });
 
-test("a damaged action or target keeps nobody else from being told", async () => {
+test("a damaged action or target does not affect other recipients", async () => {
   const at = server.given.org();
   const env = world.environment(at);
   const targets = [
@@ -537,7 +538,9 @@ test("a damaged action or target keeps nobody else from being told", async () =>
   const damage = (table: string, column: string, name: string, more = "") =>
     server.db
       .prepare(
-        `UPDATE ${table} SET ${column} = '{' WHERE ${table === "actions" ? "id" : "action_id"} = (SELECT id FROM actions WHERE name = ? AND organization_id = (SELECT id FROM organizations WHERE name = ?)) ${more}`,
+        `UPDATE ${table} SET ${column} = '{' WHERE ${table === "actions" ? "id" : "action_id"} =
+           (SELECT id FROM actions
+             WHERE name = ? AND organization_id = (SELECT id FROM organizations WHERE name = ?)) ${more}`,
       )
       .run(name, at.org);
   damage("actions", "triggers_json", "odd");
@@ -549,7 +552,7 @@ test("a damaged action or target keeps nobody else from being told", async () =>
   assert.is(tell.waiting(), 0);
 });
 
-test("a job that is done once more after a crash puts no message twice", async () => {
+test("a job repeated after a crash adds no message twice", async () => {
   const at = server.given.org();
   const env = world.environment(at);
   await tell.action(at, { environments: [env], triggers: ["ON_STARTED_ARTIFACT"] });
@@ -567,7 +570,7 @@ test("a job that is done once more after a crash puts no message twice", async (
     "organization_id",
     "type",
   ]);
-  // The lease of a process that ended: nothing of its work is there, because the outbox and the job are one write.
+  // The lease of a dead process: none of its work is stored, because the outbox and the job are one write.
   server.db.prepare("UPDATE jobs SET leased_until = 9e9, attempts = 1 WHERE id = ?").run(job.id);
   assert.equal(await tell.sent(at), []);
   server.store.jobs.releaseAllLeases();

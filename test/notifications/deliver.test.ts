@@ -1,16 +1,13 @@
-/**
- * The outbox under its job: order, pauses, the end of patience, and what a crash leaves. Senders are scripted,
- * databases are real.
- */
+/** Delivery from the outbox: order, retries, dead messages, and crashes. Senders are scripted, databases are real. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createDeliverer } from "../../src/notifications/deliver.ts";
-import { jobHandlers, PARALLEL } from "../../src/server/job-handlers.ts";
-import { createRunner } from "../../src/jobs/job-runner.ts";
+import { jobHandlers, PARALLEL_BY_KIND } from "../../src/server/job-handlers.ts";
+import { createJobRunner } from "../../src/jobs/job-runner.ts";
 import { createLogger } from "../../src/log.ts";
 import { outcome } from "../../src/notifications/outcome.ts";
 import type { Outcome } from "../../src/notifications/outcome.ts";
-import type { Sendable, Sender } from "../../src/notifications/sender.ts";
+import type { OutboundMessage, Sender } from "../../src/notifications/sender.ts";
 import { openMemory } from "../../src/store/db/database.ts";
 import type { RenderedMessage } from "../../src/domain/notification/render.ts";
 import { openStore } from "../../src/store/index.ts";
@@ -20,15 +17,12 @@ import type { Db } from "../../src/store/db/types.ts";
 
 const test = suite("notifications/deliver");
 
-type Answer = (message: Sendable) => Outcome | Promise<Outcome>;
+type Answer = (message: OutboundMessage) => Outcome | Promise<Outcome>;
 const accepted = (): Outcome => outcome("accepted", null, { status: 200, address: "192.0.2.1" });
 const failed = (more: Partial<Outcome> = {}): Outcome =>
   outcome("failed", "The receiver answered with status 500", { status: 500, ...more });
 
-/**
- * A runner over an outbox with the organization acme. `sent` are the subjects in the order of their attempts, with the
- * time.
- */
+/** A runner over an outbox with the organization acme. `sent` lists the subjects of the attempts with their times. */
 function given(
   answer: Answer,
   { db = openMemory(), time = clock() }: { db?: Db; time?: ReturnType<typeof clock> } = {},
@@ -59,16 +53,16 @@ function given(
   const deliver = createDeliverer({ store, sender, now: () => time.at, logger });
   const handlers = jobHandlers({
     reevaluate: async () => undefined,
-    lapseKey: async () => undefined,
+    expireKey: async () => undefined,
     notify: async () => () => null,
     deliver,
   });
-  const runner = createRunner({
+  const runner = createJobRunner({
     store,
     writer,
     logger,
     handlers,
-    parallel: PARALLEL,
+    parallel: PARALLEL_BY_KIND,
     now: () => time.at,
     timer: time.timer,
   });
@@ -85,7 +79,8 @@ function given(
     Number(
       db
         .prepare(
-          "INSERT INTO notification_targets (organization_id, notification_type, position, type, target_json, secret) VALUES (?, 'api_key_expiry', 0, 'WEBHOOK', '{}', 's3cret')",
+          "INSERT INTO notification_targets (organization_id, notification_type, position, type, target_json, " +
+            "secret) VALUES (?, 'api_key_expiry', 0, 'WEBHOOK', '{}', 's3cret')",
         )
         .run(organizationId).lastInsertRowid,
     );
@@ -95,19 +90,19 @@ function given(
       .raw()
       .all() as unknown[][];
   const states = () => db.prepare("SELECT state FROM deliveries ORDER BY id").pluck().all();
-  const left = () => [
+  const pending = () => [
     db.prepare("SELECT count(*) FROM jobs").pluck().get(),
     db.prepare("SELECT count(*) FROM delivery_queues").pluck().get(),
   ];
-  return { db, store, writer, runner, time, lines, sent, add, target, rows, states, left, organizationId };
+  return { db, store, writer, runner, time, lines, sent, add, target, rows, states, pending, organizationId };
 }
 
-/** Each message ends when the test says so; `running` are the ones that are being sent. */
+/** Each attempt ends when the test says so; `running` lists the messages that are being sent. */
 function gate() {
   const running = new Map<string, (result: Outcome) => void>();
   return {
     running,
-    answer: (message: Sendable) =>
+    answer: (message: OutboundMessage) =>
       new Promise<Outcome>((resolve) => running.set((JSON.parse(message.message_json) as { n: string }).n, resolve)),
     async end(n: string, result = accepted()): Promise<void> {
       running.get(n)?.(result);
@@ -117,14 +112,14 @@ function gate() {
   };
 }
 
-test("a message is sent by the commit that added it, and all that is known of it is kept", async () => {
+test("a commit that adds a message sends it, and stores the attempt", async () => {
   const all = given(() => {
     all.time.at += 0.25;
     return accepted();
   });
   const target = all.target();
   await all.add("a", `target ${target}`, target);
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(all.sent, [["a", 0]]);
   assert.equal(all.rows(), [["deploys: a", "delivered", 1, 0, null]]);
   assert.equal(
@@ -136,7 +131,7 @@ test("a message is sent by the commit that added it, and all that is known of it
     all.db.prepare("SELECT last_success_at, last_failure_at, last_error FROM notification_targets").raw().get(),
     [T + 0.25, null, null],
   );
-  assert.equal(all.left(), [0, 0]);
+  assert.equal(all.pending(), [0, 0]);
   const [{ time: _, ...line }] = all.lines as [Record<string, unknown>];
   assert.equal(line, {
     level: "info",
@@ -156,13 +151,13 @@ test("a message is sent by the commit that added it, and all that is known of it
   assert.is(all.lines.length, 1);
 });
 
-test("a failure is told in one line and kept with the message and its target, which is told less", async () => {
+test("a failure is logged in one line and stored; the organization sees less than the operator", async () => {
   const all = given(() =>
     failed({ address: "192.0.2.1", detail: "upstream https://a:b@inside.lan/?token=s3cret is down" }),
   );
   const target = all.target();
   await all.add("a", "q", target);
-  await all.runner.drained();
+  await all.runner.whenIdle();
   const error = "The receiver answered with status 500: upstream https://[hidden]@inside.lan/?token=[hidden] is down";
   assert.equal(all.rows(), [["deploys: a", "waiting", 1, 10, error]]);
   assert.equal(
@@ -190,7 +185,7 @@ test("a failure is told in one line and kept with the message and its target, wh
   assert.not.match(JSON.stringify(all.lines), /secret\/path|s3cret|ann/);
 });
 
-test("the messages of a queue are sent one after another in the order in which they were added", async () => {
+test("sends the messages of a queue one after another, in order", async () => {
   const { running, answer, end } = gate();
   const all = given(answer);
   for (const n of ["a", "b", "c"]) await all.add(n);
@@ -207,18 +202,18 @@ test("the messages of a queue are sent one after another in the order in which t
     all.sent.map(([n]) => n),
     ["a", "b", "c", "d"],
   );
-  assert.equal(all.left(), [0, 0]);
+  assert.equal(all.pending(), [0, 0]);
 });
 
-test("a message never overtakes one that waits for another attempt", async () => {
+test("a message never overtakes one that waits for a retry", async () => {
   let up = false;
   const all = given(() => (up ? accepted() : failed()));
   await all.add("a");
   await all.add("b");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   await all.time.pass(60);
   await all.add("c");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(all.sent, [
     ["a", 0],
     ["a", 10],
@@ -233,7 +228,7 @@ test("a message never overtakes one that waits for another attempt", async () =>
   assert.equal(all.states(), ["delivered", "delivered", "delivered"]);
 });
 
-test("a queue that hangs or fails holds up no other", async () => {
+test("a queue that hangs or fails does not delay others", async () => {
   const { running, answer, end } = gate();
   const all = given((message) =>
     message.message_json.includes("bad")
@@ -253,7 +248,7 @@ test("a queue that hangs or fails holds up no other", async () => {
   assert.is(all.states()[0], "delivered");
 });
 
-test("at most 32 queues are sent out of at a time, and the others take turns with them", async () => {
+test("sends at most 32 queues at a time, in turns with the others", async () => {
   const { running, answer, end } = gate();
   const all = given(answer);
   for (let n = 0; n < 40; n += 1) {
@@ -272,15 +267,15 @@ test("at most 32 queues are sent out of at a time, and the others take turns wit
   assert.equal(
     [...running.keys()].slice(-8),
     Array.from({ length: 8 }, (_, n) => `${n + 32}-first`),
-    "not the second ones of those that just had a turn",
+    "not the second messages of queues that just had a turn",
   );
   while (running.size > 0) for (const n of [...running.keys()]) await end(n);
   assert.is(new Set(all.sent.map(([n]) => n)).size, 80);
   assert.is(all.sent.length, 80);
-  assert.equal(all.left(), [0, 0]);
+  assert.equal(all.pending(), [0, 0]);
 });
 
-test("a mail server that hangs holds up four queues of mail and no webhook", async () => {
+test("a mail server that hangs delays four mail queues and no webhook", async () => {
   const { running, answer, end } = gate();
   const all = given((message) =>
     message.type === "EMAIL"
@@ -305,13 +300,13 @@ test("a mail server that hangs holds up four queues of mail and no webhook", asy
   assert.is(all.states().at(-1), "delivered");
   while (running.size > 0) for (const n of [...running.keys()]) await end(n);
   assert.equal(all.states(), Array(7).fill("delivered"));
-  assert.equal(all.left(), [0, 0]);
+  assert.equal(all.pending(), [0, 0]);
 });
 
-test("the pauses grow, and after ten attempts in a day a message is dead", async () => {
+test("pauses grow, and after ten attempts in a day a message is dead", async () => {
   const all = given(() => failed());
   await all.add("a");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   await all.time.pass(3 * 86_400);
   assert.equal(
     all.sent.map(([, at]) => at),
@@ -319,7 +314,7 @@ test("the pauses grow, and after ten attempts in a day a message is dead", async
   );
   assert.equal(all.rows(), [["deploys: a", "dead", 10, 55_270 + 28_800, "The receiver answered with status 500"]]);
   assert.is(all.db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get(), 10);
-  assert.equal(all.left(), [0, 0]);
+  assert.equal(all.pending(), [0, 0]);
   const last = all.lines.at(-1) as Record<string, unknown>;
   assert.equal(
     {
@@ -332,10 +327,10 @@ test("the pauses grow, and after ten attempts in a day a message is dead", async
   );
 });
 
-test("those behind a message that died are tried, and die after their own day at the latest", async () => {
+test("messages behind a dead one are attempted, and are dead after a day of their own", async () => {
   const all = given(() => failed());
   await all.add("a");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   await all.time.pass(3600);
   await all.add("b");
   await all.time.pass(86_000 - 3600);
@@ -355,7 +350,7 @@ test("those behind a message that died are tried, and die after their own day at
   assert.is(all.sent.at(-1)?.[1], 96_140, "the first attempt after a day of waiting");
 });
 
-test("a refusal is tried twice more, what is hopeless never", async () => {
+test("retries a refused message twice, and a hopeless one never", async () => {
   const all = given(({ message_json }) =>
     outcome(
       message_json.includes("refused") ? "refused" : message_json.includes("gone") ? "hopeless" : "accepted",
@@ -366,7 +361,7 @@ test("a refusal is tried twice more, what is hopeless never", async () => {
   await all.add("refused");
   await all.add("gone");
   await all.add("good");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(all.states(), ["waiting", "waiting", "waiting"]);
   await all.time.pass(100);
   assert.equal(all.sent, [
@@ -383,7 +378,7 @@ test("a receiver may ask for a longer pause, up to an hour", async () => {
   const waits = [120, 5, 1_000_000];
   const all = given(() => failed({ retryAfter: waits.shift() ?? null }));
   await all.add("a");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   await all.time.pass(120 + 60 + 3600);
   assert.equal(
     all.sent.map(([, at]) => at),
@@ -391,11 +386,11 @@ test("a receiver may ask for a longer pause, up to an hour", async () => {
   );
 });
 
-test("an e-mail that some have accepted is sent to the others only", async () => {
+test("retries an e-mail only for the recipients that have not accepted it", async () => {
   const to: unknown[] = [];
   const all = given(({ target_json }) => {
     to.push(JSON.parse(target_json));
-    return to.length === 1 ? failed({ left: ["bob@x.example"] }) : accepted();
+    return to.length === 1 ? failed({ pendingRecipients: ["bob@x.example"] }) : accepted();
   });
   const message: RenderedMessage = {
     type: "EMAIL",
@@ -407,7 +402,7 @@ test("an e-mail that some have accepted is sent to the others only", async () =>
   await all.writer.run(() =>
     all.store.outbox.add({ organizationId: all.organizationId, queue: "q", targetId: null, subject: "x", message }),
   );
-  await all.runner.drained();
+  await all.runner.whenIdle();
   await all.time.pass(10);
   assert.equal(to, [{ emails: ["ann@x.example", "bob@x.example"] }, { emails: ["bob@x.example"] }]);
   assert.equal(
@@ -416,14 +411,14 @@ test("an e-mail that some have accepted is sent to the others only", async () =>
   );
 });
 
-test("what waits for a target that was deleted is dead and says so; what never had one is sent", async () => {
+test("a message to a deleted target is dead and says so; one without a target is sent", async () => {
   let up = false;
   const all = given(() => (up ? accepted() : failed()));
   const target = all.target();
   await all.add("a", "q", target);
   await all.add("b", "q", target);
   await all.add("c", "other", null);
-  await all.runner.drained();
+  await all.runner.whenIdle();
   await all.writer.run(() => void all.db.prepare("DELETE FROM notification_targets WHERE id = ?").run(target));
   up = true;
   await all.time.pass(10);
@@ -439,29 +434,32 @@ test("what waits for a target that was deleted is dead and says so; what never h
     all.sent.map(([n]) => n),
     ["a", "c", "c"],
   );
-  assert.equal(all.left(), [0, 0]);
+  assert.equal(all.pending(), [0, 0]);
 });
 
-test("the key of the target signs its messages", async () => {
+test("the target's secret signs its messages", async () => {
   const secrets: unknown[] = [];
-  const all = given(({ secret }) => (secrets.push(secret), accepted()));
+  const all = given(({ secret }) => {
+    secrets.push(secret);
+    return accepted();
+  });
   await all.add("a", "q", all.target());
   await all.add("b", "r", null);
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(secrets, ["s3cret", null]);
 });
 
-test("a dead message that is retried is sent in its old place, with all its attempts; a waiting one at once", async () => {
+test("a dead message is retried in its old place, with all attempts; a waiting one at once", async () => {
   let up = false;
   const all = given(() => (up ? accepted() : failed()));
   await all.add("a");
-  await all.runner.drained();
+  await all.runner.whenIdle();
   await all.time.pass(86_400);
   assert.equal(all.states(), ["dead"]);
   await all.add("b");
-  await all.runner.drained();
-  assert.is(await all.writer.run(() => all.store.outbox.retry(1)), true);
-  await all.runner.drained();
+  await all.runner.whenIdle();
+  assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), true);
+  await all.runner.whenIdle();
   assert.equal(all.sent.slice(-2), [
     ["b", 86_400],
     ["a", 86_400],
@@ -474,16 +472,16 @@ test("a dead message that is retried is sent in its old place, with all its atte
     ],
   );
   up = true;
-  await all.writer.run(() => all.store.outbox.retry(1));
-  await all.runner.drained();
+  await all.writer.run(() => all.store.deliveries.retry(1));
+  await all.runner.whenIdle();
   assert.equal(all.sent.slice(-1), [["a", 86_400]], "b waits for its own time");
   await all.time.pass(10);
   assert.equal(all.states(), ["delivered", "delivered"]);
-  assert.is(await all.writer.run(() => all.store.outbox.retry(1)), false, "what was delivered is not sent again");
-  assert.equal(all.left(), [0, 0]);
+  assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), false, "what was delivered is not sent again");
+  assert.equal(all.pending(), [0, 0]);
 });
 
-test("a message that goes away while it is sent leaves nothing behind", async () => {
+test("a message deleted during an attempt leaves nothing behind", async () => {
   const { answer, end, running } = gate();
   const all = given(answer);
   await all.add("a");
@@ -491,23 +489,23 @@ test("a message that goes away while it is sent leaves nothing behind", async ()
   await all.writer.run(() => void all.db.prepare("DELETE FROM deliveries").run());
   await end("a");
   assert.is(running.size, 0);
-  assert.equal(all.left(), [0, 0]);
+  assert.equal(all.pending(), [0, 0]);
   assert.is(all.db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get(), 0);
 });
 
-test("a stop during an attempt counts as none", async () => {
+test("an attempt interrupted by a stop does not count", async () => {
   let stopping = true;
   const all = given(() => (stopping ? outcome("stopped", null) : accepted()));
   await all.add("a");
   await turns();
   assert.equal(all.rows(), [["deploys: a", "waiting", 0, 0, null]]);
   stopping = false;
-  await all.runner.drained();
+  await all.runner.whenIdle();
   assert.equal(all.states(), ["delivered"]);
   assert.is(all.db.prepare("SELECT count(*) FROM delivery_attempts").pluck().get(), 1);
 });
 
-test("a process that ends between sending and writing sends again after its next start, once", async () => {
+test("a process that ends between sending and writing sends once more after its restart", async () => {
   await inFile(async (open) => {
     const { answer, running } = gate();
     const time = clock();
@@ -516,25 +514,25 @@ test("a process that ends between sending and writing sends again after its next
     await dying.add("b");
     await turns();
     assert.equal([...running.keys()], ["a"]);
-    // Here the receiver has the message and the process is gone: nothing of it is written any more.
+    // The receiver has the message, and the process is dead: it writes nothing more.
     const again = given(accepted, { db: open(), time });
     assert.equal(again.states(), ["waiting", "waiting"]);
-    assert.is(await again.writer.run(() => again.store.jobs.releaseAllLeases()), 1);
-    await again.runner.drained();
+    assert.is(await again.writer.run(() => again.store.jobs.releaseAll()), 1);
+    await again.runner.whenIdle();
     assert.equal(again.sent, [
       ["a", 0],
       ["b", 0],
     ]);
     assert.equal(again.states(), ["delivered", "delivered"]);
-    assert.equal(again.left(), [0, 0]);
+    assert.equal(again.pending(), [0, 0]);
   });
 });
 
-test("a process that ends before its lease was written, or right after, loses and doubles nothing", async () => {
+test("a process that ends before or right after its lease is written neither loses nor repeats a message", async () => {
   await inFile(async (open) => {
     const time = clock();
     const first = given(accepted, { db: open(), time });
-    // A write whose commit is the last thing that this process does, and a lease that nobody works on.
+    // The commit of the lease is the last action of this process, so no one works on the job.
     const { db, store, organizationId } = first;
     db.transaction(() =>
       store.outbox.add({
@@ -547,16 +545,16 @@ test("a process that ends before its lease was written, or right after, loses an
     )();
     store.jobs.lease("deliver", { at: time.at, seconds: 60, limit: 1 });
     const second = given(accepted, { db: open(), time });
-    await second.runner.drained();
+    await second.runner.whenIdle();
     assert.equal(second.sent, [], "the lease is somebody else's, until the next owner of the data directory ends it");
-    await second.writer.run(() => second.store.jobs.releaseAllLeases());
-    await second.runner.drained();
+    await second.writer.run(() => second.store.jobs.releaseAll());
+    await second.runner.whenIdle();
     assert.equal(second.sent, [["a", 0]]);
-    assert.equal(second.left(), [0, 0]);
+    assert.equal(second.pending(), [0, 0]);
   });
 });
 
-test("what the command line adds beside a running server is sent when the server looks", async () => {
+test("a message added from the command line is sent when the server polls", async () => {
   await inFile(async (open) => {
     const time = clock();
     const server = given(accepted, { db: open(), time });
@@ -570,7 +568,7 @@ test("what the command line adds beside a running server is sent when the server
       message: { type: "SLACK", webhook: "https://x.example/", body: { n: "a" } },
     });
     server.runner.wake();
-    await server.runner.drained();
+    await server.runner.whenIdle();
     assert.equal(server.sent, [["a", 0]]);
   });
 });

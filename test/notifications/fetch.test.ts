@@ -1,4 +1,4 @@
-/** Requests to places of the operator: internal ones too, but only to whom an authority vouches for. */
+/** Requests to hosts of the operator: internal ones too, but only with a trusted certificate. */
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { suite } from "uvu";
@@ -8,7 +8,7 @@ import { AUTHORITY, CERTIFICATE, KEY } from "./certificates.ts";
 
 const test = suite("notifications/fetch");
 
-test("a certificate counts when an authority of the operator signed it, for its name and no other", async () => {
+test("accepts a certificate of the operator's CA for its own name only", async () => {
   const server = createServer(
     { cert: CERTIFICATE, key: KEY },
     (request, response) => void response.end(request.headers.host),

@@ -1,16 +1,14 @@
-/**
- * What the tests of sending start from: receivers that a test scripts, a time that it ends, names that it answers for.
- */
+/** Fixtures of the delivery tests: scripted receivers, manual timers, and a fake resolver. */
 import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, Server } from "node:net";
 import type { Timer } from "../../src/domain/time.ts";
 import { createSender } from "../../src/notifications/sender.ts";
-import type { Sendable, SenderOptions } from "../../src/notifications/sender.ts";
+import type { OutboundMessage, SenderOptions } from "../../src/notifications/sender.ts";
 import { CERTIFICATE, KEY } from "./certificates.ts";
 
-/** Where the clock of these tests stands, epoch seconds. */
+/** The time in these tests, in epoch seconds. */
 export const NOW = 1_700_000_000.5;
 
 export type Received = {
@@ -25,7 +23,7 @@ export type Script = (request: Received, response: ServerResponse, count: number
 
 const servers = new Set<Server>();
 
-/** A real receiver on an address of this machine. `received` are the requests so far, `connections` counts them. */
+/** A real receiver on an address of this machine. `received` lists the requests, `connections` counts connections. */
 export async function receiver(script: Script | number = 200, { address = "127.0.0.1", secure = false } = {}) {
   const received: Received[] = [];
   const seen = { connections: 0, open: 0 };
@@ -67,14 +65,14 @@ export async function receiver(script: Script | number = 200, { address = "127.0
     received,
     seen,
     url: (host: string, path = "/hook") => `${secure ? "https" : "http"}://${host}:${port}${path}`,
-    /** Resolves when that holds, looking after each request and each end of a connection. */
+    /** Resolves when the condition holds; checked after each request and each closed connection. */
     async until(holds: () => boolean): Promise<void> {
       while (!holds()) await new Promise<void>((resolve) => waiting.push(resolve));
     },
   };
 }
 
-/** Ends all receivers. To be called in `after`. */
+/** Stops all receivers. Call it in `after`. */
 export function endReceivers(): void {
   for (const server of servers) {
     server.close();
@@ -91,7 +89,7 @@ export function bell() {
       rings.set(ring, seconds);
       return () => void rings.delete(ring);
     }) as Timer,
-    /** Seconds of all that wait. */
+    /** Seconds of all pending timers. */
     waiting: () => [...rings.values()],
     ring(): void {
       for (const ring of [...rings.keys()]) ring();
@@ -99,7 +97,7 @@ export function bell() {
   };
 }
 
-/** Names with their addresses: of several lists each is the answer once, and the last one from then on. */
+/** Resolves names to the given addresses. Of several lists each is returned once, and the last one from then on. */
 export function names(table: Record<string, readonly string[] | readonly (readonly string[])[]>) {
   const asked: string[] = [];
   return {
@@ -116,10 +114,7 @@ export function names(table: Record<string, readonly string[] | readonly (readon
   };
 }
 
-/**
- * A sender that may reach 127.0.0.1, where `hooks.assay.example` and `mail.assay.example` are, and nothing else of this
- * machine.
- */
+/** A sender that may connect to 127.0.0.1, the address of hooks.assay.example and mail.assay.example, and no other. */
 export function given(options: Partial<SenderOptions> = {}) {
   const clock = bell();
   const known = names({
@@ -140,8 +135,11 @@ export function given(options: Partial<SenderOptions> = {}) {
   return { sender, bell: clock, asked: known.asked };
 }
 
-/** A message as it is stored. */
-export const webhook = (url: string, fields: Partial<Sendable> & { body?: Record<string, unknown> } = {}): Sendable => {
+/** A message as stored. */
+export const webhook = (
+  url: string,
+  fields: Partial<OutboundMessage> & { body?: Record<string, unknown> } = {},
+): OutboundMessage => {
   const { body = { event_type: "STARTED_ARTIFACT", text: "Größe" }, ...rest } = fields;
   return {
     public_id: "d-1",
@@ -156,7 +154,7 @@ export const webhook = (url: string, fields: Partial<Sendable> & { body?: Record
 export const email = (
   emails: readonly string[],
   fields: { subject?: string; text?: string; html?: string } = {},
-): Sendable => ({
+): OutboundMessage => ({
   public_id: "d-1",
   type: "EMAIL",
   secret: null,

@@ -1,14 +1,14 @@
-/** Warnings of keys that end: when, whom, and once. */
+/** Warnings of expiring keys: when, to whom, and only once. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { newSecret } from "../../src/server/app.ts";
 import type { KeptTarget } from "../../src/domain/notification/targets.ts";
-import { warnOfEndingKeys } from "../../src/notifications/key-expiry-warnings.ts";
+import { warnOfExpiringKeys } from "../../src/notifications/key-expiry-warnings.ts";
 import { keyDigest } from "../../src/store/accounts/api-keys.ts";
 import type { KeyOwner } from "../../src/store/accounts/api-keys.ts";
 import { openMemory } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
+import { newSecret } from "../../src/clock.ts";
 
 const test = suite("notifications/key-expiry-warnings");
 const NOW = 1_700_000_000;
@@ -61,7 +61,7 @@ function world() {
       creatingUserId: creator === null ? null : publicIdOf(creator),
     });
   const warn = (by = store): Promise<number> =>
-    warnOfEndingKeys({ store: by, writer, now: () => clock.at, url: () => "https://assay.test" });
+    warnOfExpiringKeys({ store: by, writer, now: () => clock.at, url: () => "https://assay.test" });
   const sent = () =>
     (
       db.prepare("SELECT type, queue, target_id, target_json, message_json FROM deliveries ORDER BY id").all() as {
@@ -83,14 +83,14 @@ function world() {
   return { db, store, open, clock, people, organizationId, account, key, warn, sent, configure };
 }
 
-test("14 and 3 days before the end, each once, also over restarts", async () => {
+test("warns 14 and 3 days before the end, each once, also across restarts", async () => {
   const { clock, key, account, warn, sent, open } = world();
   const end = NOW + 100 * DAY;
   key({ serviceAccountId: account }, end);
   const due: number[] = [];
   for (let day = 0; day <= 101; day += 0.5) {
     clock.at = NOW + day * DAY;
-    // Each look is another program's: what was told is in the tables.
+    // Each run is another process: what was sent is recorded in the tables.
     if ((await warn(open())) > 0) due.push((end - clock.at) / DAY);
   }
   assert.equal(due, [14, 3]);
@@ -103,7 +103,7 @@ test("14 and 3 days before the end, each once, also over restarts", async () => 
   );
 });
 
-test("a warning that was missed is made up for, until the next one is due", async () => {
+test("sends a missed warning later, until the next one is due", async () => {
   const { clock, key, account, warn, sent } = world();
   key({ serviceAccountId: account }, NOW + 100 * DAY);
   clock.at = NOW + 90 * DAY;
@@ -114,7 +114,7 @@ test("a warning that was missed is made up for, until the next one is due", asyn
   assert.equal([await late(), await late(), told().length, sent().length], [1, 0, 1, 1]);
 });
 
-test("no warning for keys that never end, ended, were revoked or replaced, or were made for so short a life", async () => {
+test("does not warn of keys that never expire, are expired, revoked, replaced, or short-lived", async () => {
   const { db, store, clock, key, account, warn, sent } = world();
   const owner = { serviceAccountId: account };
   key(owner, 0);
@@ -133,7 +133,7 @@ test("no warning for keys that never end, ended, were revoked or replaced, or we
   assert.equal({ warn: await warn(), "sent.length": sent().length }, { warn: 0, "sent.length": 1 });
 });
 
-test("told are the admins and the member who made the key, those with an address, unless targets were configured", async () => {
+test("warns the admins and the creator of the key by e-mail, unless targets are configured", async () => {
   const { clock, key, account, warn, sent, configure, people, store, organizationId } = world();
   key({ serviceAccountId: account }, NOW + 100 * DAY, { creator: people.bob });
   key({ serviceAccountId: account }, NOW + 101 * DAY, { creator: people.ada });
@@ -171,7 +171,7 @@ test("told are the admins and the member who made the key, those with an address
   );
 });
 
-test("of a personal key its owner alone is told, whatever was configured", async () => {
+test("warns only the owner of a personal key, whatever is configured", async () => {
   const { clock, key, warn, sent, configure, people, organizationId, db } = world();
   configure({ type: "EMAIL", target: { type: "EMAIL", emails: ["team@x.org"] } });
   key({ userId: people.bob }, NOW + 100 * DAY, { description: "laptop" });
@@ -185,7 +185,7 @@ test("of a personal key its owner alone is told, whatever was configured", async
   assert.is(db.prepare("SELECT organization_id FROM deliveries").pluck().get(), organizationId);
 });
 
-test("many at once are told of in several writes, each key once; two looks at once tell nobody twice", async () => {
+test("warns of many keys in several writes, each once, also with two runs in parallel", async () => {
   const { clock, key, account, warn, sent } = world();
   for (let n = 0; n < 120; n += 1) key({ serviceAccountId: account }, NOW + 100 * DAY + n);
   clock.at = NOW + 90 * DAY;
@@ -196,7 +196,7 @@ test("many at once are told of in several writes, each key once; two looks at on
   );
 });
 
-test("a write that fails leaves neither a message nor a mark", async () => {
+test("a failed write leaves neither a message nor a mark", async () => {
   const { db, clock, key, account, warn, sent } = world();
   key({ serviceAccountId: account }, NOW + 100 * DAY);
   clock.at = NOW + 90 * DAY;

@@ -1,4 +1,4 @@
-/** Mail to a real mail server: what arrives, what cannot be smuggled in, and what is made of each refusal. */
+/** E-mail to a real mail server: what arrives, what cannot be injected, and the outcome of each refusal. */
 import { createServer } from "node:net";
 import type { AddressInfo, Server } from "node:net";
 import { SMTPServer } from "smtp-server";
@@ -20,7 +20,7 @@ test.after(() => {
 type Arrived = { from: string; to: string[]; text: string; secure: boolean; user: string | null };
 const refusal = (responseCode: number, text: string): Error => Object.assign(new Error(text), { responseCode });
 
-/** A mail server with STARTTLS, and a sender for it. `arrived` are the messages so far. */
+/** A mail server with STARTTLS, and a sender for it. `arrived` lists the messages so far. */
 async function mailServer(
   options: SMTPServerOptions = {},
   settings: Partial<MailSettings> & { login?: [string, string] } = {},
@@ -89,15 +89,19 @@ const fieldsOf = (text: string): Record<string, string> =>
       .map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 2)]),
   );
 
-const NONE = { address: null, status: null, detail: null, retryAfter: null, left: null };
+const NONE = { address: null, status: null, detail: null, retryAfter: null, pendingRecipients: null };
 const LOOPBACK = { ...NONE, address: "127.0.0.1" };
 
-test("a message arrives over STARTTLS, from who the operator says, to all recipients, as text and as page", async () => {
+test("sends over STARTTLS from the configured sender to all recipients, as text and HTML", async () => {
   const { sender, arrived, bell } = await mailServer();
   const outcome = await sender.send(
-    email(["ann@x.example", "bob@y.example"], { subject: "Größe: prod", text: "plain\n.\ntext", html: "<b>page</b>" }),
+    email(["ann@x.example", "bob@y.example"], {
+      subject: "Größe: prod",
+      text: "plain\n.\ntext",
+      html: "<b>page</b>",
+    }),
   );
-  assert.equal(outcome, { ...LOOPBACK, result: "accepted", told: null, status: 250 });
+  assert.equal(outcome, { ...LOOPBACK, result: "accepted", publicError: null, status: 250 });
   const [message] = arrived as [Arrived];
   assert.equal(
     { from: message.from, to: message.to, secure: message.secure, user: message.user },
@@ -116,7 +120,7 @@ test("a message arrives over STARTTLS, from who the operator says, to all recipi
   assert.equal(bell.waiting(), []);
 });
 
-test("a user logs in, over the protected connection only", async () => {
+test("logs in over an encrypted connection only", async () => {
   const { sender, arrived } = await mailServer({ authOptional: false }, { login: ["assay", "p@ss/word"] });
   assert.is((await sender.send(email(["ann@x.example"]))).result, "accepted");
   assert.equal(
@@ -125,12 +129,16 @@ test("a user logs in, over the protected connection only", async () => {
   );
 });
 
-test("a wrong password is told without the password, and tried again later", async () => {
+test("a wrong password is reported without the password, and retried later", async () => {
   const { sender, arrived } = await mailServer({ authOptional: false }, { login: ["assay", "wrong-one"] });
   const outcome = await sender.send(email(["ann@x.example"]));
   assert.equal(
-    { result: outcome.result, told: outcome.told, status: outcome.status },
-    { result: "failed", told: "The mail server did not accept the user and password of this server", status: 535 },
+    { result: outcome.result, publicError: outcome.publicError, status: outcome.status },
+    {
+      result: "failed",
+      publicError: "The mail server did not accept the user and password of this server",
+      status: 535,
+    },
   );
   assert.not.match(JSON.stringify(outcome), "wrong-one");
   assert.equal(arrived, []);
@@ -154,7 +162,7 @@ test("nothing that users write becomes a header, a command or a file", async () 
   assert.is(arrived.length, 1);
 });
 
-test("a recipient that is no address is left out, and a message without one is hopeless", async () => {
+test("skips invalid recipients, and a message without valid ones is hopeless", async () => {
   const { sender, arrived } = await mailServer();
   const odd = [
     "a\r\nRCPT TO:<evil@x.example>",
@@ -176,22 +184,22 @@ test("a recipient that is no address is left out, and a message without one is h
   assert.equal(await sender.send(email(odd)), {
     ...NONE,
     result: "hopeless",
-    told: "None of the recipients is a valid e-mail address",
+    publicError: "None of the recipients is a valid e-mail address",
   });
   assert.is(arrived.length, 1);
 });
 
-test("without a mail server a message is hopeless, and says what to set", async () => {
+test("without a mail server a message is hopeless, and the error says what to configure", async () => {
   const { sender } = given();
   assert.equal(await sender.send(email(["ann@x.example"])), {
     ...NONE,
     result: "hopeless",
-    told: "No mail server is configured",
+    publicError: "No mail server is configured",
     detail: "set smtp-url and smtp-from, then assay deliveries retry",
   });
 });
 
-test("recipients that the server puts off are left over, those that it refuses are not", async () => {
+test("deferred recipients stay pending, refused ones do not", async () => {
   const { sender, arrived } = await mailServer({
     onRcptTo: ({ address }, _, done) =>
       done(
@@ -204,10 +212,10 @@ test("recipients that the server puts off are left over, those that it refuses a
   });
   const some = await sender.send(email(["ann@x.example", "busy@x.example", "gone@x.example"]));
   assert.equal(
-    { result: some.result, told: some.told, left: some.left },
+    { result: some.result, publicError: some.publicError, left: some.pendingRecipients },
     {
       result: "failed",
-      told: "The mail server did not accept the message for all recipients yet",
+      publicError: "The mail server did not accept the message for all recipients yet",
       left: ["busy@x.example"],
     },
   );
@@ -219,19 +227,19 @@ test("recipients that the server puts off are left over, those that it refuses a
 
   const gone = await sender.send(email(["ann@x.example", "gone@x.example"]));
   assert.equal(
-    { result: gone.result, told: gone.told, detail: gone.detail },
-    { result: "accepted", told: null, detail: "refused for some: gone@x.example: 550 5.1.1 unknown" },
+    { result: gone.result, publicError: gone.publicError, detail: gone.detail },
+    { result: "accepted", publicError: null, detail: "refused for some: gone@x.example: 550 5.1.1 unknown" },
   );
   const none = await sender.send(email(["gone@x.example"]));
   assert.equal(
-    { result: none.result, told: none.told, left: none.left },
-    { result: "refused", told: "The mail server refused all recipients", left: null },
+    { result: none.result, publicError: none.publicError, pendingRecipients: none.pendingRecipients },
+    { result: "refused", publicError: "The mail server refused all recipients", pendingRecipients: null },
   );
   const later = await sender.send(email(["busy@x.example", "gone@x.example"]));
-  assert.equal({ result: later.result, left: later.left }, { result: "failed", left: ["busy@x.example"] });
+  assert.equal({ result: later.result, left: later.pendingRecipients }, { result: "failed", left: ["busy@x.example"] });
 });
 
-test("what the server says to the whole message: 4xx passes, 5xx is a refusal", async () => {
+test("4xx for the whole message is a failure to retry, 5xx a refusal", async () => {
   for (const [code, result] of [
     [451, "failed"],
     [554, "refused"],
@@ -239,8 +247,8 @@ test("what the server says to the whole message: 4xx passes, 5xx is a refusal", 
     const { sender } = await mailServer({ onMailFrom: (_, __, done) => done(refusal(code, "no")) });
     const outcome = await sender.send(email(["ann@x.example"]));
     assert.equal(
-      { result: outcome.result, status: outcome.status, told: outcome.told },
-      { result, status: code, told: `The mail server answered with status ${code}` },
+      { result: outcome.result, status: outcome.status, publicError: outcome.publicError },
+      { result, status: code, publicError: `The mail server answered with status ${code}` },
     );
   }
 });
@@ -248,11 +256,14 @@ test("what the server says to the whole message: 4xx passes, 5xx is a refusal", 
 const CERTIFICATE_REFUSED = "No secure connection to the mail server: its certificate or its TLS is not accepted";
 const NOT_SECURE = `${CERTIFICATE_REFUSED}, or it offers none`;
 
-test("protection is what the operator says: demanded, taken where it is offered, or none", async () => {
+test("TLS is required, used if offered, or off, as configured", async () => {
   const plain = { hideSTARTTLS: true, disabledCommands: ["STARTTLS"] };
   const demanded = await mailServer(plain);
   const outcome = await demanded.sender.send(email(["ann@x.example"]));
-  assert.equal({ result: outcome.result, told: outcome.told }, { result: "failed", told: NOT_SECURE });
+  assert.equal(
+    { result: outcome.result, publicError: outcome.publicError },
+    { result: "failed", publicError: NOT_SECURE },
+  );
   assert.equal(demanded.arrived, []);
   for (const [tls, options, secure] of [
     ["optional", plain, false],
@@ -272,7 +283,7 @@ test("protection is what the operator says: demanded, taken where it is offered,
   }
 });
 
-test("smtps is protected from the first byte, by a certificate of the server's name", async () => {
+test("smtps is encrypted from the first byte, and verifies the server's name", async () => {
   const secure = { host: "mail.assay.example", secure: true } as MailSettings["server"];
   const good = await mailServer({ secure: true }, { server: secure });
   assert.is((await good.sender.send(email(["ann@x.example"]))).result, "accepted");
@@ -281,15 +292,15 @@ test("smtps is protected from the first byte, by a certificate of the server's n
     ["mail.assay.example", null],
   ] as const) {
     const bad = await mailServer({ secure: true }, { server: { ...secure, host } }, { ca });
-    const { result, told } = await bad.sender.send(email(["ann@x.example"]));
-    assert.equal({ result, told }, { result: "failed", told: CERTIFICATE_REFUSED }, host);
+    const { result, publicError } = await bad.sender.send(email(["ann@x.example"]));
+    assert.equal({ result, publicError }, { result: "failed", publicError: CERTIFICATE_REFUSED }, host);
     assert.equal(bad.arrived, []);
   }
   const upgraded = await mailServer({}, { server: { ...secure, secure: false, host: "other.example" } });
-  assert.equal((await upgraded.sender.send(email(["ann@x.example"]))).told, NOT_SECURE);
+  assert.equal((await upgraded.sender.send(email(["ann@x.example"]))).publicError, NOT_SECURE);
 });
 
-/** Something that listens and says what the test wants; resolves `called` with the first connection. */
+/** A server that sends what the test wants; `called` resolves with the first connection. */
 async function listener(greeting: string) {
   const server: Server = createServer();
   let tell: () => void = () => undefined;
@@ -308,7 +319,7 @@ async function listener(greeting: string) {
   return { port: (server.address() as AddressInfo).port, called, ended, server };
 }
 
-test("a server that says nothing, or not enough, is left when the time is over", async () => {
+test("gives up on a server that sends nothing, or not enough, at the time limit", async () => {
   for (const greeting of ["", "220 hello\r\n", "220-and\r\n220-on\r\n"]) {
     const { port, called, ended } = await listener(greeting);
     const { sender, bell } = senderFor(port);
@@ -316,25 +327,28 @@ test("a server that says nothing, or not enough, is left when the time is over",
     await called;
     assert.equal(bell.waiting(), [60]);
     bell.ring();
-    const { result, told } = await sending;
-    assert.equal({ result, told }, { result: "failed", told: "The mail server did not answer within 60 seconds" });
+    const { result, publicError } = await sending;
+    assert.equal(
+      { result, publicError },
+      { result: "failed", publicError: "The mail server did not answer within 60 seconds" },
+    );
     await ended;
   }
 });
 
-test("a server that is not there, and one that is not known", async () => {
+test("an unreachable server and an unknown name are failures", async () => {
   const { port, server } = await listener("");
   await new Promise((resolve) => server.close(resolve));
-  const { result, told } = await senderFor(port).sender.send(email(["ann@x.example"]));
-  assert.equal({ result, told }, { result: "failed", told: "The mail server could not be reached" });
+  const { result, publicError } = await senderFor(port).sender.send(email(["ann@x.example"]));
+  assert.equal({ result, publicError }, { result: "failed", publicError: "The mail server could not be reached" });
   const unknown = await senderFor(port, {}, { resolve: names({}).resolve }).sender.send(email(["ann@x.example"]));
   assert.equal(
-    { result: unknown.result, told: unknown.told },
-    { result: "failed", told: "The host name of the mail server was not found" },
+    { result: unknown.result, publicError: unknown.publicError },
+    { result: "failed", publicError: "The host name of the mail server was not found" },
   );
 });
 
-test("an answer of megabytes is not read, and what hangs up says so", async () => {
+test("does not read a response of megabytes, and reports a closed connection", async () => {
   const { port } = await listener(`220 ${"x".repeat(1 << 20)}`);
   assert.is((await senderFor(port).sender.send(email(["ann@x.example"]))).result, "failed");
   const { port: second, server } = await listener("");

@@ -1,4 +1,4 @@
-/** Names to addresses, asked of a real name server on this machine. */
+/** Resolving names with a real name server on this machine. */
 import { createSocket } from "node:dgram";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ test.after(() => {
 const A = 1;
 type Answer = { code?: number; records?: { type: number; bytes: number[] }[] } | null;
 
-/** A name server; `answer` null: it never does. */
+/** A name server; with `answer` null it never answers. */
 async function nameServer(answer: (name: string, type: number) => Answer) {
   const questions: string[] = [];
   const waiting: (() => void)[] = [];
@@ -71,7 +71,7 @@ function hosts(text: string): string {
   return file;
 }
 
-test("all addresses of both kinds are found", async () => {
+test("finds all addresses, IPv4 and IPv6", async () => {
   const { servers, questions } = await nameServer((_, type) => ({
     records: type === A ? [v4(192, 0, 2, 1), v4(10, 0, 0, 1)] : [LOOPBACK6],
   }));
@@ -80,14 +80,14 @@ test("all addresses of both kinds are found", async () => {
   assert.equal(questions.sort(), ["hooks.example A", "hooks.example AAAA"]);
 });
 
-test("one kind is enough, whatever is said of the other", async () => {
+test("one kind of address is enough, whatever the answer about the other", async () => {
   for (const other of [{}, { code: 2 }, { code: 3 }]) {
     const { servers } = await nameServer((_, type) => (type === A ? { records: [v4(192, 0, 2, 1)] } : other));
     assert.equal(await createResolver({ servers, hostsFile: hosts("") })("hooks.example", NEVER), ["192.0.2.1"]);
   }
 });
 
-test("no name, no address and no answer are errors, and trouble is not taken for the first", async () => {
+test("an unknown name, no address and no answer are errors; a failing server is not an unknown name", async () => {
   const of = async (answer: (name: string, type: number) => Answer) =>
     codeOf(createResolver({ servers: (await nameServer(answer)).servers, hostsFile: hosts("") })("x.example", NEVER));
   assert.is(await of(() => ({ code: 3 })), "ENOTFOUND");
@@ -96,7 +96,7 @@ test("no name, no address and no answer are errors, and trouble is not taken for
   assert.is(await of((_, type) => (type === A ? { code: 3 } : { code: 2 })), "ESERVFAIL");
 });
 
-test("a look-up ends with its signal", async () => {
+test("a lookup ends with its signal", async () => {
   const { servers, asked } = await nameServer(() => null);
   const controller = new AbortController();
   const looking = createResolver({ servers, hostsFile: hosts("") })("slow.example", controller.signal);
@@ -118,7 +118,7 @@ test("a look-up ends with its signal", async () => {
   );
 });
 
-test("the hosts file counts first, and names of this machine are never asked for", async () => {
+test("the hosts file comes first, and localhost is never looked up", async () => {
   const { servers, questions } = await nameServer(() => ({ code: 3 }));
   const resolve = createResolver({
     servers,
@@ -135,7 +135,7 @@ test("the hosts file counts first, and names of this machine are never asked for
   assert.equal(questions, []);
 });
 
-test("a hosts file is read as the system reads it", () => {
+test("reads a hosts file like the system", () => {
   assert.equal(addressesIn("1.2.3.4 a b\n::1\ta\n#1.1.1.1 a\n1.2.3.5 aa\n\n1.2.3.6", "a"), ["1.2.3.4", "::1"]);
 });
 

@@ -1,4 +1,4 @@
-/** Webhooks over real sockets: what is sent, where it goes, where it never goes, and what is made of each answer. */
+/** Webhooks over real sockets: what is sent, where to, where never, and the outcome of each response. */
 import { createHmac } from "node:crypto";
 import { subscribe } from "node:diagnostics_channel";
 import { createServer } from "node:net";
@@ -13,11 +13,11 @@ const test = suite("notifications/webhook-client");
 test.after(endReceivers);
 
 const HOST = "hooks.assay.example";
-const NONE = { address: null, status: null, detail: null, retryAfter: null, left: null };
+const NONE = { address: null, status: null, detail: null, retryAfter: null, pendingRecipients: null };
 const LOOPBACK = { ...NONE, address: "127.0.0.1" };
-const accepted = (status = 200): Outcome => ({ ...LOOPBACK, result: "accepted", told: null, status });
+const accepted = (status = 200): Outcome => ({ ...LOOPBACK, result: "accepted", publicError: null, status });
 
-test("a webhook is posted as it is stored, signed with the secret of its target, to the name's address and under its name", async () => {
+test("posts a webhook as stored, signed with its target's secret, to the resolved address, with Host", async () => {
   const { received, url, port } = await receiver(204);
   const { sender, asked, bell: clock } = given();
   const message = webhook(url(HOST, "/a%20b?c=d"), { secret: "s3cret" });
@@ -39,7 +39,7 @@ test("a webhook is posted as it is stored, signed with the secret of its target,
   assert.equal(clock.waiting(), [], "no timer is left behind");
 });
 
-test("a message to Slack carries nothing of ours, and a webhook without secret or event what it has", async () => {
+test("a Slack message has none of our headers, and a webhook only those that apply", async () => {
   const { received, url } = await receiver();
   const { sender } = given();
   assert.equal(await sender.send({ ...webhook(url(HOST), { secret: "s3cret" }), type: "SLACK" }), accepted());
@@ -48,7 +48,7 @@ test("a message to Slack carries nothing of ours, and a webhook without secret o
   assert.equal(ours, [[], ["x-assay-delivery"]]);
 });
 
-test("the address that was looked up is the one that is called, and the next message looks again", async () => {
+test("connects to the address that was looked up, and looks up again for the next message", async () => {
   const [inside, outside] = [await receiver(), await receiver(200, { address: "127.0.0.2" })];
   const rebinding = names({ [HOST]: [["127.0.0.1"], ["127.0.0.2"]] });
   const { sender } = given({ resolve: rebinding.resolve });
@@ -57,14 +57,14 @@ test("the address that was looked up is the one that is called, and the next mes
   assert.equal(await sender.send(webhook(outside.url(HOST))), {
     ...NONE,
     result: "refused",
-    told: "The addresses of hooks.assay.example are not allowed as a target",
+    publicError: "The addresses of hooks.assay.example are not allowed as a target",
     detail: "127.0.0.2 is loopback",
   });
   assert.is(inside.received.length, 1);
   assert.is(outside.seen.connections, 0);
 });
 
-test("one address that is not allowed is enough to call none of them", async () => {
+test("connects to none when one of the addresses is not allowed", async () => {
   const { seen, url } = await receiver();
   for (const [answer, problem] of [
     [["127.0.0.1", "10.0.0.1"], "10.0.0.1 is private"],
@@ -82,7 +82,7 @@ test("one address that is not allowed is enough to call none of them", async () 
   assert.is(seen.connections, 0);
 });
 
-test("an internal name is reached only where all of its addresses lie in the operator's ranges", async () => {
+test("connects to an internal name only if all of its addresses are in the allowed ranges", async () => {
   const { seen, url } = await receiver();
   const { sender } = given({
     resolve: names({ "mailhog.lan": ["127.0.0.1"], "split.lan": ["127.0.0.1", "8.8.8.8"] }).resolve,
@@ -91,12 +91,12 @@ test("an internal name is reached only where all of its addresses lie in the ope
   const { result, detail } = await sender.send(webhook(url("split.lan")));
   assert.equal(
     { result, detail },
-    { result: "refused", detail: "split.lan is an internal name, and 8.8.8.8 lies in no range of webhook-allow" },
+    { result: "refused", detail: "split.lan is an internal name, and 8.8.8.8 is not in any range of webhook-allow" },
   );
   assert.is(seen.connections, 1);
 });
 
-test("an address in the URL is judged without a look-up, and what is not allowed is hopeless", async () => {
+test("checks an address in the URL without a lookup; one that is not allowed is hopeless", async () => {
   const { url, seen } = await receiver();
   const { sender, asked } = given();
   assert.equal(await sender.send(webhook(url("127.0.0.1"))), accepted());
@@ -104,18 +104,18 @@ test("an address in the URL is judged without a look-up, and what is not allowed
   assert.equal(await sender.send(webhook(url("127.0.0.2"))), {
     ...NONE,
     result: "hopeless",
-    told: "The address 127.0.0.2 is not allowed as a target: it is loopback",
+    publicError: "The address 127.0.0.2 is not allowed as a target: it is loopback",
   });
   assert.equal(await sender.send(webhook("file:///etc/passwd")), {
     ...NONE,
     result: "hopeless",
-    told: "The URL must begin with https:// or http://",
+    publicError: "The URL must begin with https:// or http://",
   });
   assert.equal(asked, []);
   assert.is(seen.connections, 2);
 });
 
-test("without ranges of the operator nothing on this machine is called", async () => {
+test("without allowed ranges nothing on this machine is reachable", async () => {
   const { url, seen } = await receiver();
   const { sender } = given({ allow: [] });
   assert.is((await sender.send(webhook(url(HOST)))).detail, "127.0.0.1 is loopback");
@@ -123,7 +123,7 @@ test("without ranges of the operator nothing on this machine is called", async (
   assert.is(seen.connections, 0);
 });
 
-test("redirects that keep the message are followed, each hop judged like the first", async () => {
+test("follows redirects that keep the body, and checks each hop like the first", async () => {
   const last = await receiver();
   const first = await receiver(
     (_, response, count) =>
@@ -141,12 +141,12 @@ test("redirects that keep the message are followed, each hop judged like the fir
   assert.equal(asked, [HOST, "other.example", HOST, "other.example"]);
 });
 
-test("a redirect leads nowhere that the target could not be itself", async () => {
+test("does not follow a redirect to a target that is not allowed", async () => {
   const inner = await receiver(200, { address: "127.0.0.2" });
   const redirecting = { location: "" };
   const { url } = await receiver((_, response) => void response.writeHead(307, redirecting).end());
   const { sender } = given({ resolve: names({ [HOST]: ["127.0.0.1"], "inner.example": ["127.0.0.2"] }).resolve });
-  for (const [location, told, detail] of [
+  for (const [location, publicError, detail] of [
     [
       inner.url("127.0.0.2"),
       "The receiver redirects to a target that is not allowed",
@@ -168,26 +168,26 @@ test("a redirect leads nowhere that the target could not be itself", async () =>
       "The receiver redirects to a target that is not allowed",
       "The URL must begin with https:// or http://",
     ],
-    ["http://[", "The receiver redirects to no valid address", null],
+    ["http://[", "The receiver redirects to an invalid address", null],
   ] as const) {
     redirecting.location = location;
     const outcome = await sender.send(webhook(url(HOST)));
     assert.equal(
-      { result: outcome.result, told: outcome.told, detail: outcome.detail },
-      { result: "refused", told, detail },
+      { result: outcome.result, publicError: outcome.publicError, detail: outcome.detail },
+      { result: "refused", publicError, detail },
       location,
     );
   }
   assert.is(inner.seen.connections, 0);
 });
 
-test("redirects are followed three times, and never without the message or the protection it began with", async () => {
+test("follows three redirects, and none that drops the body or TLS", async () => {
   const circle = await receiver((_, response) => void response.writeHead(307, { location: "/again" }).end());
   const { sender } = given({ ca: [AUTHORITY] });
   assert.equal(await sender.send(webhook(circle.url(HOST))), {
     ...LOOPBACK,
     result: "refused",
-    told: "The receiver redirects more than 3 times",
+    publicError: "The receiver redirects more than 3 times",
     status: 307,
   });
   assert.is(circle.received.length, 4);
@@ -195,20 +195,21 @@ test("redirects are followed three times, and never without the message or the p
     const { url, received } = await receiver(
       (_, response) => void response.writeHead(status, status === 307 ? {} : { location: "/x" }).end(),
     );
-    const told = `The receiver answered with status ${status}, a redirect that is not followed: name the final address`;
-    assert.equal(await sender.send(webhook(url(HOST))), { ...LOOPBACK, result: "refused", told, status });
+    const problem = "a redirect that is not followed: name the final address";
+    const publicError = `The receiver answered with status ${status}, ${problem}`;
+    assert.equal(await sender.send(webhook(url(HOST))), { ...LOOPBACK, result: "refused", publicError, status });
     assert.is(received.length, 1);
   }
   const secure = await receiver((_, response) => void response.writeHead(308, { location: circle.url(HOST) }).end(), {
     secure: true,
   });
   assert.is(
-    (await sender.send(webhook(secure.url(HOST)))).told,
+    (await sender.send(webhook(secure.url(HOST)))).publicError,
     "The receiver redirects from https to an unprotected address",
   );
 });
 
-test("what is made of each status", async () => {
+test("maps each status to an outcome", async () => {
   const { sender } = given();
   for (const [result, statuses] of [
     ["accepted", [200, 201, 202, 204, 299]],
@@ -223,7 +224,7 @@ test("what is made of each status", async () => {
   }
 });
 
-test("the reason of a refusal is kept, short and on one line, apart from what the organization is told", async () => {
+test("stores the reason of a refusal, short and on one line, for the operator only", async () => {
   const { url } = await receiver(
     (_, response) => void response.writeHead(400).end(`invalid_payload\r\n\u0007 ${"x".repeat(5000)}`),
   );
@@ -232,12 +233,12 @@ test("the reason of a refusal is kept, short and on one line, apart from what th
     ...LOOPBACK,
     result: "refused",
     status: 400,
-    told: "The receiver answered with status 400",
+    publicError: "The receiver answered with status 400",
     detail: `invalid_payload ${"x".repeat(184)}`,
   });
 });
 
-test("a receiver may say when to come again, in seconds or as a date", async () => {
+test("reads Retry-After in seconds and as a date", async () => {
   const { sender } = given();
   for (const [text, seconds] of [
     ["120", 120],
@@ -251,9 +252,9 @@ test("a receiver may say when to come again, in seconds or as a date", async () 
   }
 });
 
-const LATE = { result: "failed", told: "The receiver did not answer within 15 seconds" };
+const LATE = { result: "failed", publicError: "The receiver did not answer within 15 seconds" };
 
-test("a receiver that does not answer is left when the time is over, and the connection with it", async () => {
+test("gives up on a silent receiver at the time limit, and closes the connection", async () => {
   const { url, received, seen, until } = await receiver(() => undefined);
   const { sender, bell: clock } = given();
   const sending = sender.send(webhook(url(HOST)));
@@ -264,7 +265,7 @@ test("a receiver that does not answer is left when the time is over, and the con
   await until(() => seen.open === 0);
 });
 
-test("the time counts for headers that never end and for a look-up that hangs", async () => {
+test("the time limit covers endless headers and a lookup that hangs", async () => {
   const dripping = await receiver((_, response) => void response.socket?.write("HTTP/1.1 200 OK\r\nX-A: "));
   const { sender, bell: clock } = given();
   const sending = sender.send(webhook(dripping.url(HOST)));
@@ -281,7 +282,7 @@ test("the time counts for headers that never end and for a look-up that hangs", 
   assert.equal(await looking, { ...NONE, ...LATE });
 });
 
-test("a receiver that takes the connection and then nothing more is left too, also before TLS is agreed on", async () => {
+test("the time limit covers a receiver that accepts the connection only, also before the TLS handshake", async () => {
   const { sender, bell: clock } = given({ ca: [AUTHORITY] });
   for (const scheme of ["http", "https"]) {
     const silent = createServer();
@@ -300,27 +301,27 @@ test("a receiver that takes the connection and then nothing more is left too, al
     const sending = sender.send(webhook(`${scheme}://${HOST}:${(silent.address() as AddressInfo).port}/`));
     await connected;
     clock.ring();
-    const { result, told } = await sending;
-    assert.equal({ result, told }, LATE);
+    const { result, publicError } = await sending;
+    assert.equal({ result, publicError }, LATE);
     await ended;
     silent.close();
   }
 });
 
-test("an answer that never ends counts by its status once the time is over", async () => {
+test("an endless response counts by its status at the time limit", async () => {
   const { url, until, seen } = await receiver((_, response) => void response.writeHead(200).write("and then "));
   const { sender, bell: clock } = given();
   const headers = new Promise((resolve) => subscribe("undici:request:headers", resolve));
   const sending = sender.send(webhook(url(HOST)));
   await headers;
-  // The head was seen; a turn later it was told to whoever waits for the answer.
+  // The headers have arrived; a turn later they reach the code that waits for the response.
   await new Promise((resolve) => setImmediate(resolve));
   clock.ring();
   assert.equal(await sending, accepted());
   await until(() => seen.open === 0);
 });
 
-test("of a large answer only the beginning is read", async () => {
+test("reads only the beginning of a large response", async () => {
   let finished = false;
   const { url, until, seen } = await receiver((_, response) => {
     response.writeHead(500);
@@ -336,7 +337,7 @@ test("of a large answer only the beginning is read", async () => {
   assert.equal(await sender.send(webhook(url(HOST))), {
     ...LOOPBACK,
     result: "failed",
-    told: "The receiver answered with status 500",
+    publicError: "The receiver answered with status 500",
     status: 500,
     detail: "x".repeat(200),
   });
@@ -344,26 +345,26 @@ test("of a large answer only the beginning is read", async () => {
   assert.is(finished, false);
 });
 
-test("what is no HTTP, or too much of it, is a failure", async () => {
+test("a response that is not HTTP, or has too many headers, is a failure", async () => {
   const { sender } = given();
   for (const text of ["SSH-2.0-OpenSSH_9.0\r\n", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(20_000)}\r\n\r\n`, ""]) {
     const { url } = await receiver((_, response) => void response.socket?.end(text));
-    const { result, told, status } = await sender.send(webhook(url(HOST)));
+    const { result, publicError, status } = await sender.send(webhook(url(HOST)));
     assert.equal(
-      { result, told, status },
-      { result: "failed", told: "The receiver could not be reached", status: null },
+      { result, publicError, status },
+      { result: "failed", publicError: "The receiver could not be reached", status: null },
     );
   }
 });
 
-test("a secure receiver is known by the name, at the address that was looked up", async () => {
+test("verifies the certificate against the name, at the address that was looked up", async () => {
   const { url, received } = await receiver(200, { secure: true });
   const { sender } = given({ ca: [AUTHORITY] });
   assert.equal(await sender.send(webhook(url(HOST))), accepted());
   assert.equal(
     await sender.send(webhook(url(`${HOST.toUpperCase()}.`))),
     accepted(),
-    "a dot at the end is no part of the name in a certificate",
+    "a trailing dot is not part of the name in a certificate",
   );
   assert.equal(
     received.map(({ servername }) => servername),
@@ -371,9 +372,9 @@ test("a secure receiver is known by the name, at the address that was looked up"
   );
 });
 
-test("a certificate of another name or of nobody known is not accepted, whatever the environment says", async () => {
+test("rejects a certificate of another name or an unknown CA, whatever the environment says", async () => {
   const { url, received } = await receiver(200, { secure: true });
-  const told = "No secure connection to the receiver: its certificate or its TLS is not accepted";
+  const publicError = "No secure connection to the receiver: its certificate or its TLS is not accepted";
   const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
   process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
   try {
@@ -384,8 +385,8 @@ test("a certificate of another name or of nobody known is not accepted, whatever
       const { sender } = given({ ca });
       const outcome = await sender.send(webhook(url(host)));
       assert.equal(
-        { result: outcome.result, told: outcome.told, status: outcome.status },
-        { result: "failed", told, status: null },
+        { result: outcome.result, publicError: outcome.publicError, status: outcome.status },
+        { result: "failed", publicError, status: null },
         host,
       );
     }
@@ -396,7 +397,7 @@ test("a certificate of another name or of nobody known is not accepted, whatever
   assert.is(received.length, 0);
 });
 
-test("proxies of the environment are not used", async () => {
+test("ignores proxies from the environment", async () => {
   const [proxy, { url }] = [await receiver(), await receiver()];
   const variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "NODE_USE_ENV_PROXY"];
   for (const name of variables) process.env[name] = name === "NODE_USE_ENV_PROXY" ? "1" : proxy.url("127.0.0.1");
@@ -408,43 +409,43 @@ test("proxies of the environment are not used", async () => {
   assert.is(proxy.seen.connections, 0);
 });
 
-test("of several addresses one that answers is enough", async () => {
+test("one reachable address of several is enough", async () => {
   const { url } = await receiver();
   const { sender } = given({ allow: ["127.0.0.0/8"], resolve: async () => ["127.0.0.9", "127.0.0.1"] });
   assert.equal(await sender.send(webhook(url(HOST))), accepted());
 });
 
-test("a receiver that is not there and a name that is not known are told apart", async () => {
+test("an unreachable receiver and an unknown host name have different errors", async () => {
   const { sender } = given();
   const gone = await receiver();
   endReceivers();
   const refused = await sender.send(webhook(gone.url(HOST)));
   assert.equal(
-    { result: refused.result, told: refused.told },
-    { result: "failed", told: "The receiver could not be reached" },
+    { result: refused.result, publicError: refused.publicError },
+    { result: "failed", publicError: "The receiver could not be reached" },
   );
   assert.match(String(refused.detail), /ECONNREFUSED 127\.0\.0\.1/);
   assert.equal(await sender.send(webhook("http://nobody.example/secret-path")), {
     ...NONE,
     result: "failed",
-    told: "The host name of the receiver was not found",
+    publicError: "The host name of the receiver was not found",
     detail: "queryA ENOTFOUND nobody.example",
   });
 });
 
-test("a sender that is closed cuts short what it sends, and sends nothing more", async () => {
+test("close aborts running attempts and starts no more", async () => {
   const { url, received, seen, until } = await receiver(() => undefined);
   const { sender } = given();
   const sending = sender.send(webhook(url(HOST)));
   await until(() => received.length === 1);
   sender.close();
-  assert.equal(await sending, { ...NONE, result: "stopped", told: null });
-  assert.equal(await sender.send(webhook(url(HOST))), { ...NONE, result: "stopped", told: null });
+  assert.equal(await sending, { ...NONE, result: "stopped", publicError: null });
+  assert.equal(await sender.send(webhook(url(HOST))), { ...NONE, result: "stopped", publicError: null });
   await until(() => seen.open === 0);
   assert.is(seen.connections, 1);
 });
 
-test("a stored message that cannot be read is hopeless", async () => {
+test("an unreadable stored message is hopeless", async () => {
   const { sender } = given();
   assert.is((await sender.send({ ...webhook("http://x.example/"), target_json: "{" })).result, "hopeless");
 });

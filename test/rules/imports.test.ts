@@ -16,16 +16,16 @@ const test = suite("rules/imports");
  */
 const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
-  ["cli", "diagnostics server backup auth notifications evidence config log.ts store domain errors.ts assets.ts"],
+  ["cli", "diagnostics server backup auth evidence config log.ts store domain errors.ts assets.ts clock.ts"],
   ["diagnostics", "evidence config store domain"],
   [
     "server",
-    "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store workers domain errors.ts assets.ts",
+    "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store workers domain errors.ts assets.ts clock.ts",
   ],
   ["web", "auth http store domain errors.ts assets.ts"],
   ["api", "audit-packages contract http store workers json domain errors.ts"],
   ["audit-packages", "contract evidence store workers archive domain assets.ts"],
-  ["auth", "notifications store domain errors.ts"],
+  ["auth", "store domain errors.ts"],
   ["notifications", "jobs log.ts store domain"],
   // The thread that records large reports loads their shapes, and nothing else of the contract.
   ["jobs", "contract/report-shapes.ts log.ts store workers domain errors.ts"],
@@ -42,6 +42,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["domain", ""],
   ["errors.ts", ""],
   ["assets.ts", ""],
+  ["clock.ts", ""],
 ];
 
 /** No folder holds more files than this; a larger one gets a second level. */
@@ -196,8 +197,6 @@ const TABLES: readonly string[] = ["src/config/options.ts"];
 /** Longer than 400 lines since the formatter came; each is to be divided. */
 const TO_DIVIDE: readonly string[] = [
   "src/http/router.ts",
-  "src/server/app.ts",
-  "src/server/instance.ts",
   "src/api/environments/environments.ts",
   "src/api/flows/artifacts.ts",
   "src/audit-packages/pdf/render.ts",

@@ -1,7 +1,4 @@
-/**
- * Backups by the clock: when, what is kept, and what becomes of failures. The clock is the test's, and so is who makes
- * them.
- */
+/** Scheduled backups: when they are due, which are kept, and how failures are handled. Clock and backups are faked. */
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -18,7 +15,7 @@ const START = 1_767_225_600;
 const HOUR = 3600;
 const MADE = { bytes: 3, sha256: "0".repeat(64), rows: 1, files: 0, missing: 0 };
 
-/** A schedule over a new directory. `fail` is what the next attempts end with. */
+/** A schedule over a new directory. The next attempts fail with the errors in `fail`. */
 function scheduled({
   every = HOUR as number | null,
   keep = 3,
@@ -33,9 +30,9 @@ function scheduled({
   const create = () =>
     createScheduledBackups({
       directory,
-      own,
-      every,
-      keep,
+      isInDataDirectory: own,
+      intervalS: every,
+      keepCount: keep,
       now: () => clock.at,
       logger: { info: logger("info"), error: logger("error") } as never,
       async run({ file, partial, allowMissing, at }) {
@@ -58,15 +55,15 @@ function scheduled({
     restart: () => void (backups = create()),
     make: () => backups.make("signal"),
     close: () => backups.close(),
-    /** Looks once after so many seconds. */
+    /** Advances the clock by so many seconds and checks once whether a backup is due. */
     async after(seconds: number) {
       clock.at += seconds;
-      await backups.look();
+      await backups.runIfDue();
     },
   };
 }
 
-test("the first is made at once, the next ones so much later each, and the oldest go", async () => {
+test("makes the first backup at once and the next ones at the interval, and removes the oldest", async () => {
   const world = scheduled();
   for (const seconds of [0, 10, HOUR - 11, 1, HOUR, HOUR, HOUR]) await world.after(seconds);
   assert.equal(world.files(), [
@@ -90,7 +87,7 @@ test("the first is made at once, the next ones so much later each, and the oldes
   );
 });
 
-test("restarts neither shift nor skip nor repeat one", async () => {
+test("a restart neither delays, skips nor repeats a backup", async () => {
   const world = scheduled();
   await world.after(0);
   for (let minute = 1; minute < 60; minute += 1) {
@@ -101,7 +98,7 @@ test("restarts neither shift nor skip nor repeat one", async () => {
   world.restart();
   await world.after(60);
   assert.is(world.runs.length, 2);
-  // Down for a day: one at once, and the next an hour after that.
+  // Down for a day: one backup at once, and the next an hour later.
   world.restart();
   await world.after(24 * HOUR);
   await world.after(HOUR - 1);
@@ -110,7 +107,7 @@ test("restarts neither shift nor skip nor repeat one", async () => {
   assert.is(world.runs.length, 4);
 });
 
-test("only complete backups of our own names are counted and removed", async () => {
+test("counts and removes only complete backups with the names of this server", async () => {
   const world = scheduled({ keep: 1 });
   mkdirSync(world.directory);
   const others = [
@@ -126,7 +123,7 @@ test("only complete backups of our own names are counted and removed", async () 
   assert.equal(world.files(), [...others, "assay-backup-20260101T000000Z.tar"].sort());
 });
 
-test("a backup by hand counts for the clock too", async () => {
+test("a manual backup also resets the interval", async () => {
   const world = scheduled();
   await world.after(0);
   world.clock.at += HOUR - 60;
@@ -136,14 +133,14 @@ test("a backup by hand counts for the clock too", async () => {
   assert.is(world.log.at(-1)?.[2].reason, "signal");
 });
 
-test("two of one second are two", async () => {
+test("two backups in one second get two names", async () => {
   const world = scheduled();
   await world.make();
   await world.make();
   assert.equal(world.files(), ["assay-backup-20260101T000000Z.tar", "assay-backup-20260101T000001Z.tar"]);
 });
 
-test("without a schedule there are those by hand alone", async () => {
+test("without an interval only manual backups are made", async () => {
   const world = scheduled({ every: null });
   await world.after(0);
   await world.after(1000 * HOUR);
@@ -152,21 +149,24 @@ test("without a schedule there are those by hand alone", async () => {
   assert.is(world.runs.length, 1);
 });
 
-test("never two at once", async () => {
+test("never runs two backups at a time", async () => {
   const world = scheduled();
   await Promise.all([world.make(), world.make(), world.after(0)]);
   assert.is(world.runs.length, 1);
-  assert.equal(world.log.map(([, text]) => text).sort(), ["a backup is being made already", "made a backup"]);
+  assert.equal(world.log.map(([, text]) => text).sort(), [
+    "a backup is already running; no other is started",
+    "made a backup",
+  ]);
 });
 
-test("a failure is an error in the log, costs no old backup, and is tried again after a quarter of an hour", async () => {
+test("a failed backup is logged as an error, removes no old one, and is retried after 15 minutes", async () => {
   const world = scheduled({ keep: 1 });
   await world.after(0);
   world.fail.push(new BackupError("no room"), new Error("EIO"));
   await world.after(HOUR);
   assert.equal(world.log.at(-1), [
     "error",
-    "no backup could be made; it is tried again",
+    "the backup failed and will be retried",
     { error: "no room", reason: "schedule", directory: world.directory },
   ]);
   await world.after(899);
@@ -180,7 +180,7 @@ test("a failure is an error in the log, costs no old backup, and is tried again 
   assert.is(world.runs.length, 4);
 });
 
-test("where evidence is damaged there is one backup without it, which stands for no good one", async () => {
+test("keeps one incomplete backup when evidence is damaged, and never counts it as a good one", async () => {
   const world = scheduled({ keep: 1 });
   await world.after(0);
   const incomplete = new IncompleteEvidenceError(["evidence aa is missing"]);
@@ -197,14 +197,14 @@ test("where evidence is damaged there is one backup without it, which stands for
   assert.equal({ level, problems }, { level: "error", problems: ["evidence aa is missing"] });
   assert.match(text, "the backup lacks evidence");
   assert.is(lastBackup(world.directory)?.file, "assay-backup-20260101T000000Z.tar");
-  // No sooner than a good one, and mended by then: that takes its place.
+  // Not sooner than a good one. The evidence is repaired by then, and a good backup replaces the incomplete one.
   await world.after(HOUR - 1);
   assert.is(world.runs.length, 5);
   await world.after(1);
   assert.equal(world.files(), ["assay-backup-20260101T030000Z.tar"]);
 });
 
-test("files from a clock that was wrong keep nothing from being made or kept", async () => {
+test("backups named under a wrong clock neither delay nor displace others", async () => {
   const world = scheduled({ keep: 1 });
   mkdirSync(world.directory);
   writeFileSync(join(world.directory, "assay-backup-20300101T000000Z.tar"), "");
@@ -213,7 +213,7 @@ test("files from a clock that was wrong keep nothing from being made or kept", a
   assert.equal(world.files(), ["assay-backup-20260101T010000Z.tar", "assay-backup-20300101T000000Z.tar"]);
 });
 
-test("a directory that the operator named is not made: it may be a disk that is not there", async () => {
+test("does not create a configured directory: its disk may not be mounted", async () => {
   const directory = join(newDirectory(), "mnt");
   const world = scheduled({ directory, own: false });
   await world.after(0);
@@ -221,18 +221,18 @@ test("a directory that the operator named is not made: it may be a disk that is 
   assert.throws(() => readdirSync(directory));
 });
 
-test("what the end of the server interrupts is no failure", async () => {
+test("a backup interrupted by the stop of the server is not a failure", async () => {
   const world = scheduled();
-  world.fail.push(new Error("the server stops"));
+  world.fail.push(new Error("the server is stopping"));
   world.close();
   await world.make();
   assert.equal(
     world.log.map(([level, text]) => [level, text]),
-    [["info", "the backup is given up, because the server stops"]],
+    [["info", "the backup was aborted because the server is stopping"]],
   );
 });
 
-test("the last good backup is told from the directory alone", async () => {
+test("finds the last good backup from the directory alone", async () => {
   const world = scheduled();
   assert.is(lastBackup(world.directory), null);
   await world.after(0.5);

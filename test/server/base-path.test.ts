@@ -1,4 +1,4 @@
-/** A server below a path of its own: everything is there, and nothing outside of it but the probes. */
+/** A server with a base path: everything is below it, and nothing but the probes outside. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { until } from "../http/socket.ts";
@@ -6,7 +6,7 @@ import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { ask } from "./client.ts";
 
-const test = suite("listen/base path");
+const test = suite("server/base-path");
 
 const BASE = "/tools/assay";
 let server: TestServer;
@@ -17,7 +17,7 @@ test.after(() => server.stop());
 
 const get = (path: string, key?: string) => ask(server.url, { path, ...(key === undefined ? {} : { key }) });
 
-test("the API, its alias and the probes are below the path, and addresses in answers too", async () => {
+test("serves the API, its alias and the probes below the path, and links there in responses", async () => {
   const { org, key } = server.given.org();
   for (const root of ["/api/v2", "/api/fastapi"]) {
     const made = await ask(server.url, {
@@ -45,7 +45,7 @@ test("the API, its alias and the probes are below the path, and addresses in ans
     assert.is((await get(probe)).text, "OK", probe);
 });
 
-test("outside of it there is nothing, in JSON, with the log line of every refusal", async () => {
+test("answers 404 in JSON outside the path, with the usual log line", async () => {
   const { org, key } = server.given.org();
   for (const path of [
     "/",
@@ -78,7 +78,7 @@ test("outside of it there is nothing, in JSON, with the log line of every refusa
     assert.is((await get(path)).status, 404, path);
 });
 
-test("the log has the whole path, and the audit log that of the API wherever it stands", async () => {
+test("logs the whole path, and audits the path of the API", async () => {
   const { org, key } = server.given.org();
   await ask(server.url, {
     method: "PUT",
@@ -98,7 +98,7 @@ test("the log has the whole path, and the audit log that of the API wherever it 
   assert.equal(targets, [`/api/v2/flows/${org}`]);
 });
 
-test("the way to an inbound webhook is hidden in the log below a path too", async () => {
+test("hides the id of an inbound webhook in the log below a path too", async () => {
   const id = "a-secret-half";
   await ask(server.url, {
     method: "POST",
@@ -110,7 +110,7 @@ test("the way to an inbound webhook is hidden in the log below a path too", asyn
   assert.ok(server.lines.every((line) => !line.includes(id)));
 });
 
-test("the reference page is found, and so is everything that it links to", async () => {
+test("serves the API reference and everything that it links to", async () => {
   for (const from of ["/doc", "/doc/", "/api/v2/doc", "/api/fastapi/doc"]) {
     const redirect = await get(`${BASE}${from}`);
     assert.is(redirect.status, 302);
@@ -134,7 +134,7 @@ test("the reference page is found, and so is everything that it links to", async
   );
 });
 
-test("the pages for people are below the path, and so is everything that they link to and send forms to", async () => {
+test("serves the login pages, their links and their form targets below the path", async () => {
   const page = `${BASE}/login`;
   const { status, text } = await get(page);
   assert.is(status, 200);

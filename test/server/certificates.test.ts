@@ -12,7 +12,7 @@ const END = Date.parse("2120-01-01T00:00:00Z") / 1000;
 const problems = (pair: { certificate: string; key: string }): readonly string[] =>
   checkPair(pair, NAMES, NOW).problems;
 
-test("a certificate tells its names and its time", () => {
+test("reads the names and the validity of a certificate", () => {
   const [certificate] = certificatesOf(FIRST.certificate);
   const facts = factsOf(certificate as NonNullable<typeof certificate>);
   assert.equal(facts, {
@@ -42,7 +42,7 @@ test("a certificate tells its names and its time", () => {
   assert.equal(factsOf(authority as NonNullable<typeof authority>).names, []);
 });
 
-test("a pair that belongs together has no problem, alone and with a chain", () => {
+test("accepts a matching pair, alone and with a chain", () => {
   assert.equal(checkPair(FIRST, NAMES, NOW), {
     problems: [],
     warnings: [],
@@ -54,14 +54,10 @@ test("a pair that belongs together has no problem, alone and with a chain", () =
   );
 });
 
-test("every file is told what is wrong with it", () => {
+test("says of each file what is wrong with it", () => {
   const nothing = ["tls.crt holds no certificate in PEM form", "tls.key holds no private key in PEM form"];
   assert.equal(problems({ certificate: "", key: "" }), nothing);
-  assert.equal(
-    problems({ certificate: FIRST.key, key: FIRST.certificate }),
-    nothing,
-    "the two files in place of each other",
-  );
+  assert.equal(problems({ certificate: FIRST.key, key: FIRST.certificate }), nothing, "the two files are swapped");
   assert.equal(problems({ ...FIRST, certificate: FIRST.certificate.replace(/\n.{20}/, "\nAAAAAAAAAAAAAAAAAAAA") }), [
     "tls.crt: certificate 1 cannot be read",
   ]);
@@ -84,11 +80,12 @@ test("every file is told what is wrong with it", () => {
     "the key in tls.key does not belong to the certificate in tls.crt",
   ]);
   assert.equal(problems({ ...FIRST, certificate: AUTHORITY + FIRST.certificate }), [
-    "the certificate of the key in tls.key comes as number 2 in tls.crt: it must be the first, followed by those that lead to its authority",
+    "the certificate of the key in tls.key comes as number 2 in tls.crt: it must be the first, followed by those " +
+      "that lead to its authority",
   ]);
 });
 
-test("a certificate whose time is over, far or near its end is a warning and no problem", () => {
+test("an expired certificate, or one that is not valid yet or expires soon, is a warning and not a problem", () => {
   const warned = (pair: { certificate: string; key: string }, now: number): readonly string[] => {
     const { problems, warnings } = checkPair(pair, NAMES, now);
     assert.equal(problems, []);

@@ -1,10 +1,10 @@
 /**
- * Pairs of a certificate and a key that sign themselves, for assay.example.com, localhost and 127.0.0.1, valid until
- * 2120; one that has ended; and keys that nobody can read without a password. They open nothing but servers of tests.
+ * Self-signed certificates with their keys, for assay.example.com, localhost and 127.0.0.1, valid until 2120; one that
+ * has expired; and keys encrypted with a password. They are used by test servers only.
  */
-import type { Pair } from "../../src/server/listener.ts";
+import type { CertificatePair } from "../../src/server/listener.ts";
 
-export const FIRST: Pair = {
+export const FIRST: CertificatePair = {
   certificate: `-----BEGIN CERTIFICATE-----
 MIIBwTCCAWegAwIBAgIUY+V/MWYxcqsXAnqXB6WZXSQ4APAwCgYIKoZIzj0EAwIw
 MTETMBEGA1UECgwKQXNzYXkgdGVzdDEaMBgGA1UEAwwRYXNzYXkuZXhhbXBsZS5j
@@ -26,7 +26,7 @@ AHFFyUjTvvf0BzAm1SiZRT/d5e3EYQNylMOwZLQ1eUPf5LE02wkyt/NF
 `,
 };
 
-export const SECOND: Pair = {
+export const SECOND: CertificatePair = {
   certificate: `-----BEGIN CERTIFICATE-----
 MIIB4zCCAYmgAwIBAgIUPdAE22AON8FMuRRWQM17SytJR6gwCgYIKoZIzj0EAwIw
 QjETMBEGA1UECgwKQXNzYXkgdGVzdDEPMA0GA1UECwwGc2Vjb25kMRowGAYDVQQD
@@ -50,7 +50,7 @@ hc07Q63cyv1ii6JkO50W8sFsCjwPtxlgQsRo2Pcjb2BMe4SkNU7gtPe2
 };
 
 /** For old.example.com and 127.0.0.1, until 2021-01-01. */
-export const ENDED: Pair = {
+export const ENDED: CertificatePair = {
   certificate: `-----BEGIN CERTIFICATE-----
 MIIBrTCCAVSgAwIBAgIUNAwLirkbFw6eRBcqiEAhpG+itkYwCgYIKoZIzj0EAwIw
 LzETMBEGA1UECgwKQXNzYXkgdGVzdDEYMBYGA1UEAwwPb2xkLmV4YW1wbGUuY29t
@@ -72,7 +72,7 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg9uY8eMnFWoUuNzdC
 `,
 };
 
-/** The key of the first pair with a password, in the form of today and in that of OpenSSL before 1.0. */
+/** The key of the first pair, encrypted in the current format and in that of OpenSSL before 1.0. */
 export const ENCRYPTED_KEYS: readonly string[] = [
   `-----BEGIN ENCRYPTED PRIVATE KEY-----
 MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAhpp8PzWeULLAICCAAw

@@ -1,4 +1,4 @@
-/** A client for servers that are not just an http URL: encrypted, below a path, at a Unix socket. */
+/** A client for servers that need more than an http URL: TLS, a base path, a Unix socket. */
 import { X509Certificate } from "node:crypto";
 import { request as httpRequest } from "node:http";
 import type { Agent } from "node:http";
@@ -25,7 +25,7 @@ type Asked = {
   agent?: Agent;
 };
 
-/** One request to an `http(s)://...` or `unix:/PATH` address, over a connection of its own unless there is an agent. */
+/** Sends one request to an `http(s)://...` or `unix:/PATH` address, on its own connection unless an agent is given. */
 export function ask(
   url: string,
   { path = "/", method = "GET", headers = {}, body, key, agent }: Asked = {},
@@ -67,7 +67,7 @@ export function ask(
   });
 }
 
-/** A connection on which the handshake is over. */
+/** A TLS connection after its handshake. */
 export async function dialTls(url: string, options: { maxVersion?: "TLSv1.2" | "TLSv1.1" } = {}): Promise<TLSSocket> {
   const socket = tlsConnect({
     host: "127.0.0.1",
@@ -89,14 +89,14 @@ export async function dialPlain(url: string): Promise<Socket> {
   return socket;
 }
 
-/** Everything that a connection brings until it ends; a reset ends it too. */
+/** Reads everything until the connection ends or is reset. */
 export function allOf(socket: Socket): Promise<string> {
   let text = "";
   socket.on("data", (bytes: Buffer) => (text += bytes.toString()));
   return new Promise((resolve) => socket.on("error", () => undefined).on("close", () => resolve(text)));
 }
 
-/** Which pair a new connection gets, by the fingerprint of the certificate. */
+/** The fingerprint of the certificate that a new connection gets. */
 export async function fingerprintAt(url: string): Promise<string> {
   const socket = await dialTls(url);
   const { fingerprint256 } = socket.getPeerCertificate();
@@ -108,8 +108,8 @@ export const fingerprintOf = ({ certificate }: { certificate: string }): string 
   new X509Certificate(certificate).fingerprint256;
 
 /**
- * A request whose body comes in pieces. `goesOn` resolves when the server has asked for the body, which is after it
- * authorized; `answer` with all that came when the connection ends.
+ * A request whose body is sent in pieces. `goesOn` resolves when the server asks for the body, after it has authorized
+ * the client; `answer` resolves with everything received when the connection ends.
  */
 export function slowRequest(socket: Socket, { path, key, body }: { path: string; key: string; body: string }) {
   let received = "";
@@ -123,7 +123,8 @@ export function slowRequest(socket: Socket, { path, key, body }: { path: string;
     socket.on("error", () => undefined).on("close", () => resolve(received)),
   );
   socket.write(
-    `PUT ${path} HTTP/1.1\r\nHost: assay.example.com\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n` +
+    `PUT ${path} HTTP/1.1\r\nHost: assay.example.com\r\nAuthorization: Bearer ${key}\r\n` +
+      "Content-Type: application/json\r\n" +
       `Content-Length: ${Buffer.byteLength(body)}\r\nExpect: 100-continue\r\n\r\n`,
   );
   return { answer, goesOn, received: () => received };

@@ -1,4 +1,4 @@
-/** The clock of the machine under watch: what is logged, what is believed, what is remembered over restarts. */
+/** Watching the machine's clock: what is logged, what is trusted, and what a restart remembers. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createClockWatch } from "../../src/server/clock-watch.ts";
@@ -7,7 +7,7 @@ import { openMemory } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 
-const test = suite("clock watch");
+const test = suite("server/clock-watch");
 
 const [HOUR, DAY] = [3_600, 86_400];
 const YEARS = 730 * DAY;
@@ -32,7 +32,7 @@ function world() {
     store,
     clock,
     start,
-    /** So many seconds go by. */
+    /** Lets so many seconds pass. */
     pass(seconds: number): void {
       clock.wall += seconds;
       clock.monotonic += seconds;
@@ -47,49 +47,52 @@ function world() {
         requestId: "",
         detail: null,
       }),
-    /** What was logged since this was asked last, as level and the beginning of the message. */
+    /** Log lines since the last call, as level and the beginning of the message. */
     logged: (): string[] => lines.splice(0).map(({ level, msg }) => `${level}: ${msg}`),
     lines,
   };
 }
 
-test("a clock that runs as it should is right, and stores the good time once an hour", async () => {
+test("a correct clock is trusted, and its time is stored once an hour", async () => {
   const { store, start, pass, logged, clock, db } = world();
   const watch = start();
-  await watch.look();
+  await watch.check();
   assert.is(store.clock.read()?.goodAt, T);
   const changes = db.prepare("SELECT total_changes()").pluck();
   const before = changes.get();
   pass(HOUR - 1);
-  await watch.look();
+  await watch.check();
   assert.is(changes.get(), before);
   pass(1);
-  await watch.look();
+  await watch.check();
   assert.is(store.clock.read()?.goodAt, T + HOUR);
   clock.wall += 20 * HOUR;
-  await watch.look();
+  await watch.check();
   assert.equal(
-    { report: watch.report(), trusted: watch.trusted() },
+    { report: watch.report(), trusted: watch.trustedNow() },
     { report: { state: "right", problem: null }, trusted: T + 21 * HOUR },
     "less than a day",
   );
   assert.equal(logged(), []);
 });
 
-test("a change under a clock two years ahead is an error line, once and then every hour, until the clock is right", async () => {
+test("logs an error about a change under a clock two years ahead, every hour until the clock is correct", async () => {
   const { store, start, pass, change, logged, lines, clock } = world();
   change();
   const watch = start();
-  await watch.look();
+  await watch.check();
   clock.wall += YEARS;
-  await watch.look();
+  await watch.check();
   assert.match(
     logged().join("\n"),
-    /^warn: the clock shows 2025-\S+, 730 days past the last known good time \(2023-11-14T22:13:20\.000Z\); see assay help troubleshooting$/,
+    new RegExp(
+      "^warn: the clock shows 2025-\\S+, 730 days past the last known good time " +
+        "\\(2023-11-14T22:13:20\\.000Z\\); see assay help troubleshooting$",
+    ),
   );
-  assert.equal(watch.trusted(), T);
+  assert.equal(watch.trustedNow(), T);
   change();
-  await watch.look();
+  await watch.check();
   const [line] = lines;
   assert.equal(
     { level: line?.level, off_by_s: line?.["off_by_s"], last_known_good: line?.["last_known_good"] },
@@ -99,28 +102,25 @@ test("a change under a clock two years ahead is an error line, once and then eve
       last_known_good: "2023-11-14T22:13:20.000Z",
     },
   );
-  assert.match(
-    logged().join("\n"),
-    /^error: changes are recorded under a clock that is not believed: the clock shows /,
-  );
+  assert.match(logged().join("\n"), /^error: changes are being recorded under an untrusted clock: the clock shows /);
   pass(600);
   change();
-  await watch.look();
+  await watch.check();
   assert.equal(logged(), []);
   assert.equal(watch.report().state, "ahead");
   assert.match(watch.report().problem ?? "", /^the clock shows \S+, 730 days past the last known good time \(\S+\)$/);
-  assert.is(watch.trusted(), T + 600, "by the clock that nobody can set");
+  assert.is(watch.trustedNow(), T + 600, "by the clock that nobody can set");
   pass(HOUR);
-  await watch.look();
+  await watch.check();
   assert.equal(
     logged().map((text) => text.slice(0, 30)),
-    ["error: changes are recorded un"],
+    ["error: changes are being recor"],
   );
   assert.is(store.clock.read()?.goodAt, T + 600 + HOUR, "the good time is reckoned on");
 
   clock.wall -= YEARS;
-  await watch.look();
-  assert.equal(logged(), ["warn: the clock is right again"]);
+  await watch.check();
+  assert.equal(logged(), ["warn: the clock is correct again and is trusted"]);
   assert.equal(watch.report(), { state: "right", problem: null });
   assert.equal(
     { isOpen: store.clock.read()?.isOpen, goodAt: store.clock.read()?.goodAt },
@@ -128,14 +128,14 @@ test("a change under a clock two years ahead is an error line, once and then eve
   );
 });
 
-test("a restart forgets neither the jump nor the good time", async () => {
+test("a restart remembers the jump and the last good time", async () => {
   const { start, pass, change, logged, clock } = world();
   change();
   clock.wall += YEARS;
   change();
   const watch = start();
-  await watch.look();
-  assert.match(logged().join("\n"), /^error: changes are recorded under a clock that is not believed/);
+  await watch.check();
+  assert.match(logged().join("\n"), /^error: changes are being recorded under an untrusted clock/);
   assert.is(watch.report().state, "ahead");
   pass(HOUR);
   clock.wall -= YEARS;
@@ -144,11 +144,11 @@ test("a restart forgets neither the jump nor the good time", async () => {
     logged().map((text) => text.slice(0, 48)),
     ["error: the clock is behind the newest record: on"],
   );
-  await next.look();
+  await next.check();
   assert.is(next.report().state, "right");
 });
 
-test("a start with the clock behind the newest record is an error line with both times", async () => {
+test("logs an error with both times when the clock is behind the newest record at the start", async () => {
   const { start, change, lines, clock, logged } = world();
   change();
   clock.wall -= 5;
@@ -169,70 +169,70 @@ test("a start with the clock behind the newest record is an error line with both
   assert.is(msg, "the clock is behind the newest record: one of them is wrong, see assay help troubleshooting");
 });
 
-test("a server that was stopped for days is not believed at once, and after a day without a jump it is", async () => {
+test("after a stop of several days the clock is trusted only after a day without a jump", async () => {
   const { store, start, pass, change, logged, clock } = world();
   change();
   clock.wall += 9 * DAY;
   const watch = start();
-  await watch.look();
+  await watch.check();
   change();
-  await watch.look();
+  await watch.check();
   assert.equal(
     logged().map((text) => text.slice(0, 20)),
-    ["warn: the clock show", "error: changes are r"],
+    ["warn: the clock show", "error: changes are b"],
   );
   for (let hour = 0; hour < 23; hour += 1) {
     pass(HOUR);
-    await watch.look();
+    await watch.check();
   }
   assert.is(watch.report().state, "ahead");
   logged();
   pass(HOUR);
-  await watch.look();
-  assert.equal(logged(), ["warn: the clock has run for a day without a jump and is taken for right"]);
+  await watch.check();
+  assert.equal(logged(), ["warn: the clock has run for a day without a jump and is now trusted"]);
   assert.equal(
     { state: watch.report().state, goodAt: store.clock.read()?.goodAt, isOpen: store.clock.read()?.isOpen },
     { state: "right", goodAt: T + 10 * DAY, isOpen: false },
   );
 });
 
-test("a wrong clock that was taken for right is noticed when it comes back", async () => {
+test("a wrong clock that was accepted is noticed when it jumps back", async () => {
   const { store, start, pass, change, logged, clock } = world();
   change();
   const watch = start();
-  await watch.look();
+  await watch.check();
   clock.wall += YEARS;
   change();
-  await watch.look();
+  await watch.check();
   pass(DAY + 1);
-  await watch.look();
+  await watch.check();
   assert.is(watch.report().state, "right");
   logged();
   clock.wall -= YEARS;
-  await watch.look();
+  await watch.check();
   assert.equal(
-    { state: watch.report().state, trusted: watch.trusted(), goodAt: store.clock.read()?.goodAt },
+    { state: watch.report().state, trusted: watch.trustedNow(), goodAt: store.clock.read()?.goodAt },
     { state: "right", trusted: T + DAY + 1, goodAt: T + DAY + 1 },
   );
   assert.is(store.clock.timeOfSnapshot(T + DAY + 2, T + YEARS + DAY), T + DAY + 2);
 });
 
-test("a clock that falls behind a good time is an error line, and is reported", async () => {
+test("logs and reports an error for a clock that falls behind a good time", async () => {
   const { start, pass, change, logged, clock } = world();
   change();
   const watch = start();
-  await watch.look();
+  await watch.check();
   clock.wall -= 9 * DAY;
-  await watch.look();
+  await watch.check();
   assert.match(
     logged().join("\n"),
     /^error: the clock shows \S+, 9 days before the last known good time \(\S+\); see assay help troubleshooting$/,
   );
   pass(600);
-  await watch.look();
+  await watch.check();
   assert.equal(logged(), []);
   assert.equal(
-    { state: watch.report().state, trusted: watch.trusted() },
+    { state: watch.report().state, trusted: watch.trustedNow() },
     { state: "behind", trusted: T + 600 - 9 * DAY },
     "nothing is deleted earlier than the clock says",
   );

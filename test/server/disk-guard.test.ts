@@ -1,4 +1,4 @@
-/** No changes where there is no room, reads in any case, and changes again when there is. */
+/** Read-only mode without free space: changes are refused, reads continue, and changes resume later. */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,23 +13,23 @@ import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
 const MB = 1_048_576;
-const deciding = suite("room: deciding");
+const deciding = suite("server/disk-guard: decisions");
 
 const givenRoom = () => {
   const machine = { free: (500 * MB) as number | Error, works: true };
   const lines: { level: string; msg: string; reason?: string }[] = [];
   const reopened: number[] = [];
   const room = createDiskGuard({
-    reserve: 100 * MB,
+    reserveBytes: 100 * MB,
     logger: createLogger({ level: "info", destination: { write: (line) => void lines.push(JSON.parse(line)) } }),
-    free: async () => {
+    measureFreeBytes: async () => {
       if (machine.free instanceof Error) throw machine.free;
       return machine.free;
     },
     probeWrite: async () => {
       if (!machine.works) throw coded("EIO");
     },
-    reopened: () => void reopened.push(1),
+    onWritable: () => void reopened.push(1),
   });
   return {
     room,
@@ -49,7 +49,7 @@ const refusal = (work: () => void): AppError | null => {
   }
 };
 
-deciding("below the reserve nothing is admitted, until a tenth more is free", async () => {
+deciding("refuses changes below the reserve until a tenth more is free", async () => {
   const { room, machine, messages, reopened } = givenRoom();
   await room.check();
   assert.is(room.readOnlyReason(), null);
@@ -60,7 +60,8 @@ deciding("below the reserve nothing is admitted, until a tenth more is free", as
   assert.is(refused?.code, "no_space");
   assert.is(
     refused?.message,
-    "The server takes no changes at the moment: the disk of the data directory has 99 MB left, and below 100 MB (disk-reserve) only reads are served. Nothing was stored",
+    "The server takes no changes at the moment: the disk of the data directory has 99 MB free, less than the " +
+      "reserve of 100 MB (disk-reserve). Nothing was stored",
   );
   assert.equal(refused?.headers, { "Retry-After": "60" });
   machine.free = 105 * MB;
@@ -68,26 +69,29 @@ deciding("below the reserve nothing is admitted, until a tenth more is free", as
   assert.is.not(room.readOnlyReason(), null);
   assert.equal(
     { messages: messages(), reopened },
-    { messages: ["error: taking no changes, only reads"], reopened: [] },
+    { messages: ["error: entered read-only mode: changes are refused, reads continue"], reopened: [] },
   );
   machine.free = 111 * MB;
   await room.check();
   room.ensureWritable();
-  assert.equal({ messages: messages(), reopened }, { messages: ["info: taking changes again"], reopened: [1] });
+  assert.equal(
+    { messages: messages(), reopened },
+    { messages: ["info: left read-only mode: changes are accepted again"], reopened: [1] },
+  );
 });
 
-deciding("what would not leave the reserve is not begun", async () => {
+deciding("refuses a body that would use up the reserve", async () => {
   const { room } = givenRoom();
   await room.check();
   room.ensureWritable(400 * MB);
   assert.match(
     refusal(() => room.ensureWritable(400 * MB + 1))?.message ?? "",
-    "has no room for 400 MB beside its reserve of 100 MB",
+    "has no space for 400 MB beyond its reserve of 100 MB",
   );
   assert.is(room.readOnlyReason(), null);
 });
 
-deciding("after trouble of the storage a write on trial decides", async () => {
+deciding("after a storage failure a test write decides", async () => {
   const { room, machine, messages } = givenRoom();
   for (const harmless of [
     coded("SQLITE_BUSY"),
@@ -113,30 +117,38 @@ deciding("after trouble of the storage a write on trial decides", async () => {
     room.reportFailure(code.startsWith("E") ? unavailable("later", 1, coded(code)) : coded(code));
     assert.match(room.readOnlyReason() ?? "", `the last write failed (${code})`);
     await room.check();
-    assert.match(room.readOnlyReason() ?? "", "a write on trial failed (EIO)");
+    assert.match(room.readOnlyReason() ?? "", "a test write failed (EIO)");
     machine.works = true;
     await room.check();
     assert.is(room.readOnlyReason(), null, code);
-    assert.equal(messages(), ["error: taking no changes, only reads", "info: taking changes again"], code);
+    assert.equal(
+      messages(),
+      [
+        "error: entered read-only mode: changes are refused, reads continue",
+        "info: left read-only mode: changes are accepted again",
+      ],
+      code,
+    );
   }
 });
 
-deciding("free space that cannot be measured decides nothing", async () => {
+deciding("free space that cannot be measured changes nothing", async () => {
   const { room, machine, messages } = givenRoom();
   machine.free = coded("EACCES");
   await room.check();
   assert.is(room.readOnlyReason(), null);
-  assert.equal(messages(), ["warn: the free space of the data directory cannot be measured"]);
+  assert.equal(messages(), ["warn: the free space of the data directory cannot be measured; keeping the last figure"]);
 });
 
-deciding("errors of the storage become answers, and all others stay", () => {
+deciding("translates errors of the storage, and no others", () => {
   const full = translateStorageError(coded("ENOSPC")) as AppError;
   assert.equal(
     { code: full.code, message: full.message },
     {
       code: "no_space",
       message:
-        "The server takes no changes at the moment: there is no room left on the disk of the data directory (ENOSPC). Nothing was stored",
+        "The server takes no changes at the moment: the disk of the data directory has no space left (ENOSPC). " +
+        "Nothing was stored",
     },
   );
   const broken = translateStorageError(coded("EIO")) as AppError;
@@ -149,7 +161,7 @@ deciding("errors of the storage become answers, and all others stay", () => {
     assert.is(translateStorageError(other), other);
 });
 
-deciding("the trial writes durably and leaves nothing", async () => {
+deciding("the test write is durable and leaves nothing behind", async () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-test-"));
   try {
     await probeWrite(directory);
@@ -171,7 +183,7 @@ deciding("the trial writes durably and leaves nothing", async () => {
 
 deciding.run();
 
-const serving = suite("room: serving");
+const serving = suite("server/disk-guard: serving");
 let server: TestServer;
 let at: { org: string; key: string };
 let flow = "";
@@ -189,14 +201,15 @@ const rows = (): unknown =>
     .get();
 
 serving(
-  "every change is refused before its body is read, nobody learns more than before, and reads go on",
+  "refuses every change before its body is read, reveals nothing more than before, and answers reads",
   async () => {
     server.disk.free = 999_999;
-    await server.room.check();
+    await server.diskGuard.check();
     const before = rows();
     const told = {
       message:
-        "The server takes no changes at the moment: the disk of the data directory has 0 MB left, and below 0 MB (disk-reserve) only reads are served. Nothing was stored",
+        "The server takes no changes at the moment: the disk of the data directory has 0 MB free, less than the " +
+        "reserve of 0 MB (disk-reserve). Nothing was stored",
     };
     const changes = operations.filter(
       ({ method, status, permission }) => method !== "GET" && status !== "removed" && permission !== "signed",
@@ -225,7 +238,7 @@ serving(
     assert.equal(rows(), before);
 
     server.disk.free = Infinity;
-    await server.room.check();
+    await server.diskGuard.check();
     assert.is(
       (await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "again" } } }))
         .status,
@@ -234,8 +247,8 @@ serving(
   },
 );
 
-serving("a batch that the storage fails is refused, and so is what comes until a trial succeeds", async () => {
-  // The page that the database may not grow beyond: SQLite itself says that the disk is full.
+serving("refuses a batch that fails on storage, and all changes until a test write succeeds", async () => {
+  // With a maximum number of pages, SQLite itself reports a full disk.
   const pages = server.db.pragma("page_count", { simple: true }) as number;
   server.db.pragma(`max_page_count = ${pages}`);
   server.disk.fails = true;
@@ -263,16 +276,17 @@ serving("a batch that the storage fails is refused, and so is what comes until a
       status: 507,
       body: {
         message:
-          "The server takes no changes at the moment: the last write failed (SQLITE_FULL), and the next one is tried in a few seconds. Nothing was stored",
+          "The server takes no changes at the moment: the last write failed (SQLITE_FULL); a test write follows in " +
+          "a few seconds. Nothing was stored",
       },
     },
   );
   const stored = statuses.filter((status) => status === 201).length;
   const [trails] = rows() as number[];
-  assert.is(trails, (before as number[])[0]! + stored);
+  assert.is(trails, ((before as number[])[0] ?? NaN) + stored);
   server.db.pragma("max_page_count = 1073741823");
   server.disk.fails = false;
-  await server.room.check();
+  await server.diskGuard.check();
   assert.is(
     (await server.call("PUT", `/trails/${at.org}/${flow}`, { key: at.key, form: { json: { name: "after" } } })).status,
     201,

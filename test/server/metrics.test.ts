@@ -1,4 +1,4 @@
-/** What Prometheus is told, over both doors; figures of the database are tested in store/figures.test.ts. */
+/** The metrics page, on both listeners. Values from the database are tested in store/db/metrics-queries.test.ts. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -61,7 +61,7 @@ async function withServer(
   }
 }
 
-test("requests are counted by operation and status, and nobody can make a series", () =>
+test("counts requests by operation and status, and clients cannot create series", () =>
   withServer(metricsOf(), TOKEN, async (server) => {
     const at = server.given.org();
     for (const path of ["/flows", "/flows/x", "/users"]) await server.call("GET", `//unknown${path}`);
@@ -78,7 +78,8 @@ test("requests are counted by operation and status, and nobody can make a series
     await exchange(server.url, "nonsense\r\n\r\n");
     const gone = await dial(server.url);
     await gone.send(
-      `PUT /api/v2/flows/${at.org} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${at.key}\r\nContent-Length: 7\r\nX-Request-ID: gone\r\n\r\n`,
+      `PUT /api/v2/flows/${at.org} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${at.key}\r\nContent-Length: ` +
+        `7\r\nX-Request-ID: gone\r\n\r\n`,
     );
     gone.vanish();
     await logged(server, "gone");
@@ -111,7 +112,7 @@ test("requests are counted by operation and status, and nobody can make a series
     assert.is((await collected(metricsOf())).get("assay_http_requests_in_flight"), 0, "each has a registry of its own");
   }));
 
-test("the page of the server needs its token, and is not there without one", async () => {
+test("the page on the main listener needs its token, and does not exist without one", async () => {
   await withServer(metricsOf(), TOKEN, async (server) => {
     const basic = `Basic ${Buffer.from(`${TOKEN}:`).toString("base64")}`;
     for (const [authorization, status] of [
@@ -142,7 +143,7 @@ test("the page of the server needs its token, and is not there without one", asy
     assert.is(
       (await server.call("GET", "//metrics", { key: server.given.org().key })).status,
       401,
-      "keys of the API open nothing here",
+      "API keys do not grant access",
     );
     const post = await server.call("POST", "//metrics", { key: TOKEN });
     assert.equal({ status: post.status, Allow: post.headers.get("Allow") }, { status: 405, Allow: "GET, HEAD" });
@@ -159,7 +160,7 @@ test("the page of the server needs its token, and is not there without one", asy
   await server.stop();
 });
 
-test("who has the token is not counted for an address; who has not, is", () =>
+test("requests with the token are not rate limited by address, others are", () =>
   withServer(
     metricsOf(),
     TOKEN,
@@ -171,10 +172,10 @@ test("who has the token is not counted for an address; who has not, is", () =>
     { address: 1 },
   ));
 
-test("the listener of their own serves them to everybody, and nothing else", async () => {
+test("the separate listener serves metrics to every client, and nothing else", async () => {
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
-  const room = {
+  const diskGuard = {
     readOnlyReason: () => null,
     ensureWritable: () => undefined,
     reportFailure: () => undefined,
@@ -182,9 +183,9 @@ test("the listener of their own serves them to everybody, and nothing else", asy
   };
   const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, stallTimeoutS: 5 };
   const { server, url } = await listen(
-    createMetricsApp({ limits, logger, room, metrics: { metrics: metricsOf() } }),
+    createMetricsApp({ limits, logger, diskGuard, metrics: { metrics: metricsOf() } }),
     { host: "127.0.0.1", port: 0 },
-    { headerTimeout: 5, requestTimeout: 5 },
+    { limits: { headerTimeout: 5, requestTimeout: 5 } },
   );
   try {
     const answer = await fetch(`${url}/metrics`);
@@ -208,12 +209,12 @@ test("the listener of their own serves them to everybody, and nothing else", asy
   }
 });
 
-test("batches of writes have their size and duration, and those that were lost are told apart", () =>
+test("records the size and duration of write batches, and counts failed ones separately", () =>
   (async () => {
     const metrics = metricsOf();
-    metrics.batchEnded(3, 2, true);
-    metrics.batchEnded(64, 700, true);
-    metrics.batchEnded(9, 1, false);
+    metrics.batchEnded({ writes: 3, milliseconds: 2, committed: true });
+    metrics.batchEnded({ writes: 64, milliseconds: 700, committed: true });
+    metrics.batchEnded({ writes: 9, milliseconds: 1, committed: false });
     const series = await collected(metrics);
     assert.equal(
       [
@@ -228,7 +229,7 @@ test("batches of writes have their size and duration, and those that were lost a
     );
   })());
 
-test("queues, ages and evidence are looked up when somebody asks", async () => {
+test("reads queues, ages and evidence on collection", async () => {
   const figures = {
     ...NO_FIGURES,
     space: () => ({ bytes: 81_920, free: 8192 }),
@@ -277,7 +278,7 @@ test("queues, ages and evidence are looked up when somebody asks", async () => {
   );
 });
 
-test("what a server does not have is not told", async () => {
+test("omits metrics of what the server does not have", async () => {
   const bare = await metricsOf().collect();
   for (const name of ["assay_read_only", "assay_backup_last_success", "assay_certificate_end"])
     assert.not.match(bare, name);
@@ -302,7 +303,7 @@ test("what a server does not have is not told", async () => {
   );
 });
 
-test("the sizes of the files are those of the data directory", async () => {
+test("reports the file sizes of the data directory", async () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-metrics-"));
   const db = openDatabase(directory, 0);
   try {

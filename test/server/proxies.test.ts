@@ -1,4 +1,4 @@
-/** Absolute addresses behind proxies: whose headers decide them, and that no client sees those of another one. */
+/** Absolute URLs behind proxies: whose headers decide them, and that no client gets those of another. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseTrustedProxies } from "../../src/http/client-address.ts";
@@ -15,7 +15,7 @@ const PROXY = {
   "X-Forwarded-Host": "assay.example.com",
 };
 
-/** One server for each answer to who decides; all with the same flow. */
+/** One server for each way of deciding the public URL; all have the same flow. */
 const servers = new Map<string, { server: TestServer; org: string; key: string }>();
 test.before(async () => {
   const loopback = parseTrustedProxies(["127.0.0.0/8"]);
@@ -62,7 +62,7 @@ test.after(async () => {
   for (const { server } of servers.values()) await server.stop();
 });
 
-/** Where the addresses of an artifact's answer begin. */
+/** The origin and base path of the URLs in an artifact's response. */
 async function rootAt(kind: string, headers: Record<string, string>, base = ""): Promise<string> {
   const { server, org, key } = servers.get(kind) as NonNullable<ReturnType<typeof servers.get>>;
   const { body, status, text } = await ask(server.url, {
@@ -81,7 +81,7 @@ const documented = async (kind: string, headers: Record<string, string>, base = 
   return (await ask(server.url, { path: `${base}/api/v2/openapi.json`, headers })).body.servers[0].url;
 };
 
-test("a trusted proxy decides where nobody configured the address", async () => {
+test("a trusted proxy decides the public URL where none is configured", async () => {
   assert.is(await rootAt("trusting", PROXY), "https://assay.example.com");
   assert.is(await documented("trusting", PROXY), "https://assay.example.com/api/v2");
   assert.is(await rootAt("trusting below a path", PROXY, "/x"), "https://assay.example.com/x");
@@ -93,11 +93,11 @@ test("a trusted proxy decides where nobody configured the address", async () => 
   assert.is(
     await rootAt("trusting", { "X-Forwarded-Proto": "https" }),
     "https://assay.example.com",
-    "the host is the one that was asked for",
+    "the host of the request",
   );
 });
 
-test("a configured address always wins, and without a proxy or with a hostile header the server's own counts", async () => {
+test("a configured URL always wins; without a trusted or valid header the server's own URL is used", async () => {
   assert.is(await rootAt("configured", PROXY), "https://configured.example");
   assert.is(await documented("configured", PROXY), "https://configured.example/api/v2");
   assert.is(await rootAt("suspicious", PROXY), "http://assay.test");
@@ -107,11 +107,11 @@ test("a configured address always wins, and without a proxy or with a hostile he
   assert.is(
     await rootAt("trusting", { ...PROXY, Forwarded: "for=203.0.113.9;proto=https;host=evil.example" }),
     "http://assay.test",
-    "who of the two lies is not known",
+    "two values contradict each other",
   );
 });
 
-test("answers that are kept are those of one address: no client sees another's", async () => {
+test("cached responses belong to one public URL: no client gets those of another", async () => {
   const other = { ...PROXY, "X-Forwarded-Host": "other.example" };
   for (let round = 0; round < 3; round += 1) {
     assert.is(await rootAt("trusting", PROXY), "https://assay.example.com");
@@ -129,7 +129,7 @@ test("answers that are kept are those of one address: no client sees another's",
   assert.is(await rootAt("trusting", other), "https://other.example");
 });
 
-test("links between pages begin with the address that the client used", async () => {
+test("links between pages use the public URL of the request", async () => {
   const { server, org, key } = servers.get("trusting") as NonNullable<ReturnType<typeof servers.get>>;
   const trail = await server.given.trail({ org, key }, { flow: "f" });
   for (let round = 0; round < 2; round += 1) await server.given.attestation({ org, key }, { flow: "f", trail });
@@ -167,7 +167,7 @@ test("links between pages begin with the address that the client used", async ()
   );
 });
 
-test("what a trusted proxy says of TLS decides whether cookies and the browser's memory of https are for TLS alone", async () => {
+test("the scheme from a trusted proxy decides about secure cookies and HSTS", async () => {
   for (const [kind, secure] of [
     ["trusting", true],
     ["suspicious", false],
@@ -179,7 +179,7 @@ test("what a trusted proxy says of TLS decides whether cookies and the browser's
   }
 });
 
-test("the log names the client: the one that a trusted proxy tells of, else who is connected", async () => {
+test("logs the address that a trusted proxy forwards, otherwise that of the connection", async () => {
   for (const [kind, client] of [
     ["trusting", "203.0.113.9"],
     ["suspicious", "127.0.0.1"],

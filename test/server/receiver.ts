@@ -1,7 +1,4 @@
-/**
- * What stands in for systemd: a socket for the messages of a service. Needs python3, because Node has no datagram
- * sockets of this kind.
- */
+/** A stand-in for systemd's notification socket. It needs python3, because Node has no Unix datagram sockets. */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 
@@ -19,7 +16,7 @@ while True:
     if not text.startswith(b"BARRIER=1"): print(text.decode().replace("\\n", "|"), flush=True)
 `;
 
-/** Whether what messages are sent and received with is here. */
+/** Whether the programs that send and receive notifications are installed. */
 export const canReceive = existsSync("/usr/bin/systemd-notify") && spawnSync("python3", ["-c", ""]).status === 0;
 
 /** Listens at `path`. */
@@ -36,11 +33,11 @@ export async function startReceiver(path: string) {
   };
   await lines(1);
   return {
-    /** Resolves once so many messages came. */
+    /** Resolves once so many messages have arrived. */
     heard: (count: number): Promise<void> => lines(count + 1),
     /**
-     * All messages, each as its words in alphabetical order: systemd-notify has an order of its own. The clock is not
-     * told.
+     * All messages, each with its assignments sorted, because systemd-notify reorders them. The time of a reload is
+     * masked.
      */
     messages: (): string[][] =>
       told

@@ -1,4 +1,4 @@
-/** `assay serve` with a certificate: what it says of files that cannot serve, and SIGHUP. */
+/** `assay serve` with a certificate: errors in its files, and SIGHUP. */
 import { X509Certificate } from "node:crypto";
 import { chmodSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ const linesOf = (text: string): Record<string, any>[] =>
     .filter((line) => line.startsWith("{"))
     .map((line) => JSON.parse(line));
 
-test("serves https, tells it, and logs which certificate it is", () =>
+test("serves https, prints the URL, and logs which certificate it uses", () =>
   inDirectory(async (directory) => {
     put(directory, FIRST);
     const server = start(serve(directory));
@@ -57,7 +57,7 @@ test("serves https, tells it, and logs which certificate it is", () =>
     assert.not.match(err, "PRIVATE KEY");
   }));
 
-test("files that cannot serve end the start, in words, before anything is made", () =>
+test("invalid files end the start with an explanation, before anything is created", () =>
   inDirectory(async (directory) => {
     const [crt, key] = [join(directory, "tls.crt"), join(directory, "tls.key")];
     const refused = async (pattern: string | RegExp): Promise<void> => {
@@ -82,7 +82,7 @@ test("files that cannot serve end the start, in words, before anything is made",
     assert.match(err, "tls-cert and tls-key belong together: give --tls-key FILE or ASSAY_TLS_KEY too");
   }));
 
-test("a certificate that has ended, and a key that everybody can read, serve with a warning", () =>
+test("serves with an expired certificate, or a world-readable key, and warns", () =>
   inDirectory(async (directory) => {
     put(directory, ENDED);
     const key = join(directory, "tls.key");
@@ -100,7 +100,7 @@ test("a certificate that has ended, and a key that everybody can read, serve wit
     ]);
   }));
 
-test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", () =>
+test("SIGHUP loads a new pair, and keeps the old one when the new one is invalid", () =>
   inDirectory(async (directory) => {
     put(directory, FIRST);
     const server = start(serve(directory));
@@ -121,7 +121,9 @@ test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", (
       { level: line?.["level"], problem: line?.["problem"] },
       {
         level: "error",
-        problem: `the key in ${join(directory, "tls.key")} does not belong to the certificate in ${join(directory, "tls.crt")}`,
+        problem:
+          `the key in ${join(directory, "tls.key")} ` +
+          `does not belong to the certificate in ${join(directory, "tls.crt")}`,
       },
     );
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
@@ -138,7 +140,7 @@ test("SIGHUP takes a new pair, and keeps the old one when the new one is bad", (
     );
   }));
 
-test("the metrics tell when the certificate that is in use ends", () =>
+test("the metrics report when the certificate in use expires", () =>
   inDirectory(async (directory) => {
     put(directory, FIRST);
     const server = start(serve(directory, "--metrics-listen", "127.0.0.1:0"));
@@ -162,7 +164,7 @@ test("the metrics tell when the certificate that is in use ends", () =>
     await server.stop();
   }));
 
-test("SIGHUP without a certificate is logged and ends nothing", () =>
+test("SIGHUP without a certificate is logged and changes nothing", () =>
   inDirectory(async (data) => {
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     const url = await urlOf(server);

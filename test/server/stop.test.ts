@@ -1,4 +1,4 @@
-/** Limits of time and the end of a server, on the level of connections. */
+/** Time limits and the stop of a server, on the level of connections. */
 import { connect } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -20,7 +20,7 @@ const MANNERS: [string, Network][] = [
 const dial = (url: string) => (url.startsWith("https:") ? dialTls(url) : dialPlain(url));
 
 for (const [scheme, network] of MANNERS) {
-  test(`over ${scheme} a running request ends, a new one is refused, and connections that wait delay nothing`, async () => {
+  test(`over ${scheme} a stop waits for running requests, refuses new ones, and closes idle connections`, async () => {
     const server = await startServer({ network });
     const { org, key } = server.given.org();
     const body = JSON.stringify({ name: "late", description: "" });
@@ -56,13 +56,13 @@ for (const [scheme, network] of MANNERS) {
   });
 }
 
-test("a handshake that never ends is cut when the patience is over", async () => {
+test("a handshake that never ends is cut at the time limit of the stop", async () => {
   const server = await startServer({
     network: { connections: { tls: FIRST }, limits: { headerTimeout: 600, requestTimeout: 600 } },
   });
   const socket = await dialPlain(server.url);
   const all = allOf(socket);
-  // The beginning of a TLS record, and no more.
+  // Only the beginning of a TLS record.
   socket.write(Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01]));
   await ask(server.url, { path: "/ready" });
   await closeListener(server.server, 0.1);
@@ -70,7 +70,7 @@ test("a handshake that never ends is cut when the patience is over", async () =>
   await server.stop();
 });
 
-test("headers that dribble in are answered with 408 and the connection closes, however often a byte comes", async () => {
+test("answers slow headers with 408 and closes the connection, however regularly bytes arrive", async () => {
   const server = await startServer({ network: { limits: { headerTimeout: 1, requestTimeout: 2 } } });
   const socket = await dialPlain(server.url);
   const answer = allOf(socket);
@@ -85,7 +85,7 @@ test("headers that dribble in are answered with 408 and the connection closes, h
   await server.stop();
 });
 
-test("a body that dribbles in ends with the time for the whole request", async () => {
+test("a slow body is cut at the time limit of the whole request", async () => {
   const server = await startServer({ network: { limits: { headerTimeout: 1, requestTimeout: 1 } } });
   const { org, key } = server.given.org();
   const socket = await dialPlain(server.url);
@@ -96,7 +96,7 @@ test("a body that dribbles in ends with the time for the whole request", async (
   await server.stop();
 });
 
-test("no more connections are taken than the limit of open files leaves, and that is told", async () => {
+test("refuses connections beyond the limit of open files, and reports that", async () => {
   let crowded = 0;
   const server = await startServer({
     network: { connections: { maxConnections: 2, onConnectionLimit: () => (crowded += 1) } },
@@ -113,12 +113,13 @@ test("no more connections are taken than the limit of open files leaves, and tha
   await server.stop();
 });
 
-test("the limit of connections follows from that of open files", () => {
+test("derives the connection limit from the limit of open files", () => {
   const limits = (files: string): string =>
-    `Limit  Soft Limit  Hard Limit  Units\nMax open files            ${files}               1048576              files     \nMax locked memory  1 2 bytes\n`;
+    `Limit  Soft Limit  Hard Limit  Units\nMax open files            ${files}               1048576              ` +
+    `files     \nMax locked memory  1 2 bytes\n`;
   assert.is(maxConnections(limits("1024")), 768);
   assert.is(maxConnections(limits("1048576")), 1_048_320);
-  assert.is(maxConnections(limits("300")), 150, "where there is little, half of it");
+  assert.is(maxConnections(limits("300")), 150, "half of a low limit");
   assert.is(maxConnections(limits("unlimited")), Infinity);
   assert.is(maxConnections(""), Infinity);
   assert.ok(maxConnections() > 0);
@@ -126,9 +127,9 @@ test("the limit of connections follows from that of open files", () => {
 
 test("idle connections stay open longer than proxies keep theirs", async () => {
   const { server } = await listen(
-    { callback: () => (_, response) => void response.end(), refused: () => "id" },
+    { callback: () => (_, response) => void response.end(), recordMalformedRequest: () => "id" },
     LOOPBACK,
-    { headerTimeout: 5, requestTimeout: 5 },
+    { limits: { headerTimeout: 5, requestTimeout: 5 } },
   );
   assert.ok(server.keepAliveTimeout > 60_000);
   await closeListener(server, 1);

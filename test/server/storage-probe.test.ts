@@ -1,4 +1,4 @@
-/** Whether the disk can be read: what is asked of it, and how often. */
+/** The storage probe: what it reads, and how often. */
 import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { openStorageProbe } from "../../src/server/storage-probe.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
 
-const test = suite("storage probe");
+const test = suite("server/storage-probe");
 
 async function inDirectory(body: (directory: string) => Promise<void>): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-probe-"));
@@ -18,14 +18,14 @@ async function inDirectory(body: (directory: string) => Promise<void>): Promise<
   }
 }
 
-/** The locks on a file, as the kernel lists them, without their running numbers. */
+/** The locks on a file, as the kernel lists them, without their sequence numbers. */
 const locksOn = (file: string): string[] =>
   readFileSync("/proc/locks", "utf8")
     .split("\n")
     .filter((line) => line.includes(`:${statSync(file).ino} `))
     .map((line) => line.replace(/^\d+: /, ""));
 
-test("a database that can be read has no problem, with a log and without one", () =>
+test("reports no problem with a readable database, with and without a write-ahead log", () =>
   inDirectory(async (directory) => {
     const db = openDatabase(directory, 1);
     const clock = { ms: 0 };
@@ -41,10 +41,10 @@ test("a database that can be read has no problem, with a log and without one", (
     assert.is(await probe.check(), null);
     db.close();
     probe.close();
-    assert.is(await probe.check(), "the server stops");
+    assert.is(await probe.check(), "the server is stopping");
   }));
 
-test("the disk is asked once a second at most, and probes that come together share one answer", () =>
+test("reads the disk at most once a second, and parallel probes share one result", () =>
   inDirectory(async (directory) => {
     writeFileSync(join(directory, "assay.db"), Buffer.alloc(40_960));
     const clock = { ms: 0 };
@@ -67,7 +67,7 @@ test("the disk is asked once a second at most, and probes that come together sha
     probe.close();
   }));
 
-test("a file that ends early, and a page behind its end, break nothing", () =>
+test("tolerates a truncated file and a page beyond its end", () =>
   inDirectory(async (directory) => {
     const file = join(directory, "assay.db");
     writeFileSync(file, Buffer.alloc(40_960));
@@ -81,7 +81,7 @@ test("a file that ends early, and a page behind its end, break nothing", () =>
     probe.close();
   }));
 
-test("the locks that SQLite holds on the database survive every question", () =>
+test("SQLite's locks on the database survive every probe", () =>
   inDirectory(async (directory) => {
     const db = openDatabase(directory, 1);
     db.exec("INSERT INTO clock (id, good_at) VALUES (1, 1)");
@@ -93,7 +93,7 @@ test("the locks that SQLite holds on the database survive every question", () =>
       () => 0,
     );
     for (let round = 0; round < 3; round += 1, clock.ms += 5_000) assert.is(await probe.check(), null);
-    // A lock that is gone would let another process take the log away, because it believed itself to be alone.
+    // Without its lock, another process would believe that it is alone and remove the write-ahead log.
     assert.equal(locksOn(join(directory, "assay.db")), before);
     assert.is(before.length, 1);
     db.close();

@@ -1,4 +1,4 @@
-/** What systemd hands over and is told. Its own programs are used where they are. */
+/** systemd's socket activation and notifications. Its own programs are used where they are installed. */
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { canReceive, startReceiver } from "./receiver.ts";
 
 const test = suite("server/systemd");
 
-test("sockets are taken only by the process that they are for", () => {
+test("only the intended process takes inherited sockets", () => {
   assert.equal(inheritedSockets({ LISTEN_PID: "77", LISTEN_FDS: "1" }, 77), [{ fd: 3 }]);
   assert.equal(inheritedSockets({ LISTEN_PID: "77", LISTEN_FDS: "3" }, 77), [{ fd: 3 }, { fd: 4 }, { fd: 5 }]);
   for (const env of [
@@ -31,7 +31,7 @@ test("sockets are taken only by the process that they are for", () => {
     assert.is(inheritedSockets(env, 77), null, JSON.stringify(env));
 });
 
-test("what systemd says in the environment is for the server alone: nothing that it starts believes in it", () =>
+test("no child process gets systemd's variables from the environment", () =>
   inDirectory(async (data) => {
     const env = {
       LISTEN_PID: "1",
@@ -43,7 +43,7 @@ test("what systemd says in the environment is for the server alone: nothing that
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env });
     await server.wrote(/API reference/);
     assert.equal(server.env(), { ASSAY_LOG_LEVEL: "fatal" });
-    assert.is((await server.stop()).code, 0, "a socket where nobody is does not hold up the end");
+    assert.is((await server.stop()).code, 0, "an unanswered notification does not delay the stop");
   }));
 
 const logTo = (lines: string[]) =>
@@ -58,7 +58,7 @@ function withProgram(body: string, use: (program: string, directory: string) => 
   return use(program, directory).finally(() => rmSync(directory, { recursive: true, force: true }));
 }
 
-test("systemd-notify is started with the state, the number of the process and nothing of the environment but the socket", () =>
+test("starts systemd-notify with the state, the process id, and only the socket in its environment", () =>
   withProgram('printf "%s|" "$@" >>"$(dirname "$0")/told"; env >>"$(dirname "$0")/env"', async (program, directory) => {
     const lines: string[] = [];
     const notifier = createSdNotifier({
@@ -72,11 +72,13 @@ test("systemd-notify is started with the state, the number of the process and no
     notifier.ready("again");
     notifier.stopping();
     notifier.ready("too late");
-    await notifier.told();
+    await notifier.flushed();
     const told = spawnSync("cat", [join(directory, "told")], { encoding: "utf8" }).stdout.replace(/USEC=\d+/, "USEC=n");
     assert.is(
       told,
-      "--pid=42|READY=1|STATUS=listening on a; $(reboot)|--pid=42|RELOADING=1|MONOTONIC_USEC=n|--pid=42|READY=1|STATUS=again|--pid=42|STOPPING=1|STATUS=stopping: running requests may end|",
+      "--pid=42|READY=1|STATUS=listening on a; " +
+        "$(reboot)|--pid=42|RELOADING=1|MONOTONIC_USEC=n|--pid=42|READY=1|STATUS=again|--pid=42|STOPPING=1|" +
+        "STATUS=stopping: waiting for running requests|",
     );
     const env = spawnSync("cat", [join(directory, "env")], { encoding: "utf8" }).stdout;
     assert.match(env, "NOTIFY_SOCKET=/run/x");
@@ -84,7 +86,7 @@ test("systemd-notify is started with the state, the number of the process and no
     assert.equal(lines, []);
   }));
 
-test("without the program, or when it fails, the log says so and the server goes on", () =>
+test("logs a missing or failing program, and the server continues", () =>
   withProgram("echo no >&2; exit 1", async (program, directory) => {
     const lines: string[] = [];
     const without = createSdNotifier({
@@ -94,13 +96,16 @@ test("without the program, or when it fails, the log says so and the server goes
       programs: [join(directory, "missing")],
     });
     without.ready("x");
-    await without.told();
+    await without.flushed();
     assert.match(lines.join(), '"level":"warn"');
-    assert.match(lines.join(), "systemd waits to be told of the start, but systemd-notify is not here");
+    assert.match(
+      lines.join(),
+      "systemd-notify is not installed: systemd waits for a start notification that cannot be sent",
+    );
     const failing = createSdNotifier({ socket: "/run/x", pid: 42, logger: logTo(lines), programs: [program] });
     failing.ready("x");
-    await failing.told();
-    assert.match(lines.at(-1) ?? "", "systemd could not be told");
+    await failing.flushed();
+    assert.match(lines.at(-1) ?? "", "systemd could not be notified; the server continues");
     const silent = createSdNotifier({
       socket: undefined,
       pid: 42,
@@ -108,48 +113,44 @@ test("without the program, or when it fails, the log says so and the server goes
       programs: [join(directory, "missing")],
     });
     silent.ready("x");
-    await silent.told();
+    await silent.flushed();
     assert.is(lines.length, 2, "outside of systemd nobody is told, and that is no warning");
   }));
 
 if (!canReceive)
-  console.log(
-    "skipped: the whole way to a socket of systemd wants /usr/bin/systemd-notify and python3, which are not here",
-  );
+  console.log("skipped: notifying a real socket needs /usr/bin/systemd-notify and python3, which are not installed");
 const withSystemd = canReceive ? test : test.skip;
 
-withSystemd(
-  "the whole way: a server tells its start, its reload and its end, in this order, through systemd-notify to a real socket",
-  () =>
-    inDirectory(async (directory) => {
-      const path = join(directory, "notify.sock");
-      const receiver = await startReceiver(path);
-      try {
-        writeFileSync(join(directory, "tls.crt"), FIRST.certificate);
-        writeFileSync(join(directory, "tls.key"), FIRST.key, { mode: 0o600 });
-        const tls = ["--tls-cert", join(directory, "tls.crt"), "--tls-key", join(directory, "tls.key")];
-        const server = start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", ...tls], {
-          env: { NOTIFY_SOCKET: path },
-        });
-        const url = /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1];
-        await receiver.heard(1);
-        server.signal("SIGHUP");
-        await receiver.heard(3);
-        assert.equal(await server.stop().then(({ code, err }) => [code, /"level":"(?:warn|error)"/.test(err)]), [
-          0,
-          false,
-        ]);
-        const pid = `MAINPID=${process.pid}`;
-        assert.equal(receiver.messages(), [
-          [pid, "READY=1", `STATUS=listening on ${url}`],
-          [pid, "MONOTONIC_USEC=n", "RELOADING=1"],
-          [pid, "READY=1", `STATUS=listening on ${url}`],
-          [pid, "STATUS=stopping: running requests may end", "STOPPING=1"],
-        ]);
-      } finally {
-        receiver.stop();
-      }
-    }),
+withSystemd("a server notifies a real socket of its start, reload and stop, in this order", () =>
+  inDirectory(async (directory) => {
+    const path = join(directory, "notify.sock");
+    const receiver = await startReceiver(path);
+    try {
+      writeFileSync(join(directory, "tls.crt"), FIRST.certificate);
+      writeFileSync(join(directory, "tls.key"), FIRST.key, { mode: 0o600 });
+      const tls = ["--tls-cert", join(directory, "tls.crt"), "--tls-key", join(directory, "tls.key")];
+      const server = start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0", ...tls], {
+        env: { NOTIFY_SOCKET: path },
+      });
+      const url = /listening on (\S+)/.exec(await server.wrote(/API reference/))?.[1];
+      await receiver.heard(1);
+      server.signal("SIGHUP");
+      await receiver.heard(3);
+      assert.equal(await server.stop().then(({ code, err }) => [code, /"level":"(?:warn|error)"/.test(err)]), [
+        0,
+        false,
+      ]);
+      const pid = `MAINPID=${process.pid}`;
+      assert.equal(receiver.messages(), [
+        [pid, "READY=1", `STATUS=listening on ${url}`],
+        [pid, "MONOTONIC_USEC=n", "RELOADING=1"],
+        [pid, "READY=1", `STATUS=listening on ${url}`],
+        [pid, "STATUS=stopping: waiting for running requests", "STOPPING=1"],
+      ]);
+    } finally {
+      receiver.stop();
+    }
+  }),
 );
 
 test.run();

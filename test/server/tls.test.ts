@@ -1,9 +1,9 @@
-/** HTTPS: what a server over TLS is for clients, and that its certificate changes under them without their noticing. */
+/** HTTPS: what clients of a TLS server get, and that its certificate is replaced without disturbing them. */
 import { Agent as TlsAgent } from "node:https";
 import { connect } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { replacePair } from "../../src/server/listener.ts";
+import { replaceCertificate } from "../../src/server/listener.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { FIRST, SECOND } from "./certificates.ts";
@@ -21,7 +21,7 @@ test.before(async () => {
 });
 test.after(() => server.stop());
 
-test("speaks https and only that, from TLS 1.2 on", async () => {
+test("speaks https only, from TLS 1.2 on", async () => {
   assert.match(server.url, /^https:\/\/127\.0\.0\.1:\d+$/);
   assert.equal((await ask(server.url, { path: "/ready" })).text, "OK");
   assert.is((await dialTls(server.url)).getProtocol(), "TLSv1.3");
@@ -33,7 +33,7 @@ test("speaks https and only that, from TLS 1.2 on", async () => {
   assert.ok(refused !== null, "TLS 1.1 is over");
 });
 
-test("plain http at the encrypted port ends, and nothing else does", async () => {
+test("closes plain http connections to the TLS port, and no others", async () => {
   const plain = await dialPlain(server.url);
   const answer = allOf(plain);
   plain.write("GET /ready HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -45,7 +45,7 @@ test("plain http at the encrypted port ends, and nothing else does", async () =>
   assert.is((await ask(server.url, { path: "/ready" })).status, 200);
 });
 
-test("the addresses in answers are https, and bodies are limited as ever", async () => {
+test("responses have https URLs, and the usual limits apply to bodies", async () => {
   const { org, key } = server.given.org();
   const flow = await ask(server.url, {
     method: "PUT",
@@ -67,7 +67,7 @@ test("the addresses in answers are https, and bodies are limited as ever", async
   assert.is(large.status, 413);
 });
 
-test("headers that dribble in, and a handshake that does not come, are cut", async () => {
+test("cuts slow headers and a handshake that never starts", async () => {
   const hasty = await startServer({
     network: { connections: { tls: FIRST }, limits: { headerTimeout: 1, requestTimeout: 2 } },
   });
@@ -79,7 +79,7 @@ test("headers that dribble in, and a handshake that does not come, are cut", asy
   await hasty.stop();
 });
 
-test("a new pair is for new connections: an upload goes on, a kept connection stays, and the next one sees it", async () => {
+test("a new certificate is used by new connections; uploads and kept connections continue", async () => {
   const { org, key } = server.given.org();
   const agent = new TlsAgent({ keepAlive: true, maxSockets: 1 });
   const body = JSON.stringify({ name: "slow", description: "" });
@@ -91,7 +91,7 @@ test("a new pair is for new connections: an upload goes on, a kept connection st
   await goesOn;
   upload.write(body.slice(0, 10));
 
-  replacePair(server.server, SECOND);
+  replaceCertificate(server.server, SECOND);
   assert.is(await fingerprintAt(server.url), fingerprintOf(SECOND));
   assert.is((await ask(server.url, { path: "/ready", agent })).status, 200);
   assert.ok(kept && Object.values(agent.freeSockets)[0]?.[0] === kept, "the same connection");
@@ -107,7 +107,7 @@ test("a new pair is for new connections: an upload goes on, a kept connection st
   assert.is(
     (await dialTls(server.url, { maxVersion: "TLSv1.2" })).getProtocol(),
     "TLSv1.2",
-    "the new pair has the limits of the old one",
+    "the same minimum TLS version applies",
   );
   const old = await dialTls(server.url, { maxVersion: "TLSv1.1" }).then(
     () => "accepted",
@@ -117,10 +117,10 @@ test("a new pair is for new connections: an upload goes on, a kept connection st
   agent.destroy();
 });
 
-test("a pair that OpenSSL does not take leaves the one in use", async () => {
+test("a pair that OpenSSL rejects leaves the current one in use", async () => {
   const before = await fingerprintAt(server.url);
-  assert.throws(() => replacePair(server.server, { certificate: FIRST.certificate, key: SECOND.key }));
-  assert.throws(() => replacePair(server.server, { certificate: "", key: "no key" }));
+  assert.throws(() => replaceCertificate(server.server, { certificate: FIRST.certificate, key: SECOND.key }));
+  assert.throws(() => replaceCertificate(server.server, { certificate: "", key: "no key" }));
   assert.is(await fingerprintAt(server.url), before);
 });
 

@@ -1,4 +1,4 @@
-/** A Unix socket in place of a port: who may use it, and the files that it leaves or finds. */
+/** Serving on a Unix socket: who may connect, and how its file is handled. */
 import { chmodSync, existsSync, lstatSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import { logged } from "../http/socket.ts";
 import { FIRST } from "./certificates.ts";
 import { allOf, ask, dialPlain } from "./client.ts";
 
-const test = suite("listen/unix socket");
+const test = suite("server/unix-socket");
 
 let directory: string;
 test.before(() => {
@@ -34,14 +34,16 @@ const served = async (
   }
 };
 
-/** Leaves the file of a socket behind, as a server does that is killed. */
+/** Leaves a socket file behind, like a server that was killed. */
 function abandon(path: string): void {
-  const script = `require("node:net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
+  const script =
+    `require("node:net").createServer().listen(${JSON.stringify(path)}, ` +
+    `() => process.kill(process.pid, "SIGKILL"))`;
   spawnSync(process.execPath, ["-e", script]);
   if (!lstatSync(path).isSocket()) throw new Error("no socket was left");
 }
 
-test("serves there, for owner and group, and takes the file away when it stops", async () => {
+test("serves owner and group, and removes the file at the stop", async () => {
   const path = join(directory, "assay.sock");
   await served({ address: { path } }, async (server) => {
     assert.is(server.url, `unix:${path}`);
@@ -59,7 +61,7 @@ test("serves there, for owner and group, and takes the file away when it stops",
   assert.not(existsSync(path));
 });
 
-test("limits of time hold there as well", async () => {
+test("time limits apply to a Unix socket too", async () => {
   await served(
     { address: { path: join(directory, "slow.sock") }, limits: { headerTimeout: 1, requestTimeout: 1 } },
     async (server) => {
@@ -70,7 +72,7 @@ test("limits of time hold there as well", async () => {
   );
 });
 
-test("the proxy at the socket is trusted by the word unix, and else its headers are nobody's", async () => {
+test("the word unix trusts the proxy at the socket; otherwise its headers are ignored", async () => {
   const headers = {
     "X-Forwarded-For": "203.0.113.9",
     "X-Forwarded-Proto": "https",
@@ -98,7 +100,7 @@ test("the proxy at the socket is trusted by the word unix, and else its headers 
   }
 });
 
-test("the file of a server that was killed is replaced; a living one keeps its place", async () => {
+test("replaces the file of a killed server, and not that of a running one", async () => {
   const path = join(directory, "stale.sock");
   abandon(path);
   await served({ address: { path } }, async (server) => {
@@ -110,14 +112,16 @@ test("the file of a server that was killed is replaced; a living one keeps its p
       {
         code: 1,
         out: "",
-        err: `assay: cannot listen on unix:${path}: another program is listening there; stop it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
+        err:
+          `assay: cannot listen on unix:${path}: another program answers there; stop it, or choose another path with ` +
+          `--listen unix:/PATH or ASSAY_LISTEN\n`,
       },
     );
     assert.is((await ask(server.url, { path: "/ready" })).status, 200, "the living one was not disturbed");
   });
 });
 
-test("a file that is no socket stays, and is told; so is a directory that is missing", async () => {
+test("keeps and reports a file that is not a socket, and reports a missing directory", async () => {
   const path = join(directory, "file");
   writeFileSync(path, "somebody's");
   const serve = (listen: string) => cli(["serve", "--data", join(directory, "third"), "--listen", listen]);
@@ -126,7 +130,9 @@ test("a file that is no socket stays, and is told; so is a directory that is mis
     { code, err },
     {
       code: 1,
-      err: `assay: cannot listen on unix:${path}: the path is a file, not a socket; remove it, or choose another path with --listen unix:/PATH or ASSAY_LISTEN\n`,
+      err:
+        `assay: cannot listen on unix:${path}: there is a file that is no socket; remove it, or choose another path ` +
+        `with --listen unix:/PATH or ASSAY_LISTEN\n`,
     },
   );
   assert.ok(lstatSync(path).isFile());
@@ -138,13 +144,13 @@ test("a file that is no socket stays, and is told; so is a directory that is mis
   );
 });
 
-test("a path that is too long for the system is told with the limit", async () => {
+test("reports a path beyond the length limit of the system", async () => {
   const { code, err } = await cli(["serve", "--data", directory, "--listen", `unix:${directory}/${"x".repeat(107)}`]);
   assert.is(code, 2);
   assert.match(err, "unix:/PATH with at most 107 bytes of path");
 });
 
-test("serve says where it listens, and takes localhost as its address unless told otherwise", async () => {
+test("serve prints where it listens, and uses localhost in its base URL by default", async () => {
   const path = join(directory, "told.sock");
   const server = start(["serve", "--data", join(directory, "data"), "--listen", `unix:${path}`, "--base-path", "/x"]);
   await server.wrote(/API reference/);
@@ -160,7 +166,7 @@ test("serve says where it listens, and takes localhost as its address unless tol
   assert.not(existsSync(path));
 });
 
-test("assay health finds it there, also over TLS", async () => {
+test("assay health reaches it, also over TLS", async () => {
   const [path, crt, key] = [join(directory, "health.sock"), join(directory, "tls.crt"), join(directory, "tls.key")];
   writeFileSync(crt, FIRST.certificate);
   writeFileSync(key, FIRST.key, { mode: 0o600 });
@@ -173,7 +179,7 @@ test("assay health finds it there, also over TLS", async () => {
   }
 });
 
-test("a living server that cannot be asked keeps its place as well", async () => {
+test("a running server that cannot be contacted keeps its file too", async () => {
   const path = join(directory, "closed.sock");
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(path, resolve));

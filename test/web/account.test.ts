@@ -1,4 +1,4 @@
-/** The account page, and how sessions end. */
+/** The account page, and the end of sessions. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { cookieDigest } from "../../src/store/accounts/sessions.ts";
@@ -13,7 +13,7 @@ let server: TestServer;
 test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
-/** A user who signed in. */
+/** A user who is signed in. */
 async function given(at = server): Promise<{ name: string; browser: Browser; id: number }> {
   const name = `${at.given.org().org}-admin`;
   await givePassword(at, name);
@@ -26,7 +26,7 @@ const isIn = async (browser: Browser): Promise<boolean> => (await browser.get("/
 const NEW = "a new password of ann";
 const change = (present = PASSWORD, wanted = NEW, again = wanted) => ({ present, wanted, again });
 
-test("another password ends all sessions and begins one; the old password and the old cookies are nothing any more", async () => {
+test("a new password ends all sessions and starts one; the old password and cookies no longer work", async () => {
   const { name, browser } = await given();
   const other = browserOf(server.url);
   await other.login(name, PASSWORD);
@@ -41,7 +41,7 @@ test("another password ends all sessions and begins one; the old password and th
   assert.is.not(await browser.apiToken(), token);
   assert.is(
     saidBy(await browser.get("/account?done=password")),
-    "The password was changed. All other sessions were ended.",
+    "Your password was changed. All your other sessions were ended.",
   );
   assert.equal(
     {
@@ -65,19 +65,15 @@ test("another password ends all sessions and begins one; the old password and th
   assert.equal(events, ["password.set", "session.started"]);
 });
 
-test("a password that is refused changes nothing", async () => {
+test("a refused password changes nothing", async () => {
   const { browser, id } = await given();
   const before = server.store.passwords.find(id);
   for (const [fields, status, said] of [
-    [change("wrong"), 403, "Nothing was changed: the present password is wrong."],
-    [change(PASSWORD, "short"), 400, "Nothing was changed: a password has at least 12 characters."],
-    [change(PASSWORD, NEW, `${NEW}!`), 400, "Nothing was changed: the two new passwords differ."],
-    [
-      { ...change(), csrf: "wrong" },
-      403,
-      "This form was open for too long, or does not come from here. Please try again.",
-    ],
-    [{ ...change(), csrf: "" }, 403, "This form was open for too long, or does not come from here. Please try again."],
+    [change("wrong"), 403, "Your password was not changed: the current password is wrong."],
+    [change(PASSWORD, "short"), 400, "Your password was not changed: a password has at least 12 characters."],
+    [change(PASSWORD, NEW, `${NEW}!`), 400, "Your password was not changed: the two new passwords differ."],
+    [{ ...change(), csrf: "wrong" }, 403, "This form has expired, or was not sent from this page. Please try again."],
+    [{ ...change(), csrf: "" }, 403, "This form has expired, or was not sent from this page. Please try again."],
   ] as const) {
     const answer = await browser.fill("/account/password", fields, "/account");
     assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status, saidBy: said });
@@ -94,13 +90,13 @@ test("a password that is refused changes nothing", async () => {
   );
 });
 
-test("people see their own sessions, and end them", async () => {
+test("users see and end their own sessions", async () => {
   const { name, browser } = await given();
   const other = browserOf(server.url, { "User-Agent": "Browser/2" });
   await other.login(name, PASSWORD);
   const stranger = (await given()).browser;
   const page = shown(await browser.get("/account"));
-  assert.match(page, /127\.0\.0\.1 Browser\/1 <b> password .* this one .*127\.0\.0\.1 Browser\/2 password .* End /);
+  assert.match(page, /127\.0\.0\.1 Browser\/1 <b> password .* this session .*127\.0\.0\.1 Browser\/2 password .* End /);
   const idOf = async (one: Browser) =>
     server.store.sessions.findHolder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
   assert.is((await browser.fill("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);
@@ -137,8 +133,8 @@ test("signing out needs the token of the session", async () => {
   assert.is((await browserOf(server.url).post("/logout", {})).location, "./login");
 });
 
-test("a session ends when nobody uses it, and after its time in any case", async () => {
-  const other = await startServer({ logins: { idle: 3600, lifetime: 10_000 } });
+test("a session expires when it is idle, and at the end of its lifetime", async () => {
+  const other = await startServer({ logins: { idleTimeoutS: 3600, lifetimeS: 10_000 } });
   try {
     const idle = (await given(other)).browser;
     other.clock.at += 3000;
@@ -162,7 +158,7 @@ test("a session ends when nobody uses it, and after its time in any case", async
   }
 });
 
-test("a cookie gets another value every hour; the one before is let in for a moment, and later ends the session", async () => {
+test("rotates a cookie every hour; the old value works for a moment, and ends the session later", async () => {
   const { browser, name } = await given();
   const old = browser.cookies.get("assay") as string;
   const thief = browserOf(server.url, { Cookie: `assay=${old}` });
@@ -180,15 +176,13 @@ test("a cookie gets another value every hour; the one before is let in for a mom
   assert.equal(
     { status: beside.status, getSetCookie: beside.headers.getSetCookie() },
     { status: 200, getSetCookie: [] },
-    "a request that was under way",
+    "a request in progress",
   );
   server.clock.at += 61;
   assert.ok(await isIn(browser));
   assert.not.ok(await isIn(thief));
   assert.not.ok(await isIn(browser), "two had it");
-  assert.ok(
-    server.lines.some((line) => line.includes("a cookie that it had before was used again") && line.includes(name)),
-  );
+  assert.ok(server.lines.some((line) => line.includes("an old value of its cookie was used") && line.includes(name)));
   assert.is(
     server.db
       .prepare("SELECT count(*) FROM audit_log WHERE operation = 'reused_cookie' AND target = ?")
@@ -198,7 +192,7 @@ test("a cookie gets another value every hour; the one before is let in for a mom
   );
 });
 
-test("of requests that come at once when the cookie is due each is answered, and one gets the new cookie", async () => {
+test("answers parallel requests when a cookie is due, and one of them gets the new value", async () => {
   const { browser } = await given();
   const old = browser.cookies.get("assay") as string;
   server.clock.at += 3600;
@@ -212,13 +206,13 @@ test("of requests that come at once when the cookie is due each is answered, and
   assert.is(answers.filter(({ headers }) => headers.getSetCookie().length > 0).length, 1);
 });
 
-test("a server that takes no writes still shows what it has, and says why nobody can sign in", async () => {
+test("in read-only mode pages are shown, and the login says why it is refused", async () => {
   const other = await startServer();
   try {
     const { browser, name } = await given(other);
     other.clock.at += 3600;
     other.disk.free = 0;
-    await other.room.check();
+    await other.diskGuard.check();
     const answer = await browser.get("/account");
     assert.equal(
       { status: answer.status, getSetCookie: answer.headers.getSetCookie() },
@@ -232,7 +226,7 @@ test("a server that takes no writes still shows what it has, and says why nobody
   }
 });
 
-test("who signed in is told to pages of this server, and to nobody who did not", async () => {
+test("/session returns the user who is signed in, and null otherwise", async () => {
   const { browser, name } = await given();
   const { headers, text } = await browser.get("/session");
   assert.equal(
@@ -255,7 +249,7 @@ test("who signed in is told to pages of this server, and to nobody who did not",
   });
 });
 
-test("programs find nothing at the root, as ever", async () => {
+test("the root is a 404 for clients that are not browsers", async () => {
   assert.equal(await server.call("GET", "//").then(({ status, body }) => [status, body]), [
     404,
     { message: "The requested URL was not found on the server" },

@@ -1,10 +1,10 @@
-/** A browser as far as logins go: it keeps cookies, tells its origin, and fills in the forms of pages. */
+/** A browser as far as logins need it: it stores cookies, sends its origin, and fills in forms. */
 import type { TestServer } from "../given.ts";
 
 export type Page = { status: number; text: string; location: string | null; headers: Headers };
 export type Browser = ReturnType<typeof browserOf>;
 
-/** What a page says to people, without its markup. */
+/** The text of a page, without its markup. */
 export const shown = ({ text }: Pick<Page, "text">): string =>
   (/<main[^>]*>([\s\S]*)<\/main>/.exec(text)?.[1] ?? text)
     .replace(/<[^>]*>/g, " ")
@@ -12,13 +12,13 @@ export const shown = ({ text }: Pick<Page, "text">): string =>
     .replace(/\s+/g, " ")
     .trim();
 
-/** What stands in the message of a page; null where there is none. */
+/** The message box of a page; null when there is none. */
 export const saidBy = ({ text }: Pick<Page, "text">): string | null => {
   const said = /<p class="(?:problem|done)" role="(?:alert|status)">([\s\S]*?)<\/p>/.exec(text)?.[1];
   return said === undefined ? null : shown({ text: said });
 };
 
-/** @param url of the server @param headers that it sends with everything */
+/** @param url of the server @param headers sent with every request */
 export function browserOf(url: string, headers: Record<string, string> = {}) {
   const cookies = new Map<string, string>();
 
@@ -59,7 +59,7 @@ export function browserOf(url: string, headers: Record<string, string> = {}) {
       body: new URLSearchParams(fields).toString(),
     });
 
-  /** The token in the forms of a page. */
+  /** The CSRF token in the forms of a page. */
   async function tokenOf(path: string): Promise<string> {
     const { text } = await get(path);
     return /name="csrf" value="([^"]*)"/.exec(text)?.[1] ?? "";
@@ -71,12 +71,12 @@ export function browserOf(url: string, headers: Record<string, string> = {}) {
     get,
     post,
     tokenOf,
-    /** Opens the page of a form and sends it. */
+    /** Opens the login page, fills in the form and sends it. */
     fill: async (path: string, fields: Record<string, string>, page = path): Promise<Page> =>
       post(path, { csrf: await tokenOf(page), ...fields }),
     login: async (name: string, password: string, next = ""): Promise<Page> =>
       post("/login", { csrf: await tokenOf("/login"), name, password, next }),
-    /** The token of the session for the API. */
+    /** The CSRF token of the session, for the API. */
     apiToken: async (): Promise<string> =>
       (JSON.parse((await get("/session")).text) as { csrf_token: string }).csrf_token,
   };
@@ -84,7 +84,7 @@ export function browserOf(url: string, headers: Record<string, string> = {}) {
 
 export const PASSWORD = "correct horse battery";
 
-/** Gives a user of the server a password; one who is not there yet is made. */
+/** Sets a password for a user of the server; creates the user if needed. */
 export async function givePassword(server: TestServer, name: string, password = PASSWORD): Promise<void> {
   const id = server.store.users.find(name)?.id ?? server.store.users.create({ name, displayName: "", email: null });
   server.store.passwords.set(id, await server.passwords.hash(password));

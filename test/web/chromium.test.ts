@@ -1,5 +1,5 @@
-// The reference page in a real browser that can reach nothing but this machine: it must be whole without the network,
-// and a pasted key must work and go nowhere else.
+// The API reference in a real browser without network access: it must be complete, and a pasted key must work and be
+// sent nowhere else.
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ const FLAGS = [
   "--disable-sync",
   "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 ];
-/** Milliseconds that one step in the browser may take; a loaded machine with two cores needs up to a few seconds. */
+/** Time limit of one step in the browser; a loaded machine with two cores needs up to a few seconds. */
 const PATIENCE = 20_000;
 
 const test = suite("web/chromium");
@@ -44,7 +44,7 @@ test.after(async () => {
 
 type Visit = { page: Page; context: BrowserContext; requests: Request[]; complaints: string[] };
 
-/** Opens the page in a fresh profile, runs `work` and then checks that the browser had nothing to complain about. */
+/** Opens the page in a fresh profile, runs `work`, and checks that the browser logged no other errors. */
 async function visit(
   options: { path?: string; dark?: boolean; cookie?: boolean; login?: string },
   work: (visit: Visit) => Promise<void>,
@@ -87,7 +87,7 @@ async function visit(
   }
 }
 
-/** Opens the dialog, fills in one of its two forms and sends it with the Enter key, as people do after pasting. */
+/** Opens the dialog, fills in one of its two forms and presses Enter, as people do after pasting. */
 async function authorize(page: Page, scheme: "HTTPBearer" | "HTTPBasic", key: string): Promise<void> {
   await page.locator(".auth-wrapper .authorize").click();
   const dialog = page.locator(".dialog-ux .modal-ux");
@@ -97,9 +97,7 @@ async function authorize(page: Page, scheme: "HTTPBearer" | "HTTPBasic", key: st
   await dialog.locator(".close-modal").click();
 }
 
-/**
- * Tries get_organization, wherever the page stands, and gives back the request and what the page shows of the answer.
- */
+/** Tries get_organization, and returns the request and the response that the page shows. */
 async function execute(page: Page, org: string): Promise<{ request: Request; status: string; body: unknown }> {
   const operation = page.locator("#operations-Organizations-get_organization");
   if (!(await operation.isVisible())) await page.locator("#operations-tag-Organizations").click();
@@ -124,7 +122,7 @@ async function screenshot(page: Page, name: string): Promise<void> {
   if (directory) await page.screenshot({ path: join(directory, `${name}.png`), fullPage: false });
 }
 
-/** Operations that can be called; the payloads of webhooks stand open below them. */
+/** Operations that can be called; the payloads of webhooks are listed below them. */
 const OPERATION = '.opblock:not([id^="operations-webhooks-"])';
 
 inBrowser("shows every operation of openapi.json, and nothing comes from elsewhere", () =>
@@ -136,7 +134,7 @@ inBrowser("shows every operation of openapi.json, and nothing comes from elsewhe
       const tag = String(operation.tags[0]);
       declared.set(tag, [...(declared.get(tag) ?? []), operation.operationId].sort());
     }
-    // One tag at a time: a long list is drawn only as far as it can be seen.
+    // One tag at a time: a long list is rendered only as far as it is visible.
     const shown = new Map<string, string[]>();
     for (const heading of await page.locator(".opblock-tag").all()) {
       const tag = String(await heading.getAttribute("data-tag"));
@@ -153,7 +151,7 @@ inBrowser("shows every operation of openapi.json, and nothing comes from elsewhe
     assert.equal(shown, declared);
 
     assert.is(await page.title(), "Assay API reference");
-    // Once each: Chromium takes the icon out of its cache again whenever the address changes.
+    // Counted once: Chromium reads the icon from its cache again whenever the URL changes.
     const fetched = requests.map((request) => new URL(request.url())).filter((url) => url.protocol !== "data:");
     assert.equal([...new Set(fetched.map((url) => url.pathname.replace(/\.[0-9a-f]{16}\./, ".")))].sort(), [
       "/api/v2/doc/",
@@ -212,7 +210,7 @@ inBrowser("the address of an operation opens it; a refused key shows the refusal
     const { status, body } = await execute(page, "acme");
     assert.is(status, "401");
     assert.equal(body, { message: "Authentication credentials are missing or invalid" });
-    // The browser itself notes every 4xx.
+    // The browser logs every 4xx.
     assert.equal(complaints.splice(0), [
       "error: Failed to load resource: the server responded with a status of 401 (Unauthorized)",
     ]);
@@ -249,97 +247,94 @@ inBrowser("where the document cannot be had, the page says so", async () => {
   }
 });
 
-inBrowser(
-  "somebody signs in, tries an operation that changes something without a key, changes the password and signs out",
-  async () => {
-    const { org } = server.given.org({ name: "login-org" });
-    await givePassword(server, `${org}-admin`);
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-    const complaints: string[] = [];
-    try {
-      context.setDefaultTimeout(PATIENCE);
-      const page = await context.newPage();
-      page.on("pageerror", (error) => complaints.push(String(error)));
-      page.on("console", (message) => {
-        // What Chromium would suggest for a form of Swagger UI is `verbose`; ours follow it.
-        if (!page.url().includes("/api/v2/doc/") || message.type() === "error" || message.type() === "warning")
-          complaints.push(`${message.type()}: ${message.text()}`);
-      });
-      page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+inBrowser("a user signs in, tries a write operation without a key, changes the password and signs out", async () => {
+  const { org } = server.given.org({ name: "login-org" });
+  await givePassword(server, `${org}-admin`);
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const complaints: string[] = [];
+  try {
+    context.setDefaultTimeout(PATIENCE);
+    const page = await context.newPage();
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("console", (message) => {
+      // Chromium's suggestions about forms of Swagger UI are `verbose`; our own forms have none.
+      if (!page.url().includes("/api/v2/doc/") || message.type() === "error" || message.type() === "warning")
+        complaints.push(`${message.type()}: ${message.text()}`);
+    });
+    page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
 
-      await page.goto(`${server.url}/`);
-      assert.is(page.url(), `${server.url}/login`);
-      await screenshot(page, "assay-login");
-      await page.getByLabel("Login name").fill(`${org}-admin`);
-      await page.getByLabel("Password").fill("wrong");
-      await page.getByRole("button", { name: "Sign in", exact: true }).click();
-      assert.is(await page.getByRole("alert").innerText(), "The login name or the password is wrong.");
-      await screenshot(page, "assay-login-refused");
-      assert.is(await page.evaluate("document.activeElement.id"), "password", "the name is kept");
-      await page.keyboard.type(PASSWORD);
-      await page.keyboard.press("Enter");
-      await page.waitForURL("**/account");
-      await page.getByText("this one").waitFor();
-      await screenshot(page, "assay-account");
-      // The browser notes every 4xx by itself.
-      assert.equal(complaints.splice(0), [
-        "error: Failed to load resource: the server responded with a status of 403 (Forbidden)",
-      ]);
+    await page.goto(`${server.url}/`);
+    assert.is(page.url(), `${server.url}/login`);
+    await screenshot(page, "assay-login");
+    await page.getByLabel("Login name").fill(`${org}-admin`);
+    await page.getByLabel("Password").fill("wrong");
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    assert.is(await page.getByRole("alert").innerText(), "The login name or the password is wrong.");
+    await screenshot(page, "assay-login-refused");
+    assert.is(await page.evaluate("document.activeElement.id"), "password", "the name is kept");
+    await page.keyboard.type(PASSWORD);
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/account");
+    await page.getByText("this session").waitFor();
+    await screenshot(page, "assay-account");
+    // The browser logs every 4xx.
+    assert.equal(complaints.splice(0), [
+      "error: Failed to load resource: the server responded with a status of 403 (Forbidden)",
+    ]);
 
-      await page.goto(`${server.url}/api/v2/doc/#/Controls/post_control`);
-      await page.getByText(`Signed in as ${org}-admin`).waitFor();
-      const operation = page.locator(".opblock.is-open");
-      await operation.getByRole("button", { name: "Try it out" }).click();
-      await operation.getByPlaceholder("org").fill(org);
-      await operation
-        .locator("textarea")
-        .first()
-        .fill(JSON.stringify({ identifier: "from-the-page", name: "From the page" }));
-      const sent = page.waitForRequest((request) => request.method() === "POST");
-      await operation.getByRole("button", { name: "Execute" }).click();
-      const request = await sent;
-      await operation.locator(".live-responses-table tbody .response-col_status").waitFor();
-      const headers = await request.allHeaders();
-      assert.equal(
-        [
-          (await request.response())?.status(),
-          headers["authorization"],
-          /^[\w-]{43}$/.test(headers["x-csrf-token"] ?? ""),
-        ],
-        [201, undefined, true],
-      );
-      await screenshot(page, "assay-doc-signed-in");
+    await page.goto(`${server.url}/api/v2/doc/#/Controls/post_control`);
+    await page.getByText(`Signed in as ${org}-admin`).waitFor();
+    const operation = page.locator(".opblock.is-open");
+    await operation.getByRole("button", { name: "Try it out" }).click();
+    await operation.getByPlaceholder("org").fill(org);
+    await operation
+      .locator("textarea")
+      .first()
+      .fill(JSON.stringify({ identifier: "from-the-page", name: "From the page" }));
+    const sent = page.waitForRequest((request) => request.method() === "POST");
+    await operation.getByRole("button", { name: "Execute" }).click();
+    const request = await sent;
+    await operation.locator(".live-responses-table tbody .response-col_status").waitFor();
+    const headers = await request.allHeaders();
+    assert.equal(
+      [
+        (await request.response())?.status(),
+        headers["authorization"],
+        /^[\w-]{43}$/.test(headers["x-csrf-token"] ?? ""),
+      ],
+      [201, undefined, true],
+    );
+    await screenshot(page, "assay-doc-signed-in");
 
-      // A pasted key counts, and then the cookie stays at home.
-      const { org: other, key } = server.given.org();
-      await authorize(page, "HTTPBearer", key);
-      const tried = await execute(page, other);
-      assert.equal(
-        {
-          status: tried.status,
-          cookie: (await tried.request.allHeaders())["cookie"],
-          "x-csrf-token": (await tried.request.allHeaders())["x-csrf-token"],
-        },
-        { status: "200", cookie: undefined, "x-csrf-token": undefined },
-      );
+    // A pasted key takes precedence, and the cookie is not sent.
+    const { org: other, key } = server.given.org();
+    await authorize(page, "HTTPBearer", key);
+    const tried = await execute(page, other);
+    assert.equal(
+      {
+        status: tried.status,
+        cookie: (await tried.request.allHeaders())["cookie"],
+        "x-csrf-token": (await tried.request.allHeaders())["x-csrf-token"],
+      },
+      { status: "200", cookie: undefined, "x-csrf-token": undefined },
+    );
 
-      await page.getByText(`Signed in as ${org}-admin`).click();
-      await page.waitForURL("**/account");
-      await page.getByLabel("Present password").fill(PASSWORD);
-      await page.getByLabel("New password", { exact: true }).fill("another horse battery");
-      await page.getByLabel("New password again").fill("another horse battery");
-      await page.getByRole("button", { name: "Change password" }).click();
-      await page.getByText("The password was changed.").waitFor();
-      await page.getByRole("button", { name: "Sign out" }).click();
-      await page.waitForURL("**/login");
-      await page.goto(`${server.url}/account`);
-      assert.is(page.url(), `${server.url}/login?next=%2Faccount`);
-      assert.equal(complaints, []);
-    } finally {
-      await context.close();
-    }
-  },
-);
+    await page.getByText(`Signed in as ${org}-admin`).click();
+    await page.waitForURL("**/account");
+    await page.getByLabel("Current password").fill(PASSWORD);
+    await page.getByLabel("New password", { exact: true }).fill("another horse battery");
+    await page.getByLabel("New password again").fill("another horse battery");
+    await page.getByRole("button", { name: "Change password" }).click();
+    await page.getByText("Your password was changed.").waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL("**/login");
+    await page.goto(`${server.url}/account`);
+    assert.is(page.url(), `${server.url}/login?next=%2Faccount`);
+    assert.equal(complaints, []);
+  } finally {
+    await context.close();
+  }
+});
 
 inBrowser("a session that ended is told in the page, and the browser asks for no password of its own", async () => {
   const { org } = server.given.org({ name: "ended-org" });
@@ -373,7 +368,7 @@ inBrowser("the pages of logins fit a narrow screen and the dark", async () => {
     await page.getByRole("button", { name: "Sign in", exact: true }).click();
     await page.waitForURL("**/account");
     await screenshot(page, "assay-account-dark");
-    // A browser without script still lays pages out; playwright looks from outside.
+    // A browser without JavaScript still renders pages; Playwright inspects them from outside.
     const box = await page.locator("main").boundingBox();
     assert.ok(box !== null && box.x >= 0 && box.width <= 360, JSON.stringify(box));
   } finally {

@@ -16,7 +16,7 @@ test.after(() => server.stop());
 const PAGE = "/api/v2/doc/";
 const NOT_FOUND = { message: "The requested URL was not found on the server" };
 
-/** A request as it is: nothing unpacked, no redirect followed, no header added. `path` is taken as written. */
+/** Sends a raw request: nothing is decompressed, no redirect followed, no header added, `path` not normalized. */
 function raw(
   path: string,
   options: { method?: string; headers?: Record<string, string> } = {},
@@ -39,7 +39,7 @@ function raw(
   });
 }
 
-/** Addresses of the files that the page names, without those that lead out of doc/. */
+/** Links of the page to files below doc/. */
 async function namedFiles(): Promise<string[]> {
   const html = (await raw(PAGE)).body.toString("utf8");
   return [...html.matchAll(/(?:href|src)="([^"]+)"/g)]
@@ -50,7 +50,7 @@ async function namedFiles(): Promise<string[]> {
 const fileNamed = async (pattern: RegExp): Promise<string> =>
   PAGE + String((await namedFiles()).find((name) => pattern.test(name)));
 
-test("the page is HTML for everybody, with its title, the version and where keys come from", async () => {
+test("the page is public HTML with its title, the version and where to get keys", async () => {
   const { status, headers, body } = await raw(PAGE);
   const html = body.toString("utf8");
   assert.is(status, 200);
@@ -63,14 +63,14 @@ test("the page is HTML for everybody, with its title, the version and where keys
   assert.not.match(html, "{{");
 });
 
-test("no script and no style stands in the page, and no address leads to another host or to the host root", async () => {
+test("the page has no inline script or style, and no link to another host or the host root", async () => {
   const html = (await raw(PAGE)).body.toString("utf8");
   assert.not.match(html, /<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=|javascript:/i);
   for (const [, address] of html.matchAll(/(?:href|src|action)="([^"]*)"/g))
     assert.not.match(String(address), /^(?:[a-z]+:|\/)/i);
 });
 
-test("the policy allows this server alone, and no inline or evaluated code", async () => {
+test("the policy allows only this server, and no inline or evaluated code", async () => {
   for (const path of [PAGE, await fileNamed(/\.js$/), "/doc"]) {
     const { headers } = await raw(path);
     assert.is(
@@ -86,7 +86,7 @@ test("the policy allows this server alone, and no inline or evaluated code", asy
   }
 });
 
-test("every file that the page names is served, typed, and kept for ever under the digest in its name", async () => {
+test("serves every file of the page with its type, cacheable forever under the digest in its name", async () => {
   const types: Record<string, string> = {
     css: "text/css; charset=utf-8",
     js: "text/javascript; charset=utf-8",
@@ -115,12 +115,12 @@ test("every file that the page names is served, typed, and kept for ever under t
   }
 });
 
-test("Swagger UI is the one that ships", async () => {
+test("Swagger UI comes from the program itself", async () => {
   const { body } = await raw(await fileNamed(/^swagger-ui-bundle/));
   assert.ok(body.equals(readAsset("swagger-ui/swagger-ui-bundle.js")));
 });
 
-test("who accepts gzip gets gzip, with a length and a tag of its own", async () => {
+test("sends gzip to clients that accept it, with its own length and tag", async () => {
   const path = await fileNamed(/^swagger-ui-bundle/);
   const plain = await raw(path);
   assert.is(plain.headers["vary"], "Accept-Encoding");
@@ -140,7 +140,7 @@ test("who accepts gzip gets gzip, with a length and a tag of its own", async () 
   }
 });
 
-test("who has a file already is told so, in either encoding", async () => {
+test("answers 304 for an unchanged file, in either encoding", async () => {
   for (const path of [PAGE, await fileNamed(/^swagger-ui\./)]) {
     for (const encoding of ["identity", "gzip"]) {
       const first = await raw(path, { headers: { "Accept-Encoding": encoding } });
@@ -180,7 +180,7 @@ test("the alias serves the same page and files", async () => {
   }
 });
 
-test("shorter addresses lead to the page, also where a proxy has put the server below a path", async () => {
+test("shorter paths redirect to the page, also below a path of a proxy", async () => {
   const expected: Record<string, string> = {
     "/doc": PAGE,
     "/doc/": PAGE,
@@ -201,7 +201,7 @@ test("shorter addresses lead to the page, also where a proxy has put the server 
   }
 });
 
-test("unknown files below doc/ are a JSON 404, whatever they look like and however they are asked for", async () => {
+test("unknown files below doc/ are a JSON 404, whatever the path or method", async () => {
   const names = [
     "index.html",
     "reference.js",
@@ -229,7 +229,7 @@ test("unknown files below doc/ are a JSON 404, whatever they look like and howev
   }
 });
 
-test("other methods are a JSON 405 that names the two that work", async () => {
+test("other methods are a JSON 405 with the allowed ones", async () => {
   for (const path of [PAGE, "/doc", "/doc/", "/api/v2/doc", "/api/fastapi/doc/", await fileNamed(/\.svg$/)]) {
     for (const method of ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
       const { status, headers, body } = await raw(path, { method });
@@ -240,7 +240,7 @@ test("other methods are a JSON 405 that names the two that work", async () => {
   }
 });
 
-test("neighbouring addresses stay the API's", async () => {
+test("neighboring paths belong to the API", async () => {
   assert.is((await server.call("GET", "/openapi.json")).status, 200);
   for (const path of ["/api/v2/docs", "/api/v2/documentation/", "/api/v1/doc/"]) {
     const { status, body } = await raw(path);

@@ -1,7 +1,7 @@
-/** Signing in with a password, over real HTTP, without script. */
+/** Signing in with a password, over real HTTP, without scripts. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createPasswords } from "../../src/auth/password-hashing.ts";
+import { createPasswordHasher } from "../../src/auth/password-hashing.ts";
 import { rootOf } from "../../src/web/html.ts";
 import { CHEAP_SCRYPT, fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
@@ -13,7 +13,7 @@ let server: TestServer;
 test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
-/** A user with a password, and what their organization is called. */
+/** A user with a password, and the name of their organization. */
 async function given(): Promise<{ name: string; org: string; key: string }> {
   const { org, key } = server.given.org();
   const name = `${org}-admin`;
@@ -22,7 +22,7 @@ async function given(): Promise<{ name: string; org: string; key: string }> {
 }
 
 const WRONG = "The login name or the password is wrong.";
-const STRANGE = "This form was open for too long, or does not come from here. Please try again.";
+const STRANGE = "This form has expired, or was not sent from this page. Please try again.";
 const audit = (event: string, name: string) =>
   server.db
     .prepare(
@@ -30,7 +30,7 @@ const audit = (event: string, name: string) =>
     )
     .all(event, name) as { actor_name: string; key_id: string; operation: string; detail_json: string }[];
 
-test("whoever signs in gets a session and sees their account; signing out ends it on the server", async () => {
+test("signing in starts a session and shows the account; signing out ends it on the server", async () => {
   const { name, org } = await given();
   const browser = browserOf(server.url);
   assert.equal(await browser.get("/").then(({ status, location }) => [status, location]), [303, "./login"]);
@@ -47,7 +47,7 @@ test("whoever signs in gets a session and sees their account; signing out ends i
 
   const account = await browser.get("/account");
   assert.is(account.status, 200);
-  assert.match(shown(account), new RegExp(`Login name ${name} .*Name Role ${org} admin .*this one`));
+  assert.match(shown(account), new RegExp(`Login name ${name} .*Name Role ${org} admin .*this session`));
   assert.equal(await browser.get("/").then(({ status, location }) => [status, location]), [303, "./account"]);
   assert.equal(await browser.get("/login?next=/api/v2/doc/").then(({ location }) => location), "./api/v2/doc/");
   const [started, ...more] = audit("session.started", name);
@@ -67,7 +67,7 @@ test("whoever signs in gets a session and sees their account; signing out ends i
   assert.is(audit("session.ended", name).length, 1);
 });
 
-test("another login in the same browser takes the place of the first", async () => {
+test("another login in the same browser replaces the first", async () => {
   const { name } = await given();
   const browser = browserOf(server.url);
   const csrf = await browser.tokenOf("/login");
@@ -80,7 +80,7 @@ test("another login in the same browser takes the place of the first", async () 
   assert.is(server.store.sessions.list(server.store.users.find(name)?.id as number).length, 1);
 });
 
-test("pages forbid script, frames and caches", async () => {
+test("pages forbid scripts, frames and caching", async () => {
   const { name } = await given();
   const browser = browserOf(server.url);
   await browser.login(name, PASSWORD);
@@ -89,7 +89,8 @@ test("pages forbid script, frames and caches", async () => {
     assert.is(headers.get("Cache-Control"), "no-store");
     assert.is(
       headers.get("Content-Security-Policy"),
-      "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+      "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; " +
+        "frame-ancestors 'none'",
     );
     assert.is(headers.get("X-Frame-Options"), "DENY");
     assert.is(headers.get("X-Content-Type-Options"), "nosniff");
@@ -109,16 +110,19 @@ test("pages forbid script, frames and caches", async () => {
   }
 });
 
-test("a wrong password, an unknown name and a user without password are told apart by nobody", async () => {
+test("a wrong password, an unknown name and a user without a password look alike", async () => {
   const { name } = await given();
   server.given.org({ name: "nopassword" });
   const work: unknown[] = [];
-  const passwords = createPasswords(CHEAP_SCRYPT);
+  const passwords = createPasswordHasher(CHEAP_SCRYPT);
   const other = await startServer({
     logins: {
       passwords: {
         ...passwords,
-        verify: (text, stored) => (work.push(stored === null), passwords.verify(text, stored)),
+        verify(text, stored) {
+          work.push(stored === null);
+          return passwords.verify(text, stored);
+        },
       },
     },
   });
@@ -147,20 +151,20 @@ test("a wrong password, an unknown name and a user without password are told apa
   }
 });
 
-test("a password may be typed on any keyboard", async () => {
+test("accepts a password from any keyboard", async () => {
   const { name } = await given();
   await givePassword(server, name, "Zürich is\u3000nice");
   assert.is((await browserOf(server.url).login(name, "Zu\u0308rich is nice")).status, 303);
   assert.is((await browserOf(server.url).login(name, "Zurich is nice")).status, 403);
 });
 
-test("too many failed logins have to wait, for the account and for the address", async () => {
+test("limits failed logins per account and per address", async () => {
   const other = await startServer();
   try {
     for (const name of ["ann", "bob"]) await givePassword(other, name);
     const browser = browserOf(other.url);
     for (let count = 0; count < 9; count += 1) assert.is((await browser.login("ann", "wrong")).status, 403);
-    // One that succeeds takes nothing back for the address.
+    // A successful login does not reset the count of the address.
     assert.is((await browserOf(other.url).login("ann", PASSWORD)).status, 303);
     assert.is((await browser.login("bob", "wrong")).status, 403);
     const refused = await browser.login("bob", PASSWORD);
@@ -177,16 +181,18 @@ test("too many failed logins have to wait, for the account and for the address",
   }
 });
 
-test("an account is tried no more often than it may be, from however many addresses at once", async () => {
+test("limits attempts on an account across parallel requests from many addresses", async () => {
   const taken = new Map<string, number>();
   const tries = {
     peek: () => 0,
     reset: (key: string) => void taken.delete(key),
-    take: (key: string) => (
-      taken.set(key, (taken.get(key) ?? 0) + 1), key.startsWith("account ") && (taken.get(key) ?? 0) > 10 ? 60 : 0
-    ),
+    take(key: string) {
+      const count = (taken.get(key) ?? 0) + 1;
+      taken.set(key, count);
+      return key.startsWith("account ") && count > 10 ? 60 : 0;
+    },
   };
-  const other = await startServer({ logins: { tries } });
+  const other = await startServer({ logins: { attempts: tries } });
   try {
     await givePassword(other, "ann");
     const statuses = await Promise.all(
@@ -198,7 +204,7 @@ test("an account is tried no more often than it may be, from however many addres
   }
 });
 
-test("a login form of somebody else is refused, whatever it holds", async () => {
+test("refuses a form from another site, whatever it contains", async () => {
   const { name } = await given();
   const fields = { name, password: PASSWORD, next: "" };
   const strange = async (
@@ -213,9 +219,10 @@ test("a login form of somebody else is refused, whatever it holds", async () => 
   };
   await strange((browser) => browser.post("/login", fields));
   await strange((browser) => browser.post("/login", { ...fields, csrf: "" }));
-  await strange(
-    async (browser) => (await browser.tokenOf("/login"), browser.post("/login", { ...fields, csrf: "A".repeat(43) })),
-  );
+  await strange(async (browser) => {
+    await browser.tokenOf("/login");
+    return browser.post("/login", { ...fields, csrf: "A".repeat(43) });
+  });
   for (const origin of [
     "https://evil.example",
     "null",
@@ -254,7 +261,7 @@ test("a login form of somebody else is refused, whatever it holds", async () => 
   assert.is((await browserOf(server.url).send("PUT", "/login")).status, 405);
 });
 
-test("after the login people go where they wanted, but never to another host", async () => {
+test("redirects to the requested page after the login, but never to another host", async () => {
   const { name } = await given();
   const ends = async (next: string) => (await browserOf(server.url).login(name, PASSWORD, next)).location;
   assert.is(await ends("/api/v2/doc/#/Flows/list_flows"), "./api/v2/doc/#/Flows/list_flows");
@@ -280,7 +287,7 @@ test("after the login people go where they wanted, but never to another host", a
   assert.match(page.text, /name="next" value=""/);
 });
 
-test("pages find their root wherever a proxy put the server", () => {
+test("pages find their root behind any path of a proxy", () => {
   for (const [originalUrl, path, at] of [
     ["/", "/", "/"],
     ["/login?x=/y", "/login", "/"],
@@ -293,7 +300,7 @@ test("pages find their root wherever a proxy put the server", () => {
     assert.is(new URL(rootOf({ originalUrl, path }), `https://assay.example${originalUrl}`).pathname, at, originalUrl);
 });
 
-test("what a page is told is shown as text", async () => {
+test("values in a page are escaped", async () => {
   const browser = browserOf(server.url);
   const { text } = await browser.login(`"><script>alert('x')</script>&`, "wrong");
   assert.not.match(text, /<script/);
@@ -316,10 +323,13 @@ test("over TLS the cookie is bound to this host and to TLS", async () => {
   }
 });
 
-test("a password that was hashed with other parameters is hashed anew by the next login", async () => {
+test("the next login rehashes a password with outdated parameters", async () => {
   const name = fresh("user");
   const id = server.store.users.create({ name, displayName: "", email: null });
-  server.store.passwords.set(id, await createPasswords({ cost: 32, block_size: 8, parallelism: 2 }).hash(PASSWORD));
+  server.store.passwords.set(
+    id,
+    await createPasswordHasher({ cost: 32, block_size: 8, parallelism: 2 }).hash(PASSWORD),
+  );
   for (let count = 0; count < 2; count += 1) {
     assert.is((await browserOf(server.url).login(name, PASSWORD)).status, 303);
     assert.equal(
@@ -329,7 +339,7 @@ test("a password that was hashed with other parameters is hashed anew by the nex
   }
 });
 
-test("more logins than a server can check are told to come again", async () => {
+test("refuses logins beyond the queue with a request to retry", async () => {
   const other = await startServer();
   try {
     await givePassword(other, "ann");

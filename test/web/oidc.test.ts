@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseGroupRoles } from "../../src/config/parse-values.ts";
-import { createProvider } from "../../src/auth/oidc-provider.ts";
+import { createOidcProvider } from "../../src/auth/oidc-provider.ts";
 import type { ClientAuthentication } from "../../src/auth/oidc-provider.ts";
 import { createFetch } from "../../src/notifications/fetch.ts";
 import type { Fetch } from "../../src/notifications/fetch.ts";
@@ -17,9 +17,12 @@ const test = suite("web/oidc");
 
 const ROLES = "platform=acme:admin,devs=acme:member,devs=beta:reader,everyone=nowhere:admin";
 const NO_ROLE =
-  "You signed in with the provider, but none of your groups has a role here. Please ask the administrator of this server.";
-const REFUSED = "The login was refused, by the provider or because its answer does not hold.";
-const NOT_BEGUN = "This login was not begun in this browser, or took too long.";
+  "The login provider accepted you, but none of your groups has a role here, or your account is disabled. Please " +
+  "ask the administrator of this server.";
+const REFUSED =
+  "The login provider refused the sign-in, or its response was not valid. Please try again; if it fails again, ask " +
+  "the administrator of this server, who finds the reason in the log.";
+const NOT_BEGUN = "This sign-in was started in another browser, or took too long. Please sign in again.";
 
 type Place = {
   server: TestServer;
@@ -30,7 +33,7 @@ type Place = {
   begin(browser: Browser, next?: string): Promise<string>;
 };
 
-/** A server with the organizations acme and beta, and a provider. `tamper` may put something between them. */
+/** A server with the organizations acme and beta, and a provider. `tamper` may change their requests and responses. */
 type Given = Partial<ProviderOptions> & {
   tamper?: (real: Fetch) => Fetch;
   clientAuth?: ClientAuthentication;
@@ -52,7 +55,7 @@ async function given(options: Given, body: (place: Place) => Promise<void>): Pro
     groupsClaim: "groups",
   };
   const infos: string[] = [];
-  const provider = createProvider(settings, {
+  const provider = createOidcProvider(settings, {
     fetch: tamper?.(real) ?? real,
     now: () => Date.now() / 1000,
     info: (facts, text) => void infos.push(`${text} ${JSON.stringify(facts)}`),
@@ -60,7 +63,7 @@ async function given(options: Given, body: (place: Place) => Promise<void>): Pro
   const server = await startServer({ baseUrl, logins: { provider, mapping: parseGroupRoles(ROLES) ?? [] } });
   for (const name of ["acme", "beta"]) server.given.org({ name });
   const browser = (): Browser => browserOf(server.url);
-  /** Up to the address at which the provider sends the browser back. */
+  /** Signs in at the provider, up to the redirect back to the server. */
   const begin = async (one: Browser, next = ""): Promise<string> => {
     const { status, location } = await one.get(`/login/oidc${next}`);
     assert.is(status, 303);
@@ -86,13 +89,14 @@ const rolesOf = ({ server }: Place, name: string): Record<string, string> =>
 const eventsOf = ({ server }: Place, name: string) =>
   server.db
     .prepare(
-      "SELECT event_type, role, previous_role, changed_by, source FROM membership_events WHERE user_name = ? ORDER BY id",
+      "SELECT event_type, role, previous_role, changed_by, source FROM membership_events WHERE user_name = ? ORDER " +
+        "BY id",
     )
     .raw()
     .all(name);
 
 for (const inToken of [true, false])
-  test(`the groups ${inToken ? "of the ID token" : "of the userinfo endpoint"} decide over roles, anew with each login`, () =>
+  test(`the groups ${inToken ? "of the ID token" : "of the userinfo endpoint"} set the roles at each login`, () =>
     given({ inToken }, async (place) => {
       const { server, oidc, browser, login } = place;
       oidc.state.person = {
@@ -111,7 +115,10 @@ for (const inToken of [true, false])
       );
       assert.match(
         shown(await first.get("/account")),
-        /^Ann B\. Login name Ann\.B E-mail ann@example\.com Sign out .*OpenID Connect.*Password You have none here/,
+        new RegExp(
+          "^Ann B\\. Login name Ann\\.B E-mail ann@example\\.com Sign out .*OpenID Connect.*" +
+            "Password You have no password on this server",
+        ),
       );
       assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "admin", beta: "reader" });
       assert.equal(eventsOf(place, "Ann.B"), [
@@ -139,7 +146,7 @@ for (const inToken of [true, false])
           })
         ).status,
         403,
-        "at once, also for the session of before",
+        "at once, also for the earlier session",
       );
 
       oidc.state.person = { sub: "42", groups: [] };
@@ -158,7 +165,7 @@ for (const inToken of [true, false])
       ]);
     }));
 
-test("somebody without a mapped group gets no account, also where the mapping names an organization that is not there", () =>
+test("a person without a mapped group gets no account, also if the mapping names an unknown organization", () =>
   given({}, async ({ server, oidc, login }) => {
     for (const groups of [undefined, [], ["everyone"], ["DEVS"], [42]]) {
       oidc.state.person = { sub: "43", preferred_username: "eve", groups };
@@ -174,7 +181,7 @@ test("somebody without a mapped group gets no account, also where the mapping na
     );
   }));
 
-test("nobody becomes a user who is here already, whatever name or address the provider gives", () =>
+test("a person never becomes an existing user, whatever name or e-mail address the provider gives", () =>
   given({}, async (place) => {
     const { server, oidc, login } = place;
     const id = server.store.users.create({ name: "ann", displayName: "", email: "ann@example.com" });
@@ -199,7 +206,7 @@ test("nobody becomes a user who is here already, whatever name or address the pr
     assert.ok(server.store.users.find("acme-2"), "an organization has the name");
   }));
 
-test("the last admin of an organization stays one", () =>
+test("the last admin of an organization remains admin", () =>
   given({}, async (place) => {
     const { server, oidc, login } = place;
     oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
@@ -210,13 +217,15 @@ test("the last admin of an organization stays one", () =>
     oidc.state.person = { sub: "42", groups: ["devs"] };
     assert.is((await login()).status, 303);
     assert.equal(rolesOf(place, "ann"), { acme: "admin", ann: "admin", beta: "reader" });
-    assert.ok(server.lines.some((line) => line.includes("the groups of the last admin no longer say so")));
-    server.store.organizations.setRole(acme, { id: admin }, { role: "admin", changedBy: "test" });
+    assert.ok(
+      server.lines.some((line) => line.includes("the groups of an organization's last admin no longer give that role")),
+    );
+    server.store.organizations.setRole(acme, { id: admin }, "admin", "test");
     await login();
     assert.is(rolesOf(place, "ann")["acme"], "member");
   }));
 
-test("a disabled user is refused, and not made a second time", () =>
+test("a disabled user is refused, and not created again", () =>
   given({}, async ({ server, oidc, login }) => {
     oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
     await login();
@@ -231,12 +240,12 @@ test("a disabled user is refused, and not made a second time", () =>
     assert.is((await login()).status, 303);
   }));
 
-test("an answer counts once, in the browser that asked for it", () =>
+test("a response is valid once, in the browser that started the login", () =>
   given({}, async ({ oidc, browser, begin, server }) => {
     oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
     const expect = async (page: Promise<Page>, status: number, said: string) =>
       assert.equal(await page.then((answer) => [answer.status, saidBy(answer)]), [status, said]);
-    // Another browser, with and without a login of its own.
+    // Another browser, with and without a login in progress.
     const callback = await begin(browser());
     await expect(browser().get(callback), 400, NOT_BEGUN);
     const other = browser();
@@ -277,7 +286,7 @@ test("an answer counts once, in the browser that asked for it", () =>
     );
   }));
 
-test("an ID token without a subject is refused, and makes nobody", () => {
+test("an ID token without a subject is refused, and creates no user", () => {
   let reissue: ((idToken: string) => string) | null = null;
   const tamper =
     (real: Fetch): Fetch =>
@@ -333,7 +342,7 @@ test("an ID token that the provider did not sign is refused", () => {
   });
 });
 
-test("the provider is asked when somebody wants to sign in; while it is down passwords go on", () =>
+test("contacts the provider at the first login; while it is down, passwords still work", () =>
   given({}, async ({ server, oidc, browser }) => {
     assert.equal(oidc.state.requests, []);
     await givePassword(server, "acme-admin");
@@ -361,7 +370,7 @@ test("the provider is asked when somebody wants to sign in; while it is down pas
 const BASIC = "client_secret_basic";
 const POST = "client_secret_post";
 
-/** How a client is registered, what the description offers, what the operator set, and what then happens. */
+/** The registration of a client, the methods in the metadata, the configuration, and the result. */
 const CLIENTS: readonly { name: string; given: Given; method: string }[] = [
   { name: "basic, where both are offered", given: { clientMethod: BASIC, offered: [POST, BASIC] }, method: BASIC },
   { name: "basic, where it alone is offered", given: { clientMethod: BASIC, offered: [BASIC] }, method: BASIC },
@@ -399,14 +408,15 @@ for (const { name, given: registered, method } of CLIENTS)
       assert.equal(infos, [`the login provider was found ${JSON.stringify(facts)}`], "said once");
     }));
 
-test("a provider that takes no client secret is not asked, and the log says what it offers", () =>
+test("does not contact a provider that takes no client secret, and logs what it offers", () =>
   given(
     { offered: ["private_key_jwt", "none"], clientMethod: "none" as typeof BASIC },
     async ({ server, oidc, browser }) => {
       const answer = await browser().get("/login/oidc");
       assert.equal({ status: answer.status, methods: oidc.state.methods }, { status: 503, methods: [] });
       const said =
-        "it takes no client secret: client_secret_basic and client_secret_post are not among its methods (private_key_jwt, none); set oidc-client-auth if one works";
+        "it takes no client secret: client_secret_basic and client_secret_post are not among its methods " +
+        "(private_key_jwt, none); set oidc-client-auth if one works";
       assert.ok(
         server.lines.some((line) => (JSON.parse(line) as { reason?: string }).reason === said),
         server.lines.join("\n"),
@@ -426,7 +436,7 @@ test("a refusal by challenge is logged with its error code and description", () 
     const hint = "; this server authenticated with client_secret_basic, see oidc-client-auth";
     const answer = await login();
     assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: REFUSED });
-    // As Keycloak refuses: the challenge says nothing, the body does.
+    // Like Keycloak: the challenge has no code, but the body has.
     oidc.state.refuse = (response) =>
       void response
         .writeHead(401, { "WWW-Authenticate": 'Basic realm="x"', "Content-Type": "application/json" })
@@ -448,13 +458,16 @@ test("a refusal by challenge is logged with its error code and description", () 
     ]);
   }));
 
-test("a wrong client secret is logged with what the provider says of it, and never the secret", () =>
+test("a wrong client secret is logged with the provider's error, and never the secret", () =>
   given({ clientMethod: BASIC, clientSecret: "a-wrong-secret-of-this-test" }, async ({ server, login }) => {
     assert.is((await login()).status, 403);
     const [reason = ""] = reasonsOf(server);
     assert.match(
       reason,
-      /invalid_client: client authentication failed.*this server authenticated with client_secret_basic, see oidc-client-auth$/,
+      new RegExp(
+        "invalid_client: client authentication failed.*" +
+          "this server authenticated with client_secret_basic, see oidc-client-auth$",
+      ),
     );
     assert.not.match(server.lines.join(), "a-wrong-secret");
   }));

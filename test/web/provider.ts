@@ -1,4 +1,4 @@
-/** A real OpenID provider on loopback, where whoever `person` says signs in without being asked. */
+/** A real OpenID provider on loopback. It signs in `person` without a form. */
 import { generateKeyPairSync, sign } from "node:crypto";
 import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
@@ -13,11 +13,11 @@ export type OidcServer = Awaited<ReturnType<typeof startProvider>>;
 export type ClientMethod = "client_secret_basic" | "client_secret_post";
 
 export type ProviderOptions = {
-  /** Whether the claims stand in the ID token; else they are at the userinfo endpoint. */
+  /** Whether the claims are in the ID token; otherwise the userinfo endpoint returns them. */
   inToken: boolean;
-  /** How the client is registered, and the only way in which it is let in; as it likes unless given. */
+  /** The only authentication method accepted from the client; any method unless given. */
   clientMethod?: ClientMethod;
-  /** What the description offers; all methods unless given, null for a description that does not say. */
+  /** The methods in the metadata; all unless given, null for metadata without a list. */
   offered?: readonly string[] | null;
 };
 
@@ -25,9 +25,9 @@ export async function startProvider({ inToken, clientMethod, offered }: Provider
   const state = {
     person: { sub: "42" } as Record<string, unknown> & { sub: string },
     requests: [] as string[],
-    /** How the client authenticated itself at the token endpoint, each time. */
+    /** The authentication method of each request to the token endpoint. */
     methods: [] as ClientMethod[],
-    /** How the token endpoint refuses a client that came in the other way; with a challenge unless changed. */
+    /** How the token endpoint refuses a client with another method; with a challenge unless changed. */
     refuse: ((response) => {
       const header = 'Basic realm="test", error="invalid_client", error_description="this client has another method"';
       response
@@ -50,7 +50,7 @@ export async function startProvider({ inToken, clientMethod, offered }: Provider
       return void describeWithoutMethods(response);
     void handle(request, response);
   });
-  // The real one always says.
+  // The real provider always lists them.
   const describeWithoutMethods = (response: ServerResponse): void => {
     const path = (name: string): string => `${issuer}/${name}`;
     const description = {
@@ -72,14 +72,14 @@ export async function startProvider({ inToken, clientMethod, offered }: Provider
   return {
     issuer,
     state,
-    /** An ID token with other claims, signed by the provider. */
+    /** Signs an ID token with other claims. */
     reissue(idToken: string, changes: Record<string, unknown>): string {
       const [head = "", payload = ""] = idToken.split(".");
       const claims = { ...(JSON.parse(Buffer.from(payload, "base64url").toString()) as object), ...changes };
       const signed = `${head}.${Buffer.from(JSON.stringify(claims)).toString("base64url")}`;
       return `${signed}.${sign("RSA-SHA256", Buffer.from(signed), privateKey).toString("base64url")}`;
     },
-    /** Begins to answer for a server at that address; the provider's own port had to be known first. */
+    /** Registers the server at that address, which could only start once the provider's port was known. */
     serve(baseUrl: string): void {
       const configuration: Configuration = {
         ...(offered && { clientAuthMethods: [...offered] as ClientMethod[] }),
@@ -117,17 +117,14 @@ export async function startProvider({ inToken, clientMethod, offered }: Provider
         },
         ttl: { Interaction: 60, Session: 60, Grant: 60, AccessToken: 60, IdToken: 60 },
       };
-      // Its warning of a store in memory is meant for others.
+      // Ignores its warning about the in-memory store.
       const { warn } = console;
       console.warn = () => undefined;
       provider = new Provider(issuer, configuration);
       console.warn = warn;
       handle = provider.callback();
     },
-    /**
-     * Follows the redirects of the provider from its address of logins to ours, as a browser without cookies of an
-     * earlier visit.
-     */
+    /** Follows the redirects from the provider's login URL to ours, like a browser without cookies of the provider. */
     async visit(address: string): Promise<string> {
       const cookies = new Map<string, string>();
       for (let url = address; ; ) {

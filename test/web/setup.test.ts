@@ -1,4 +1,4 @@
-/** The first administrator. */
+/** Creating the first administrator. */
 import {
   chmodSync,
   existsSync,
@@ -14,20 +14,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openSetup, voidSetup } from "../../src/auth/first-admin.ts";
-import type { Setup } from "../../src/auth/first-admin.ts";
+import { openSetupToken, removeSetupToken } from "../../src/auth/first-admin.ts";
+import type { SetupToken } from "../../src/auth/first-admin.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { browserOf, PASSWORD, saidBy, shown } from "./browser.ts";
 
 const test = suite("web/setup");
 
-/** A server that knows nobody, with its token. */
+/** A server without users, and its token. */
 async function given(
-  body: (place: { server: TestServer; setup: Setup; token: string }) => Promise<void>,
+  body: (place: { server: TestServer; setup: SetupToken; token: string }) => Promise<void>,
 ): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-setup-"));
-  const setup = openSetup(directory);
+  const setup = openSetupToken(directory);
   const server = await startServer({ logins: { setup } });
   try {
     await body({ server, setup, token: readFileSync(setup.file, "utf8").trim() });
@@ -45,7 +45,7 @@ const fieldsOf = (token: string, more: Record<string, string> = {}): Record<stri
   again: PASSWORD,
   ...more,
 });
-const TAKEN = "This server has its first administrator already, or an organization of that name.";
+const TAKEN = "This server already has a user, or an organization with that name.";
 const rows = ({ db }: TestServer) =>
   db
     .prepare(
@@ -54,10 +54,10 @@ const rows = ({ db }: TestServer) =>
     .pluck()
     .get();
 
-test("whoever has the token makes the first organization with its admin, and is signed in", () =>
+test("the token creates the first organization with its admin, who is signed in", () =>
   given(async ({ server, setup, token }) => {
     const browser = browserOf(server.url);
-    assert.match((await browser.get("/login")).text, /<a href="\.\/setup">Set up the first administrator<\/a>/);
+    assert.match((await browser.get("/login")).text, /<a href="\.\/setup">Create the first administrator<\/a>/);
     const answer = await browser.fill("/setup", fieldsOf(`  ${token}\n`));
     assert.equal({ status: answer.status, location: answer.location }, { status: 303, location: "./account" });
     assert.match(
@@ -67,7 +67,8 @@ test("whoever has the token makes the first organization with its admin, and is 
     assert.not.ok(existsSync(setup.file));
     const entries = server.db
       .prepare(
-        "SELECT actor_kind || ' ' || actor_name || ' ' || operation || ' ' || event || ' ' || target FROM audit_log ORDER BY id",
+        "SELECT actor_kind || ' ' || actor_name || ' ' || operation || ' ' || event || ' ' || target FROM " +
+          "audit_log ORDER BY id",
       )
       .pluck()
       .all();
@@ -103,7 +104,7 @@ test("whoever has the token makes the first organization with its admin, and is 
     assert.is((await browserOf(server.url).login("ops", PASSWORD)).status, 303);
   }));
 
-test("of twenty who come at once one wins", () =>
+test("of twenty parallel claims one wins", () =>
   given(async ({ server, token }) => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
@@ -122,38 +123,47 @@ test("of twenty who come at once one wins", () =>
     );
   }));
 
-test("what is refused leaves nothing behind, and the token goes on", () =>
+test("a refused claim leaves nothing behind, and the token stays valid", () =>
   given(async ({ server, setup, token }) => {
     const before = rows(server);
     for (const [fields, status, said] of [
-      [fieldsOf("x".repeat(43)), 403, "Nothing was set up: this is not the token."],
-      [fieldsOf(""), 403, "Nothing was set up: this is not the token."],
+      [
+        fieldsOf("x".repeat(43)),
+        403,
+        "No administrator was created: the token is wrong; the valid one is in the file setup-token in the data " +
+          "directory.",
+      ],
+      [
+        fieldsOf(""),
+        403,
+        "No administrator was created: the token is wrong; the valid one is in the file setup-token in the data " +
+          "directory.",
+      ],
       [
         fieldsOf(token, { organization: "a b" }),
         400,
-        "Nothing was set up: the organization needs a name of letters, digits and - _ . ~.",
+        "No administrator was created: the name of the organization may have letters, digits and - _ . ~, and " +
+          "begins with a letter or a digit.",
       ],
       [
         fieldsOf(token, { name: "" }),
         400,
-        "Nothing was set up: the login name consists of letters, digits and - _ . ~.",
+        "No administrator was created: the login name may have letters, digits and - _ . ~, and begins with a " +
+          "letter or a digit.",
       ],
       [
         fieldsOf(token, { name: "acme" }),
         400,
-        "Nothing was set up: your personal organization bears your login name, so the shared one needs another name.",
+        "No administrator was created: your personal organization gets your login name, so the shared one needs " +
+          "another name.",
       ],
-      [fieldsOf(token, { again: "other" }), 400, "Nothing was set up: the two passwords differ."],
+      [fieldsOf(token, { again: "other" }), 400, "No administrator was created: the two passwords differ."],
       [
         fieldsOf(token, { password: "short", again: "short" }),
         400,
-        "Nothing was set up: a password has at least 12 characters.",
+        "No administrator was created: a password has at least 12 characters.",
       ],
-      [
-        fieldsOf(token, { csrf: "" }),
-        403,
-        "This form was open for too long, or does not come from here. Please try again.",
-      ],
+      [fieldsOf(token, { csrf: "" }), 403, "This form has expired, or was not sent from this page. Please try again."],
     ] as const) {
       const browser = browserOf(server.url);
       const answer = await browser.fill("/setup", fields);
@@ -178,7 +188,7 @@ test("what is refused leaves nothing behind, and the token goes on", () =>
     assert.is((await browserOf(server.url).fill("/setup", fieldsOf(token))).status, 303);
   }));
 
-test("the token is not guessed for long", () =>
+test("limits attempts to guess the token", () =>
   given(async ({ server, token }) => {
     const browser = browserOf(server.url);
     for (let count = 0; count < 10; count += 1)
@@ -189,7 +199,7 @@ test("the token is not guessed for long", () =>
     assert.is((await browser.fill("/setup", fieldsOf(token))).status, 303);
   }));
 
-/** The status of a claim that comes from another address of this machine. */
+/** The status of a claim from another address of this machine. */
 async function claimFrom(address: string, { url }: TestServer, fields: Record<string, string>): Promise<number> {
   const send = (method: string, headers: Record<string, string>, body?: string) =>
     new Promise<{ status: number; cookie: string; text: string }>((resolve, reject) => {
@@ -211,7 +221,7 @@ async function claimFrom(address: string, { url }: TestServer, fields: Record<st
   return (await send("POST", headers, new URLSearchParams({ csrf, ...fields }).toString())).status;
 }
 
-test("failed tries from one address do not lock the right token out at another", () =>
+test("failed attempts from one address do not lock out another", () =>
   given(async ({ server, token }) => {
     for (let count = 0; count < 10; count += 1) assert.is(await claimFrom("127.0.0.2", server, fieldsOf("wrong")), 403);
     assert.is(await claimFrom("127.0.0.2", server, fieldsOf("wrong")), 429);
@@ -219,7 +229,7 @@ test("failed tries from one address do not lock the right token out at another",
     assert.is(await claimFrom("127.0.0.3", server, fieldsOf(token)), 303);
   }));
 
-test("a user from elsewhere makes the token void, also for a claim that is under way", () =>
+test("a user created in another way invalidates the token, also for a claim in progress", () =>
   given(async ({ server, token }) => {
     const browser = browserOf(server.url);
     const csrf = await browser.tokenOf("/setup");
@@ -229,7 +239,7 @@ test("a user from elsewhere makes the token void, also for a claim that is under
     assert.is(server.store.users.count(), 1);
   }));
 
-test("a server without a token has nothing to claim", async () => {
+test("a server without a token has no setup", async () => {
   const server = await startServer();
   try {
     assert.is((await browserOf(server.url).get("/setup")).status, 303);
@@ -239,37 +249,37 @@ test("a server without a token has nothing to claim", async () => {
   }
 });
 
-test("the token is kept for the owner alone, and the same after a restart", () => {
+test("only the owner can read the token, and a restart keeps it", () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-setup-"));
   try {
-    const first = openSetup(directory);
-    assert.match(first.fresh ?? "", /^[\w-]{43}$/);
+    const first = openSetupToken(directory);
+    assert.match(first.newToken ?? "", /^[\w-]{43}$/);
     assert.is(statSync(first.file).mode & 0o777, 0o600);
-    assert.is(readFileSync(first.file, "utf8"), `${first.fresh}\n`);
-    const again = openSetup(directory);
+    assert.is(readFileSync(first.file, "utf8"), `${first.newToken}\n`);
+    const again = openSetupToken(directory);
     assert.equal(
       {
-        "again.fresh": again.fresh,
-        'isToken(first.fresh ?? "")': again.isToken(first.fresh ?? ""),
+        "again.fresh": again.newToken,
+        'isToken(first.fresh ?? "")': again.isToken(first.newToken ?? ""),
         "isToken x": again.isToken("x"),
         "isToken ": again.isToken(""),
       },
       { "again.fresh": null, 'isToken(first.fresh ?? "")': true, "isToken x": false, "isToken ": false },
     );
-    // A start that died while it wrote.
+    // A start that was killed while it wrote the file.
     writeFileSync(first.file, "half");
-    const whole = openSetup(directory);
+    const whole = openSetupToken(directory);
     assert.equal(
-      { "isToken half": whole.isToken("half"), 'isToken(whole.fresh ?? "")': whole.isToken(whole.fresh ?? "") },
+      { "isToken half": whole.isToken("half"), 'isToken(whole.fresh ?? "")': whole.isToken(whole.newToken ?? "") },
       { "isToken half": false, 'isToken(whole.fresh ?? "")': true },
     );
-    // Somebody put a link there.
+    // Another user put a link there.
     rmSync(first.file);
     const target = join(directory, "target");
     writeFileSync(target, "of somebody else");
     chmodSync(target, 0o644);
     symlinkSync(target, first.file);
-    openSetup(directory);
+    openSetupToken(directory);
     assert.equal(
       {
         readFileSync: readFileSync(target, "utf8"),
@@ -277,8 +287,8 @@ test("the token is kept for the owner alone, and the same after a restart", () =
       },
       { readFileSync: "of somebody else", "statSync(first.file).mode & 0o777": 0o600 },
     );
-    voidSetup(directory);
-    voidSetup(directory);
+    removeSetupToken(directory);
+    removeSetupToken(directory);
     assert.not.ok(existsSync(first.file));
   } finally {
     rmSync(directory, { recursive: true });

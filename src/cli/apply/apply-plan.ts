@@ -6,7 +6,6 @@
  * nothing. A new user always gets the personal organization of the same name (semantics 1.2), even if the plan omits
  * it.
  */
-import { newSecret } from "../../server/app.ts";
 import { keepsAdmin } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
 import { byPlace } from "../../domain/text/yaml.ts";

@@ -11,6 +11,7 @@ import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { requireOrganization } from "../lookup.ts";
+import { newSecret } from "../../clock.ts";
 
 export const actionSecret: Command = {
   name: "action secret",

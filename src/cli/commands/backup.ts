@@ -1,6 +1,6 @@
 /** `assay backup`: writes the whole content of a data directory to one archive. */
 import { resolve } from "node:path";
-import { systemSources } from "../../server/app.ts";
+import { systemSources } from "../../clock.ts";
 import { readBuildInfo } from "../../assets.ts";
 import { checkFile } from "../../backup/check.ts";
 import { makeBackup, IncompleteEvidenceError } from "../../backup/make.ts";

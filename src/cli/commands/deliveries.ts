@@ -3,7 +3,6 @@
  * running server, which notices a change within a second. Never prints the path of a webhook URL, because it is a
  * credential.
  */
-import { shownTarget } from "../../notifications/deliver.ts";
 import type { AttemptRow, DeliveryRow, DeliveryState } from "../../store/notifications/delivery-log.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import type { Store } from "../../store/index.ts";
@@ -239,7 +238,7 @@ const present = (row: DeliveryRow) => ({
   action: row.action_name,
   subject: row.subject,
   type: row.type,
-  to: shownTarget(row.target_json),
+  to: describeTarget(row.target_json),
   queue: row.queue,
   state: row.state,
   attempts: row.attempts,
@@ -282,7 +281,7 @@ function renderDelivery(row: DeliveryRow, attempts: readonly AttemptRow[]): stri
     ["organization", row.organization_name],
     ["action", row.action_name],
     ["subject", row.subject],
-    ["to", `${row.type} ${shownTarget(row.target_json)}`],
+    ["to", `${row.type} ${describeTarget(row.target_json)}`],
     ["queue", row.queue],
     ["state", row.state],
     ["created", formatTimestamp(row.created_at)],

@@ -5,8 +5,7 @@
  */
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { newSecret } from "../../server/app.ts";
-import { readToken } from "../../auth/first-admin.ts";
+import { readTokenFile } from "../../auth/first-admin.ts";
 import type { Instance } from "../../server/instance.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
 import { runTransaction } from "../data-directory.ts";
@@ -17,6 +16,7 @@ import { createFirstPlan } from "./init.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { announceAddresses, applyPlanFile, runServer } from "./serve.ts";
 import type { Announcement } from "./serve.ts";
+import { newSecret } from "../../clock.ts";
 
 const ORGANIZATION = "acme";
 const USER = "dev";

@@ -5,7 +5,6 @@ import type { Config } from "../../config/options.ts";
 import { checkCertificate } from "../../diagnostics/doctor/certificate.ts";
 import { fail, machine, ok, warn } from "../../diagnostics/doctor/check.ts";
 import type { Check } from "../../diagnostics/doctor/check.ts";
-import { newPublicId } from "../../server/app.ts";
 import { agreedPlace, EvidencePlaceError, openPlace, partsToRead } from "../../evidence/location.ts";
 import { IN_DIRECTORY } from "../../store/flows/evidence-location.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
@@ -14,6 +13,7 @@ import { diagnose } from "../../diagnostics/doctor/doctor.ts";
 import { loadConfig, evidenceAccessOf, readCaBundle } from "../command-config.ts";
 import { EXIT, escapeLine } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
+import { newPublicId } from "../../clock.ts";
 
 export const doctor: Command = {
   name: "doctor",

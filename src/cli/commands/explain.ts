@@ -16,6 +16,7 @@ import { renderExplanation } from "../explain-text.ts";
 import { CommandError, EXIT, escapeLine, reportProblems } from "../framework.ts";
 import type { Command } from "../framework.ts";
 import type { Question } from "../explain-question.ts";
+import { systemSources } from "../../clock.ts";
 
 export const explain: Command = {
   name: "explain",

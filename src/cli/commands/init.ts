@@ -12,6 +12,7 @@ import { runTransaction, withData } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
+import { systemSources } from "../../clock.ts";
 
 export const init: Command = {
   name: "init",

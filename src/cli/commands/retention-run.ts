@@ -3,7 +3,6 @@
  * works beside a server: it writes in short transactions and pauses as long after each, so that the server can write.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { systemSources } from "../../server/app.ts";
 import type { FlowPlan, RetentionPlan } from "../../store/retention/retention-plan.ts";
 import { retentionRuleText } from "../../store/retention/retention-plan.ts";
 import { RetentionChangedError } from "../../store/retention/retention.ts";

@@ -1,7 +1,6 @@
 /** `assay serve`, and the code it shares with `assay dev`: runs a server from its configuration to its stop. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { prepareDirectory, systemSources } from "../../server/app.ts";
 import type { Machine } from "../../diagnostics/doctor/check.ts";
 import { refuseNetworkFileSystem } from "../../diagnostics/doctor/file-system.ts";
 import { listenText } from "../../config/resolve.ts";
@@ -136,7 +135,7 @@ export async function runServer(args: Args, io: Io, rules: ServerRules): Promise
     logger.info({ signal: await stop }, "stopping");
     notifier.stopping();
     await instance.stop();
-    await notifier.told();
+    await notifier.flushed();
     return EXIT.done;
   } finally {
     destination.flushSync();

@@ -12,6 +12,7 @@ import { openData, openEvidence, requireDataDirectory } from "../data-directory.
 import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
+import { systemSources } from "../../clock.ts";
 
 export const vacuum: Command = {
   name: "vacuum",
@@ -111,7 +112,7 @@ async function sweep({ store }: Data, directory: string, evidence: Vault): Promi
   try {
     return await evidence.sweep({
       isReferenced: store.attestations.isEvidenceReferenced,
-      olderThan: systemSources.now() - SWEEP_AGE,
+      olderThan: systemSources.now() - UNREFERENCED_EVIDENCE_AGE_S,
     });
   } catch (error) {
     if (!(error instanceof EvidenceUnavailableError)) throw error;

@@ -1,7 +1,6 @@
 /** `assay verify`: checks that all stored data is intact and that every verdict still follows from it. Read-only. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { systemSources } from "../../server/app.ts";
 import type { CheckResult } from "../../diagnostics/verify/verify.ts";
 import { isDamagedFile } from "../../diagnostics/verify/check.ts";
 import { verifyInstallation } from "../../diagnostics/verify/verify.ts";
@@ -14,6 +13,7 @@ import { openEvidence, resolveEvidencePlace, withDataReadOnly } from "../data-di
 import { EXIT, escapeLine } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { showProgress } from "../progress.ts";
+import { systemSources } from "../../clock.ts";
 
 export const verify: Command = {
   name: "verify",

@@ -3,6 +3,9 @@
  * kept.
  */
 
+import { isObject, isText } from "../stored-json.ts";
+import type { Guard } from "../stored-json.ts";
+
 export type ChannelContext = { channel_id: string; channel_name: string; team_id: string };
 
 /** Targets that something is sent to. `context` names the channel of a chat and is only kept. */
@@ -62,4 +65,17 @@ function normalizedUrl(url: string): string {
 function normalizedAddress(address: string): string {
   const at = address.lastIndexOf("@");
   return `${address.slice(0, at)}${address.slice(at).toLowerCase()}`;
+}
+
+/** Guards a stored target. What belongs to its type is not checked: it was when the target was stored. */
+export const isTarget: Guard<Target> = (value): value is Target => isObject(value) && isText(value["type"]);
+
+/**
+ * A stored target as people see it: the origin of a webhook, whose path works as a password, or the e-mail addresses.
+ * @param targetJson the stored JSON of a target
+ */
+export function describeTarget(targetJson: string): string {
+  const { webhook, emails } = JSON.parse(targetJson) as { webhook?: string; emails?: string[] };
+  if (emails) return emails.join(", ");
+  return webhook !== undefined && URL.canParse(webhook) ? `${new URL(webhook).origin}/...` : "(no valid URL)";
 }

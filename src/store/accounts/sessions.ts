@@ -42,8 +42,8 @@ export type NewSession = {
   address: string;
   userAgent: string;
   /** Seconds. */
-  idle: number;
-  lifetime: number;
+  idleTimeoutS: number;
+  lifetimeS: number;
 };
 
 /**
@@ -146,8 +146,8 @@ export function sessionStore(db: Db, { now, newId }: SchemaSources) {
         at,
         at,
         at,
-        fields.idle,
-        at + fields.lifetime,
+        fields.idleTimeoutS,
+        at + fields.lifetimeS,
       );
       return publicId;
     },

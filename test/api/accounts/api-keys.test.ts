@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ROLES } from "../../../src/domain/access.ts";
 import type { Role } from "../../../src/domain/access.ts";
-import { closeLapsedKeys, keyLapses } from "../../../src/jobs/expire-keys.ts";
+import { closeExpiredKeys, createKeyExpiry } from "../../../src/jobs/expire-keys.ts";
 import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
 import { fresh, startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
@@ -139,7 +139,7 @@ test("a key expires to the second and is unknown from then on", async () => {
 
 /** Runs the scheduler's minute task, at the time of the clock unless another one is given. */
 const closeKeys = (now: () => number = () => server.clock.at): Promise<number> =>
-  closeLapsedKeys({ store: server.store, writer: server.writer, now });
+  closeExpiredKeys({ store: server.store, writer: server.writer, now });
 
 test("an expired key stays expired when the clock is set back, and the audit log records the expiry", async () => {
   const at = given();
@@ -195,13 +195,13 @@ test("a clock that runs ahead revokes no key, neither by the scheduler nor by th
   await rotate(at, rotated.id);
   const trusted = server.clock.at;
   assert.is(await closeKeys(() => trusted), 0);
-  const handlers = keyLapses({ store: server.store, writer: server.writer, now: () => trusted });
+  const handlers = createKeyExpiry({ store: server.store, writer: server.writer, now: () => trusted });
   const graceEnd = row(rotated.id)["grace_period_expires_at"] as number;
   const job = server.db
     .prepare("SELECT payload_json FROM jobs WHERE kind = 'lapse_key' AND due_at = ?")
     .pluck()
     .get(graceEnd) as string;
-  const settle = await handlers.lapseKey(JSON.parse(job));
+  const settle = await handlers.expireKey(JSON.parse(job));
   assert.is(typeof settle === "function" && settle(), graceEnd, "the job comes again at the end of the grace period");
   assert.equal(
     {

@@ -1,13 +1,13 @@
 /** The history of memberships: filters, orders and pages, for admins alone (semantics 8.5, decisions 108, 109). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { osUserName } from "../../../src/server/app.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
 import { openStore } from "../../../src/store/index.ts";
 import { MEMBERSHIP_SOURCES, membershipSearchText } from "../../../src/store/accounts/membership-audit-log.ts";
 import { fresh, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { holdings } from "../../http/socket.ts";
+import { osUserName } from "../../../src/clock.ts";
 
 const test = suite("api/accounts/membership-audit-log");
 let server: TestServer;

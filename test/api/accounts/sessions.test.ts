@@ -36,8 +36,8 @@ function given(org: string, role: Role | null): Session {
     method: "password",
     address: "a",
     userAgent: "b",
-    idle: 3600,
-    lifetime: 86_400,
+    idleTimeoutS: 3600,
+    lifetimeS: 86_400,
   });
   return { id, user, cookie, token };
 }

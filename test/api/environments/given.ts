@@ -1,10 +1,10 @@
 /** Set-up for tests of environments: environments, members, policies and reports, written directly to the store. */
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
 import type { Cause } from "../../../src/domain/snapshot/diff.ts";
-import { newPublicId } from "../../../src/server/app.ts";
 import type { EnvironmentType } from "../../../src/store/environments/environments.ts";
 import { fresh } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
+import { newPublicId } from "../../../src/clock.ts";
 
 type At = { org: string; key: string };
 

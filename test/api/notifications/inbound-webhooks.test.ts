@@ -2,11 +2,11 @@
 import { createHmac } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { newSecret } from "../../../src/server/app.ts";
 import type { WebhookKind } from "../../../src/store/notifications/inbound-webhooks.ts";
 import { fresh, freshFingerprint, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { dial } from "../../http/socket.ts";
+import { newSecret } from "../../../src/clock.ts";
 
 const test = suite("api/notifications/inbound-webhooks");
 let server: TestServer;

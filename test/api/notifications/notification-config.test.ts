@@ -1,7 +1,7 @@
 /** Recipients of warnings about expiring keys (operations, Notification Config; wire-contract 20). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { warnOfEndingKeys } from "../../../src/notifications/key-expiry-warnings.ts";
+import { warnOfExpiringKeys } from "../../../src/notifications/key-expiry-warnings.ts";
 import { startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 
@@ -229,7 +229,7 @@ test("the member who created or rotated a key is warned of its expiry, in additi
   );
   assert.is((await server.call("POST", `${keys}/${made.body.id}/rotate`, { key: member.key })).status, 201);
   server.clock.at += 90 * 86_400;
-  const warned = await warnOfEndingKeys({
+  const warned = await warnOfExpiringKeys({
     store: server.store,
     writer: server.writer,
     now: () => server.clock.at,

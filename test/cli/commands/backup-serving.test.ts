@@ -89,7 +89,7 @@ test("removes no evidence while a backup runs", async () => {
   assert.ok(existsSync(old));
   lock?.release();
   const next = serve(data);
-  await next.wrote(/removed evidence that no attestation names/);
+  await next.wrote(/deleted evidence that no attestation references/);
   await next.stop();
   assert.not.ok(existsSync(old));
 });
@@ -98,10 +98,10 @@ test("logs a failed backup and keeps running", async () => {
   const { root, data } = await initialized();
   const server = serve(data, "--backup-every", "24h", "--backup-directory", join(root, "not-mounted"));
   const text = await server.wrote(
-    /"msg":"no backup could be made[^]*API reference|API reference[^]*"msg":"no backup could be made/,
+    /"msg":"the backup failed[^]*API reference|API reference[^]*"msg":"the backup failed/,
   );
   const { level, error } = JSON.parse(
-    text.split("\n").find((line) => line.includes("no backup could be made")) ?? "{}",
+    text.split("\n").find((line) => line.includes("the backup failed")) ?? "{}",
   );
   assert.equal(
     { level, error },

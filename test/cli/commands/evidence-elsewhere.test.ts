@@ -316,7 +316,7 @@ test("keeps the storage credentials out of logs, messages and backups", async ()
       ["serve", "--listen", "127.0.0.1:0", "--evidence-store", place, "--log-level", "debug", "--backup-every", "24h"],
       { env: unknown },
     );
-    await server.wrote(/"msg":"no backup could be made/);
+    await server.wrote(/"msg":"the backup failed/);
     const said = [await server.stop()];
     for (const words of [["backup", join(directory, "never.tar")], ["verify"], ["vault", "status"]])
       said.push(await cli(words, { env: unknown }));

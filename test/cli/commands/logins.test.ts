@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createPasswords } from "../../../src/auth/password-hashing.ts";
+import { createPasswordHasher } from "../../../src/auth/password-hashing.ts";
 import { cookieDigest } from "../../../src/store/accounts/sessions.ts";
 import { auditOf, cli, inDirectory, look } from "../in-process.ts";
 import type { Surroundings } from "../in-process.ts";
@@ -28,8 +28,8 @@ const given = (body: (data: string) => Promise<void>): Promise<void> =>
           method: "password",
           address: "10.0.0.1",
           userAgent: `Browser\u0007 of ${cookie}`,
-          idle: 3600,
-          lifetime: 7200,
+          idleTimeoutS: 3600,
+          lifetimeS: 7200,
         });
     });
     await body(data);
@@ -61,7 +61,7 @@ test("reads the password from one line of standard input and ends all sessions",
       },
       { cost: 131072, block_size: 8, parallelism: 1, "salt.length": 16 },
     );
-    assert.ok(await createPasswords().verify("Zürich is nice", hash));
+    assert.ok(await createPasswordHasher().verify("Zürich is nice", hash));
     assert.equal({ "open ops": open(data, "ops"), "open ann": open(data, "ann") }, { "open ops": 0, "open ann": 1 });
     assert.equal(auditOf(data).slice(before), ['user passwd password.set ops {"ended_sessions":2}']);
 
@@ -137,8 +137,8 @@ test("a disabled user has no session, no password and no provider login until en
         method: "oidc",
         address: "a",
         userAgent: "b",
-        idle: 3600,
-        lifetime: 7200,
+        idleTimeoutS: 3600,
+        lifetimeS: 7200,
       });
     });
     const before = auditOf(data).length;

@@ -2,7 +2,6 @@ import { userInfo } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { newSecret } from "../../../src/server/app.ts";
 import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
 import { auditOf, cli, countRows, inDirectory, joinPatterns, look, start } from "../in-process.ts";
 

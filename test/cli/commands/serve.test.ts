@@ -409,9 +409,9 @@ test("removes leftovers at the start: staged files at once, unreferenced evidenc
     utimesSync(join(shard, old), yesterday, yesterday);
 
     const server = start(["serve", "--data", data, ...LISTEN]);
-    const written = await server.wrote(/removed evidence that no attestation names/);
-    assert.match(written, /"files":1,"msg":"removed what an earlier process left in the staging directory"/);
-    assert.match(written, /"files":1,"bytes":8,"msg":"removed evidence that no attestation names"/);
+    const written = await server.wrote(/deleted evidence that no attestation references/);
+    assert.match(written, /"files":1,"msg":"removed files that an earlier process left in the staging directory"/);
+    assert.match(written, /"files":1,"bytes":8,"msg":"deleted evidence that no attestation references"/);
     assert.equal(readdirSync(shard), [young]);
     assert.equal(readdirSync(join(data, "staging")), []);
     assert.is((await server.stop()).code, 0);
@@ -449,7 +449,7 @@ test("runs a job that a crashed process had begun", () =>
       .map((line) => JSON.parse(line));
     assert.equal(
       lines.filter(({ jobs }) => jobs !== undefined).map(({ jobs, msg }) => [jobs, msg]),
-      [[1, "jobs that an earlier process did not finish are done again"]],
+      [[1, "jobs that an earlier process did not finish will run again"]],
     );
     assert.equal(
       lines.filter(({ msg }) => msg === "job").map(({ kind, attempts, outcome }) => [kind, attempts, outcome]),

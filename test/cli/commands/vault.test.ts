@@ -307,7 +307,7 @@ test("a server starts while its storage is down, and logs that", async () => {
     };
     const running = serve(directory, env, "--evidence-store", `s3://${BUCKET}/down`);
     await running.wrote(/listening on/);
-    await running.wrote(/the storage of the evidence does not answer.*503/);
+    await running.wrote(/the evidence storage does not answer.*503/);
     assert.is((await running.stop()).code, 0);
   });
 });

@@ -325,9 +325,9 @@ test("a request that does not arrive in time is refused with 408, with and witho
   });
   app.silent = true;
   const slow = await listen(
-    Object.assign(app, { refused: () => "id" }),
+    Object.assign(app, { recordMalformedRequest: () => "id" }),
     { host: "127.0.0.1", port: 0 },
-    { headerTimeout: 0.1, requestTimeout: 0.2 },
+    { limits: { headerTimeout: 0.1, requestTimeout: 0.2 } },
   );
   for (const bytes of [
     "POST / HTTP/1.1\r\nHost: a\r\n",

@@ -20,8 +20,8 @@ function given() {
       method: "password",
       address: "10.0.0.1",
       userAgent: "x".repeat(1000),
-      idle: 100,
-      lifetime: 1000,
+      idleTimeoutS: 100,
+      lifetimeS: 1000,
       ...fields,
     });
   return { clock, db, store, sessions: store.sessions, userId, create };

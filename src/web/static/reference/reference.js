@@ -1,18 +1,18 @@
-// Starts Swagger UI on this server's own OpenAPI document. The page has no inline script, so that its Content-Security-Policy
-// can forbid all of it.
+// Starts Swagger UI on this server's own OpenAPI document. The page has no inline script, so that its
+// Content-Security-Policy can forbid inline scripts altogether.
 "use strict";
 
-// Swagger UI has a dark look of its own but leaves the choice to a button of a bar that this page does not have.
+// Swagger UI has a dark mode, but leaves the choice to a button in a bar that this page does not have.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const followScheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", followScheme);
 followScheme();
 
-// The page lies at <API root>/doc/, wherever a proxy has put the API root.
+// The page is at <API root>/doc/, below whatever path a proxy serves the API root.
 const apiRoot = new URL("..", location.href).href.replace(/\/$/, "");
 
-// Swagger UI takes every "_" of an address for an old way to write a space and complains on the console. Our operation ids
-// are full of them, so the address is taken at its word here: #/<tag>/<operation id>, already decoded.
+// Swagger UI reads every "_" in a URL as an old way to write a space, and complains on the console. Our operation ids
+// are full of them, so this reads the URL literally: #/<tag>/<operation id>, already decoded.
 const deepLinks = () => ({
   statePlugins: {
     layout: {
@@ -31,7 +31,7 @@ const deepLinks = () => ({
   },
 });
 
-// Who signed in with this browser, and the token that their changes must bring; null where nobody did.
+// Shows the user of this browser's session, and returns the CSRF token for their changes; null without a session.
 async function signedIn() {
   const answer = await fetch(`${apiRoot.replace(/\/api\/[^/]+$/, "")}/session`);
   const { user, csrf_token: token } = answer.ok ? await answer.json() : { user: null };
@@ -47,7 +47,7 @@ async function show() {
   const answer = await fetch(`${apiRoot}/openapi.json`, { credentials: "omit" });
   if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
   const spec = await answer.json();
-  // The document names the public address of the server. Keys typed here go to the server that served this page and to no other.
+  // The document names the server's public address. Keys typed here must go to the server that served this page only.
   spec.servers = [{ url: apiRoot }];
   SwaggerUIBundle({
     spec,
@@ -61,12 +61,12 @@ async function show() {
     filter: true,
     showExtensions: true,
     displayRequestDuration: true,
-    // A key is kept in memory only; no address in the query may replace the document; nobody else checks it.
+    // Keys stay in memory; no URL in the query can replace the document; no external service validates it.
     persistAuthorization: false,
     queryConfigEnabled: false,
     validatorUrl: null,
-    // A pasted key counts, whoever signed in, and then cookies stay here. Without this a refused key would also make the browser ask
-    // for a password, and keep it.
+    // A pasted key takes precedence over the session, and no cookie is sent with it. Without "omit", a refused key would
+    // also make the browser ask for a password, and store it.
     requestInterceptor: (request) => {
       const hasKey = Object.keys(request.headers).some((name) => name.toLowerCase() === "authorization");
       if (token === null || hasKey) return Object.assign(request, { credentials: "omit" });

@@ -1,0 +1,136 @@
+/** The first stage of a start: the data directory, its database, and the agreement on where the evidence is. */
+import { systemSources } from "../clock.ts";
+import type { Config } from "../config/options.ts";
+import { settlePlace } from "../evidence/location.ts";
+import type { EvidenceAccess } from "../evidence/location.ts";
+import type { Logger } from "../log.ts";
+import { lockDirectory } from "../store/db/data-directory-lock.ts";
+import { openDatabase } from "../store/db/database.ts";
+import { isStorageFailure } from "../store/db/group-commit.ts";
+import type { Db } from "../store/db/types.ts";
+import { openStore } from "../store/index.ts";
+import type { Store } from "../store/index.ts";
+import type { CertificatePair, ListenAddress } from "./listener.ts";
+import { prepareDirectory } from "./prepare-directory.ts";
+import { upgradeLogger } from "./startup-log.ts";
+import { openStorageProbe } from "./storage-probe.ts";
+import type { StorageProbe } from "./storage-probe.ts";
+
+export type ServeOptions = {
+  /** The data directory, an absolute path; created where it is missing. */
+  directory: string;
+  config: Config;
+  /** Certificates of a CA bundle (ca-file) in PEM, trusted in addition to Node's; null: only those of Node. */
+  authorities: readonly string[] | null;
+  /** How to reach evidence that is not in the data directory. */
+  evidence: EvidenceAccess;
+  /**
+   * Whether the base URL follows from the bound address, because none was configured. Trusted proxies may then forward
+   * another one.
+   */
+  derivesBaseUrl: boolean;
+  /** Inherited sockets to use in place of the configured address; null when there are none. */
+  sockets: readonly Extract<ListenAddress, { fd: number }>[] | null;
+  /** With a pair everything is served over TLS. */
+  tls: CertificatePair | null;
+  logger: Logger;
+  /** Whether responses are checked against their declared shapes. */
+  checkResponses: boolean;
+  /** Restores the data directory as it was before this start. Called when the start fails, while the lock is held. */
+  undoDirectory?: () => void;
+  /** Runs on the opened store before clients can connect. An error aborts the start. */
+  beforeListening?: (data: { db: Db; store: Store }) => void;
+};
+
+export type CloseReason = "stop" | "failed start";
+type Closer = (reason: CloseReason) => unknown;
+
+/** A part of a running server, opened as a whole and closed as a whole. */
+export type Stage = { close(reason: CloseReason): Promise<void> };
+
+/** Closers of what was opened, run in reverse order. */
+export function createClosers(): Stage & { add(closer: Closer): void } {
+  const closers: Closer[] = [];
+  return {
+    add: (closer) => void closers.push(closer),
+    /** Runs all closers, even if one fails, then rejects with the first error. */
+    async close(reason) {
+      let firstError: unknown = null;
+      for (let closer = closers.pop(); closer; closer = closers.pop()) {
+        try {
+          await closer(reason);
+        } catch (error) {
+          firstError ??= error;
+        }
+      }
+      if (firstError !== null) throw firstError;
+    },
+  };
+}
+
+/**
+ * Opens a stage. If one of its parts fails to open, those opened before it are closed again and the error is rethrown.
+ * @param open opens the parts, and registers the closer of each right after it was opened
+ */
+export async function openStage<Parts extends object>(
+  logger: Logger,
+  open: (onClose: (closer: Closer) => void) => Promise<Parts>,
+): Promise<Parts & Stage> {
+  const { add, close } = createClosers();
+  try {
+    return { ...(await open(add)), close };
+  } catch (error) {
+    await close("failed start").catch((second: unknown) => logFailedClose(logger, second));
+    throw error;
+  }
+}
+
+export const logFailedClose = (logger: Logger, error: unknown): void =>
+  logger.error({ err: error }, "the start failed, and a part that was already open could not be closed");
+
+/** A monotonic clock. */
+const milliseconds = (): number => performance.now();
+
+/**
+ * Locks the data directory and opens its database.
+ * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, EvidencePlaceError, the system's error
+ */
+export const openStorage = ({ directory, config, logger, evidence: access, undoDirectory }: ServeOptions) =>
+  openStage(logger, async (onClose) => {
+    const { evidence, staging } = prepareDirectory(directory);
+    const lock = lockDirectory(directory);
+    onClose((reason) => {
+      try {
+        if (reason === "failed start") undoDirectory?.();
+      } finally {
+        lock.release();
+      }
+    });
+
+    // The probe opens the file that openDatabase creates, and must close after the database, see storage-probe.ts.
+    let opened: StorageProbe | null = null;
+    onClose(() => opened?.close());
+    const db = openDatabase(directory, systemSources.now(), { onUpgrade: upgradeLogger(logger, milliseconds) });
+    onClose(() => closeDatabase(db, { emptyWal: config.checkpoints === "own", logger }));
+    const storageProbe = openStorageProbe(directory, milliseconds, Math.random);
+    opened = storageProbe;
+    const store = openStore(db, systemSources);
+    // Before anything is changed: a server configured for another place than that of the evidence is refused.
+    const home = { place: settlePlace(store, access.configured), parts: { evidence, staging }, access };
+    return { db, store, storageProbe, evidence, staging, home };
+  });
+
+export type Storage = Awaited<ReturnType<typeof openStorage>>;
+
+function closeDatabase(db: Db, { emptyWal, logger }: { emptyWal: boolean; logger: Logger }): void {
+  try {
+    // Moves everything into the one file that is expected by people who copy the database of a stopped server.
+    if (emptyWal) db.pragma("wal_checkpoint(TRUNCATE)");
+  } catch (error) {
+    // Nothing is lost: the next start reads the log.
+    if (!isStorageFailure(error)) throw error;
+    logger.warn({ err: error }, "the write-ahead log could not be emptied; the next start will read it");
+  } finally {
+    db.close();
+  }
+}

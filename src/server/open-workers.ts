@@ -1,0 +1,223 @@
+/** The middle stages of a start: the write path with everything it depends on, then evidence and worker threads. */
+import { getCACertificates } from "node:tls";
+import { readBuildInfo } from "../assets.ts";
+import { createPackageMaker } from "../audit-packages/package-maker.ts";
+import { openSetupToken, removeSetupToken } from "../auth/first-admin.ts";
+import { newPublicId, systemSources, systemTimer } from "../clock.ts";
+import type { Config } from "../config/options.ts";
+import { urlsFor } from "../contract/urls.ts";
+import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts";
+import { AppError } from "../errors.ts";
+import { EvidenceUnavailableError } from "../evidence/errors.ts";
+import { openPlace } from "../evidence/location.ts";
+import { createEvidenceReader } from "../evidence/reader.ts";
+import type { S3Vault } from "../evidence/s3-store.ts";
+import type { Logger } from "../log.ts";
+import type { MailSettings } from "../notifications/mail-client.ts";
+import { createResolver } from "../notifications/resolver.ts";
+import { createSender } from "../notifications/sender.ts";
+import { freeBytes } from "../store/db/disk-space.ts";
+import { createPlaces } from "../workers/concurrency-limit.ts";
+import type { PoolLoad } from "../workers/pool.ts";
+import { backupDirectory, lastBackupAt } from "./backup-schedule.ts";
+import { createClockWatch } from "./clock-watch.ts";
+import type { ClockWatch } from "./clock-watch.ts";
+import { createDiskGuard, probeWrite } from "./disk-guard.ts";
+import { createMetrics } from "./metrics.ts";
+import type { Metrics } from "./metrics.ts";
+import { openStage } from "./open-storage.ts";
+import type { ServeOptions, Storage } from "./open-storage.ts";
+import { flushLastUsed } from "./scheduler.ts";
+import {
+  createRecordingPool,
+  openCustomTypes,
+  openDocuments,
+  openHashing,
+  openLargeJson,
+  startEvidenceWorker,
+  startPackageWorker,
+} from "./worker-threads.ts";
+import { createWritePath } from "./write-path.ts";
+
+/** Facts that earlier parts read, and that later stages or a reload set. */
+export type LiveState = {
+  /** The public address. It is final once the server listens; earlier parts use it only after that. */
+  baseUrl: string;
+  /** When the certificate expires, in epoch seconds; null without one. */
+  certificateEndsAt: number | null;
+  jobKinds: readonly string[];
+  /** The load of each worker pool. */
+  poolLoads: (() => Readonly<Record<string, PoolLoad>>)[];
+};
+
+type WritePath = ReturnType<typeof createWritePath>;
+
+/** The CA certificates to trust; null for those of Node. */
+export const trustedCertificates = ({ authorities }: Pick<ServeOptions, "authorities">): readonly string[] | null =>
+  authorities && [...getCACertificates("default"), ...authorities];
+
+/** Opens the write path: the recording thread, the disk guard, the writer, the jobs, and the clock watch. */
+export const openWritePath = (options: ServeOptions, storage: Storage, live: LiveState) =>
+  openStage(options.logger, async (onClose) => {
+    const { directory, config, logger } = options;
+    const { db, store, evidence, staging } = storage;
+    const pool = createRecordingPool(directory, config.checkpoints);
+    onClose(() => pool.close());
+    live.poolLoads.push(() => ({ recording: pool.load() }));
+    const sender = createSender({
+      resolve: createResolver(),
+      now: systemSources.now,
+      timer: systemTimer,
+      allow: config.webhookAllow ?? [],
+      mail: mailSettings(config),
+      ca: trustedCertificates(options),
+      version: readBuildInfo().version,
+    });
+    // Disk guard, writer and clock watch refer to each other; these are set as soon as each exists.
+    let writePath: WritePath | null = null;
+    let clock: ClockWatch | null = null;
+    const diskGuard = createDiskGuard({
+      reserveBytes: config.diskReserve,
+      logger,
+      measureFreeBytes: () => freeBytes(directory),
+      probeWrite: async () => {
+        for (const path of [staging, evidence]) await probeWrite(path);
+        await writePath?.writer.run(() => store.probeWrite(), true);
+      },
+      onWritable: () => writePath?.runner.wake(),
+    });
+    await diskGuard.check();
+    const metrics = openMetrics(options, { store, live, readOnly: () => diskGuard.readOnlyReason() !== null });
+    const readingTurns = createPlaces(1);
+    writePath = createWritePath({
+      db,
+      store,
+      now: systemSources.now,
+      timer: systemTimer,
+      logger,
+      pool,
+      sender,
+      urls: () => urlsFor(live.baseUrl),
+      guard: diskGuard,
+      checkpoints: config.checkpoints,
+      readingTurns,
+      trustedNow: () => clock?.trustedNow() ?? systemSources.now(),
+      ...(metrics ? { batchEnded: metrics.batchEnded } : {}),
+    });
+    const { writer, recorder, runner } = writePath;
+    live.jobKinds = writePath.jobKinds;
+    const monotonic = (): number => performance.now() / 1_000;
+    clock = createClockWatch({ store, writer, logger, now: systemSources.now, monotonic });
+    await releaseInterruptedJobs({ store, writer, logger, isReadOnly: () => diskGuard.readOnlyReason() !== null });
+    options.beforeListening?.({ db, store });
+    const hasUsers = store.users.count() > 0;
+    const setup = hasUsers ? null : openSetupToken(directory);
+    if (hasUsers) removeSetupToken(directory);
+    return { sender, diskGuard, metrics, readingTurns, writer, recorder, runner, clock, setup };
+  });
+
+export type OpenedWritePath = Awaited<ReturnType<typeof openWritePath>>;
+
+/** Metrics, where they are configured; else null. */
+function openMetrics(
+  { directory, config }: ServeOptions,
+  { store, live, readOnly }: { store: Storage["store"]; live: LiveState; readOnly: () => boolean },
+): Metrics | null {
+  if (config.metricsKey === null && config.metricsListen === null) return null;
+  return createMetrics({
+    figures: store.figures,
+    directory,
+    now: systemSources.now,
+    build: readBuildInfo(),
+    jobKinds: () => live.jobKinds,
+    readOnly,
+    lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
+    certificateEndsAt: () => live.certificateEndsAt,
+    pools() {
+      const loads: Record<string, PoolLoad> = {};
+      for (const read of live.poolLoads) Object.assign(loads, read());
+      return loads;
+    },
+  });
+}
+
+/** Ends the leases of an earlier process: the lock of the data directory proves that it has ended. */
+async function releaseInterruptedJobs({
+  store,
+  writer,
+  logger,
+  isReadOnly,
+}: Pick<Storage, "store"> & Pick<WritePath, "writer"> & { logger: Logger; isReadOnly: () => boolean }): Promise<void> {
+  const jobs = await writer
+    .run(() => store.jobs.releaseAll(), true)
+    .catch((error: unknown) => {
+      // On a full disk the server still reads, and the leases expire by themselves.
+      if (!(error instanceof AppError) || !isReadOnly()) throw error;
+      return 0;
+    });
+  if (jobs > 0) logger.info({ jobs }, "jobs that an earlier process did not finish will run again");
+}
+
+/**
+ * Opens the evidence and the worker threads. From the end of this stage on, a stop completes running writes and jobs.
+ */
+export const openWorkers = (
+  { directory, logger }: ServeOptions,
+  { storage, writePath, live }: { storage: Storage; writePath: OpenedWritePath; live: LiveState },
+) =>
+  openStage(logger, async (onClose) => {
+    const { store, evidence, staging, home } = storage;
+    const { writer, runner, sender, diskGuard } = writePath;
+    const hashing = openHashing();
+    onClose(() => hashing.close());
+    const { vault, remote } = await openPlace(home, newPublicId, hashing);
+    onClose(() => vault.close());
+    if (remote) void probeRemoteEvidence(remote, logger);
+    const leftovers = await vault.sweepStaging();
+    if (leftovers > 0)
+      logger.info({ files: leftovers }, "removed files that an earlier process left in the staging directory");
+
+    const reader = remote ?? createEvidenceReader({ root: evidence, start: startEvidenceWorker });
+    if (reader !== remote) onClose(() => reader.close());
+    const customTypes = openCustomTypes();
+    onClose(() => customTypes.close());
+    const largeJson = openLargeJson(writePath.readingTurns);
+    onClose(() => largeJson.close());
+    const documents = openDocuments();
+    onClose(() => documents.close());
+    const packages = createPackageMaker({ data: { directory, evidence, staging }, remote, start: startPackageWorker });
+    onClose(() => packages.close());
+    live.poolLoads.push(() => ({ ...customTypes.load(), ...documents.load(), large_json: largeJson.load() }));
+
+    onClose(async () => {
+      await writer.idle();
+      if (diskGuard.readOnlyReason() === null) await flushLastUsed({ store, writer });
+    });
+    onClose(() => {
+      // Sending a message may take a minute, so it is aborted, and sent again after the next start.
+      sender.close();
+      return runner.close();
+    });
+    return { vault, reader, customTypes, largeJson, documents, packages };
+  });
+
+export type Workers = Awaited<ReturnType<typeof openWorkers>>;
+
+/** The configured mail server; null without one. */
+function mailSettings({ smtpUrl, smtpFrom, smtpTls }: Config): MailSettings | null {
+  const server = smtpUrl === null ? null : parseMailServer(smtpUrl);
+  const from = smtpFrom === null ? null : parseMailbox(smtpFrom);
+  return server && from && { server, from, tls: smtpTls };
+}
+
+/**
+ * Tells the operator at once that evidence is unreachable. The server runs without it and serves all other requests.
+ */
+async function probeRemoteEvidence(remote: S3Vault, logger: Logger): Promise<void> {
+  try {
+    await remote.probe();
+  } catch (error) {
+    const why = error instanceof EvidenceUnavailableError ? error.why : error;
+    logger.error({ why }, "the evidence storage does not answer; requests that need evidence get 503 until it does");
+  }
+}

@@ -1,0 +1,32 @@
+/** Creates a data directory, durably. */
+import { existsSync, mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { createDurably, syncDirectory } from "../evidence/local-store.ts";
+import { refuseUnfinished } from "../store/db/database.ts";
+
+/**
+ * Creates the data directory and its subdirectories, readable by their owner only. Their directory entries are synced
+ * when this returns: a record in a database is not durable while the directory that holds the database is not.
+ * @returns absolute paths of the subdirectories
+ * @throws UnfinishedRestoreError, or the system's error
+ */
+export function prepareDirectory(directory: string): { evidence: string; staging: string } {
+  refuseUnfinished(directory);
+  const [evidence, staging] = [join(directory, "evidence"), join(directory, "staging")];
+  createDurably(directory);
+  const created = [evidence, staging].filter((path) => mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined);
+  // Without a database, the process that created these directories may have died before it synced them.
+  const hasNoDatabase = !existsSync(join(directory, "assay.db"));
+  if (created.length > 0 || hasNoDatabase) syncDirectory(directory);
+  if (hasNoDatabase) syncParent(directory);
+  return { evidence, staging };
+}
+
+/** Syncs the parent directory, unless this user may not open it: another user may own it. */
+function syncParent(directory: string): void {
+  try {
+    syncDirectory(dirname(directory));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error;
+  }
+}

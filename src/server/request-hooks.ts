@@ -1,0 +1,88 @@
+/** What happens around every request, whatever it asks for: its id, its log line, its metrics, and error mapping. */
+import Koa from "koa";
+import type { OperationContext } from "../api/context.ts";
+import { newPublicId } from "../clock.ts";
+import { AppError } from "../errors.ts";
+import type { BodyLimits } from "../http/body/body.ts";
+import type { MalformedRequest } from "../http/malformed-request.ts";
+import type { ServerContext } from "../http/server-context.ts";
+import { logRequest } from "../log.ts";
+import type { Logger, RequestEntry } from "../log.ts";
+import { translateStorageError } from "./disk-guard.ts";
+import type { DiskGuard } from "./disk-guard.ts";
+import type { Bindable } from "./listener.ts";
+import type { Metrics } from "./metrics.ts";
+
+export type RequestHookDependencies = {
+  limits: BodyLimits;
+  logger: Logger;
+  diskGuard: Pick<DiskGuard, "ensureWritable" | "reportFailure">;
+  /** null: nothing is measured. */
+  metrics: { metrics: Metrics } | null;
+};
+
+export type App = Koa & Bindable;
+
+type RequestHooks = Pick<ServerContext<OperationContext>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError">;
+
+export function requestHooks({ limits, logger, diskGuard, metrics: measured }: RequestHookDependencies): RequestHooks {
+  const metrics = measured?.metrics;
+  return {
+    limits,
+    newId: newPublicId,
+    mapError(error, { isChange }) {
+      if (isChange) diskGuard.reportFailure(error);
+      return translateStorageError(error);
+    },
+    onRequest: () => metrics?.requestStarted(),
+    logRequest(entry, error) {
+      metrics?.requestFinished(entry);
+      logOutcome(logger, entry, error);
+    },
+  };
+}
+
+/** Writes the line of a request, and a second line with what the log alone may hold about its error. */
+function logOutcome(logger: Logger, entry: RequestEntry, error: unknown): void {
+  const known = error instanceof AppError ? error : null;
+  const isServerError = error !== null && (known === null || known.code === "internal") && entry.status >= 500;
+  if (known) logRequest(logger, { ...entry, error_code: known.code });
+  else logRequest(logger, isServerError ? { ...entry, error_id: entry.request_id } : entry);
+  const request_id = entry.request_id;
+  if (isServerError) logger.error({ request_id, err: error, internal: known?.internal ?? null }, "unexpected error");
+  else if (known?.internal) logger.info({ request_id, internal: known.internal }, "request refused");
+}
+
+/** A connection that the client closed, or an answer that it does not read, is not a failure of the server. */
+const isClientGone = ({ name, code }: Error & { code?: string }): boolean =>
+  name === "StalledError" || code === "EPIPE" || code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
+
+/** An application without routes that logs connection errors and requests that are not valid HTTP. */
+export function emptyApp({ logger, metrics }: RequestHookDependencies): App {
+  const app = new Koa();
+  app.on("error", (error: Error & { code?: string }, ctx?: Koa.Context) => {
+    if (!isClientGone(error))
+      logger.error({ request_id: ctx?.state["requestId"], err: error }, "the response could not be sent completely");
+  });
+  return Object.assign(app, {
+    recordMalformedRequest({ status, code, client, bytes }: MalformedRequest): string {
+      const id = newPublicId();
+      metrics?.metrics.malformedRequest(status);
+      logRequest(logger, {
+        method: null,
+        route: null,
+        path: null,
+        actor: null,
+        org: null,
+        status,
+        client,
+        duration_ms: 0,
+        request_id: id,
+        bytes_in: 0,
+        bytes_out: bytes,
+        error_code: code,
+      });
+      return id;
+    },
+  });
+}

@@ -1,0 +1,92 @@
+/**
+ * The write path: the group-commit writer, the recorder of large reports, and the runner of the jobs that writes add.
+ */
+import type { Urls } from "../contract/urls.ts";
+import type { Timer } from "../domain/time.ts";
+import { createKeyExpiry } from "../jobs/expire-keys.ts";
+import { createJobRunner } from "../jobs/job-runner.ts";
+import { createLargeReportRecorder } from "../jobs/large-reports.ts";
+import type { RecordingPool } from "../jobs/large-reports.ts";
+import type { Logger } from "../log.ts";
+import { createEventNotifier } from "../notifications/compose-messages.ts";
+import { createDeliverer } from "../notifications/deliver.ts";
+import type { Sender } from "../notifications/sender.ts";
+import { leaveCheckpoints } from "../store/db/database.ts";
+import { GroupCommitWriter } from "../store/db/group-commit.ts";
+import type { WriteGuard } from "../store/db/group-commit.ts";
+import type { Db } from "../store/db/types.ts";
+import type { Store } from "../store/index.ts";
+import type { Places } from "../workers/concurrency-limit.ts";
+import { jobHandlers, PARALLEL_BY_KIND } from "./job-handlers.ts";
+import type { Metrics } from "./metrics.ts";
+
+export type WritePathDependencies = {
+  db: Db;
+  store: Store;
+  /** Epoch seconds. */
+  now(): number;
+  timer: Timer;
+  logger: Logger;
+  /** The recording thread; null over a database in memory, which threads cannot share. */
+  pool: RecordingPool | null;
+  /** null: outgoing messages stay in the outbox. */
+  sender: Sender | null;
+  /** Called once the server listens. */
+  urls(): Urls;
+  guard?: WriteGuard;
+  /** Called after every batch of writes. */
+  batchEnded?: Metrics["batchEnded"];
+  /** "external": another program empties the write-ahead log. */
+  checkpoints?: "own" | "external";
+  readingTurns?: Places;
+  /** The time by which keys expire; `now` unless given. */
+  trustedNow?(): number;
+};
+
+/**
+ * How long a job that ended waits for others to share its commit. A hundredth of a second is what a commit may take,
+ * and no client waits for the end of a job to the tenth of a second.
+ */
+const COALESCE_WINDOW_S = 0.05;
+
+/** Builds the write path. Every commit that added jobs wakes the runner. */
+export function createWritePath(dependencies: WritePathDependencies) {
+  const { db, store, now, timer, logger, pool, sender, checkpoints = "own", readingTurns } = dependencies;
+  const writer: GroupCommitWriter = new GroupCommitWriter(
+    db,
+    (writes, milliseconds, committed) => {
+      dependencies.batchEnded?.({ writes, milliseconds, committed });
+      if (store.jobs.wereAdded()) runner.wake();
+      recorder.onCommit(writes);
+    },
+    undefined,
+    dependencies.guard,
+  );
+  const recorder = createLargeReportRecorder({
+    store,
+    writer,
+    now,
+    pool,
+    checkpoints,
+    ...(readingTurns ? { readingTurns } : {}),
+    jobsAdded: () => runner.wake(),
+  });
+  if (pool) leaveCheckpoints(db, checkpoints);
+  const handlers = jobHandlers({
+    ...recorder,
+    ...createKeyExpiry({ store, writer, now: dependencies.trustedNow ?? now }),
+    ...createEventNotifier({ store, links: dependencies.urls }),
+    deliver: sender && createDeliverer({ store, sender, now, logger }),
+  });
+  const runner = createJobRunner({
+    store,
+    writer,
+    now,
+    timer,
+    logger,
+    handlers,
+    parallel: PARALLEL_BY_KIND,
+    coalesceWindowS: COALESCE_WINDOW_S,
+  });
+  return { writer, recorder, runner, jobKinds: Object.keys(handlers) };
+}
