@@ -59,7 +59,7 @@ test("releases pages from a fifth of the file down to a tenth, each step in its 
     db.pragma("wal_checkpoint(TRUNCATE)");
     assert.is(statSync(join(directory, "assay.db")).size, after.total * 4096);
     assert.is(db.pragma("integrity_check", { simple: true }), "ok");
-    assert.is(await giveBack(), 0, "and then no more");
+    assert.is(await giveBack(), 0, "then nothing is left to release");
   } finally {
     db.close();
     rmSync(directory, { recursive: true, force: true });
@@ -81,7 +81,7 @@ test("makes smaller steps after a slow one", async () => {
   });
   await createIncrementalVacuum({ db, writer, minFreeBytes: 1, clock: () => (now += 4) })();
   assert.equal(sizes.slice(0, 6), [16, 8, 4, 2, 1, 1]);
-  assert.is(sizes.length, 50, "a turn has an end");
+  assert.is(sizes.length, 50, "a run is bounded");
 });
 
 test("does nothing with few free pages or a file of an older version", async () => {

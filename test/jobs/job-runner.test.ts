@@ -188,7 +188,7 @@ test("a settlement runs in the write that ends its job, and decides whether the 
   await all.time.pass(5);
   assert.equal(notes, [0, 5, 5]);
   assert.is(count(all), 0);
-  assert.equal(all.lines, [], "who settles tells the log what was done");
+  assert.equal(all.lines, [], "a handler with a settlement logs its own result");
 });
 
 test("a settlement that throws leaves the job and its lease, and its writes are rolled back", async () => {
@@ -396,18 +396,18 @@ test("waitFor resolves when a job is done, also after failures, and at once when
     },
   });
   const [a, b, flaky] = [await all.add("k", "a"), await all.add("k", "b"), await all.add("flaky", 1)];
-  const told: string[] = [];
-  for (const [name, id] of Object.entries({ a, b, flaky })) void all.runner.waitFor(id).then(() => told.push(name));
-  void all.runner.waitFor(a).then(() => told.push("a too"));
+  const resolved: string[] = [];
+  for (const [name, id] of Object.entries({ a, b, flaky })) void all.runner.waitFor(id).then(() => resolved.push(name));
+  void all.runner.waitFor(a).then(() => resolved.push("a too"));
   await turns();
-  assert.equal(told, []);
+  assert.equal(resolved, []);
   await end();
-  assert.equal(told, ["a", "a too"]);
+  assert.equal(resolved, ["a", "a too"]);
   await all.runner.waitFor(a);
   await all.time.pass(1);
-  assert.equal(told, ["a", "a too", "flaky"]);
+  assert.equal(resolved, ["a", "a too", "flaky"]);
   await end();
-  assert.equal(told, ["a", "a too", "flaky", "b"]);
+  assert.equal(resolved, ["a", "a too", "flaky", "b"]);
   await all.runner.waitFor(4711);
 });
 
@@ -416,13 +416,13 @@ test("waitFor resolves at its timeout, and the job continues", async () => {
   const all = given({ k: handler });
   const id = await all.add("k", "a");
   await turns();
-  let told = false;
-  void all.runner.waitFor(id, 10).then(() => (told = true));
+  let hasResolved = false;
+  void all.runner.waitFor(id, 10).then(() => (hasResolved = true));
   await all.time.pass(9);
-  assert.is(told, false);
+  assert.is(hasResolved, false);
   await all.time.pass(1);
-  assert.is(told, true);
-  assert.ok(all.store.jobs.find(id));
+  assert.is(hasResolved, true);
+  assert.ok(all.store.jobs.get(id));
   await end();
   assert.is(all.store.jobs.find(id), null);
 });
@@ -445,8 +445,8 @@ test("close waits for running jobs and takes no more; the next process runs the 
   assert.equal(stored(all.store, b), [0, 0, T, null]);
   const error = (await outcome) as AppError;
   assert.equal(
-    { "error instanceof AppError": error instanceof AppError, code: error.code, message: error.message },
-    { "error instanceof AppError": true, code: "unavailable", message: "The server is stopping. Please try again" },
+    { isAppError: error instanceof AppError, code: error.code, message: error.message },
+    { isAppError: true, code: "unavailable", message: "The server is stopping. Please try again" },
   );
   await all.runner.waitFor(a);
   assert.equal(await all.runner.waitFor(b).catch((late: AppError) => late.code), "unavailable");

@@ -77,9 +77,9 @@ function open(directory: string) {
     );
     store.staleArtifacts.markPoliciesChanged(environmentId);
   };
-  const asked = (cause: "policies" | "policy_version") => {
-    const id = store.reevaluationQueue.enqueue(store.environments.get(environmentId), cause, ADA);
-    return JSON.parse(store.jobs.find(id)?.payload_json ?? "");
+  const requestReevaluation = (cause: "policies" | "policy_version") => {
+    const id = store.reevaluation.ask(store.environments.get(environmentId), cause, ADA);
+    return JSON.parse(store.jobs.get(id)?.payload_json ?? "");
   };
   return {
     db,
@@ -94,7 +94,7 @@ function open(directory: string) {
     report,
     policy,
     attach,
-    asked,
+    requestReevaluation,
   };
 }
 
@@ -108,8 +108,8 @@ const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
 test("offloads heavy work to the thread, and nothing without a thread", async () => {
   await world(async ({ recorder, store, writer }) => {
     assert.equal(
-      { "accepts 1": recorder.accepts(1), "accepts 64": recorder.accepts(64), "accepts 65": recorder.accepts(65) },
-      { "accepts 1": false, "accepts 64": false, "accepts 65": true },
+      { one: recorder.accepts(1), atThreshold: recorder.accepts(64), aboveThreshold: recorder.accepts(65) },
+      { one: false, atThreshold: false, aboveThreshold: true },
     );
     assert.is(createLargeReportRecorder({ store, writer, now: () => 1, pool: null }).accepts(1_000_000), false);
   });
@@ -356,10 +356,10 @@ test("records nothing in an environment that was archived meanwhile", async () =
 });
 
 test("a re-evaluation adds a snapshot, and repeating it adds none", async () => {
-  await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
+  await world(async ({ store, environmentId, recorder, report, policy, attach, requestReevaluation }) => {
     await report(artifacts(MANY));
     attach(policy("artifacts:\n  provenance:\n    required: true\n"));
-    const attached = asked("policies");
+    const attached = requestReevaluation("policies");
     await recorder.reevaluate(attached);
     await recorder.reevaluate(attached);
     assert.equal(
@@ -370,8 +370,8 @@ test("a re-evaluation adds a snapshot, and repeating it adds none", async () => 
       { snapshot_count: 2, state: 0 },
     );
     policy("artifacts: {}\n");
-    store.staleArtifacts.markPoliciesChanged(environmentId);
-    const versioned = asked("policy_version");
+    store.staleness.policiesChanged(environmentId);
+    const versioned = requestReevaluation("policy_version");
     await recorder.reevaluate(versioned);
     await recorder.reevaluate(versioned);
     assert.equal(
@@ -385,10 +385,13 @@ test("a re-evaluation adds a snapshot, and repeating it adds none", async () => 
 });
 
 test("a re-evaluation queued behind a report does nothing when the report did it", async () => {
-  await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
+  await world(async ({ store, environmentId, recorder, report, policy, attach, requestReevaluation }) => {
     await report(artifacts(MANY));
     attach(policy("artifacts:\n  provenance:\n    required: true\n"));
-    const [index] = await Promise.all([report(artifacts(MANY, 1)), recorder.reevaluate(asked("policies"))]);
+    const [index] = await Promise.all([
+      report(artifacts(MANY, 1)),
+      recorder.reevaluate(requestReevaluation("policies")),
+    ]);
     assert.equal(
       {
         index,
@@ -402,10 +405,10 @@ test("a re-evaluation queued behind a report does nothing when the report did it
 
 test("a repeated re-evaluation adds no second snapshot of the same policies after a fact changed", async () => {
   for (const count of [3, MANY])
-    await world(async ({ store, environmentId, recorder, report, policy, attach, asked }) => {
+    await world(async ({ store, environmentId, recorder, report, policy, attach, requestReevaluation }) => {
       await report(artifacts(count));
       attach(policy("artifacts:\n  provenance:\n    required: true\n"));
-      const attached = asked("policies");
+      const attached = requestReevaluation("policies");
       await recorder.reevaluate(attached);
       store.staleArtifacts.markPoliciesChanged(environmentId);
       await recorder.reevaluate(attached);
@@ -439,7 +442,7 @@ const textOf = (count: number, offset = 0): Buffer =>
 
 test("the thread reads the text of a report; without changes only the time of the last report changes", async () => {
   await world(async ({ store, recorder, environmentId, organizationId, entry }) => {
-    const told: unknown[] = [];
+    const calls: unknown[] = [];
     const send = (bytes: Buffer) =>
       recorder.recordRaw({
         environmentId,
@@ -447,20 +450,20 @@ test("the thread reads the text of a report; without changes only the time of th
         bytes,
         actor: ADA,
         touch: (digest) => {
-          const unchanged = store.snapshotRecorder.isUnchanged(store.environments.get(environmentId), digest);
-          told.push(unchanged ? "unchanged" : "changed");
+          const unchanged = store.recording.isUnchanged(store.environments.get(environmentId), digest);
+          calls.push(unchanged ? "unchanged" : "changed");
           return unchanged;
         },
         entry: (count) => {
-          told.push(count);
+          calls.push(count);
           return { ...entry, detail: { artifacts: count } };
         },
       });
     assert.equal(await send(textOf(MANY)), { planned: true, index: 1 });
     assert.equal(await send(textOf(MANY)), { planned: true, index: null });
     assert.equal(await send(Buffer.concat([Buffer.from("  "), textOf(3, 7)]).subarray(1)), { planned: true, index: 2 });
-    assert.equal(told, ["changed", MANY, "unchanged", "changed", 3]);
-    assert.is(store.snapshots.countRunning(environmentId), 3);
+    assert.equal(calls, ["changed", MANY, "unchanged", "changed", 3]);
+    assert.is(store.snapshots.size(environmentId), 3);
     assert.equal(
       store.auditLog.listLatest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")),
       [

@@ -181,15 +181,15 @@ test("an environment of unknown compliance can become non-compliant, but complia
     environments: [unknownToBad, unknownToGood, detached],
     triggers: ["ON_COMPLIANT_ENV", "ON_NON_COMPLIANT_ENV"],
   });
-  const told = async () =>
+  const sentEvents = async () =>
     (await tell.sent(at)).map(({ body }) => `${body["event_type"]} ${body["environment"]} ${body["snapshot"].index}`);
 
   world.report(at, unknownToBad, [running("web", bad)]);
-  assert.equal(await told(), []);
+  assert.equal(await sentEvents(), []);
   world.attach(at, unknownToBad, policy);
   world.report(at, unknownToGood, [running("web", good)]);
   world.attach(at, unknownToGood, policy);
-  assert.equal(await told(), [`NON_COMPLIANT_ENV ${unknownToBad} 2`]);
+  assert.equal(await sentEvents(), [`NON_COMPLIANT_ENV ${unknownToBad} 2`]);
 
   // Without policies in between, compliance is unknown, and the last known value counts.
   world.attach(at, detached, policy);
@@ -207,9 +207,9 @@ test("an environment of unknown compliance can become non-compliant, but complia
     },
   });
   world.attach(at, detached, policy);
-  assert.equal(await told(), [`NON_COMPLIANT_ENV ${unknownToBad} 2`, `NON_COMPLIANT_ENV ${detached} 1`]);
+  assert.equal(await sentEvents(), [`NON_COMPLIANT_ENV ${unknownToBad} 2`, `NON_COMPLIANT_ENV ${detached} 1`]);
   world.report(at, detached, [running("web", good)]);
-  assert.equal((await told()).slice(2), [`COMPLIANT_ENV ${detached} 4`]);
+  assert.equal((await sentEvents()).slice(2), [`COMPLIANT_ENV ${detached} 4`]);
 });
 
 test("an allowlist entry is sent before its consequences, also without a new snapshot", async () => {
@@ -439,12 +439,12 @@ test("people get one message per trigger and snapshot, webhooks one per event, i
   const of = (type: string) => sent.filter((message) => message.type === type);
   assert.equal(
     {
-      "of WEBHOOK.length": of("WEBHOOK").length,
-      "of SLACK.length": of("SLACK").length,
-      "of EMAIL.length": of("EMAIL").length,
-      "sent.length": sent.length,
+      webhooks: of("WEBHOOK").length,
+      chats: of("SLACK").length,
+      mails: of("EMAIL").length,
+      all: sent.length,
     },
-    { "of WEBHOOK.length": 250, "of SLACK.length": 1, "of EMAIL.length": 1, "sent.length": 252 },
+    { webhooks: 250, chats: 1, mails: 1, all: 252 },
   );
   assert.equal(
     of("WEBHOOK").map(({ body }) => body["artifact"].name),

@@ -474,10 +474,10 @@ test("a dead message is retried in its old place, with all attempts; a waiting o
   up = true;
   await all.writer.run(() => all.store.deliveries.retry(1));
   await all.runner.whenIdle();
-  assert.equal(all.sent.slice(-1), [["a", 86_400]], "b waits for its own time");
+  assert.equal(all.sent.slice(-1), [["a", 86_400]], "b waits until it is due");
   await all.time.pass(10);
   assert.equal(all.states(), ["delivered", "delivered"]);
-  assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), false, "what was delivered is not sent again");
+  assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), false, "a delivered message is not sent again");
   assert.equal(all.pending(), [0, 0]);
 });
 
@@ -546,7 +546,11 @@ test("a process that ends before or right after its lease is written neither los
     store.jobs.lease("deliver", { at: time.at, seconds: 60, limit: 1 });
     const second = given(accepted, { db: open(), time });
     await second.runner.whenIdle();
-    assert.equal(second.sent, [], "the lease is somebody else's, until the next owner of the data directory ends it");
+    assert.equal(
+      second.sent,
+      [],
+      "the lease belongs to the dead process until the next owner of the data directory releases it",
+    );
     await second.writer.run(() => second.store.jobs.releaseAll());
     await second.runner.whenIdle();
     assert.equal(second.sent, [["a", 0]]);

@@ -99,16 +99,16 @@ export function bell() {
 
 /** Resolves names to the given addresses. Of several lists each is returned once, and the last one from then on. */
 export function names(table: Record<string, readonly string[] | readonly (readonly string[])[]>) {
-  const asked: string[] = [];
+  const lookups: string[] = [];
   return {
-    asked,
+    lookups,
     resolve: async (host: string): Promise<readonly string[]> => {
-      asked.push(host);
+      lookups.push(host);
       const answers = table[host];
       if (!answers)
         throw Object.assign(new Error(`queryA ENOTFOUND ${host}`), { code: "ENOTFOUND", syscall: "queryA" });
       if (answers.length === 0 || typeof answers[0] === "string") return answers as string[];
-      const times = asked.filter((name) => name === host).length;
+      const times = lookups.filter((name) => name === host).length;
       return (answers as string[][])[Math.min(times, answers.length) - 1] ?? [];
     },
   };
@@ -132,7 +132,7 @@ export function given(options: Partial<SenderOptions> = {}) {
     version: "1.2.3",
     ...options,
   });
-  return { sender, bell: clock, asked: known.asked };
+  return { sender, bell: clock, lookups: known.lookups };
 }
 
 /** A message as stored. */

@@ -50,7 +50,7 @@ async function nameServer(answer: (name: string, type: number) => Answer) {
   return {
     servers: [`127.0.0.1:${socket.address().port}`],
     questions,
-    async asked(): Promise<void> {
+    async queried(): Promise<void> {
       while (questions.length === 0) await new Promise<void>((resolve) => waiting.push(resolve));
     },
   };
@@ -97,7 +97,7 @@ test("an unknown name, no address and no answer are errors; a failing server is 
 });
 
 test("a lookup ends with its signal", async () => {
-  const { servers, asked } = await nameServer(() => null);
+  const { servers, queried } = await nameServer(() => null);
   const controller = new AbortController();
   const looking = createResolver({ servers, hostsFile: hosts("") })("slow.example", controller.signal);
   const ended = codeOf(
@@ -108,7 +108,7 @@ test("a lookup ends with its signal", async () => {
       },
     ),
   );
-  await asked();
+  await queried();
   controller.abort();
   assert.is(await ended, "ended");
   assert.is(

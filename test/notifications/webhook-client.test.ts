@@ -19,7 +19,7 @@ const accepted = (status = 200): Outcome => ({ ...LOOPBACK, result: "accepted", 
 
 test("posts a webhook as stored, signed with its target's secret, to the resolved address, with Host", async () => {
   const { received, url, port } = await receiver(204);
-  const { sender, asked, bell: clock } = given();
+  const { sender, lookups, bell: clock } = given();
   const message = webhook(url(HOST, "/a%20b?c=d"), { secret: "s3cret" });
   assert.equal(await sender.send(message), accepted(204));
   const [{ headers, ...request }] = received as [(typeof received)[0]];
@@ -35,7 +35,7 @@ test("posts a webhook as stored, signed with its target's secret, to the resolve
     "x-assay-event": "STARTED_ARTIFACT",
     "x-assay-signature": `t=1700000000,v1=${signed}`,
   });
-  assert.equal(asked, [HOST]);
+  assert.equal(lookups, [HOST]);
   assert.equal(clock.waiting(), [], "no timer is left behind");
 });
 
@@ -53,7 +53,7 @@ test("connects to the address that was looked up, and looks up again for the nex
   const rebinding = names({ [HOST]: [["127.0.0.1"], ["127.0.0.2"]] });
   const { sender } = given({ resolve: rebinding.resolve });
   assert.equal(await sender.send(webhook(inside.url(HOST))), accepted());
-  assert.equal(rebinding.asked, [HOST], "one look-up for one request");
+  assert.equal(rebinding.lookups, [HOST], "one lookup per request");
   assert.equal(await sender.send(webhook(outside.url(HOST))), {
     ...NONE,
     result: "refused",
@@ -98,9 +98,9 @@ test("connects to an internal name only if all of its addresses are in the allow
 
 test("checks an address in the URL without a lookup; one that is not allowed is hopeless", async () => {
   const { url, seen } = await receiver();
-  const { sender, asked } = given();
+  const { sender, lookups } = given();
   assert.equal(await sender.send(webhook(url("127.0.0.1"))), accepted());
-  assert.equal(await sender.send(webhook(url("0x7f.1"))), accepted(), "another spelling of the same");
+  assert.equal(await sender.send(webhook(url("0x7f.1"))), accepted(), "another spelling of the same address");
   assert.equal(await sender.send(webhook(url("127.0.0.2"))), {
     ...NONE,
     result: "hopeless",
@@ -111,7 +111,7 @@ test("checks an address in the URL without a lookup; one that is not allowed is 
     result: "hopeless",
     publicError: "The URL must begin with https:// or http://",
   });
-  assert.equal(asked, []);
+  assert.equal(lookups, []);
   assert.is(seen.connections, 2);
 });
 
@@ -129,7 +129,7 @@ test("follows redirects that keep the body, and checks each hop like the first",
     (_, response, count) =>
       void response.writeHead(count === 1 ? 307 : 308, { location: last.url("other.example", "/moved") }).end(),
   );
-  const { sender, asked } = given();
+  const { sender, lookups } = given();
   const message = webhook(first.url(HOST), { secret: "s" });
   assert.equal(await sender.send(message), accepted());
   assert.equal(await sender.send(message), accepted());
@@ -138,7 +138,7 @@ test("follows redirects that keep the body, and checks each hop like the first",
     Array(2).fill(["POST", "/moved", message.message_json]),
   );
   assert.equal(last.received[0]?.headers["x-assay-signature"], first.received[0]?.headers["x-assay-signature"]);
-  assert.equal(asked, [HOST, "other.example", HOST, "other.example"]);
+  assert.equal(lookups, [HOST, "other.example", HOST, "other.example"]);
 });
 
 test("does not follow a redirect to a target that is not allowed", async () => {

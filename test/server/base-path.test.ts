@@ -67,9 +67,9 @@ test("answers 404 in JSON outside the path, with the usual log line", async () =
       {
         status: answer.status,
         "content-type": answer.headers["content-type"],
-        "keys of answer.body": Object.keys(answer.body),
+        bodyKeys: Object.keys(answer.body),
       },
-      { status: 404, "content-type": "application/json; charset=utf-8", "keys of answer.body": ["message"] },
+      { status: 404, "content-type": "application/json; charset=utf-8", bodyKeys: ["message"] },
       path,
     );
     await until(`the line of ${path}`, () => server.lines.some((line) => JSON.parse(line).path === path));

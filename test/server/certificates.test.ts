@@ -24,18 +24,18 @@ test("reads the names and the validity of a certificate", () => {
   });
   assert.equal(
     {
-      "daysLeft(facts, END - 86_400)": daysLeft(facts, END - 86_400),
-      "daysLeft(facts, END - 86_399)": daysLeft(facts, END - 86_399),
-      "daysLeft(facts, END - 1)": daysLeft(facts, END - 1),
-      "daysLeft(facts, END)": daysLeft(facts, END),
-      "daysLeft(facts, END + 1)": daysLeft(facts, END + 1),
+      "one day before": daysLeft(facts, END - 86_400),
+      "less than a day before": daysLeft(facts, END - 86_399),
+      "a second before": daysLeft(facts, END - 1),
+      "at the end": daysLeft(facts, END),
+      "a second after": daysLeft(facts, END + 1),
     },
     {
-      "daysLeft(facts, END - 86_400)": 1,
-      "daysLeft(facts, END - 86_399)": 0,
-      "daysLeft(facts, END - 1)": 0,
-      "daysLeft(facts, END)": 0,
-      "daysLeft(facts, END + 1)": -1,
+      "one day before": 1,
+      "less than a day before": 0,
+      "a second before": 0,
+      "at the end": 0,
+      "a second after": -1,
     },
   );
   const [authority] = certificatesOf(AUTHORITY);

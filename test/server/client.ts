@@ -30,7 +30,7 @@ export function ask(
   url: string,
   { path = "/", method = "GET", headers = {}, body, key, agent }: Asked = {},
 ): Promise<Answer> {
-  const place = url.startsWith("unix:")
+  const target = url.startsWith("unix:")
     ? { socketPath: url.slice("unix:".length) }
     : { host: new URL(url).hostname.replace(/^\[|\]$/g, ""), port: new URL(url).port };
   const all = {
@@ -40,7 +40,7 @@ export function ask(
     ...headers,
   };
   const options: RequestOptions = {
-    ...place,
+    ...target,
     path,
     method,
     headers: all,

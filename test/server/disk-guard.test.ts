@@ -15,11 +15,11 @@ import type { TestServer } from "../given.ts";
 const MB = 1_048_576;
 const deciding = suite("server/disk-guard: decisions");
 
-const givenRoom = () => {
+const createGuard = () => {
   const machine = { free: (500 * MB) as number | Error, works: true };
   const lines: { level: string; msg: string; reason?: string }[] = [];
   const reopened: number[] = [];
-  const room = createDiskGuard({
+  const guard = createDiskGuard({
     reserveBytes: 100 * MB,
     logger: createLogger({ level: "info", destination: { write: (line) => void lines.push(JSON.parse(line)) } }),
     measureFreeBytes: async () => {
@@ -32,7 +32,7 @@ const givenRoom = () => {
     onWritable: () => void reopened.push(1),
   });
   return {
-    room,
+    guard,
     machine,
     lines,
     reopened,
@@ -50,13 +50,13 @@ const refusal = (work: () => void): AppError | null => {
 };
 
 deciding("refuses changes below the reserve until a tenth more is free", async () => {
-  const { room, machine, messages, reopened } = givenRoom();
-  await room.check();
-  assert.is(room.readOnlyReason(), null);
-  room.ensureWritable(300 * MB);
+  const { guard, machine, messages, reopened } = createGuard();
+  await guard.check();
+  assert.is(guard.readOnlyReason(), null);
+  guard.ensureWritable(300 * MB);
   machine.free = 100 * MB - 1;
-  await room.check();
-  const refused = refusal(() => room.ensureWritable());
+  await guard.check();
+  const refused = refusal(() => guard.ensureWritable());
   assert.is(refused?.code, "no_space");
   assert.is(
     refused?.message,
@@ -65,15 +65,15 @@ deciding("refuses changes below the reserve until a tenth more is free", async (
   );
   assert.equal(refused?.headers, { "Retry-After": "60" });
   machine.free = 105 * MB;
-  await room.check();
-  assert.is.not(room.readOnlyReason(), null);
+  await guard.check();
+  assert.is.not(guard.readOnlyReason(), null);
   assert.equal(
     { messages: messages(), reopened },
     { messages: ["error: entered read-only mode: changes are refused, reads continue"], reopened: [] },
   );
   machine.free = 111 * MB;
-  await room.check();
-  room.ensureWritable();
+  await guard.check();
+  guard.ensureWritable();
   assert.equal(
     { messages: messages(), reopened },
     { messages: ["info: left read-only mode: changes are accepted again"], reopened: [1] },
@@ -81,18 +81,18 @@ deciding("refuses changes below the reserve until a tenth more is free", async (
 });
 
 deciding("refuses a body that would use up the reserve", async () => {
-  const { room } = givenRoom();
-  await room.check();
-  room.ensureWritable(400 * MB);
+  const { guard } = createGuard();
+  await guard.check();
+  guard.ensureWritable(400 * MB);
   assert.match(
-    refusal(() => room.ensureWritable(400 * MB + 1))?.message ?? "",
+    refusal(() => guard.ensureWritable(400 * MB + 1))?.message ?? "",
     "has no space for 400 MB beyond its reserve of 100 MB",
   );
-  assert.is(room.readOnlyReason(), null);
+  assert.is(guard.readOnlyReason(), null);
 });
 
 deciding("after a storage failure a test write decides", async () => {
-  const { room, machine, messages } = givenRoom();
+  const { guard, machine, messages } = createGuard();
   for (const harmless of [
     coded("SQLITE_BUSY"),
     coded("SQLITE_CONSTRAINT"),
@@ -101,8 +101,8 @@ deciding("after a storage failure a test write decides", async () => {
     null,
     unavailable("later", 1),
   ])
-    room.reportFailure(harmless);
-  assert.is(room.readOnlyReason(), null);
+    guard.reportFailure(harmless);
+  assert.is(guard.readOnlyReason(), null);
   for (const code of [
     "SQLITE_FULL",
     "SQLITE_IOERR_FSYNC",
@@ -114,13 +114,13 @@ deciding("after a storage failure a test write decides", async () => {
     "EACCES",
   ]) {
     machine.works = false;
-    room.reportFailure(code.startsWith("E") ? unavailable("later", 1, coded(code)) : coded(code));
-    assert.match(room.readOnlyReason() ?? "", `the last write failed (${code})`);
-    await room.check();
-    assert.match(room.readOnlyReason() ?? "", "a test write failed (EIO)");
+    guard.reportFailure(code.startsWith("E") ? unavailable("later", 1, coded(code)) : coded(code));
+    assert.match(guard.readOnlyReason() ?? "", `the last write failed (${code})`);
+    await guard.check();
+    assert.match(guard.readOnlyReason() ?? "", "a test write failed (EIO)");
     machine.works = true;
-    await room.check();
-    assert.is(room.readOnlyReason(), null, code);
+    await guard.check();
+    assert.is(guard.readOnlyReason(), null, code);
     assert.equal(
       messages(),
       [
@@ -133,10 +133,10 @@ deciding("after a storage failure a test write decides", async () => {
 });
 
 deciding("free space that cannot be measured changes nothing", async () => {
-  const { room, machine, messages } = givenRoom();
+  const { guard, machine, messages } = createGuard();
   machine.free = coded("EACCES");
-  await room.check();
-  assert.is(room.readOnlyReason(), null);
+  await guard.check();
+  assert.is(guard.readOnlyReason(), null);
   assert.equal(messages(), ["warn: the free space of the data directory cannot be measured; keeping the last figure"]);
 });
 
@@ -206,7 +206,7 @@ serving(
     server.disk.free = 999_999;
     await server.diskGuard.check();
     const before = rows();
-    const told = {
+    const expectedBody = {
       message:
         "The server takes no changes at the moment: the disk of the data directory has 0 MB free, less than the " +
         "reserve of 0 MB (disk-reserve). Nothing was stored",
@@ -224,7 +224,7 @@ serving(
       });
       assert.equal(
         { status: answer.status, body: answer.body, "Retry-After": answer.headers.get("Retry-After") },
-        { status: 507, body: told, "Retry-After": "60" },
+        { status: 507, body: expectedBody, "Retry-After": "60" },
         id,
       );
     }

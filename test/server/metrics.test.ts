@@ -106,10 +106,14 @@ test("counts requests by operation and status, and clients cannot create series"
     );
     assert.is(series.get('assay_http_request_duration_seconds_count{operation="get_flows"}'), 4);
     assert.is(series.get('assay_http_request_duration_seconds_bucket{le="+Inf",operation="get_flows"}'), 4);
-    assert.is(series.get("assay_http_requests_in_flight"), 1, "the one that asks");
+    assert.is(series.get("assay_http_requests_in_flight"), 1, "the collecting request itself");
     assert.is(series.get("assay_http_request_bytes_total"), 7);
     assert.ok((series.get("assay_http_response_bytes_total") ?? 0) > 100);
-    assert.is((await collected(metricsOf())).get("assay_http_requests_in_flight"), 0, "each has a registry of its own");
+    assert.is(
+      (await collected(metricsOf())).get("assay_http_requests_in_flight"),
+      0,
+      "each instance has its own registry",
+    );
   }));
 
 test("the page on the main listener needs its token, and does not exist without one", async () => {
@@ -132,11 +136,11 @@ test("the page on the main listener needs its token, and does not exist without 
         assert.equal(
           {
             body: answer.body,
-            "WWW-Authenticate startsWith Bearer": answer.headers.get("WWW-Authenticate")?.startsWith("Bearer"),
+            asksForBearer: answer.headers.get("WWW-Authenticate")?.startsWith("Bearer"),
           },
           {
             body: { message: "Authentication credentials are missing or invalid" },
-            "WWW-Authenticate startsWith Bearer": true,
+            asksForBearer: true,
           },
         );
     }
@@ -203,7 +207,7 @@ test("the separate listener serves metrics to every client, and nothing else", a
       );
     }
     assert.is((await fetch(`${url}/metrics`, { method: "POST" })).status, 405);
-    assert.is(lines.filter((line) => line.includes('"status":200')).length, 0, "being collected is nothing to tell");
+    assert.is(lines.filter((line) => line.includes('"status":200')).length, 0, "successful collections are not logged");
   } finally {
     await closeListener(server, 1);
   }

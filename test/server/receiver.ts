@@ -22,14 +22,14 @@ export const canReceive = existsSync("/usr/bin/systemd-notify") && spawnSync("py
 /** Listens at `path`. */
 export async function startReceiver(path: string) {
   const receiver = spawn("python3", ["-c", PROGRAM, path], { stdio: ["ignore", "pipe", "inherit"] });
-  let told = "";
+  let received = "";
   let wake = (): void => undefined;
   receiver.stdout.on("data", (bytes: Buffer) => {
-    told += bytes.toString();
+    received += bytes.toString();
     wake();
   });
   const lines = async (count: number): Promise<void> => {
-    while (told.split("\n").length <= count) await new Promise<void>((resolve) => (wake = resolve));
+    while (received.split("\n").length <= count) await new Promise<void>((resolve) => (wake = resolve));
   };
   await lines(1);
   return {
@@ -40,7 +40,7 @@ export async function startReceiver(path: string) {
      * masked.
      */
     messages: (): string[][] =>
-      told
+      received
         .trimEnd()
         .split("\n")
         .slice(1)

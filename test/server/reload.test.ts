@@ -64,7 +64,7 @@ test("invalid files end the start with an explanation, before anything is create
       const { code, out, err } = await cli(serve(directory));
       assert.equal({ code, out }, { code: 1, out: "" });
       assert.match(err, pattern);
-      assert.not.ok(readdirSync(directory).includes("data"), "nothing was made");
+      assert.not.ok(readdirSync(directory).includes("data"), "nothing was created");
     };
     await refused(`cannot read ${crt}: ENOENT`);
     put(directory, { ...FIRST, certificate: "nothing" });
@@ -108,7 +108,7 @@ test("SIGHUP loads a new pair, and keeps the old one when the new one is invalid
     assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
 
     put(directory, SECOND);
-    assert.is(await fingerprintAt(url), fingerprintOf(FIRST), "nothing is read before it is asked for");
+    assert.is(await fingerprintAt(url), fingerprintOf(FIRST), "the files are read on SIGHUP only");
     server.signal("SIGHUP");
     await server.wrote(/"msg":"certificate reloaded; new connections use it"/);
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
@@ -148,19 +148,19 @@ test("the metrics report when the certificate in use expires", () =>
       /metrics: (http:\S+)/.exec(
         await server.wrote(/API reference[^]*metrics: \S+\n|metrics: \S+\n[^]*API reference/),
       ) ?? [];
-    const told = async (): Promise<number> =>
+    const certificateEnd = async (): Promise<number> =>
       Number(/^assay_certificate_end_timestamp_seconds (\S+)$/m.exec(await (await fetch(url)).text())?.[1]);
     const endOf = ({ certificate }: { certificate: string }): number =>
       Date.parse(new X509Certificate(certificate).validTo) / 1000;
-    assert.is(await told(), endOf(FIRST));
+    assert.is(await certificateEnd(), endOf(FIRST));
     put(directory, ENDED);
     server.signal("SIGHUP");
-    await server.wrote(/"msg":"certificate reloaded; new connections use it"/);
-    assert.is(await told(), endOf(ENDED));
+    await server.wrote(/"msg":"the certificate was read again: new connections get it"/);
+    assert.is(await certificateEnd(), endOf(ENDED));
     put(directory, { ...SECOND, key: FIRST.key });
     server.signal("SIGHUP");
-    await server.wrote(/cannot be used; the current one stays in use/);
-    assert.is(await told(), endOf(ENDED));
+    await server.wrote(/cannot be used: the one in use stays/);
+    assert.is(await certificateEnd(), endOf(ENDED));
     await server.stop();
   }));
 

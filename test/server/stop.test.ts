@@ -44,7 +44,7 @@ for (const [scheme, network] of MANNERS) {
     await server.stop();
   });
 
-  test(`over ${scheme} a client that does not go on is cut when the patience is over`, async () => {
+  test(`over ${scheme} a silent client is cut at the time limit`, async () => {
     const server = await startServer({ network });
     const { org, key } = server.given.org();
     const socket = await dial(server.url);
@@ -81,7 +81,7 @@ test("answers slow headers with 408 and closes the connection, however regularly
   assert.match(text, /^HTTP\/1\.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: application\/json/);
   assert.match(text, '{"message":"The request did not arrive in time"}');
   const silent = await dialPlain(server.url);
-  assert.match(await allOf(silent), /^HTTP\/1\.1 408 /, "a connection that never says anything is cut too");
+  assert.match(await allOf(silent), /^HTTP\/1\.1 408 /, "a silent connection is cut too");
   await server.stop();
 });
 

@@ -49,7 +49,7 @@ test("no child process gets systemd's variables from the environment", () =>
 const logTo = (lines: string[]) =>
   createLogger({ level: "info", destination: { write: (line) => void lines.push(line) } });
 
-/** A program in place of systemd-notify: a shell script with `body`. */
+/** Uses a fake systemd-notify: a shell script with `body`. */
 function withProgram(body: string, use: (program: string, directory: string) => Promise<void>): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-notify-"));
   const program = join(directory, "notify");
@@ -59,32 +59,38 @@ function withProgram(body: string, use: (program: string, directory: string) => 
 }
 
 test("starts systemd-notify with the state, the process id, and only the socket in its environment", () =>
-  withProgram('printf "%s|" "$@" >>"$(dirname "$0")/told"; env >>"$(dirname "$0")/env"', async (program, directory) => {
-    const lines: string[] = [];
-    const notifier = createSdNotifier({
-      socket: "/run/x",
-      pid: 42,
-      logger: logTo(lines),
-      programs: [join(directory, "missing"), program],
-    });
-    notifier.ready("listening on a; $(reboot)");
-    notifier.reloading();
-    notifier.ready("again");
-    notifier.stopping();
-    notifier.ready("too late");
-    await notifier.flushed();
-    const told = spawnSync("cat", [join(directory, "told")], { encoding: "utf8" }).stdout.replace(/USEC=\d+/, "USEC=n");
-    assert.is(
-      told,
-      "--pid=42|READY=1|STATUS=listening on a; " +
-        "$(reboot)|--pid=42|RELOADING=1|MONOTONIC_USEC=n|--pid=42|READY=1|STATUS=again|--pid=42|STOPPING=1|" +
-        "STATUS=stopping: waiting for running requests|",
-    );
-    const env = spawnSync("cat", [join(directory, "env")], { encoding: "utf8" }).stdout;
-    assert.match(env, "NOTIFY_SOCKET=/run/x");
-    assert.not.match(env, "HOME=");
-    assert.equal(lines, []);
-  }));
+  withProgram(
+    'printf "%s|" "$@" >>"$(dirname "$0")/calls"; env >>"$(dirname "$0")/env"',
+    async (program, directory) => {
+      const lines: string[] = [];
+      const notifier = createSdNotifier({
+        socket: "/run/x",
+        pid: 42,
+        logger: logTo(lines),
+        programs: [join(directory, "missing"), program],
+      });
+      notifier.ready("listening on a; $(reboot)");
+      notifier.reloading();
+      notifier.ready("again");
+      notifier.stopping();
+      notifier.ready("too late");
+      await notifier.flushed();
+      const calls = spawnSync("cat", [join(directory, "calls")], { encoding: "utf8" }).stdout.replace(
+        /USEC=\d+/,
+        "USEC=n",
+      );
+      assert.is(
+        calls,
+        "--pid=42|READY=1|STATUS=listening on a; " +
+          "$(reboot)|--pid=42|RELOADING=1|MONOTONIC_USEC=n|--pid=42|READY=1|STATUS=again|--pid=42|STOPPING=1|" +
+          "STATUS=stopping: waiting for running requests|",
+      );
+      const env = spawnSync("cat", [join(directory, "env")], { encoding: "utf8" }).stdout;
+      assert.match(env, "NOTIFY_SOCKET=/run/x");
+      assert.not.match(env, "HOME=");
+      assert.equal(lines, []);
+    },
+  ));
 
 test("logs a missing or failing program, and the server continues", () =>
   withProgram("echo no >&2; exit 1", async (program, directory) => {
@@ -114,7 +120,7 @@ test("logs a missing or failing program, and the server continues", () =>
     });
     silent.ready("x");
     await silent.flushed();
-    assert.is(lines.length, 2, "outside of systemd nobody is told, and that is no warning");
+    assert.is(lines.length, 2, "without systemd there is no notification, and no warning");
   }));
 
 if (!canReceive)

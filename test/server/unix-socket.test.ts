@@ -117,7 +117,7 @@ test("replaces the file of a killed server, and not that of a running one", asyn
           `--listen unix:/PATH or ASSAY_LISTEN\n`,
       },
     );
-    assert.is((await ask(server.url, { path: "/ready" })).status, 200, "the living one was not disturbed");
+    assert.is((await ask(server.url, { path: "/ready" })).status, 200, "the running server was not disturbed");
   });
 });
 
@@ -151,7 +151,7 @@ test("reports a path beyond the length limit of the system", async () => {
 });
 
 test("serve prints where it listens, and uses localhost in its base URL by default", async () => {
-  const path = join(directory, "told.sock");
+  const path = join(directory, "base-url.sock");
   const server = start(["serve", "--data", join(directory, "data"), "--listen", `unix:${path}`, "--base-path", "/x"]);
   await server.wrote(/API reference/);
   assert.ok(
@@ -186,7 +186,7 @@ test("a running server that cannot be contacted keeps its file too", async () =>
   chmodSync(path, 0o600);
   try {
     await startServer({ network: { address: { path } } }).then(
-      () => assert.unreachable("it took the place"),
+      () => assert.unreachable("it replaced the file"),
       (error: Error & { code?: string }) => assert.is(error.code, "EADDRINUSE"),
     );
   } finally {

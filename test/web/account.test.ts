@@ -45,18 +45,18 @@ test("a new password ends all sessions and starts one; the old password and cook
   );
   assert.equal(
     {
-      "isIn browser": await isIn(browser),
-      "isIn other": await isIn(other),
-      "isIn browserOf": await isIn(browserOf(server.url, { Cookie: `assay=${old}` })),
+      browser: await isIn(browser),
+      other: await isIn(other),
+      oldCookie: await isIn(browserOf(server.url, { Cookie: `assay=${old}` })),
     },
-    { "isIn browser": true, "isIn other": false, "isIn browserOf": false },
+    { browser: true, other: false, oldCookie: false },
   );
   assert.equal(
     {
-      "login(name, PASSWORD).status": (await browserOf(server.url).login(name, PASSWORD)).status,
-      "login(name, NEW).status": (await browserOf(server.url).login(name, NEW)).status,
+      oldPassword: (await browserOf(server.url).login(name, PASSWORD)).status,
+      newPassword: (await browserOf(server.url).login(name, NEW)).status,
     },
-    { "login(name, PASSWORD).status": 403, "login(name, NEW).status": 303 },
+    { oldPassword: 403, newPassword: 303 },
   );
   const events = server.db
     .prepare("SELECT event FROM audit_log WHERE target = ? AND operation = 'change_password' ORDER BY id")
@@ -100,7 +100,7 @@ test("users see and end their own sessions", async () => {
   const idOf = async (one: Browser) =>
     server.store.sessions.findHolder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
   assert.is((await browser.fill("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);
-  assert.ok(await isIn(stranger), "the session of somebody else");
+  assert.ok(await isIn(stranger), "a session of another user");
   assert.is(
     (await other.post("/account/session", { csrf: await stranger.tokenOf("/account"), id: await idOf(browser) }))
       .status,
@@ -110,15 +110,12 @@ test("users see and end their own sessions", async () => {
     (await browser.fill("/account/session", { id: await idOf(other) }, "/account")).location,
     "../account?done=session",
   );
-  assert.equal(
-    { "isIn browser": await isIn(browser), "isIn other": await isIn(other) },
-    { "isIn browser": true, "isIn other": false },
-  );
+  assert.equal({ browser: await isIn(browser), other: await isIn(other) }, { browser: true, other: false });
   await other.login(name, PASSWORD);
   assert.is((await browser.fill("/account/sessions", {}, "/account")).location, "../account?done=sessions");
   assert.equal(
-    { "isIn browser": await isIn(browser), "isIn other": await isIn(other), "isIn stranger": await isIn(stranger) },
-    { "isIn browser": true, "isIn other": false, "isIn stranger": true },
+    { browser: await isIn(browser), other: await isIn(other), stranger: await isIn(stranger) },
+    { browser: true, other: false, stranger: true },
   );
 });
 
@@ -140,7 +137,7 @@ test("a session expires when it is idle, and at the end of its lifetime", async 
     other.clock.at += 3000;
     assert.ok(await isIn(idle));
     other.clock.at += 3000;
-    assert.ok(await isIn(idle), "it was used meanwhile");
+    assert.ok(await isIn(idle), "the session was used meanwhile");
     other.clock.at += 3600;
     assert.not.ok(await isIn(idle));
 
@@ -171,7 +168,7 @@ test("rotates a cookie every hour; the old value works for a moment, and ends th
   );
   const next = browser.cookies.get("assay") as string;
   assert.is.not(next, old);
-  assert.is(await browser.apiToken(), token, "a page that is open goes on");
+  assert.is(await browser.apiToken(), token, "an open page continues to work");
   const beside = await thief.get("/account");
   assert.equal(
     { status: beside.status, getSetCookie: beside.headers.getSetCookie() },

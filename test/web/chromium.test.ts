@@ -271,7 +271,7 @@ inBrowser("a user signs in, tries a write operation without a key, changes the p
     await page.getByRole("button", { name: "Sign in", exact: true }).click();
     assert.is(await page.getByRole("alert").innerText(), "The login name or the password is wrong.");
     await screenshot(page, "assay-login-refused");
-    assert.is(await page.evaluate("document.activeElement.id"), "password", "the name is kept");
+    assert.is(await page.evaluate("document.activeElement.id"), "password", "the name stays filled in");
     await page.keyboard.type(PASSWORD);
     await page.keyboard.press("Enter");
     await page.waitForURL("**/account");
@@ -336,7 +336,7 @@ inBrowser("a user signs in, tries a write operation without a key, changes the p
   }
 });
 
-inBrowser("a session that ended is told in the page, and the browser asks for no password of its own", async () => {
+inBrowser("an expired session is reported in the page, without a password dialog of the browser", async () => {
   const { org } = server.given.org({ name: "ended-org" });
   await givePassword(server, `${org}-admin`);
   await visit({ login: `${org}-admin` }, async ({ page, complaints }) => {

@@ -163,12 +163,12 @@ test("answers 304 for an unchanged file, in either encoding", async () => {
 test("HEAD answers like GET, without the body", async () => {
   for (const path of [PAGE, await fileNamed(/^swagger-ui-bundle/), "/doc", "/api/v2/doc"]) {
     const got = await raw(path);
-    const asked = await raw(path, { method: "HEAD" });
+    const head = await raw(path, { method: "HEAD" });
     const { date: _, "x-request-id": __, ...expected } = got.headers;
-    const { date: ___, "x-request-id": ____, ...actual } = asked.headers;
-    assert.is(asked.status, got.status, path);
+    const { date: ___, "x-request-id": ____, ...actual } = head.headers;
+    assert.is(head.status, got.status, path);
     assert.equal(actual, expected, path);
-    assert.is(asked.body.length, 0, path);
+    assert.is(head.body.length, 0, path);
   }
 });
 

@@ -43,7 +43,7 @@ test("signing in starts a session and shows the account; signing out ends it on 
   assert.equal({ status: answer.status, location: answer.location }, { status: 303, location: "./account" });
   const [cookie = ""] = answer.headers.getSetCookie().filter((line) => line.startsWith("assay="));
   assert.match(cookie, /^assay=[\w-]{43}; path=\/; samesite=lax; httponly$/);
-  assert.equal([...browser.cookies.keys()], ["assay"], "the token of the form is not needed any more");
+  assert.equal([...browser.cookies.keys()], ["assay"], "the form token is removed");
 
   const account = await browser.get("/account");
   assert.is(account.status, 200);
@@ -145,7 +145,7 @@ test("a wrong password, an unknown name and a user without a password look alike
     }
     assert.equal(new Set(answers.map((answer) => JSON.stringify(answer))).size, 1);
     assert.equal(answers[0]?.slice(0, 2), [403, WRONG]);
-    assert.equal(work, [false, true, true, false, false, false], "each did the work of one hash");
+    assert.equal(work, [false, true, true, false, false, false], "each computed one hash");
   } finally {
     await other.stop();
   }
@@ -317,7 +317,7 @@ test("over TLS the cookie is bound to this host and to TLS", async () => {
     assert.match(cookie, /^__Host-assay=[\w-]{43}; path=\/; samesite=lax; secure; httponly$/);
     assert.is((await browser.get("/account")).status, 200);
     const plain = browserOf(other.url, { Cookie: `assay=${browser.cookies.get("__Host-assay")}` });
-    assert.is((await plain.get("/account")).status, 303, "the name of a developer's server does not count");
+    assert.is((await plain.get("/account")).status, 303, "a cookie without the prefix is not accepted");
   } finally {
     await other.stop();
   }
@@ -355,7 +355,7 @@ test("refuses logins beyond the queue with a request to retry", async () => {
     );
     assert.equal([...new Set(statuses)].sort(), [200, "unavailable"].sort());
     assert.is(statuses.filter((status) => status === 200).length, 33);
-    assert.is((await browserOf(other.url).login("ann", PASSWORD)).status, 303, "afterwards all is well");
+    assert.is((await browserOf(other.url).login("ann", PASSWORD)).status, 303, "later logins succeed");
   } finally {
     await other.stop();
   }

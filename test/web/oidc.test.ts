@@ -24,7 +24,7 @@ const REFUSED =
   "the administrator of this server, who finds the reason in the log.";
 const NOT_BEGUN = "This sign-in was started in another browser, or took too long. Please sign in again.";
 
-type Place = {
+type OidcWorld = {
   server: TestServer;
   oidc: OidcServer;
   infos: string[];
@@ -40,7 +40,7 @@ type Given = Partial<ProviderOptions> & {
   clientSecret?: string;
 };
 
-async function given(options: Given, body: (place: Place) => Promise<void>): Promise<void> {
+async function given(options: Given, body: (world: OidcWorld) => Promise<void>): Promise<void> {
   const { tamper, clientAuth = "auto", clientSecret = CLIENT.secret, ...registered } = options;
   const oidc = await startProvider({ inToken: true, ...registered });
   const baseUrl = "http://assay.test";
@@ -80,13 +80,13 @@ async function given(options: Given, body: (place: Place) => Promise<void>): Pro
   }
 }
 
-const rolesOf = ({ server }: Place, name: string): Record<string, string> =>
+const rolesOf = ({ server }: OidcWorld, name: string): Record<string, string> =>
   Object.fromEntries(
     server.store.users
       .listMemberships(server.store.users.find(name)?.id as number)
       .map(({ organization, role }) => [organization, role]),
   );
-const eventsOf = ({ server }: Place, name: string) =>
+const eventsOf = ({ server }: OidcWorld, name: string) =>
   server.db
     .prepare(
       "SELECT event_type, role, previous_role, changed_by, source FROM membership_events WHERE user_name = ? ORDER " +
@@ -97,8 +97,8 @@ const eventsOf = ({ server }: Place, name: string) =>
 
 for (const inToken of [true, false])
   test(`the groups ${inToken ? "of the ID token" : "of the userinfo endpoint"} set the roles at each login`, () =>
-    given({ inToken }, async (place) => {
-      const { server, oidc, browser, login } = place;
+    given({ inToken }, async (world) => {
+      const { server, oidc, browser, login } = world;
       oidc.state.person = {
         sub: "42",
         preferred_username: "Ann.B@example.com",
@@ -120,8 +120,8 @@ for (const inToken of [true, false])
             "Password You have no password on this server",
         ),
       );
-      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "admin", beta: "reader" });
-      assert.equal(eventsOf(place, "Ann.B"), [
+      assert.equal(rolesOf(world, "Ann.B"), { "Ann.B": "admin", acme: "admin", beta: "reader" });
+      assert.equal(eventsOf(world, "Ann.B"), [
         ["added", "admin", null, "Ann.B", "oidc"],
         ["added", "admin", null, "Ann.B", "oidc"],
         ["added", "reader", null, "Ann.B", "oidc"],
@@ -138,7 +138,7 @@ for (const inToken of [true, false])
 
       oidc.state.person = { sub: "42", preferred_username: "another name", groups: "devs" };
       assert.is((await login()).status, 303);
-      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin", acme: "member", beta: "reader" });
+      assert.equal(rolesOf(world, "Ann.B"), { "Ann.B": "admin", acme: "member", beta: "reader" });
       assert.is(
         (
           await server.call("GET", "/membership-audit-log/acme", {
@@ -156,9 +156,9 @@ for (const inToken of [true, false])
         { status: gone.status, saidBy: saidBy(gone), has: second.cookies.has("assay") },
         { status: 403, saidBy: NO_ROLE, has: false },
       );
-      assert.equal(rolesOf(place, "Ann.B"), { "Ann.B": "admin" });
-      assert.is((await first.get("/account")).status, 303, "what was begun with the groups of before ended");
-      assert.equal(eventsOf(place, "Ann.B").slice(3), [
+      assert.equal(rolesOf(world, "Ann.B"), { "Ann.B": "admin" });
+      assert.is((await first.get("/account")).status, 303, "sessions with the earlier groups ended");
+      assert.equal(eventsOf(world, "Ann.B").slice(3), [
         ["changed", "member", "admin", "Ann.B", "oidc"],
         ["removed", null, "member", "Ann.B", "oidc"],
         ["removed", null, "reader", "Ann.B", "oidc"],
@@ -182,14 +182,14 @@ test("a person without a mapped group gets no account, also if the mapping names
   }));
 
 test("a person never becomes an existing user, whatever name or e-mail address the provider gives", () =>
-  given({}, async (place) => {
-    const { server, oidc, login } = place;
+  given({}, async (world) => {
+    const { server, oidc, login } = world;
     const id = server.store.users.create({ name: "ann", displayName: "", email: "ann@example.com" });
     oidc.state.person = { sub: "42", preferred_username: "ann", email: "Ann@example.com", groups: ["devs"] };
     assert.is((await login()).status, 303);
     assert.equal(server.store.users.listMemberships(id), []);
     assert.equal(
-      { email: server.store.users.find("ann-2")?.email, rolesOf: rolesOf(place, "ann-2") },
+      { email: server.store.users.find("ann-2")?.email, rolesOf: rolesOf(world, "ann-2") },
       { email: null, rolesOf: { acme: "member", "ann-2": "admin", beta: "reader" } },
     );
     oidc.state.person = {
@@ -203,12 +203,12 @@ test("a person never becomes an existing user, whatever name or e-mail address t
     assert.is(server.store.users.find("zoe")?.email, null);
     oidc.state.person = { sub: "44", preferred_username: "acme", groups: ["devs"] };
     assert.is((await login()).status, 303);
-    assert.ok(server.store.users.find("acme-2"), "an organization has the name");
+    assert.ok(server.store.users.find("acme-2"), "an organization already has the name");
   }));
 
 test("the last admin of an organization remains admin", () =>
-  given({}, async (place) => {
-    const { server, oidc, login } = place;
+  given({}, async (world) => {
+    const { server, oidc, login } = world;
     oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
     await login();
     const acme = server.store.organizations.find("acme")?.id as number;
@@ -216,13 +216,13 @@ test("the last admin of an organization remains admin", () =>
     server.store.organizations.removeMember(acme, { id: admin }, { changedBy: "test" });
     oidc.state.person = { sub: "42", groups: ["devs"] };
     assert.is((await login()).status, 303);
-    assert.equal(rolesOf(place, "ann"), { acme: "admin", ann: "admin", beta: "reader" });
+    assert.equal(rolesOf(world, "ann"), { acme: "admin", ann: "admin", beta: "reader" });
     assert.ok(
       server.lines.some((line) => line.includes("the groups of an organization's last admin no longer give that role")),
     );
     server.store.organizations.setRole(acme, { id: admin }, "admin", "test");
     await login();
-    assert.is(rolesOf(place, "ann")["acme"], "member");
+    assert.is(rolesOf(world, "ann")["acme"], "member");
   }));
 
 test("a disabled user is refused, and not created again", () =>
@@ -254,11 +254,11 @@ test("a response is valid once, in the browser that started the login", () =>
 
     const mine = browser();
     const answer = await begin(mine);
-    const kept = mine.cookies.get("assay-oidc") as string;
+    const pending = mine.cookies.get("assay-oidc") as string;
     assert.is((await mine.get(answer)).status, 303);
     assert.not.ok(mine.cookies.has("assay-oidc"));
     await expect(mine.get(answer), 400, NOT_BEGUN);
-    await expect(browserOf(server.url, { Cookie: `assay-oidc=${kept}` }).get(answer), 403, REFUSED);
+    await expect(browserOf(server.url, { Cookie: `assay-oidc=${pending}` }).get(answer), 403, REFUSED);
 
     for (const change of [{ state: "another" }, { nonce: "another" }, { verifier: "x".repeat(43) }]) {
       const one = browser();
@@ -307,7 +307,7 @@ test("an ID token without a subject is refused, and creates no user", () => {
     assert.is(server.store.users.count(), before);
     assert.is(server.db.prepare("SELECT count(*) FROM identities").pluck().get(), 0);
     reissue = (idToken) => oidc.reissue(idToken, { sub: "43" });
-    assert.is((await login()).status, 303, "a token that was signed again is a good one");
+    assert.is((await login()).status, 303, "a token signed by the provider is accepted");
   });
 });
 

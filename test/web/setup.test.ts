@@ -24,7 +24,7 @@ const test = suite("web/setup");
 
 /** A server without users, and its token. */
 async function given(
-  body: (place: { server: TestServer; setup: SetupToken; token: string }) => Promise<void>,
+  body: (world: { server: TestServer; setup: SetupToken; token: string }) => Promise<void>,
 ): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-setup-"));
   const setup = openSetupToken(directory);
@@ -171,7 +171,7 @@ test("a refused claim leaves nothing behind, and the token stays valid", () =>
         { status: answer.status, saidBy: saidBy(answer), has: browser.cookies.has("assay") },
         { status, saidBy: said, has: false },
       );
-      assert.not.ok(answer.text.includes(token), "the page never repeats it");
+      assert.not.ok(answer.text.includes(token), "the page does not contain the token");
     }
     const strange = browserOf(server.url);
     assert.is(
@@ -225,7 +225,7 @@ test("failed attempts from one address do not lock out another", () =>
   given(async ({ server, token }) => {
     for (let count = 0; count < 10; count += 1) assert.is(await claimFrom("127.0.0.2", server, fieldsOf("wrong")), 403);
     assert.is(await claimFrom("127.0.0.2", server, fieldsOf("wrong")), 429);
-    assert.is(await claimFrom("127.0.0.2", server, fieldsOf(token)), 429, "the address itself waits");
+    assert.is(await claimFrom("127.0.0.2", server, fieldsOf(token)), 429, "the address itself is limited");
     assert.is(await claimFrom("127.0.0.3", server, fieldsOf(token)), 303);
   }));
 
@@ -259,33 +259,33 @@ test("only the owner can read the token, and a restart keeps it", () => {
     const again = openSetupToken(directory);
     assert.equal(
       {
-        "again.fresh": again.newToken,
-        'isToken(first.fresh ?? "")': again.isToken(first.newToken ?? ""),
-        "isToken x": again.isToken("x"),
-        "isToken ": again.isToken(""),
+        newToken: again.newToken,
+        first: again.isToken(first.newToken ?? ""),
+        other: again.isToken("x"),
+        empty: again.isToken(""),
       },
-      { "again.fresh": null, 'isToken(first.fresh ?? "")': true, "isToken x": false, "isToken ": false },
+      { newToken: null, first: true, other: false, empty: false },
     );
     // A start that was killed while it wrote the file.
     writeFileSync(first.file, "half");
     const whole = openSetupToken(directory);
     assert.equal(
-      { "isToken half": whole.isToken("half"), 'isToken(whole.fresh ?? "")': whole.isToken(whole.newToken ?? "") },
-      { "isToken half": false, 'isToken(whole.fresh ?? "")': true },
+      { half: whole.isToken("half"), whole: whole.isToken(whole.newToken ?? "") },
+      { half: false, whole: true },
     );
     // Another user put a link there.
     rmSync(first.file);
     const target = join(directory, "target");
-    writeFileSync(target, "of somebody else");
+    writeFileSync(target, "another user's file");
     chmodSync(target, 0o644);
     symlinkSync(target, first.file);
     openSetupToken(directory);
     assert.equal(
       {
         readFileSync: readFileSync(target, "utf8"),
-        "statSync(first.file).mode & 0o777": statSync(first.file).mode & 0o777,
+        mode: statSync(first.file).mode & 0o777,
       },
-      { readFileSync: "of somebody else", "statSync(first.file).mode & 0o777": 0o600 },
+      { readFileSync: "another user's file", mode: 0o600 },
     );
     removeSetupToken(directory);
     removeSetupToken(directory);
