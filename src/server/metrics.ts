@@ -74,10 +74,11 @@ export function createMetrics(sources: MetricSources): Metrics {
     define(registry, sources),
   );
   const readDisk = diskReadings(registry, sources);
-  addGauge(registry, "assay_build_info", "The running program; always 1", ["version", "commit", "node"]).set(
-    { version: sources.build.version, commit: sources.build.commit ?? "unknown", node: process.versions.node },
-    1,
-  );
+  addGauge(registry, {
+    name: "assay_build_info",
+    help: "The running program; always 1",
+    labelNames: ["version", "commit", "node"],
+  }).set({ version: sources.build.version, commit: sources.build.commit ?? "unknown", node: process.versions.node }, 1);
   return {
     contentType: registry.contentType,
     ...requests,
@@ -91,8 +92,8 @@ export function createMetrics(sources: MetricSources): Metrics {
   };
 }
 
-const addGauge = (registry: Registry, name: string, help: string, labelNames: string[] = []) =>
-  new Gauge({ name, help, labelNames, registers: [registry] });
+const addGauge = (registry: Registry, gauge: { name: string; help: string; labelNames?: string[] }) =>
+  new Gauge({ ...gauge, registers: [registry] });
 
 function requestMetrics(registry: Registry) {
   const registers = [registry];
@@ -119,7 +120,7 @@ function requestMetrics(registry: Registry) {
     help: "Bytes of response bodies",
     registers,
   });
-  const inFlight = addGauge(registry, "assay_http_requests_in_flight", "Requests not answered yet");
+  const inFlight = addGauge(registry, { name: "assay_http_requests_in_flight", help: "Requests not answered yet" });
 
   let inFlightCount = 0;
   // Looking up a series by its labels is what labels cost, so each operation and each of its statuses is looked up
@@ -178,14 +179,16 @@ function writeMetrics(registry: Registry): Pick<Metrics, "batchEnded"> {
 
 /** Defines gauges. The returned function reads their values, on each collection. */
 function databaseReadings(registry: Registry, { figures }: MetricSources): () => void {
-  const bytes = addGauge(registry, "assay_database_bytes", "Size of the database file");
-  const free = addGauge(registry, "assay_database_free_bytes", "Bytes of unused pages in the database file");
-  const evidenceFiles = addGauge(
-    registry,
-    "assay_evidence_files",
-    "Distinct evidence files that attestations reference",
-  );
-  const evidenceBytes = addGauge(registry, "assay_evidence_bytes", "Bytes of these evidence files");
+  const bytes = addGauge(registry, { name: "assay_database_bytes", help: "Size of the database file" });
+  const free = addGauge(registry, {
+    name: "assay_database_free_bytes",
+    help: "Bytes of unused pages in the database file",
+  });
+  const evidenceFiles = addGauge(registry, {
+    name: "assay_evidence_files",
+    help: "Distinct evidence files that attestations reference",
+  });
+  const evidenceBytes = addGauge(registry, { name: "assay_evidence_bytes", help: "Bytes of these evidence files" });
   return () => {
     const space = figures.space();
     bytes.set(space.bytes);
@@ -197,19 +200,24 @@ function databaseReadings(registry: Registry, { figures }: MetricSources): () =>
 }
 
 function queueReadings(registry: Registry, { figures, jobKinds, now }: MetricSources): () => void {
-  const jobs = addGauge(registry, "assay_jobs", "Jobs waiting or running", ["kind"]);
-  const overdue = addGauge(
-    registry,
-    "assay_jobs_overdue_seconds",
-    "How long the most overdue job has been due; 0: none is due",
-  );
-  const failing = addGauge(registry, "assay_jobs_failing", "Jobs whose last attempt failed and that will be retried");
-  const deliveries = addGauge(registry, "assay_deliveries", "Outgoing messages waiting, or dead", ["state"]);
-  const oldest = addGauge(
-    registry,
-    "assay_deliveries_oldest_seconds",
-    "How long the oldest outgoing message has been waiting; 0: none is waiting",
-  );
+  const jobs = addGauge(registry, { name: "assay_jobs", help: "Jobs waiting or running", labelNames: ["kind"] });
+  const overdue = addGauge(registry, {
+    name: "assay_jobs_overdue_seconds",
+    help: "How long the most overdue job has been due; 0: none is due",
+  });
+  const failing = addGauge(registry, {
+    name: "assay_jobs_failing",
+    help: "Jobs whose last attempt failed and that will be retried",
+  });
+  const deliveries = addGauge(registry, {
+    name: "assay_deliveries",
+    help: "Outgoing messages waiting, or dead",
+    labelNames: ["state"],
+  });
+  const oldest = addGauge(registry, {
+    name: "assay_deliveries_oldest_seconds",
+    help: "How long the oldest outgoing message has been waiting; 0: none is waiting",
+  });
   return () => {
     const at = now();
     const pending = figures.jobs();
@@ -226,7 +234,11 @@ function queueReadings(registry: Registry, { figures, jobKinds, now }: MetricSou
 }
 
 function workerReadings(registry: Registry, { pools }: MetricSources): () => void {
-  const tasks = addGauge(registry, "assay_worker_tasks", "Tasks of the worker threads", ["pool", "state"]);
+  const tasks = addGauge(registry, {
+    name: "assay_worker_tasks",
+    help: "Tasks of the worker threads",
+    labelNames: ["pool", "state"],
+  });
   return () => {
     for (const [pool, load] of Object.entries(pools())) {
       tasks.set({ pool, state: "waiting" }, load.waiting);
@@ -241,7 +253,7 @@ function optionalReadings(
   { readOnly, lastBackupAt, certificateEndsAt }: MetricSources,
 ): () => void {
   const optional = (name: string, help: string, read: (() => number | null) | undefined) =>
-    read ? [{ gauge: addGauge(registry, name, help), read }] : [];
+    read ? [{ gauge: addGauge(registry, { name, help }), read }] : [];
   const gauges = [
     ...optional(
       "assay_read_only",
@@ -270,8 +282,11 @@ function optionalReadings(
 }
 
 function diskReadings(registry: Registry, { directory }: MetricSources): () => Promise<void> {
-  const walSize = addGauge(registry, "assay_wal_bytes", "Size of the write-ahead log");
-  const diskFree = addGauge(registry, "assay_disk_free_bytes", "Free space of the file system with the data directory");
+  const walSize = addGauge(registry, { name: "assay_wal_bytes", help: "Size of the write-ahead log" });
+  const diskFree = addGauge(registry, {
+    name: "assay_disk_free_bytes",
+    help: "Free space of the file system with the data directory",
+  });
   return async () => {
     if (directory === null) return;
     walSize.set(walBytes(directory));
